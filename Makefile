@@ -1,0 +1,36 @@
+# Everything a fresh Debian 12 needs is installed by `setup`; the other targets depend on it.
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null && $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins munge mariadb-server postgresql python3-venv
+
+.PHONY: demo test soak lint bench setup clean
+
+setup: .venv/.ready
+.venv/.ready: setup.cfg pyproject.toml scripts/apt-install
+	scripts/apt-install $(APT)
+	$(or $(PYTHON),python3) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip setuptools wheel
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+demo: setup
+	$(BIN)/slurmsched demo
+
+lint: setup
+	$(BIN)/ruff check slurmsched tests
+	$(BIN)/ruff format --check slurmsched tests
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -m 'not soak'
+
+soak: setup
+	$(BIN)/pytest -m soak --durations=20
+
+bench: setup
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,62 @@
+"""Where time comes from: handed in, never taken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A source of time; only shells (daemon, CLI, simulator) hold one, everything below takes ``now_s``."""
+
+    def now(self) -> float:
+        """Unix time in seconds (UTC)."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never run backwards; only differences mean anything."""
+        ...
+
+    def wait(self, seconds: float, wake: threading.Event) -> bool:
+        """Sleep up to *seconds*, less if *wake* is set; true if it was set."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> float:
+        """Unix time in seconds (UTC)."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment."""
+        return time.monotonic()
+
+    def wait(self, seconds: float, wake: threading.Event) -> bool:
+        """Sleep up to *seconds*, less if *wake* is set."""
+        return wake.wait(max(0.0, seconds))
+
+
+@dataclass
+class ManualClock:
+    """A clock that moves only when told to; waiting moves it. For tests and the simulator."""
+
+    now_s: float = 0.0
+    waits_s: list[float] = field(default_factory=list)
+
+    def now(self) -> float:
+        """The time it was last moved to."""
+        return self.now_s
+
+    def monotonic(self) -> float:
+        """The same as ``now``: this clock never runs backwards."""
+        return self.now_s
+
+    def wait(self, seconds: float, wake: threading.Event) -> bool:
+        """Jump *seconds* ahead without sleeping."""
+        self.waits_s.append(seconds)
+        self.now_s += max(0.0, seconds)
+        return wake.is_set()

@@ -1,0 +1,60 @@
+"""What can go wrong that is not a bug.
+
+SlurmschedError
+├── ConfigError           the settings cannot mean anything: refuse to start, or keep the old ones
+├── CommentError          a job's comment holds a malformed token: refuse at submit, else treat as absent
+├── SlurmError
+│   ├── SlurmUnavailable  no answer: skip this cycle
+│   └── SlurmRefused      answered no: remember why, do not repeat at once
+├── MemoryUnavailable     the database is away: decide without history
+├── SchemaMismatch        the database belongs to another version: refuse to start
+├── ModelUnusable         the artifact does not fit: fall back to the baseline
+├── NotLeader             another daemon steers this cluster: observe
+└── LabError              the private Slurm could not be brought up or down
+"""
+
+from __future__ import annotations
+
+
+class SlurmschedError(Exception):
+    """Anything the world can do to us; its text is fit to be shown to people."""
+
+
+class ConfigError(SlurmschedError):
+    """The settings cannot mean anything; refuse to start, or on reload keep the old ones."""
+
+
+class CommentError(SlurmschedError):
+    """A comment holds a malformed ``slurmsched:`` token; treat the token as absent and say so."""
+
+
+class SlurmError(SlurmschedError):
+    """Slurm did not do what was asked."""
+
+
+class SlurmUnavailable(SlurmError):
+    """Slurm gave no answer; this cycle is skipped, the next one tries again."""
+
+
+class SlurmRefused(SlurmError):
+    """Slurm answered no; remember why, and do not ask again at once."""
+
+
+class MemoryUnavailable(SlurmschedError):
+    """The database is away; decide without history and write later."""
+
+
+class SchemaMismatch(SlurmschedError):
+    """The database was written by another version of slurmsched; refuse to start."""
+
+
+class ModelUnusable(SlurmschedError):
+    """A model artifact does not fit this version or this data; fall back to the baseline."""
+
+
+class NotLeader(SlurmschedError):
+    """Another daemon holds the leadership of this cluster; observe only."""
+
+
+class LabError(SlurmschedError):
+    """The private Slurm of ``slurmsched lab`` could not be brought up or down."""
