@@ -1,0 +1,89 @@
+"""What can be asked of a cluster: imperative, equal when they mean the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Action:
+    """A wish about one job; ``power`` is the switch an admin must have turned on for it."""
+
+    job_id: int
+    power: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class Rank(Action):
+    """Give the job this many points of SiteFactor (its fixed Priority where a site runs priority/basic)."""
+
+    points: int
+    power = "order"
+
+
+@dataclass(frozen=True)
+class Hold(Action):
+    """Keep a pending job from starting until a time; frees itself when that time comes."""
+
+    until_s: float
+    power = "hold"
+
+
+@dataclass(frozen=True)
+class Release(Action):
+    """End a Hold of ours now."""
+
+    power = "hold"
+
+
+@dataclass(frozen=True)
+class Requeue(Action):
+    """End this run of a job that consented (``ckpt``) and queue it again, eligible at once."""
+
+    power = "requeue"
+
+
+@dataclass(frozen=True)
+class Suspend(Action):
+    """Stop a running job in place; its GPUs and memory stay taken."""
+
+    power = "suspend"
+
+
+@dataclass(frozen=True)
+class Resume(Action):
+    """Continue a suspended job."""
+
+    power = "suspend"
+
+
+@dataclass(frozen=True)
+class MovePartition(Action):
+    """Queue a pending job in another partition."""
+
+    partition: str
+    power = "partition"
+
+
+@dataclass(frozen=True)
+class RequireNodes(Action):
+    """Make a pending job run on these nodes; an empty text lifts the wish."""
+
+    nodes: str
+    power = "partition"
+
+
+ACTIONS: dict[str, type[Action]] = {
+    kind.__name__: kind for kind in (Rank, Hold, Release, Requeue, Suspend, Resume, MovePartition, RequireNodes)
+}
+POWERS = tuple(dict.fromkeys(kind.power for kind in ACTIONS.values()))
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An action that was wanted and not done: the rule that stood against it, and details in words."""
+
+    action: Action
+    rule: str
+    detail: str = ""

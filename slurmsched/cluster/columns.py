@@ -1,0 +1,88 @@
+"""Columns: arrays that describe many things at once, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+Rows = IntArray | BoolArray | slice
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A text column: each distinct text is kept once and rows hold its number."""
+
+    codes: IntArray
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Self:
+        """The column that holds *texts*, numbered in order of first appearance."""
+        numbers: dict[str, int] = {}
+        codes = [numbers.setdefault(text, len(numbers)) for text in texts]
+        return cls(np.array(codes, dtype=np.int64), tuple(numbers))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, row: int | np.integer[Any]) -> str:
+        return self.names[int(self.codes[row])]
+
+    def __iter__(self) -> Iterator[str]:
+        names = self.names
+        return (names[code] for code in self.codes.tolist())
+
+    def take(self, rows: Rows) -> Labels:
+        """The column of *rows* only; the distinct texts stay shared."""
+        return Labels(self.codes[rows], self.names)
+
+    def map(self, values: Sequence[Any], dtype: Any) -> NDArray[Any]:
+        """One value per row, given one value per distinct text (aligned with ``names``)."""
+        return np.array(values, dtype=dtype)[self.codes] if len(values) else np.zeros(len(self), dtype=dtype)
+
+    def equals(self, other: Labels) -> bool:
+        """Whether both columns hold the same texts row by row."""
+        return len(self) == len(other) and list(self) == list(other)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Things as columns: row *i* of every column is the same thing. Columns are never written after creation."""
+
+    def __post_init__(self) -> None:
+        lengths = {f.name: len(getattr(self, f.name)) for f in fields(self)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"ragged {type(self).__name__}: {lengths}")
+        for f in fields(self):
+            column = getattr(self, f.name)
+            (column.codes if isinstance(column, Labels) else column).setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, rows: Rows) -> Self:
+        """The table of *rows* only, in that order."""
+        columns = {}
+        for f in fields(self):
+            column = getattr(self, f.name)
+            columns[f.name] = column.take(rows) if isinstance(column, Labels) else column[rows]
+        return type(self)(**columns)
+
+    def equals(self, other: Self) -> bool:
+        """Whether both tables hold the same values, row by row (NaN equals NaN)."""
+        if type(self) is not type(other) or len(self) != len(other):
+            return False
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, Labels):
+        return left.equals(right)
+    return np.array_equal(left, right, equal_nan=left.dtype.kind == "f")

@@ -1,0 +1,301 @@
+"""What a job asks of us in its comment: the one grammar of ``slurmsched:`` tokens.
+
+``slurmsched:`` at the start of the comment or after a character that is no letter, digit or underscore opens a token;
+ASCII whitespace, ``;`` or the end of the comment ends it. Between them stand items, ``key`` or ``key=value``, with
+commas. Tokens may stand anywhere and several times; all other text belongs to someone else and is ignored.
+
+``contrib/slurm.conf.d/job_submit.lua`` accepts and refuses the same comments at submit; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Literal
+
+from slurmsched.errors import CommentError
+
+PREFIX = "slurmsched:"
+
+#: What a message or a page lists; ``share`` is left out because no user may write it.
+ACCEPTED = (
+    "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
+    " iterations=N, stop=never|opt|acc:X, off"
+)
+
+_EPOCH = datetime(1970, 1, 1)
+_TEN_YEARS_S = 315_360_000
+_SHOWN = 40  #: characters of a user's text that a message repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment as the comment says it; only `resolve` makes it a time, because ``+6h`` and local time need context.
+
+    *at_s* counts seconds since the first submit, since 1970 in UTC, or since 1970 on the controller's wall clock.
+    """
+
+    at_s: int
+    since: Literal["submit", "epoch", "local"] = "submit"
+
+    def resolve(self, first_submit_s: float, zone: tzinfo) -> float:
+        """Unix seconds, local time meaning *zone*; CommentError where daylight saving makes that none or two."""
+        if self.since == "submit":
+            return first_submit_s + self.at_s
+        if self.since == "epoch":
+            return float(self.at_s)
+        wall = _EPOCH + timedelta(seconds=self.at_s)
+        readings = [wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
+        # A wall time that the clock skips comes back as another one from UTC.
+        meant = {
+            reading.timestamp()
+            for reading in readings
+            if reading.astimezone(UTC).astimezone(zone).replace(tzinfo=None, fold=0) == wall
+        }
+        if len(meant) == 1:
+            return meant.pop()
+        happens = "happens twice" if meant else "does not exist"
+        offsets = " or ".join(reading.isoformat()[19:] for reading in readings)
+        raise CommentError(f"the local time {self} {happens} in {zone} (daylight saving): add an offset, {offsets}")
+
+    def __str__(self) -> str:
+        if self.since == "submit":
+            minutes, seconds = divmod(self.at_s, 60)
+            hours, minutes = divmod(minutes, 60)
+            days, hours = divmod(hours, 24)
+            counts = ((days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s"))
+            return "+" + "".join(f"{count}{unit}" for count, unit in counts if count)
+        return (_EPOCH + timedelta(seconds=self.at_s)).isoformat() + ("Z" if self.since == "epoch" else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Finishing after the deadline but no later than *by* is still worth *value* (0..1 of the full worth)."""
+
+    value: float
+    by: Deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When the owner lets training end early: never, when it has converged, or at an accuracy (0..1)."""
+
+    rule: Literal["never", "opt", "acc"]
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """All that a comment asks for; a default means that it said nothing."""
+
+    deadline: Deadline | None = None
+    soft: bool = False  #: late is worth less, not nothing; steps imply it
+    steps: tuple[Step, ...] = ()  #: falling in value, rising in time
+    gpus: tuple[int, int] | None = None  #: fewest and most GPUs the job can use
+    ckpt: bool = False  #: the job saves itself: it may be requeued
+    nopack: bool = False  #: never share its GPUs
+    noprofile: bool = False  #: never measure it
+    coldstart_s: int | None = None  #: seconds before its GPU use is typical
+    amp: bool = False  #: trains in mixed precision
+    urgency: int | None = None  #: 0..10
+    iterations: int | None = None  #: planned training iterations
+    stop: Stop | None = None
+    off: bool = False  #: leave this job alone altogether
+    share: str | None = None  #: written by slurmsched alone: the pair the prolog sets up
+
+
+#: The wishes of a comment without tokens.
+SILENT = Wishes()
+
+
+def parse(comment: str) -> Wishes:
+    """What *comment* asks for; CommentError, in words for its author, at the first thing malformed."""
+    wishes, problem = read(comment)
+    if problem is not None:
+        raise CommentError(problem)
+    return wishes
+
+
+def read(comment: str) -> tuple[Wishes, str | None]:
+    """What the well-formed items of *comment* ask for, and what is wrong with the first other one; never raises.
+
+    A malformed item counts as absent; of a key said twice nobody knows which was meant, so it counts as absent too.
+    """
+    if PREFIX not in comment:
+        return SILENT, None
+    said: dict[str, object] = {}
+    steps: list[Step] = []
+    spoilt: set[str] = set()
+    first: CommentError | None = None
+    for item in _items(comment):
+        try:
+            field, wish = _parse_item(item)
+            if isinstance(wish, Step):
+                steps.append(wish)
+                continue
+            if field in said or field in spoilt:
+                said.pop(field, None)
+                spoilt.add(field)
+                raise _Malformed(item, "is said twice; say each key once")
+            said[field] = wish
+        except CommentError as error:
+            first = first or error
+    wishes = Wishes(**said, steps=tuple(steps))  # type: ignore[arg-type]  # _FIELDS pairs each key with its field
+    wishes, contradiction = _settle(wishes)
+    return wishes, str(first) if first else contradiction
+
+
+def render(wishes: Wishes) -> str:
+    """The shortest comment that asks for just these *wishes*; empty for none."""
+    items = [f"deadline={wishes.deadline}"] if wishes.deadline else []
+    items += [flag for flag in _FLAGS if getattr(wishes, flag)]
+    items += [f"{round(100 * step.value)}@{step.by}" for step in wishes.steps]
+    items += [f"gpus={wishes.gpus[0]}-{wishes.gpus[1]}"] if wishes.gpus else []
+    for key in ("coldstart", "urgency", "iterations", "share"):
+        value = getattr(wishes, _FIELDS.get(key, key))
+        items += [f"{key}={value}"] if value is not None else []
+    if wishes.stop:
+        level = "" if wishes.stop.accuracy is None else f":{wishes.stop.accuracy:.10f}"
+        items.append(f"stop={wishes.stop.rule}{level}")
+    return PREFIX + ",".join(items) if items else ""
+
+
+class _Malformed(CommentError):
+    """One item that means nothing; the sentence is built only when read, a hostile comment holds thousands."""
+
+    def __init__(self, item: str, trouble: str = "") -> None:
+        super().__init__(item, trouble)
+        self.item, self.trouble = item, trouble
+
+    def __str__(self) -> str:
+        return f"{PREFIX} {self.item[:_SHOWN]!a} {self.trouble or self._unknown()}"
+
+    def _unknown(self) -> str:
+        key = self.item.partition("=")[0][:_SHOWN]
+        near = get_close_matches(key, [*_FLAGS, *_TAKES], n=1)
+        return f"is not known{f' (did you mean {near[0]}?)' if near else ''}; accepted: {ACCEPTED}"
+
+
+# [^\w] and \s would follow Unicode; Lua at the other end of the grammar sees bytes.
+_TOKEN = re.compile(r"(?<![A-Za-z0-9_])slurmsched:([^ \t\n\v\f\r;]*)")
+_STEP = re.compile(r"([1-9][0-9]?)@(.+)", re.DOTALL)
+_LATER = re.compile(r"\+(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?")
+_DATE = re.compile(
+    r"(2[01][0-9]{2})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?"
+    r"(?:(?P<utc>Z)|(?P<sign>[+-])(?P<east_h>0[0-9]|1[0-4]):(?P<east_m>[0-5][0-9]))?"
+)
+_GPUS = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?")
+_ACCURACY = re.compile(r"acc:([01](?:\.[0-9]{1,10})?)")
+_SHARE = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
+
+
+def _items(comment: str) -> Iterator[str]:
+    for token in _TOKEN.finditer(comment):
+        yield from token[1].split(",")
+
+
+def _parse_item(item: str) -> tuple[str, object]:
+    key, equals, value = item.partition("=")
+    if key in _FLAGS and not equals:
+        return key, True
+    if key in _FLAGS:
+        raise _Malformed(item, f"has a value; {key} takes none")
+    if key in _TAKES:
+        takes, reader = _TAKES[key]
+        wish = reader(value)
+        if wish is None:
+            raise _Malformed(item, f"does not fit; {key} takes {takes}")
+        return _FIELDS.get(key, key), wish
+    if not item:
+        raise _Malformed(item, f"names no key (no blanks round commas and colons); accepted: {ACCEPTED}")
+    if "@" not in key:
+        raise _Malformed(item)
+    step = _STEP.fullmatch(item)
+    by = _read_time(step[2]) if step else None
+    if not step or not by:
+        raise _Malformed(item, f"does not fit; PERCENT@TIME takes 1 to 99 and {_TIME}")
+    return "steps", Step(int(step[1]) / 100, by)
+
+
+def _settle(wishes: Wishes) -> tuple[Wishes, str | None]:
+    """Drop what contradicts the rest, and say so."""
+    said = {field: getattr(wishes, field) for field in wishes.__slots__}
+    if not wishes.deadline:
+        if not wishes.soft and not wishes.steps:
+            return wishes, None
+        problem = f"{PREFIX} soft and PERCENT@TIME say what happens after a deadline; add deadline=TIME"
+        return Wishes(**{**said, "soft": False, "steps": ()}), problem
+    for earlier, later in pairwise((Step(1.0, wishes.deadline), *wishes.steps)):
+        comparable = earlier.by.since == later.by.since
+        if later.value >= earlier.value or (comparable and later.by.at_s <= earlier.by.at_s):
+            problem = f"{PREFIX} PERCENT@TIME steps must fall in value and rise in time, after the deadline"
+            return Wishes(**{**said, "steps": ()}), problem
+    return Wishes(**{**said, "soft": wishes.soft or bool(wishes.steps)}), None
+
+
+def _read_time(text: str) -> Deadline | None:
+    if later := _LATER.fullmatch(text):
+        days, hours, minutes, seconds = (int(count or 0) for count in later.groups())
+        after_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        return Deadline(after_s) if 1 <= after_s <= _TEN_YEARS_S else None
+    date = _DATE.fullmatch(text)
+    if not date:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in date.groups()[:6])
+    try:
+        wall_s = (datetime(year, month, day, hour, minute, second) - _EPOCH) // timedelta(seconds=1)
+    except ValueError:
+        return None
+    if date["sign"]:
+        east_s = (int(date["east_h"]) * 60 + int(date["east_m"])) * 60
+        return Deadline(wall_s - east_s if date["sign"] == "+" else wall_s + east_s, "epoch")
+    return Deadline(wall_s, "epoch" if date["utc"] else "local")
+
+
+def _whole(least: int, most: int) -> Callable[[str], int | None]:
+    plain = re.compile(rf"[0-9]{{1,{len(str(most))}}}")
+
+    def read_whole(text: str) -> int | None:
+        number = int(text) if plain.fullmatch(text) else -1
+        return number if least <= number <= most else None
+
+    return read_whole
+
+
+def _read_gpus(text: str) -> tuple[int, int] | None:
+    match = _GPUS.fullmatch(text)
+    if not match:
+        return None
+    fewest, most = int(match[1]), int(match[2] or match[1])
+    return (fewest, most) if fewest <= most else None
+
+
+def _read_stop(text: str) -> Stop | None:
+    if text == "never":
+        return Stop("never")
+    if text == "opt":
+        return Stop("opt")
+    match = _ACCURACY.fullmatch(text)
+    return Stop("acc", float(match[1])) if match and float(match[1]) <= 1 else None
+
+
+def _read_share(text: str) -> str | None:
+    return text if _SHARE.fullmatch(text) else None
+
+
+_FLAGS = ("soft", "ckpt", "nopack", "noprofile", "amp", "off")
+_FIELDS = {"coldstart": "coldstart_s"}  #: the fields of Wishes that are not called like their key
+_TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
+_TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
+    "deadline": (_TIME, _read_time),
+    "gpus": ("a number of GPUs such as 4 or a range such as 2-8", _read_gpus),
+    "coldstart": ("whole seconds, 0 to 86400", _whole(0, 86400)),
+    "urgency": ("a whole number, 0 to 10", _whole(0, 10)),
+    "iterations": ("a whole number, 1 to 999999999999", _whole(1, 999_999_999_999)),
+    "stop": ("never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_stop),
+    "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),
+}

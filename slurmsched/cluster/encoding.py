@@ -1,0 +1,52 @@
+"""Tables as bytes and back, bit for bit: how a decision is kept so that it can be replayed."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .columns import Labels, Table
+
+T = TypeVar("T", bound=Table)
+
+
+def encode(table: Table) -> bytes:
+    """*table* as compressed bytes: a JSON header line, then the columns one after the other."""
+    header: list[dict[str, Any]] = []
+    columns: list[bytes] = []
+    for f in fields(table):
+        column = getattr(table, f.name)
+        array = column.codes if isinstance(column, Labels) else column
+        raw = np.ascontiguousarray(array).tobytes()
+        entry: dict[str, Any] = {"name": f.name, "dtype": array.dtype.str, "bytes": len(raw)}
+        if isinstance(column, Labels):
+            used, codes = np.unique(array, return_inverse=True)
+            entry["labels"] = [column.names[code] for code in used.tolist()]
+            raw = codes.astype(np.int64).tobytes()
+        header.append(entry)
+        columns.append(raw)
+    head = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+    return zlib.compress(b"\n".join([head, b"".join(columns)]), level=1)
+
+
+def decode(kind: type[T], blob: bytes) -> T:
+    """The table of type *kind* that ``encode`` made *blob* from.
+
+    Raises ``ValueError`` where the bytes are damaged or hold other columns.
+    """
+    try:
+        head, _, rest = zlib.decompress(blob).partition(b"\n")
+        header = json.loads(head)
+        columns: dict[str, Any] = {}
+        at = 0
+        for entry in header:
+            array = np.frombuffer(rest[at : at + entry["bytes"]], dtype=entry["dtype"])
+            at += entry["bytes"]
+            columns[entry["name"]] = Labels(array, tuple(entry["labels"])) if "labels" in entry else array
+        return kind(**columns)
+    except (zlib.error, KeyError, TypeError) as error:
+        raise ValueError(f"these bytes hold no {kind.__name__}: {error}") from error

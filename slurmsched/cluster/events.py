@@ -1,0 +1,42 @@
+"""What happened to jobs between two looks at the cluster: past tense, equal when they mean the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .jobs import JobState
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to one job, at Slurm's own time where Slurm tells it."""
+
+    job_id: int
+    at_s: float
+
+
+@dataclass(frozen=True)
+class JobSubmitted(Event):
+    """Seen for the first time; ``at_s`` is its first submit time."""
+
+
+@dataclass(frozen=True)
+class JobStarted(Event):
+    """A run began: run 0, or run *restart* of a job that was queued again."""
+
+    restart: int = 0
+
+
+@dataclass(frozen=True)
+class JobRequeued(Event):
+    """Queued again; run *restart* is the one it waits for now."""
+
+    restart: int
+
+
+@dataclass(frozen=True)
+class JobEnded(Event):
+    """Over, in *state*; OTHER where it vanished between two looks and nobody saw how."""
+
+    state: JobState
+    restart: int = 0

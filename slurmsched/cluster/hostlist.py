@@ -1,0 +1,95 @@
+"""Slurm's short spelling of many node names, ``gpu-[01-16,20]``, written out and folded again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+MOST = 65536  #: names that one list may stand for; Slurm's own limit for one range
+
+_NOBODY = frozenset(("", "(null)", "n/a", "none assigned"))
+_ITEM = re.compile(r"((?:[^\s,\[\]()]|\[[^\s\[\]()]*\])+)(?:,|\Z)")
+_PIECE = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+_NAME = re.compile(r"([^\s,\[\]()]*?)([0-9]{0,18})")
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """All names of a host list, in its order, zero padding kept; none for ``(null)``.
+
+    Raises ``ValueError`` where brackets, ranges or commas make no host list, or where it names more than ``MOST``.
+    """
+    if text.strip().lower() in _NOBODY:
+        return ()
+    names: list[str] = []
+    for item in _items(text.strip()):
+        pieces = [[literal] if literal else _choices(ranges, text) for ranges, literal in _PIECE.findall(item)]
+        for piece in product(*pieces):
+            names.append("".join(piece))
+            if len(names) > MOST:
+                raise ValueError(f"the host list {text[:80]!r} names more than {MOST} nodes")
+    return tuple(names)
+
+
+def fold(names: Iterable[str]) -> str:
+    """The short spelling of *names* in their order; only neighbours fold, so sort them for the shortest.
+
+    Raises ``ValueError`` at a name that is empty or holds blanks, commas, brackets or parentheses.
+    """
+    folded: list[str] = []
+    prefix = ""
+    runs: list[list[str]] = []  # first and last number of each range
+    for name in names:
+        found = _NAME.fullmatch(name)
+        if not found or not name:
+            raise ValueError(f"{name!r} is no node name: no blanks, commas, brackets or parentheses are accepted")
+        stem, number = found.groups()
+        if not (number and runs and stem == prefix):
+            folded += _written(prefix, runs)
+            prefix, runs = stem, []
+        if runs and _next(runs[-1]) == number:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join([*folded, *_written(prefix, runs)])
+
+
+def _items(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        found = _ITEM.match(text, at)
+        if not found:
+            raise ValueError(f"{text[:80]!r} is no host list: accepted are n1, n[1-4,07] and such with commas between")
+        yield found[1]
+        at = found.end()
+    if text.endswith(","):
+        raise ValueError(f"{text[:80]!r} is no host list: nothing follows the last comma")
+
+
+def _choices(ranges: str, text: str) -> list[str]:
+    """The numbers that one pair of brackets stands for."""
+    choices: list[str] = []
+    for part in ranges.split(","):
+        found = _RANGE.fullmatch(part)
+        low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if not found or high < low:
+            raise ValueError(f"[{part[:80]}] in {text[:80]!r} is no range: accepted are 7, 07, 1-4 and 01-16")
+        if high - low >= MOST or len(choices) > MOST:
+            raise ValueError(f"the host list {text[:80]!r} names more than {MOST} nodes")
+        choices += [str(number).zfill(len(found[1])) for number in range(low, high + 1)]
+    return choices
+
+
+def _next(run: list[str]) -> str:
+    """The number that would lengthen the run, padded as Slurm pads a range: like its first number."""
+    low, high = run
+    return str(int(high) + 1).zfill(len(low)) if low else ""
+
+
+def _written(prefix: str, runs: list[list[str]]) -> list[str]:
+    """The item for one prefix and its runs of numbers; none for no runs."""
+    if len(runs) <= 1 and all(low == high for low, high in runs):
+        return [prefix + low for low, _ in runs]
+    parts = [low if low == high else f"{low}-{high}" for low, high in runs]
+    return [f"{prefix}[{','.join(parts)}]"]

@@ -1,0 +1,215 @@
+"""The book of jobs: what changed since the last look, and when each job was first submitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .columns import BoolArray, FloatArray, IntArray
+from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
+from .history import OutcomeTable
+from .jobs import JobState, JobTable
+from .known import Index, KnownJob, Phase, Run, jobs_in, outcomes_of, units_in
+from .state import ClusterState
+
+#: Slurm's times are whole seconds and some of its programs round differently.
+SAME_TIME_S = 1.0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one look brought: *jobs* are, by unit, those to be remembered anew, None for those to be forgotten."""
+
+    state: ClusterState  #: the look itself, with first submits filled in
+    events: tuple[Event, ...]
+    ended: OutcomeTable
+    jobs: dict[int, KnownJob | None]
+
+
+class Ledger:
+    """Follows every job from submit to end by comparing looks; knows no clock and no database.
+
+    Slurm resets the submit time of a requeued job (its restart count grows); the first submit time is kept here. An
+    id whose submit time moved while its restarts did not grow is a new job, Slurm having begun to count anew.
+    The waiting tasks of an array are one unit; a task that starts is one of its own with the array's first submit,
+    and a task that is queued again melts into the array's unit, since squeue shows it so.
+    """
+
+    def __init__(self, jobs: Iterable[KnownJob] = ()) -> None:
+        self._jobs = {job.unit: job for job in jobs}
+        self._index = Index.of(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def adopt(self, jobs: Iterable[KnownJob]) -> dict[int, KnownJob | None]:
+        """Learn *jobs* remembered before this ledger began; what it saw itself is newer. Returns what changed."""
+        changed: dict[int, KnownJob | None] = {}
+        for old in jobs:
+            mine = self._jobs.get(old.unit)
+            if mine is None:
+                changed[old.unit] = self._jobs[old.unit] = old
+            elif mine.restarts > old.restarts or _continues(old, mine):
+                first_s = min(old.first_submit_s, mine.first_submit_s)
+                changed[old.unit] = self._jobs[old.unit] = replace(mine, first_submit_s=first_s)
+        self._index = Index.of(self._jobs)
+        return changed
+
+    def update(self, state: ClusterState, now_s: float) -> Changes:
+        """Take in one look at the cluster; what is the same as last time costs no Python step per job."""
+        page = _Page(self._jobs, self._index, now_s)
+        live = np.concatenate([units_in(state.pending), units_in(state.running)])
+        page.meet(state.ended, Phase.ENDED, ~np.isin(units_in(state.ended), live))
+        page.meet(state.running, Phase.RUNNING)
+        page.meet(state.pending, Phase.PENDING)
+        page.miss(state)
+        if page.changed:
+            self._index = Index.of(self._jobs)
+        return Changes(self._dated(state), tuple(page.events), outcomes_of(page.runs), page.changed)
+
+    def _dated(self, state: ClusterState) -> ClusterState:
+        tables = {name: getattr(state, name) for name in ("pending", "running", "ended")}
+        dated = {name: replace(t, first_submit_s=self._first_submit_s(t)) for name, t in tables.items()}
+        return replace(state, **dated)
+
+    def _first_submit_s(self, table: JobTable) -> FloatArray:
+        at, found = self._index.find(units_in(table))
+        if not len(self._index.unit):
+            return table.submitted_s
+        return np.where(found, self._index.first_submit_s[at], table.submitted_s)
+
+
+@dataclass
+class _Page:
+    """One look being compared with the book."""
+
+    jobs: dict[int, KnownJob]
+    before: Index
+    now_s: float
+    events: list[Event] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    changed: dict[int, KnownJob | None] = field(default_factory=dict)
+
+    def meet(self, table: JobTable, phase: Phase, rows: BoolArray | None = None) -> None:
+        """Take in all *rows* of *table* that are not as they were."""
+        news = ~self.before.unchanged(table, phase)
+        some = np.flatnonzero(news if rows is None else news & rows)
+        extras = zip(table.state[some].tolist(), table.ended_s[some].tolist(), strict=True)
+        for job, (state, ended_s) in zip(jobs_in(table, some), extras, strict=True):
+            if phase is Phase.ENDED:
+                self._end(self._recognise(job), JobState(state), ended_s)
+            elif phase is Phase.RUNNING:
+                self._run(self._recognise(job), JobState(state))
+            else:
+                self._keep(replace(self._recognise(job), phase=Phase.PENDING, started_s=math.nan))
+
+    def miss(self, state: ClusterState) -> None:
+        """Settle the jobs that were known and are not there any more."""
+        seen = np.concatenate([units_in(table) for table in (state.pending, state.running, state.ended)])
+        gone = np.setdiff1d(self.before.unit, seen)
+        if not len(gone):
+            return
+        started = set(np.concatenate([state.running.array_job_id, state.ended.array_job_id]).tolist())
+        tasks = dict(zip(units_in(state.pending).tolist(), state.pending.tasks.tolist(), strict=True))
+        tasks_before = dict(zip(self.before.unit.tolist(), self.before.tasks.tolist(), strict=True))
+        for unit in gone.tolist():
+            job = self.jobs.pop(unit)
+            self.changed[unit] = None
+            if job.phase is Phase.ENDED or (unit < 0 and job.job_id in started):
+                continue  # an array of which the last tasks began goes on as those tasks
+            array = -job.array_job_id
+            if job.phase is Phase.RUNNING and job.array_job_id and tasks.get(array, 0) > tasks_before.get(array, 0):
+                self.runs.append(Run(job, self.now_s, JobState.REQUEUED))
+                self.events.append(JobRequeued(job.job_id, self.now_s, job.restarts + 1))
+            else:
+                self._vanish(job)
+
+    def _recognise(self, job: KnownJob) -> KnownJob:
+        """*job* with its first submit time and the phase it was in; settles what must have happened to it before."""
+        known = self.jobs.get(job.unit)
+        if known is not None and job.unit > 0 and job.restarts > known.restarts:
+            self._requeue(known, job)
+            return replace(job, first_submit_s=known.first_submit_s)
+        if known is not None and _continues(known, job):
+            return replace(job, first_submit_s=known.first_submit_s, phase=known.phase)
+        if known is not None and known.phase is not Phase.ENDED:
+            self._vanish(known)
+        first_s = job.submitted_s
+        if job.restarts and job.array_job_id:
+            first_s = min((first_s, *(j.first_submit_s for j in self.jobs.values() if _same_array(j, job))))
+        self.events.append(JobSubmitted(job.job_id, first_s))
+        return replace(job, first_submit_s=first_s)
+
+    def _requeue(self, known: KnownJob, job: KnownJob) -> None:
+        # Slurm sets the submit time of a requeued job to the moment of the requeue, where the old run ended.
+        at_s = job.submitted_s if math.isfinite(job.submitted_s) else self.now_s
+        if known.phase is Phase.RUNNING:
+            # After several requeues unseen the first end is unknown; OTHER lets an import of the accounting mend it.
+            once = job.restarts == known.restarts + 1
+            self.runs.append(Run(known, at_s, JobState.REQUEUED if once else JobState.OTHER))
+        self.events.append(JobRequeued(job.job_id, at_s, job.restarts))
+
+    def _run(self, job: KnownJob, state: JobState) -> None:
+        known = self.jobs.get(job.unit)
+        if state is JobState.COMPLETING and known is not None and job.phase is Phase.PENDING:
+            self._keep(replace(job, started_s=math.nan))
+            return
+        if job.phase is not Phase.RUNNING:
+            at_s = job.started_s if math.isfinite(job.started_s) else self.now_s
+            self.events.append(JobStarted(job.job_id, at_s, job.restarts))
+        self._keep(replace(job, phase=Phase.RUNNING))
+
+    def _end(self, job: KnownJob, state: JobState, ended_s: float) -> None:
+        ended_s = ended_s if math.isfinite(ended_s) else self.now_s
+        # Slurm gives a job that was cancelled in the queue a start time equal to its end.
+        ran = math.isfinite(job.started_s) and not (state is JobState.CANCELLED and job.started_s >= ended_s)
+        run = replace(job, started_s=job.started_s if ran else math.nan)
+        if job.phase is not Phase.ENDED:
+            if ran and job.phase is Phase.PENDING:
+                self.events.append(JobStarted(job.job_id, job.started_s, job.restarts))
+            self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts))
+            self.runs.append(Run(run, ended_s, state))
+        self._keep(replace(run, phase=Phase.ENDED))
+
+    def _vanish(self, job: KnownJob) -> None:
+        # The end lies between the last look and this one, and no later than the time limit allows.
+        ended_s = self.now_s
+        if math.isfinite(job.started_s + job.time_limit_s):
+            ended_s = min(ended_s, job.started_s + job.time_limit_s)
+        self.runs.append(Run(job, ended_s, JobState.OTHER))
+        self.events.append(JobEnded(job.job_id, ended_s, JobState.OTHER, job.restarts))
+
+    def _keep(self, job: KnownJob) -> None:
+        self.changed[job.unit] = self.jobs[job.unit] = job
+
+
+def _continues(known: KnownJob, job: KnownJob) -> bool:
+    """Whether *job*, met under the unit of *known* and not requeued since, is the same job."""
+    if job.unit > 0:
+        return job.restarts == known.restarts and _same_time(known.submitted_s, job.submitted_s)
+    # The row of an array shows the submit time and restarts of whichever of its tasks it was merged from.
+    return job.restarts > 0 or _same_time(known.first_submit_s, job.submitted_s)
+
+
+def _same_array(one: KnownJob, other: KnownJob) -> bool:
+    return one.array_job_id == other.array_job_id and one.first_submit_s <= other.submitted_s
+
+
+def _same_time(one_s: float, other_s: float) -> bool:
+    return not abs(one_s - other_s) > SAME_TIME_S
+
+
+def held_rows(pending: JobTable, job_id: IntArray, until_s: FloatArray, now_s: float, within_s: float) -> BoolArray:
+    """Which *pending* jobs wait for a start time that is one of the holds (*job_id*, *until_s*), not yet over."""
+    held = np.zeros(len(pending), dtype=np.bool_)
+    order = np.argsort(pending.job_id)
+    at = np.searchsorted(pending.job_id, job_id, sorter=order)
+    inside = at < len(pending)
+    rows = order[at[inside]]
+    match = (pending.job_id[rows] == job_id[inside]) & (pending.eligible_s[rows] > now_s)
+    match &= np.abs(pending.eligible_s[rows] - until_s[inside]) <= within_s
+    held[rows[match]] = True
+    return held

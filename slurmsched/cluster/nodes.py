@@ -1,0 +1,44 @@
+"""Nodes, partitions and QOS as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .columns import BoolArray, FloatArray, IntArray, Labels, Table
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable(Table):
+    """Nodes with what they have and what of it is in use."""
+
+    name: Labels
+    partitions: Labels  #: comma list of every partition the node is in
+    state: Labels  #: Slurm's own words
+    usable: BoolArray  #: may take new jobs
+    cpus: IntArray
+    cpus_used: IntArray
+    memory_mib: FloatArray
+    memory_used_mib: FloatArray
+    gpus: IntArray
+    gpus_used: IntArray
+    gpu_type: Labels
+    features: Labels
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionTable(Table):
+    """Partitions; Slurm serves a higher tier first, whatever the priorities."""
+
+    name: Labels
+    tier: IntArray
+    up: BoolArray
+    max_time_s: FloatArray  #: infinite where unlimited
+    nodes: Labels  #: host list
+
+
+@dataclass(frozen=True, eq=False)
+class QosTable(Table):
+    """Qualities of service with their priority; empty without accounting."""
+
+    name: Labels
+    priority: IntArray

@@ -1,0 +1,50 @@
+"""One look at the whole cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .columns import Rows
+from .forecast import Forecast
+from .jobs import JobTable
+from .nodes import NodeTable, PartitionTable, QosTable
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """Everything Slurm told us in one read."""
+
+    pending: JobTable
+    running: JobTable  #: started and not ended: running, suspended, completing
+    ended: JobTable  #: what Slurm still remembers of jobs that are over
+    nodes: NodeTable
+    partitions: PartitionTable
+    qos: QosTable
+    refused_lines: int = 0  #: lines of Slurm's answer that did not have the expected shape and were dropped
+
+
+@dataclass(frozen=True)
+class View:
+    """What a decision may know: read-only columns, and ``now_s`` in place of a clock."""
+
+    now_s: float
+    pending: JobTable
+    running: JobTable
+    nodes: NodeTable
+    partitions: PartitionTable
+    qos: QosTable
+    forecast: Forecast  #: of the pending jobs, row by row
+    forecast_running: Forecast  #: of the running jobs, row by row
+
+    def take(self, rows: Rows) -> View:
+        """The same view with only *rows* of the pending jobs."""
+        return View(
+            self.now_s,
+            self.pending.take(rows),
+            self.running,
+            self.nodes,
+            self.partitions,
+            self.qos,
+            self.forecast.take(rows),
+            self.forecast_running,
+        )

@@ -1,0 +1,122 @@
+"""Slurm's texts for GPUs, memory, time and counts as numbers, for the spellings of every release.
+
+Each function takes one text and either knows what it means or raises ``ValueError`` naming the text and what is
+accepted. Call them once per distinct text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+_ABSENT = frozenset(("", "n/a", "(null)", "none"))
+_ENDLESS = frozenset(("unlimited", "infinite"))
+_UNSET = _ABSENT | {"not_set", "invalid", "partition_limit", "unknown"}
+_UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"KMGTP"))}
+
+_NAME = r"[A-Za-z_][\w.+-]*"
+_IN_BRACKETS = re.compile(r"\([^()]*\)")
+_ITEM = re.compile(rf"(?:gres[:/])?(?P<name>{_NAME})(?P<rest>(?:[:/=][^,:=]*)*)")
+_GPU = re.compile(r"(?::(?P<type>(?![0-9]+[Kk]?(?:$|=))[^:=]+))?(?:[:=](?P<count>[0-9]{1,9}[Kk]?))?")
+_MEMORY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)B?([cn]?)", re.ASCII)
+_TIME = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
+_COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:-[0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?|\+)?")
+
+
+def gpus_in(gres: str) -> tuple[int, str]:
+    """How many GPUs a GRES or TRES text asks for or holds, and the type of the first one typed (empty if none).
+
+    Other GRES (shard, mps, slots, gpumem) count nothing. A TRES text names typed GPUs twice,
+    ``gres/gpu=4,gres/gpu:a100=4``; they count once.
+    """
+    plain = _IN_BRACKETS.sub("", gres).strip()
+    if plain.lower() in _ABSENT:
+        return 0, ""
+    asked = total = typed = 0
+    first = ""
+    for item in plain.split(","):
+        name, kind, count, is_sum = _gres_item(item, gres)
+        if name != "gpu":
+            continue
+        first = first or kind
+        if not is_sum:
+            asked += count
+        elif kind:
+            typed += count
+        else:
+            total += count
+    return asked + max(total, typed), first
+
+
+def memory_mib(text: str) -> float:
+    """MiB that a memory text means: ``500M``, ``62.50G``, ``1T``, ``4000Mc``, ``4Gn``, or a plain number of MiB.
+
+    The old suffix c or n (per CPU, per node) is dropped; NaN where Slurm has no value.
+    """
+    if text.strip().lower() in _ABSENT:
+        return math.nan
+    found = _MEMORY.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is no memory: accepted are 500M, 62.50G, 1T, 4000Mc, 4Gn or a number of MiB")
+    return float(found[1]) * (_UNITS[found[2]] / _UNITS["M"] if found[2] else 1.0)
+
+
+def seconds(text: str) -> float:
+    """Seconds that a time limit or elapsed time means; infinite for UNLIMITED, NaN where Slurm has no value."""
+    word = text.strip().lower()
+    if word in _ENDLESS:
+        return math.inf
+    if word in _UNSET:
+        return math.nan
+    found = _TIME.fullmatch(word)
+    if not found:
+        raise ValueError(
+            f"{text!r} is no time: accepted are MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS, UNLIMITED and NOT_SET"
+        )
+    days, *clock = found.groups()
+    fields = [int(field) for field in clock if field is not None]
+    # Without days the last of two fields is seconds and one field is minutes; with days the first one is hours.
+    hours_first = fields if days is not None or len(fields) == 3 else [0, *fields]
+    hours, minutes, secs = [*hours_first, 0, 0][:3]
+    return float(((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + secs)
+
+
+def timelimit(limit_s: float) -> str:
+    """The text that Slurm reads as *limit_s* seconds, rounded up to whole ones; ``ValueError`` below zero."""
+    if math.isnan(limit_s):
+        return "NOT_SET"
+    if limit_s == math.inf:
+        return "UNLIMITED"
+    if limit_s < 0:
+        raise ValueError(f"{limit_s!r} is no time limit: accepted are 0 and more seconds, infinity and NaN")
+    minutes, secs = divmod(math.ceil(limit_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days}-{hours:02}:{minutes:02}:{secs:02}" if days else f"{hours:02}:{minutes:02}:{secs:02}"
+
+
+def count(text: str) -> int:
+    """The number of nodes, CPUs or tasks that *text* means: ``4``, ``1.5K``, ``2-4`` (the fewest), 0 for N/A."""
+    if text.strip().lower() in _ABSENT:
+        return 0
+    found = _COUNT.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is no count: accepted are 4, 1.5K, a range 2-4, and N/A")
+    return round(float(found[1]) * _UNITS[found[2]])
+
+
+def _gres_item(item: str, whole: str) -> tuple[str, str, int, bool]:
+    """Name, type, count of one item, and whether it is a sum over all items of its name (TRES) or one request."""
+    found = _ITEM.fullmatch(item.strip())
+    rest = found["rest"].replace(":no_consume", "").replace("::", ":") if found else ""
+    gpu = _GPU.fullmatch(rest)
+    if not found or (found["name"] == "gpu" and not gpu):
+        raise ValueError(
+            f"{item!r} in {whole!r} is no GRES: accepted are gpu, gpu:2, gpu:TYPE:2, gres:gpu:2, gres/gpu=2,"
+            " gres/gpu:TYPE=2, other GRES, and N/A"
+        )
+    if found["name"] != "gpu" or not gpu:
+        return found["name"], "", 0, False
+    digits = gpu["count"] or "1"
+    number = int(digits[:-1]) * _UNITS["K"] if digits[-1] in "Kk" else int(digits)
+    return "gpu", gpu["type"] or "", number, "=" in rest
