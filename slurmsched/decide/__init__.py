@@ -1,0 +1,1 @@
+"""Decide: from a view and policies to a plan, under hard rules."""

@@ -1,0 +1,319 @@
+"""Why a job waits, what its place is made of, who gains: sentences about one view and its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..cluster.columns import FloatArray, IntArray
+from ..cluster.jobs import JobState
+from ..cluster.plan import Plan, Standing
+from ..cluster.state import View
+from .ranking import base_priority, waited_s
+from .runset import free_gpus
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a job is not running, in words, with the figures behind them."""
+
+    job_id: int
+    known: bool  #: false where Slurm listed no such job in that cycle
+    state: str
+    standing: str
+    rank: int | None  #: 1 is next; None where not ranked
+    ahead: int
+    ahead_gpus: int
+    free_gpus: int
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of a job's place: what it is and how much it weighs."""
+
+    name: str
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Forecast, rank and each term of the priority of one job."""
+
+    job_id: int
+    known: bool
+    rank: int | None
+    forecast_s: float | None
+    low_s: float | None
+    high_s: float | None
+    source: str
+    terms: tuple[Term, ...]
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class QueueRow:
+    """One pending job as ``slurmsched queue`` shows it."""
+
+    job_id: int
+    tasks: int
+    rank: int | None
+    standing: str
+    user: str
+    name: str
+    partition: str
+    gpus: int
+    forecast_s: float
+    waited_s: float
+    points: int
+    runs: bool
+
+
+Figures = tuple[float | None, float | None, float | None]
+
+LEFT_ALONE = {
+    Standing.OWNER_SAID_OFF: "its owner said slurmsched:off in the comment, so it keeps Slurm's own place",
+    Standing.HELD_BY_USER: "its owner holds it; 'scontrol release {job}' lets it queue",
+    Standing.HELD_BY_ADMIN: "an administrator holds it; ask them, or see 'scontrol show job {job}'",
+    Standing.PRIORITY_FIXED: "its priority was set by hand, which wins over ours; 'scontrol release {job}' undoes that",
+    Standing.NICE_SET: "it was given a nice value, which wins over our order; nice=0 brings it back into it",
+    Standing.WAITS_FOR_DEPENDENCY: "it waits for the jobs it depends on ({dependency})",
+    Standing.WAITS_FOR_BEGIN: "its begin time has not come",
+    Standing.LIMIT_BLOCKED: "a limit of its account, QOS, array or licences blocks it (Slurm says {reason}), and "
+    "until that ends it is not placed ahead of jobs that could run",
+    Standing.IN_RESERVATION: "it belongs to a reservation ({reservation}), whose nodes are not shared with the queue",
+    Standing.HETEROGENEOUS: "it is part of a heterogeneous job, whose components only Slurm can place together",
+    Standing.OUT_OF_SCOPE: "its partition ({partition}) is not one that order.partitions names",
+    Standing.PARTITION_CLOSED: "its partition ({partition}) takes no jobs now",
+    Standing.CANNOT_RUN: "Slurm says it cannot run now: {reason}",
+}
+
+
+def why(view: View, plan: Plan, job_id: int) -> Why:
+    """Why *job_id* is not running: who is ahead, what stands against it, what would change it."""
+    row = view.pending.row_of(job_id)
+    if row is None:
+        return _why_not_pending(view, job_id)
+    jobs = view.pending
+    what = Standing(int(plan.jobs.standing[row]))
+    rank = int(plan.jobs.rank[row])
+    ahead = np.flatnonzero((plan.jobs.rank >= 0) & (plan.jobs.rank < rank))
+    free = free_gpus(view.nodes)
+    sentences = [_introduction(view, row)]
+    if what != Standing.RANKED:
+        fields = {name: getattr(jobs, name)[row] for name in ("reason", "partition", "reservation", "dependency")}
+        sentences.append(f"We leave it alone: {LEFT_ALONE[what].format(job=job_id, **fields)}.")
+    else:
+        sentences += _place(view, plan, row, ahead)
+        sentences += _room(view, plan, row, ahead, free)
+    return Why(
+        job_id=job_id,
+        known=True,
+        state="pending",
+        standing=what.name.lower(),
+        rank=rank + 1 if rank >= 0 else None,
+        ahead=len(ahead),
+        ahead_gpus=int((jobs.gpus * jobs.tasks)[ahead].sum()),
+        free_gpus=free,
+        sentences=tuple(sentences),
+    )
+
+
+def _why_not_pending(view: View, job_id: int) -> Why:
+    row = view.running.row_of(job_id)
+    if row is None:
+        text = f"Slurm listed no pending or running job {job_id} in that cycle; 'slurmsched story {job_id}' knows more."
+        return Why(job_id, False, "unknown", "", None, 0, 0, free_gpus(view.nodes), (text,))
+    jobs, forecast = view.running, view.forecast_running
+    state = JobState(int(jobs.state[row])).name.lower()
+    ran_s = view.now_s - float(jobs.started_s[row])
+    text = f"Job {job_id} is {state} on {jobs.node_list[row] or 'its nodes'}"
+    if ran_s >= 0:
+        text += (
+            f" and has run for {spell(ran_s)} of about {spell(float(forecast.runtime_s[row]))} ({forecast.source[row]})"
+        )
+    return Why(job_id, True, state, "", None, 0, 0, free_gpus(view.nodes), (text + ".",))
+
+
+def _introduction(view: View, row: int) -> str:
+    jobs = view.pending
+    tasks = f", {jobs.tasks[row]} tasks of an array" if jobs.tasks[row] > 1 else ""
+    waited = spell(float(waited_s(jobs, view.now_s)[row]))
+    return (
+        f"Job {jobs.job_id[row]} of {jobs.user[row]} asks for {_count(int(jobs.gpus[row]), 'GPU')}{tasks} in "
+        f"{jobs.partition[row]} and has waited {waited}."
+    )
+
+
+def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
+    """Where it stands and behind whom."""
+    jobs = view.pending
+    total = int((plan.jobs.rank >= 0).sum())
+    if not len(ahead):
+        sentences = [f"It is next of {_count(total, 'job')} in the order."]
+    else:
+        users, counts = np.unique(jobs.user.codes[ahead], return_counts=True)
+        most = int(np.argmax(counts))
+        gpus = int((jobs.gpus * jobs.tasks)[ahead].sum())
+        sentences = [
+            f"{_count(len(ahead), 'job')} asking for {_count(gpus, 'GPU')} stand ahead of it, "
+            f"{counts[most]} of them {jobs.user.names[int(users[most])]}'s; it is number {len(ahead) + 1} of {total}."
+        ]
+    if plan.jobs.starving[row]:
+        sentences.append("It has waited longer than policy.starvation_s: only jobs that waited longer stand ahead.")
+    if plan.jobs.capped[row]:
+        sentences.append(
+            f"Its place would take more than the {int(plan.jobs.points[row])} points that order.max_points allows, so "
+            "Slurm's own factors (QOS, fair share, age) keep part of their say."
+        )
+    return sentences
+
+
+def _room(view: View, plan: Plan, row: int, ahead: IntArray, free: int) -> list[str]:
+    """Whether there are GPUs for it, and what would change the answer."""
+    gpus = int(view.pending.gpus[row])
+    if plan.jobs.runs[row]:
+        return [
+            f"{_count(free, 'GPU')} are free and it fits behind those ahead: Slurm should start it at its next pass."
+        ]
+    sentences = [f"{_count(free, 'GPU')} are free now."]
+    first_s = _room_for(view, gpus, free)
+    if gpus > int(view.nodes.gpus[view.nodes.usable].sum()):
+        sentences.append("More GPUs than the nodes that are up have: it cannot start before nodes come back.")
+    elif gpus > free and np.isfinite(first_s):
+        sentences.append(f"By the forecasts of the running jobs, room for it alone comes in about {spell(first_s)}.")
+    sentences += _what_would_help(view, plan, row, ahead, free)
+    return sentences
+
+
+def _what_would_help(view: View, plan: Plan, row: int, ahead: IntArray, free: int) -> list[str]:
+    gpus = int(view.pending.gpus[row])
+    spare = free - int((view.pending.gpus * view.pending.tasks)[plan.jobs.runs].sum())
+    if 0 < spare < gpus:
+        return [
+            f"{_count(spare, 'GPU')} stay free behind the jobs that start next: a request of that size could start now."
+        ]
+    if len(ahead) and not plan.jobs.starving[row]:
+        shorter = view.forecast.runtime_s[ahead] < view.forecast.runtime_s[row]
+        if shorter.all():
+            return [
+                "All of those have a shorter forecast than its "
+                f"{spell(float(view.forecast.runtime_s[row]))} ({view.forecast.source[row]}); a shorter "
+                "--time, where it is true, would lower that."
+            ]
+    return []
+
+
+def _room_for(view: View, gpus: int, free: int) -> float:
+    """Seconds until *gpus* are free if nothing else started, by the forecasts of what runs; infinite if never."""
+    left_s = np.maximum(view.running.started_s + view.forecast_running.runtime_s - view.now_s, 0.0)
+    soonest = np.argsort(left_s, kind="stable")
+    enough = np.flatnonzero(free + np.cumsum(view.running.gpus[soonest]) >= gpus)
+    return float(left_s[soonest[enough[0]]]) if len(enough) else float("inf")
+
+
+def explain(view: View, plan: Plan, job_id: int) -> Explanation:
+    """What *job_id*'s place is made of."""
+    row = view.pending.row_of(job_id)
+    if row is None:
+        told = _why_not_pending(view, job_id)
+        at = view.running.row_of(job_id)
+        figures = _forecast_figures(
+            view.forecast_running.runtime_s, view.forecast_running.low_s, view.forecast_running.high_s, at
+        )
+        return Explanation(job_id, told.known, None, *figures, "", (), told.sentences)
+    jobs, forecast = view.pending, view.forecast
+    rank = int(plan.jobs.rank[row])
+    terms = _terms(view, plan, row)
+    figures = _forecast_figures(forecast.runtime_s, forecast.low_s, forecast.high_s, row)
+    place = (
+        f"Rank {rank + 1} of {int((plan.jobs.rank >= 0).sum())}."
+        if rank >= 0
+        else f"Not ranked: {_left_alone(plan, row)}."
+    )
+    sentences = [
+        f"Job {job_id}: forecast {spell(forecast.runtime_s[row])}, 80 % between {spell(forecast.low_s[row])} and "
+        f"{spell(forecast.high_s[row])} ({forecast.source[row]}).",
+        place,
+        f"Priority {jobs.priority[row]} = "
+        + (" + ".join(f"{t.text} {t.value:g}" for t in terms if t.value) or "0")
+        + ".",
+    ]
+    if plan.jobs.points[row] != jobs.site_points[row]:
+        sentences.append(f"It should have {plan.jobs.points[row]} points of ours and has {jobs.site_points[row]}.")
+    return Explanation(
+        job_id, True, rank + 1 if rank >= 0 else None, *figures, forecast.source[row], terms, tuple(sentences)
+    )
+
+
+def _left_alone(plan: Plan, row: int) -> str:
+    return Standing(int(plan.jobs.standing[row])).name.lower().replace("_", " ")
+
+
+def _terms(view: View, plan: Plan, row: int) -> tuple[Term, ...]:
+    jobs = view.pending
+    named = {
+        "age": jobs.age_points,
+        "fair share": jobs.fairshare_points,
+        "job size": jobs.size_points,
+        "partition": jobs.partition_points,
+        "QOS": jobs.qos_points,
+        "TRES": jobs.tres_points,
+        "slurmsched": jobs.site_points,
+    }
+    terms = [Term(name.replace(" ", "_").lower(), float(column[row]), name) for name, column in named.items()]
+    rest = float(base_priority(jobs)[row] + jobs.site_points[row]) - sum(term.value for term in terms)
+    return (*terms, Term("other", rest, "other"))
+
+
+def _forecast_figures(runtime_s: FloatArray, low_s: FloatArray, high_s: FloatArray, row: int | None) -> Figures:
+    if row is None:
+        return (None, None, None)
+    return (float(runtime_s[row]), float(low_s[row]), float(high_s[row]))
+
+
+def queue(view: View, plan: Plan) -> tuple[QueueRow, ...]:
+    """Every pending job, those we ranked first, in their order."""
+    jobs = view.pending
+    rank = np.where(plan.jobs.rank < 0, np.iinfo(np.int64).max, plan.jobs.rank)
+    waited = waited_s(jobs, view.now_s)
+    return tuple(
+        QueueRow(
+            job_id=int(jobs.job_id[row]),
+            tasks=int(jobs.tasks[row]),
+            rank=int(plan.jobs.rank[row]) + 1 if plan.jobs.rank[row] >= 0 else None,
+            standing=Standing(int(plan.jobs.standing[row])).name.lower(),
+            user=jobs.user[row],
+            name=jobs.name[row],
+            partition=jobs.partition[row],
+            gpus=int(jobs.gpus[row]),
+            forecast_s=float(view.forecast.runtime_s[row]),
+            waited_s=float(waited[row]),
+            points=int(plan.jobs.points[row]),
+            runs=bool(plan.jobs.runs[row]),
+        )
+        for row in np.lexsort((-jobs.priority, rank)).tolist()
+    )
+
+
+def spell(seconds: float) -> str:
+    """A span of time in two units at most: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
+    if not np.isfinite(seconds):
+        return "an unknown time"
+    whole = round(max(0.0, seconds))
+    if whole < 120:
+        return f"{whole} s"
+    minutes = round(whole / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

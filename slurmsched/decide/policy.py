@@ -1,0 +1,68 @@
+"""A policy as it serves: an ordering under rules, and its text form in decision records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from ..cluster.nodes import QosTable
+from ..policies.hooks import Ordering, find_ordering
+from .rules import Rules
+
+NO_LIMIT_POINTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What decide() needs beside the view."""
+
+    ordering: Ordering
+    rules: Rules
+
+    def to_json(self) -> str:
+        """One line that ``from_json`` reads back; two policies with the same line decide the same."""
+        rules = asdict(self.rules) | {
+            "powers": sorted(self.rules.powers),
+            "only_partitions": sorted(self.rules.only_partitions),
+        }
+        return json.dumps({"ordering": self.ordering.name, "rules": rules}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Policy:
+        """The policy that ``to_json`` wrote; ConfigError where its ordering is no longer known."""
+        stored = json.loads(text)
+        rules = stored["rules"]
+        rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
+        return cls(find_ordering(stored["ordering"]), Rules(**rules))
+
+    def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:
+        """The same policy with the site's natural cap where the admin gave none (``max_points`` = 0)."""
+        if self.rules.max_points:
+            return self
+        return replace(self, rules=replace(self.rules, max_points=natural_cap(qos, config)))
+
+
+def natural_cap(qos: QosTable, config: Mapping[str, str]) -> int:
+    """The most points that leave QOS and fair share their say, from ``scontrol show config``.
+
+    One less than the smallest step between two QOS; where QOS carries no weight, a tenth of the fair-share weight;
+    where neither does, as many as an order ever needs.
+    """
+    weight = _whole(config.get("PriorityWeightQOS", ""))
+    highest = int(qos.priority.max(initial=0))
+    if weight and highest:
+        steps = np.diff(np.unique(qos.priority * weight // highest))
+        if len(steps):
+            return max(1, int(steps.min()) - 1)
+    return max(1, _whole(config.get("PriorityWeightFairShare", "")) // 10) if _fair(config) else NO_LIMIT_POINTS
+
+
+def _fair(config: Mapping[str, str]) -> bool:
+    return _whole(config.get("PriorityWeightFairShare", "")) > 0
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

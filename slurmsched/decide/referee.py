@@ -1,0 +1,124 @@
+"""Hard rules: what may be done to a job, whatever a policy wishes. Each rule is a named function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..cluster.actions import (
+    Action,
+    Hold,
+    MovePartition,
+    Rank,
+    Refusal,
+    Release,
+    Requeue,
+    RequireNodes,
+    Resume,
+    Suspend,
+)
+from ..cluster.jobs import JobState, JobTable
+from ..cluster.state import View
+from .rules import Rules
+
+Rule = Callable[[Action, JobTable, int, Rules], str | None]
+"""Says why an action on this row may not be done, or None. The row is of the pending or the running jobs."""
+
+
+def power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Nothing happens unless an admin switched the power on."""
+    return None if action.power in rules.powers else f"power.{action.power} is off"
+
+
+def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """``slurmsched:off`` keeps us off the job; giving it back is always allowed."""
+    return "its owner said slurmsched:off" if jobs.off[row] and not gives_back(action) else None
+
+
+def nobody_sits_in_front(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """An interactive job (salloc, srun, a portal's) is never held, moved, stopped or requeued."""
+    return "the job is interactive" if jobs.interactive[row] else None
+
+
+def owner_consented(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Requeue=1 is Slurm's default and no consent; ``slurmsched:ckpt`` is."""
+    if not jobs.ckpt[row]:
+        return "its owner did not say slurmsched:ckpt"
+    return None if jobs.requeueable[row] else "it was submitted with --no-requeue"
+
+
+def job_is_pending(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """What has started is no longer ordered, held or moved."""
+    return _in_state(jobs, row, JobState.PENDING)
+
+
+def job_is_running(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Only what runs can be stopped."""
+    return _in_state(jobs, row, JobState.RUNNING)
+
+
+def job_is_suspended(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Only what was stopped can go on."""
+    return _in_state(jobs, row, JobState.SUSPENDED)
+
+
+def hold_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """A begin time that a user set is the user's."""
+    return None if jobs.held_by_us[row] else "its begin time is not ours"
+
+
+def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
+    state = int(jobs.state[row])
+    return None if state == wanted else f"the job is {JobState(state).name.lower()}, not {wanted.name.lower()}"
+
+
+RULES: dict[type[Action], tuple[Rule, ...]] = {
+    Rank: (power_is_on, job_is_pending, owner_did_not_opt_out),
+    Hold: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
+    Release: (power_is_on, job_is_pending, hold_is_ours),
+    MovePartition: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
+    RequireNodes: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
+    Requeue: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front, owner_consented),
+    Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front),
+    Resume: (power_is_on, job_is_suspended),
+}
+"""What stands over each action; the first rule that says no is the one told."""
+
+
+def gives_back(action: Action) -> bool:
+    """Whether an action only takes our hands off a job."""
+    return isinstance(action, Release) or (isinstance(action, Rank) and action.points == 0)
+
+
+def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Action], list[Refusal]]:
+    """Split wishes into what may be done and what a rule stands against; each in the order given."""
+    allowed: list[Action] = []
+    refusals: list[Refusal] = []
+    for wish, found in zip(wishes, _rows(wishes, view), strict=True):
+        if found is None:
+            refusals.append(Refusal(wish, "job_is_known", "Slurm knows no such job"))
+            continue
+        for rule in RULES[type(wish)]:
+            why = rule(wish, *found, rules)
+            if why is not None:
+                refusals.append(Refusal(wish, rule.__name__, why))
+                break
+        else:
+            allowed.append(wish)
+    return allowed, refusals
+
+
+def _rows(wishes: Sequence[Action], view: View) -> list[tuple[JobTable, int] | None]:
+    """Where each wish's job stands, pending before running."""
+    if not wishes:
+        return []
+    pending = {job_id: row for row, job_id in enumerate(view.pending.job_id.tolist())}
+    running = {job_id: row for row, job_id in enumerate(view.running.job_id.tolist())}
+    found: list[tuple[JobTable, int] | None] = []
+    for wish in wishes:
+        if (row := pending.get(wish.job_id)) is not None:
+            found.append((view.pending, row))
+        elif (row := running.get(wish.job_id)) is not None:
+            found.append((view.running, row))
+        else:
+            found.append(None)
+    return found

@@ -1,0 +1,1 @@
+"""Decide, the wishes: pure functions over a view."""

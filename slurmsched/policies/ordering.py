@@ -1,0 +1,27 @@
+"""Orderings that come with slurmsched."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cluster.columns import FloatArray
+from ..cluster.state import View
+from .hooks import ordering
+
+
+@ordering("fifo", native=True)
+def fifo(view: View) -> FloatArray:
+    """Slurm's own order: whatever multifactor says, untouched by us."""
+    return np.zeros(len(view.pending))
+
+
+@ordering("sjf")
+def sjf(view: View) -> FloatArray:
+    """Shortest job first, by forecast runtime."""
+    return view.forecast.runtime_s
+
+
+@ordering("qssf")
+def qssf(view: View) -> FloatArray:
+    """Quasi-shortest service first: GPUs times forecast runtime (Lucid, Algorithm 2)."""
+    return view.forecast.runtime_s * np.maximum(view.pending.gpus, 1)

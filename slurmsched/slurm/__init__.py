@@ -1,0 +1,1 @@
+"""Observe and act: the border to Slurm."""

@@ -1,0 +1,185 @@
+"""What a cluster and our rights on it still lack for what the settings want: each with the line that cures it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from ..config import Settings
+from .port import Facts
+
+OLDEST = (22, 5)
+NEWEST = (26, 5)  #: the newest release we have met
+RIGHTS = ("Operator", "Administrator", "SlurmUser")
+_UNSET = ("", "(null)", "none", "NONE")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: *ok* is None where the settings do not need it; *remedy* is a line to add or to run."""
+
+    name: str
+    ok: bool | None
+    text: str
+    remedy: str = ""
+
+
+def checkup(facts: Facts, settings: Settings) -> tuple[Finding, ...]:
+    """Everything there is to say about the cluster, in one order; pure."""
+    return tuple(rule(facts, settings) for rule in _RULES)
+
+
+def _version(facts: Facts, settings: Settings) -> Finding:
+    release = ".".join(map(str, facts.version))
+    if facts.version[:2] < OLDEST:
+        return Finding(
+            "Slurm version", False, f"{release} is older than 22.05, the oldest one supported", "update Slurm"
+        )
+    if facts.version[:2] > NEWEST:
+        return Finding("Slurm version", None, f"{release} is newer than 26.05, the newest one known here")
+    return Finding("Slurm version", True, release)
+
+
+def _powers(facts: Facts, settings: Settings) -> Finding:
+    on = powers(settings)
+    listed = ", ".join(on) or "none"
+    if settings.daemon.mode != "act":
+        return Finding("powers", None, f"mode is {settings.daemon.mode}: nothing is written; switched on: {listed}")
+    if not on:
+        return Finding("powers", False, "mode is act but no power is on", "[power] order = true, in slurmsched.toml")
+    return Finding("powers", True, f"mode is act; switched on: {listed}")
+
+
+def _rights(facts: Facts, settings: Settings) -> Finding:
+    have = f"{facts.user} has {facts.admin_level} rights"
+    if facts.admin_level in RIGHTS:
+        return Finding("rights", True, have)
+    needed = settings.daemon.mode == "act" and bool(powers(settings))
+    text = f"{have}; to write to other users' jobs it takes Operator"
+    if facts.admin_level == "unknown":
+        return Finding(
+            "rights", None, f"slurmdbd did not say which rights {facts.user} has", "check again when it answers"
+        )
+    if facts.accounting:
+        user = f"sacctmgr add user {facts.user} account=root adminlevel=Operator"
+        known = f"if it exists: sacctmgr modify user {facts.user} set adminlevel=Operator"
+        return Finding("rights", False if needed else None, text, f"{user} ({known})")
+    text += ", which only slurmdbd can grant"
+    return Finding("rights", False if needed else None, text, "run slurmsched as SlurmUser, or set up slurmdbd")
+
+
+def _least_privilege(facts: Facts, settings: Settings) -> Finding:
+    name, mighty = "least privilege", facts.user == "root" or facts.admin_level in ("Administrator", "SlurmUser")
+    if not mighty:
+        return Finding(name, True, f"{facts.user} can do no more than it needs")
+    text = f"we run as {facts.user} with {facts.admin_level} rights; Operator is enough for all we do"
+    if not facts.accounting:
+        return Finding(name, None, f"we run as {facts.user}: without slurmdbd there is no lesser right that can write")
+    return Finding(
+        name, False, text, "run as a user of its own: sacctmgr add user slurmsched account=root adminlevel=Operator"
+    )
+
+
+def _priority(facts: Facts, settings: Settings) -> Finding:
+    kind = facts.config.get("PriorityType", "unknown")
+    if facts.multifactor:
+        return Finding("priority plugin", True, kind)
+    text = f"{kind} has no SiteFactor: we could only fix a job's Priority, which silences its age, fair share and QOS"
+    return Finding("priority plugin", False if _orders(settings) else None, text, "PriorityType=priority/multifactor")
+
+
+def _site_factor(facts: Facts, settings: Settings) -> Finding:
+    plugin = facts.config.get("PrioritySiteFactorPlugin", "")
+    if plugin in _UNSET:
+        return Finding("site factor", True, "no plugin sets it; it is ours")
+    text = f"{plugin} sets the SiteFactor of every job, over what we write"
+    remedy = f"remove the line PrioritySiteFactorPlugin={plugin}"
+    return Finding("site factor", False if _orders(settings) else None, text, remedy)
+
+
+def _accounting(facts: Facts, settings: Settings) -> Finding:
+    kind = facts.config.get("AccountingStorageType", "none")
+    if facts.accounting:
+        return Finding("accounting", True, kind)
+    text = f"{kind}: no QOS, no operators, and history only from what the daemon sees itself"
+    return Finding("accounting", None, text, "AccountingStorageType=accounting_storage/slurmdbd")
+
+
+def _job_comment(facts: Facts, settings: Settings) -> Finding:
+    flags = _words(facts, "AccountingStoreFlags")
+    if "job_comment" in flags:
+        return Finding("comments in sacct", True, "AccountingStoreFlags has job_comment")
+    line = "AccountingStoreFlags=" + ",".join([*flags, "job_comment"])
+    text = "sacct will not know what jobs asked for in their comments"
+    return Finding("comments in sacct", False if facts.accounting else None, text, line)
+
+
+def _gpu_tres(facts: Facts, settings: Settings) -> Finding:
+    name = "GPUs in sacct"
+    if "gpu" not in _words(facts, "GresTypes"):
+        return Finding(
+            name, None, "GresTypes has no gpu: this cluster has no GPUs that Slurm hands out", "GresTypes=gpu"
+        )
+    tracked = _words(facts, "AccountingStorageTRES")
+    if "gres/gpu" in tracked:
+        return Finding(name, True, "AccountingStorageTRES has gres/gpu")
+    basic = {"cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"}  # always there, never written
+    line = "AccountingStorageTRES=" + ",".join([*(word for word in tracked if word not in basic), "gres/gpu"])
+    text = "accounting does not count GPUs: history would not know how many a job had"
+    return Finding(name, False if facts.accounting else None, text, line)
+
+
+def _job_age(facts: Facts, settings: Settings) -> Finding:
+    words = facts.config.get("MinJobAge", "").split()
+    age_s = int(words[0]) if words and words[0].isdigit() else 0
+    needed_s = 4 * settings.daemon.every_s
+    if age_s >= needed_s:
+        return Finding("memory of ended jobs", True, f"slurmctld keeps them for {age_s} s")
+    text = f"slurmctld forgets an ended job after {age_s} s; cycles are {settings.daemon.every_s:g} s apart"
+    remedy = f"MinJobAge={max(300, round(needed_s))}"
+    return Finding("memory of ended jobs", None if facts.accounting else False, text, remedy)
+
+
+def _requeue(facts: Facts, settings: Settings) -> Finding:
+    if facts.config.get("JobRequeue", "1") != "0":
+        return Finding("requeue", True, "jobs may be requeued")
+    text = "JobRequeue=0: only jobs submitted with --requeue can be requeued"
+    return Finding("requeue", False if "requeue" in powers(settings) else None, text, "JobRequeue=1")
+
+
+def _submit_plugin(facts: Facts, settings: Settings) -> Finding:
+    if "lua" in _words(facts, "JobSubmitPlugins"):
+        return Finding("submit plugin", True, "JobSubmitPlugins has lua")
+    text = "malformed slurmsched: tokens are told by `why`, not refused at submit"
+    line = "JobSubmitPlugins=" + ",".join([*_words(facts, "JobSubmitPlugins"), "lua"])
+    return Finding("submit plugin", None, text, f"{line}, with contrib/slurm.conf.d/job_submit.lua")
+
+
+_RULES: tuple[Callable[[Facts, Settings], Finding], ...] = (
+    _version,
+    _powers,
+    _rights,
+    _least_privilege,
+    _priority,
+    _site_factor,
+    _accounting,
+    _job_comment,
+    _gpu_tres,
+    _job_age,
+    _requeue,
+    _submit_plugin,
+)
+
+
+def powers(settings: Settings) -> tuple[str, ...]:
+    """The powers that are switched on, whatever the mode."""
+    return tuple(each.name for each in fields(settings.power) if getattr(settings.power, each.name))
+
+
+def _orders(settings: Settings) -> bool:
+    return settings.power.order
+
+
+def _words(facts: Facts, key: str) -> list[str]:
+    value = facts.config.get(key, "")
+    return [] if value in _UNSET else [word.strip() for word in value.split(",") if word.strip()]

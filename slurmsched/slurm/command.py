@@ -1,0 +1,163 @@
+"""The cluster through Slurm's own commands, as text: works with every release, needs no library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..cluster.actions import Action
+from ..cluster.columns import Labels
+from ..cluster.history import OutcomeTable
+from ..cluster.jobs import JobState, JobTable
+from ..cluster.nodes import QosTable
+from ..cluster.state import ClusterState
+from ..errors import SlurmError, SlurmUnavailable
+from . import sinfo, sprio, squeue
+from .accounting import read_outcomes
+from .console import Console, mark, unreachable
+from .port import Answer, Facts, Load
+from .records import Columns, cut, long_format
+from .verbs import BASIC_BAND, lines
+
+_ABOUT_JOB = re.compile(r"\bfor job (\d+)")
+
+
+@dataclass
+class SlurmCommand:
+    """The ``Slurm`` port over squeue, sprio, sinfo, scontrol, sdiag and sacct."""
+
+    console: Console = field(default_factory=Console)
+    _facts: Facts | None = None
+    _qos: QosTable = field(default_factory=lambda: QosTable(Labels.of([]), np.zeros(0, dtype=np.int64)))
+
+    def facts(self) -> Facts:
+        """Ask again what the cluster is, and who we are to it."""
+        config = dict(_settings(self.console.ask(["scontrol", "show", "config"])))
+        self._facts = Facts(
+            cluster=config.get("ClusterName", ""),
+            version=tuple(int(part) for part in re.findall(r"\d+", config.get("SLURM_VERSION", ""))[:3]),
+            config=config,
+            user=self.console.user(),
+            admin_level="",
+        )
+        self._facts = replace(self._facts, admin_level=self._admin_level(self._facts))
+        self._qos = self._read_qos(self._facts)
+        return self._facts
+
+    def observe(self) -> ClusterState:
+        """Three reads: the whole queue, the priority factors, the nodes."""
+        facts = self._known_facts()
+        jobs_seen = self._long("squeue", ["-h", "-a", "-t", "all"], squeue.FIELDS)
+        nodes_seen = self._long("sinfo", ["-h", "-a", "-N"], sinfo.FIELDS)
+        jobs = squeue.read_jobs(jobs_seen)
+        pending = jobs.take(jobs.state == JobState.PENDING)
+        refused = jobs_seen.refused + nodes_seen.refused
+        if facts.multifactor:
+            factors = self._factors()
+            pending = sprio.with_factors(pending, factors)
+            refused += factors.refused
+        else:
+            points = np.maximum(pending.priority - BASIC_BAND, 0)
+            pending = replace(pending, site_points=points)
+        running = (jobs.state >= JobState.CONFIGURING) & (jobs.state <= JobState.COMPLETING)
+        return ClusterState(
+            pending=pending,
+            running=jobs.take(running),
+            ended=jobs.take(_ended(jobs)),
+            nodes=sinfo.read_nodes(nodes_seen),
+            partitions=sinfo.read_partitions(nodes_seen),
+            qos=self._qos,
+            refused_lines=refused,
+        )
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """One scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done."""
+        if not actions:
+            return []
+        multifactor = self._known_facts().multifactor
+        script = [line for action in actions for line in lines(action, multifactor=multifactor)]
+        printed = self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
+        complaints = _complaints(printed.err)
+        if printed.code and not any(action.job_id in complaints for action in actions):
+            kind = SlurmUnavailable if unreachable(printed.err) else SlurmError
+            raise kind(f"scontrol: {printed.err.strip()[:500] or f'exit status {printed.code}'}")
+        if unreachable(printed.err):
+            raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
+        return [Answer(action, complaints.get(action.job_id)) for action in actions]
+
+    def load(self) -> Load:
+        """The counters of sdiag(1) over all message types."""
+        text = self.console.ask(["sdiag"])
+        section = text.partition("Remote Procedure Call statistics by message type")[2].partition("statistics by user")[
+            0
+        ]
+        calls = re.findall(r"count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)", section)
+        count, total_s = sum(int(c) for c, _ in calls), sum(int(t) for _, t in calls) / 1e6
+        queue = re.search(r"Agent queue size:\s*(\d+)", text)
+        return Load(total_s / count if count else 0.0, count, total_s, int(queue.group(1)) if queue else 0)
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """Finished runs from sacct; empty where the site keeps no accounting."""
+        if not self._known_facts().accounting:
+            since_s = until_s
+        return read_outcomes(self.console.ask, since_s, until_s, mark())[0]
+
+    def _known_facts(self) -> Facts:
+        return self._facts or self.facts()
+
+    def _long(self, command: str, options: list[str], fields: Sequence[str]) -> Columns:
+        field_mark, record_mark = mark(), mark()
+        text = self.console.ask([command, *options, "-O", long_format(fields, field_mark, record_mark)])
+        return cut(text, fields, field_mark, record_mark)
+
+    def _factors(self) -> Columns:
+        separator = "|"  # sprio prints numbers only
+        fields = tuple(sprio.FIELDS)
+        text = self.console.ask(["sprio", "-h", "-o", separator.join(fields) + ";"])
+        return cut(text, fields, separator, ";")
+
+    def _admin_level(self, facts: Facts) -> str:
+        slurm_user = facts.config.get("SlurmUser", "").partition("(")[0]
+        if facts.user in {slurm_user, "root"}:
+            return "SlurmUser"
+        if not facts.accounting:
+            return "None"
+        try:
+            level = self.console.ask(["sacctmgr", "-n", "-P", "show", "user", facts.user, "format=adminlevel"])
+        except SlurmError:
+            return "unknown"
+        return level.strip() or "None"
+
+    def _read_qos(self, facts: Facts) -> QosTable:
+        if not facts.accounting:
+            return self._qos
+        try:
+            text = self.console.ask(["sacctmgr", "-n", "-P", "show", "qos", "format=priority,name"])
+        except SlurmError:
+            return self._qos  # slurmdbd is away: what we knew still holds
+        rows = [line.partition("|") for line in text.splitlines()]
+        return QosTable(
+            Labels.of(name for _, _, name in rows), np.array([int(p or 0) for p, _, _ in rows], dtype=np.int64)
+        )
+
+
+def _ended(jobs: JobTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.asarray((jobs.state >= JobState.COMPLETED) & (jobs.state <= JobState.REQUEUED))
+
+
+def _settings(text: str) -> list[tuple[str, str]]:
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return [(name.strip(), "" if value.strip() == "(null)" else value.strip()) for name, _, value in pairs]
+
+
+def _complaints(text: str) -> dict[int, str]:
+    """Slurm's sentences by the job they are about."""
+    found: dict[int, str] = {}
+    for line in text.splitlines():
+        about = _ABOUT_JOB.search(line)
+        if about:
+            found.setdefault(int(about.group(1)), line.strip()[:300])
+    return found

@@ -1,0 +1,307 @@
+"""A small Slurm in memory, for tests and for people who write policies: a peer of the real adapters, same promises.
+
+It starts jobs by priority on a pool of GPUs, charges a requeue as Slurm does (new submit time, a begin time two minutes
+off, first submit forgotten) and says no in Slurm's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import numpy as np
+
+from ..cluster.actions import Action, Hold, MovePartition, Rank, Release, Requeue, RequireNodes, Resume, Suspend
+from ..cluster.columns import Labels
+from ..cluster.comment import read
+from ..cluster.history import OutcomeTable
+from ..cluster.jobs import JobState, JobTable, job_table
+from ..cluster.nodes import NodeTable, PartitionTable, QosTable
+from ..cluster.state import ClusterState
+from ..errors import SlurmUnavailable
+from .port import Answer, Facts, Load
+
+REQUEUE_DELAY_S = 121.0
+"""Slurm lets the credential of the last run expire before it starts a requeued job again."""
+
+
+@dataclass(frozen=True)
+class FakeJob:
+    """One job of the fake; a change makes a new value."""
+
+    job_id: int
+    runtime_s: float  #: what it will take: the truth no scheduler sees
+    gpus: int = 1
+    name: str = "job"
+    user: str = "alice"
+    account: str = "physics"
+    qos: str = "normal"
+    partition: str = "gpu"
+    comment: str = ""
+    time_limit_s: float = 3600.0
+    submitted_s: float = 0.0
+    begin_s: float = 0.0
+    base: int = 1000  #: priority without our points
+    points: int = 0
+    nice: int = 0
+    held: bool = False
+    state: JobState = JobState.PENDING
+    started_s: float = float("nan")
+    ended_s: float = float("nan")
+    left_s: float = 0.0
+    restarts: int = 0
+    requeueable: bool = True
+    interactive: bool = False
+    required_nodes: str = ""
+
+    @property
+    def priority(self) -> int:
+        """As squeue would show it."""
+        return 0 if self.held else max(1, self.base + self.points - self.nice)
+
+
+@dataclass
+class FakeSlurm:
+    """The ``Slurm`` port over jobs in memory. Time moves only through ``advance``."""
+
+    nodes: int = 4
+    gpus_per_node: int = 4
+    now_s: float = 1_000_000.0
+    partitions: dict[str, int] = field(default_factory=lambda: {"gpu": 1})  #: tier by name
+    qos: dict[str, int] = field(default_factory=lambda: {"normal": 0})  #: priority by name
+    config: dict[str, str] = field(
+        default_factory=lambda: {
+            "ClusterName": "fake",
+            "PriorityType": "priority/multifactor",
+            "SLURM_VERSION": "22.05.8",
+        }
+    )
+    jobs: dict[int, FakeJob] = field(default_factory=dict)
+    away: bool = False  #: answer nothing, as a stopped slurmctld
+    reads: int = 0
+    written: list[Action] = field(default_factory=list)
+    _ids: count[int] = field(default_factory=lambda: count(1))
+
+    def submit(self, runtime_s: float, **details: object) -> int:
+        """Queue a job now; *details* are fields of FakeJob."""
+        job = FakeJob(next(self._ids), runtime_s, submitted_s=self.now_s, begin_s=self.now_s, left_s=runtime_s)
+        self.jobs[job.job_id] = replace(job, **details)  # type: ignore[arg-type]
+        return job.job_id
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass: jobs end when their runtime is over and the best that fit start."""
+        until_s = self.now_s + seconds
+        self._start_jobs()
+        while True:
+            ends = [
+                (self.now_s + job.left_s, job.job_id) for job in self.jobs.values() if job.state == JobState.RUNNING
+            ]
+            begins = [
+                job.begin_s for job in self.jobs.values() if job.state == JobState.PENDING and job.begin_s > self.now_s
+            ]
+            next_s = min([until_s, *(at_s for at_s, _ in ends), *begins])
+            self._run_until(next_s)
+            self._start_jobs()
+            if next_s >= until_s:
+                return
+
+    def facts(self) -> Facts:
+        """What it is; we are its Operator."""
+        self._answering()
+        return Facts("fake", (22, 5, 8), dict(self.config), "slurmsched", "Operator")
+
+    def observe(self) -> ClusterState:
+        """Everything at once, as the real adapters give it."""
+        self._answering()
+        self.reads += 1
+        jobs = _as_table(list(self.jobs.values()), self.now_s)
+        started = (jobs.state >= JobState.CONFIGURING) & (jobs.state <= JobState.COMPLETING)
+        return ClusterState(
+            pending=jobs.take(jobs.state == JobState.PENDING),
+            running=jobs.take(started),
+            ended=jobs.take((jobs.state >= JobState.COMPLETED) & (jobs.state <= JobState.REQUEUED)),
+            nodes=self._node_table(),
+            partitions=PartitionTable(
+                Labels.of(self.partitions),
+                np.array(list(self.partitions.values()), dtype=np.int64),
+                np.ones(len(self.partitions), dtype=bool),
+                np.full(len(self.partitions), np.inf),
+                Labels.of(["n[1-4]"] * len(self.partitions)),
+            ),
+            qos=QosTable(Labels.of(self.qos), np.array(list(self.qos.values()), dtype=np.int64)),
+        )
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """Do each action, or refuse it in Slurm's words."""
+        self._answering()
+        answers = []
+        for action in actions:
+            self.written.append(action)
+            answers.append(Answer(action, self._do(action)))
+        return answers
+
+    def load(self) -> Load:
+        """Always at ease."""
+        self._answering()
+        return Load(0.001, 100, 0.1, 0)
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """Finished runs with their true times."""
+        self._answering()
+        ended = [j for j in self.jobs.values() if j.state.ended and since_s <= j.ended_s < until_s]
+        return _as_outcomes(sorted(ended, key=lambda job: (job.ended_s, job.job_id)))
+
+    def _answering(self) -> None:
+        if self.away:
+            raise SlurmUnavailable("fake: slurmctld does not answer")
+
+    def _do(self, action: Action) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None:
+            return f"Invalid job id specified for job {action.job_id}"
+        changed = self._changed(job, action)
+        if isinstance(changed, str):
+            return f"{changed} for job {action.job_id}"
+        self.jobs[job.job_id] = changed
+        return None
+
+    def _changed(self, job: FakeJob, action: Action) -> FakeJob | str:
+        """The job after *action*, or why not."""
+        pending = job.state == JobState.PENDING
+        match action:
+            case Rank(points=points) if pending:
+                return replace(job, points=points)
+            case Hold(until_s=until_s) if pending:
+                return replace(job, begin_s=until_s)
+            case Release() if pending:
+                return replace(job, begin_s=self.now_s)
+            case MovePartition(partition=partition) if pending:
+                return (
+                    replace(job, partition=partition)
+                    if partition in self.partitions
+                    else "Invalid partition name specified"
+                )
+            case RequireNodes(nodes=nodes) if pending:
+                return replace(job, required_nodes=nodes)
+            case Requeue() if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
+                return self._requeued(job) if job.requeueable else "Requested operation is presently disabled"
+            case Suspend() if job.state == JobState.RUNNING:
+                return replace(job, state=JobState.SUSPENDED)
+            case Resume() if job.state == JobState.SUSPENDED:
+                return replace(job, state=JobState.RUNNING)
+        return "Job is pending execution" if pending else "Job is no longer pending execution"
+
+    def _requeued(self, job: FakeJob) -> FakeJob:
+        return replace(
+            job,
+            state=JobState.PENDING,
+            submitted_s=self.now_s,
+            begin_s=self.now_s + REQUEUE_DELAY_S,
+            started_s=float("nan"),
+            left_s=job.runtime_s,
+            restarts=job.restarts + 1,
+        )
+
+    def _run_until(self, at_s: float) -> None:
+        passed_s, self.now_s = at_s - self.now_s, at_s
+        for job in list(self.jobs.values()):
+            if job.state == JobState.RUNNING:
+                left_s = job.left_s - passed_s
+                ended = left_s <= 1e-9
+                self.jobs[job.job_id] = replace(
+                    job,
+                    left_s=max(0.0, left_s),
+                    state=JobState.COMPLETED if ended else JobState.RUNNING,
+                    ended_s=at_s if ended else float("nan"),
+                )
+
+    def _start_jobs(self) -> None:
+        """Start the best pending jobs while they fit, stopping at the first that does not: no backfill here."""
+        waiting = [
+            j for j in self.jobs.values() if j.state == JobState.PENDING and j.begin_s <= self.now_s and not j.held
+        ]
+        for job in sorted(waiting, key=lambda j: (-self.partitions[j.partition], -j.priority, j.job_id)):
+            if job.gpus > self.free_gpus:
+                return
+            self.jobs[job.job_id] = replace(job, state=JobState.RUNNING, started_s=self.now_s)
+
+    @property
+    def free_gpus(self) -> int:
+        """GPUs that no running or suspended job holds."""
+        holding = {JobState.RUNNING, JobState.SUSPENDED}
+        return self.nodes * self.gpus_per_node - sum(j.gpus for j in self.jobs.values() if j.state in holding)
+
+    def _node_table(self) -> NodeTable:
+        size, total = self.nodes, self.nodes * self.gpus_per_node
+        used = np.diff(np.minimum(np.arange(size + 1) * self.gpus_per_node, total - self.free_gpus))
+        same = Labels.of([""] * size)
+        zeros = np.zeros(size, dtype=np.int64)
+        return NodeTable(
+            name=Labels.of(f"n{number}" for number in range(1, size + 1)),
+            partitions=Labels.of([",".join(self.partitions)] * size),
+            state=Labels.of(["idle"] * size),
+            usable=np.ones(size, dtype=bool),
+            cpus=zeros + 64,
+            cpus_used=zeros.copy(),
+            memory_mib=np.full(size, 256_000.0),
+            memory_used_mib=np.zeros(size),
+            gpus=zeros + self.gpus_per_node,
+            gpus_used=used.astype(np.int64),
+            gpu_type=same,
+            features=same,
+        )
+
+
+_SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "comment", "time_limit_s", "submitted_s")
+_ALSO = ("nice", "restarts", "requeueable", "interactive", "required_nodes", "started_s", "ended_s", "priority")
+
+
+def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:
+    wishes = [read(job.comment)[0] for job in jobs]
+    return job_table(
+        len(jobs),
+        **{name: [getattr(job, name) for job in jobs] for name in (*_SAME, *_ALSO)},
+        first_submit_s=[job.submitted_s for job in jobs],
+        eligible_s=[job.begin_s for job in jobs],
+        site_points=[job.points for job in jobs],
+        state=[job.state for job in jobs],
+        reason=[_reason(job, now_s) for job in jobs],
+        node_list=["n1" if job.state == JobState.RUNNING else "" for job in jobs],
+        off=[wish.off for wish in wishes],
+        ckpt=[wish.ckpt for wish in wishes],
+    )
+
+
+def _reason(job: FakeJob, now_s: float) -> str:
+    if job.state != JobState.PENDING:
+        return "None"
+    if job.held:
+        return "JobHeldUser"
+    return "BeginTime" if job.begin_s > now_s else "Resources"
+
+
+def _as_outcomes(jobs: list[FakeJob]) -> OutcomeTable:
+    ones = np.ones(len(jobs), dtype=np.int64)
+
+    def numbers(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.array([getattr(job, name) for job in jobs], dtype=np.float64)
+
+    return OutcomeTable(
+        job_id=numbers("job_id").astype(np.int64),
+        restart=numbers("restarts").astype(np.int64),
+        **{
+            name: Labels.of(getattr(job, name) for job in jobs)
+            for name in ("name", "user", "account", "qos", "partition")
+        },
+        gpus=numbers("gpus").astype(np.int64),
+        nodes=ones,
+        cpus=ones.copy(),
+        time_limit_s=numbers("time_limit_s"),
+        first_submit_s=numbers("submitted_s"),
+        eligible_s=numbers("begin_s"),
+        started_s=numbers("started_s"),
+        ended_s=numbers("ended_s"),
+        runtime_s=numbers("ended_s") - numbers("started_s"),
+        state=np.array([job.state for job in jobs], dtype=np.int64),
+    )

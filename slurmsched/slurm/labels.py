@@ -1,0 +1,98 @@
+"""Points for an order: the fewest SiteFactor writes that make Slurm see it.
+
+Slurm adds a job's points to its own priority (its *base*: age, fair share, QOS, ...). Given the order we want, find
+points so that base + points falls from the first job to the last, keeping as many of the present points as possible:
+the jobs on a longest run that already falls are not written, the others get a place in the gaps between those.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..cluster.columns import BoolArray, IntArray
+
+MOST_POINTS = 2_147_483_645
+"""What a SiteFactor can hold (scontrol(1))."""
+
+WIDEST_STEP = 1000
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """Points per job in the wanted order, and whether the cap kept a job from its place."""
+
+    points: IntArray
+    capped: BoolArray
+
+
+def label(base: IntArray, points: IntArray, floor: int, cap: int) -> Labelling:
+    """Points that put jobs in the order given.
+
+    ``base`` is Slurm's own priority without our points, ``points`` what each job has now, both in the wanted order,
+    soonest first. All shall end above ``floor`` (the highest priority of the jobs that follow), none gets more than
+    ``cap``. Points are never negative: Slurm clamps those and loses the order between them.
+    """
+    count = len(base)
+    if not count:
+        return Labelling(points.copy(), np.zeros(0, dtype=bool))
+    cap = min(cap, MOST_POINTS)
+    place = np.arange(count)
+    lowest = _lowest(base, floor, place)
+    highest = np.maximum(np.minimum.accumulate(base + cap + place) - place, lowest)
+    kept = _kept(base + points, lowest, highest, points <= cap, place)
+    wanted = _fill(kept, base + points, lowest, highest, floor, max(1, min(WIDEST_STEP, cap // (2 * count))))
+    given = wanted - base
+    return Labelling(np.clip(given, 0, cap), given > cap)
+
+
+def _lowest(base: IntArray, floor: int, place: IntArray) -> IntArray:
+    """The least priority each job needs: its base, and one more than whatever follows it."""
+    need = np.maximum(base, floor + 1) + place
+    return np.asarray(np.maximum.accumulate(need[::-1])[::-1] - place)
+
+
+def _kept(seen: IntArray, lowest: IntArray, highest: IntArray, legal: BoolArray, place: IntArray) -> IntArray:
+    """Places of the longest run of jobs that can stay as they are, leaving a whole number for each job between."""
+    fits = np.flatnonzero(legal & (seen >= lowest) & (seen <= highest))
+    height = -(seen + place)[fits]
+    if len(fits) < 2 or bool(np.all(height[1:] >= height[:-1])):
+        return fits
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for at, value in enumerate(height.tolist()):
+        slot = bisect_right(tails, value)
+        before.append(ends[slot - 1] if slot else -1)
+        if slot == len(tails):
+            tails.append(value)
+            ends.append(at)
+        else:
+            tails[slot] = value
+            ends[slot] = at
+    run: list[int] = []
+    at = ends[-1]
+    while at >= 0:
+        run.append(at)
+        at = before[at]
+    return fits[np.array(run[::-1], dtype=np.int64)]
+
+
+def _fill(kept: IntArray, seen: IntArray, lowest: IntArray, highest: IntArray, floor: int, step: int) -> IntArray:
+    """Priorities for all: kept jobs as seen, the others spread evenly between their neighbours."""
+    wanted = seen.copy()
+    count = len(seen)
+    bounds = [-1, *kept.tolist(), count]
+    for above, below in pairwise(bounds):
+        length = below - above - 1
+        if not length:
+            continue
+        low = int(seen[below]) if below < count else floor
+        run = slice(above + 1, below)
+        high = int(seen[above]) if above >= 0 else min(int(highest[below - length]) + 1, low + step * (length + 1))
+        spread = low + (high - low) * np.arange(length, 0, -1) // (length + 1)
+        wanted[run] = np.maximum(spread, lowest[run])
+    return wanted

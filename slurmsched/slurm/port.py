@@ -1,0 +1,88 @@
+"""The border to a cluster: what every adapter promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..cluster.actions import Action
+from ..cluster.history import OutcomeTable
+from ..cluster.state import ClusterState
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a cluster says about itself; read at start and on reload, not every cycle."""
+
+    cluster: str
+    version: tuple[int, ...]  #: of slurmctld, e.g. (22, 5, 8)
+    config: dict[str, str] = field(default_factory=dict)  #: ``scontrol show config``, names as there
+    user: str = ""  #: who we are to Slurm
+    admin_level: str = "None"  #: None, Operator, Administrator, or SlurmUser
+
+    @property
+    def accounting(self) -> bool:
+        """Whether slurmdbd keeps accounts, QOS and operators."""
+        return self.config.get("AccountingStorageType", "").endswith("slurmdbd")
+
+    @property
+    def multifactor(self) -> bool:
+        """Whether SiteFactor counts; with priority/basic only a fixed Priority does."""
+        return self.config.get("PriorityType", "") == "priority/multifactor"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one action: ``refused`` is Slurm's own sentence, None if it said yes."""
+
+    action: Action
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """How busy slurmctld is (sdiag)."""
+
+    rpc_mean_s: float  #: mean service time of all RPCs since the counters were reset
+    rpc_count: int
+    rpc_total_s: float
+    agent_queue: int
+
+
+Fence = Callable[[], bool]
+"""Asked before each batch of writes; False means another daemon leads and nothing more may be written."""
+
+
+class Slurm(Protocol):
+    """A cluster: real Slurm, or a public peer of it.
+
+    Every method raises ``SlurmUnavailable`` where no answer comes within the time limit, and leaves nothing half
+    read: the caller gets the whole or an error.
+    """
+
+    def facts(self) -> Facts:
+        """What the cluster is; a handful of calls."""
+        ...
+
+    def observe(self) -> ClusterState:
+        """All jobs, nodes and partitions now, in one bulk read of the queue.
+
+        ``first_submit_s`` is Slurm's submit time and ``held_by_us`` is false: memory knows better and fills them.
+        """
+        ...
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """Do *actions* in order, one batch; one Answer each, in the same order.
+
+        What became of an accepted action is seen by the next ``observe``, never assumed.
+        """
+        ...
+
+    def load(self) -> Load:
+        """How busy the controller is."""
+        ...
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """Runs that ended in [since_s, until_s) by the site's accounting; empty where there is none."""
+        ...

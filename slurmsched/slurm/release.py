@@ -1,0 +1,63 @@
+"""Giving every job back to Slurm: no points of ours, no begin time of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from ..cluster.actions import Action, Rank, Release
+from ..cluster.jobs import JobTable
+from .port import Slurm
+
+BATCH = 100
+
+
+@dataclass(frozen=True)
+class ReleaseReport:
+    """What was given back; ``left`` jobs remain when the time ran out."""
+
+    ranked: int  #: jobs whose points were taken away
+    held: int  #: jobs whose begin time was lifted
+    refused: tuple[str, ...]  #: Slurm's own words
+    left: int = 0
+
+
+def release_all(
+    cluster: Slurm,
+    ranked: Collection[int],
+    held: Collection[int],
+    *,
+    within: Callable[[], bool] = lambda: True,
+) -> ReleaseReport:
+    """Take our hands off every pending job.
+
+    Points are read from the cluster, so that nothing is missed even without a database; *ranked* names jobs that may
+    have points where sprio shows none (they are not eligible), *held* those whose begin time is ours. Asked before
+    each batch, *within* ends it early where the time is up. Raises SlurmUnavailable.
+    """
+    pending = cluster.observe().pending
+    actions = _wanted(pending, set(ranked), set(held))
+    refused: list[str] = []
+    done: list[Action] = []
+    while len(done) < len(actions) and within():
+        batch = actions[len(done) : len(done) + BATCH]
+        refused += [answer.refused for answer in cluster.act(batch) if answer.refused]
+        done += batch
+    return ReleaseReport(
+        ranked=sum(isinstance(action, Rank) for action in done),
+        held=sum(isinstance(action, Release) for action in done),
+        refused=tuple(refused),
+        left=len(actions) - len(done),
+    )
+
+
+def _wanted(pending: JobTable, ranked: set[int], held: set[int]) -> list[Action]:
+    """Ends of holds first, since those keep jobs from starting; then points, in submit order."""
+    by_id = sorted(pending.job_id.tolist())
+    pointed = {
+        job_id for job_id, points in zip(pending.job_id.tolist(), pending.site_points.tolist(), strict=True) if points
+    }
+    return [
+        *(Release(job_id) for job_id in by_id if job_id in held),
+        *(Rank(job_id, 0) for job_id in by_id if job_id in pointed | ranked),
+    ]

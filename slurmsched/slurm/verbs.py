@@ -1,0 +1,83 @@
+"""The allow-list: every line we may ever send to scontrol. Nothing else in the package writes to Slurm.
+
+There is no verb here that cancels a job, shortens a time limit or touches a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..cluster.actions import Action, Hold, MovePartition, Rank, Release, Requeue, RequireNodes, Resume, Suspend
+
+BASIC_BAND = 0xFFFF0000
+"""Priorities that priority/basic gives lie below this; those we fix lie above, in the order of their points."""
+
+_NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
+
+
+def lines(action: Action, *, multifactor: bool = True) -> tuple[str, ...]:
+    """The scontrol(1) commands that carry *action* out; ValueError where it holds what no command may."""
+    if not (isinstance(action.job_id, int) and action.job_id > 0):
+        raise ValueError(f"{action!r}: a job id is a positive number")
+    writer: Callable[[Any], tuple[str, ...]] = _WRITERS[type(action)] if multifactor else _BASIC_WRITERS[type(action)]
+    return writer(action)
+
+
+def _rank(action: Rank) -> tuple[str, ...]:
+    return (f"update jobid={action.job_id} sitefactor={int(action.points)}",)
+
+
+def _rank_basic(action: Rank) -> tuple[str, ...]:
+    if action.points <= 0:
+        return (f"release {action.job_id}",)
+    return (f"update jobid={action.job_id} priority={min(BASIC_BAND + int(action.points), 0xFFFFFFFD)}",)
+
+
+def _hold(action: Hold) -> tuple[str, ...]:
+    return (f"update jobid={action.job_id} starttime=uts{int(action.until_s)}",)
+
+
+def _release(action: Release) -> tuple[str, ...]:
+    return (f"update jobid={action.job_id} starttime=now",)
+
+
+def _requeue(action: Requeue) -> tuple[str, ...]:
+    # while the job completes Slurm would overwrite a start time: the next cycle releases it (StartTime=now)
+    return (f"requeue {action.job_id}",)
+
+
+def _suspend(action: Suspend) -> tuple[str, ...]:
+    return (f"suspend {action.job_id}",)
+
+
+def _resume(action: Resume) -> tuple[str, ...]:
+    return (f"resume {action.job_id}",)
+
+
+def _move(action: MovePartition) -> tuple[str, ...]:
+    return (f"update jobid={action.job_id} partition={_name(action.partition)}",)
+
+
+def _require(action: RequireNodes) -> tuple[str, ...]:
+    return (f"update jobid={action.job_id} reqnodelist={_name(action.nodes)}",)
+
+
+def _name(text: str) -> str:
+    if not _NAMES.fullmatch(text):
+        raise ValueError(f"{text!r} is no list of partition or node names")
+    return text
+
+
+_WRITERS: dict[type[Action], Callable[[Any], tuple[str, ...]]] = {
+    Rank: _rank,
+    Hold: _hold,
+    Release: _release,
+    Requeue: _requeue,
+    Suspend: _suspend,
+    Resume: _resume,
+    MovePartition: _move,
+    RequireNodes: _require,
+}
+_BASIC_WRITERS = _WRITERS | {Rank: _rank_basic}

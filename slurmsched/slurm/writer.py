@@ -1,0 +1,41 @@
+"""Carries a plan out on Slurm: within the budget, behind the fence, never the same refused write twice at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from ..cluster.actions import Action
+from ..errors import NotLeader
+from .budget import Budget
+from .port import Answer, Fence, Slurm
+
+BATCH = 100
+"""Writes between two looks at the fence."""
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass
+class Writer:
+    """Sends actions to a cluster; those that come first matter most and go first."""
+
+    cluster: Slurm
+    budget: Budget
+    fence: Fence = field(default=_always)
+
+    def affordable(self, actions: Sequence[Action], shy_of: Collection[int], now_s: float) -> tuple[Action, ...]:
+        """The actions that may go out now; *shy_of* are jobs whose last write Slurm refused a moment ago."""
+        willing = [action for action in actions if action.job_id not in shy_of]
+        return tuple(willing[: self.budget.take(len(willing), now_s)])
+
+    def send(self, actions: Sequence[Action]) -> tuple[Answer, ...]:
+        """Send *actions* in batches; NotLeader where another daemon has taken over, with nothing sent after that."""
+        answers: list[Answer] = []
+        for first in range(0, len(actions), BATCH):
+            if not self.fence():
+                raise NotLeader(f"another daemon leads; {len(actions) - first} of {len(actions)} writes were not sent")
+            answers += self.cluster.act(actions[first : first + BATCH])
+        return tuple(answers)
