@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 from slurmsched.errors import CommentError
 
@@ -60,7 +61,8 @@ class Deadline:
             return meant.pop()
         happens = "happens twice" if meant else "does not exist"
         offsets = " or ".join(reading.isoformat()[19:] for reading in readings)
-        raise CommentError(f"the local time {self} {happens} in {zone} (daylight saving): add an offset, {offsets}")
+        where = f"in {zone.key}" if isinstance(zone, ZoneInfo) and zone.key else "here"
+        raise CommentError(f"the local time {self} {happens} {where} (daylight saving): add an offset, {offsets}")
 
     def __str__(self) -> str:
         if self.since == "submit":

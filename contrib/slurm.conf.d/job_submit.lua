@@ -1,0 +1,216 @@
+-- slurmsched: refuse malformed "slurmsched:" tokens in --comment while their author is still looking.
+--
+-- For Slurm's job_submit/lua plugin (JobSubmitPlugins=lua): slurmctld reads it from the directory of slurm.conf, and
+-- again whenever it changes. It changes nothing in a job and never stops one for a fault of its own.
+-- A site that has a job_submit.lua keeps it: save this file as slurmsched.lua beside it and write
+-- dofile("/etc/slurm/slurmsched.lua") before the last line of the site's; that asks us first, then the site.
+--
+-- The grammar is that of slurmsched/cluster/comment.py; a test feeds both the same comments.
+
+local DAEMON_USER = "slurmsched" -- beside root, whom we let write slurmsched:share=
+
+local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
+  .. "urgency=0..10, iterations=N, stop=never|opt|acc:X, off"
+local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
+local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
+
+-- [%w] and %s would follow the locale of slurmctld.
+local WORD, BODY = "[A-Za-z0-9_]", "^[^ \t\n\v\f\r;]*"
+
+-- What is wrong is raised as a table, so that a bug of ours (a string) is told apart and lets the job through.
+local function refuse(item, trouble)
+  local shown = item and "'" .. item:sub(1, 40):gsub("[^\32-\126]", "?") .. "' " or ""
+  error({ text = "slurmsched: " .. shown .. trouble }, 0)
+end
+
+local function days_since_1970(year, month, day)
+  if month < 3 then year, month = year - 1, month + 12 end -- years that begin in March end with the leap day
+  local leap_days = math.floor(year / 4) - math.floor(year / 100) + math.floor(year / 400)
+  return 365 * year + leap_days + math.floor((153 * month - 457) / 5) + day - 719469
+end
+
+local function seconds_of(t) -- a date as if it were UTC
+  return ((days_since_1970(t.year, t.month, t.day) * 24 + t.hour) * 60 + t.min) * 60 + t.sec
+end
+
+local function days_in(year, month)
+  return days_since_1970(month == 12 and year + 1 or year, month % 12 + 1, 1) - days_since_1970(year, month, 1)
+end
+
+-- The Unix time at which the controller's clock shows this; refused when daylight saving makes that none or two.
+local function local_time(item, wall)
+  local meant, offsets = {}, {}
+  for _, day_s in ipairs({ -86400, 86400 }) do
+    local east_s = seconds_of(os.date("*t", wall + day_s)) - wall - day_s
+    local at = wall - east_s
+    if seconds_of(os.date("*t", at)) == wall and meant[1] ~= at then meant[#meant + 1] = at end
+    local minutes = math.floor(math.abs(east_s) / 60)
+    offsets[#offsets + 1] = string.format("%s%02d:%02d", east_s < 0 and "-" or "+", math.floor(minutes / 60), minutes % 60)
+  end
+  if #meant == 1 then return meant[1] end
+  refuse(item, (#meant == 2 and "happens twice" or "does not exist")
+    .. " here (daylight saving): add an offset, " .. table.concat(offsets, " or "))
+end
+
+local function later(text) -- +1d12h in seconds, nil if it is none
+  local rest, after_s, found = text:sub(2), 0, false
+  for _, unit in ipairs({ { "d", 86400 }, { "h", 3600 }, { "m", 60 }, { "s", 1 } }) do
+    local count, tail = rest:match("^([0-9]+)" .. unit[1] .. "(.*)$")
+    if count and #count <= 6 then rest, after_s, found = tail, after_s + tonumber(count) * unit[2], true end
+  end
+  return found and rest == "" and after_s >= 1 and after_s <= 315360000 and after_s or nil
+end
+
+-- A time as { seconds since, kind = "submit" | "epoch" | "local" }; nil if it is none.
+local function read_time(text)
+  if text:sub(1, 1) == "+" then
+    local after_s = later(text)
+    return after_s and { at = after_s, kind = "submit" }
+  end
+  local year, month, day, hour, min, tail =
+    text:match("^(2[01][0-9][0-9])%-([0-9][0-9])%-([0-9][0-9])T([0-9][0-9]):([0-9][0-9])(.*)$")
+  if not year then return nil end
+  local sec, zone = tail:match("^:([0-9][0-9])(.*)$")
+  sec, zone = sec or "0", zone or tail
+  local t = { year = tonumber(year), month = tonumber(month), day = tonumber(day),
+    hour = tonumber(hour), min = tonumber(min), sec = tonumber(sec) }
+  if t.month < 1 or t.month > 12 or t.day < 1 or t.day > days_in(t.year, t.month) then return nil end
+  if t.hour > 23 or t.min > 59 or t.sec > 59 then return nil end
+  if zone == "" then return { at = seconds_of(t), kind = "local" } end
+  if zone == "Z" then return { at = seconds_of(t), kind = "epoch" } end
+  local sign, east_h, east_m = zone:match("^([+-])([0-9][0-9]):([0-5][0-9])$")
+  if not sign or tonumber(east_h) > 14 then return nil end
+  return { at = seconds_of(t) - tonumber(sign .. "1") * (east_h * 60 + east_m) * 60, kind = "epoch" }
+end
+
+local function whole(least, most)
+  local digits = #string.format("%.0f", most)
+  return function(text)
+    local number = text:match("^[0-9]+$") and #text <= digits and tonumber(text)
+    return number and number >= least and number <= most
+  end
+end
+
+local function gpus(text)
+  local fewest, most = text:match("^([1-9][0-9]*)%-?([0-9]*)$")
+  if not fewest or #fewest > 5 or #most > 5 then return false end
+  if most == "" then return not text:find("-", 1, true) end
+  return most:sub(1, 1) ~= "0" and text:find("-", 1, true) and tonumber(fewest) <= tonumber(most)
+end
+
+local function stop(text)
+  if text == "never" or text == "opt" then return true end
+  local level = text:match("^acc:([01])$") or text:match("^acc:([01]%.[0-9]+)$")
+  return level and #level <= 12 and tonumber(level) <= 1
+end
+
+local VALUES = {
+  deadline = { TIME, read_time },
+  gpus = { "a number of GPUs such as 4 or a range such as 2-8", gpus },
+  coldstart = { "whole seconds, 0 to 86400", whole(0, 86400) },
+  urgency = { "a whole number, 0 to 10", whole(0, 10) },
+  iterations = { "a whole number, 1 to 999999999999", whole(1, 999999999999) },
+  stop = { "never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", stop },
+}
+
+local function check_item(item, said, may_share)
+  local key, equals, value = item:match("^([^=]*)(=?)(.*)$")
+  if FLAGS[key] then
+    if equals ~= "" then refuse(item, "has a value; " .. key .. " takes none") end
+    value = true
+  elseif key == "share" then
+    if not may_share then refuse(item, "is not for users; only slurmsched writes it") end
+    if #value > 64 or not value:match("^[A-Za-z0-9_.:+-]+$") then refuse(item, "does not fit") end
+  elseif VALUES[key] then
+    value = VALUES[key][2](value)
+    if not value then refuse(item, "does not fit; " .. key .. " takes " .. VALUES[key][1]) end
+  elseif item == "" then
+    refuse(item, "names no key (no blanks round commas and colons); accepted: " .. ACCEPTED)
+  elseif key:find("@", 1, true) then
+    local percent, by = item:match("^([1-9][0-9]?)@(.*)$")
+    local time = percent and read_time(by)
+    if not time then refuse(item, "does not fit; PERCENT@TIME takes 1 to 99 and " .. TIME) end
+    time.percent, time.item = tonumber(percent), item
+    said.steps[#said.steps + 1] = time
+    return
+  else
+    refuse(item, "is not known; accepted: " .. ACCEPTED)
+  end
+  if said[key] then refuse(item, "is said twice; say each key once") end
+  said[key] = value
+end
+
+local function check_times(said, now)
+  local earlier = said.deadline
+  if not earlier then
+    if not said.soft and #said.steps == 0 then return end
+    refuse(nil, "soft and PERCENT@TIME say what happens after a deadline; add deadline=TIME")
+  end
+  earlier.percent, earlier.item = 100, "deadline"
+  table.insert(said.steps, 1, earlier)
+  for place, time in ipairs(said.steps) do
+    if place > 1 and (time.percent >= earlier.percent or (time.kind == earlier.kind and time.at <= earlier.at)) then
+      refuse(nil, "PERCENT@TIME steps must fall in value and rise in time, after the deadline")
+    end
+    earlier = time
+  end
+  for _, time in ipairs(said.steps) do
+    local at = time.kind == "local" and local_time(time.item, time.at) or time.at
+    if now and time.kind ~= "submit" and at <= now then refuse(time.item, "is in the past") end
+  end
+end
+
+-- Raises a table with a text if the comment is malformed. Without `now`, times may lie in the past.
+local function check(comment, may_share, now)
+  local said, from = { steps = {} }, 1
+  while true do
+    local first, last = comment:find("slurmsched:", from, true)
+    if not first then break end
+    from = last + 1
+    if first == 1 or not comment:sub(first - 1, first - 1):match(WORD) then
+      local body = comment:match(BODY, from)
+      for item in (body .. ","):gmatch("([^,]*),") do check_item(item, said, may_share) end
+      from = from + #body
+    end
+  end
+  check_times(said, now)
+end
+
+local function uid_of(user) -- from /etc/passwd, where sysusers.d puts our user; nil if it is not there
+  local passwd = io.open("/etc/passwd")
+  if not passwd then return nil end
+  local text = "\n" .. passwd:read("*a")
+  passwd:close()
+  return tonumber(text:match("\n" .. user .. ":[^:\n]*:([0-9]+):"))
+end
+
+local DAEMON_UID = select(2, pcall(uid_of, DAEMON_USER))
+
+local function verdict(comment, uid, now)
+  if type(comment) ~= "string" then return slurm.SUCCESS end
+  local fine, trouble = pcall(check, comment, uid == 0 or uid == DAEMON_UID, now)
+  if fine then return slurm.SUCCESS end
+  if type(trouble) == "table" then
+    pcall(slurm.log_user, "%s", trouble.text) -- in slurm_job_modify, Slurm before 23.02 puts it into its log instead
+    return slurm.ERROR
+  end
+  pcall(slurm.log_info, "slurmsched: comment not checked, a fault in job_submit.lua: %s", tostring(trouble))
+  return slurm.SUCCESS
+end
+
+local site_submit, site_modify = slurm_job_submit, slurm_job_modify -- set where a site's own script calls this one
+
+function slurm_job_submit(job, partitions, uid)
+  local answer = verdict(job.comment, uid, os.time())
+  if answer == slurm.SUCCESS and site_submit then return site_submit(job, partitions, uid) end
+  return answer
+end
+
+function slurm_job_modify(job, record, partitions, uid)
+  -- The daemon adds its share token to comments that are not its to judge.
+  local answer = uid == DAEMON_UID and slurm.SUCCESS or verdict(job.comment, uid, nil)
+  if answer == slurm.SUCCESS and site_modify then return site_modify(job, record, partitions, uid) end
+  return answer
+end
+
+return slurm.SUCCESS

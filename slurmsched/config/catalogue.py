@@ -1,0 +1,119 @@
+"""Every setting there is: its place, what it accepts, its default and its help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from .settings import Settings
+
+HIDDEN = "(hidden)"
+
+
+class Misfit(Exception):
+    """A value that a setting does not accept; the text says what it does."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key of one section."""
+
+    section: str
+    key: str
+    kind: Any  #: str, bool, int, float or tuple[str, ...]
+    default: Any
+    rules: Any  #: help, choices, least, most, secret
+
+    @property
+    def name(self) -> str:
+        """``section.key``."""
+        return f"{self.section}.{self.key}"
+
+    @property
+    def help(self) -> str:
+        """One line for people."""
+        return str(self.rules["help"])
+
+    @property
+    def secret(self) -> bool:
+        """Whether the value is hidden wherever settings are shown."""
+        return bool(self.rules.get("secret"))
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that a secret may come from."""
+        return f"SLURMSCHED_{self.section}_{self.key}".upper()
+
+    @property
+    def credential(self) -> str:
+        """The name of the systemd credential that a secret may come from."""
+        return f"{self.section}-{self.key}".replace("_", "-")
+
+    @property
+    def accepts(self) -> str:
+        """What a value must be, in words."""
+        if choices := self.rules.get("choices"):
+            return f"one of {', '.join(choices)}"
+        noun = _NOUNS[self.kind]
+        if "least" in self.rules:
+            return f"{noun} from {self.rules['least']} to {self.rules['most']}"
+        return noun
+
+    def shown(self, settings: Settings) -> Any:
+        """The value it has, fit to be seen: a secret that is set reads ``(hidden)``."""
+        value = getattr(getattr(settings, self.section), self.key)
+        return HIDDEN if self.secret and value != self.default else value
+
+    def check(self, value: object) -> Any:
+        """*value* as the setting holds it; Misfit where it is not accepted. Nothing is converted but int to float."""
+        fitting = self._typed(value)
+        choices, least, most = (self.rules.get(rule) for rule in ("choices", "least", "most"))
+        if choices and fitting not in choices:
+            raise Misfit(f"is {value!r}; accepted: {self.accepts}")
+        if least is not None and not least <= fitting <= most:
+            raise Misfit(f"is {value!r}; accepted: {self.accepts}")
+        return fitting
+
+    def _typed(self, value: object) -> Any:
+        if self.kind is float and type(value) in (int, float) and math.isfinite(value):  # type: ignore[arg-type]
+            return float(value)  # type: ignore[arg-type]
+        if self.kind not in (float, tuple[str, ...]) and type(value) is self.kind:
+            return value
+        if (
+            self.kind == tuple[str, ...]
+            and isinstance(value, list | tuple)
+            and all(type(item) is str for item in value)
+        ):
+            return tuple(value)
+        raise Misfit(f"is {'a hidden value' if self.secret else repr(value)}; accepted: {self.accepts}")
+
+
+_NOUNS = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    tuple[str, ...]: "a list of texts",
+}
+
+
+@cache
+def catalogue() -> dict[str, dict[str, Setting]]:
+    """All settings, by section and key, in the order of the classes."""
+    return {section: dict(_keys(section, kind)) for section, kind in get_type_hints(Settings).items()}
+
+
+def every_setting() -> Iterator[Setting]:
+    """All settings, one after the other."""
+    for keys in catalogue().values():
+        yield from keys.values()
+
+
+def _keys(section: str, kind: type[Any]) -> Iterator[tuple[str, Setting]]:
+    hints = get_type_hints(kind)
+    each: Field[Any]
+    for each in fields(kind):
+        yield each.name, Setting(section, each.name, hints[each.name], each.default, each.metadata)

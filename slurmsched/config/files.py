@@ -1,0 +1,142 @@
+"""Reading the settings: a TOML file, ``conf.d`` beside it, secrets from the environment."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from ..errors import ConfigError
+from .catalogue import Misfit, Setting, catalogue, every_setting
+from .lines import lines_of
+from .settings import Settings
+
+DEFAULT_PATH = Path("/etc/slurmsched/slurmsched.toml")
+VARIABLE = "SLURMSCHED_CONFIG"
+
+
+class Problems(ConfigError):
+    """Everything that is wrong with the settings, one line each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(problems)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return self.problems[0]
+        return "\n  ".join([f"{len(self.problems)} problems in the settings:", *self.problems])
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Settings, and for each ``section.key`` where it was said: ``default``, ``FILE:LINE`` or the environment."""
+
+    settings: Settings
+    origins: dict[str, str]
+    files: tuple[Path, ...] = ()  #: the files that were read, in order
+
+
+def load(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
+    """The settings of *path*, else of ``$SLURMSCHED_CONFIG``, else of the default file, which may be missing.
+
+    ``conf.d/*.toml`` beside it follow in the order of their names, then secrets from ``$SLURMSCHED_...`` or from
+    systemd credentials; who speaks last wins. Raises ConfigError with every problem of every file at once.
+    """
+    environ = os.environ if environ is None else environ
+    asked = path or environ.get(VARIABLE)
+    main = Path(asked or DEFAULT_PATH)
+    reading = _Reading()
+    files = [main] if asked or os.path.exists(main) else []  # Path.exists would raise where we may not look
+    files += sorted((main.parent / "conf.d").glob("*.toml"))
+    for file in files:
+        reading.read(file)
+    reading.read_secrets(environ)
+    if reading.problems:
+        raise Problems(reading.problems)
+    origins = {setting.name: "default" for setting in every_setting()} | reading.origins
+    return Loaded(reading.settings(), origins, tuple(files))
+
+
+@dataclass
+class _Reading:
+    """What has been said so far, where, and what was wrong with it."""
+
+    said: dict[str, dict[str, Any]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def settings(self) -> Settings:
+        return Settings(
+            **{section: kind(**self.said.get(section, {})) for section, kind in get_type_hints(Settings).items()}
+        )
+
+    def read(self, file: Path) -> None:
+        try:
+            text = file.read_text(encoding="utf-8")
+            document = tomllib.loads(text)
+        except OSError as error:
+            self.problems.append(f"{file}: cannot be read: {error.strerror}")
+            return
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            self.problems.append(f"{file}: is not TOML: {error}")
+            return
+        lines = lines_of(text)
+        for section, keys in document.items():
+            self._section(file, lines, section, keys)
+
+    def _section(self, file: Path, lines: dict[str, int], section: str, keys: object) -> None:
+        where = _place(file, lines, section)
+        known = catalogue().get(section)
+        if known is None:
+            self.problems.append(f"{where}: [{section}] is no section{_meant(section, catalogue())}")
+        elif not isinstance(keys, dict):
+            self.problems.append(f"{where}: {section} is a section: write [{section}] and its keys below")
+        else:
+            for key, value in keys.items():
+                self._key(_place(file, lines, f"{section}.{key}"), known, section, key, value)
+
+    def _key(self, where: str, known: dict[str, Setting], section: str, key: str, value: object) -> None:
+        if key not in known:
+            self.problems.append(f"{where}: {section}.{key} is no setting{_meant(key, known)}")
+        else:
+            self._say(known[key], value, where, where)
+
+    def _say(self, setting: Setting, value: object, where: str, origin: str) -> None:
+        try:
+            self.said.setdefault(setting.section, {})[setting.key] = setting.check(value)
+            self.origins[setting.name] = origin
+        except Misfit as misfit:
+            self.problems.append(f"{where}: {setting.name} {misfit}")
+
+    def read_secrets(self, environ: Mapping[str, str]) -> None:
+        for setting in every_setting():
+            if not setting.secret:
+                continue
+            directory = environ.get("CREDENTIALS_DIRECTORY")
+            file = Path(directory, setting.credential) if directory else None
+            if file and file.exists():
+                self._credential(setting, file)
+            if value := environ.get(setting.variable):
+                self._say(setting, value, f"${setting.variable}", f"environment {setting.variable}")
+
+    def _credential(self, setting: Setting, file: Path) -> None:
+        try:
+            secret = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            self.problems.append(f"{file}: the credential cannot be read: {type(error).__name__}")
+            return
+        self._say(setting, secret, str(file), f"credential {setting.credential}")
+
+
+def _place(file: Path, lines: dict[str, int], name: str) -> str:
+    return f"{file}:{lines[name]}" if name in lines else str(file)
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f": did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"

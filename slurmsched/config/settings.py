@@ -1,0 +1,108 @@
+"""The settings: what an admin can say, each with its default and one line of help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MODES = ("observe", "advise", "act")
+SCOPES = ("points", "qos", "queue")
+
+
+def setting(default: Any, help: str, **rules: Any) -> Any:  # noqa: A002 - the word an admin sees
+    """A field with its help line and rules (``choices``, ``least``, ``most``, ``secret``)."""
+    return field(default=default, metadata={"help": help, **rules}, repr=not rules.get("secret"))
+
+
+@dataclass(frozen=True)
+class DaemonSettings:
+    """``[daemon]``: the beat and where things are kept."""
+
+    mode: str = setting(
+        "observe", "observe: look only; advise: also report gains and losses; act: use powers", choices=MODES
+    )
+    every_s: float = setting(15.0, "seconds from one cycle to the next", least=1, most=3600)
+    state_dir: str = setting("/var/lib/slurmsched", "directory for what must survive a restart")
+    run_dir: str = setting("/run/slurmsched", "directory for sockets and locks")
+    log_level: str = setting("info", "how much to log", choices=("debug", "info", "warning", "error"))
+
+
+@dataclass(frozen=True)
+class SlurmSettings:
+    """``[slurm]``: how to reach the cluster."""
+
+    conf: str = setting("", "path of slurm.conf; empty means SLURM_CONF or Slurm's own default")
+    bin_dir: str = setting("", "directory of squeue, scontrol, ...; empty means PATH")
+    timeout_s: float = setting(10.0, "longest wait for one Slurm command", least=0.1, most=300)
+    writes_per_s: float = setting(20.0, "updates to slurmctld, sustained", least=0.1, most=1000)
+    writes_burst: int = setting(100, "updates to slurmctld in one go", least=1, most=10000)
+
+
+@dataclass(frozen=True)
+class PowerSettings:
+    """``[power]``: what ``mode = act`` may do; every power is off until switched on."""
+
+    order: bool = setting(False, "reorder pending jobs through SiteFactor")
+    hold: bool = setting(False, "delay pending jobs through a StartTime that expires by itself")
+    requeue: bool = setting(False, "requeue running jobs whose owner said slurmsched:ckpt")
+    suspend: bool = setting(False, "suspend and resume running jobs")
+    partition: bool = setting(False, "move pending jobs between partitions and set their node lists")
+
+
+@dataclass(frozen=True)
+class PolicySettings:
+    """``[policy]``: which composition decides."""
+
+    ordering: str = setting("fifo", "who runs sooner: fifo (Slurm's own order), sjf, qssf, or a plug-in's name")
+    starvation_s: float = setting(
+        604800.0, "a job that waited longer stands only behind jobs that waited longer", least=1, most=31536000
+    )
+
+
+@dataclass(frozen=True)
+class OrderSettings:
+    """``[order]``: how far our order may go against Slurm's own."""
+
+    scope: str = setting(
+        "points", "points: at most max_points; qos: our order within a QOS; queue: our order for all", choices=SCOPES
+    )
+    max_points: int = setting(
+        0,
+        "most points a job can get in scope points; 0 means the smallest step between two QOS",
+        least=0,
+        most=2147483645,
+    )
+    window: int = setting(
+        500, "how many jobs from the top are ordered; the rest keep Slurm's order", least=1, most=100000
+    )
+    partitions: tuple[str, ...] = setting((), "partitions to order; empty means all")
+
+
+@dataclass(frozen=True)
+class DatabaseSettings:
+    """``[database]``: where history and decisions are kept."""
+
+    url: str = setting("", "SQLAlchemy URL; empty means SQLite in daemon.state_dir", secret=True)
+    timeout_s: float = setting(5.0, "longest wait for the database in a cycle", least=0.1, most=60)
+    keep_decisions_days: float = setting(7.0, "how long cycles can be replayed", least=0.01, most=3650)
+    keep_outcomes_days: float = setting(730.0, "how long outcomes of jobs are kept", least=1, most=36500)
+
+
+@dataclass(frozen=True)
+class MetricsSettings:
+    """``[metrics]``: the endpoint for /metrics and /healthz."""
+
+    listen: str = setting("127.0.0.1:9817", "loopback address and port, unix:PATH, or empty for none")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of it. Frozen: a reload makes a new one."""
+
+    daemon: DaemonSettings = field(default_factory=DaemonSettings)
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
+    power: PowerSettings = field(default_factory=PowerSettings)
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    order: OrderSettings = field(default_factory=OrderSettings)
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)

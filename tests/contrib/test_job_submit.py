@@ -1,0 +1,207 @@
+"""The Lua plugin and the Python parser accept and refuse the same comments."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slurmsched.cluster.comment import ACCEPTED, parse
+from slurmsched.errors import CommentError
+
+HERE = Path(__file__).parent
+SCRIPT = HERE.parents[1] / "contrib/slurm.conf.d/job_submit.lua"
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 10, 1, 12, tzinfo=BERLIN)
+LUA = shutil.which("lua5.1")
+
+pytestmark = pytest.mark.skipif(LUA is None, reason="lua5.1 is not installed")
+
+COMMENTS = """
+slurmsched:ckpt|{"team":"x"} slurmsched:ckpt; more|(slurmsched:nopack;)|slurmsched:ckpt x slurmsched:nopack
+slurmsched:|slurmsched: ckpt|slurmsched:ckpt,|slurmsched:,|slurmsched:dedline=+6h|slurmsched:Ckpt|slurmsched:ckpt=yes
+myslurmsched:x|my_slurmsched:x|9slurmsched:x|-slurmsched:x|éslurmsched:x|Slurmsched:x|slurmsched:a,slurmsched:ckpt
+slurmsched:ckpt slurmsched:ckpt|slurmsched:gpus=1,gpus=2|slurmsched:ckpt=|slurmsched:=|slurmsched:=x|slurmsched:@
+slurmsched:deadline|slurmsched:deadline=|slurmsched:deadline=+6h|slurmsched:deadline=+90m|slurmsched:deadline=+1d12h
+slurmsched:deadline=+0h|slurmsched:deadline=+|slurmsched:deadline=+2h1d|slurmsched:deadline=+3650d
+slurmsched:deadline=+3650d1s|slurmsched:deadline=+1234567s|slurmsched:deadline=+123456s|slurmsched:deadline=6h
+slurmsched:deadline=+1h1h|slurmsched:deadline=+1hh|slurmsched:deadline=-1h|slurmsched:deadline=+1.5h
+slurmsched:deadline=2026-12-01T18:00|slurmsched:deadline=2026-12-01T18:00:59|slurmsched:deadline=2026-12-01T18:00Z
+slurmsched:deadline=2026-12-01T18:00+01:00|slurmsched:deadline=2026-12-01T18:00-14:59|slurmsched:deadline=2026-12-01
+slurmsched:deadline=2026-12-01T18:00+15:00|slurmsched:deadline=2026-12-01T18:00+01:60|slurmsched:deadline=2026-12-01T1:00
+slurmsched:deadline=2026-02-29T18:00|slurmsched:deadline=2028-02-29T18:00|slurmsched:deadline=2100-02-29T18:00
+slurmsched:deadline=2026-11-31T18:00|slurmsched:deadline=2026-12-31T18:00|slurmsched:deadline=2026-00-01T18:00
+slurmsched:deadline=2026-13-01T18:00|slurmsched:deadline=2026-12-00T18:00|slurmsched:deadline=2026-12-01T24:00
+slurmsched:deadline=2026-12-01T18:60|slurmsched:deadline=2026-12-01T18:00:60|slurmsched:deadline=2026-12-01T18:00z
+slurmsched:deadline=2026-10-25T02:30|slurmsched:deadline=2026-10-25T01:59|slurmsched:deadline=2026-10-25T03:00
+slurmsched:deadline=2027-03-28T02:30|slurmsched:deadline=2027-03-28T01:59|slurmsched:deadline=2027-03-28T03:00
+slurmsched:deadline=2026-10-25T02:30+02:00|slurmsched:deadline=2199-12-31T23:59|slurmsched:deadline=2200-01-01T00:00
+slurmsched:deadline=2020-01-01T00:00|slurmsched:deadline=2026-10-01T12:00|slurmsched:deadline=2026-10-01T12:01
+slurmsched:deadline=2026-10-01T10:00Z|slurmsched:deadline=2026-10-01T10:01Z|slurmsched:deadline=2026-10-01T12:00-00:01
+slurmsched:soft|slurmsched:soft,deadline=+1h|slurmsched:80@+8h|slurmsched:80@+8h,50@+10h,deadline=+6h|slurmsched:80@
+slurmsched:deadline=+6h,100@+8h|slurmsched:deadline=+6h,0@+8h|slurmsched:deadline=+6h,99@+8h|slurmsched:deadline=+6h,1@+8h
+slurmsched:deadline=+6h,80@soon|slurmsched:deadline=+6h,80@+5h|slurmsched:deadline=+6h,80@+6h|slurmsched:deadline=+6h,08@+8h
+slurmsched:deadline=+6h,50@+8h,80@+9h|slurmsched:deadline=+6h,50@+8h,50@+9h|slurmsched:deadline=+6h,50@2027-01-01T00:00
+slurmsched:deadline=+6h,50@2020-01-01T00:00|slurmsched:deadline=+6h,50@2026-10-25T02:30|slurmsched:80@+8h=1,deadline=+1h
+slurmsched:gpus=2-8|slurmsched:gpus=4|slurmsched:gpus=4-4|slurmsched:gpus=8-2|slurmsched:gpus=0|slurmsched:gpus=2-
+slurmsched:gpus=-2|slurmsched:gpus=2--8|slurmsched:gpus=02|slurmsched:gpus=2-08|slurmsched:gpus=99999|slurmsched:gpus=100000
+slurmsched:gpus=1-100000|slurmsched:gpus=²|slurmsched:gpus=|slurmsched:gpus=2-8-9|slurmsched:gpus=10|slurmsched:gpus=9-10
+slurmsched:coldstart=300|slurmsched:coldstart=0|slurmsched:coldstart=86400|slurmsched:coldstart=86401|slurmsched:coldstart=1h
+slurmsched:urgency=0|slurmsched:urgency=10|slurmsched:urgency=11|slurmsched:urgency=-1|slurmsched:urgency=٣
+slurmsched:urgency=00|slurmsched:urgency=000|slurmsched:urgency=5.0|slurmsched:urgency=0x5|slurmsched:urgency=1e0
+slurmsched:iterations=1|slurmsched:iterations=0|slurmsched:iterations=999999999999|slurmsched:iterations=1000000000000
+slurmsched:stop=never|slurmsched:stop=opt|slurmsched:stop=acc:0.93|slurmsched:stop=acc:1|slurmsched:stop=acc:0
+slurmsched:stop=acc:93|slurmsched:stop=acc:1.01|slurmsched:stop=acc:1.0000000000|slurmsched:stop=acc:0.00000000001
+slurmsched:stop=acc:.9|slurmsched:stop=acc:0.|slurmsched:stop=acc:|slurmsched:stop=acc|slurmsched:stop=later
+slurmsched:share=|slurmsched:share=1+2|slurmsched:share=a/b|slurmsched:share|slurmsched:off,amp,noprofile|plain text|
+slurmsched:steps|slurmsched:steps=1|slurmsched:coldstart_s=1|slurmsched:__index=1
+""".replace("\n", "|").split("|")
+STRANGE_ENDS = ("\t", "\x0b\x0cx", "\xa0", "\0", "\x1b", "\x1c", "\r\n", "\x85", "\u2028")
+COMMENTS += [f"slurmsched:ckpt{end}" for end in STRANGE_ENDS]
+COMMENTS += [f"slurmsched:share={'x' * length}" for length in (64, 65)]
+
+Answer = tuple[str, str]
+
+
+def ask_lua(comments: Iterable[str], *, entry: str = "submit", uid: int = 0, script: Path = SCRIPT) -> list[Answer]:
+    """What the Lua side answers to each comment (yes, no, silent), and what it says, from one process."""
+    asked = "".join(f"{entry} {uid} {comment.encode(errors='surrogateescape').hex()}\n" for comment in comments)
+    done = subprocess.run(
+        [str(LUA), str(HERE / "slurm_stub.lua"), str(script), str(int(NOW.timestamp()))],
+        input=asked, capture_output=True, text=True, timeout=60, env={**os.environ, "TZ": "Europe/Berlin"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "fault" not in done.stderr
+    answers = [line.split(" ") for line in done.stdout.splitlines()]
+    return [(answer, bytes.fromhex(said).decode()) for answer, said in answers]
+
+
+def ask_python(comment: str) -> str:
+    """What the parser answers at submit, where all times must be resolvable and to come."""
+    try:
+        wishes = parse(comment)
+        moments = [wishes.deadline, *(step.by for step in wishes.steps)] if wishes.deadline else []
+        times_s = [moment.resolve(NOW.timestamp(), BERLIN) for moment in moments]
+    except CommentError:
+        return "no"
+    return "yes" if all(time_s > NOW.timestamp() for time_s in times_s) else "no"
+
+
+def disagreements(comments: list[str]) -> list[tuple[str, str, Answer]]:
+    answers = ask_lua(comments)
+    assert len(answers) == len(comments)
+    return [
+        (comment, ask_python(comment), answer)
+        for comment, answer in zip(comments, answers, strict=True)
+        if answer[0] != ask_python(comment)
+    ]
+
+
+def test_lua_and_python_agree_on_the_table():
+    assert disagreements(COMMENTS) == []
+    assert {"yes", "no"} == {ask_python(comment) for comment in COMMENTS}
+
+
+TIMES = st.one_of(
+    st.from_regex(r"\+([0-9]{1,7}d)?([0-9]{1,3}h)?([0-9]{1,3}m)?([0-9]{1,3}s)?", fullmatch=True),
+    st.datetimes(datetime(2020, 1, 1), datetime(2199, 12, 31)).map(lambda wall: wall.isoformat(timespec="minutes")),
+    # round about the nights when the clocks change
+    st.builds(
+        "{}T{:02}:{:02}{}".format,
+        st.sampled_from(["2026-10-25", "2027-03-28", "2027-10-31", "2028-03-26", "2028-02-29", "2027-02-29"]),
+        st.integers(0, 24),
+        st.integers(0, 60),
+        st.sampled_from(["", "", ":00", ":60", "Z", "+02:00", "-14:59", "+15:00"]),
+    ),
+)
+ITEMS = st.one_of(
+    st.sampled_from(["soft", "ckpt", "nopack", "noprofile", "amp", "off", "stop=opt", "", "deadlin=+1h"]),
+    TIMES.map("deadline={}".format),
+    st.builds("{}@{}".format, st.integers(-1, 101), TIMES),
+    st.builds(
+        "{}={}".format, st.sampled_from(["gpus", "coldstart", "urgency", "iterations"]), st.integers(-1, 100_001)
+    ),
+    st.from_regex(r"gpus=[0-9]{1,3}-[0-9]{0,3}|stop=acc:[01]?\.?[0-9]{0,12}|share=[ -~é]{0,3}", fullmatch=True),
+    st.text(st.characters(codec="utf-8"), max_size=5),
+)
+TOKENS = st.lists(ITEMS, min_size=1, max_size=5).map(lambda items: "slurmsched:" + ",".join(items))
+COMMENT = st.lists(
+    st.one_of(TOKENS, TOKENS, st.text(st.characters(codec="utf-8"), max_size=4), st.sampled_from(" ;_\n\t")), max_size=5
+).map("".join)
+
+
+@given(st.lists(COMMENT, min_size=40, max_size=40))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+def test_lua_and_python_agree_on_generated_comments(comments):
+    assert disagreements(comments) == []
+
+
+def test_both_list_the_same_keys():
+    source = re.sub(r'"\s*\.\.\s*"', "", SCRIPT.read_text())
+    assert f'ACCEPTED = "{ACCEPTED}"' in source
+
+
+def test_a_refusal_says_what_is_accepted():
+    [(_, said)] = ask_lua(["slurmsched:dedline=+6h"], uid=1000)
+    assert said == f"slurmsched: 'dedline=+6h' is not known; accepted: {ACCEPTED}"
+
+
+def test_a_refusal_repeats_no_control_characters_and_no_long_text():
+    [(_, said)] = ask_lua(["slurmsched:\x1b[31m%s" + "é" * 500], uid=1000)
+    assert said.isprintable()
+    assert len(said) < 300
+
+
+def test_only_root_and_the_daemon_write_share_tokens():
+    assert ask_lua(["slurmsched:share=7"], uid=1000)[0][0] == "no"
+    assert "only slurmsched writes it" in ask_lua(["slurmsched:share=7"], uid=1000, entry="modify")[0][1]
+    assert ask_lua(["slurmsched:share=7"], uid=0)[0][0] == "yes"
+
+
+def test_modify_checks_the_grammar_but_lets_an_old_deadline_be():
+    old, bad, ambiguous = "slurmsched:deadline=2020-01-01T00:00", "slurmsched:x", "slurmsched:deadline=2026-10-25T02:30"
+    assert [answer for answer, _ in ask_lua([old, bad, ambiguous], entry="modify", uid=1000)] == ["yes", "no", "no"]
+    assert "is in the past" in ask_lua([old], uid=1000)[0][1]
+
+
+@pytest.mark.parametrize("unit", ["slurmsched:", "a,", "slurmsched:ckpt;", "x", "slurmsched"])
+def test_lua_reads_sixty_four_kilobytes_at_once(unit):
+    assert len(ask_lua([("slurmsched:" + unit * 65536)[:65536]] * 5)) == 5  # within the time limit of ask_lua
+
+
+def test_a_fault_of_our_own_lets_the_job_through(tmp_path):
+    broken = tmp_path / "job_submit.lua"
+    broken.write_text(SCRIPT.read_text().replace("said[key] = value", "said[key] = nil .. value"))
+    asked = f"submit 1000 {b'slurmsched:ckpt'.hex()}\n"
+    command = [str(LUA), str(HERE / "slurm_stub.lua"), str(broken), "1"]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["yes"]
+    assert "a fault in job_submit.lua" in done.stderr
+
+
+def test_a_site_script_that_calls_ours_is_asked_second(tmp_path):
+    site = tmp_path / "job_submit.lua"
+    site.write_text(
+        "function slurm_job_submit() slurm.log_user('the site says no') return slurm.ERROR end\n"
+        "function slurm_job_modify() return slurm.SUCCESS end\n"
+        f"dofile('{SCRIPT}')\nreturn slurm.SUCCESS\n"
+    )
+    ours, theirs = ask_lua(["slurmsched:x", "slurmsched:ckpt"], script=site, uid=1000)
+    assert "not known" in ours[1]
+    assert theirs == ("no", "the site says no")
+
+
+def test_the_daemon_may_change_comments_that_are_not_its_to_judge(tmp_path):
+    script = tmp_path / "job_submit.lua"  # the user "daemon", uid 1, stands in for ours
+    script.write_text(SCRIPT.read_text().replace('DAEMON_USER = "slurmsched"', 'DAEMON_USER = "daemon"'))
+    comment = "slurmsched:typo slurmsched:share=7"
+    assert [ask_lua([comment], script=script, entry="modify", uid=uid)[0][0] for uid in (1, 2)] == ["yes", "no"]
