@@ -45,7 +45,7 @@ def fold(names: Iterable[str]) -> str:
         if not found or not name:
             raise ValueError(f"{name!r} is no node name: no blanks, commas, brackets or parentheses are accepted")
         stem, number = found.groups()
-        if not (number and runs and stem == prefix):
+        if not (number and runs and runs[-1][0] and stem == prefix):
             folded += _written(prefix, runs)
             prefix, runs = stem, []
         if runs and _next(runs[-1]) == number:
@@ -64,7 +64,7 @@ def _items(text: str) -> Iterator[str]:
         yield found[1]
         at = found.end()
     if text.endswith(","):
-        raise ValueError(f"{text[:80]!r} is no host list: nothing follows the last comma")
+        raise ValueError(f"{text[:80]!r} is no host list: accepted are n1, n[1-4,07] and such, none after a last comma")
 
 
 def _choices(ranges: str, text: str) -> list[str]:
@@ -84,7 +84,7 @@ def _choices(ranges: str, text: str) -> list[str]:
 def _next(run: list[str]) -> str:
     """The number that would lengthen the run, padded as Slurm pads a range: like its first number."""
     low, high = run
-    return str(int(high) + 1).zfill(len(low)) if low else ""
+    return str(int(high) + 1).zfill(len(low))
 
 
 def _written(prefix: str, runs: list[list[str]]) -> list[str]:

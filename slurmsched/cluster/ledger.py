@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -46,12 +47,12 @@ class Ledger:
         return len(self._jobs)
 
     def adopt(self, jobs: Iterable[KnownJob]) -> dict[int, KnownJob | None]:
-        """Learn *jobs* remembered before this ledger began; what it saw itself is newer. Returns what changed."""
+        """Learn *jobs* remembered before this ledger began; what it saw itself is newer. Returns what it mended."""
         changed: dict[int, KnownJob | None] = {}
         for old in jobs:
             mine = self._jobs.get(old.unit)
             if mine is None:
-                changed[old.unit] = self._jobs[old.unit] = old
+                self._jobs[old.unit] = old
             elif mine.restarts > old.restarts or _continues(old, mine):
                 first_s = min(old.first_submit_s, mine.first_submit_s)
                 changed[old.unit] = self._jobs[old.unit] = replace(mine, first_submit_s=first_s)
@@ -138,10 +139,15 @@ class _Page:
         if known is not None and known.phase is not Phase.ENDED:
             self._vanish(known)
         first_s = job.submitted_s
-        if job.restarts and job.array_job_id:
-            first_s = min((first_s, *(j.first_submit_s for j in self.jobs.values() if _same_array(j, job))))
+        if job.restarts and job.array_job_id:  # a requeued task that was forgotten while it was part of the unit
+            first_s = min(first_s, self._array_submit_s.get(job.array_job_id, first_s))
         self.events.append(JobSubmitted(job.job_id, first_s))
         return replace(job, first_submit_s=first_s)
+
+    @cached_property
+    def _array_submit_s(self) -> dict[int, float]:
+        tasks = [job for job in self.jobs.values() if job.array_job_id]
+        return {job.array_job_id: job.first_submit_s for job in sorted(tasks, key=lambda job: -job.first_submit_s)}
 
     def _requeue(self, known: KnownJob, job: KnownJob) -> None:
         # Slurm sets the submit time of a requeued job to the moment of the requeue, where the old run ended.
@@ -192,10 +198,6 @@ def _continues(known: KnownJob, job: KnownJob) -> bool:
         return job.restarts == known.restarts and _same_time(known.submitted_s, job.submitted_s)
     # The row of an array shows the submit time and restarts of whichever of its tasks it was merged from.
     return job.restarts > 0 or _same_time(known.first_submit_s, job.submitted_s)
-
-
-def _same_array(one: KnownJob, other: KnownJob) -> bool:
-    return one.array_job_id == other.array_job_id and one.first_submit_s <= other.submitted_s
 
 
 def _same_time(one_s: float, other_s: float) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.plan import Plan
 from ..cluster.state import View
+from .explain import spell
 from .ranking import base_priority, order, tiers
 
 
@@ -48,6 +49,18 @@ def advice(view: View, plan: Plan) -> tuple[Share, ...]:
     change_s = (ours_s - _ahead(work, rows[native]) / gpus)[rows]
     shares = [*_shares("account", jobs.account, rows, change_s), *_shares("qos", jobs.qos, rows, change_s)]
     return tuple(sorted(shares, key=lambda share: (share.kind, share.change_s, share.name)))
+
+
+def in_words(shares: tuple[Share, ...]) -> str:
+    """One line for a log: who gains and who loses, by how much."""
+    moved = [share for share in shares if share.sooner or share.later]
+    if not moved:
+        return "our order and Slurm's own are the same"
+    return "; ".join(
+        f"{share.kind} {share.name}: {spell(abs(share.change_s))} {'less' if share.change_s < 0 else 'more'} work "
+        f"ahead on average, {share.sooner} of {share.jobs} jobs sooner, {share.later} later"
+        for share in moved
+    )
 
 
 def _ahead(work: FloatArray, in_order: IntArray) -> FloatArray:

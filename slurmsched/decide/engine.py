@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cluster.actions import Action, Rank
+from ..cluster.actions import Action, Rank, Release
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..policies.hooks import Ordering
 from ..slurm.labels import MOST_POINTS, label
+from ..slurm.verbs import SETTLE_S
 from .ranking import base_priority, order, qos_classes, tiers, waited_s
 from .referee import judge
 from .rules import Rules
@@ -44,7 +45,7 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     points, capped = (np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs), dtype=bool))
     if not ordering.native:
         points, capped = _points(jobs, ranked, tier, base, rules)
-    wishes = _rank_wishes(jobs, ranked, points)
+    wishes = [*_release_wishes(jobs, view.now_s), *_rank_wishes(jobs, ranked, points)]
     actions, refusals = judge(wishes, view, rules)
     return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals))
 
@@ -77,6 +78,13 @@ def _points(
         labelling = label(base[top], jobs.site_points[top], floor, cap)
         points[top], capped[top] = labelling.points, labelling.capped
     return points, capped
+
+
+def _release_wishes(jobs: JobTable, now_s: float) -> list[Action]:
+    """Ends of begin times of ours that no policy wants any more, once a requeue has settled."""
+    settled = (jobs.restarts == 0) | (now_s - jobs.submitted_s >= SETTLE_S)
+    rows = np.flatnonzero(jobs.held_by_us & (jobs.eligible_s > now_s) & settled)
+    return [Release(job_id) for job_id in jobs.job_id[rows].tolist()]
 
 
 def _rank_wishes(jobs: JobTable, ranked: IntArray, points: IntArray) -> list[Action]:

@@ -29,6 +29,11 @@ def power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str |
     return None if action.power in rules.powers else f"power.{action.power} is off"
 
 
+def a_holding_power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """A begin time of ours comes from a hold or from the delay Slurm adds to our requeues."""
+    return None if rules.powers & {"hold", "requeue"} else "power.hold and power.requeue are off"
+
+
 def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """``slurmsched:off`` keeps us off the job; giving it back is always allowed."""
     return "its owner said slurmsched:off" if jobs.off[row] and not gives_back(action) else None
@@ -74,7 +79,7 @@ def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
 RULES: dict[type[Action], tuple[Rule, ...]] = {
     Rank: (power_is_on, job_is_pending, owner_did_not_opt_out),
     Hold: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
-    Release: (power_is_on, job_is_pending, hold_is_ours),
+    Release: (a_holding_power_is_on, job_is_pending, hold_is_ours),
     MovePartition: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     RequireNodes: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     Requeue: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front, owner_consented),

@@ -14,7 +14,7 @@ Scope = Literal["points", "qos", "queue"]
 class Rules:
     """Bounds on a Plan; kept in every decision record, so that a replay has them."""
 
-    powers: frozenset[str] = frozenset()  #: switched on, out of ``POWERS``; empty unless mode is act
+    powers: frozenset[str] = frozenset()  #: switched on, out of ``POWERS``, whatever the mode
     scope: Scope = "points"
     max_points: int = 1_000_000  #: most points a job can get where scope is points
     window: int = 500  #: jobs from the top that get points

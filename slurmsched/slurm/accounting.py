@@ -23,10 +23,14 @@ Ask = Callable[[Sequence[str], Mapping[str, str]], str]
 """Runs a command with extra environment and returns what it printed; SlurmUnavailable or SlurmRefused otherwise."""
 
 DAY_S = 86400
+EARLIEST_S = 1_420_070_400  #: 2015; before Slurm 15.08 nothing about GPUs was accounted
 _LONGEST_S = 16 * DAY_S  #: one question; only quiet times are asked about in such stretches
 _IDS_AT_ONCE = 500
 #: A run of the same job id that was submitted so long after the last one ended is another job: ids are used again.
 _REQUEUE_S = DAY_S
+_LATE_S = 3600
+"""slurmdbd gives only what was eligible before the end of the window, and a requeue makes a run eligible after its end.
+A job that never became eligible before it was cancelled may be missing; it never waited either."""
 _SLACK_S = 300  #: a requeued run's submit time may be this much later than the end of the run before it
 
 _FIELDS = (
@@ -73,10 +77,10 @@ def read_outcomes(ask: Ask, since_s: float, until_s: float, nonce: str) -> tuple
     """
     runs: dict[tuple[int, float, float], _Run] = {}
     refused = 0
-    at_s, step_s = math.floor(max(since_s, 1.0)), DAY_S  # sacct takes 0 for no start at all
+    at_s, step_s = math.floor(max(since_s, EARLIEST_S)), DAY_S
     while at_s < until_s:
         end_s = min(at_s + step_s, math.ceil(until_s))
-        found, bad = _parsed(ask(_argv(nonce, "-S", _utc(at_s), "-E", _utc(end_s + 1)), _ENVIRONMENT), nonce)
+        found, bad = _parsed(ask(_argv(nonce, "-S", _utc(at_s), "-E", _utc(end_s + _LATE_S)), _ENVIRONMENT), nonce)
         runs |= {_key(run): run for run in found if run.ended_s < until_s}
         refused += bad
         step_s = DAY_S if found else min(2 * step_s, _LONGEST_S)
@@ -85,7 +89,7 @@ def read_outcomes(ask: Ask, since_s: float, until_s: float, nonce: str) -> tuple
     older = sorted({run.job_id for run in runs.values() if run.first_submit_s < since_s + _SLACK_S})
     for at in range(0, len(older), _IDS_AT_ONCE):
         ids = ",".join(map(str, older[at : at + _IDS_AT_ONCE]))
-        found, _ = _parsed(ask(_argv(nonce, "-S", _utc(1), "-j", ids), _ENVIRONMENT), nonce)
+        found, _ = _parsed(ask(_argv(nonce, "-S", _utc(EARLIEST_S), "-j", ids), _ENVIRONMENT), nonce)
         runs |= {_key(run): run for run in found if run.ended_s < since_s}
     numbered = [run for run in _numbered(runs.values()) if run.ended_s >= since_s]
     return _table(sorted(numbered, key=lambda run: (run.ended_s, run.job_id, run.restart))), refused

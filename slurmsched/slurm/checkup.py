@@ -30,7 +30,7 @@ def checkup(facts: Facts, settings: Settings) -> tuple[Finding, ...]:
 
 
 def _version(facts: Facts, settings: Settings) -> Finding:
-    release = ".".join(map(str, facts.version))
+    release = ".".join(f"{part:02}" if place == 1 else str(part) for place, part in enumerate(facts.version))
     if facts.version[:2] < OLDEST:
         return Finding(
             "Slurm version", False, f"{release} is older than 22.05, the oldest one supported", "update Slurm"

@@ -41,9 +41,8 @@ class SlurmCommand:
             version=tuple(int(part) for part in re.findall(r"\d+", config.get("SLURM_VERSION", ""))[:3]),
             config=config,
             user=self.console.user(),
-            admin_level="",
         )
-        self._facts = replace(self._facts, admin_level=self._admin_level(self._facts))
+        self._facts = self._with_rights(self._facts)
         self._qos = self._read_qos(self._facts)
         return self._facts
 
@@ -119,17 +118,19 @@ class SlurmCommand:
         text = self.console.ask(["sprio", "-h", "-o", separator.join(fields) + ";"])
         return cut(text, fields, separator, ";")
 
-    def _admin_level(self, facts: Facts) -> str:
-        slurm_user = facts.config.get("SlurmUser", "").partition("(")[0]
-        if facts.user in {slurm_user, "root"}:
-            return "SlurmUser"
-        if not facts.accounting:
-            return "None"
-        try:
-            level = self.console.ask(["sacctmgr", "-n", "-P", "show", "user", facts.user, "format=adminlevel"])
-        except SlurmError:
-            return "unknown"
-        return level.strip() or "None"
+    def _with_rights(self, facts: Facts) -> Facts:
+        """Who may change all jobs, and whether we may."""
+        above = {"root", facts.config.get("SlurmUser", "").partition("(")[0]}
+        levels: dict[str, str] = {}
+        if facts.accounting:
+            try:
+                text = self.console.ask(["sacctmgr", "-n", "-P", "show", "user", "format=adminlevel,user"])
+            except SlurmError:
+                return replace(facts, admin_level="SlurmUser" if facts.user in above else "unknown")
+            levels = {user: level for level, _, user in (line.partition("|") for line in text.splitlines())}
+        operators = above | {user for user, level in levels.items() if level not in {"", "None"}}
+        ours = "SlurmUser" if facts.user in above else levels.get(facts.user, "None") or "None"
+        return replace(facts, admin_level=ours, operators=frozenset(operators))
 
     def _read_qos(self, facts: Facts) -> QosTable:
         if not facts.accounting:

@@ -7,7 +7,7 @@ the jobs on a longest run that already falls are not written, the others get a p
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,30 +34,64 @@ def label(base: IntArray, points: IntArray, floor: int, cap: int) -> Labelling:
 
     ``base`` is Slurm's own priority without our points, ``points`` what each job has now, both in the wanted order,
     soonest first. All shall end above ``floor`` (the highest priority of the jobs that follow), none gets more than
-    ``cap``. Points are never negative: Slurm clamps those and loses the order between them.
+    ``cap``. Points are never negative: Slurm clamps those and loses the order between them. Labelling what was just
+    labelled changes nothing.
     """
+    cap = min(cap, MOST_POINTS)
+    chain, capped = _chain(base, floor, cap)
+    given = np.full(len(base), cap, dtype=np.int64)
+    given[chain] = _wanted(base[chain], points[chain], floor, cap) - base[chain]
+    return Labelling(given, capped)
+
+
+def _chain(base: IntArray, floor: int, cap: int) -> tuple[IntArray, BoolArray]:
+    """The order that can be had, as rows, and who is kept from its place in the wanted one.
+
+    A job whom no legal points lift above all that should follow it goes to the highest place it can reach. Below the
+    floor, or where no whole number is left for it, there is no such place: it is in no chain and gets the cap.
+    """
+    if bool(np.all(_lowest(base, floor) <= base + cap)):
+        return np.arange(len(base)), np.zeros(len(base), dtype=bool)
+    capped = np.ones(len(base), dtype=bool)
+    rows: list[int] = []  # from the last place to the first, with the least priority each needs there
+    lowest: list[int] = []
+    for row in range(len(base) - 1, -1, -1):
+        own = int(base[row])
+        at = bisect_left(lowest, own + cap)
+        while at >= 0:
+            need = max(own, (lowest[at - 1] if at else floor) + 1)
+            if need <= own + cap and (at == len(lowest) or need < lowest[at]):
+                capped[row] = at < len(lowest)
+                rows.insert(at, row)
+                lowest.insert(at, need)
+                break
+            at = at - 1 if need > own else -1
+    return np.array(rows[::-1], dtype=np.int64), capped
+
+
+def _wanted(base: IntArray, points: IntArray, floor: int, cap: int) -> IntArray:
+    """Priorities that fall strictly along a chain, as many as possible of them the present ones."""
     count = len(base)
     if not count:
-        return Labelling(points.copy(), np.zeros(0, dtype=bool))
-    cap = min(cap, MOST_POINTS)
+        return base
     place = np.arange(count)
-    lowest = _lowest(base, floor, place)
-    highest = np.maximum(np.minimum.accumulate(base + cap + place) - place, lowest)
-    kept = _kept(base + points, lowest, highest, points <= cap, place)
-    wanted = _fill(kept, base + points, lowest, highest, floor, max(1, min(WIDEST_STEP, cap // (2 * count))))
-    given = wanted - base
-    return Labelling(np.clip(given, 0, cap), given > cap)
+    seen, lowest = base + points, _lowest(base, floor)
+    highest = np.minimum.accumulate(base + cap + place) - place
+    step = max(1, min(WIDEST_STEP, cap // (2 * count)))
+    kept = _kept(seen, lowest, highest, place)
+    return np.clip(_fill(kept, seen, lowest, highest, floor, step), lowest, highest)
 
 
-def _lowest(base: IntArray, floor: int, place: IntArray) -> IntArray:
+def _lowest(base: IntArray, floor: int) -> IntArray:
     """The least priority each job needs: its base, and one more than whatever follows it."""
+    place = np.arange(len(base))
     need = np.maximum(base, floor + 1) + place
     return np.asarray(np.maximum.accumulate(need[::-1])[::-1] - place)
 
 
-def _kept(seen: IntArray, lowest: IntArray, highest: IntArray, legal: BoolArray, place: IntArray) -> IntArray:
+def _kept(seen: IntArray, lowest: IntArray, highest: IntArray, place: IntArray) -> IntArray:
     """Places of the longest run of jobs that can stay as they are, leaving a whole number for each job between."""
-    fits = np.flatnonzero(legal & (seen >= lowest) & (seen <= highest))
+    fits = np.flatnonzero((seen >= lowest) & (seen <= highest))
     height = -(seen + place)[fits]
     if len(fits) < 2 or bool(np.all(height[1:] >= height[:-1])):
         return fits
@@ -91,8 +125,6 @@ def _fill(kept: IntArray, seen: IntArray, lowest: IntArray, highest: IntArray, f
         if not length:
             continue
         low = int(seen[below]) if below < count else floor
-        run = slice(above + 1, below)
         high = int(seen[above]) if above >= 0 else min(int(highest[below - length]) + 1, low + step * (length + 1))
-        spread = low + (high - low) * np.arange(length, 0, -1) // (length + 1)
-        wanted[run] = np.maximum(spread, lowest[run])
+        wanted[above + 1 : below] = low + (high - low) * np.arange(length, 0, -1) // (length + 1)
     return wanted

@@ -19,7 +19,8 @@ class Facts:
     version: tuple[int, ...]  #: of slurmctld, e.g. (22, 5, 8)
     config: dict[str, str] = field(default_factory=dict)  #: ``scontrol show config``, names as there
     user: str = ""  #: who we are to Slurm
-    admin_level: str = "None"  #: None, Operator, Administrator, or SlurmUser
+    admin_level: str = "None"  #: None, Operator, Administrator, SlurmUser, or unknown while slurmdbd is away
+    operators: frozenset[str] = frozenset()  #: users who may see and change all jobs
 
     @property
     def accounting(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..cluster.actions import Action, Rank, Release
 from ..cluster.jobs import JobTable
 from .port import Slurm
+from .verbs import SETTLE_S
 
 BATCH = 100
 
@@ -27,16 +28,18 @@ def release_all(
     ranked: Collection[int],
     held: Collection[int],
     *,
+    now_s: float,
     within: Callable[[], bool] = lambda: True,
 ) -> ReleaseReport:
     """Take our hands off every pending job.
 
     Points are read from the cluster, so that nothing is missed even without a database; *ranked* names jobs that may
-    have points where sprio shows none (they are not eligible), *held* those whose begin time is ours. Asked before
-    each batch, *within* ends it early where the time is up. Raises SlurmUnavailable.
+    have points where sprio shows none (they are not eligible), *held* those whose begin time is ours; one requeued
+    a moment ago keeps it, since starting at once would fail it. Asked before each batch, *within* ends it early where
+    the time is up. Raises SlurmUnavailable.
     """
     pending = cluster.observe().pending
-    actions = _wanted(pending, set(ranked), set(held))
+    actions = _wanted(pending, set(ranked), set(held), now_s)
     refused: list[str] = []
     done: list[Action] = []
     while len(done) < len(actions) and within():
@@ -51,9 +54,11 @@ def release_all(
     )
 
 
-def _wanted(pending: JobTable, ranked: set[int], held: set[int]) -> list[Action]:
+def _wanted(pending: JobTable, ranked: set[int], held: set[int], now_s: float) -> list[Action]:
     """Ends of holds first, since those keep jobs from starting; then points, in submit order."""
     by_id = sorted(pending.job_id.tolist())
+    settled = (pending.restarts == 0) | (now_s - pending.submitted_s >= SETTLE_S)
+    held = held & set(pending.job_id[settled].tolist())
     pointed = {
         job_id for job_id, points in zip(pending.job_id.tolist(), pending.site_points.tolist(), strict=True) if points
     }

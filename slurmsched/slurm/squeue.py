@@ -157,7 +157,7 @@ def _tres(texts: list[str]) -> dict[str, FloatArray]:
     rows = [dict(part.split("=", 1) for part in text.split(",") if "=" in part) for text in distinct.names]
     readers: dict[str, Callable[[str], float]] = {"cpu": _float_count, "node": _float_count, "mem": memory_mib}
     return {
-        key: distinct.map([float(_lenient(reader, row.get(key, ""), 0)) for row in rows], np.float64)
+        key: distinct.map([_lenient(reader, row.get(key, ""), 0.0) for row in rows], np.float64)
         for key, reader in readers.items()
     }
 

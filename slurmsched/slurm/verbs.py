@@ -14,6 +14,13 @@ from ..cluster.actions import Action, Hold, MovePartition, Rank, Release, Requeu
 BASIC_BAND = 0xFFFF0000
 """Priorities that priority/basic gives lie below this; those we fix lie above, in the order of their points."""
 
+SETTLE_S = 3.0
+"""Never let a requeued job start sooner than this after its requeue.
+
+slurmd still holds the revoked credential of the run that was ended: a run that starts within the same second is
+refused by it, and the job FAILS (seen on 22.05). Slurm's own delay of two minutes guards against just that.
+"""
+
 _NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
 
 
@@ -44,7 +51,7 @@ def _release(action: Release) -> tuple[str, ...]:
 
 
 def _requeue(action: Requeue) -> tuple[str, ...]:
-    # while the job completes Slurm would overwrite a start time: the next cycle releases it (StartTime=now)
+    # a later cycle releases it (StartTime=now): Slurm overwrites a start time given while the job completes
     return (f"requeue {action.job_id}",)
 
 

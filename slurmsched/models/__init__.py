@@ -1,0 +1,1 @@
+"""Predict: from history to forecasts."""

@@ -1,0 +1,227 @@
+"""What every adapter of the Slurm port promises, over all of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from slurmsched.cluster.actions import Hold, MovePartition, Rank, Release, Requeue, RequireNodes, Resume, Suspend
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.state import ClusterState
+from slurmsched.slurm.verbs import SETTLE_S
+
+from .conftest import World, row
+
+
+def fill(world: World) -> list[int]:
+    """Occupy all sixteen GPUs for the length of a test."""
+    blockers = [world.submit(300, gpus=4, name="blocker") for _ in range(4)]
+    world.until(lambda state: running(state, *blockers), "all GPUs taken")
+    return blockers
+
+
+def pending(state: ClusterState, *jobs: int) -> bool:
+    return all(state.pending.row_of(job) is not None for job in jobs)
+
+
+def running(state: ClusterState, *jobs: int) -> bool:
+    return all(
+        (at := state.running.row_of(job)) is not None and state.running.state[at] == JobState.RUNNING for job in jobs
+    )
+
+
+def test_facts_name_the_cluster_its_release_and_our_rights(world):
+    facts = world.cluster.facts()
+    assert facts.cluster
+    assert facts.version >= (22, 5)
+    assert facts.multifactor
+    assert facts.admin_level == "Operator"
+
+
+def test_an_empty_cluster_has_nodes_and_no_jobs(world):
+    state = world.cluster.observe()
+    assert len(state.pending) == len(state.running) == 0
+    assert state.nodes.gpus.sum() == 16
+    assert state.nodes.usable.all()
+    assert "gpu" in state.partitions.name.names
+
+
+def test_a_waiting_job_is_seen_as_submitted(world):
+    fill(world)
+    job = world.submit(5, gpus=2, name="train_7", comment="hello slurmsched:ckpt")
+    state = world.until(lambda state: pending(state, job), "the job pending")
+    jobs, at = state.pending, row(state.pending, job)
+    assert jobs.gpus[at] == 2
+    assert jobs.name[at] == "train_7"
+    assert jobs.user[at].endswith("alice")
+    assert jobs.ckpt[at]
+    assert not jobs.off[at]
+    assert not jobs.interactive[at]
+    assert jobs.requeueable[at]
+    assert 0 <= world.now_s() - jobs.submitted_s[at] < 30
+    assert jobs.first_submit_s[at] == jobs.submitted_s[at]
+    assert jobs.site_points[at] == 0
+    assert state.refused_lines == 0
+
+
+def test_running_jobs_hold_their_gpus_and_finished_ones_give_them_back(world):
+    job = world.submit(1, gpus=4)
+    state = world.until(lambda state: running(state, job), "the job running")
+    assert state.nodes.gpus_used.sum() == 4
+    assert state.running.node_list[row(state.running, job)]
+    assert math.isfinite(state.running.started_s[row(state.running, job)])
+    state = world.until(lambda state: state.ended.row_of(job) is not None, "the job ended")
+    at = row(state.ended, job)
+    assert state.ended.state[at] == JobState.COMPLETED
+    assert state.ended.ended_s[at] >= state.ended.started_s[at]
+
+
+def test_points_put_the_later_job_first(world):
+    blockers = fill(world)
+    first, second = world.submit(60, gpus=4), world.submit(60, gpus=4)
+    world.until(lambda state: pending(state, first, second), "both pending")
+    assert [answer.refused for answer in world.cluster.act([Rank(second, 700)])] == [None]
+    state = world.until(
+        lambda state: state.pending.site_points[row(state.pending, second)] == 700, "the points on the second job"
+    )
+    priority = state.pending.priority
+    assert priority[row(state.pending, second)] > priority[row(state.pending, first)]
+    assert not state.pending.fixed.any()
+    world.cluster.act([Rank(second, 0)])
+    world.until(lambda state: state.pending.site_points[row(state.pending, second)] == 0, "the points gone")
+    assert world.cluster.act([Rank(second, 50)])[0].refused is None
+    end(world, blockers[0])
+    state = world.until(lambda state: running(state, second), "the second job running")
+    assert pending(state, first)
+
+
+def end(world: World, job: int) -> None:
+    """Make room by ending one blocker, as its owner would."""
+    if hasattr(world, "lab"):
+        world.lab.run(["scancel", str(job)], user="alice")
+    else:
+        world.cluster.jobs[job] = world.cluster.jobs[job].__class__(**{**vars(world.cluster.jobs[job]), "left_s": 0.0})
+
+
+def test_a_held_job_waits_and_a_released_one_starts(world):
+    job = world.submit(30)
+    until_s = world.now_s() + 600
+    blocked = world.cluster.act([Hold(job, until_s)])[0].refused
+    if blocked is not None:  # it had started already: hold a second one that has to wait
+        fill_rest = [world.submit(300, gpus=4) for _ in range(4)]
+        job = world.submit(30, gpus=4)
+        world.until(lambda state: pending(state, job), "the job pending")
+        assert world.cluster.act([Hold(job, until_s)])[0].refused is None
+        end(world, fill_rest[0])
+    state = world.until(lambda state: pending(state, job), "the job pending")
+    assert abs(state.pending.eligible_s[row(state.pending, job)] - until_s) <= 1
+    assert world.cluster.act([Release(job)])[0].refused is None
+    world.until(lambda state: running(state, job), "the job running")
+
+
+def test_a_hold_frees_itself(world):
+    fill_all = fill(world)
+    job = world.submit(30, gpus=4)
+    world.until(lambda state: pending(state, job), "the job pending")
+    world.cluster.act([Hold(job, world.now_s() + 3)])
+    end(world, fill_all[0])
+    world.until(lambda state: running(state, job), "the job running without a release")
+
+
+def test_a_requeued_job_is_pending_again_with_one_more_restart(world):
+    job = world.submit(60, comment="slurmsched:ckpt")
+    world.until(lambda state: running(state, job), "the job running")
+    assert world.cluster.act([Requeue(job)])[0].refused is None
+    state = world.until(lambda state: pending(state, job), "the job pending again")
+    assert state.pending.restarts[row(state.pending, job)] == 1
+    requeued_s = state.pending.submitted_s[row(state.pending, job)]
+    world.until(lambda state: world.now_s() - requeued_s >= SETTLE_S, "the requeue settled")
+    assert world.cluster.act([Release(job)])[0].refused is None
+    world.until(lambda state: running(state, job), "its second run, without Slurm's two minutes", timeout_s=30)
+
+
+def test_suspend_and_resume(world):
+    job = world.submit(60)
+    world.until(lambda state: running(state, job), "the job running")
+    assert world.cluster.act([Suspend(job)])[0].refused is None
+    state = world.until(
+        lambda state: state.running.state[row(state.running, job)] == JobState.SUSPENDED, "the job suspended"
+    )
+    assert state.nodes.gpus_used.sum() == 1, "a suspended job keeps its GPUs"
+    assert world.cluster.act([Resume(job)])[0].refused is None
+    world.until(lambda state: running(state, job), "the job running again")
+
+
+def test_node_lists_of_pending_jobs_can_be_set_and_lifted(world):
+    fill(world)
+    job = world.submit(5)
+    world.until(lambda state: pending(state, job), "the job pending")
+    assert world.cluster.act([RequireNodes(job, "n2")])[0].refused is None
+    world.until(lambda state: state.pending.required_nodes[row(state.pending, job)] == "n2", "the node list")
+    assert world.cluster.act([RequireNodes(job, "")])[0].refused is None
+    world.until(lambda state: state.pending.required_nodes[row(state.pending, job)] == "", "no node list")
+
+
+def test_what_slurm_refuses_is_told_in_its_words_and_the_rest_is_done(world):
+    fill(world)
+    job = world.submit(5)
+    world.until(lambda state: pending(state, job), "the job pending")
+    answers = world.cluster.act([Rank(4_000_000, 5), MovePartition(job, "nowhere"), Requeue(4_000_001)])
+    assert [answer.action for answer in answers] == [
+        Rank(4_000_000, 5),
+        MovePartition(job, "nowhere"),
+        Requeue(4_000_001),
+    ]
+    assert all(answer.refused for answer in answers)
+    assert "Invalid job id" in answers[0].refused
+    assert "partition" in answers[1].refused
+    answers = world.cluster.act([Rank(4_000_000, 5), Rank(job, 9)])
+    assert [answer.refused is None for answer in answers] == [False, True]
+    world.until(lambda state: state.pending.site_points[row(state.pending, job)] == 9, "the points of the good one")
+
+
+def test_nothing_to_do_is_no_call(world):
+    assert world.cluster.act([]) == []
+
+
+def test_an_array_waits_as_one_row_and_is_ranked_as_a_whole(world):
+    blockers = fill(world)
+    array = world.submit(60, gpus=4, tasks=5)
+    state = world.until(lambda state: pending(state, array), "the array pending")
+    at = row(state.pending, array)
+    assert len(state.pending) == 1
+    assert state.pending.tasks[at] == 5
+    assert state.pending.job_id[at] == array
+    assert world.cluster.act([Rank(array, 40)])[0].refused is None
+    world.until(lambda state: state.pending.site_points[row(state.pending, array)] == 40, "points on the array")
+    end(world, blockers[0])
+    state = world.until(
+        lambda state: len(state.running) and (state.running.array_job_id == array).any(), "one task running"
+    )
+    started = state.running.take(state.running.array_job_id == array)
+    assert started.task_id.tolist() == [1]
+    assert state.pending.tasks[row(state.pending, array)] == 4
+    assert len(state.pending) == 1, "starting a task must not split the array"
+
+
+def test_the_load_of_the_controller_is_known(world):
+    load = world.cluster.load()
+    assert load.rpc_count > 0
+    assert load.rpc_mean_s > 0
+    assert load.rpc_total_s == pytest.approx(load.rpc_mean_s * load.rpc_count)
+
+
+def test_every_look_is_whole_and_every_job_is_in_one_table(world):
+    jobs = [world.submit(2, gpus=gpus) for gpus in (1, 2, 4, 1, 2, 4, 4, 4)]
+    seen: set[int] = set()
+    for _ in range(5):
+        state = world.until(lambda state: True, "anything")
+        tables = [state.pending.job_id, state.running.job_id, state.ended.job_id]
+        everything = np.concatenate(tables).tolist()
+        assert sorted(set(everything)) == sorted(everything)
+        assert set(jobs) <= set(everything), "no job is lost between two tables"
+        assert state.nodes.gpus_used.max() <= 4
+        seen |= set(state.running.job_id.tolist())
+    world.until(lambda state: set(jobs) <= set(state.ended.job_id.tolist()), "all jobs ended")

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slurmsched.config import DaemonSettings, PowerSettings, Settings
+from slurmsched.slurm.checkup import Finding, checkup
+from slurmsched.slurm.port import Facts
+
+GOOD = {
+    "PriorityType": "priority/multifactor",
+    "PrioritySiteFactorPlugin": "(null)",
+    "AccountingStorageType": "accounting_storage/slurmdbd",
+    "AccountingStoreFlags": "job_comment",
+    "AccountingStorageTRES": "cpu,mem,energy,node,billing,fs/disk,vmem,pages,gres/gpu",
+    "GresTypes": "gpu",
+    "MinJobAge": "300 sec",
+    "JobRequeue": "1",
+    "JobSubmitPlugins": "lua",
+}
+FACTS = Facts("lab", (22, 5, 8), GOOD, user="slurmsched", admin_level="Operator")
+ACT = Settings(daemon=DaemonSettings(mode="act"), power=PowerSettings(order=True, requeue=True))
+
+
+def facts(version=(22, 5, 8), user="slurmsched", admin_level="Operator", **config: str) -> Facts:
+    return replace(FACTS, version=version, user=user, admin_level=admin_level, config=GOOD | config)
+
+
+def finding(name: str, facts: Facts, settings: Settings = ACT) -> Finding:
+    return {found.name: found for found in checkup(facts, settings)}[name]
+
+
+def test_a_well_kept_cluster_lacks_nothing():
+    assert [found.name for found in checkup(FACTS, ACT) if found.ok is not True] == []
+
+
+def test_whatever_is_missing_comes_with_its_remedy():
+    poor = Facts("poor", (20, 11, 8), {"GresTypes": "gpu", "JobRequeue": "0"}, user="nobody")
+    found = [found for found in checkup(poor, ACT) if found.ok is False]
+    assert len(found) >= 5
+    assert all(each.remedy and each.text for each in found)
+
+
+def test_ordering_needs_multifactor():
+    found = finding("priority plugin", facts(PriorityType="priority/basic"))
+    assert (found.ok, found.remedy) == (False, "PriorityType=priority/multifactor")
+
+
+def test_without_the_power_to_order_the_priority_plugin_is_not_missed():
+    assert finding("priority plugin", facts(PriorityType="priority/basic"), Settings()).ok is None
+
+
+def test_a_site_factor_plugin_would_write_over_us():
+    found = finding("site factor", facts(PrioritySiteFactorPlugin="site_factor/example"))
+    assert found.ok is False
+    assert "PrioritySiteFactorPlugin=site_factor/example" in found.remedy
+
+
+def test_an_ordinary_user_is_told_the_sacctmgr_command():
+    found = finding("rights", facts(admin_level="None"))
+    assert found.ok is False
+    assert "sacctmgr add user slurmsched account=root adminlevel=Operator" in found.remedy
+
+
+def test_an_ordinary_user_is_enough_to_observe():
+    assert finding("rights", facts(admin_level="None"), Settings()).ok is None
+
+
+def test_without_slurmdbd_nobody_can_be_made_operator():
+    found = finding("rights", facts(admin_level="None", AccountingStorageType="accounting_storage/none"))
+    assert found.ok is False
+    assert "sacctmgr" not in found.remedy
+
+
+@pytest.mark.parametrize(("user", "level"), [("root", "SlurmUser"), ("slurm", "SlurmUser"), ("boss", "Administrator")])
+def test_running_with_more_rights_than_needed_is_warned_about(user, level):
+    assert finding("least privilege", facts(user=user, admin_level=level)).ok is False
+
+
+def test_without_slurmdbd_running_as_slurm_user_is_the_only_way():
+    bare = facts(user="slurm", admin_level="SlurmUser", AccountingStorageType="(null)")
+    assert finding("least privilege", bare).ok is None
+
+
+def test_flags_that_are_already_there_are_kept_in_the_line_to_add():
+    assert finding("comments in sacct", facts(AccountingStoreFlags="job_script")).remedy == (
+        "AccountingStoreFlags=job_script,job_comment"
+    )
+    assert finding("GPUs in sacct", facts(AccountingStorageTRES="cpu,mem,billing,license/x")).remedy == (
+        "AccountingStorageTRES=license/x,gres/gpu"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "ok"), [((20, 11, 8), False), ((22, 5, 0), True), ((26, 5, 5), True), ((27, 5, 0), None)]
+)
+def test_versions_are_known_from_2205_on(version, ok):
+    assert finding("Slurm version", facts(version=version)).ok is ok
+
+
+def test_ended_jobs_must_be_remembered_over_some_cycles_where_there_is_no_accounting():
+    bare = facts(MinJobAge="2 sec", AccountingStorageType="accounting_storage/none")
+    assert finding("memory of ended jobs", bare).ok is False
+    assert finding("memory of ended jobs", facts(MinJobAge="2 sec")).ok is None
+
+
+def test_requeueing_needs_jobs_that_may_be():
+    assert finding("requeue", facts(JobRequeue="0")).ok is False
+    assert finding("requeue", facts(JobRequeue="0"), Settings()).ok is None
+
+
+def test_acting_without_a_power_is_told():
+    assert finding("powers", FACTS, Settings(daemon=DaemonSettings(mode="act"))).ok is False
+    assert finding("powers", FACTS, Settings()).ok is None
