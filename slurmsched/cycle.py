@@ -1,0 +1,174 @@
+"""One cycle: observe, remember, predict, decide, act. In real time in the daemon, in virtual time in the simulator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from .clock import Clock
+from .cluster.actions import Action
+from .cluster.history import OutcomeTable
+from .cluster.plan import Plan
+from .cluster.state import View
+from .db.decisions import DecisionRecord
+from .db.memory import Memory
+from .decide.engine import decide
+from .decide.policy import Policy
+from .errors import NotLeader
+from .models.runtime import RuntimeModel
+from .slurm.port import Answer, Slurm
+from .slurm.writer import Writer
+
+PHASES = ("observe", "remember", "predict", "decide", "act", "record")
+
+
+def _nothing(phase: str) -> None:
+    """Nobody watches."""
+
+
+@dataclass
+class World:
+    """Everything a cycle works with, put together once by ``cli`` or by the simulator."""
+
+    cluster: Slurm
+    memory: Memory
+    model: RuntimeModel
+    policy: Policy
+    writer: Writer
+    clock: Clock
+    site: Mapping[str, str] = field(default_factory=dict)  #: ``scontrol show config``
+    entering: Callable[[str], None] = _nothing  #: told of each phase as it begins
+
+
+@dataclass(frozen=True)
+class CycleReport:
+    """What one cycle saw, wanted and did."""
+
+    number: int
+    now_s: float
+    mode: str
+    sentence: str
+    phases_s: dict[str, float]
+    pending: int
+    running: int
+    ranked: int
+    starving: int
+    actions: dict[str, int]  #: sent and not refused, by kind
+    refused: int  #: sent, and Slurm said no
+    deferred: int  #: wanted, and left to later cycles by the budget
+    refused_lines: int  #: records of Slurm's answers that had not the expected shape
+    fallbacks: tuple[str, ...]  #: parts that serve in a degraded way
+    view: View
+    plan: Plan
+    ended: OutcomeTable
+
+
+def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport:
+    """The five arrows. Raises SlurmUnavailable where Slurm gives no answer; a lost database costs only the history."""
+    watch = _Stopwatch(world)
+    watch.enter("observe")
+    state = world.cluster.observe()
+    watch.enter("remember")
+    remembered = world.memory.remember(state, now_s)
+    state = remembered.state
+    watch.enter("predict")
+    world.model = world.model.learn(remembered.ended)
+    forecast = world.model.forecast(state.pending, now_s)
+    forecast_running = world.model.forecast(state.running, now_s)
+    view = View(
+        now_s, state.pending, state.running, state.nodes, state.partitions, state.qos, forecast, forecast_running
+    )
+    watch.enter("decide")
+    policy = world.policy.capped_for(view.qos, world.site)
+    plan = decide(view, policy.ordering, policy.rules)
+    watch.enter("act")
+    answers, deferred = _act(world, number, plan, now_s) if mode == "act" else ((), 0)
+    watch.enter("record")
+    fallbacks = () if world.memory.available else ("database",)
+    sentence = _sentence(view, plan, policy, mode, answers, deferred, fallbacks)
+    world.memory.save_decision(
+        DecisionRecord(number, now_s, mode, view, plan, policy.to_json(), world.model.digest, sentence)
+    )
+    watch.stop()
+    return CycleReport(
+        number=number,
+        now_s=now_s,
+        mode=mode,
+        sentence=sentence,
+        phases_s=watch.phases_s,
+        pending=len(view.pending),
+        running=len(view.running),
+        ranked=int((plan.jobs.rank >= 0).sum()),
+        starving=int(plan.jobs.starving.sum()),
+        actions=dict(Counter(type(answer.action).__name__ for answer in answers if answer.refused is None)),
+        refused=sum(answer.refused is not None for answer in answers),
+        deferred=deferred,
+        refused_lines=state.refused_lines,
+        fallbacks=fallbacks,
+        view=view,
+        plan=plan,
+        ended=remembered.ended,
+    )
+
+
+def _act(world: World, number: int, plan: Plan, now_s: float) -> tuple[tuple[Answer, ...], int]:
+    """Write what the budget allows. What we are about to ask is remembered first: we may be killed between."""
+    sending = world.writer.affordable(plan.actions, world.memory.recently_refused(now_s), now_s)
+    if not sending:
+        return (), len(plan.actions)
+    world.memory.intend(number, sending, now_s)
+    try:
+        answers = world.writer.send(sending)
+    except NotLeader:
+        return (), len(plan.actions)
+    told: list[tuple[Action, str | None]] = [(answer.action, answer.refused) for answer in answers]
+    world.memory.answered(number, told, now_s)
+    return answers, len(plan.actions) - len(sending)
+
+
+def _sentence(
+    view: View,
+    plan: Plan,
+    policy: Policy,
+    mode: str,
+    answers: tuple[Answer, ...],
+    deferred: int,
+    fallbacks: tuple[str, ...],
+) -> str:
+    """The cycle in one line, as the log and ``status`` show it."""
+    ranked = int((plan.jobs.rank >= 0).sum())
+    parts = [f"{mode}: {len(view.pending)} pending, {len(view.running)} running"]
+    order = f"{ranked} in {policy.ordering.name} order"
+    parts.append(order + (f", {len(view.pending) - ranked} left alone" if ranked < len(view.pending) else ""))
+    if mode == "act":
+        refused = sum(answer.refused is not None for answer in answers)
+        parts.append(
+            f"wrote {len(answers) - refused}"
+            + (f", {refused} refused" if refused else "")
+            + (f", {deferred} left for later" if deferred else "")
+        )
+    elif plan.actions:
+        parts.append(f"would write {len(plan.actions)}")
+    parts += [f"{part} away" for part in fallbacks]
+    return "; ".join(parts)
+
+
+class _Stopwatch:
+    """Times the phases, and tells whoever watches that one begins."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._began_s = 0.0
+        self._phase = ""
+        self.phases_s: dict[str, float] = {}
+
+    def enter(self, phase: str) -> None:
+        self.stop()
+        self._phase, self._began_s = phase, self._world.clock.monotonic()
+        self._world.entering(phase)
+
+    def stop(self) -> None:
+        if self._phase:
+            self.phases_s[self._phase] = self._world.clock.monotonic() - self._began_s
+        self._phase = ""

@@ -1,0 +1,1 @@
+"""Remember: outcomes, decisions and intents in a database."""

@@ -1,0 +1,190 @@
+"""A connection to SQLite or PostgreSQL: addresses, time limits, transactions, errors in our words."""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
+
+from ..errors import ConfigError, MemoryUnavailable
+
+_ACCEPTED = "sqlite:////path/to/file.db or postgresql://user@host/database"
+
+
+def database_url(url: str, state_dir: str) -> str:
+    """The address to open: *url*, or where it is empty the SQLite file in *state_dir*."""
+    return url or f"sqlite:///{Path(state_dir).absolute() / 'slurmsched.db'}"
+
+
+class Database:
+    """One database; a transaction either happened as a whole or raised ``MemoryUnavailable``."""
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.url = _parse(url)
+        self.postgresql = self.url.get_backend_name() == "postgresql"
+        #: Fit for messages: without the password.
+        self.place = self.url.render_as_string(hide_password=True)
+        self._engine = self._postgresql_engine() if self.postgresql else self._sqlite_engine()
+
+    @property
+    def path(self) -> Path | None:
+        """The file of an SQLite database; None for PostgreSQL and for one in memory."""
+        name = self.url.database
+        return None if self.postgresql or not name or name == ":memory:" else Path(name)
+
+    @contextmanager
+    def transaction(self, doing: str, *, write: bool = False) -> Iterator[Connection]:
+        """A transaction; *doing* says in a message what failed. Writers queue for SQLite's one lock at the start."""
+        try:
+            with self._engine.connect().execution_options(slurmsched_write=write) as connection, connection.begin():
+                yield connection
+        except DBAPIError as error:
+            raise MemoryUnavailable(f"{doing} in {self.place}: {str(error.orig).strip()}") from error
+        except PoolTimeoutError as error:
+            raise MemoryUnavailable(f"{doing} in {self.place}: no free connection in {self.timeout_s} s") from error
+
+    def connect_alone(self, doing: str) -> Connection:
+        """A connection outside the pool that commits each statement; the caller closes it."""
+        try:
+            return self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        except DBAPIError as error:
+            raise MemoryUnavailable(f"{doing} in {self.place}: {str(error.orig).strip()}") from error
+
+    def create_file(self) -> None:
+        """Make an empty SQLite file that only its owner can read; nothing where there is one already.
+
+        Made by root, it belongs to the owner of its directory, so that the daemon's user can open it too.
+        """
+        if self.path is not None:
+            create_private(self.path)
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        self._engine.dispose()
+
+    def _sqlite_engine(self) -> Engine:
+        path, timeout_s = self.path, self.timeout_s
+        # mode=rw: a file that went away is an error, not a reason to begin an empty one.
+        name = f"file:{quote(str(path))}?mode=rw" if path else ":memory:"
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(
+                name, uri=path is not None, timeout=timeout_s, isolation_level=None, check_same_thread=False
+            )
+
+        pool: dict[str, Any] = {"poolclass": StaticPool}
+        if path:
+            pool = {"poolclass": QueuePool, "pool_size": 2, "max_overflow": 4, "pool_timeout": timeout_s}
+        engine = create_engine(self.url, creator=connect, hide_parameters=True, **pool)
+        event.listen(engine, "begin", _begin)
+        if path:
+            _follow_the_file(engine, path)
+        return engine
+
+    def _postgresql_engine(self) -> Engine:
+        limit_ms = math.ceil(self.timeout_s * 1000)
+        arguments: dict[str, Any] = {
+            "connect_timeout": max(2, math.ceil(self.timeout_s)),  # libpq takes anything less for 2
+            "client_encoding": "utf8",
+            "application_name": "slurmsched",
+            "tcp_user_timeout": limit_ms,
+            "options": f"-c statement_timeout={limit_ms} -c lock_timeout={limit_ms} -c timezone=UTC",
+        }
+        try:
+            return create_engine(
+                self.url,
+                connect_args=arguments,
+                hide_parameters=True,
+                pool_pre_ping=True,
+                pool_size=2,
+                max_overflow=4,
+                pool_timeout=self.timeout_s,
+            )
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"{self.place} needs psycopg: pip install 'slurmsched[postgres]'") from error
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file of mode 0600, owned by the owner of its directory where we may; keep one that is there."""
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise MemoryUnavailable(f"creating {path}: {error.strerror}") from error
+    try:
+        if os.geteuid() == 0:
+            home = os.stat(path.parent)
+            os.fchown(handle, home.st_uid, home.st_gid)
+    finally:
+        os.close(handle)
+
+
+def insert_or(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: Iterable[str] = ()
+) -> None:
+    """Insert *rows*; where a key is there already, set its *replace* columns, or leave it where there are none."""
+    if not rows:
+        return
+    key = [column.name for column in table.primary_key]
+    postgresql = connection.dialect.name == "postgresql"
+    into = postgresql_insert(table) if postgresql else sqlite_insert(table)
+    changes = {name: into.excluded[name] for name in replace}
+    if changes:
+        connection.execute(into.on_conflict_do_update(index_elements=key, set_=changes), list(rows))
+    else:
+        connection.execute(into.on_conflict_do_nothing(index_elements=key), list(rows))
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        # Not repeated: it may hold a password.
+        raise ConfigError(f"database.url is no address of a database; write {_ACCEPTED}") from error
+    if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername == "sqlite":
+        return parsed
+    raise ConfigError(f"database.url begins with {parsed.drivername!r}; write {_ACCEPTED}")
+
+
+def _begin(connection: Connection) -> None:
+    # A reader that turns writer would fail at once where another writes; one that says so first waits its turn.
+    write = connection.get_execution_options().get("slurmsched_write", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _follow_the_file(engine: Engine, path: Path) -> None:
+    """Let no connection outlive its file: one that was moved or replaced would swallow all that is written."""
+
+    def identity() -> tuple[int, int] | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    @event.listens_for(engine, "connect")
+    def opened(connection: sqlite3.Connection, entry: ConnectionPoolEntry) -> None:
+        entry.info["file"] = identity()
+        # The log survives a killed process; only a power cut can cost its last moments, never the file.
+        connection.execute("PRAGMA synchronous=NORMAL").close()
+
+    @event.listens_for(engine, "checkout")
+    def lent(connection: sqlite3.Connection, entry: ConnectionPoolEntry, proxy: object) -> None:
+        if entry.info["file"] != identity():
+            raise DisconnectionError("the file is another one now")

@@ -1,0 +1,155 @@
+"""Decision records: everything a decision knew and wanted, so that it can be made again and compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Select, func, select
+
+from ..cluster.actions import ACTIONS, Action, Refusal
+from ..cluster.columns import Table
+from ..cluster.encoding import decode, encode
+from ..cluster.forecast import Forecast
+from ..cluster.jobs import JobTable
+from ..cluster.nodes import NodeTable, PartitionTable, QosTable
+from ..cluster.plan import Placing, Plan
+from ..cluster.state import View
+from ..errors import SchemaMismatch
+from .database import insert_or
+from .tables import blobs, cycle_blobs, cycles
+
+_VIEW: dict[str, type[Table]] = {
+    "pending": JobTable,
+    "running": JobTable,
+    "nodes": NodeTable,
+    "partitions": PartitionTable,
+    "qos": QosTable,
+    "forecast": Forecast,
+    "forecast_running": Forecast,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionRecord:
+    """One cycle: what was known, what was wanted, under which settings and models."""
+
+    number: int
+    now_s: float
+    mode: str
+    view: View
+    plan: Plan
+    settings_json: str
+    models_digest: str
+    sentence: str
+
+
+def parts_of(record: DecisionRecord) -> dict[str, bytes]:
+    """The record as named blobs, one per table, so that an unchanged table need not be stored again."""
+    parts = {name: encode(getattr(record.view, name)) for name in _VIEW}
+    parts["placing"] = encode(record.plan.jobs)
+    parts["actions"] = _pack([_action_row(action) for action in record.plan.actions])
+    parts["refusals"] = _pack([[_action_row(r.action), r.rule, r.detail] for r in record.plan.refusals])
+    parts["settings"] = _pack(record.settings_json)
+    return parts
+
+
+def record_of(parts: dict[str, bytes], *, now_s: float, **rest: Any) -> DecisionRecord:
+    """The record that ``parts_of`` made *parts* from; ``ValueError`` where they hold something else."""
+    try:
+        tables: dict[str, Any] = {name: decode(kind, parts[name]) for name, kind in _VIEW.items()}
+        view = View(now_s=now_s, **tables)
+        plan = Plan(
+            decode(Placing, parts["placing"]),
+            tuple(_action(row) for row in _unpack(parts["actions"])),
+            tuple(Refusal(_action(row), rule, detail) for row, rule, detail in _unpack(parts["refusals"])),
+        )
+        return DecisionRecord(now_s=now_s, view=view, plan=plan, settings_json=_unpack(parts["settings"]), **rest)
+    except (KeyError, TypeError, zlib.error) as error:
+        raise ValueError(f"no decision record: {error!r}") from error
+
+
+def _action_row(action: Action) -> list[Any]:
+    return [type(action).__name__, *(getattr(action, f.name) for f in fields(action))]
+
+
+def _action(row: list[Any]) -> Action:
+    return ACTIONS[row[0]](*row[1:])
+
+
+def _pack(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value, separators=(",", ":"), default=_plain).encode("ascii"), level=1)
+
+
+def _unpack(blob: bytes) -> Any:
+    return json.loads(zlib.decompress(blob))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} does not belong in an action")
+
+
+def save_decision(connection: Connection, cluster: str, record: DecisionRecord, parts: dict[str, bytes]) -> None:
+    """Write one record, made of *parts*; a blob that is there already is not sent again."""
+    digests = {name: hashlib.sha256(body).hexdigest() for name, body in parts.items()}
+    there = set(connection.scalars(select(blobs.c.digest).where(blobs.c.digest.in_(set(digests.values())))))
+    bodies = {digest: parts[name] for name, digest in digests.items() if digest not in there}
+    insert_or(connection, blobs, [{"digest": digest, "body": body} for digest, body in bodies.items()])
+    row = {"cluster": cluster, "number": record.number, "at_s": record.now_s, "mode": record.mode}
+    row |= {"models_digest": record.models_digest, "sentence": record.sentence}
+    insert_or(connection, cycles, [row], replace=("at_s", "mode", "models_digest", "sentence"))
+    links = [
+        {"cluster": cluster, "number": record.number, "part": name, "digest": digest}
+        for name, digest in digests.items()
+    ]
+    insert_or(connection, cycle_blobs, links, replace=("digest",))
+
+
+def load_decision(connection: Connection, number: int | None, cluster: str | None) -> DecisionRecord | None:
+    """Cycle *number*, or the newest; of *cluster*, or of whichever cluster decided last. None if there is none."""
+    query = _newest_first(select(cycles), cluster).limit(1)
+    found = connection.execute(query if number is None else query.where(cycles.c.number == number)).one_or_none()
+    if found is None:
+        return None
+    links = (
+        select(cycle_blobs.c.part, blobs.c.body)
+        .join(blobs, blobs.c.digest == cycle_blobs.c.digest)
+        .where(cycle_blobs.c.cluster == found.cluster, cycle_blobs.c.number == found.number)
+    )
+    parts = {part: bytes(body) for part, body in connection.execute(links)}
+    try:
+        return record_of(
+            parts,
+            number=found.number,
+            now_s=found.at_s,
+            mode=found.mode,
+            models_digest=found.models_digest,
+            sentence=found.sentence,
+        )
+    except ValueError as error:
+        raise SchemaMismatch(
+            f"cycle {found.number} was kept by another version of slurmsched or is damaged ({error}): "
+            "replay it with the version that wrote it"
+        ) from error
+
+
+def decision_numbers(connection: Connection, cluster: str | None) -> list[int]:
+    """The cycles that are kept, oldest first."""
+    return list(connection.scalars(_newest_first(select(cycles.c.number), cluster)))[::-1]
+
+
+def last_number(connection: Connection, cluster: str) -> int:
+    """The highest cycle number so far; 0 if none is kept."""
+    query = select(func.coalesce(func.max(cycles.c.number), 0)).where(cycles.c.cluster == cluster)
+    return int(connection.execute(query).scalar_one())
+
+
+def _newest_first(query: Select[Any], cluster: str | None) -> Select[Any]:
+    query = query.order_by(cycles.c.at_s.desc(), cycles.c.number.desc())
+    return query if cluster is None else query.where(cycles.c.cluster == cluster)

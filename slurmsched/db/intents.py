@@ -1,0 +1,214 @@
+"""Intents: what was asked of Slurm, kept apart from what it answered and from what was seen afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from sqlalchemy import Connection, or_, select
+
+from ..cluster.actions import Action
+from ..cluster.columns import FloatArray, IntArray
+from ..cluster.jobs import JobState, JobTable
+from ..cluster.state import ClusterState
+from .database import insert_or
+from .tables import intents
+
+#: Slurm may round a start time; a hold this close to what was asked is ours.
+HOLD_WITHIN_S = 5.0
+#: How long a job whose write was refused is left alone.
+BACK_OFF_S = 600.0
+
+Value = int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One action on its way: planned when made, then answered or refused, then seen, then closed."""
+
+    job_id: int
+    kind: str  #: name of the action's class
+    value: Value  #: points, until_s, partition, nodes; None for an action without
+    requested_s: float
+    cycle: int = 0
+    answered_s: float | None = None
+    refused: str | None = None  #: Slurm's own sentence
+    seen_s: float | None = None  #: when the cluster first looked as asked
+    closed_s: float | None = None  #: nothing of it is left in Slurm
+
+    @property
+    def key(self) -> tuple[int, int, str]:
+        """What makes it unique in one cluster."""
+        return self.cycle, self.job_id, self.kind
+
+
+def value_of(action: Action) -> Value:
+    """What *action* asks for beside the job; None where there is nothing more to say."""
+    rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
+    value = rest[0] if rest else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class Intents:
+    """The intents not yet closed; every method returns those it changed, to be saved."""
+
+    def __init__(self, intents: Iterable[Intent] = ()) -> None:
+        self._open: dict[tuple[int, str], list[Intent]] = {}
+        self._refused_s: dict[int, float] = {}
+        self.adopt(intents)
+
+    def adopt(self, intents: Iterable[Intent]) -> None:
+        """Learn *intents* that an earlier process made."""
+        for intent in intents:
+            if intent.refused is not None:
+                at_s = intent.answered_s if intent.answered_s is not None else intent.requested_s
+                self._refused_s[intent.job_id] = max(at_s, self._refused_s.get(intent.job_id, at_s))
+            if intent.closed_s is None:
+                self._open.setdefault((intent.job_id, intent.kind), []).append(intent)
+
+    def __iter__(self) -> Iterator[Intent]:
+        return (intent for same in self._open.values() for intent in same)
+
+    def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> list[Intent]:
+        """Note *actions* before they are tried."""
+        made = [Intent(a.job_id, type(a).__name__, value_of(a), now_s, cycle) for a in actions]
+        for intent in made:
+            same = self._open.setdefault((intent.job_id, intent.kind), [])
+            same[:] = [other for other in same if other.cycle != cycle] + [intent]
+        return made
+
+    def answered(self, cycle: int, answers: Iterable[tuple[Action, str | None]], now_s: float) -> list[Intent]:
+        """Note what Slurm said: a yes replaces older intents of the kind, a no closes this one."""
+        changed: list[Intent] = []
+        for action, refused in answers:
+            kind = type(action).__name__
+            same = self._open.get((action.job_id, kind), [])
+            mine = next((intent for intent in same if intent.cycle == cycle), None)
+            mine = mine or Intent(action.job_id, kind, value_of(action), now_s, cycle)
+            mine = replace(mine, answered_s=now_s, refused=refused, closed_s=None if refused is None else now_s)
+            others = [intent for intent in same if intent.cycle != cycle]
+            if refused is None:
+                changed += [replace(other, closed_s=now_s) for other in others]
+                others = [mine]
+            else:
+                self._refused_s[action.job_id] = now_s
+            changed.append(mine)
+            self._keep((action.job_id, kind), others)
+        return changed
+
+    def observe(self, state: ClusterState, requeued: Iterable[int], now_s: float) -> list[Intent]:
+        """Compare with a look at the cluster: what is seen, what is over. *requeued* are jobs just queued again."""
+        if not self._open:
+            return []
+        look = _Look(state, set(requeued), now_s)
+        changed: list[Intent] = []
+        released: set[int] = set()
+        for key, same in list(self._open.items()):
+            fresh = [look.judge(intent) for intent in same]
+            changed += [new for new, old in zip(fresh, same, strict=True) if new is not old]
+            released |= {new.job_id for new in fresh if new.kind == "Release" and new.seen_s is not None}
+            self._keep(key, [intent for intent in fresh if intent.closed_s is None])
+        for job_id in released:
+            changed += [replace(hold, closed_s=now_s) for hold in self._open.pop((job_id, "Hold"), [])]
+        return changed
+
+    def holds(self) -> tuple[IntArray, FloatArray]:
+        """The jobs we hold, as far as we know, and until when."""
+        held = [(intent.job_id, intent.value) for intent in self if intent.kind == "Hold"]
+        return np.array([job for job, _ in held], dtype=np.int64), np.array([s for _, s in held], dtype=np.float64)
+
+    def recently_refused(self, now_s: float) -> set[int]:
+        """Jobs of which Slurm refused a write in the last ten minutes."""
+        self._refused_s = {job: at_s for job, at_s in self._refused_s.items() if now_s - at_s < BACK_OFF_S}
+        return set(self._refused_s)
+
+    def _keep(self, key: tuple[int, str], same: list[Intent]) -> None:
+        if same:
+            self._open[key] = same
+        else:
+            self._open.pop(key, None)
+
+
+class _Look:
+    """One look at the cluster, as far as intents care."""
+
+    def __init__(self, state: ClusterState, requeued: set[int], now_s: float) -> None:
+        self._pending, self._running = state.pending, state.running
+        self._pending_row = {job: row for row, job in enumerate(state.pending.job_id.tolist())}
+        self._running_row = {job: row for row, job in enumerate(state.running.job_id.tolist())}
+        self._requeued, self._now_s = requeued, now_s
+
+    def judge(self, intent: Intent) -> Intent:
+        """*intent* itself, or with seen or closed filled in."""
+        seen_s = intent.seen_s
+        if seen_s is None and self._seen(intent):
+            seen_s = self._now_s
+        closed_s = self._now_s if self._over(intent, seen_s is not None) else None
+        if seen_s == intent.seen_s and closed_s is None:
+            return intent
+        return replace(intent, seen_s=seen_s, closed_s=closed_s)
+
+    def _seen(self, intent: Intent) -> bool:
+        if intent.kind == "Requeue":
+            return intent.job_id in self._requeued
+        row = self._running_row.get(intent.job_id)
+        if intent.kind in ("Suspend", "Resume"):
+            wanted = JobState.SUSPENDED if intent.kind == "Suspend" else JobState.RUNNING
+            return row is not None and bool(self._running.state[row] == wanted)
+        row = self._pending_row.get(intent.job_id)
+        return row is not None and _PENDING_LOOKS[intent.kind](self._pending, row, intent.value, self._now_s)
+
+    def _over(self, intent: Intent, seen: bool) -> bool:
+        pending = intent.job_id in self._pending_row
+        if not pending and intent.job_id not in self._running_row:
+            return True
+        if intent.kind == "Rank":  # ours until the job starts, unless it was given back
+            return not pending or (seen and intent.value == 0)
+        if intent.kind == "Hold":
+            return not pending or (isinstance(intent.value, int | float) and intent.value <= self._now_s)
+        return seen
+
+
+def _points_are(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
+    return bool(pending.site_points[row] == value)
+
+
+def _waits_until(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
+    return isinstance(value, int | float) and bool(abs(pending.eligible_s[row] - value) <= HOLD_WITHIN_S)
+
+
+def _is_free(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
+    return not pending.eligible_s[row] > now_s
+
+
+_PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
+    "Rank": _points_are,
+    "Hold": _waits_until,
+    "Release": _is_free,
+    "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == value,
+    "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
+}
+
+
+def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -> None:
+    """Write *some* intents as they are now."""
+    rows = [
+        {"cluster": cluster, **{f.name: getattr(i, f.name) for f in fields(i)}, "value": json.dumps(i.value)}
+        for i in some
+    ]
+    insert_or(connection, intents, rows, replace=("answered_s", "refused", "seen_s", "closed_s"))
+
+
+def load_intents(connection: Connection, cluster: str, refused_since_s: float) -> list[Intent]:
+    """Those that are open, and those refused lately."""
+    names = [f.name for f in fields(Intent)]
+    lately = intents.c.refused.is_not(None) & (intents.c.answered_s >= refused_since_s)
+    query = (
+        select(*(intents.c[name] for name in names))
+        .where(intents.c.cluster == cluster, or_(intents.c.closed_s.is_(None), lately))
+        .order_by(intents.c.cycle, intents.c.job_id, intents.c.kind)
+    )
+    rows = (dict(zip(names, row, strict=True)) for row in connection.execute(query))
+    return [Intent(**{**row, "value": json.loads(row["value"])}) for row in rows]

@@ -1,0 +1,181 @@
+"""Memory: what the cycle remembers, with the database or, for a while, without it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..cluster.actions import Action
+from ..cluster.events import Event, JobRequeued
+from ..cluster.history import OutcomeTable
+from ..cluster.ledger import Ledger, held_rows
+from ..cluster.state import ClusterState
+from ..errors import MemoryUnavailable, SchemaMismatch
+from .control import Control
+from .decisions import DecisionRecord
+from .facts import Facts
+from .intents import BACK_OFF_S, HOLD_WITHIN_S, Intent, Intents
+from .store import Store
+from .story import Standings, story_of, story_of_answer
+
+logger = logging.getLogger(__name__)
+
+#: Facts kept while the database is away; some hundred bytes each.
+BACKLOG = 200_000
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A look at the cluster, completed by memory, and what it brought."""
+
+    state: ClusterState  #: with ``first_submit_s`` and ``held_by_us``
+    events: tuple[Event, ...]
+    ended: OutcomeTable
+    available: bool
+
+
+class Memory:
+    """The daemon's memory of one cluster. No method raises for trouble with the database.
+
+    While it is away the ledger and the intents live on in this process, what is new waits in a bounded backlog,
+    decision records are dropped (``decisions_dropped``), and the last known pause holds. After a failure the database
+    is left alone for twice its time limit, so that an outage costs a cycle one wait at most.
+    """
+
+    def __init__(self, store: Store, *, cluster: str, backlog: int = BACKLOG) -> None:
+        self.available = True
+        self.facts_dropped = 0
+        self.decisions_dropped = 0
+        self._store, self._cluster, self._limit = store, cluster, backlog
+        self._ledger, self._intents, self._standings = Ledger(), Intents(), Standings()
+        self._facts = Facts()
+        self._control = Control()
+        self._number = 0
+        self._loaded = False
+        self._now_s = self._retry_s = float("-inf")
+
+    @property
+    def backlog(self) -> int:
+        """How many facts wait for the database."""
+        return len(self._facts)
+
+    def remember(self, state: ClusterState, now_s: float) -> Remembered:
+        """Compare a look at the cluster with what is known; save what changed."""
+        self._now_s = now_s
+        self._load(now_s)
+        changes = self._ledger.update(state, now_s)
+        requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
+        self._facts.jobs.update(changes.jobs)
+        self._facts.note(self._intents.observe(changes.state, requeued, now_s))
+        self._facts.story += map(story_of, changes.events)
+        if len(changes.ended):
+            self._facts.outcomes.append(changes.ended)
+        self._flush(now_s)
+        pending = changes.state.pending
+        held = held_rows(pending, *self._intents.holds(), now_s=now_s, within_s=HOLD_WITHIN_S)
+        known = replace(changes.state, pending=replace(pending, held_by_us=held))
+        return Remembered(known, changes.events, changes.ended, self.available)
+
+    def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> None:
+        """Note what is about to be asked of Slurm, before it is."""
+        self._facts.note(self._intents.intend(cycle, actions, now_s))
+        self._flush(now_s)
+
+    def answered(self, cycle: int, answers: Sequence[tuple[Action, str | None]], now_s: float) -> None:
+        """Note what Slurm said: None for yes, else its sentence."""
+        # A hold is renewed every cycle; only its beginning is news.
+        renewed = {(i.job_id, i.kind) for i in self._intents if i.kind == "Hold" and i.cycle != cycle}
+        self._facts.note(self._intents.answered(cycle, answers, now_s))
+        self._facts.story += [
+            story_of_answer(cycle, action, refused, now_s)
+            for action, refused in answers
+            if refused is not None or (action.job_id, type(action).__name__) not in renewed
+        ]
+        self._flush(now_s)
+
+    def intents(self) -> tuple[Intent, ...]:
+        """What we have asked of Slurm and has not ended: by job, oldest first."""
+        return tuple(sorted(self._intents, key=lambda intent: (intent.job_id, intent.requested_s)))
+
+    def recently_refused(self, now_s: float) -> set[int]:
+        """Jobs of which Slurm refused a write in the last ten minutes: not to be asked again yet."""
+        return self._intents.recently_refused(now_s)
+
+    def save_decision(self, record: DecisionRecord) -> None:
+        """Keep a cycle; while the database is away it is dropped, being large."""
+        self._number = max(self._number, record.number)
+        jobs = record.view.pending.job_id
+        self._facts.story += self._standings.change(record.number, jobs, record.plan.jobs.standing, record.now_s)
+        self._flush(record.now_s)
+        if not self._attempt(lambda: self._store.save_decision(self._cluster, record), record.now_s):
+            self.decisions_dropped += 1
+
+    def control(self, now_s: float | None = None) -> Control:
+        """Whether an admin has paused us; what was last known while the database is away.
+
+        A pause whose end has come is none; without *now_s* the time of the last cycle counts.
+        """
+        at_s = self._now_s if now_s is None else now_s
+
+        def read() -> None:
+            self._control = self._store.control(self._cluster, at_s)
+
+        self._attempt(read, at_s)
+        return self._control.at(at_s)
+
+    def next_number(self, now_s: float) -> int:
+        """A number for the next cycle, higher than all that are kept."""
+        self._load(now_s)
+        self._number += 1
+        return self._number
+
+    def history(self, now_s: float, since_s: float | None = None) -> OutcomeTable | None:
+        """Runs that ended since then; None while the database is away."""
+        found: list[OutcomeTable] = []
+        self._attempt(lambda: found.append(self._store.history(self._cluster, since_s, None)), now_s)
+        return found[0] if found else None
+
+    def _load(self, now_s: float) -> None:
+        """Learn what earlier processes knew, once; later than at the start if the database was away then."""
+        if not self._loaded:
+            self._loaded = self._attempt(lambda: self._read_all(now_s), now_s)
+
+    def _read_all(self, now_s: float) -> None:
+        jobs = self._store.jobs(self._cluster)
+        intents = self._store.intents(self._cluster, now_s - BACK_OFF_S)
+        number = self._store.last_number(self._cluster)
+        try:
+            last = self._store.latest_decision(self._cluster)
+        except SchemaMismatch as error:
+            logger.info("the standings of the last cycle are lost: %s", error)
+            last = None
+        self._facts.jobs.update(self._ledger.adopt(jobs))
+        self._intents.adopt(intents)
+        self._number = max(self._number, number)
+        if last is not None:
+            self._standings.change(last.number, last.view.pending.job_id, last.plan.jobs.standing, last.now_s)
+
+    def _flush(self, now_s: float) -> None:
+        if len(self._facts) and self._attempt(lambda: self._store.save(self._cluster, self._facts), now_s):
+            self._facts = Facts()
+        if len(self._facts) > self._limit:
+            self.facts_dropped += self._facts.trim(self._limit)
+
+    def _attempt(self, step: Callable[[], None], now_s: float) -> bool:
+        """Whether *step* worked; after a failure nothing is tried for a while."""
+        if now_s < self._retry_s:
+            return False
+        try:
+            step()
+        except MemoryUnavailable as error:
+            if self.available:
+                logger.warning("the database is away, deciding without it: %s", error)
+            self.available = False
+            self._retry_s = now_s + 2 * self._store.database.timeout_s
+            return False
+        if not self.available:
+            logger.warning("the database is back; %d facts were waiting", len(self._facts))
+        self.available = True
+        self._retry_s = float("-inf")
+        return True

@@ -1,0 +1,50 @@
+"""Retention: what is too old goes, a bounded amount at a time so that nobody waits long for the lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, exists, func, select, tuple_
+
+from .tables import blobs, cycle_blobs, cycles, intents, job_events, outcomes
+
+_CYCLES = 1_000
+_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """How many rows went; *more* if there are older ones left for the next call."""
+
+    cycles: int
+    outcomes: int
+    story: int
+    intents: int
+    more: bool
+
+
+def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_outcomes_s: float) -> Pruned:
+    """Forget cycles and closed intents older than one limit, outcomes and stories older than the other."""
+    decided_s, ended_s = now_s - keep_decisions_s, now_s - keep_outcomes_s
+    old_cycles = select(cycles.c.cluster, cycles.c.number).where(cycles.c.at_s < decided_s)
+    gone = connection.execute(old_cycles.order_by(cycles.c.at_s).limit(_CYCLES)).all()
+    for cluster, number in gone:
+        for table in (cycle_blobs, cycles):
+            connection.execute(delete(table).where(table.c.cluster == cluster, table.c.number == number))
+    if gone:
+        unused = ~exists().where(cycle_blobs.c.digest == blobs.c.digest)
+        connection.execute(delete(blobs).where(unused))
+    runs = _delete_some(connection, outcomes, outcomes.c.ended_s < ended_s)
+    told = _delete_some(connection, job_events, job_events.c.at_s < ended_s)
+    asked = _delete_some(connection, intents, intents.c.closed_s < decided_s)
+    return Pruned(len(gone), runs, told, asked, more=len(gone) == _CYCLES or _ROWS in (runs, told, asked))
+
+
+def _delete_some(connection: Connection, table: Table, old: Any) -> int:
+    key = list(table.primary_key)
+    some = select(*key).where(old).limit(_ROWS).subquery()
+    count = connection.execute(select(func.count()).select_from(some)).scalar_one()
+    if count:
+        connection.execute(delete(table).where(tuple_(*key).in_(select(*some.c))))
+    return int(count)

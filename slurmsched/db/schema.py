@@ -1,0 +1,125 @@
+"""The version of the tables: upgraded from inside the package, refused where it is newer than the program."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, text
+
+from ..errors import ConfigError, MemoryUnavailable, SchemaMismatch
+from .database import Database, create_private
+
+UPGRADES = Path(__file__).parent / "upgrades"
+
+#: Serialises upgrades of one PostgreSQL database by several daemons.
+_UPGRADE_LOCK = 7_305_808_869_229_538
+
+
+def check(database: Database, scripts: Path = UPGRADES) -> None:
+    """Raise ``SchemaMismatch`` unless the tables are of this program's version."""
+    with database.transaction("reading the version of the tables") as connection:
+        current = _current(connection)
+    ours = _config(scripts)
+    wanted = _newest(ours)
+    if current == wanted:
+        return
+    _refuse_unknown(ours, current, wanted, database.place)
+    raise SchemaMismatch(
+        f"the tables in {database.place} have version {current or 'none'}, this slurmsched needs {wanted}: "
+        "run 'slurmsched db upgrade'"
+    )
+
+
+def upgrade(database: Database, scripts: Path = UPGRADES) -> str:
+    """Bring the tables to this program's version, in one transaction; returns that version.
+
+    An SQLite file with older tables is copied first, beside itself, as ``NAME.before-VERSION``.
+    """
+    database.create_file()
+    config = _config(scripts)
+    wanted = _newest(config)
+    with database.transaction("reading the version of the tables") as connection:
+        current = _current(connection)
+        _demand_utf8(connection)
+    if current == wanted:
+        return wanted
+    _refuse_unknown(config, current, wanted, database.place)
+    if database.path is not None:
+        _use_wal(database.path, database.timeout_s)
+        if current is not None:
+            _copy(database.path, database.path.with_name(f"{database.path.name}.before-{wanted}"))
+    with database.transaction(f"upgrading the tables to version {wanted}", write=True) as connection:
+        if database.postgresql:
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
+            connection.execute(text("SET LOCAL lock_timeout = 0"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _UPGRADE_LOCK})
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+    return wanted
+
+
+def version(database: Database) -> str | None:
+    """The version of the tables; None where there are none."""
+    with database.transaction("reading the version of the tables") as connection:
+        return _current(connection)
+
+
+def _config(scripts: Path) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _newest(config: Config) -> str:
+    head = ScriptDirectory.from_config(config).get_current_head()
+    assert head is not None, "the package lost its upgrades"
+    return head
+
+
+def _current(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _refuse_unknown(config: Config, current: str | None, wanted: str, place: str) -> None:
+    try:
+        if current is not None:
+            ScriptDirectory.from_config(config).get_revision(current)
+    except CommandError as error:
+        raise SchemaMismatch(
+            f"the tables in {place} have version {current}, this slurmsched knows up to {wanted}: "
+            "install the newer slurmsched that wrote them, or restore the copy made before its upgrade"
+        ) from error
+
+
+def _demand_utf8(connection: Connection) -> None:
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise ConfigError(f"the PostgreSQL database has encoding {encoding}; create it with ENCODING 'UTF8'")
+
+
+def _use_wal(path: Path, timeout_s: float) -> None:
+    """Readers then never wait for the writer; the file itself remembers this choice."""
+    try:
+        with closing(sqlite3.connect(path, timeout=timeout_s)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+    except sqlite3.Error as error:
+        raise MemoryUnavailable(f"setting {path} to WAL: {error}") from error
+
+
+def _copy(path: Path, copy: Path) -> None:
+    try:
+        create_private(copy)
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    except sqlite3.Error as error:
+        raise MemoryUnavailable(f"copying {path} to {copy} before an upgrade: {error}") from error

@@ -1,0 +1,132 @@
+"""The store: what is remembered, one method one transaction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..cluster.history import OutcomeTable
+from ..cluster.known import KnownJob
+from . import control, decisions, facts, intents, outcomes, retention, schema, story
+from .control import Control
+from .database import Database
+from .decisions import DecisionRecord
+from .facts import Facts
+from .intents import Intent
+from .retention import Pruned
+from .story import StoryEvent
+
+
+class Store:
+    """A database with our tables, for one or several clusters; callers never see a connection.
+
+    Every method raises ``MemoryUnavailable`` where the database is away, or locked for longer than *timeout_s*;
+    then nothing of what it was to do has happened.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float = 5.0) -> None:
+        self.database = Database(url, timeout_s=timeout_s)
+
+    @property
+    def place(self) -> str:
+        """The address, without its password."""
+        return self.database.place
+
+    @property
+    def path(self) -> Path | None:
+        """The file of an SQLite database."""
+        return self.database.path
+
+    def upgrade(self) -> str:
+        """Make the tables, or bring them to this version; returns it. ``SchemaMismatch`` if they are newer."""
+        return schema.upgrade(self.database)
+
+    def check(self) -> None:
+        """``SchemaMismatch`` unless the tables are of this version."""
+        schema.check(self.database)
+
+    def version(self) -> str | None:
+        """The version of the tables; None where there are none."""
+        return schema.version(self.database)
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        self.database.close()
+
+    def save(self, cluster: str, news: Facts) -> None:
+        """Write *news*, all or nothing; repeating it changes nothing."""
+        with self.database.transaction("saving what was seen", write=True) as connection:
+            facts.save_facts(connection, cluster, news)
+
+    def jobs(self, cluster: str) -> list[KnownJob]:
+        """The jobs that Slurm knew when it was last looked at."""
+        with self.database.transaction("reading the known jobs") as connection:
+            return facts.load_jobs(connection, cluster)
+
+    def intents(self, cluster: str, refused_since_s: float) -> list[Intent]:
+        """The intents not closed, and those refused since then."""
+        with self.database.transaction("reading the intents") as connection:
+            return intents.load_intents(connection, cluster, refused_since_s)
+
+    def add_outcomes(self, cluster: str, table: OutcomeTable) -> int:
+        """Write the runs that are not there yet; returns how many were new, or mended one that had vanished."""
+        with self.database.transaction("saving outcomes", write=True) as connection:
+            return outcomes.add_outcomes(connection, cluster, table)
+
+    def history(self, cluster: str, since_s: float | None = None, until_s: float | None = None) -> OutcomeTable:
+        """Runs that ended in [since, until), oldest end first."""
+        with self.database.transaction("reading the history") as connection:
+            return outcomes.load_outcomes(connection, cluster, since_s, until_s)
+
+    def story(self, cluster: str, job_id: int) -> list[StoryEvent]:
+        """What happened to one job, oldest first."""
+        with self.database.transaction(f"reading the story of job {job_id}") as connection:
+            return story.load_story(connection, cluster, job_id)
+
+    def save_decision(self, cluster: str, record: DecisionRecord) -> None:
+        """Keep a cycle; tables that did not change are stored once."""
+        parts = decisions.parts_of(record)
+        with self.database.transaction(f"saving cycle {record.number}", write=True) as connection:
+            decisions.save_decision(connection, cluster, record, parts)
+
+    def decision(self, number: int, cluster: str | None = None) -> DecisionRecord | None:
+        """Cycle *number*; None if it is not kept, ``SchemaMismatch`` if another version wrote it.
+
+        Where several clusters share the database and none is named, the one that decided last is meant.
+        """
+        with self.database.transaction(f"reading cycle {number}") as connection:
+            return decisions.load_decision(connection, number, cluster)
+
+    def latest_decision(self, cluster: str | None = None) -> DecisionRecord | None:
+        """The newest cycle that is kept."""
+        with self.database.transaction("reading the latest cycle") as connection:
+            return decisions.load_decision(connection, None, cluster)
+
+    def decision_numbers(self, cluster: str | None = None) -> list[int]:
+        """The cycles that are kept, oldest first."""
+        with self.database.transaction("reading the numbers of the cycles") as connection:
+            return decisions.decision_numbers(connection, cluster)
+
+    def last_number(self, cluster: str) -> int:
+        """The highest cycle number so far, 0 if there is none."""
+        with self.database.transaction("reading the last cycle number") as connection:
+            return decisions.last_number(connection, cluster)
+
+    def pause(self, cluster: str, *, by: str, now_s: float, until_s: float | None = None) -> None:
+        """Let every daemon of *cluster* only observe from its next cycle on, until then or until a resume."""
+        with self.database.transaction("pausing", write=True) as connection:
+            control.save_control(connection, cluster, Control(True, until_s, by, now_s))
+
+    def resume(self, cluster: str, *, by: str, now_s: float) -> None:
+        """End a pause."""
+        with self.database.transaction("resuming", write=True) as connection:
+            control.save_control(connection, cluster, Control(False, None, by, now_s))
+
+    def control(self, cluster: str, now_s: float) -> Control:
+        """Whether *cluster* is paused now."""
+        with self.database.transaction("reading the pause switch") as connection:
+            return control.load_control(connection, cluster).at(now_s)
+
+    def prune(self, now_s: float, keep_decisions_s: float, keep_outcomes_s: float) -> Pruned:
+        """Forget what is older, a bounded amount per call: call again while it says there is more."""
+        with self.database.transaction("forgetting what is old", write=True) as connection:
+            return retention.prune(connection, now_s, keep_decisions_s, keep_outcomes_s)

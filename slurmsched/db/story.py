@@ -1,0 +1,121 @@
+"""The story of a job: what changed for it, and when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from ..cluster.actions import Action
+from ..cluster.columns import IntArray
+from ..cluster.events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
+from ..cluster.plan import Standing
+from .database import insert_or
+from .intents import value_of
+from .tables import job_events
+
+#: Every kind of story event; at one instant they are told in this order.
+KINDS = (
+    "submitted",
+    "standing",
+    "ranked",
+    "held",
+    "released",
+    "moved",
+    "placed",
+    "requeue asked",
+    "suspended",
+    "resumed",
+    "refused",
+    "requeued",
+    "started",
+    "ended",
+)
+
+_OF_EVENT = {JobSubmitted: "submitted", JobStarted: "started", JobRequeued: "requeued", JobEnded: "ended"}
+_OF_ACTION = {
+    "Rank": "ranked",
+    "Hold": "held",
+    "Release": "released",
+    "Requeue": "requeue asked",
+    "Suspend": "suspended",
+    "Resume": "resumed",
+    "MovePartition": "moved",
+    "RequireNodes": "placed",
+}
+
+
+@dataclass(frozen=True)
+class StoryEvent:
+    """One change: *kind* is one of ``KINDS``, *details* are what a sentence about it needs."""
+
+    at_s: float
+    kind: str
+    details: dict[str, Any] = field(default_factory=dict)
+    job_id: int = 0
+
+
+def story_of(event: Event) -> StoryEvent:
+    """What the ledger saw, as a line of the job's story."""
+    details = {name: value for name, value in asdict(event).items() if name not in ("job_id", "at_s")}
+    if isinstance(event, JobEnded):
+        details["state"] = event.state.name
+    return StoryEvent(event.at_s, _OF_EVENT[type(event)], details, event.job_id)
+
+
+def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: float) -> StoryEvent:
+    """What Slurm said to *action*, as a line of the job's story."""
+    kind = type(action).__name__
+    details: dict[str, Any] = {"cycle": cycle, "value": value_of(action)}
+    if refused is None:
+        return StoryEvent(now_s, _OF_ACTION[kind], details, action.job_id)
+    return StoryEvent(now_s, "refused", {**details, "action": kind, "answer": refused}, action.job_id)
+
+
+class Standings:
+    """The standing of each pending job in the last decision; tells which of them changed."""
+
+    def __init__(self) -> None:
+        self._job_id: IntArray = np.zeros(0, dtype=np.int64)
+        self._standing: IntArray = np.zeros(0, dtype=np.int64)
+
+    def change(self, cycle: int, job_id: IntArray, standing: IntArray, now_s: float) -> list[StoryEvent]:
+        """The changes since the last call; that a new job is ranked goes without saying."""
+        before = np.full(len(job_id), Standing.RANKED, dtype=np.int64)
+        if len(self._job_id):
+            at = np.minimum(np.searchsorted(self._job_id, job_id), len(self._job_id) - 1)
+            before = np.where(self._job_id[at] == job_id, self._standing[at], before)
+        rows = np.flatnonzero(before != standing).tolist()
+        order = np.argsort(job_id)
+        self._job_id, self._standing = job_id[order], standing[order]
+        return [
+            StoryEvent(
+                now_s,
+                "standing",
+                {"cycle": cycle, "standing": Standing(standing[row]).name, "before": Standing(before[row]).name},
+                int(job_id[row]),
+            )
+            for row in rows
+        ]
+
+
+def save_story(connection: Connection, cluster: str, some: Iterable[StoryEvent]) -> None:
+    """Write *some* events; one that is there already stays as it is, so that a repeat does no harm."""
+    rows = [
+        {"cluster": cluster, "job_id": e.job_id, "at_s": e.at_s, "kind": e.kind, "details": json.dumps(e.details)}
+        for e in some
+    ]
+    insert_or(connection, job_events, rows)
+
+
+def load_story(connection: Connection, cluster: str, job_id: int) -> list[StoryEvent]:
+    """All that is known of one job, oldest first."""
+    query = select(job_events.c.at_s, job_events.c.kind, job_events.c.details).where(
+        job_events.c.cluster == cluster, job_events.c.job_id == job_id
+    )
+    told = [StoryEvent(at_s, kind, json.loads(details), job_id) for at_s, kind, details in connection.execute(query)]
+    return sorted(told, key=lambda event: (event.at_s, KINDS.index(event.kind)))

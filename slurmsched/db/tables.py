@@ -1,0 +1,188 @@
+"""The tables, and the two column types that make SQLite and PostgreSQL keep the same values."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+_QUOTED = "json:"
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class Words(TypeDecorator[str]):
+    """Any text at all. What a database would refuse (NUL, lone surrogates) is kept as ``json:"..."``."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """The text as it is stored."""
+        if value is None or not (value.startswith(_QUOTED) or _UNSTORABLE.search(value)):
+            return value
+        return _QUOTED + json.dumps(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        """The text that was given to be stored."""
+        if value is None or not value.startswith(_QUOTED):
+            return value
+        return str(json.loads(value.removeprefix(_QUOTED)))
+
+
+class Seconds(TypeDecorator[float]):
+    """Unix time or a length of time; NaN is NULL, which is what SQLite makes of it anyway."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
+        """The number as it is stored."""
+        return None if value is None or math.isnan(value) else value
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float:
+        """The number that was given to be stored."""
+        return math.nan if value is None else float(value)
+
+
+metadata = MetaData()
+
+
+def _cluster() -> Column[str]:
+    return Column("cluster", String(64), primary_key=True)
+
+
+def _key(name: str) -> Column[int]:
+    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+
+
+def _number(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _words(name: str) -> Column[str]:
+    return Column(name, Words, nullable=False)
+
+
+#: Jobs that Slurm still knows, as last met; a row goes when Slurm has forgotten the job.
+jobs = Table(
+    "jobs",
+    metadata,
+    _cluster(),
+    _key("unit"),  # the job id, negative for the waiting tasks of an array
+    _number("job_id"),
+    _number("array_job_id"),
+    _number("task_id"),
+    _number("tasks"),
+    *(_words(name) for name in ("name", "user", "account", "qos", "partition")),
+    _number("gpus"),
+    _number("nodes"),
+    _number("cpus"),
+    *(Column(name, Seconds) for name in ("time_limit_s", "submitted_s", "eligible_s", "started_s")),
+    _number("restarts"),
+    Column("first_submit_s", Seconds),
+    Column("phase", Integer, nullable=False),
+)
+
+#: Runs that ended. The first submit is part of the key and kept in whole seconds, as Slurm counts.
+outcomes = Table(
+    "outcomes",
+    metadata,
+    _cluster(),
+    _key("job_id"),
+    _key("first_submit_s"),
+    _key("restart"),
+    *(_words(name) for name in ("name", "user", "account", "qos", "partition")),
+    _number("gpus"),
+    _number("nodes"),
+    _number("cpus"),
+    *(Column(name, Seconds) for name in ("time_limit_s", "eligible_s", "started_s")),
+    Column("ended_s", Seconds, nullable=False),
+    Column("runtime_s", Seconds, nullable=False),
+    Column("state", Integer, nullable=False),
+    Index("outcomes_by_end", "cluster", "ended_s"),
+)
+
+#: The story of each job: changes only, never one row per cycle.
+job_events = Table(
+    "job_events",
+    metadata,
+    _cluster(),
+    _key("job_id"),
+    Column("at_s", Double, primary_key=True),
+    Column("kind", String(32), primary_key=True),
+    Column("details", Text, nullable=False),
+    Index("job_events_by_time", "cluster", "at_s"),
+)
+
+#: What was asked of Slurm, and what was seen of it since.
+intents = Table(
+    "intents",
+    metadata,
+    _cluster(),
+    _key("cycle"),
+    _key("job_id"),
+    Column("kind", String(32), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("requested_s", Double, nullable=False),
+    Column("answered_s", Double),
+    Column("refused", Words),
+    Column("seen_s", Double),
+    Column("closed_s", Double),
+    Index("intents_by_close", "cluster", "closed_s"),
+)
+
+cycles = Table(
+    "cycles",
+    metadata,
+    _cluster(),
+    _key("number"),
+    Column("at_s", Double, nullable=False),
+    Column("mode", String(16), nullable=False),
+    Column("models_digest", Text, nullable=False),
+    _words("sentence"),
+    Index("cycles_by_time", "cluster", "at_s"),
+)
+
+#: Which blob holds which part of a cycle; a part that did not change points to the same blob.
+cycle_blobs = Table(
+    "cycle_blobs",
+    metadata,
+    _cluster(),
+    _key("number"),
+    Column("part", String(32), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Index("cycle_blobs_by_digest", "digest"),
+)
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+
+control = Table(
+    "control",
+    metadata,
+    _cluster(),
+    Column("paused", Boolean, nullable=False),
+    Column("until_s", Double),
+    Column("by", Words, nullable=False),
+    Column("since_s", Double, nullable=False),
+)

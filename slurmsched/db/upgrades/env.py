@@ -1,0 +1,14 @@
+"""Runs the upgrades on the connection it is handed; called by Alembic."""
+
+from alembic import context
+
+from slurmsched.db.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,  # SQLite cannot alter a table in place
+    transactional_ddl=True,  # the caller's transaction holds it all, in SQLite too
+)
+with context.begin_transaction():
+    context.run_migrations()

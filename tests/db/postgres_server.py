@@ -1,0 +1,69 @@
+"""A private PostgreSQL, made and ended by the tests that need one."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from sqlalchemy import create_engine, text
+
+
+@dataclass
+class Server:
+    """A PostgreSQL that listens in its own directory and nowhere else."""
+
+    bin: Path
+    home: Path
+    as_user: list[str]
+
+    def run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [*self.as_user, str(self.bin / program), *arguments], cwd="/", capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, f"{program}: {done.stdout} {done.stderr}"
+
+    def start(self) -> None:
+        options = f"-c listen_addresses='' -c unix_socket_directories={self.home} -c fsync=off -c max_connections=50"
+        log = str(self.home / "log")
+        self.run("pg_ctl", "start", "-w", "-D", str(self.home / "data"), "-l", log, "-o", options)
+
+    def stop(self) -> None:
+        self.run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", str(self.home / "data"))
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.home}"
+
+    def remove(self) -> None:
+        if (self.home / "data" / "postmaster.pid").exists():
+            self.stop()
+        shutil.rmtree(self.home)
+
+    def new_database(self, encoding: str = "UTF8") -> str:
+        name = f"t{secrets.token_hex(6)}"
+        engine = create_engine(self.url("postgres").replace("postgresql:", "postgresql+psycopg:"))
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0"))
+        engine.dispose()
+        return self.url(name)
+
+
+def new_server() -> Server:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        pytest.skip("PostgreSQL is not installed (apt install postgresql)")
+    home = Path(mkdtemp(prefix="slurmsched-pg-", dir="/tmp"))
+    as_user: list[str] = []
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        owner = pwd.getpwnam("postgres")
+        os.chown(home, owner.pw_uid, owner.pw_gid)
+        as_user = ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups"]
+    server = Server(found[-1].parent, home, as_user)
+    server.run("initdb", "-D", str(home / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+    return server

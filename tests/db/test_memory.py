@@ -1,0 +1,243 @@
+"""Memory: with the database, without it, and after it came back; in both databases."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+
+import numpy as np
+import pytest
+from db_worlds import NAN, decision, jobs, look
+
+from slurmsched.cluster.actions import Hold, Rank, Release, Requeue
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.plan import Standing
+from slurmsched.db.memory import Memory
+from slurmsched.db.store import Store
+
+
+@pytest.fixture
+def memory(store):
+    return Memory(store, cluster="c")
+
+
+def kinds(store, job_id):
+    return [event.kind for event in store.story("c", job_id)]
+
+
+def running(count=1, started_s=200.0, **columns):
+    states = np.full(count, columns.pop("state", JobState.RUNNING))
+    return jobs(count, state=states, started_s=np.full(count, started_s), **columns)
+
+
+def ended(count=1, **columns):
+    return running(count, state=JobState.COMPLETED, ended_s=np.full(count, 300.0), **columns)
+
+
+def test_a_job_is_remembered_from_submit_to_end(store, memory):
+    memory.remember(look(jobs(2)), 110)
+    memory.remember(look(jobs(1, 2), running()), 210)
+    remembered = memory.remember(look(jobs(1, 2), None, ended()), 310)
+    assert remembered.available
+    assert remembered.ended.equals(store.history("c"))
+    assert remembered.ended.ended_s.tolist() == [300]
+    assert kinds(store, 1) == ["submitted", "started", "ended"]
+    assert store.story("c", 1)[-1].details == {"state": "COMPLETED", "restart": 0}
+
+
+def test_nothing_is_written_where_nothing_changed(store, memory):
+    memory.remember(look(jobs(5)), 110)
+    store.database.transaction = None  # any use of the database would now be an error
+    assert memory.remember(look(jobs(5)), 125).events == ()
+
+
+def test_ten_thousand_unchanged_pending_jobs_take_less_than_50_ms(store, memory):
+    state = look(jobs(10_000))
+    memory.remember(state, 110)
+    memory.intend(1, [Rank(job_id, 5) for job_id in range(1, 501)], 111)
+    memory.remember(state, 125)
+    took_s = []
+    for now_s in (140, 155, 170):
+        begun_s = time.perf_counter()
+        memory.remember(state, now_s)
+        took_s.append(time.perf_counter() - begun_s)
+    assert min(took_s) < 0.05
+
+
+def test_a_new_process_goes_on_where_the_old_one_was_killed(store, memory):
+    memory.remember(look(None, running()), 210)
+    again = jobs(1, submitted_s=[400.0], restarts=[1])
+    memory.remember(look(again), 410)
+    successor = Memory(store, cluster="c")
+    remembered = successor.remember(look(again), 425)
+    assert remembered.events == ()
+    assert remembered.state.pending.first_submit_s.tolist() == [100]
+    assert store.history("c").state.tolist() == [JobState.REQUEUED]
+
+
+def test_a_job_that_ended_while_nobody_looked_is_found_in_slurms_memory(store, memory):
+    memory.remember(look(None, running()), 210)
+    successor = Memory(store, cluster="c")
+    assert successor.remember(look(None, None, ended()), 900).ended.ended_s.tolist() == [300]
+
+
+def test_our_own_expiring_hold_is_recognised_and_a_users_begin_time_is_not(store, memory):
+    memory.remember(look(jobs(2)), 110)
+    memory.intend(1, [Hold(1, 150.0)], 111)
+    memory.answered(1, [(Hold(1, 150.0), None)], 112)
+    held = look(jobs(2, eligible_s=[150.0, 150.0]))
+    assert memory.remember(held, 125).state.pending.held_by_us.tolist() == [True, False]
+    assert [intent.seen_s for intent in memory.intents()] == [125]
+    assert Memory(store, cluster="c").remember(held, 126).state.pending.held_by_us.tolist() == [True, False]
+    assert memory.remember(held, 151).state.pending.held_by_us.tolist() == [False, False]
+    assert memory.intents() == ()
+
+
+def test_a_hold_that_was_not_renewed_is_still_ours(memory):
+    memory.remember(look(jobs(1)), 110)
+    memory.intend(1, [Hold(1, 150.0)], 111)
+    memory.answered(1, [(Hold(1, 150.0), None)], 112)
+    memory.intend(2, [Hold(1, 165.0)], 126)
+    memory.answered(2, [(Hold(1, 165.0), "no")], 127)
+    assert memory.remember(look(jobs(1, eligible_s=[150.0])), 140).state.pending.held_by_us.tolist() == [True]
+
+
+def test_only_the_beginning_of_a_hold_is_told(store, memory):
+    memory.remember(look(jobs(1)), 110)
+    for cycle in (1, 2, 3):
+        hold = Hold(1, 140.0 + 15 * cycle)
+        memory.intend(cycle, [hold], 111 + 15 * cycle)
+        memory.answered(cycle, [(hold, None)], 112 + 15 * cycle)
+    memory.intend(4, [Release(1)], 180)
+    memory.answered(4, [(Release(1), None)], 181)
+    memory.remember(look(jobs(1)), 182)
+    assert kinds(store, 1) == ["submitted", "held", "released"]
+    assert memory.intents() == ()
+
+
+def test_points_are_believed_when_seen_and_end_with_the_start(store, memory):
+    memory.remember(look(jobs(2)), 110)
+    memory.intend(1, [Rank(1, 500), Rank(2, 400)], 111)
+    assert [(i.job_id, i.value, i.answered_s) for i in memory.intents()] == [(1, 500, None), (2, 400, None)]
+    memory.answered(1, [(Rank(1, 500), None), (Rank(2, 400), None)], 112)
+    memory.remember(look(jobs(2, site_points=[500, 0])), 125)
+    assert [(i.job_id, i.seen_s) for i in memory.intents()] == [(1, 125), (2, None)]
+    memory.remember(look(None, running(), jobs(0)), 140)
+    assert memory.intents() == ()
+    assert store.story("c", 1)[1].details == {"cycle": 1, "value": 500}
+
+
+def test_a_requeue_is_seen_when_the_restarts_grew(memory):
+    memory.remember(look(None, running()), 210)
+    memory.intend(1, [Requeue(1)], 211)
+    memory.answered(1, [(Requeue(1), None)], 212)
+    assert len(memory.intents()) == 1
+    memory.remember(look(jobs(1, submitted_s=[212.0], restarts=[1])), 225)
+    assert memory.intents() == ()
+
+
+def test_a_refused_job_is_left_alone_for_ten_minutes_even_by_a_new_process(store, memory):
+    memory.remember(look(jobs(2)), 110)
+    memory.intend(1, [Rank(1, 5)], 111)
+    memory.answered(1, [(Rank(1, 5), "Access denied")], 112)
+    assert memory.recently_refused(113) == {1}
+    successor = Memory(store, cluster="c")
+    successor.remember(look(jobs(2)), 125)
+    assert successor.recently_refused(600) == {1}
+    assert successor.recently_refused(712) == set()
+    assert store.story("c", 1)[-1].details["answer"] == "Access denied"
+
+
+def test_a_change_of_standing_is_told_once(store, memory):
+    for number, standing in ((1, Standing.RANKED), (2, Standing.HELD_BY_USER), (3, Standing.HELD_BY_USER)):
+        memory.save_decision(decision(number, 1000.0 + number, standing=standing))
+    successor = Memory(store, cluster="c")
+    successor.remember(look(jobs(1)), 1010)
+    successor.save_decision(decision(4, 1010.0, standing=Standing.HELD_BY_USER))
+    told = [event.details for event in store.story("c", 1) if event.kind == "standing"]
+    assert told == [{"cycle": 2, "standing": "HELD_BY_USER", "before": "RANKED"}]
+
+
+def test_cycle_numbers_go_on_after_a_restart(store, memory):
+    assert memory.next_number(1000) == 1
+    memory.save_decision(decision(1))
+    assert Memory(store, cluster="c").next_number(1010) == 2
+
+
+# The database goes away and comes back: a locked file, a moved file, a stopped server (test_outage.py).
+
+
+@pytest.fixture
+def file_store(tmp_path):
+    store = Store(f"sqlite:///{tmp_path}/slurmsched.db", timeout_s=0.1)
+    store.upgrade()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def lock(file_store):
+    connection = sqlite3.connect(file_store.path, isolation_level=None)
+    yield connection
+    connection.close()
+
+
+def test_a_locked_database_costs_one_wait_and_loses_nothing(file_store, lock):
+    memory = Memory(file_store, cluster="c")
+    memory.remember(look(jobs(2)), 110)
+    lock.execute("BEGIN IMMEDIATE")
+    begun_s = time.perf_counter()
+    assert not memory.remember(look(jobs(1, 2), running()), 210).available
+    memory.intend(1, [Rank(2, 5)], 210)
+    memory.answered(1, [(Rank(2, 5), None)], 210)
+    memory.save_decision(decision(1, 210.0))
+    assert time.perf_counter() - begun_s < 5 * 0.1
+    assert (memory.decisions_dropped, memory.facts_dropped) == (1, 0)
+    lock.execute("ROLLBACK")
+    remembered = memory.remember(look(jobs(1, 2), None, ended()), 310)
+    assert remembered.available
+    assert memory.backlog == 0
+    assert kinds(file_store, 1) == ["submitted", "started", "ended"]
+    assert kinds(file_store, 2) == ["submitted", "ranked"]
+    assert len(file_store.history("c")) == 1
+
+
+def test_a_daemon_that_starts_without_the_database_learns_later_what_it_knew(file_store):
+    Memory(file_store, cluster="c").remember(look(None, running()), 210)
+    away = file_store.path.rename(file_store.path.with_name("away"))
+    memory = Memory(file_store, cluster="c")
+    again = look(jobs(1, submitted_s=[400.0], restarts=[1]))
+    assert memory.remember(again, 410).state.pending.first_submit_s.tolist() == [400]
+    assert not memory.available
+    away.rename(file_store.path)
+    assert memory.remember(again, 425).state.pending.first_submit_s.tolist() == [100]
+    assert memory.available
+    assert memory.next_number(426) == 1
+
+
+def test_the_backlog_is_bounded_and_says_what_it_dropped(file_store, lock):
+    memory = Memory(file_store, cluster="c", backlog=50)
+    lock.execute("BEGIN IMMEDIATE")
+    for turn in range(10):
+        memory.remember(look(jobs(20, 1 + 20 * turn)), 110.0 + 15 * turn)
+        assert memory.backlog <= 50
+    lock.execute("ROLLBACK")
+    assert memory.facts_dropped > 0
+    assert memory.remember(look(jobs(20, 1 + 20 * turn)), 500).available
+
+
+def test_the_last_known_pause_holds_while_the_database_is_away(file_store, lock):
+    memory = Memory(file_store, cluster="c")
+    file_store.pause("c", by="root", now_s=1, until_s=500)
+    assert memory.control(100).paused
+    file_store.path.rename(file_store.path.with_name("away"))
+    assert memory.control(200).paused
+    assert not memory.available
+    assert not memory.control(500).paused
+
+
+def test_json_in_the_story_is_plain(file_store, lock):
+    Memory(file_store, cluster="c").remember(look(None, None, ended(started_s=NAN)), 310)
+    for (details,) in lock.execute("SELECT details FROM job_events"):
+        json.loads(details)

@@ -1,0 +1,120 @@
+"""The version of the tables: made, upgraded, refused."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from db_worlds import outcomes
+from sqlalchemy import text
+
+from slurmsched.db import schema
+from slurmsched.db.store import Store
+from slurmsched.db.tables import metadata
+from slurmsched.errors import ConfigError, MemoryUnavailable, SchemaMismatch
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+def upgrade():
+    with op.batch_alter_table("control") as control:
+        control.add_column(sa.Column("why", sa.Text))
+        control.alter_column("by", nullable=True)
+    {trouble}
+"""
+
+
+@pytest.fixture
+def next_version(tmp_path):
+    def make(trouble=""):
+        scripts = tmp_path / "100% newer"
+        shutil.copytree(schema.UPGRADES, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+        (scripts / "versions" / "v0002_next.py").write_text(NEXT.format(trouble=trouble))
+        return scripts
+
+    return make
+
+
+def test_the_upgrades_make_the_tables_of_the_program(store):
+    with store.database.transaction("comparing") as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_an_upgrade_twice_is_an_upgrade_once(store):
+    assert store.upgrade() == store.upgrade() == store.version()
+    store.check()
+
+
+def test_a_database_without_tables_is_refused_with_what_to_do(url, tmp_path):
+    store = Store(url)
+    store.database.create_file()
+    with pytest.raises(SchemaMismatch, match="have version none, this slurmsched needs 0001: run 'slurmsched db up"):
+        store.check()
+    store.close()
+
+
+def test_newer_tables_are_refused_with_both_versions(store):
+    with store.database.transaction("pretending", write=True) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0042'"))
+    for step in (store.check, store.upgrade):
+        with pytest.raises(SchemaMismatch, match=r"have version 0042, this slurmsched knows up to 0001: install"):
+            step()
+
+
+def test_older_tables_are_upgraded_and_keep_their_rows(store, next_version):
+    scripts = next_version()
+    store.add_outcomes("c", outcomes(5))
+    store.pause("c", by="root", now_s=1)
+    with pytest.raises(SchemaMismatch, match="needs 0002"):
+        schema.check(store.database, scripts)
+    assert schema.upgrade(store.database, scripts) == "0002"
+    assert store.history("c").equals(outcomes(5))
+    assert store.control("c", 2).by == "root"
+
+
+def test_an_upgrade_that_fails_changes_nothing(store, next_version):
+    scripts = next_version('op.execute("SELECT nonsense FROM nowhere")')
+    with pytest.raises(MemoryUnavailable, match="upgrading the tables to version 0002"):
+        schema.upgrade(store.database, scripts)
+    store.check()
+    store.pause("c", by="root", now_s=1)
+
+
+def test_a_file_is_copied_before_its_upgrade(tmp_path, next_version):
+    store = Store(f"sqlite:///{tmp_path}/a.db")
+    store.upgrade()
+    store.add_outcomes("c", outcomes(5))
+    schema.upgrade(store.database, next_version())
+    store.close()
+    copy = tmp_path / "a.db.before-0002"
+    assert copy.stat().st_mode & 0o777 == 0o600
+    before = Store(f"sqlite:///{copy}")
+    assert before.version() == "0001"
+    assert len(before.history("c")) == 5
+    before.close()
+
+
+def test_a_new_file_is_not_copied(tmp_path):
+    store = Store(f"sqlite:///{tmp_path}/a.db")
+    store.upgrade()
+    store.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.db"]
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_server_that_cannot_hold_all_text_is_refused(server):
+    url = server.new_database("SQL_ASCII")
+    store = Store(url)
+    with pytest.raises(ConfigError, match="encoding SQL_ASCII; create it with ENCODING 'UTF8'"):
+        store.upgrade()
+    store.close()
