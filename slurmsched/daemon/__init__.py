@@ -1,0 +1,1 @@
+"""The shell round the cycle in real time."""

@@ -1,0 +1,160 @@
+"""What Prometheus is told. No label ever holds a user's text: users, accounts and job names stay out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+
+from .. import __version__
+from ..config import MODES
+from ..cycle import CycleReport
+from .accuracy import Accuracy
+from .loop import Turn
+
+CYCLE_S = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
+PHASE_S = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+CALL_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+ERROR_RATIO = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 100.0)
+PARTS_MOST = 32  #: distinct values of the label ``part``; what comes later is counted as "other"
+BUG = "bug"
+
+
+class Metrics:
+    """The daemon's metrics in a registry of their own, fed after each cycle and by the Slurm adapter's calls.
+
+    *policy* names the ordering in force; *trained_until_s* is the end of the history the serving model learnt from.
+    """
+
+    def __init__(self, policy: Callable[[], str], trained_until_s: Callable[[], float]) -> None:
+        self.registry = CollectorRegistry()
+        self._policy, self._trained_until_s = policy, trained_until_s
+        self._accuracy = Accuracy()
+        self._parts: set[str] = set()
+        self._declare_cycle(self.registry)
+        self._declare_cluster(self.registry)
+        self._declare_state(self.registry)
+
+    def _declare_cycle(self, to: CollectorRegistry) -> None:
+        self._cycles = Counter("slurmsched_cycles", "Cycles by how they ended.", ["result"], registry=to)
+        for result in ("ok", "failed", "bug"):
+            self._cycles.labels(result)
+        self._cycle_s = Histogram(
+            "slurmsched_cycle_duration_seconds", "How long whole cycles took.", registry=to, buckets=CYCLE_S
+        )
+        self._phase_s = Histogram(
+            "slurmsched_cycle_phase_duration_seconds",
+            "How long each phase of a cycle took.",
+            ["phase"],
+            registry=to,
+            buckets=PHASE_S,
+        )
+        self._last = Gauge(
+            "slurmsched_last_cycle_timestamp_seconds", "When the last good cycle began, Unix time.", registry=to
+        )
+        self._decisions = Counter("slurmsched_decisions", "Actions sent to Slurm.", ["policy", "action"], registry=to)
+        self._refused = Counter("slurmsched_actions_refused", "Actions that Slurm refused.", registry=to)
+        self._deferred = Gauge(
+            "slurmsched_writes_deferred", "Wanted writes the token bucket left for later cycles.", registry=to
+        )
+        self._calls = Counter("slurmsched_slurm_calls", "Calls to Slurm.", ["command", "result"], registry=to)
+        self._call_s = Histogram(
+            "slurmsched_slurm_call_duration_seconds",
+            "How long calls to Slurm took.",
+            ["command"],
+            registry=to,
+            buckets=CALL_S,
+        )
+        self._lines = Counter(
+            "slurmsched_refused_lines", "Lines of Slurm's answers without the expected shape, dropped.", registry=to
+        )
+
+    def _declare_cluster(self, to: CollectorRegistry) -> None:
+        self._pending = Gauge("slurmsched_pending_jobs", "Pending jobs; an array counts once.", registry=to)
+        self._running = Gauge("slurmsched_running_jobs", "Jobs that have started and not ended.", registry=to)
+        self._ranked = Gauge("slurmsched_ranked_jobs", "Pending jobs that we order.", registry=to)
+        self._starving = Gauge(
+            "slurmsched_starving_jobs", "Pending jobs that waited longer than policy.starvation_s.", registry=to
+        )
+        self._error_ratio = Histogram(
+            "slurmsched_forecast_error_ratio",
+            "|forecast - runtime| / runtime of runs that ended.",
+            registry=to,
+            buckets=ERROR_RATIO,
+        )
+        self._coverage = Gauge(
+            "slurmsched_forecast_interval_coverage_ratio",
+            "Share of the last 1000 runs that ended inside their 80 % interval.",
+            registry=to,
+        )
+        self._coverage.set(float("nan"))
+
+    def _declare_state(self, to: CollectorRegistry) -> None:
+        self._mode = Gauge("slurmsched_mode", "1 for the mode in force, 0 for the others.", ["mode"], registry=to)
+        for mode in MODES:
+            self._mode.labels(mode)
+        self._paused = Gauge("slurmsched_paused", "1 while an admin has paused us.", registry=to)
+        self._leader = Gauge("slurmsched_leader", "1 while this daemon steers the cluster.", registry=to)
+        self._database = Gauge("slurmsched_database_available", "1 while the database answers.", registry=to)
+        self._fallback = Gauge(
+            "slurmsched_fallback_active", "1 while a part does without something.", ["part"], registry=to
+        )
+        self._model_age = Gauge(
+            "slurmsched_model_age_seconds", "Age of the newest history the serving model learnt from.", registry=to
+        )
+        self._model_age.set(float("nan"))
+        build = Info("slurmsched_build", "What is running.", registry=to)
+        build.info({"version": __version__, "python": platform.python_version()})
+
+    def turn(self, turn: Turn) -> None:
+        """Count a cycle that ended, well or not."""
+        self._cycles.labels("ok" if turn.ok else "bug" if turn.bug else "failed").inc()
+        self._cycle_s.observe(turn.took_s)
+        self._model_age.set(turn.now_s - self._trained_until_s())
+        if turn.ok:
+            self._last.set(turn.now_s)
+        if turn.report is not None:
+            self._report(turn.report)
+
+    def state(self, *, mode: str, paused: bool, leader: bool, database: bool, bug: bool) -> None:
+        """Say how the daemon stands now."""
+        for name in MODES:
+            self._mode.labels(name).set(name == mode)
+        self._paused.set(paused)
+        self._leader.set(leader)
+        self._database.set(database)
+        self._fallback.labels(BUG).set(bug)
+
+    def slurm_call(self, command: str, result: str, took_s: float) -> None:
+        """Count one call: *command* is a program's name, *result* ok, refused or unavailable."""
+        self._calls.labels(command, result).inc()
+        self._call_s.labels(command).observe(took_s)
+
+    def _report(self, report: CycleReport) -> None:
+        for phase, took_s in report.phases_s.items():
+            self._phase_s.labels(phase).observe(took_s)
+        for action, count in report.actions.items():
+            self._decisions.labels(self._policy(), action).inc(count)
+        self._refused.inc(report.refused)
+        self._deferred.set(report.deferred)
+        self._fallbacks(report.fallbacks)
+        self._lines.inc(report.refused_lines)
+        self._pending.set(report.pending)
+        self._running.set(report.running)
+        self._ranked.set(report.ranked)
+        self._starving.set(report.starving)
+        for error in self._accuracy.judge(report.ended):
+            self._error_ratio.observe(error)
+        self._coverage.set(self._accuracy.coverage)
+        self._accuracy.see(report.view)
+
+    def _fallbacks(self, active: tuple[str, ...]) -> None:
+        known = set()
+        for part in active:
+            if len(self._parts) < PARTS_MOST:
+                self._parts.add(part)
+            known.add(part if part in self._parts else "other")
+        self._parts |= known
+        for part in self._parts:
+            self._fallback.labels(part).set(part in known)

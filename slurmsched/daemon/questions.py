@@ -1,0 +1,185 @@
+"""What people ask the daemon, and who may know the answer."""
+
+from __future__ import annotations
+
+import math
+import pwd
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ..cluster.plan import Plan
+from ..cluster.state import View
+from ..cycle import CycleReport
+from ..errors import SlurmschedError
+from .privacy import narrow, owns, veil
+
+SCHEMA = "slurmsched/1"
+ASKS = ("status", "queue", "why", "explain", "story", "advice")
+QUEUE_MOST = 10_000  #: rows in one answer
+QUEUE_USUAL = 500
+
+Explainer = Callable[[View, Plan, int], Any]
+
+
+class AnswerRefused(SlurmschedError):
+    """The daemon heard the question and will not or cannot answer it; show the text to who asked."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where answers come from; all are called in a thread that is not the cycle's."""
+
+    status: Callable[[], dict[str, Any]]
+    why: Explainer
+    explain: Explainer
+    queue: Callable[[View, Plan], Any]
+    story: Callable[[int], Sequence[Any]]
+    advice: Callable[[View, Plan], Any] = lambda view, plan: ()
+    private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
+    operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks, as the kernel says; ``only`` is the one user whose jobs they may see, None for all."""
+
+    uid: int
+    only: str | None
+
+
+class Questions:
+    """Answers from the latest report; the cycle swaps it in one assignment."""
+
+    def __init__(self, sources: Sources, *, trusted: Sequence[int]) -> None:
+        self._sources = sources
+        self._trusted = frozenset(trusted)  # uids that see all: root and the daemon's own
+        self._latest: CycleReport | None = None
+
+    def saw(self, report: CycleReport) -> None:
+        """Answer from *report* from now on."""
+        self._latest = report
+
+    def answer(self, request: object, uid: int) -> dict[str, Any]:
+        """The answer to *request* for the unix user *uid*, ready for JSON; AnswerRefused where there is none."""
+        if not isinstance(request, Mapping) or request.get("ask") not in ASKS:
+            raise AnswerRefused(f'a question is one JSON object with "ask" one of {", ".join(ASKS)}')
+        ask = request["ask"]
+        asker = Asker(uid, self._only(uid))
+        if ask == "status":
+            body = self._sources.status()
+        elif ask == "story":
+            body = self._story(_job_id(request), asker)
+        elif ask == "advice":
+            body = self._advice(asker)
+        elif ask == "queue":
+            body = self._queue(_limit(request), asker)
+        else:
+            body = self._job(ask, _job_id(request), asker)
+        return {"schema": SCHEMA, "ask": ask, **body}
+
+    def _only(self, uid: int) -> str | None:
+        if uid in self._trusted or not self._sources.private():
+            return None
+        try:
+            user = pwd.getpwuid(uid).pw_name
+        except KeyError as error:
+            raise AnswerRefused(f"jobs are private on this cluster, and uid {uid} has no name here") from error
+        return None if self._sources.operator(user) else user
+
+    def _seen(self) -> CycleReport:
+        if self._latest is None:
+            raise AnswerRefused("the daemon has not seen the cluster yet; ask again after its first cycle")
+        return self._latest
+
+    def _job(self, ask: str, job_id: int, asker: Asker) -> dict[str, Any]:
+        report = self._seen()
+        view = report.view
+        if asker.only is not None:
+            if self._owner(job_id) != asker.only:
+                raise _not_yours(job_id)
+            view = veil(view, asker.only)
+        explainer = self._sources.why if ask == "why" else self._sources.explain
+        return {
+            "job_id": job_id,
+            "as_of_s": report.now_s,
+            "cycle": report.number,
+            ask: plain(explainer(view, report.plan, job_id)),
+        }
+
+    def _queue(self, limit: int, asker: Asker) -> dict[str, Any]:
+        report = self._seen()
+        view, plan = report.view, report.plan
+        shown = owns(view.pending, asker.only) if asker.only is not None else np.ones(len(view.pending), dtype=np.bool_)
+        total = int(np.count_nonzero(shown))
+        # Ranked jobs first, each in its place; the rest by Slurm's priority.
+        rank = np.where(plan.jobs.rank < 0, np.iinfo(np.int64).max, plan.jobs.rank)
+        order = np.lexsort((-view.pending.priority, rank))
+        rows = np.zeros(len(view.pending), dtype=np.bool_)
+        rows[order[shown[order]][:limit]] = True
+        if asker.only is not None:
+            view, plan = narrow(veil(view, asker.only), plan, rows, asker.only)
+        elif limit < total:
+            view, plan = view.take(rows), Plan(plan.jobs.take(rows), plan.actions, plan.refusals)
+        answer = plain(self._sources.queue(view, plan))
+        return {"as_of_s": report.now_s, "cycle": report.number, "pending": total, "limit": limit, "queue": answer}
+
+    def _advice(self, asker: Asker) -> dict[str, Any]:
+        if asker.only is not None:
+            raise AnswerRefused("jobs are private on this cluster: what our order does to accounts is for operators")
+        report = self._seen()
+        shares = self._sources.advice(report.view, report.plan)
+        return {"as_of_s": report.now_s, "cycle": report.number, "advice": plain(shares)}
+
+    def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
+        # Whose job it is only the queue says: the story of one that is over stays with those who may see all.
+        if asker.only is not None and self._owner(job_id) != asker.only:
+            raise _not_yours(job_id)
+        return {"job_id": job_id, "story": plain(list(self._sources.story(job_id)))}
+
+    def _owner(self, job_id: int) -> str | None:
+        latest = self._latest
+        for jobs in (latest.view.pending, latest.view.running) if latest else ():
+            row = jobs.row_of(job_id)
+            if row is not None:
+                return jobs.user[row]
+        return None
+
+
+def plain(value: Any) -> Any:
+    """*value* as JSON can hold it: dataclasses become objects, arrays lists, NaN and infinity null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _not_yours(job_id: int) -> AnswerRefused:
+    # The same words for a job that does not exist: the refusal must not tell which ids are taken.
+    return AnswerRefused(f"job {job_id} is not yours, or there is none; jobs are private on this cluster")
+
+
+def _job_id(request: Mapping[str, Any]) -> int:
+    job_id = request.get("job_id")
+    if type(job_id) is not int or not 0 < job_id < 2**32:
+        raise AnswerRefused('"job_id" must be the number of a job, such as 1234')
+    return job_id
+
+
+def _limit(request: Mapping[str, Any]) -> int:
+    limit = request.get("limit", QUEUE_USUAL)
+    if type(limit) is not int or not 0 < limit <= QUEUE_MOST:
+        raise AnswerRefused(f'"limit" must be a whole number, 1 to {QUEUE_MOST}')
+    return limit

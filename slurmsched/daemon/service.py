@@ -1,0 +1,263 @@
+"""The daemon as a whole: the loop, and who hears of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from .. import __version__
+from ..clock import Clock
+from ..config import DaemonSettings
+from ..cycle import CycleReport
+from ..errors import SlurmschedError
+from . import signals
+from .answers import Answers
+from .endpoint import Endpoint, parse_listen
+from .health import Health
+from .lock import StateLock
+from .loop import Loop, Turn
+from .metrics import Metrics
+from .notify import Notifier
+from .questions import Questions, Sources
+
+logger = logging.getLogger(__name__)
+
+
+class Control(Protocol):
+    """What an admin said with ``pause`` and ``resume``."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether we are to observe only."""
+        ...
+
+    @property
+    def by(self) -> str:
+        """Who said so."""
+        ...
+
+
+class Leadership(Protocol):
+    """The right to steer a cluster, which one daemon has at a time."""
+
+    def acquire(self) -> bool:
+        """Try to take it; true if it is ours now."""
+        ...
+
+    def held(self) -> bool:
+        """Whether it is ours still, really looked up."""
+        ...
+
+    def release(self) -> None:
+        """Give it up."""
+        ...
+
+
+class Memory(Protocol):
+    """The part of the memory that the daemon itself looks at."""
+
+    @property
+    def available(self) -> bool:
+        """Whether the database answers."""
+        ...
+
+    def control(self, now_s: float) -> Control:
+        """What an admin last said and holds at *now_s*; never raises for database trouble."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stance:
+    """What a cycle may do, and why it is less than the settings say (empty if it is not)."""
+
+    mode: str
+    why: str = ""
+    paused: bool = False
+    leader: bool = True
+
+
+@dataclass
+class Parts:
+    """What ``cli`` builds and a Service runs."""
+
+    cycle: Callable[[float, str], CycleReport]  #: (now_s, mode)
+    clock: Clock
+    settings: DaemonSettings
+    memory: Memory
+    leadership: Leadership
+    metrics: Metrics
+    sources: Callable[[Callable[[], dict[str, Any]]], Sources]  #: given status, where answers come from
+    listen: str = ""  #: metrics.listen
+    notifier: Notifier = field(default_factory=Notifier)
+    flags: signals.Flags = field(default_factory=signals.Flags)
+    reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
+    release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
+    release_budget_s: float = 60.0
+
+
+class Service:
+    """Runs the loop between an ordered start and an ordered stop; see docs/operations.md for what degrades how."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._stance = Stance("observe", "not started")
+        self._turn: Turn | None = None
+        self._report: CycleReport | None = None
+        self._health = Health(parts.clock)
+        self._questions = Questions(parts.sources(self.status), trusted=(0, os.geteuid()))
+        watchdog_s = parts.notifier.watchdog_s
+        self._loop = Loop(
+            self._cycle,
+            parts.clock,
+            parts.settings.every_s,
+            flags=parts.flags,
+            reload=self._reload if parts.reload else None,
+            ended=self._ended,
+            alive=parts.notifier.alive,
+            alive_every_s=watchdog_s / 3 if watchdog_s else float("inf"),
+        )
+
+    def run(self) -> None:
+        """Serve until SIGTERM; ConfigError where a lock, a socket or an address is taken."""
+        parts, settings = self._parts, self._settings
+        with ExitStack() as stack:
+            stack.enter_context(StateLock(settings.state_dir))
+            stack.callback(self._give_up_leadership)
+            for door in self._doors():
+                stack.callback(door.close)
+                door.start()
+            stack.enter_context(signals.listening(parts.flags))
+            parts.notifier.ready(f"one cycle every {settings.every_s:g} s")
+            self._loop.run()
+            parts.notifier.stopping("stopping")
+            self._release_all()
+        logger.info("stopped")
+
+    def once(self) -> Turn:
+        """One cycle and no more, under the same lock, with no socket opened."""
+        with StateLock(self._settings.state_dir), ExitStack() as stack:
+            stack.callback(self._give_up_leadership)
+            return self._loop.once()
+
+    def progressed(self) -> None:
+        """The cycle under way came one phase further; for cycles that may outlast the watchdog."""
+        self._parts.notifier.alive()
+
+    def stance(self, now_s: float) -> Stance:
+        """What a cycle that begins at *now_s* may do."""
+        leader, away = self._lead()
+        control = self._parts.memory.control(now_s)
+        paused = control.paused
+        if self._loop.bug:
+            return Stance("observe", f"a bug, until a reload: {self._loop.bug}", paused, leader)
+        if paused:
+            return Stance("observe", f"paused by {control.by}", paused, leader)
+        if not leader:
+            return Stance("observe", away, paused, leader)
+        return Stance(self._settings.mode, "", paused, leader)
+
+    def status(self) -> dict[str, Any]:
+        """How the daemon fares, ready for JSON; called from other threads."""
+        stance, turn, report = self._stance, self._turn, self._report
+        body: dict[str, Any] = {
+            "version": __version__,
+            "pid": os.getpid(),
+            "mode": "observe" if self._loop.bug else stance.mode,
+            "configured_mode": self._settings.mode,
+            "why_mode": stance.why,
+            "paused": stance.paused,
+            "leader": stance.leader,
+            "database_available": self._parts.memory.available,
+            "every_s": self._loop.every_s,
+            "problem": self._health.problem(),
+            "bug": self._loop.bug,
+            "last_error": turn.error if turn else "",
+            "last_turn_s": turn.now_s if turn else None,
+        }
+        if report is not None:
+            names = ("number", "now_s", "sentence", "pending", "running", "ranked", "starving", "refused", "deferred")
+            body["cycle"] = {name: getattr(report, name) for name in names} | {
+                "actions": dict(report.actions),
+                "fallbacks": list(report.fallbacks),
+                "phases_s": dict(report.phases_s),
+            }
+        return body
+
+    def _doors(self) -> list[Endpoint | Answers]:
+        address = parse_listen(self._parts.listen)
+        doors: list[Endpoint | Answers] = [Answers(Path(self._settings.run_dir), self._questions)]
+        try:
+            if address:
+                doors.append(Endpoint(address, self._parts.metrics.registry, self._health.problem))
+        except SlurmschedError:
+            doors[0].close()
+            raise
+        return doors
+
+    def _cycle(self, now_s: float) -> CycleReport:
+        self._stance = self.stance(now_s)
+        return self._parts.cycle(now_s, self._stance.mode)
+
+    def _ended(self, turn: Turn) -> None:
+        self._turn = turn
+        self._health.ended(turn.error, self._loop.every_s)
+        if turn.report is not None:
+            self._report = turn.report
+            self._questions.saw(turn.report)
+        stance, bug = self._stance, self._loop.bug
+        self._parts.notifier.status(self._line(turn))
+        self._parts.metrics.turn(turn)
+        self._parts.metrics.state(
+            mode="observe" if bug else stance.mode,
+            paused=stance.paused,
+            leader=stance.leader,
+            database=self._parts.memory.available,
+            bug=bool(bug),
+        )
+
+    def _line(self, turn: Turn) -> str:
+        if self._loop.bug:
+            return f"BUG, observing only until a reload: {self._loop.bug}"
+        if turn.report is None:
+            return f"the last cycle was lost: {turn.error}"
+        why = f" ({self._stance.why})" if self._stance.why else ""
+        return f"cycle {turn.report.number}: {turn.report.sentence}; {turn.took_s:.2f} s{why}"
+
+    def _reload(self) -> float:
+        assert self._parts.reload is not None
+        self._parts.notifier.reloading(time.clock_gettime(time.CLOCK_MONOTONIC))
+        try:
+            self._settings = self._parts.reload()
+            return self._settings.every_s
+        finally:
+            self._parts.notifier.ready(f"settings read; one cycle every {self._settings.every_s:g} s")
+
+    def _lead(self) -> tuple[bool, str]:
+        leadership = self._parts.leadership
+        try:
+            if leadership.held() or leadership.acquire():
+                return True, ""
+            return False, "another daemon leads this cluster"
+        except SlurmschedError as error:
+            return False, f"the leadership cannot be looked up: {error}"
+
+    def _give_up_leadership(self) -> None:
+        try:
+            self._parts.leadership.release()
+        except SlurmschedError as error:
+            logger.warning("the leadership was not given up in order, it ends with this process: %s", error)
+
+    def _release_all(self) -> None:
+        if self._parts.release_all is None:
+            return
+        try:
+            self._parts.release_all(self._parts.release_budget_s)
+        except SlurmschedError as error:
+            logger.error("not every job was given back to Slurm: %s; run slurmsched release-all", error)

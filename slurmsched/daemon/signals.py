@@ -1,0 +1,78 @@
+"""Signals as flags: what the outside asked for, looked at between cycles."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+STOPS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass
+class Flags:
+    """What was asked of the daemon; ``wake`` is set with every request so that nobody sleeps through one."""
+
+    stop: bool = False
+    reload: bool = False
+    wake: threading.Event = field(default_factory=threading.Event)
+
+    def ask_stop(self) -> None:
+        """End after the cycle under way."""
+        self.stop = True
+        self.wake.set()
+
+    def ask_reload(self) -> None:
+        """Read the settings again before the next cycle."""
+        self.reload = True
+        self.wake.set()
+
+    def take_reload(self) -> bool:
+        """Whether a reload was asked for; asks that came together count once."""
+        asked, self.reload = self.reload, False
+        return asked
+
+
+@contextmanager
+def listening(flags: Flags) -> Iterator[None]:
+    """While open, SIGHUP asks for a reload, the first SIGTERM or SIGINT for a stop; a second one ends the process.
+
+    Must be entered in the main thread. The flags are set by a thread of their own: an Event must not be set inside a
+    signal handler, which may have interrupted that same Event's ``wait`` while it holds the lock; and the second
+    SIGTERM counts even when the main thread hangs.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    watcher = threading.Thread(target=_watch, args=(reader, flags), name="signals", daemon=True)
+    before = {signum: signal.signal(signum, _noted) for signum in (*STOPS, signal.SIGHUP)}
+    wakeup_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup_before)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        writer.close()
+        watcher.join()
+        reader.close()
+
+
+def _noted(signum: int, frame: FrameType | None) -> None:
+    """Do nothing: a Python handler must exist for the signal's number to reach the wakeup socket."""
+
+
+def _watch(reader: socket.socket, flags: Flags) -> None:
+    while signums := reader.recv(64):
+        for signum in signums:
+            if signum == signal.SIGHUP:
+                flags.ask_reload()
+            elif signum in STOPS:
+                if flags.stop:
+                    os._exit(128 + signum)
+                flags.ask_stop()

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+from daemon_worlds import plan, view
+
+from slurmsched.cluster.actions import Rank, Refusal
+from slurmsched.cluster.columns import Labels
+from slurmsched.daemon.privacy import HIDDEN, narrow, owns, veil
+from slurmsched.decide import explain
+
+
+def texts(shown) -> set[str]:
+    tables = (shown.pending, shown.running, shown.forecast, shown.forecast_running)
+    columns = (getattr(table, f.name) for table in tables for f in fields(table))
+    return {text for column in columns if isinstance(column, Labels) for text in column}
+
+
+def test_nothing_that_another_user_wrote_is_left_behind_a_veil():
+    shown = veil(view(pending={7: "alice", 8: "bob", 9: "alice"}, runtime_s=60.0), "alice")
+    assert list(shown.pending.user) == ["alice", HIDDEN, "alice"]
+    assert list(shown.running.name) == [HIDDEN]
+    assert list(shown.forecast.source) == [
+        "median of 7 runs of user0/train_#",
+        HIDDEN,
+        "median of 7 runs of user2/train_#",
+    ]
+    assert not [text for text in texts(shown) if "bob" in text or "carol" in text]
+
+
+def test_a_veil_keeps_what_is_needed_to_count_who_is_ahead():
+    before = view(runtime_s=60.0)
+    shown = veil(before, "alice")
+    assert np.array_equal(shown.pending.job_id, before.pending.job_id)
+    assert np.array_equal(shown.forecast.runtime_s, before.forecast.runtime_s)
+
+
+def test_narrowing_keeps_own_jobs_and_what_was_decided_of_them():
+    before = view(pending={7: "alice", 8: "bob"}, running={5: "carol", 6: "alice"})
+    wanted = plan(
+        2, actions=(Rank(7, 10), Rank(8, 20)), refusals=(Refusal(Rank(8, 1), "cap"), Refusal(Rank(6, 1), "cap"))
+    )
+    shown, kept = narrow(before, wanted, owns(before.pending, "alice"), "alice")
+    assert shown.pending.job_id.tolist() == [7]
+    assert shown.running.job_id.tolist() == [6]
+    assert len(shown.forecast) == len(kept.jobs) == len(shown.forecast_running) == 1
+    assert kept.actions == (Rank(7, 10),)
+    assert [refusal.action.job_id for refusal in kept.refusals] == [6]
+
+
+def test_a_user_without_jobs_sees_none():
+    before = view()
+    shown, kept = narrow(before, plan(2), owns(before.pending, "dave"), "dave")
+    assert (len(shown.pending), len(shown.running), len(kept.jobs)) == (0, 0, 0)
+
+
+def test_an_empty_queue_can_be_veiled():
+    shown = veil(view(pending={}, running={}), "alice")
+    assert len(shown.pending) == 0
+
+
+def test_what_explains_jobs_names_no_stranger_behind_a_veil():
+    before = view(pending={8: "bob", 7: "alice", 9: "bob"}, runtime_s=60.0)
+    wanted = plan(3)
+    told = [
+        repr(explain.why(veil(before, "alice"), wanted, 7)),
+        repr(explain.explain(veil(before, "alice"), wanted, 7)),
+    ]
+    assert "bob" in repr(explain.why(before, wanted, 7))
+    assert not [text for text in told if "bob" in text or "carol" in text or "user0" in text]
+    rows = explain.queue(*narrow(veil(before, "alice"), wanted, owns(before.pending, "alice"), "alice"))
+    assert [(row.job_id, row.rank, row.user) for row in rows] == [(7, 2, "alice")]
