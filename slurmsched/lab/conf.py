@@ -1,0 +1,150 @@
+"""Slurm's configuration files, as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from slurmsched.lab.layout import Layout
+from slurmsched.lab.spec import LabSpec
+
+#: lines of these kinds set something per name, so that another name adds and does not replace
+NAMED = frozenset({"nodename", "partitionname", "nodeset", "downnodes", "frontendname"})
+
+
+def slurm_conf(layout: Layout, spec: LabSpec, cluster: str, ports: Mapping[str, int], user: str, host: str) -> str:
+    """slurm.conf of the lab; *user* runs every daemon."""
+    lines = [*_controller(layout, cluster, ports, user, host), *_scheduling(), *_storage(layout, spec, ports)]
+    if spec.job_submit_lua:
+        lines.append("JobSubmitPlugins=lua")
+    if spec.gpus:
+        lines.append("GresTypes=gpu")
+    lines += _nodes(spec, ports, host)
+    return "\n".join(overridden(lines, spec.extra_conf)) + "\n"
+
+
+def _controller(layout: Layout, cluster: str, ports: Mapping[str, int], user: str, host: str) -> list[str]:
+    return [
+        f"ClusterName={cluster}",
+        f"SlurmctldHost={host}(127.0.0.1)",
+        f"SlurmctldPort={ports['slurmctld']}",
+        f"SlurmUser={user}",
+        f"SlurmdUser={user}",
+        "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
+        "AuthType=auth/munge",
+        "CredType=cred/munge",
+        f"AuthInfo=socket={layout.munge_socket}",
+        f"SlurmctldPidFile={layout.run}/slurmctld.pid",
+        f"SlurmdPidFile={layout.run}/slurmd.%n.pid",
+        f"StateSaveLocation={layout.state}",
+        f"SlurmdSpoolDir={layout.spool}/%n",
+        f"SlurmctldLogFile={layout.log('slurmctld')}",
+        f"SlurmdLogFile={layout.logs}/slurmd.%n.log",
+        f"PlugStackConfig={layout.etc}/plugstack.conf",
+        "SlurmdParameters=config_overrides",
+        "ReturnToService=2",
+        "TreeWidth=1024",
+        "MpiDefault=none",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "MailProg=/bin/true",
+    ]
+
+
+def _scheduling() -> list[str]:
+    return [
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core_Memory",
+        "SchedulerType=sched/backfill",
+        # By default a batch job waits up to 3 s for others to be scheduled with.
+        "SchedulerParameters=bf_interval=10,bf_continue,sched_interval=10,batch_sched_delay=0",
+        "PriorityType=priority/multifactor",
+        "PriorityMaxAge=1-0",
+        "PriorityCalcPeriod=1",
+        "JobRequeue=1",
+        "KillWait=5",
+        "MinJobAge=300",
+        "MaxJobCount=50000",
+        "MaxArraySize=20001",
+        # Linux accounting polls every process of every job; a lab's jobs use nothing worth polling.
+        "JobAcctGatherType=jobacct_gather/none",
+    ]
+
+
+def _storage(layout: Layout, spec: LabSpec, ports: Mapping[str, int]) -> list[str]:
+    if not spec.accounting:
+        return ["AccountingStorageType=accounting_storage/none"]
+    return [
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=127.0.0.1",
+        f"AccountingStoragePort={ports['slurmdbd']}",
+        # For connections to slurmdbd this, not AuthInfo, names munged's socket.
+        f"AccountingStoragePass=socket={layout.munge_socket}",
+        "AccountingStoreFlags=job_comment",
+        # Without slurmdbd these two are refused.
+        "PriorityWeightAge=1000",
+        "PriorityWeightQOS=1000",
+        *(["AccountingStorageTRES=gres/gpu"] if spec.gpus else []),
+    ]
+
+
+def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
+    names = f"n[1-{spec.nodes}]"
+    first = ports["slurmd"]
+    gres = f" Gres=gpu:{spec.gpus}" if spec.gpus else ""
+    return [
+        f"DefMemPerCPU={max(1, spec.memory_mib // spec.cpus)}",
+        f"NodeName={names} NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{first + spec.nodes - 1}]"
+        f" CPUs={spec.cpus} RealMemory={spec.memory_mib}{gres} State=UNKNOWN",
+        f"PartitionName=gpu Nodes={names} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
+    ]
+
+
+def overridden(lines: Iterable[str], extra: Iterable[str]) -> list[str]:
+    """*lines* then *extra*; of two that set the same thing only the later one."""
+    last: dict[str, str] = {}
+    for line in (*lines, *extra):
+        subject = _subject(line)
+        last.pop(subject, None)
+        last[subject] = line
+    return list(last.values())
+
+
+def _subject(line: str) -> str:
+    """What a line of slurm.conf sets: its key, and the name where there is one value per name."""
+    match = re.match(r"\s*(\w+)\s*=\s*(\S*)", line)
+    if match is None:
+        return line
+    key = match[1].lower()
+    return f"{key}={match[2]}" if key in NAMED else key
+
+
+def gres_conf(layout: Layout, spec: LabSpec) -> str:
+    """gres.conf: every node of the lab shares the same fake devices."""
+    if not spec.gpus:
+        return "AutoDetect=off\n"
+    return f"AutoDetect=off\nNodeName=n[1-{spec.nodes}] Name=gpu File={layout.devices}/gpu[0-{spec.gpus - 1}]\n"
+
+
+def cgroup_conf(release: tuple[int, ...]) -> str:
+    """cgroup.conf: keep Slurm out of the host's control groups, where the release can be told so."""
+    return "CgroupPlugin=disabled\n" if release >= (23, 11) else "CgroupAutomount=no\n"
+
+
+def slurmdbd_conf(layout: Layout, ports: Mapping[str, int], user: str, password: str) -> str:
+    """slurmdbd.conf; it holds the database password, so the caller keeps it from other eyes."""
+    return f"""AuthType=auth/munge
+AuthInfo=socket={layout.munge_socket}
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={ports["slurmdbd"]}
+SlurmUser={user}
+PidFile={layout.run}/slurmdbd.pid
+LogFile={layout.log("slurmdbd")}
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={ports["mariadb"]}
+StorageUser=slurm
+StoragePass={password}
+StorageLoc=slurm_acct_db
+"""

@@ -1,0 +1,87 @@
+"""The programs a lab runs, found on the host or in another root tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from slurmsched.errors import LabError
+from slurmsched.lab.spec import LabSpec
+
+USERS = ("useradd", "userdel", "setpriv")
+SLURM = ("munged", "slurmctld", "slurmd", "scontrol", "squeue", "sinfo", "sbatch", "scancel")
+ACCOUNTING = ("slurmdbd", "sacctmgr", "sacct")
+DATABASE = ("mariadbd", "mariadb-install-db", "mariadb", "mariadb-admin")
+
+#: daemons live in sbin, which is not on everybody's PATH
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/sbin")
+BEYOND_PATH = (*SBIN, "/opt/slurm/bin", "/usr/local/bin", "/usr/bin", "/bin")
+
+
+def search_path() -> str:
+    """PATH, and the places daemons are installed to."""
+    return os.pathsep.join(dict.fromkeys([*os.environ.get("PATH", "").split(os.pathsep), *BEYOND_PATH]))
+
+
+def find(name: str, root: Path | None = None) -> str | None:
+    """The path of *name* as seen from inside *root*; none when it is not installed there."""
+    if root is None:
+        return shutil.which(name, path=search_path())
+    places = (Path(place) / name for place in BEYOND_PATH)
+    return next((str(place) for place in places if os.path.lexists(root / place.relative_to("/"))), None)
+
+
+def slurm_release(root: str | None) -> tuple[int, ...]:
+    """Slurm's release, as ``(22, 5, 8)``; it decides what its configuration files may say."""
+    argv = ["slurmctld", "-V"] if root is None else ["chroot", root, "slurmctld", "-V"]
+    try:
+        said = subprocess.run(
+            argv, capture_output=True, text=True, timeout=10, env={"PATH": search_path()}, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LabError(f"{' '.join(argv)} failed: {error}") from error
+    if found := re.search(r"(\d+)\.(\d+)\.(\d+)", said):
+        return tuple(int(part) for part in found.groups())
+    raise LabError(f"{' '.join(argv)} said {said.strip()!r}, which holds no release")
+
+
+def require(names: Iterable[str], root: Path | None = None) -> None:
+    """`LabError` that names every missing program, where it was looked for and how to get it."""
+    wanted = tuple(names)
+    missing = [name for name in wanted if find(name, root) is None]
+    if not missing:
+        return
+    into = f" in {root}" if root else ""
+    places = ":".join(BEYOND_PATH) if root else search_path()
+    raise LabError(
+        f"a lab needs {', '.join(wanted)}; missing{into}: {', '.join(missing)} (looked in {places})."
+        " On Debian and Ubuntu: apt-get install slurm-wlm slurmdbd slurm-wlm-basic-plugins munge mariadb-server;"
+        " elsewhere see https://slurm.schedmd.com/quickstart_admin.html."
+        " Without slurmdbd or MariaDB use --no-accounting"
+    )
+
+
+def check(spec: LabSpec) -> None:
+    """`LabError` that says what this machine or this user lacks for *spec*."""
+    root = Path(spec.slurm_root) if spec.slurm_root is not None else None
+    if os.geteuid() != 0:
+        if root is not None:
+            raise LabError(
+                f"the Slurm of {root} is run through mount and chroot, which takes root; without, use the host's"
+            )
+        if spec.accounting:
+            raise LabError("a lab with accounting needs root (unix users, MariaDB's own user); use --no-accounting")
+    if root is not None and not root.is_dir():
+        raise LabError(f"there is no root tree at {root}")
+    require([*SLURM, *(ACCOUNTING if spec.accounting else ())], root)
+    require(
+        [
+            *(USERS if os.geteuid() == 0 else ()),
+            *(DATABASE if spec.accounting else ()),
+            *(("chroot", "mount") if root else ()),
+        ]
+    )

@@ -1,0 +1,60 @@
+"""What a lab should be, before it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from slurmsched.errors import LabError
+
+DEFAULT_USERS = {"alice": "astro", "bob": "astro", "carol": "bio", "dave": "bio"}
+DEFAULT_QOS = {"low": 10, "normal": 50, "high": 100}
+
+
+@dataclass(frozen=True)
+class LabSpec:
+    """The shape of a lab. Users and QOS need root, QOS and operator rights need accounting too."""
+
+    nodes: int = 4
+    gpus: int = 4  #: fake GPUs per node
+    cpus: int = 8  #: per node, whatever the machine really has
+    memory_mib: int = 16_000  #: per node, never enforced
+    accounting: bool = True  #: slurmdbd over a MariaDB of the lab's own
+    slurm_root: str | None = None  #: a root tree whose Slurm is run instead of the host's
+    users: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_USERS))  #: name -> account
+    operators: tuple[str, ...] = ("operator",)  #: more users, with AdminLevel=Operator
+    qos: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_QOS))  #: name -> Priority
+    job_submit_lua: str | None = None  #: a script to install and switch on
+    extra_conf: tuple[str, ...] = ()  #: slurm.conf lines; one that sets the same thing as ours replaces it
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.cpus < 1 or self.memory_mib < 1 or self.gpus < 0:
+            raise LabError(
+                f"a lab needs at least one node, one CPU and 1 MiB, and no negative GPUs; got nodes={self.nodes}"
+                f" cpus={self.cpus} memory_mib={self.memory_mib} gpus={self.gpus}"
+            )
+        if both := sorted(set(self.users) & set(self.operators)):
+            raise LabError(f"a lab user is either ordinary or an operator, not both: {', '.join(both)}")
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        """The Slurm accounts the users belong to, in first-seen order."""
+        return tuple(dict.fromkeys(self.users.values())) or ("astro",)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """``n1`` to ``nN``."""
+        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> LabSpec:
+        """The spec that ``to_json`` gave."""
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in record.items()
+        }
+        return cls(**fields)

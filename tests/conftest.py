@@ -1,0 +1,73 @@
+"""Real Slurms for every test that asks: started once, emptied after each test, always taken down."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slurmsched.errors import LabError
+from slurmsched.lab import Lab, LabSpec, programs
+
+LAB_FIXTURES = {"lab", "plain_lab", "lab_directory"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for a lab is a lab test."""
+    for item in items:
+        if LAB_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.lab)
+
+
+def short_directory() -> Path:
+    """Not pytest's: that one is closed to the lab's users, and long for a socket."""
+    return Path(tempfile.mkdtemp(prefix="sslab-", dir="/tmp"))
+
+
+def skip_unless_possible(spec: LabSpec) -> None:
+    try:
+        programs.check(spec)
+    except LabError as error:
+        pytest.skip(str(error))
+
+
+def shared_lab(spec: LabSpec) -> Iterator[Lab]:
+    skip_unless_possible(spec)
+    with Lab(short_directory(), spec) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def lab_of_the_session() -> Iterator[Lab]:
+    yield from shared_lab(LabSpec())
+
+
+@pytest.fixture(scope="session")
+def plain_lab_of_the_session() -> Iterator[Lab]:
+    yield from shared_lab(LabSpec(accounting=False))
+
+
+@pytest.fixture
+def lab(lab_of_the_session: Lab) -> Iterator[Lab]:
+    """4 nodes of 4 GPUs with accounting, two accounts, three QOS, four users and an operator; its queue is empty."""
+    yield lab_of_the_session
+    lab_of_the_session.cancel_all()
+
+
+@pytest.fixture
+def plain_lab(plain_lab_of_the_session: Lab) -> Iterator[Lab]:
+    """The same without accounting, hence without QOS and operator rights; its queue is empty."""
+    yield plain_lab_of_the_session
+    plain_lab_of_the_session.cancel_all()
+
+
+@pytest.fixture
+def lab_directory() -> Iterator[Path]:
+    """Where a test may bring up a lab of its own; taken down whatever the test did."""
+    skip_unless_possible(LabSpec(accounting=os.geteuid() == 0))
+    directory = short_directory()
+    yield directory
+    Lab(directory).down()

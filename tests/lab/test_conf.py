@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurmsched.errors import LabError
+from slurmsched.lab import LabSpec
+from slurmsched.lab.conf import gres_conf, overridden, slurm_conf
+from slurmsched.lab.layout import Layout
+
+PORTS = {"slurmctld": 21000, "slurmdbd": 21001, "mariadb": 21002, "slurmd": 21003}
+
+
+def conf_of(**spec: object) -> list[str]:
+    text = slurm_conf(Layout(Path("/tmp/a")), LabSpec(**spec), "ss1", PORTS, "root", "host")
+    return text.splitlines()
+
+
+def test_a_later_line_replaces_one_that_sets_the_same():
+    assert overridden(["KillWait=5", "MinJobAge=300"], ["killwait = 2"]) == ["MinJobAge=300", "killwait = 2"]
+
+
+def test_a_partition_of_another_name_adds_and_one_of_the_same_name_replaces():
+    lines = overridden(["PartitionName=gpu Nodes=n1"], ["PartitionName=debug Nodes=n1", "PartitionName=gpu Nodes=n2"])
+    assert lines == ["PartitionName=debug Nodes=n1", "PartitionName=gpu Nodes=n2"]
+
+
+def test_every_node_has_a_port_of_its_own():
+    assert any("Port=[21003-21130]" in line and "NodeName=n[1-128]" in line for line in conf_of(nodes=128))
+
+
+def test_a_lab_without_gpus_names_none():
+    assert not [line for line in conf_of(gpus=0, accounting=False) if "gpu" in line.lower() and "Partition" not in line]
+    assert "Name=gpu" not in gres_conf(Layout(Path("/tmp/a")), LabSpec(gpus=0))
+
+
+def test_without_accounting_nothing_needs_slurmdbd():
+    assert not [line for line in conf_of(accounting=False) if "PriorityWeight" in line or "slurmdbd" in line]
+
+
+def test_a_directory_too_long_for_a_socket_says_by_how_much():
+    with pytest.raises(LabError, match=r"has 1\d\d bytes, the kernel takes 107; choose .* at least \d+ bytes shorter"):
+        Layout(Path("/tmp") / ("x" * 100))
+
+
+def test_a_directory_that_slurm_conf_cannot_quote_is_refused():
+    with pytest.raises(LabError, match="cannot quote ' '"):
+        Layout(Path("/tmp/my lab"))
+
+
+def test_a_spec_survives_json():
+    spec = LabSpec(nodes=2, extra_conf=("KillWait=2",), users={"eve": "physics"}, operators=())
+    assert LabSpec.from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize("wrong", [{"nodes": 0}, {"gpus": -1}, {"operators": ("alice",)}])
+def test_a_spec_that_means_nothing_is_refused(wrong):
+    with pytest.raises(LabError):
+        LabSpec(**wrong)

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from lab_traces import Traces, host_slurm
+
+from slurmsched.errors import LabError
+from slurmsched.lab import Lab, LabSpec, wait_until
+from slurmsched.lab.processes import Process, stat_of
+
+NOBODY = 65534
+PLAIN = LabSpec(nodes=2, accounting=False)
+STUBBORN = "trap '' TERM HUP; sleep 600 & setsid -f env -i sleep 600; wait; wait"
+
+
+def state_of(lab: Lab, job_id: int) -> str:
+    return lab.ask(["squeue", "-h", "-j", str(job_id), "-t", "all", "-o", "%T"]).strip()
+
+
+def test_a_job_gets_its_gpus_and_runs_to_its_end(plain_lab):
+    job = plain_lab.submit("--gpus=2", "--output=gpus.out", "--wrap=echo $CUDA_VISIBLE_DEVICES")
+    wait_until(lambda: state_of(plain_lab, job) == "COMPLETED", 15, "the job to end")
+    assert (plain_lab.layout.work / "gpus.out").read_text() == "0,1\n"
+
+
+def test_sacct_tells_who_ran_what_with_how_many_gpus(lab):
+    job = lab.submit("--gpus=1", "--qos=high", "--wrap=true", user="carol")
+    fields = ["sacct", "-n", "-P", "-a", "-X", "-j", str(job), "-o", "user,account,qos,state,alloctres"]
+    line = wait_until(lambda: re.search(r".*\|high\|COMPLETED\|.*", lab.ask(fields)), 20, "sacct to know the end")[0]
+    user, account, qos, state, tres = line.split("|")
+    assert (user, account, qos, state) == (lab.user("carol"), "bio", "high", "COMPLETED")
+    assert "gres/gpu=1" in tres
+
+
+def test_the_operator_may_order_anothers_job_and_alice_may_not(lab):
+    lab.submit("--nodes=4", "--exclusive", "--wrap=sleep 600", user="bob")
+    job = lab.submit("--nodes=4", "--exclusive", "--wrap=true", user="bob")
+    order = ["scontrol", "update", f"jobid={job}", "SiteFactor=500"]
+    assert lab.run(order, user="alice").returncode == 1
+    assert lab.run(order, user="operator").returncode == 0
+    assert float(lab.ask(["sprio", "-h", "-j", str(job), "-o", "%S"])) == 500
+
+
+def test_a_qos_of_higher_priority_counts_for_more(lab):
+    held = [lab.submit("--begin=now+1hour", f"--qos={qos}", "--wrap=true", user="dave") for qos in ("low", "high")]
+    low, high = (float(lab.ask(["squeue", "-h", "-j", str(job), "-o", "%p"])) for job in held)
+    assert low < high
+
+
+def test_a_restarted_controller_remembers_its_jobs(plain_lab):
+    job = plain_lab.submit("--hold", "--wrap=true")
+    plain_lab.restart_controller()
+    assert state_of(plain_lab, job) == "PENDING"
+
+
+def test_a_killed_controller_is_gone_until_it_is_started(plain_lab):
+    plain_lab.stop_controller(kill=True)
+    assert not plain_lab.status().healthy
+    plain_lab.start_controller()
+    plain_lab.wait_for_nodes()
+    assert plain_lab.status().healthy
+
+
+def test_a_paused_controller_gives_no_answer_until_it_is_resumed(plain_lab):
+    plain_lab.pause_controller()
+    try:
+        with pytest.raises(LabError, match=r"gave no answer within 0\.5 s"):
+            plain_lab.run(["squeue"], timeout_s=0.5)
+    finally:
+        plain_lab.resume_controller()
+    assert plain_lab.ask(["squeue", "-h"]) == ""
+
+
+def test_slurmdbd_can_be_away_for_a_while(lab):
+    lab.stop_slurmdbd()
+    try:
+        assert lab.run(["sacctmgr", "-n", "show", "cluster"]).returncode != 0
+        assert lab.ask(["squeue", "-h"]) == ""
+    finally:
+        lab.start_slurmdbd()
+    assert lab.cluster in lab.ask(["sacctmgr", "-n", "show", "cluster"])
+
+
+def test_two_labs_live_side_by_side(plain_lab, lab_directory):
+    with Lab(lab_directory, PLAIN) as other:
+        job = other.submit("--hold", "--job-name=mine", "--wrap=true")
+        assert other.ask(["squeue", "-h", "-o", "%j"]).split() == ["mine"]
+        assert plain_lab.ask(["squeue", "-h", "-o", "%j"]).split() == []
+        assert {*other.manifest.ports.values()}.isdisjoint(plain_lab.manifest.ports.values())
+        assert job == 1
+
+
+def test_down_leaves_nothing_not_even_of_stubborn_jobs_and_of_the_hosts_slurm_everything(lab_directory):
+    before = host_slurm()
+    lab = Lab(lab_directory, PLAIN)
+    lab.up()
+    user = "alice" if os.geteuid() == 0 else None
+    job = lab.submit("--gpus=1", "--export=NONE", f"--wrap={STUBBORN}", user=user)
+    wait_until(lambda: state_of(lab, job) == "RUNNING", 15, "the job to run")
+    traces = Traces.of(lab_directory)
+    lab.down()
+    assert traces.left() == []
+    assert host_slurm() == before
+    lab.down()
+
+
+def test_another_process_can_take_the_lab_down(lab_directory):
+    lab = Lab(lab_directory, PLAIN)
+    lab.up()
+    traces = Traces.of(lab_directory)
+    program = f"from slurmsched.lab import Lab; Lab({str(lab_directory)!r}).down()"
+    lab.run([sys.executable, "-c", program], timeout_s=30)
+    assert traces.left() == []
+
+
+def test_a_recycled_pid_is_never_signalled():
+    ours = Process(os.getpid(), started=stat_of(os.getpid()).started - 1)
+    assert not ours.send(signal.SIGKILL)
+
+
+def test_a_directory_that_holds_something_is_refused_and_kept(lab_directory):
+    (lab_directory / "thesis.tex").write_text("years of work")
+    with pytest.raises(LabError, match="is not empty"):
+        Lab(lab_directory, PLAIN).up()
+    with pytest.raises(LabError, match="no lab at"):
+        Lab(lab_directory).down()
+    assert (lab_directory / "thesis.tex").read_text() == "years of work"
+    shutil.rmtree(lab_directory)
+
+
+def test_a_daemon_that_refuses_its_configuration_says_so_and_nothing_stays(lab_directory):
+    with pytest.raises(
+        LabError, match=r"slurmctld ended at once; its log ends:(?s:.*)Can't find plugin for select/none_such"
+    ):
+        Lab(lab_directory, LabSpec(accounting=False, extra_conf=("SelectType=select/none_such",))).up()
+    assert not lab_directory.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_lab_of_another_user_is_not_taken_down_on_his_word(lab_directory):
+    (lab_directory / "lab.json").write_text("{}")
+    os.chown(lab_directory / "lab.json", NOBODY, NOBODY)
+    with pytest.raises(LabError, match="belongs to user 65534"):
+        Lab(lab_directory).down()
+    shutil.rmtree(lab_directory)
+
+
+WITHOUT_ROOT = """
+import sys
+from slurmsched.lab import Lab, LabSpec, wait_until
+with Lab(sys.argv[1], LabSpec(nodes=2, accounting=False)) as lab:
+    job = lab.submit("--gpus=1", "--wrap=id -u; echo $CUDA_VISIBLE_DEVICES")
+    out = lab.layout.work / f"slurm-{job}.out"
+    print(wait_until(lambda: out.exists() and out.read_text().count(chr(10)) == 2 and out.read_text(), 15, "output"))
+"""
+
+
+def as_nobody(*argv):
+    """Run *argv* without root; none when nobody may not even start it."""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": os.environ["PATH"]}
+    try:
+        return subprocess.run(
+            argv,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            cwd="/",
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    except PermissionError:
+        return None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_without_root_everything_runs_as_the_caller(lab_directory):
+    usable = "import sys, slurmsched.lab; assert sys.version_info >= (3, 11)"
+    tried = {python: as_nobody(python, "-c", usable) for python in (sys.executable, "/usr/bin/python3")}
+    python = next((python for python, done in tried.items() if done and done.returncode == 0), None)
+    if python is None:
+        pytest.skip(f"nobody can run slurmsched.lab with none of {', '.join(tried)}")
+    os.chown(lab_directory, NOBODY, NOBODY)
+    done = as_nobody(python, "-c", WITHOUT_ROOT, str(lab_directory))
+    assert done.stdout.split() == [str(NOBODY), "0"], done.stderr
+    assert not lab_directory.exists()
+
+
+def test_a_lab_is_up_in_time(lab_directory):
+    began = time.monotonic()
+    with Lab(lab_directory, LabSpec(accounting=False)):
+        assert time.monotonic() - began < 3
