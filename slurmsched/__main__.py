@@ -1,0 +1,5 @@
+"""``python -m slurmsched``."""
+
+from .cli import main
+
+main(prog_name="slurmsched")

@@ -1,0 +1,72 @@
+"""Asking about jobs: the daemon where one answers, else the latest record of its decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SlurmschedError
+from .output import Sheet, emit
+from .spans import as_of
+
+if TYPE_CHECKING:
+    from ..db.decisions import DecisionRecord
+
+Recorded = Callable[[], "DecisionRecord | None"]
+
+
+class Answers:
+    """Answers in the daemon's own form; ``source`` in each says whether it came from the daemon or from a record."""
+
+    def __init__(self, socket: Path, recorded: Recorded, story: Callable[[int], Sequence[Any]]) -> None:
+        self._socket, self._recorded, self._story = socket, recorded, story
+
+    def ask(self, about: str, **details: int) -> dict[str, Any]:
+        """What the daemon says *about* a job or the queue; where no daemon answers, what its last record says.
+
+        Raises AnswerRefused where the daemon will not tell, DaemonUnreachable where there is no record either.
+        """
+        from ..daemon.answers import DaemonUnreachable, ask
+
+        try:
+            return {"source": "daemon", **ask(self._socket, {"ask": about, **details})}
+        except DaemonUnreachable as away:
+            try:
+                return {"source": "record", "ask": about, **self._from_record(about, details)}
+            except SlurmschedError as error:
+                raise DaemonUnreachable(f"{away}\nand without it: {error}") from error
+
+    def _from_record(self, about: str, details: Mapping[str, int]) -> dict[str, Any]:
+        from ..daemon.questions import plain
+
+        if about == "story":
+            return {"job_id": details["job_id"], "story": plain(list(self._story(details["job_id"])))}
+        from ..decide import explain
+
+        record = self._recorded()
+        if record is None:
+            raise SlurmschedError("no cycle is recorded in the database yet")
+        facts = {"as_of_s": record.now_s, "cycle": record.number}
+        if about == "status":
+            return facts | {"mode": record.mode, "sentence": record.sentence, "running": False}
+        if about == "queue":
+            rows = explain.queue(record.view, record.plan)
+            return facts | {"pending": len(rows), "limit": details["limit"], "queue": plain(rows[: details["limit"]])}
+        if about == "advice":
+            from ..decide.advice import advice
+
+            return facts | {"advice": plain(advice(record.view, record.plan))}
+        explained = getattr(explain, about)(record.view, record.plan, details["job_id"])
+        return facts | {"job_id": details["job_id"], about: plain(explained)}
+
+
+def tell(reply: Mapping[str, Any], *parts: str | Sheet, now_s: float, as_json: bool) -> None:
+    """Print an answer and how old it is; JSON gets the answer whole."""
+    age = as_of(reply["as_of_s"], reply["cycle"], now_s)
+    emit(
+        reply,
+        *parts,
+        age if reply["source"] == "daemon" else f"{age}, from the record: no daemon answers",
+        as_json=as_json,
+    )

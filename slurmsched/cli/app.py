@@ -1,0 +1,122 @@
+"""The parts of slurmsched, put together from the settings when a command first needs them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..clock import Clock, SystemClock
+from ..config import Loaded, Settings, load
+from ..errors import SlurmschedError, SlurmUnavailable
+
+if TYPE_CHECKING:
+    from ..db.decisions import DecisionRecord
+    from ..db.intents import Intent
+    from ..db.store import Store
+    from ..slurm.port import Slurm
+    from .answers import Answers
+
+logger = logging.getLogger(__name__)
+
+Called = Callable[[str, str, float, int], None]
+
+
+class App:
+    """What a command works with; tests hand in one with other parts."""
+
+    def __init__(
+        self, config: str | None = None, *, clock: Clock | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.environ = os.environ if environ is None else environ
+        self.log_level: str | None = None  #: what the command line said
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        """The settings with their origins; ConfigError where they mean nothing."""
+        return load(self.config, self.environ)
+
+    def settings(self) -> Settings:
+        """The settings."""
+        return self.loaded.settings
+
+    def reload(self) -> Settings:
+        """The settings as they are on disk now; where they mean nothing, those known before stay."""
+        self.loaded = load(self.config, self.environ)
+        return self.loaded.settings
+
+    def store(self) -> Store:
+        """The database, with tables that fit; MemoryUnavailable or SchemaMismatch."""
+        self._store.check()
+        return self._store
+
+    @cached_property
+    def _store(self) -> Store:
+        return self.open_store()
+
+    def open_store(self, kind: type[Store] | None = None) -> Store:
+        """The database, whether it answers or not and whatever its tables; the caller closes it."""
+        from ..db.database import database_url
+        from ..db.store import Store
+
+        settings = self.settings()
+        url = database_url(settings.database.url, settings.daemon.state_dir)
+        return (kind or Store)(url, timeout_s=settings.database.timeout_s)
+
+    def cluster(self, called: Called | None = None) -> Slurm:
+        """The real Slurm; nothing is asked of it yet. *called* hears of every command that is run."""
+        from ..slurm.command import SlurmCommand
+        from ..slurm.console import Console
+
+        slurm = self.settings().slurm
+        console = Console(slurm.conf, slurm.bin_dir, timeout_s=slurm.timeout_s, environment=self.environ)
+        return SlurmCommand(console if called is None else replace(console, called=called))
+
+    def cluster_name(self) -> str:
+        """The name under which the database knows the cluster; from slurm.conf where slurmctld does not answer."""
+        try:
+            return self.cluster().facts().cluster
+        except SlurmUnavailable:
+            conf = Path(self.settings().slurm.conf or self.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf"))
+            try:
+                named = re.search(r"^\s*ClusterName\s*=\s*(\S+)", conf.read_text(errors="replace"), re.M | re.I)
+            except OSError:
+                named = None
+            if named is None:
+                raise
+            return named[1].lower()
+
+    def answers(self) -> Answers:
+        """Whom to ask about jobs: the daemon, or else the latest record of its decisions."""
+        from ..daemon.answers import SOCKET
+        from .answers import Answers
+
+        return Answers(
+            Path(self.settings().daemon.run_dir, SOCKET),
+            lambda: self.store().latest_decision(),
+            lambda job_id: self.store().story(self.cluster_name(), job_id),
+        )
+
+    def decision(self, cycle: int) -> DecisionRecord | None:
+        """A recorded cycle; None where it is not kept."""
+        return self.store().decision(cycle)
+
+    def open_intents(self) -> Sequence[Intent]:
+        """What we asked of Slurm and has not ended, as far as the database can tell."""
+        try:
+            return self.store().intents(self.cluster_name(), self.clock.now())
+        except SlurmschedError as error:
+            logger.warning("going by what Slurm shows alone: %s", error)
+            return ()
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if "_store" in self.__dict__:
+            self._store.close()

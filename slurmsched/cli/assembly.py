@@ -1,0 +1,251 @@
+"""The daemon put together: the one place where settings become parts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..cluster.known import outcomes_of
+from ..config import DaemonSettings, Settings
+from ..cycle import CycleReport, World, run_cycle
+from ..daemon.metrics import Metrics
+from ..daemon.notify import Notifier
+from ..daemon.questions import Sources
+from ..daemon.service import Parts, Service
+from ..db.leader import Leadership, leadership
+from ..db.memory import Memory
+from ..db.store import Store
+from ..decide import explain
+from ..decide.advice import advice, in_words
+from ..decide.policy import Policy
+from ..decide.rules import Rules
+from ..errors import MemoryUnavailable, SlurmError, SlurmUnavailable
+from ..models.runtime import RuntimeModel
+from ..policies.hooks import find_ordering
+from ..slurm.budget import Budget
+from ..slurm.checkup import powers
+from ..slurm.port import Facts, Slurm
+from ..slurm.writer import Writer
+from .app import App
+from .release_all import give_back
+
+logger = logging.getLogger(__name__)
+
+DAY_S = 86400.0
+PRUNE_EVERY_S = 3600.0
+PATIENCE_S = 60.0  #: how long a starting daemon waits for slurmctld before it gives up and is started again
+RETRY_S = 2.0
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What decides, by the settings; ConfigError where the ordering is not known."""
+    order = settings.order
+    rules = Rules(
+        powers=frozenset(powers(settings)),
+        scope=order.scope,  # type: ignore[arg-type]  # the loader lets only scopes through
+        max_points=order.max_points,
+        window=order.window,
+        only_partitions=frozenset(order.partitions),
+        starvation_s=settings.policy.starvation_s,
+    )
+    return Policy(find_ordering(settings.policy.ordering), rules)
+
+
+@dataclass
+class _Model:
+    """Whether the model has seen the history yet, and when the database was last cleaned."""
+
+    taught: bool = False
+    pruned_s: float = float("-inf")
+
+
+class Unchanged(Store):
+    """A database that is read and never written, for a rehearsal beside a daemon."""
+
+    def save(self, cluster: str, news: object) -> None:
+        """Leave it as it is."""
+
+    def save_decision(self, cluster: str, record: object) -> None:
+        """Leave it as it is."""
+
+
+class Daemon:
+    """What the cycles of one daemon share, and how a reload replaces it: all or nothing.
+
+    Making one raises where the settings, the tables or slurmctld do not let it; *patience_s* is how long a slurmctld
+    that does not answer is waited for. With *dry* only ``rehearse`` is of use.
+    """
+
+    def __init__(self, app: App, *, patience_s: float = 0.0, dry: bool = False) -> None:
+        self._app, self._settings = app, app.settings()
+        self._model = _Model()
+        metrics = Metrics(lambda: self._settings.policy.ordering, lambda: self._world.model.trained_until_s)
+        cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
+        self._facts = _facts_of(cluster, app, patience_s)
+        self._store = app.open_store(Unchanged) if dry else _opened(app)
+        self.leadership: Leadership = leadership(self._store, self._facts.cluster)
+        self._world = self._build(cluster)
+        self.service = Service(self._parts(metrics))
+
+    def rehearse(self, now_s: float) -> CycleReport:
+        """One cycle that observes and writes nothing anywhere."""
+        self._learn_history(now_s)
+        return run_cycle(self._world, self._world.memory.next_number(now_s), now_s, "observe")
+
+    def close(self) -> None:
+        """Close the database."""
+        self._store.close()
+
+    def _build(self, cluster: Slurm) -> World:
+        slurm = self._settings.slurm
+        return World(
+            cluster=cluster,
+            memory=Memory(self._store, cluster=self._facts.cluster),
+            model=RuntimeModel.fit(outcomes_of(())),
+            policy=policy_of(self._settings),
+            writer=Writer(cluster, Budget(slurm.writes_per_s, slurm.writes_burst), self.leadership.held),
+            clock=self._app.clock,
+            site=self._facts.config,
+            entering=lambda phase: self.service.progressed(),
+        )
+
+    def _parts(self, metrics: Metrics) -> Parts:
+        return Parts(
+            cycle=self.cycle,
+            clock=self._app.clock,
+            settings=self._settings.daemon,
+            memory=self._world.memory,
+            leadership=self.leadership,
+            sources=self._sources,
+            listen=self._settings.metrics.listen,
+            metrics=metrics,
+            notifier=Notifier.from_environment(self._app.environ),
+            reload=self.reload,
+            release_all=self.give_back,
+        )
+
+    def _sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
+        return Sources(
+            status=status,
+            why=explain.why,
+            explain=explain.explain,
+            queue=explain.queue,
+            advice=advice,
+            story=lambda job_id: self._store.story(self._facts.cluster, job_id),
+            private=lambda: "jobs" in self._facts.config.get("PrivateData", "").split(","),
+            operator=lambda user: user in self._facts.operators,
+        )
+
+    def cycle(self, now_s: float, mode: str) -> CycleReport:
+        """One cycle in *mode*, with what belongs around it: history for the model, heed of the load, retention."""
+        self._learn_history(now_s)
+        if mode == "act":
+            self._heed_load()
+        report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
+        if mode == "advise":
+            logger.info("advice: %s", in_words(advice(report.view, report.plan)))
+        self._forget(now_s)
+        return report
+
+    def _heed_load(self) -> None:
+        """Slow our writes down while slurmctld is slow; without its figures they keep their pace."""
+        try:
+            self._world.writer.budget.heed(self._world.cluster.load())
+        except SlurmError as error:
+            logger.warning("the load of slurmctld is not known: %s", error)
+
+    def _learn_history(self, now_s: float) -> None:
+        """Teach the model what the database holds, once it answers."""
+        if self._model.taught:
+            return
+        history = self._world.memory.history(now_s, now_s - self._settings.database.keep_outcomes_days * DAY_S)
+        if history is not None:
+            self._world.model = RuntimeModel.fit(history)
+            self._model.taught = True
+            logger.info("the forecast knows %d runs", self._world.model.runs)
+
+    def _forget(self, now_s: float) -> None:
+        """Clean the database now and then, a bounded amount after a cycle."""
+        database = self._settings.database
+        if now_s < self._model.pruned_s + PRUNE_EVERY_S:
+            return
+        try:
+            gone = self._store.prune(now_s, database.keep_decisions_days * DAY_S, database.keep_outcomes_days * DAY_S)
+        except MemoryUnavailable as error:
+            logger.warning("old records were not removed: %s", error)
+            return
+        if not gone.more:
+            self._model.pruned_s = now_s
+
+    def reload(self) -> DaemonSettings:
+        """Take the settings as they are on disk now; on any error everything stays as it was."""
+        settings = self._app.reload()
+        policy = policy_of(settings)
+        for name in _fixed_changes(self._settings, settings):
+            logger.warning("%s takes effect only when the daemon is started again", name)
+        try:
+            self._facts = self._world.cluster.facts()
+        except SlurmError as error:
+            logger.warning("the cluster's configuration was not read again: %s", error)
+        self._world.policy, self._world.site = policy, self._facts.config
+        budget = self._world.writer.budget
+        self._world.writer.budget = replace(
+            budget, per_s=settings.slurm.writes_per_s, burst=settings.slurm.writes_burst
+        )
+        # Where things lie stays as it was at the start: the lock and the sockets are there.
+        kept = replace(
+            settings.daemon, state_dir=self._settings.daemon.state_dir, run_dir=self._settings.daemon.run_dir
+        )
+        self._settings = replace(settings, daemon=kept)
+        return kept
+
+    def give_back(self, budget_s: float) -> None:
+        """On an ordered stop, if the jobs carry our marks and no other daemon has taken over."""
+        intents = self._world.memory.intents()
+        if not self.leadership.held() or (self._settings.daemon.mode != "act" and not intents):
+            return
+        report = give_back(self._world.cluster, intents, self._app.clock, budget_s)
+        logger.info("gave back: points of %d jobs, holds of %d; %d left", report.ranked, report.held, report.left)
+
+
+def _facts_of(cluster: Slurm, app: App, patience_s: float) -> Facts:
+    """The facts of the cluster, waiting a while for a slurmctld that is starting too."""
+    from threading import Event
+
+    until_s = app.clock.monotonic() + patience_s
+    while True:
+        try:
+            return cluster.facts()
+        except SlurmUnavailable as error:
+            if app.clock.monotonic() >= until_s:
+                raise
+            logger.warning("waiting for slurmctld: %s", error)
+            app.clock.wait(RETRY_S, Event())
+
+
+def _opened(app: App) -> Store:
+    """The database with tables that fit, made on the first start; one that is away is used when it comes back."""
+    store = app.open_store()
+    try:
+        if store.version() is None:
+            store.upgrade()
+        store.check()
+    except MemoryUnavailable as error:
+        if store.path is not None and not store.path.exists():
+            store.upgrade()
+        else:
+            logger.warning("starting without the database: %s", error)
+    return store
+
+
+def _fixed_changes(before: Settings, after: Settings) -> list[str]:
+    """Settings that a running daemon cannot change."""
+    names = ("daemon.state_dir", "daemon.run_dir", "slurm.conf", "slurm.bin_dir", "database.url", "metrics.listen")
+    places = [name.split(".") for name in names]
+    return [
+        f"{section}.{key}"
+        for section, key in places
+        if getattr(getattr(before, section), key) != getattr(getattr(after, section), key)
+    ]

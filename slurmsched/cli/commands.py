@@ -1,0 +1,36 @@
+"""The commands by name: where each lives and its line in the help, known without importing it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """Where a command is defined, and its short help."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS = {
+    "run": Place("slurmsched.cli.run", "run", "Steer the cluster until stopped: the daemon."),
+    "once": Place("slurmsched.cli.once", "once", "Run one cycle and say what it did."),
+    "check": Place("slurmsched.cli.check", "check", "Say what the cluster and we still need, with the lines to add."),
+    "status": Place("slurmsched.cli.status", "status", "Say how the daemon is."),
+    "queue": Place("slurmsched.cli.queue", "queue", "List pending jobs in the order we want."),
+    "why": Place("slurmsched.cli.why", "why", "Say why JOB is not running yet."),
+    "explain": Place("slurmsched.cli.explain", "explain", "Explain forecast, rank and points of JOB, term by term."),
+    "advice": Place("slurmsched.cli.advice", "advice", "Say which accounts and QOS our order helps and harms."),
+    "story": Place("slurmsched.cli.story", "story", "Tell the whole history of JOB."),
+    "replay": Place("slurmsched.cli.replay", "replay", "Decide a recorded CYCLE again and compare."),
+    "pause": Place("slurmsched.cli.pause", "pause", "Make the daemon observe only."),
+    "resume": Place("slurmsched.cli.pause", "resume", "End a pause."),
+    "config": Place("slurmsched.cli.config", "config", "Check or show the settings."),
+    "history": Place("slurmsched.cli.history", "history", "Import or count what past jobs did."),
+    "db": Place("slurmsched.cli.db", "db", "Look after the database."),
+    "release-all": Place("slurmsched.cli.release_all", "release_all", "Give every job back to Slurm."),
+    "lab": Place("slurmsched.cli.lab", "lab", "A private real Slurm on loopback, beside whatever this host runs."),
+    "demo": Place("slurmsched.cli.demo", "demo", "Show on a private Slurm what slurmsched gains."),
+    "completion": Place("slurmsched.cli.completion", "completion", "Print the completion script of a shell."),
+}

@@ -1,0 +1,23 @@
+"""``slurmsched explain``."""
+
+from __future__ import annotations
+
+import click
+
+from .answers import tell
+from .app import App
+from .failure import NotFound
+from .jobs import JobName, job_argument
+from .output import json_option
+
+
+@click.command()
+@job_argument
+@json_option
+@click.pass_obj
+def explain(app: App, job: JobName, as_json: bool) -> None:
+    """Explain forecast, rank and points of JOB, term by term."""
+    reply = app.answers().ask("explain", job_id=job.job_id)
+    if not reply["explain"]["known"]:
+        raise NotFound(" ".join(reply["explain"]["sentences"]))
+    tell(reply, *reply["explain"]["sentences"], now_s=app.clock.now(), as_json=as_json)

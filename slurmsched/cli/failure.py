@@ -1,0 +1,23 @@
+"""How a command ends when it cannot do what was asked."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import click
+
+from .text import clean_lines
+
+
+class Failed(click.ClickException):
+    """The world said no: exit status 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """One message on standard error, safe for a terminal."""
+        click.echo(f"slurmsched: {clean_lines(self.message)}", file=file, err=file is None)
+
+
+class NotFound(Failed):
+    """There is nothing of that name or number: exit status 3."""
+
+    exit_code = 3

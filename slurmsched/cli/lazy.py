@@ -1,0 +1,46 @@
+"""A group of commands that imports one only when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from ..errors import SlurmschedError
+from .commands import Place
+from .failure import Failed
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by place; any SlurmschedError below it becomes one clean message and exit status 1."""
+
+    def __init__(self, *args: Any, commands_at: Mapping[str, Place], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.commands_at = commands_at
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(self.commands_at)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; None where there is none of that name."""
+        if cmd_name not in self.commands_at:
+            return None
+        place = self.commands_at[cmd_name]
+        command = getattr(import_module(place.module), place.attribute)
+        assert isinstance(command, click.Command), place
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list for ``--help``, without importing a single command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.help) for name, place in self.commands_at.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what the world does to it is told without a traceback."""
+        try:
+            return super().invoke(ctx)
+        except SlurmschedError as error:
+            raise Failed(str(error)) from error

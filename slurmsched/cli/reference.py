@@ -1,0 +1,83 @@
+"""The reference pages, written from what the code says: ``python -m slurmsched.cli.reference commands|settings``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from ..config.catalogue import Setting, catalogue
+from ..config.example import example, section_title, toml_value
+from . import main
+
+COMMANDS_HEAD = """\
+# Commands
+
+Made from `--help` by `python -m slurmsched.cli.reference commands`; a test keeps it true.
+
+Every command that reads takes `--json` and then prints one object with `"schema": "slurmsched/1"`. Exit status: 0 fine,
+1 the world said no, 2 wrong usage, 3 nothing found or no such job. Tables are plain text when piped, and `NO_COLOR` is
+obeyed.
+"""
+
+SETTINGS_HEAD = """\
+# Settings
+
+Made by `python -m slurmsched.cli.reference settings`; a test keeps it true.
+
+Settings are read from the file of `--config`, else of `$SLURMSCHED_CONFIG`, else `/etc/slurmsched/slurmsched.toml`;
+then from `conf.d/*.toml` beside it in the order of their names; then, secrets only, from the environment or from
+systemd credentials. What is said last wins. Unknown keys and wrong types are errors, all of them reported at once. On
+SIGHUP the daemon reads everything again; where that fails it keeps what it had and says why.
+"""
+
+
+def commands_page() -> str:
+    """``docs/commands.md``."""
+    pages = [f"## {path}\n\n```text\n{text.rstrip()}\n```\n" for path, text in _helps(main, "slurmsched", None)]
+    return "\n".join([COMMANDS_HEAD, *pages])
+
+
+def settings_page() -> str:
+    """``docs/settings.md``."""
+    parts = [SETTINGS_HEAD]
+    for section, keys in catalogue().items():
+        parts.append(f"## [{section}]\n\n{section_title(section)}\n")
+        parts += [_setting(setting) for setting in keys.values()]
+    return "\n".join(parts)
+
+
+PAGES = {"commands": commands_page, "settings": settings_page, "example": example}
+
+
+def _helps(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
+    name = path.rpartition(" ")[2]
+    context = click.Context(
+        command, parent, name, terminal_width=100, max_content_width=100, **command.context_settings
+    )
+    yield path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None, name
+            yield from _helps(child, f"{path} {name}", context)
+
+
+def _setting(setting: Setting) -> str:
+    lines = [f"### {setting.name}\n", f"{setting.help[:1].upper()}{setting.help[1:]}.\n"]
+    lines.append(f"* Accepts: {setting.accepts}")
+    lines.append(f"* Default: `{toml_value(setting.default)}`")
+    if setting.secret:
+        lines.append(f"* Secret: also from `${setting.variable}` or the systemd credential `{setting.credential}`")
+    return "\n".join(lines) + "\n"
+
+
+@click.command()
+@click.argument("page", type=click.Choice(list(PAGES)))
+def reference(page: str) -> None:
+    """Print a reference page."""
+    click.echo(PAGES[page](), nl=False)
+
+
+if __name__ == "__main__":
+    reference()

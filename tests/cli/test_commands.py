@@ -1,0 +1,268 @@
+"""The commands against a Slurm in memory and a database on disk, with no daemon running."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurmsched.cli import main
+from slurmsched.cli.app import App
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.actions import Rank
+from slurmsched.db.store import Store
+from slurmsched.slurm.fake import FakeSlurm
+
+NOW_S = 1_700_000_000.0
+
+
+class Site(App):
+    """An App whose cluster is a fake and whose files lie in a directory of the test."""
+
+    def __init__(self, directory: Path, text: str = "") -> None:
+        file = directory / "slurmsched.toml"
+        file.write_text(
+            f"[daemon]\nmode = 'act'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
+            f"[power]\norder = true\n[policy]\nordering = 'sjf'\n{text}"
+        )
+        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
+        self.slurm = FakeSlurm(now_s=NOW_S)
+
+    def cluster(self, called=None):
+        return self.slurm
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Six jobs for sixteen GPUs, long ones first; the cluster is full."""
+    site = Site(tmp_path)
+    site.slurm.submit(5000.0, gpus=16, name="blocker")
+    site.slurm.advance(1.0)
+    for limit_s in (3000.0, 2000.0, 1000.0):
+        site.slurm.submit(limit_s / 2, gpus=8, time_limit_s=limit_s, user="bob", name=f"\x1b[31mevil{limit_s:.0f}")
+    site.clock.now_s = site.slurm.now_s
+    return site
+
+
+def run(site: App, *words: str) -> Result:
+    result = CliRunner().invoke(main, words, obj=site)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def said(site: App, *words: str) -> dict:
+    result = run(site, *words, "--json")
+    answer = json.loads(result.stdout)
+    assert answer["schema"] == "slurmsched/1"
+    return answer
+
+
+def test_a_cycle_orders_the_queue_and_says_so(site):
+    result = run(site, "once")
+    assert result.exit_code == 0, result.output
+    assert "4 pending" in result.output or "3 pending" in result.output
+    assert any(isinstance(action, Rank) for action in site.slurm.written)
+
+
+def test_a_dry_run_writes_nothing_anywhere(site, tmp_path):
+    run(site, "db", "upgrade")
+    before = Store(f"sqlite:///{tmp_path}/slurmsched.db").decision_numbers()
+    answer = said(site, "once", "--dry-run")
+    assert answer["wanted"]
+    assert answer["advice"]
+    assert site.slurm.written == []
+    assert Store(f"sqlite:///{tmp_path}/slurmsched.db").decision_numbers() == before
+
+
+def test_a_dry_run_needs_no_database(site, tmp_path):
+    result = run(site, "once", "--dry-run")
+    assert "would write" in result.output
+    assert "database" in result.output
+    assert not (tmp_path / "slurmsched.db").exists()
+
+
+def test_without_a_daemon_the_record_answers(site):
+    run(site, "once")
+    result = run(site, "queue")
+    assert result.exit_code == 0, result.output
+    assert "from the record: no daemon answers" in result.output
+    assert "\x1b" not in result.output
+    assert "\\x1b[31mevil1000" in result.output
+    rows = said(site, "queue")["queue"]
+    assert [row["rank"] for row in rows] == [1, 2, 3]
+    assert rows[0]["forecast_s"] <= rows[1]["forecast_s"] <= rows[2]["forecast_s"]
+
+
+def test_a_limit_on_the_queue_says_how_many_are_left_out(site):
+    run(site, "once")
+    assert "... and 2 more" in run(site, "queue", "--limit", "1").output
+
+
+def test_why_and_explain_speak_of_one_job_and_say_as_of_when(site):
+    run(site, "once")
+    waiting = said(site, "queue")["queue"][-1]["job_id"]
+    for command in ("why", "explain"):
+        result = run(site, command, str(waiting))
+        assert result.exit_code == 0
+        assert f"ob {waiting}" in result.output
+        assert "as of " in result.output
+        assert said(site, command, f"{waiting}_3")[command]["job_id"] == waiting
+
+
+@pytest.mark.parametrize("command", ["why", "explain", "story"])
+def test_a_job_that_is_not_there_is_status_3(site, command):
+    run(site, "once")
+    result = run(site, command, "987654")
+    assert result.exit_code == 3
+    assert "987654" in result.stderr
+
+
+def test_before_the_first_cycle_it_is_said_what_is_missing(site):
+    result = run(site, "why", "1")
+    assert result.exit_code == 1
+    assert "no daemon listens on" in result.stderr
+    assert "and without it:" in result.stderr
+
+
+def test_the_story_of_a_job_is_told_in_sentences(site):
+    run(site, "once")
+    job = said(site, "queue")["queue"][0]["job_id"]
+    result = run(site, "story", str(job))
+    assert result.exit_code == 0, result.output
+    assert "it was submitted" in result.output
+    assert "points (cycle 1)" in result.output
+    assert next(event["kind"] for event in said(site, "story", str(job))["story"]) == "submitted"
+
+
+def test_a_cycle_replays_to_the_identical_plan(site):
+    run(site, "once")
+    result = run(site, "replay", "1")
+    assert (result.exit_code, "identical" in result.output) == (0, True), result.output
+    assert said(site, "replay", "1")["identical"] is True
+
+
+def test_a_cycle_that_is_not_kept_is_status_3(site):
+    run(site, "once")
+    assert run(site, "replay", "99").exit_code == 3
+
+
+def test_status_without_a_daemon_is_status_1_and_knows_the_last_cycle(site):
+    run(site, "once")
+    result = run(site, "status")
+    assert result.exit_code == 1
+    assert "no daemon answers; Slurm decides alone" in result.output
+    assert "cycle 1" in result.output
+
+
+def test_a_pause_makes_the_next_cycle_only_observe_until_resumed(site):
+    run(site, "db", "upgrade")
+    assert run(site, "pause").output == "paused until resumed\n"
+    run(site, "once")
+    assert site.slurm.written == []
+    run(site, "resume")
+    run(site, "once")
+    assert site.slurm.written != []
+
+
+def test_a_pause_ends_by_itself(site):
+    run(site, "db", "upgrade")
+    assert "paused until" in run(site, "pause", "--until", "+2h").output
+    run(site, "once")
+    assert site.slurm.written == []
+    site.clock.now_s += 7201.0
+    run(site, "once")
+    assert site.slurm.written != []
+
+
+@pytest.mark.parametrize("text", ["yesterday", "+2h,soft", "2001-01-01T00:00Z", "", "+0s", "+2h slurmsched:off"])
+def test_a_pause_needs_a_time_that_is_to_come(site, text):
+    run(site, "db", "upgrade")
+    result = run(site, "pause", "--until", text)
+    assert result.exit_code == 2, result.output
+
+
+def test_release_all_takes_every_point_away(site):
+    run(site, "once")
+    assert any(job.points for job in site.slurm.jobs.values())
+    result = run(site, "release-all")
+    assert result.exit_code == 0, result.output
+    assert [job.points for job in site.slurm.jobs.values() if job.points] == []
+
+
+def test_release_all_needs_no_database(site, tmp_path):
+    run(site, "once")
+    for file in tmp_path.glob("slurmsched.db*"):
+        file.unlink()
+    assert said(site, "release-all")["ranked"] > 0
+    assert [job.points for job in site.slurm.jobs.values() if job.points] == []
+
+
+def test_history_is_imported_once_however_often(site):
+    run(site, "db", "upgrade")
+    site.slurm.advance(20_000.0)
+    site.clock.now_s = site.slurm.now_s
+    first = said(site, "history", "import", "--days", "1")
+    assert first["read"] == first["new"] == 4
+    again = said(site, "history", "import")
+    assert (again["read"], again["new"]) == (4, 0)
+    stats = said(site, "history", "stats")
+    assert stats["runs"] == 4
+    assert [row["gpus"] for row in stats["by_gpus"]] == [8, 16]
+    assert "4 runs of 2 users" in run(site, "history", "stats").output
+
+
+def test_an_empty_history_is_status_3(site):
+    run(site, "db", "upgrade")
+    assert run(site, "history", "stats").exit_code == 3
+
+
+def test_check_lists_what_is_missing_with_its_remedy(site):
+    result = run(site, "check")
+    assert result.exit_code == 1
+    assert "add: " in result.output
+    run(site, "db", "upgrade")
+    findings = {found["name"]: found for found in said(site, "check")["findings"]}
+    assert findings["database"]["ok"] is True
+    assert findings["settings"]["text"] == "the ordering is sjf"
+    assert findings["daemon"]["ok"] is None
+
+
+def test_check_goes_on_where_slurm_does_not_answer(site):
+    site.slurm.away = True
+    findings = {found["name"]: found for found in said(site, "check")["findings"]}
+    assert findings["Slurm"]["ok"] is False
+    assert "settings" in findings
+
+
+def test_an_ordering_that_is_not_known_is_told_with_those_that_are(tmp_path):
+    site = Site(tmp_path)
+    file = tmp_path / "slurmsched.toml"
+    file.write_text(file.read_text().replace("sjf", "magic"))
+    result = run(site, "once")
+    assert result.exit_code == 1
+    assert "magic" in result.stderr
+    assert "qssf" in result.stderr
+
+
+def test_slurm_being_away_is_one_line(site):
+    site.slurm.away = True
+    result = run(site, "once")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("slurmsched: ")
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("once",), ("once", "--dry-run"), ("check",), ("status",), ("queue",), ("why", "1"), ("story", "1"),
+        ("replay", "1"), ("pause",), ("resume",), ("config", "show"), ("history", "stats"),
+        ("db", "upgrade"), ("release-all",),
+    ],
+)  # fmt: skip
+def test_no_command_tells_a_secret_even_when_it_fails(site, words):
+    site.environ = {"SLURMSCHED_DATABASE_URL": "postgresql://me:canary@127.0.0.1:1/none"}
+    result = run(site, *words)
+    assert "canary" not in result.output + result.stderr + repr(site.settings())
