@@ -15,12 +15,12 @@ from .db.decisions import DecisionRecord
 from .db.memory import Memory
 from .decide.engine import decide
 from .decide.policy import Policy
-from .errors import NotLeader
 from .models.runtime import RuntimeModel
 from .slurm.port import Answer, Slurm
 from .slurm.writer import Writer
 
-PHASES = ("observe", "remember", "predict", "decide", "act", "record")
+PHASES = ("observe", "remember", "predict", "decide", "act", "send", "answer", "record")
+"""In this order; send and answer only where there is something to write."""
 
 
 def _nothing(phase: str) -> None:
@@ -83,7 +83,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     policy = world.policy.capped_for(view.qos, world.site)
     plan = decide(view, policy.ordering, policy.rules)
     watch.enter("act")
-    answers, deferred = _act(world, number, plan, now_s) if mode == "act" else ((), 0)
+    answers, deferred = _act(world, watch, number, plan, now_s) if mode == "act" else ((), 0)
     watch.enter("record")
     fallbacks = () if world.memory.available else ("database",)
     sentence = _sentence(view, plan, policy, mode, answers, deferred, fallbacks)
@@ -112,16 +112,17 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     )
 
 
-def _act(world: World, number: int, plan: Plan, now_s: float) -> tuple[tuple[Answer, ...], int]:
+def _act(
+    world: World, watch: _Stopwatch, number: int, plan: Plan, now_s: float
+) -> tuple[tuple[Answer, ...], int]:
     """Write what the budget allows. What we are about to ask is remembered first: we may be killed between."""
     sending = world.writer.affordable(plan.actions, world.memory.recently_refused(now_s), now_s)
     if not sending:
         return (), len(plan.actions)
     world.memory.intend(number, sending, now_s)
-    try:
-        answers = world.writer.send(sending)
-    except NotLeader:
-        return (), len(plan.actions)
+    watch.enter("send")
+    answers = world.writer.send(sending)
+    watch.enter("answer")
     told: list[tuple[Action, str | None]] = [(answer.action, answer.refused) for answer in answers]
     world.memory.answered(number, told, now_s)
     return answers, len(plan.actions) - len(sending)

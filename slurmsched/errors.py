@@ -9,7 +9,6 @@ SlurmschedError
 ├── MemoryUnavailable     the database is away: decide without history
 ├── SchemaMismatch        the database belongs to another version: refuse to start
 ├── ModelUnusable         the artifact does not fit: fall back to the baseline
-├── NotLeader             another daemon steers this cluster: observe
 └── LabError              the private Slurm could not be brought up or down
 """
 
@@ -50,10 +49,6 @@ class SchemaMismatch(SlurmschedError):
 
 class ModelUnusable(SlurmschedError):
     """A model artifact does not fit this version or this data; fall back to the baseline."""
-
-
-class NotLeader(SlurmschedError):
-    """Another daemon holds the leadership of this cluster; observe only."""
 
 
 class LabError(SlurmschedError):

@@ -202,12 +202,19 @@ class Daemon:
         return kept
 
     def give_back(self, budget_s: float) -> None:
-        """On an ordered stop, if the jobs carry our marks and no other daemon has taken over."""
+        """On an ordered stop, if the jobs carry our marks and no other daemon has taken over.
+
+        SlurmError or MemoryUnavailable where some jobs keep our marks, or where it cannot be known who leads.
+        """
         intents = self._world.memory.intents()
-        if not self.leadership.held() or (self._settings.daemon.mode != "act" and not intents):
+        if self._settings.daemon.mode != "act" and not intents:
+            return
+        if not (self.leadership.held() or self.leadership.acquire()):
             return
         report = give_back(self._world.cluster, intents, self._app.clock, budget_s)
         logger.info("gave back: points of %d jobs, holds of %d; %d left", report.ranked, report.held, report.left)
+        if report.refused or report.left:
+            raise SlurmError(f"{report.left} writes were left, {len(report.refused)} refused {report.refused[:1]}")
 
 
 def _facts_of(cluster: Slurm, app: App, patience_s: float) -> Facts:

@@ -101,7 +101,7 @@ def status(directory: Path, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@lab.command(context_settings={"ignore_unknown_options": True})
+@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--user", help="Be this lab user: alice, bob, carol, dave or operator.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj

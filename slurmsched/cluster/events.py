@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .jobs import JobState
 
@@ -18,6 +18,8 @@ class Event:
 @dataclass(frozen=True)
 class JobSubmitted(Event):
     """Seen for the first time; ``at_s`` is its first submit time."""
+
+    user: str = field(default="", compare=False)  #: its owner, to whom the story may be told
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class _Page:
         first_s = job.submitted_s
         if job.restarts and job.array_job_id:  # a requeued task that was forgotten while it was part of the unit
             first_s = min(first_s, self._array_submit_s.get(job.array_job_id, first_s))
-        self.events.append(JobSubmitted(job.job_id, first_s))
+        self.events.append(JobSubmitted(job.job_id, first_s, job.user))
         return replace(job, first_submit_s=first_s)
 
     @cached_property

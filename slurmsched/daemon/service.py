@@ -15,7 +15,7 @@ from .. import __version__
 from ..clock import Clock
 from ..config import DaemonSettings
 from ..cycle import CycleReport
-from ..errors import SlurmschedError
+from ..errors import SlurmError, SlurmschedError
 from . import signals
 from .answers import Answers
 from .endpoint import Endpoint, parse_listen
@@ -125,7 +125,10 @@ class Service:
         )
 
     def run(self) -> None:
-        """Serve until SIGTERM; ConfigError where a lock, a socket or an address is taken."""
+        """Serve until told to stop; ConfigError where a lock, a socket or an address is taken.
+
+        SlurmError where jobs were to be given back at the end and some were not: systemd then tries once more.
+        """
         parts, settings = self._parts, self._settings
         with ExitStack() as stack:
             stack.enter_context(StateLock(settings.state_dir))
@@ -137,7 +140,8 @@ class Service:
             parts.notifier.ready(f"one cycle every {settings.every_s:g} s")
             self._loop.run()
             parts.notifier.stopping("stopping")
-            self._release_all()
+            if not parts.flags.keep:
+                self._release_all()
         logger.info("stopped")
 
     def once(self) -> Turn:
@@ -260,4 +264,6 @@ class Service:
         try:
             self._parts.release_all(self._parts.release_budget_s)
         except SlurmschedError as error:
-            logger.error("not every job was given back to Slurm: %s; run slurmsched release-all", error)
+            raise SlurmError(
+                f"not every job was given back to Slurm: {error}; slurmsched release-all does the rest"
+            ) from error

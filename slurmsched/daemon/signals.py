@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
+RESTART = signal.SIGUSR1
+"""An ordered stop that leaves the order in place for the daemon started next."""
 
 
 @dataclass
@@ -19,6 +21,7 @@ class Flags:
     """What was asked of the daemon; ``wake`` is set with every request so that nobody sleeps through one."""
 
     stop: bool = False
+    keep: bool = False  #: at the stop jobs stay as they are, not given back
     reload: bool = False
     wake: threading.Event = field(default_factory=threading.Event)
 
@@ -26,6 +29,11 @@ class Flags:
         """End after the cycle under way."""
         self.stop = True
         self.wake.set()
+
+    def ask_restart(self) -> None:
+        """End after the cycle under way and leave the order as it is."""
+        self.keep = True
+        self.ask_stop()
 
     def ask_reload(self) -> None:
         """Read the settings again before the next cycle."""
@@ -40,7 +48,8 @@ class Flags:
 
 @contextmanager
 def listening(flags: Flags) -> Iterator[None]:
-    """While open, SIGHUP asks for a reload, the first SIGTERM or SIGINT for a stop; a second one ends the process.
+    """While open, SIGHUP asks for a reload, the first SIGTERM or SIGINT for a stop, SIGUSR1 for one
+    that leaves the order in place; a second signal to stop ends the process.
 
     Must be entered in the main thread. The flags are set by a thread of their own: an Event must not be set inside a
     signal handler, which may have interrupted that same Event's ``wait`` while it holds the lock; and the second
@@ -49,7 +58,7 @@ def listening(flags: Flags) -> Iterator[None]:
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     watcher = threading.Thread(target=_watch, args=(reader, flags), name="signals", daemon=True)
-    before = {signum: signal.signal(signum, _noted) for signum in (*STOPS, signal.SIGHUP)}
+    before = {signum: signal.signal(signum, _noted) for signum in (*STOPS, RESTART, signal.SIGHUP)}
     wakeup_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     watcher.start()
     try:
@@ -72,7 +81,9 @@ def _watch(reader: socket.socket, flags: Flags) -> None:
         for signum in signums:
             if signum == signal.SIGHUP:
                 flags.ask_reload()
+            elif flags.stop and signum in (*STOPS, RESTART):
+                os._exit(128 + signum)
+            elif signum == RESTART:
+                flags.ask_restart()
             elif signum in STOPS:
-                if flags.stop:
-                    os._exit(128 + signum)
                 flags.ask_stop()

@@ -10,14 +10,17 @@ import numpy as np
 from sqlalchemy import Connection, or_, select
 
 from ..cluster.actions import Action
-from ..cluster.columns import FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.ledger import held_rows
 from ..cluster.state import ClusterState
 from .database import insert_or
 from .tables import intents
 
 #: Slurm may round a start time; a hold this close to what was asked is ours.
 HOLD_WITHIN_S = 5.0
+#: Slurm delays a requeued job until its old credential has expired (cred_expire, 120 s by default, and a second).
+REQUEUE_DELAY_S = 600.0
 #: How long a job whose write was refused is left alone.
 BACK_OFF_S = 600.0
 
@@ -119,6 +122,16 @@ class Intents:
         held = [(intent.job_id, intent.value) for intent in self if intent.kind == "Hold"]
         return np.array([job for job, _ in held], dtype=np.int64), np.array([s for _, s in held], dtype=np.float64)
 
+    def held(self, pending: JobTable, now_s: float) -> BoolArray:
+        """Which *pending* jobs wait for a start time of ours: a hold, or Slurm's delay after a requeue we asked for."""
+        held = held_rows(pending, *self.holds(), now_s=now_s, within_s=HOLD_WITHIN_S)
+        requeued = [intent.job_id for intent in self if intent.kind == "Requeue" and intent.seen_s is not None]
+        if requeued:
+            delay_s = pending.eligible_s - np.maximum(pending.submitted_s, now_s - REQUEUE_DELAY_S)
+            delayed = (pending.eligible_s > now_s) & (delay_s <= REQUEUE_DELAY_S)
+            held |= np.isin(pending.job_id, requeued) & delayed
+        return held
+
     def recently_refused(self, now_s: float) -> set[int]:
         """Jobs of which Slurm refused a write in the last ten minutes."""
         self._refused_s = {job: at_s for job, at_s in self._refused_s.items() if now_s - at_s < BACK_OFF_S}
@@ -166,6 +179,8 @@ class _Look:
             return True
         if intent.kind == "Rank":  # ours until the job starts, unless it was given back
             return not pending or (seen and intent.value == 0)
+        if intent.kind == "Requeue":  # ours until its next run starts
+            return seen and not pending
         if intent.kind == "Hold":
             return not pending or (isinstance(intent.value, int | float) and intent.value <= self._now_s)
         return seen

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from ..cluster.actions import Action
 from ..cluster.events import Event, JobRequeued
 from ..cluster.history import OutcomeTable
-from ..cluster.ledger import Ledger, held_rows
+from ..cluster.ledger import Ledger
 from ..cluster.state import ClusterState
 from ..errors import MemoryUnavailable, SchemaMismatch
 from .control import Control
 from .decisions import DecisionRecord
 from .facts import Facts
-from .intents import BACK_OFF_S, HOLD_WITHIN_S, Intent, Intents
+from .intents import BACK_OFF_S, Intent, Intents
 from .store import Store
 from .story import Standings, story_of, story_of_answer
 
@@ -53,7 +53,7 @@ class Memory:
         self._control = Control()
         self._number = 0
         self._loaded = False
-        self._now_s = self._retry_s = float("-inf")
+        self._retry_s = float("-inf")
 
     @property
     def backlog(self) -> int:
@@ -62,7 +62,6 @@ class Memory:
 
     def remember(self, state: ClusterState, now_s: float) -> Remembered:
         """Compare a look at the cluster with what is known; save what changed."""
-        self._now_s = now_s
         self._load(now_s)
         changes = self._ledger.update(state, now_s)
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
@@ -73,8 +72,7 @@ class Memory:
             self._facts.outcomes.append(changes.ended)
         self._flush(now_s)
         pending = changes.state.pending
-        held = held_rows(pending, *self._intents.holds(), now_s=now_s, within_s=HOLD_WITHIN_S)
-        known = replace(changes.state, pending=replace(pending, held_by_us=held))
+        known = replace(changes.state, pending=replace(pending, held_by_us=self._intents.held(pending, now_s)))
         return Remembered(known, changes.events, changes.ended, self.available)
 
     def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> None:
@@ -111,18 +109,14 @@ class Memory:
         if not self._attempt(lambda: self._store.save_decision(self._cluster, record), record.now_s):
             self.decisions_dropped += 1
 
-    def control(self, now_s: float | None = None) -> Control:
-        """Whether an admin has paused us; what was last known while the database is away.
-
-        A pause whose end has come is none; without *now_s* the time of the last cycle counts.
-        """
-        at_s = self._now_s if now_s is None else now_s
+    def control(self, now_s: float) -> Control:
+        """Whether an admin has paused us; what was last known while the database is away."""
 
         def read() -> None:
-            self._control = self._store.control(self._cluster, at_s)
+            self._control = self._store.control(self._cluster, now_s)
 
-        self._attempt(read, at_s)
-        return self._control.at(at_s)
+        self._attempt(read, now_s)
+        return self._control.at(now_s)
 
     def next_number(self, now_s: float) -> int:
         """A number for the next cycle, higher than all that are kept."""

@@ -12,6 +12,8 @@ from ..cluster.nodes import PartitionTable
 from ..cluster.plan import Standing
 
 _WAITING = {"", "None", "Resources", "Priority", "(null)"}
+#: Nodes that a higher partition tier or a reservation has first come free like any others.
+_WAITING_PREFIXES = ("Nodes required for job are DOWN, DRAINED or reserved", "ReqNodeNotAvail, May be reserved")
 _LIMIT_PREFIXES = ("Assoc", "QOS", "Max", "Grp", "Licenses", "JobArrayTaskLimit")
 _BY_REASON = {
     "JobHeldUser": Standing.HELD_BY_USER,
@@ -59,7 +61,7 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
 
 
 def _of_reason(reason: str) -> Standing:
-    if reason in _WAITING:
+    if reason in _WAITING or reason.startswith(_WAITING_PREFIXES):
         return Standing.RANKED
     if reason in _BY_REASON:
         return _BY_REASON[reason]

@@ -12,9 +12,16 @@ from slurmsched.lab.spec import LabSpec
 NAMED = frozenset({"nodename", "partitionname", "nodeset", "downnodes", "frontendname"})
 
 
-def slurm_conf(layout: Layout, spec: LabSpec, cluster: str, ports: Mapping[str, int], user: str, host: str) -> str:
-    """slurm.conf of the lab; *user* runs every daemon."""
+def slurm_conf(
+    layout: Layout, spec: LabSpec, cluster: str, ports: Mapping[str, int], user: str, host: str, *, closed: bool
+) -> str:
+    """slurm.conf of the lab; *user* runs every daemon.
+
+    *closed* says that *host* means 127.0.0.1: only then can the daemons be told to listen there alone.
+    """
     lines = [*_controller(layout, cluster, ports, user, host), *_scheduling(), *_storage(layout, spec, ports)]
+    if closed:
+        lines.append("CommunicationParameters=NoInAddrAny,NoCtldInAddrAny")
     if spec.job_submit_lua:
         lines.append("JobSubmitPlugins=lua")
     if spec.gpus:
@@ -30,7 +37,6 @@ def _controller(layout: Layout, cluster: str, ports: Mapping[str, int], user: st
         f"SlurmctldPort={ports['slurmctld']}",
         f"SlurmUser={user}",
         f"SlurmdUser={user}",
-        "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
         "AuthType=auth/munge",
         "CredType=cred/munge",
         f"AuthInfo=socket={layout.munge_socket}",
@@ -127,8 +133,11 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
 
 
 def cgroup_conf(release: tuple[int, ...]) -> str:
-    """cgroup.conf: keep Slurm out of the host's control groups, where the release can be told so."""
-    return "CgroupPlugin=disabled\n" if release >= (23, 11) else "CgroupAutomount=no\n"
+    """cgroup.conf that keeps Slurm out of the host's control groups.
+
+    Before 23.11 that cannot be said; version 1 is then touched only by plugins a lab does not use.
+    """
+    return f"CgroupPlugin={'disabled' if release >= (23, 11) else 'cgroup/v1'}\n"
 
 
 def slurmdbd_conf(layout: Layout, ports: Mapping[str, int], user: str, password: str) -> str:

@@ -28,16 +28,29 @@ def make_directories(layout: Layout, gpus: int) -> None:
 
 def write_configuration(layout: Layout, manifest: Manifest, password: str) -> None:
     """All that the daemons read; *password* is slurmdbd's at the database."""
-    user, host = getpass.getuser(), socket.gethostname().partition(".")[0]
+    user, host = getpass.getuser(), host_name()
     spec = manifest.spec
+    closed = spec.slurm_root is not None or _is_loopback(host)
     _write(layout.secrets / "key", secrets.token_hex(64), mode=0o400)
-    _write(layout.slurm_conf, conf.slurm_conf(layout, spec, manifest.lab_id, manifest.ports, user, host))
+    _write(layout.slurm_conf, conf.slurm_conf(layout, spec, manifest.lab_id, manifest.ports, user, host, closed=closed))
     _write(layout.etc / "gres.conf", conf.gres_conf(layout, spec))
     _write(layout.etc / "cgroup.conf", conf.cgroup_conf(programs.slurm_release(spec.slurm_root)))
     if spec.job_submit_lua:
         shutil.copyfile(spec.job_submit_lua, layout.etc / "job_submit.lua")
     if spec.accounting:
         _write(layout.etc / "slurmdbd.conf", conf.slurmdbd_conf(layout, manifest.ports, user, password), mode=0o600)
+
+
+def host_name() -> str:
+    """The machine's short name, which Slurm compares with its configuration."""
+    return socket.gethostname().partition(".")[0]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return socket.gethostbyname(host) == "127.0.0.1"
+    except OSError:
+        return False
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:

@@ -255,7 +255,10 @@ class Lab:
             states = self.run(["sinfo", "-h", "-N", "-o", "%N %t"]).stdout.split()[1::2]
             return len(states) >= self.spec.nodes and set(states) <= {"idle", "mix", "alloc"}
 
-        waiting.wait_until(all_up, timeout_s, f"{self.spec.nodes} nodes to come up", every_s=0.05)
+        try:
+            waiting.wait_until(all_up, timeout_s, f"{self.spec.nodes} nodes to come up", every_s=0.05)
+        except LabError as error:
+            raise LabError(f"{error}; the first one's log ends:\n{self.layout.log_tail('slurmd.n1')}") from error
 
     def _mount_tree(self, record: Manifest, slurm_root: Path) -> None:
         def note(point: Path) -> None:
@@ -265,6 +268,7 @@ class Lab:
         tree.mount(self.layout, slurm_root, record.lab_id, note)
         with (self.layout.root / "etc/passwd").open("a") as passwd:
             passwd.write(users.passwd_lines(record.users))
+        (self.layout.root / "etc/hosts").write_text(f"127.0.0.1 localhost {files.host_name()}\n")
 
     def _raze(self, record: Manifest) -> None:
         """Remove everything, the record last, so that an interrupted attempt can be repeated."""

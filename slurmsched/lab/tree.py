@@ -8,8 +8,8 @@ from pathlib import Path
 from slurmsched.lab import chores
 from slurmsched.lab.layout import Layout
 
-#: of the host, seen from inside
-SHARED = (Path("/dev"), Path("/sys"))
+#: what the tree sees of the host
+HOST = (Path("/dev"), Path("/sys"))
 
 
 def mount(layout: Layout, tree: Path, lab_id: str, record: Callable[[Path], None]) -> None:
@@ -24,7 +24,7 @@ def mount(layout: Layout, tree: Path, lab_id: str, record: Callable[[Path], None
     options = {
         layout.root: ["-t", "overlay", "overlay", "-o", layers],
         layout.root / "proc": ["-t", "proc", "proc"],
-        **{layout.root / path.relative_to("/"): ["--bind", str(path)] for path in (*SHARED, layout.directory)},
+        **{layout.root / path.relative_to("/"): ["--bind", str(path)] for path in (*HOST, layout.directory)},
     }
     for point, how in options.items():
         point.mkdir(parents=True, exist_ok=True)

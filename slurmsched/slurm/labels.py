@@ -55,8 +55,9 @@ def _chain(base: IntArray, floor: int, cap: int) -> tuple[IntArray, BoolArray]:
     capped = np.ones(len(base), dtype=bool)
     rows: list[int] = []  # from the last place to the first, with the least priority each needs there
     lowest: list[int] = []
+    bases = base.tolist()
     for row in range(len(base) - 1, -1, -1):
-        own = int(base[row])
+        own = bases[row]
         at = bisect_left(lowest, own + cap)
         while at >= 0:
             need = max(own, (lowest[at - 1] if at else floor) + 1)

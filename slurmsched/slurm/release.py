@@ -40,16 +40,19 @@ def release_all(
     """
     pending = cluster.observe().pending
     actions = _wanted(pending, set(ranked), set(held), now_s)
-    refused: list[str] = []
+    refused: dict[int, str] = {}
     done: list[Action] = []
     while len(done) < len(actions) and within():
         batch = actions[len(done) : len(done) + BATCH]
-        refused += [answer.refused for answer in cluster.act(batch) if answer.refused]
+        refused |= {answer.action.job_id: answer.refused for answer in cluster.act(batch) if answer.refused}
         done += batch
+    if refused:  # a job that started meanwhile needs nothing more
+        waiting = set(cluster.observe().pending.job_id.tolist())
+        refused = {job_id: words for job_id, words in refused.items() if job_id in waiting}
     return ReleaseReport(
         ranked=sum(isinstance(action, Rank) for action in done),
         held=sum(isinstance(action, Release) for action in done),
-        refused=tuple(refused),
+        refused=tuple(refused.values()),
         left=len(actions) - len(done),
     )
 

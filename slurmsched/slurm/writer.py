@@ -6,12 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ..cluster.actions import Action
-from ..errors import NotLeader
 from .budget import Budget
 from .port import Answer, Fence, Slurm
 
 BATCH = 100
 """Writes between two looks at the fence."""
+
+NOT_SENT = "not sent: another daemon leads this cluster now"
 
 
 def _always() -> bool:
@@ -32,10 +33,10 @@ class Writer:
         return tuple(willing[: self.budget.take(len(willing), now_s)])
 
     def send(self, actions: Sequence[Action]) -> tuple[Answer, ...]:
-        """Send *actions* in batches; NotLeader where another daemon has taken over, with nothing sent after that."""
+        """Send *actions* in batches; once another daemon leads nothing more is sent, and the answers say so."""
         answers: list[Answer] = []
         for first in range(0, len(actions), BATCH):
             if not self.fence():
-                raise NotLeader(f"another daemon leads; {len(actions) - first} of {len(actions)} writes were not sent")
+                return (*answers, *(Answer(action, NOT_SENT) for action in actions[first:]))
             answers += self.cluster.act(actions[first : first + BATCH])
         return tuple(answers)

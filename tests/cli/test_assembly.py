@@ -10,6 +10,7 @@ from slurmsched.cli.app import App
 from slurmsched.cli.assembly import Daemon
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank
+from slurmsched.db.leader import leadership
 from slurmsched.errors import ConfigError, SchemaMismatch, SlurmUnavailable
 from slurmsched.slurm.fake import FakeSlurm
 from slurmsched.slurm.port import Facts
@@ -171,10 +172,14 @@ def test_a_daemon_that_lost_the_lead_leaves_the_jobs_to_the_other_one(site):
     daemon.leadership.acquire()
     daemon.cycle(site.clock.now_s, "act")
     daemon.leadership.release()
+    other = leadership(site.store(), "fake")
+    assert other.acquire()
     written = len(site.slurm.written)
     daemon.give_back(10.0)
     assert len(site.slurm.written) == written
+    other.release()
     daemon.close()
+    site.close()
 
 
 def test_old_cycles_are_forgotten_in_time(site):

@@ -18,7 +18,7 @@ from slurmsched.daemon.metrics import Metrics
 from slurmsched.daemon.notify import Notifier
 from slurmsched.daemon.questions import Sources
 from slurmsched.daemon.service import Parts, Service
-from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmUnavailable
+from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmUnavailable
 
 
 @dataclass
@@ -309,13 +309,21 @@ def test_jobs_are_given_back_on_a_stop_only_where_asked(tmp_path):
     assert budgets == [7.0]
 
 
-def test_a_release_that_slurm_does_not_answer_does_not_spoil_the_stop(tmp_path, caplog):
+def test_a_restart_leaves_the_order_to_the_next_daemon(tmp_path):
+    budgets = []
+    running = Running(tmp_path, release_all=budgets.append)
+    running.world.parts.flags.keep = True
+    running.lived(lambda: None)
+    assert budgets == []
+
+
+def test_a_release_that_slurm_does_not_answer_makes_the_stop_a_failure(tmp_path):
     def silent(budget_s):
         raise SlurmUnavailable("scontrol did not answer")
 
     running = Running(tmp_path, release_all=silent)
-    running.lived(lambda: None)
-    assert "run slurmsched release-all" in caplog.text
+    with pytest.raises(SlurmError, match="scontrol did not answer; slurmsched release-all does the rest"):
+        running.lived(lambda: None)
     assert running.world.leadership.released == 1
 
 

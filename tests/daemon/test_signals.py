@@ -30,6 +30,14 @@ def test_the_first_sigterm_asks_for_a_stop_and_wakes():
         assert flags.stop
 
 
+def test_sigusr1_asks_for_a_stop_that_keeps_the_order():
+    flags = Flags()
+    with listening(flags):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert flags.wake.wait(10.0)
+        assert (flags.stop, flags.keep) == (True, True)
+
+
 def test_the_handlers_of_before_come_back_and_no_thread_stays():
     before = signal.getsignal(signal.SIGTERM)
     with listening(Flags()):

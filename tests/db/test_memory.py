@@ -133,8 +133,20 @@ def test_a_requeue_is_seen_when_the_restarts_grew(memory):
     memory.intend(1, [Requeue(1)], 211)
     memory.answered(1, [(Requeue(1), None)], 212)
     assert len(memory.intents()) == 1
-    memory.remember(look(jobs(1, submitted_s=[212.0], restarts=[1])), 225)
+    requeued = jobs(1, submitted_s=[212.0], eligible_s=[333.0], restarts=[1])
+    remembered = memory.remember(look(requeued), 225)
+    assert [intent.seen_s for intent in memory.intents()] == [225]
+    assert remembered.state.pending.held_by_us.tolist() == [True], "Slurm's delay after our requeue is ours to lift"
+    memory.remember(look(None, running()), 240)
     assert memory.intents() == ()
+
+
+def test_a_begin_time_that_a_user_sets_after_our_requeue_is_theirs(memory):
+    memory.remember(look(None, running()), 210)
+    memory.intend(1, [Requeue(1)], 211)
+    memory.answered(1, [(Requeue(1), None)], 212)
+    theirs = jobs(1, submitted_s=[212.0], eligible_s=[90_000.0], restarts=[1])
+    assert not memory.remember(look(theirs), 225).state.pending.held_by_us.any()
 
 
 def test_a_refused_job_is_left_alone_for_ten_minutes_even_by_a_new_process(store, memory):

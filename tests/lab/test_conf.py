@@ -13,7 +13,7 @@ PORTS = {"slurmctld": 21000, "slurmdbd": 21001, "mariadb": 21002, "slurmd": 2100
 
 
 def conf_of(**spec: object) -> list[str]:
-    text = slurm_conf(Layout(Path("/tmp/a")), LabSpec(**spec), "ss1", PORTS, "root", "host")
+    text = slurm_conf(Layout(Path("/tmp/a")), LabSpec(**spec), "ss1", PORTS, "root", "host", closed=True)
     return text.splitlines()
 
 

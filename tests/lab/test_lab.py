@@ -195,6 +195,23 @@ def test_without_root_everything_runs_as_the_caller(lab_directory):
     assert not lab_directory.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount and chroot need root")
+def test_the_slurm_of_another_root_tree_runs_on_a_tree_that_stays_as_it_was(lab_directory):
+    # The host's own tree is one that is always there.
+    lab = Lab(lab_directory, LabSpec(nodes=1, accounting=False, slurm_root="/"))
+    lab.up()
+    traces = Traces.of(lab_directory)
+    job = lab.submit(
+        "--gpus=1", "--output=inside.out", "--wrap=stat -f -c %T /; touch /etc/written-by-lab", user="alice"
+    )
+    lab.ask(["touch", "/etc/written-by-lab"])
+    wait_until(lambda: state_of(lab, job) in ("COMPLETED", "FAILED"), 15, "the job to end")
+    assert (lab.layout.work / "inside.out").read_text().startswith("overlayfs")
+    lab.down()
+    assert traces.left() == []
+    assert not Path("/etc/written-by-lab").exists()
+
+
 def test_a_lab_is_up_in_time(lab_directory):
     began = time.monotonic()
     with Lab(lab_directory, LabSpec(accounting=False)):
