@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from functools import cache
+from typing import Any, Self, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Rows = IntArray | BoolArray | slice
+
+T = TypeVar("T", bound="Table")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,31 @@ class Table:
         if type(self) is not type(other) or len(self) != len(other):
             return False
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+
+def table_of(kind: type[T], length: int, neutral: Mapping[str, Any], columns: Mapping[str, Any]) -> T:
+    """A table of *length* rows from the *columns* that are known; the rest is *neutral*, else zero or empty.
+
+    ValueError names a column that the table has not.
+    """
+    types = _types(kind)
+    if unknown := sorted(set(columns) - set(types)):
+        raise ValueError(f"{kind.__name__} has no column {', '.join(unknown)}")
+    return kind(**{name: _column(types[name], length, columns.get(name), neutral.get(name, 0)) for name in types})
+
+
+@cache
+def _types(kind: type[Table]) -> dict[str, Any]:
+    return {name: get_type_hints(kind)[name] for name in (f.name for f in fields(kind))}
+
+
+def _column(kind: Any, length: int, values: Any, neutral: Any) -> Any:
+    if kind is Labels:
+        if values is None:
+            return Labels(np.zeros(length, dtype=np.int64), ("",))
+        return values if isinstance(values, Labels) else Labels.of(values)
+    dtype = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}[kind]
+    return np.full(length, neutral, dtype=dtype) if values is None else np.array(values, dtype=dtype)
 
 
 def _same(left: Any, right: Any) -> bool:

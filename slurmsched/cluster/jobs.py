@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 
-from .columns import BoolArray, FloatArray, IntArray, Labels, Table
+from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 
 
 class JobState(IntEnum):
@@ -113,21 +113,7 @@ NEUTRAL: dict[str, Any] = {
 }
 """What a column holds where nothing is known; every other column is zero, false or empty."""
 
-_KINDS = get_type_hints(JobTable)
-
 
 def job_table(length: int, **columns: Any) -> JobTable:
     """A JobTable of *length* rows from the columns that are known; the rest takes the neutral value."""
-    return JobTable(**{f.name: _column(f.name, length, columns.get(f.name)) for f in fields(JobTable)})
-
-
-def _column(name: str, length: int, values: Any) -> Any:
-    kind = _KINDS[name]
-    if kind is Labels:
-        if isinstance(values, Labels):
-            return values
-        return Labels.of([""] * length if values is None else values)
-    dtype = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}[kind]
-    if values is None:
-        return np.full(length, NEUTRAL.get(name, 0), dtype=dtype)
-    return np.array(values, dtype=dtype)
+    return table_of(JobTable, length, NEUTRAL, columns)

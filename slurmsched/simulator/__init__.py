@@ -1,0 +1,1 @@
+"""The shell round the decisions in virtual time."""

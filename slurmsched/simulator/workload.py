@@ -1,0 +1,42 @@
+"""A workload: the jobs of a trace as columns, with the truth that no policy may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+
+
+@dataclass(frozen=True, eq=False)
+class Workload(Table):
+    """Jobs of a trace, by submit time (ties in the order of the source). Times are seconds from any origin."""
+
+    job_id: IntArray
+    submit_s: FloatArray
+    runtime_s: FloatArray  #: the truth: from start to end, on all its GPUs, undisturbed
+    gpus: IntArray  #: over all nodes
+    nodes: IntArray  #: asked for; 0 where the job does not care
+    cpus: IntArray  #: per node; 0 where unknown
+    memory_mib: FloatArray  #: per node; 0 where unknown
+    time_limit_s: FloatArray  #: infinite where the trace has none
+    user: Labels
+    account: Labels
+    partition: Labels  #: the virtual cluster where the trace has one
+    qos: Labels
+    name: Labels
+    gpu_type: Labels
+    features: Labels
+    deadline_s: FloatArray  #: the first (strict) deadline, from the same origin as submit_s; infinite where none
+    best_effort: BoolArray  #: never promised anything; true where the trace has no deadlines
+    sensitive: BoolArray  #: slows down when spread over more nodes than it needs
+
+
+_NEUTRAL: dict[str, Any] = {"time_limit_s": np.inf, "deadline_s": np.inf, "best_effort": True}
+
+
+def workload(length: int, **columns: Any) -> Workload:
+    """A Workload of *length* rows from the columns that are known; the rest takes the neutral value."""
+    return table_of(Workload, length, _NEUTRAL, columns)
