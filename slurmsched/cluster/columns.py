@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, Self, TypeVar, get_type_hints
 
 import numpy as np
@@ -90,15 +89,11 @@ def table_of(kind: type[T], length: int, neutral: Mapping[str, Any], columns: Ma
 
     ValueError names a column that the table has not.
     """
-    types = _types(kind)
+    hints = get_type_hints(kind)
+    types = {f.name: hints[f.name] for f in fields(kind)}
     if unknown := sorted(set(columns) - set(types)):
         raise ValueError(f"{kind.__name__} has no column {', '.join(unknown)}")
     return kind(**{name: _column(types[name], length, columns.get(name), neutral.get(name, 0)) for name in types})
-
-
-@cache
-def _types(kind: type[Table]) -> dict[str, Any]:
-    return {name: get_type_hints(kind)[name] for name in (f.name for f in fields(kind))}
 
 
 def _column(kind: Any, length: int, values: Any, neutral: Any) -> Any:

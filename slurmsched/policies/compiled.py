@@ -1,0 +1,22 @@
+"""Compiling of inner loops: the same Python function with Numba where it is installed, without it where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+HAVE_NUMBA = find_spec("numba") is not None
+"""The daemon needs none of it; a simulation is a hundred times slower without."""
+
+
+def compiled(function: F) -> F:
+    """*function*, compiled on its first call where Numba is installed; the result is kept on disk."""
+    if not HAVE_NUMBA:
+        return function
+    numba: Any = import_module("numba")
+    jitted: F = numba.njit(cache=True)(function)
+    return jitted
