@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
-from .grants import give_back, grant
+from .grants import Site, give_back, grant, no_grants
 
 Keys = Callable[[float, IntArray, FloatArray], FloatArray]
 """The ordering's key of *rows*, at a time, given how long each job has run."""
@@ -25,9 +25,7 @@ class Books:
     runtime_s: FloatArray
     gpus: IntArray
     restart_s: FloatArray
-    free: IntArray  #: per node
-    size: int  #: GPUs of a whole node
-    how: int  #: a placement
+    site: Site
     start_s: FloatArray = field(init=False)
     end_s: FloatArray = field(init=False)
     nodes: IntArray = field(init=False)
@@ -37,18 +35,15 @@ class Books:
     since_s: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        count, total = len(self.submit_s), int(self.free.sum())
+        count = len(self.submit_s)
         self.start_s, self.end_s = np.full(count, np.nan), np.full(count, np.nan)
         self.nodes, self.stops = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self.ran_s, self.left_s, self.since_s = np.zeros(count), self.runtime_s.copy(), np.full(count, np.nan)
-        self._first = np.full(count + 1, -1, dtype=np.int64)
-        self._pairs = np.vstack([np.zeros((2, total), dtype=np.int64), np.append(np.arange(1, total), -1)[None, :]])
-        self._first[-1] = 0
-        self._room = np.zeros((2, len(self.free)), dtype=np.int64)
+        self._grants = no_grants(count, self.site.free)
 
     def start(self, row: int, now_s: float) -> bool:
         """Start a job if the nodes have room for it."""
-        placed = grant(self.how, self.free, self.size, int(self.gpus[row]), row, self._first, self._pairs, self._room)
+        placed = grant(self.site, self._grants, row, int(self.gpus[row]))
         if placed:
             self.since_s[row] = now_s
             self.start_s[row] = now_s if np.isnan(self.start_s[row]) else self.start_s[row]
@@ -58,14 +53,14 @@ class Books:
     def end(self, row: int) -> None:
         """A job is done."""
         self.end_s[row] = self.since_s[row] + self.left_s[row]
-        give_back(self.free, row, self._first, self._pairs)
+        give_back(self.site, self._grants, row)
 
     def stop(self, row: int, now_s: float) -> None:
         """A job yields; what it has done is kept, going on costs its restart."""
         self.ran_s[row] += now_s - self.since_s[row]
         self.left_s[row] += self.since_s[row] - now_s + self.restart_s[row]
         self.stops[row] += 1
-        give_back(self.free, row, self._first, self._pairs)
+        give_back(self.site, self._grants, row)
 
 
 def replay(books: Books, keys: Keys, *, strict: bool = False, preemptive: bool = False) -> None:
@@ -110,7 +105,7 @@ def _repack(
     rows = np.array(sorted(running) + sorted(waiting), dtype=np.int64)
     key = keys(now_s, rows, so_far_s[rows])
     is_waiting = np.arange(len(rows)) >= len(running)
-    left = int(books.free.sum() + books.gpus[running].sum())
+    left = int(books.site.free.sum() + books.gpus[running].sum())
     chosen: list[int] = []
     for at in np.lexsort((rows, is_waiting, key)).tolist():
         if books.gpus[rows[at]] <= left:

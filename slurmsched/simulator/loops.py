@@ -1,239 +1,315 @@
 """The event loops: a whole trace replayed in compiled code, on keys that the policies' own functions gave.
 
-At one instant ends come first, then arrivals, then decisions. Waiting jobs lie in one heap per GPU count: whether a job
-fits depends on its GPU count alone, so that after one job of a count did not fit, no other of that count is looked at.
+At one instant ends come first, then arrivals, then decisions.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..cluster.columns import FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..policies.compiled import compiled
-from .grants import give_back, grant
+from .grants import Grants, Site, give_back, grant, no_grants
 from .heaps import pop, push
+from .waiting import Waiting, first_of, leave, wait
 
 NEVER = np.inf
 
 
-@compiled
-def run_to_end(
-    submit_s: FloatArray,
-    runtime_s: FloatArray,
-    gpus: IntArray,
-    key: FloatArray,
-    kind: IntArray,
-    base: IntArray,
-    strict: bool,
-    how: int,
-    size: int,
-    free: IntArray,
-    start_s: FloatArray,
-    end_s: FloatArray,
-    nodes: IntArray,
-) -> None:
-    """Jobs that run until they end. Rows are in submit order; *kind* numbers the GPU counts, smallest first.
+class Trace(NamedTuple):
+    """What happens: jobs in submit order."""
 
-    *base* says where each kind's heap begins. With *strict* nothing passes a job that does not fit; otherwise whatever
-    fits starts, best key first. Fills *start_s*, *end_s* and *nodes* (how many a job was placed on).
+    submit_s: FloatArray
+    runtime_s: FloatArray
+    gpus: IntArray
+    restart_s: FloatArray  #: what going on after a stop costs a job
+
+
+class Keys(NamedTuple):
+    """The order: a job's key is ``at[level, row] + slope[row] * seconds run``; the smaller runs sooner.
+
+    Its level is how many of the *steps* (GPU-seconds of attained service) it has passed.
     """
-    count, kinds = len(submit_s), len(base)
-    keys, rows = np.empty(count), np.empty(count, np.int64)
-    length = np.zeros(kinds, np.int64)
-    run_keys, run_rows, running = np.empty(count), np.empty(count, np.int64), 0
-    first, pairs, room = _books(count, free)
+
+    at: FloatArray
+    slope: FloatArray
+    steps: FloatArray
+
+
+class Result(NamedTuple):
+    """What came of it, to be filled: NaN and zeros at the beginning."""
+
+    start_s: FloatArray  #: first start
+    end_s: FloatArray
+    nodes: IntArray  #: most nodes a job was spread over
+    stops: IntArray  #: preemptions
+
+
+@compiled
+def run_to_end(trace: Trace, key: FloatArray, site: Site, waiting: Waiting, strict: bool, result: Result) -> None:
+    """Jobs that run until they end.
+
+    With *strict* nothing passes a job that does not fit; otherwise whatever fits starts, best key first.
+    """
+    count = len(trace.submit_s)
+    ends, rows, running = np.empty(count), np.empty(count, np.int64), 0
+    books = no_grants(count, site.free)
     arrived = 0
     while arrived < count or running:
-        now_s = run_keys[0] if running else NEVER
-        if arrived < count and submit_s[arrived] < now_s:
-            now_s = submit_s[arrived]
-        while running and run_keys[0] <= now_s:
-            give_back(free, run_rows[0], first, pairs)
-            running = pop(run_keys, run_rows, 0, running)
-        while arrived < count and submit_s[arrived] <= now_s:
-            length[kind[arrived]] = push(keys, rows, base[kind[arrived]], length[kind[arrived]], key[arrived], arrived)
+        now_s = ends[0] if running else NEVER
+        if arrived < count and trace.submit_s[arrived] < now_s:
+            now_s = trace.submit_s[arrived]
+        while running and ends[0] <= now_s:
+            give_back(site, books, rows[0])
+            running = pop(ends, rows, 0, running)
+        while arrived < count and trace.submit_s[arrived] <= now_s:
+            wait(waiting, arrived, key[arrived])
             arrived += 1
-        open_kinds = kinds
+        kinds = len(waiting.base)
         while True:
-            best = _best(keys, rows, base, length, open_kinds)
+            best = first_of(waiting, kinds)
             if best < 0:
                 break
-            row = rows[base[best]]
-            placed = grant(how, free, size, gpus[row], row, first, pairs, room)
+            row = waiting.rows[waiting.base[best]]
+            placed = grant(site, books, row, trace.gpus[row])
             if placed:
-                length[best] = pop(keys, rows, base[best], length[best])
-                start_s[row], end_s[row], nodes[row] = now_s, now_s + runtime_s[row], placed
-                running = push(run_keys, run_rows, 0, running, end_s[row], row)
+                leave(waiting, best)
+                result.start_s[row], result.nodes[row] = now_s, placed
+                result.end_s[row] = now_s + trace.runtime_s[row]
+                running = push(ends, rows, 0, running, result.end_s[row], row)
             elif strict:
                 break
             else:
-                open_kinds = best
+                kinds = best
+
+
+class Running(NamedTuple):
+    """The jobs that run and what is known of all jobs that have run; scalars are arrays of one."""
+
+    rows: IntArray  #: those that run, in the order of their keys at the last decision
+    keys: FloatArray  #: beside ``rows``, at the decision under way
+    stays: BoolArray  #: beside ``rows``
+    count: IntArray
+    fresh: IntArray  #: chosen to start
+    ran_s: FloatArray  #: per job, before the present run
+    left_s: FloatArray  #: per job, when the present run began
+    since_s: FloatArray  #: per job, when that was
+    level: IntArray  #: per job, steps passed
+    due_s: FloatArray  #: per job, its next end or step; NEVER where it does not run
+    heap_keys: FloatArray  #: those, as a heap; an entry that is not its job's due_s any more is void
+    heap_rows: IntArray
+    heap: IntArray
 
 
 @compiled
-def run_preemptively(
-    submit_s: FloatArray,
-    runtime_s: FloatArray,
-    gpus: IntArray,
-    key: FloatArray,
-    slope: FloatArray,
-    steps: FloatArray,
-    restart_s: FloatArray,
-    kind: IntArray,
-    base: IntArray,
-    beat_s: float,
-    how: int,
-    size: int,
-    free: IntArray,
-    start_s: FloatArray,
-    end_s: FloatArray,
-    nodes: IntArray,
-    stops: IntArray,
-) -> None:
+def _nothing_runs(trace: Trace, total: int, steps: int) -> Running:
+    count = len(trace.submit_s)
+    return Running(
+        np.empty(total + 1, np.int64),
+        np.empty(total + 1),
+        np.empty(total + 1, np.bool_),
+        np.zeros(1, np.int64),
+        np.empty(total + 1, np.int64),
+        np.zeros(count),
+        trace.runtime_s.copy(),
+        np.zeros(count),
+        np.zeros(count, np.int64),
+        np.full(count, NEVER),
+        np.empty(64 + 4 * total * (steps + 1)),
+        np.empty(64 + 4 * total * (steps + 1), np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+@compiled
+def run_preemptively(trace: Trace, keys: Keys, site: Site, waiting: Waiting, beat_s: float, result: Result) -> None:
     """Jobs that yield: at each decision the best jobs run, whatever ran before, and whatever fits is filled in.
 
-    A job's key is ``key[level, row] + slope[row] * seconds run``; its level is how many of *steps* (GPU-seconds) it has
-    passed. A job that was stopped needs ``restart_s[row]`` more when it goes on. Decisions are made at every arrival,
-    end and step, or every *beat_s* seconds where that is positive. *stops* counts the preemptions.
+    Decisions are made at every arrival, end and step, or every *beat_s* seconds where that is positive.
     """
-    count, kinds = len(submit_s), len(base)
-    total = free.sum()
-    keys, rows = np.empty(count), np.empty(count, np.int64)
-    length = np.zeros(kinds, np.int64)
-    first, pairs, room = _books(count, free)
-    ran_s, left_s, since_s = np.zeros(count), runtime_s.copy(), np.zeros(count)
-    level = np.zeros(count, np.int64)
-    held, held_key, running = np.empty(total + 1, np.int64), np.empty(total + 1), 0
-    fresh = np.empty(total + 1, np.int64)
-    stay = np.empty(total + 1, np.bool_)
-    arrived, waiting, due_s = 0, 0, NEVER
-    while arrived < count or running or waiting:
-        now_s = due_s
-        if arrived < count and submit_s[arrived] < now_s:
-            now_s = submit_s[arrived]
-        for at in range(running):
-            row = held[at]
-            now_s = min(now_s, since_s[row] + left_s[row], _step_at(row, ran_s, since_s, level, steps, gpus))
-        # ends
-        kept = 0
-        for at in range(running):
-            row = held[at]
-            if since_s[row] + left_s[row] <= now_s:
-                end_s[row] = since_s[row] + left_s[row]
-                give_back(free, row, first, pairs)
-            else:
-                while _step_at(row, ran_s, since_s, level, steps, gpus) <= now_s:
-                    level[row] += 1
-                held[kept] = row
-                kept += 1
-        running = kept
-        # arrivals
-        while arrived < count and submit_s[arrived] <= now_s:
-            length[kind[arrived]] = push(
-                keys, rows, base[kind[arrived]], length[kind[arrived]], key[0, arrived], arrived
-            )
+    count, total = len(trace.submit_s), site.free.sum()
+    books = no_grants(count, site.free)
+    running = _nothing_runs(trace, total, len(keys.steps))
+    arrived, queued, decide_s = 0, 0, NEVER
+    while arrived < count or running.count[0] or queued:
+        now_s = min(decide_s, _next_due(running))
+        if arrived < count:
+            now_s = min(now_s, trace.submit_s[arrived])
+        _end_and_step(trace, keys, site, books, running, now_s, result)
+        while arrived < count and trace.submit_s[arrived] <= now_s:
+            wait(waiting, arrived, keys.at[0, arrived])
             arrived += 1
-            waiting += 1
+            queued += 1
         if beat_s > 0:
-            if now_s < due_s:
-                if due_s == NEVER:
-                    due_s = np.ceil(now_s / beat_s) * beat_s
-                if now_s < due_s:
-                    continue
-            due_s = now_s + beat_s if (waiting or running) else NEVER
-        # decide: the running jobs in the order of their keys, merged with the best that wait
-        for at in range(running):
-            row = held[at]
-            value = key[level[row], row] + slope[row] * (ran_s[row] + now_s - since_s[row])
-            spot = at
-            while spot > 0 and (held_key[spot - 1] > value or (held_key[spot - 1] == value and held[spot - 1] > row)):
-                held[spot], held_key[spot] = held[spot - 1], held_key[spot - 1]
-                spot -= 1
-            held[spot], held_key[spot] = row, value
-        room_left, open_kinds, at, new = total, kinds, 0, 0
-        while room_left > 0:
-            best = _best(keys, rows, base, length, open_kinds)
-            if at < running and (best < 0 or held_key[at] <= keys[base[best]]):
-                row = held[at]
-                stay[at] = gpus[row] <= room_left
-                if stay[at]:
-                    room_left -= gpus[row]
-                at += 1
-            elif best >= 0:
-                row = rows[base[best]]
-                if gpus[row] <= room_left:
-                    length[best] = pop(keys, rows, base[best], length[best])
-                    room_left -= gpus[row]
-                    fresh[new] = row
-                    new += 1
-                else:
-                    open_kinds = best
-            else:
-                break
-        # yield
-        kept = 0
-        for place_ in range(running):
-            row = held[place_]
-            if place_ < at and stay[place_]:
-                held[kept] = row
-                kept += 1
+            if decide_s == NEVER:
+                decide_s = np.ceil(now_s / beat_s) * beat_s
+            if now_s < decide_s:
                 continue
-            ran_s[row] += now_s - since_s[row]
-            left_s[row] += since_s[row] - now_s + restart_s[row]
-            stops[row] += 1
-            give_back(free, row, first, pairs)
-            value = key[level[row], row] + slope[row] * ran_s[row]
-            length[kind[row]] = push(keys, rows, base[kind[row]], length[kind[row]], value, row)
-            waiting += 1
-        running = kept
-        # start; what node boundaries keep out waits on
-        for place_ in range(new):
-            row = fresh[place_]
-            placed = grant(how, free, size, gpus[row], row, first, pairs, room)
-            if placed:
-                since_s[row] = now_s
-                if np.isnan(start_s[row]):
-                    start_s[row] = now_s
-                nodes[row] = max(nodes[row], placed)
-                held[running] = row
-                running += 1
-                waiting -= 1
-            else:
-                value = key[level[row], row] + slope[row] * ran_s[row]
-                length[kind[row]] = push(keys, rows, base[kind[row]], length[kind[row]], value, row)
+            decide_s = now_s + beat_s if queued or running.count[0] else NEVER
+        if queued:
+            new = _choose(trace, keys, waiting, running, total, now_s)
+            queued += _yield(trace, keys, site, books, waiting, running, now_s, result) - new
+            queued += _start(trace, keys, site, books, waiting, running, new, now_s, result)
 
 
 @compiled
-def _books(count: int, free: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Empty books for ``grant``: at most one pair per GPU is ever in use."""
-    total = free.sum()
-    first = np.full(count + 1, -1, np.int64)
-    pairs = np.empty((3, total), np.int64)
-    pairs[2] = np.arange(1, total + 1)
-    pairs[2, total - 1] = -1
-    first[-1] = 0
-    return first, pairs, np.empty((2, len(free)), np.int64)
+def _next_due(running: Running) -> float:
+    """When the next running job ends or passes a step."""
+    while running.heap[0] and running.due_s[running.heap_rows[0]] != running.heap_keys[0]:
+        running.heap[0] = pop(running.heap_keys, running.heap_rows, 0, running.heap[0])
+    return running.heap_keys[0] if running.heap[0] else NEVER
 
 
 @compiled
-def _best(keys: FloatArray, rows: IntArray, base: IntArray, length: IntArray, open_kinds: int) -> int:
-    """The kind whose head has the smallest key among those still open; -1 where none waits."""
-    best = -1
-    for kind in range(open_kinds):
-        if length[kind] and (
-            best < 0
-            or keys[base[kind]] < keys[base[best]]
-            or (keys[base[kind]] == keys[base[best]] and rows[base[kind]] < rows[base[best]])
+def _plan_due(trace: Trace, keys: Keys, running: Running, row: int) -> None:
+    """Note when a running job ends or passes its next step, whichever comes first."""
+    due_s = running.since_s[row] + running.left_s[row]
+    if running.level[row] < len(keys.steps):
+        step_s = keys.steps[running.level[row]] / trace.gpus[row] - running.ran_s[row]
+        due_s = min(due_s, running.since_s[row] + step_s)
+    running.due_s[row] = due_s
+    if running.heap[0] == len(running.heap_keys):
+        _drop_void(running)
+    running.heap[0] = push(running.heap_keys, running.heap_rows, 0, running.heap[0], due_s, row)
+
+
+@compiled
+def _drop_void(running: Running) -> None:
+    """Build the heap anew from what runs."""
+    running.heap[0] = 0
+    for row in range(len(running.due_s)):
+        if running.due_s[row] < NEVER:
+            running.heap[0] = push(running.heap_keys, running.heap_rows, 0, running.heap[0], running.due_s[row], row)
+
+
+@compiled
+def _end_and_step(
+    trace: Trace, keys: Keys, site: Site, books: Grants, running: Running, now_s: float, result: Result
+) -> None:
+    ended = False
+    while _next_due(running) <= now_s:
+        row = running.heap_rows[0]
+        if running.since_s[row] + running.left_s[row] <= now_s:
+            result.end_s[row] = running.since_s[row] + running.left_s[row]
+            running.due_s[row] = NEVER
+            give_back(site, books, row)
+            ended = True
+        else:
+            running.level[row] += 1
+            _plan_due(trace, keys, running, row)
+    if ended:
+        kept = 0
+        for at in range(running.count[0]):
+            if running.due_s[running.rows[at]] < NEVER:
+                running.rows[kept] = running.rows[at]
+                kept += 1
+        running.count[0] = kept
+
+
+@compiled
+def _choose(trace: Trace, keys: Keys, waiting: Waiting, running: Running, total: int, now_s: float) -> int:
+    """Go through running and waiting jobs in the order of their keys while GPUs are left; how many shall start."""
+    _sort(keys, running, now_s)
+    left, kinds, at, new = total, len(waiting.base), 0, 0
+    running.stays[: running.count[0]] = False
+    best = first_of(waiting, kinds)
+    while left > 0:
+        if at < running.count[0] and (best < 0 or running.keys[at] <= waiting.keys[waiting.base[best]]):
+            gpus = trace.gpus[running.rows[at]]
+            if gpus <= left:
+                running.stays[at] = True
+                left -= gpus
+            at += 1
+            continue
+        if best < 0:
+            break
+        row = waiting.rows[waiting.base[best]]
+        if trace.gpus[row] <= left:
+            left -= trace.gpus[row]
+            leave(waiting, best)
+            running.fresh[new] = row
+            new += 1
+        else:
+            kinds = best
+        best = first_of(waiting, kinds)
+    return new
+
+
+@compiled
+def _sort(keys: Keys, running: Running, now_s: float) -> None:
+    """Put the running jobs in the order of their keys; they nearly are, so that insertion is quick."""
+    for at in range(running.count[0]):
+        row = running.rows[at]
+        ran_s = running.ran_s[row] + now_s - running.since_s[row]
+        key = keys.at[running.level[row], row] + keys.slope[row] * ran_s
+        spot = at
+        while spot > 0 and (
+            running.keys[spot - 1] > key or (running.keys[spot - 1] == key and running.rows[spot - 1] > row)
         ):
-            best = kind
-    return best
+            running.rows[spot], running.keys[spot] = running.rows[spot - 1], running.keys[spot - 1]
+            spot -= 1
+        running.rows[spot], running.keys[spot] = row, key
 
 
 @compiled
-def _step_at(
-    row: int, ran_s: FloatArray, since_s: FloatArray, level: IntArray, steps: FloatArray, gpus: IntArray
-) -> float:
-    """When a running job passes its next step of attained service."""
-    if level[row] >= len(steps):
-        return NEVER
-    return float(since_s[row] + steps[level[row]] / gpus[row] - ran_s[row])
+def _yield(
+    trace: Trace,
+    keys: Keys,
+    site: Site,
+    books: Grants,
+    waiting: Waiting,
+    running: Running,
+    now_s: float,
+    result: Result,
+) -> int:
+    """Stop the running jobs that were not chosen; how many."""
+    kept = 0
+    for at in range(running.count[0]):
+        row = running.rows[at]
+        if running.stays[at]:
+            running.rows[kept], running.keys[kept] = row, running.keys[at]
+            kept += 1
+            continue
+        running.ran_s[row] += now_s - running.since_s[row]
+        running.left_s[row] += running.since_s[row] - now_s + trace.restart_s[row]
+        running.due_s[row] = NEVER
+        result.stops[row] += 1
+        give_back(site, books, row)
+        wait(waiting, row, running.keys[at])
+    stopped = running.count[0] - kept
+    running.count[0] = kept
+    return stopped
+
+
+@compiled
+def _start(
+    trace: Trace,
+    keys: Keys,
+    site: Site,
+    books: Grants,
+    waiting: Waiting,
+    running: Running,
+    new: int,
+    now_s: float,
+    result: Result,
+) -> int:
+    """Start the chosen jobs; how many wait on because node boundaries keep them out."""
+    out = 0
+    for at in range(new):
+        row = running.fresh[at]
+        placed = grant(site, books, row, trace.gpus[row])
+        if placed:
+            running.since_s[row] = now_s
+            if np.isnan(result.start_s[row]):
+                result.start_s[row] = now_s
+            result.nodes[row] = max(result.nodes[row], placed)
+            running.rows[running.count[0]] = row
+            running.keys[running.count[0]] = keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row]
+            running.count[0] += 1
+            _plan_due(trace, keys, running, row)
+        else:
+            wait(waiting, row, keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row])
+            out += 1
+    return out
