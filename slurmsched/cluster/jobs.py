@@ -65,6 +65,7 @@ class JobTable(Table):
     eligible_s: FloatArray
     started_s: FloatArray  #: for pending jobs Slurm's own estimate, where it has one
     ended_s: FloatArray  #: for running jobs the latest end by time limit
+    ran_s: FloatArray  #: seconds it has run, this run and earlier ones it went on from
     priority: IntArray  #: as Slurm has it, our points included
     site_points: IntArray  #: SiteFactor, 0 if none
     age_points: IntArray

@@ -29,13 +29,14 @@ def advice(view: View, plan: Plan) -> tuple[Share, ...]:
     """One Share per account and per QOS of the ranked jobs, those that gain most first.
 
     The work ahead of a job is the GPU-seconds forecast of all ranked jobs before it, spread over all GPUs: a measure to
-    compare two orders by, not a promise of a start time.
+    compare two orders by, not a promise of a start time. A job without a forecast counts as no work.
     """
     jobs = view.pending
     rows = np.flatnonzero(plan.jobs.rank >= 0)
     if not len(rows):
         return ()
-    work = view.forecast.runtime_s * np.maximum(jobs.gpus, 1) * jobs.tasks
+    runtime_s: FloatArray = np.where(np.isfinite(view.forecast.runtime_s), view.forecast.runtime_s, 0.0)
+    work: FloatArray = runtime_s * np.maximum(jobs.gpus, 1) * jobs.tasks
     gpus = max(1, int(view.nodes.gpus.sum()))
     native = order(
         -base_priority(jobs)[rows].astype(np.float64),

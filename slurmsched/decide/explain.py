@@ -71,6 +71,9 @@ class QueueRow:
     runs: bool
 
 
+HIDDEN = "(private)"
+"""Stands in a view for a text that its reader may not see; several users may be behind it."""
+
 Figures = tuple[float | None, float | None, float | None]
 
 LEFT_ALONE = {
@@ -156,17 +159,19 @@ def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
     else:
         users, counts = np.unique(jobs.user.codes[ahead], return_counts=True)
         most = int(np.argmax(counts))
+        name = jobs.user.names[int(users[most])]
+        theirs = f", {counts[most]} of them {name}'s" if name != HIDDEN else ""
         gpus = int((jobs.gpus * jobs.tasks)[ahead].sum())
         sentences = [
-            f"{_count(len(ahead), 'job')} asking for {_count(gpus, 'GPU')} stand ahead of it, "
-            f"{counts[most]} of them {jobs.user.names[int(users[most])]}'s; it is number {len(ahead) + 1} of {total}."
+            f"{_count(len(ahead), 'job')} asking for {_count(gpus, 'GPU')} stand ahead of it{theirs}; it is "
+            f"number {len(ahead) + 1} of {total}."
         ]
     if plan.jobs.starving[row]:
         sentences.append("It has waited longer than policy.starvation_s: only jobs that waited longer stand ahead.")
     if plan.jobs.capped[row]:
         sentences.append(
-            f"Its place would take more than the {int(plan.jobs.points[row])} points that order.max_points allows, so "
-            "Slurm's own factors (QOS, fair share, age) keep part of their say."
+            "Its place would take more points than order.max_points allows, so Slurm's own factors (QOS, fair share, "
+            "age) keep part of their say."
         )
     return sentences
 

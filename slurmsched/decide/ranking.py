@@ -12,10 +12,11 @@ from ..cluster.nodes import PartitionTable, QosTable
 def waited_s(jobs: JobTable, now_s: float) -> FloatArray:
     """Queueing time so far: since eligible, or since the first submit for a job that was requeued.
 
-    Time under a dependency or a user's begin time is not queueing; a requeue must not send a job back in time.
+    Time under a dependency or a user's begin time is not queueing (Slurm has no eligible time then, or one to come);
+    a requeue must not send a job back in time.
     """
-    since = np.where((jobs.restarts > 0) | ~np.isfinite(jobs.eligible_s), jobs.first_submit_s, jobs.eligible_s)
-    return np.asarray(np.maximum(now_s - since, 0.0))
+    since = np.where(jobs.restarts > 0, jobs.first_submit_s, jobs.eligible_s)
+    return np.asarray(np.maximum(now_s - np.where(np.isnan(since), now_s, since), 0.0))
 
 
 def tiers(jobs: JobTable, partitions: PartitionTable) -> IntArray:

@@ -12,8 +12,9 @@ from ..cluster.nodes import PartitionTable
 from ..cluster.plan import Standing
 
 _WAITING = {"", "None", "Resources", "Priority", "(null)"}
-#: Nodes that a higher partition tier or a reservation has first come free like any others.
-_WAITING_PREFIXES = ("Nodes required for job are DOWN, DRAINED or reserved", "ReqNodeNotAvail, May be reserved")
+#: Nodes that a higher partition tier or a reservation has first come free like any others, those that are down come
+#: back; and 22.05 leaves ReqNodeNotAvail on a job that others stand before, though its nodes are long there again.
+_WAITING_PREFIXES = ("Nodes required for job are DOWN, DRAINED or reserved", "ReqNodeNotAvail")
 _LIMIT_PREFIXES = ("Assoc", "QOS", "Max", "Grp", "Licenses", "JobArrayTaskLimit")
 _BY_REASON = {
     "JobHeldUser": Standing.HELD_BY_USER,

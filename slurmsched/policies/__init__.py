@@ -1,5 +1,5 @@
 """Decide, the wishes: pure functions over a view."""
 
-from . import ordering
+from . import ordering, service
 
-__all__ = ["ordering"]  # imported so that the built-in orderings are registered
+__all__ = ["ordering", "service"]  # imported so that the built-in orderings are registered

@@ -28,6 +28,7 @@ class Ordering:
     key: Key
     summary: str  #: one sentence for people
     changes: Changes = "never"  #: when a pending job's key can change while its forecast does not
+    steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a key jumps; between them it is linear
     native: bool = False  #: Slurm's own order is the order: nothing is written
 
     def __call__(self, view: View) -> FloatArray:
@@ -38,17 +39,19 @@ class Ordering:
 ORDERINGS: dict[str, Ordering] = {}
 
 PLUGINS = "slurmsched.policies"
-"""Entry-point group; each entry is a module or function that registers on being loaded."""
+"""Entry-point group; each entry names a module that registers its orderings on being loaded."""
 
 
-def ordering(name: str, *, changes: Changes = "never", native: bool = False) -> Callable[[Key], Key]:
+def ordering(
+    name: str, *, changes: Changes = "never", steps: tuple[float, ...] = (), native: bool = False
+) -> Callable[[Key], Key]:
     """Register the decorated key function under *name*; its docstring's first line is its summary."""
 
     def register(key: Key) -> Key:
         if name in ORDERINGS:
             raise ValueError(f"ordering {name!r} is registered twice: {ORDERINGS[name].key} and {key}")
         summary = (key.__doc__ or "").strip().partition("\n")[0]
-        ORDERINGS[name] = Ordering(name, key, summary, changes, native)
+        ORDERINGS[name] = Ordering(name, key, summary, changes, steps, native)
         return key
 
     return register
@@ -58,7 +61,10 @@ def find_ordering(name: str) -> Ordering:
     """The ordering called *name*, from here or from a plug-in; ConfigError names what there is."""
     if name not in ORDERINGS:
         for entry in entry_points(group=PLUGINS):
-            entry.load()
+            try:
+                entry.load()
+            except (ImportError, AttributeError, ValueError) as error:
+                raise ConfigError(f"cannot load plug-in {entry.name!r} ({entry.value}): {error}") from error
     try:
         return ORDERINGS[name]
     except KeyError:

@@ -33,11 +33,12 @@ class Books:
     ran_s: FloatArray = field(init=False)
     left_s: FloatArray = field(init=False)
     since_s: FloatArray = field(init=False)
+    level: IntArray = field(init=False)  #: steps of attained service passed
 
     def __post_init__(self) -> None:
         count = len(self.submit_s)
         self.start_s, self.end_s = np.full(count, np.nan), np.full(count, np.nan)
-        self.nodes, self.stops = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.nodes, self.stops, self.level = (np.zeros(count, dtype=np.int64) for _ in range(3))
         self.ran_s, self.left_s, self.since_s = np.zeros(count), self.runtime_s.copy(), np.full(count, np.nan)
         self._grants = no_grants(count, self.site.free)
 
@@ -55,6 +56,15 @@ class Books:
         self.end_s[row] = self.since_s[row] + self.left_s[row]
         give_back(self.site, self._grants, row)
 
+    def step_at(self, row: int, steps: tuple[float, ...]) -> float:
+        """When a running job passes its next step."""
+        return float(self.since_s[row] + steps[self.level[row]] / self.gpus[row] - self.ran_s[row])
+
+    def pass_steps(self, row: int, steps: tuple[float, ...], now_s: float) -> None:
+        """Count the steps a running job has passed by now."""
+        while self.level[row] < len(steps) and self.step_at(row, steps) <= now_s:
+            self.level[row] += 1
+
     def stop(self, row: int, now_s: float) -> None:
         """A job yields; what it has done is kept, going on costs its restart."""
         self.ran_s[row] += now_s - self.since_s[row]
@@ -63,18 +73,22 @@ class Books:
         give_back(self.site, self._grants, row)
 
 
-def replay(books: Books, keys: Keys, *, strict: bool = False, preemptive: bool = False) -> None:
-    """Run the trace, deciding at every arrival and end."""
+def replay(
+    books: Books, keys: Keys, *, steps: tuple[float, ...] = (), strict: bool = False, preemptive: bool = False
+) -> None:
+    """Run the trace, deciding at every arrival and end, and where a job passes one of *steps* of attained service."""
     count = len(books.submit_s)
     waiting: list[int] = []
     running: list[int] = []
     arrived = 0
     while arrived < count or running:
         ends = [float(books.since_s[row] + books.left_s[row]) for row in running]
-        now_s = min([*ends, *books.submit_s[arrived : arrived + 1].tolist()])
+        now_s = min([*ends, *books.submit_s[arrived : arrived + 1].tolist(), *_next_steps(books, running, steps)])
         for row in [row for row, end_s in zip(running, ends, strict=True) if end_s <= now_s]:
             books.end(row)
             running.remove(row)
+        for row in running:
+            books.pass_steps(row, steps, now_s)
         while arrived < count and books.submit_s[arrived] <= now_s:
             waiting.append(arrived)
             arrived += 1
@@ -87,6 +101,11 @@ def replay(books: Books, keys: Keys, *, strict: bool = False, preemptive: bool =
                     running.append(row)
                 elif strict:
                     break
+
+
+def _next_steps(books: Books, running: list[int], steps: tuple[float, ...]) -> list[float]:
+    """When each running job passes its next step."""
+    return [books.step_at(row, steps) for row in running if books.level[row] < len(steps)]
 
 
 def _in_order(keys: Keys, rows: list[int], ran_s: FloatArray, now_s: float) -> list[int]:

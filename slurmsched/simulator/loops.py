@@ -91,7 +91,7 @@ class Running(NamedTuple):
     rows: IntArray  #: those that run, in the order of their keys at the last decision
     keys: FloatArray  #: beside ``rows``, at the decision under way
     stays: BoolArray  #: beside ``rows``
-    count: IntArray
+    many: IntArray  #: how many those are
     fresh: IntArray  #: chosen to start
     ran_s: FloatArray  #: per job, before the present run
     left_s: FloatArray  #: per job, when the present run began
@@ -133,7 +133,7 @@ def run_preemptively(trace: Trace, keys: Keys, site: Site, waiting: Waiting, bea
     books = no_grants(count, site.free)
     running = _nothing_runs(trace, total, len(keys.steps))
     arrived, queued, decide_s = 0, 0, NEVER
-    while arrived < count or running.count[0] or queued:
+    while arrived < count or running.many[0] or queued:
         now_s = min(decide_s, _next_due(running))
         if arrived < count:
             now_s = min(now_s, trace.submit_s[arrived])
@@ -147,7 +147,7 @@ def run_preemptively(trace: Trace, keys: Keys, site: Site, waiting: Waiting, bea
                 decide_s = np.ceil(now_s / beat_s) * beat_s
             if now_s < decide_s:
                 continue
-            decide_s = now_s + beat_s if queued or running.count[0] else NEVER
+            decide_s = now_s + beat_s if queued or running.many[0] else NEVER
         if queued:
             new = _choose(trace, keys, waiting, running, total, now_s)
             queued += _yield(trace, keys, site, books, waiting, running, now_s, result) - new
@@ -201,11 +201,11 @@ def _end_and_step(
             _plan_due(trace, keys, running, row)
     if ended:
         kept = 0
-        for at in range(running.count[0]):
+        for at in range(running.many[0]):
             if running.due_s[running.rows[at]] < NEVER:
                 running.rows[kept] = running.rows[at]
                 kept += 1
-        running.count[0] = kept
+        running.many[0] = kept
 
 
 @compiled
@@ -213,10 +213,10 @@ def _choose(trace: Trace, keys: Keys, waiting: Waiting, running: Running, total:
     """Go through running and waiting jobs in the order of their keys while GPUs are left; how many shall start."""
     _sort(keys, running, now_s)
     left, kinds, at, new = total, len(waiting.base), 0, 0
-    running.stays[: running.count[0]] = False
+    running.stays[: running.many[0]] = False
     best = first_of(waiting, kinds)
     while left > 0:
-        if at < running.count[0] and (best < 0 or running.keys[at] <= waiting.keys[waiting.base[best]]):
+        if at < running.many[0] and (best < 0 or running.keys[at] <= waiting.keys[waiting.base[best]]):
             gpus = trace.gpus[running.rows[at]]
             if gpus <= left:
                 running.stays[at] = True
@@ -240,7 +240,7 @@ def _choose(trace: Trace, keys: Keys, waiting: Waiting, running: Running, total:
 @compiled
 def _sort(keys: Keys, running: Running, now_s: float) -> None:
     """Put the running jobs in the order of their keys; they nearly are, so that insertion is quick."""
-    for at in range(running.count[0]):
+    for at in range(running.many[0]):
         row = running.rows[at]
         ran_s = running.ran_s[row] + now_s - running.since_s[row]
         key = keys.at[running.level[row], row] + keys.slope[row] * ran_s
@@ -266,7 +266,7 @@ def _yield(
 ) -> int:
     """Stop the running jobs that were not chosen; how many."""
     kept = 0
-    for at in range(running.count[0]):
+    for at in range(running.many[0]):
         row = running.rows[at]
         if running.stays[at]:
             running.rows[kept], running.keys[kept] = row, running.keys[at]
@@ -278,9 +278,9 @@ def _yield(
         result.stops[row] += 1
         give_back(site, books, row)
         wait(waiting, row, running.keys[at])
-    stopped = running.count[0] - kept
-    running.count[0] = kept
-    return stopped
+    stopped = running.many[0] - kept
+    running.many[0] = kept
+    return int(stopped)
 
 
 @compiled
@@ -305,9 +305,9 @@ def _start(
             if np.isnan(result.start_s[row]):
                 result.start_s[row] = now_s
             result.nodes[row] = max(result.nodes[row], placed)
-            running.rows[running.count[0]] = row
-            running.keys[running.count[0]] = keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row]
-            running.count[0] += 1
+            running.rows[running.many[0]] = row
+            running.keys[running.many[0]] = keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row]
+            running.many[0] += 1
             _plan_due(trace, keys, running, row)
         else:
             wait(waiting, row, keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row])

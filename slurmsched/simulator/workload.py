@@ -31,6 +31,7 @@ class Workload(Table):
     features: Labels
     deadline_s: FloatArray  #: the first (strict) deadline, from the same origin as submit_s; infinite where none
     best_effort: BoolArray  #: never promised anything; true where the trace has no deadlines
+    rewards: Labels  #: what meeting deadlines is worth, as ``1@9540,0.8@11340`` (traces/rewards.py); empty where none
     sensitive: BoolArray  #: slows down when spread over more nodes than it needs
 
 

@@ -46,6 +46,8 @@ class Budget:
         slower = mean_s / self._usual_s if self._usual_s > 0 else 1.0
         if slower >= 2:
             self.pace = max(1 / 16, self.pace / 2)
+            weight = 0.005  # a cluster that has grown for good must not crawl for ever
         else:
             self.pace = min(1.0, self.pace * 2)
-            self._usual_s = 0.95 * self._usual_s + 0.05 * mean_s
+            weight = 0.05
+        self._usual_s += weight * (mean_s - self._usual_s)

@@ -1,0 +1,201 @@
+"""One policy on one trace: from names to a replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.forecast import Forecast, no_forecast
+from ..cluster.jobs import JobTable, job_table
+from ..cluster.nodes import NodeTable, PartitionTable, QosTable
+from ..cluster.state import View
+from ..errors import ConfigError
+from ..policies.hooks import Ordering, find_ordering
+from ..policies.placement import PLACEMENTS
+from .generic import Books, replay
+from .grants import Site
+from .loops import Keys, Result, Trace, run_preemptively, run_to_end
+from .waiting import nobody
+from .workload import Workload
+
+SELECTIONS = ("strict", "backfill", "preemptive")
+FORECASTS = ("exact", "limit")
+PRESETS = {
+    "fifo": "strict",
+    "sjf": "backfill",
+    "qssf": "backfill",
+    "srtf": "preemptive",
+    "srsf": "preemptive",
+    "las": "preemptive",
+    "tiresias": "preemptive",
+}
+"""The selection that belongs to each ordering; others take backfill."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A cluster of equal nodes."""
+
+    count: int
+    gpus: int  #: per node
+
+    @property
+    def total(self) -> int:
+        """All GPUs."""
+        return self.count * self.gpus
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A policy, put together from names; ConfigError where a name is not known."""
+
+    ordering: Ordering
+    selection: str
+    placement: str = "consolidate"
+    forecast: str = "exact"  #: what the ordering knows of runtimes: the truth, or the time limit
+    restart_s: float = 0.0  #: what going on after a preemption costs
+    beat_s: float = 0.0  #: decisions every so many seconds; 0 means at every event
+
+    @classmethod
+    def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
+        """The preset *name*, with its parts overridden where they are given."""
+        ordering = find_ordering(name)
+        selection = selection or PRESETS.get(name, "backfill")
+        setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
+        for part, known in (("selection", SELECTIONS), ("placement", tuple(PLACEMENTS)), ("forecast", FORECASTS)):
+            if getattr(setup, part) not in known:
+                raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(known)}")
+        return setup
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of each job; row *i* belongs to row *i* of the workload."""
+
+    setup: Setup
+    nodes: Nodes
+    workload: Workload
+    start_s: FloatArray  #: first start
+    end_s: FloatArray
+    spread: IntArray  #: most nodes a job was on
+    stops: IntArray  #: preemptions
+
+
+def simulate(jobs: Workload, nodes: Nodes, setup: Setup, *, generic: bool = False) -> Replay:
+    """Replay *jobs* on *nodes*; with *generic* through the slow loop that shows the policy a View at each decision.
+
+    ConfigError names a job that asks for more GPUs than there are.
+    """
+    if len(jobs) and int(jobs.gpus.max()) > nodes.total:
+        row = int(np.argmax(jobs.gpus))
+        raise ConfigError(f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs and the cluster has {nodes.total}")
+    site = _site(nodes, setup)
+    if generic or setup.ordering.changes == "with_time":
+        return _shown(jobs, nodes, setup, site)
+    size = len(jobs)
+    trace = Trace(jobs.submit_s, jobs.runtime_s, jobs.gpus, np.full(size, setup.restart_s))
+    result = Result(
+        np.full(size, np.nan), np.full(size, np.nan), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    )
+    if size and setup.selection == "preemptive":
+        run_preemptively(trace, keys_of(jobs, setup), site, nobody(jobs.gpus), setup.beat_s, result)
+    elif size:
+        key = keys_of(jobs, setup).at[0]
+        run_to_end(trace, key, site, nobody(jobs.gpus), setup.selection == "strict", result)
+    return Replay(setup, nodes, jobs, *result)
+
+
+def keys_of(jobs: Workload, setup: Setup) -> Keys:
+    """The keys of all jobs as a function of the time they ran, got by asking the ordering itself.
+
+    An ordering declares how its key depends on attained service: not at all, linearly, or in steps (GPU-seconds).
+    Asked twice on each stretch between two steps, it has told everything.
+    """
+    view = all_pending(jobs, setup.forecast)
+    bounds = (0.0, *setup.ordering.steps)
+    at, slope = np.empty((len(bounds), len(jobs))), np.zeros(len(jobs))
+    for level, bound in enumerate(bounds):
+        ran_s = bound / jobs.gpus * (1 + 1e-12)
+        at[level] = _ask(setup.ordering, view, ran_s)
+        if setup.ordering.changes == "while_running":
+            upper = bounds[level + 1] if level + 1 < len(bounds) else np.inf
+            further_s = np.minimum(1.0, (upper - bound) / jobs.gpus / 2)
+            slope = (_ask(setup.ordering, view, ran_s + further_s) - at[level]) / further_s
+            at[level] -= slope * ran_s
+    return Keys(at, slope, np.array(setup.ordering.steps, dtype=np.float64))
+
+
+def all_pending(jobs: Workload, forecast: str) -> View:
+    """Every job of the trace as a pending one, with what the forecast is allowed to know."""
+    if forecast == "limit" and not np.isfinite(jobs.time_limit_s).all():
+        row = int(np.argmax(~np.isfinite(jobs.time_limit_s)))
+        raise ConfigError(f"job {jobs.job_id[row]} has no time limit to forecast by; use --forecast exact")
+    runtime_s = jobs.runtime_s if forecast == "exact" else jobs.time_limit_s
+    source = Labels(np.zeros(len(jobs), dtype=np.int64), (forecast,))
+    return View(
+        0.0,
+        _as_pending(jobs),
+        job_table(0),
+        _no_nodes(),
+        _no_partitions(),
+        QosTable(Labels.of([]), np.zeros(0, dtype=np.int64)),
+        Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source),
+        no_forecast(0),
+    )
+
+
+def _as_pending(jobs: Workload) -> JobTable:
+    return job_table(
+        len(jobs),
+        **{name: getattr(jobs, name) for name in ("job_id", "user", "account", "partition", "qos", "name", "gpu_type")},
+        gpus=jobs.gpus,
+        nodes=np.maximum(jobs.nodes, 1),
+        time_limit_s=jobs.time_limit_s,
+        submitted_s=jobs.submit_s,
+        first_submit_s=jobs.submit_s,
+        eligible_s=jobs.submit_s,
+    )
+
+
+def _ask(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
+    shown = replace(view, pending=replace(view.pending, ran_s=ran_s.copy()))
+    return np.asarray(ordering(shown), dtype=np.float64)
+
+
+def _shown(jobs: Workload, nodes: Nodes, setup: Setup, site: Site) -> Replay:
+    """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
+    if setup.beat_s:
+        raise ConfigError(
+            f"ordering {setup.ordering.name} needs the generic loop, which decides at every event: no beat"
+        )
+    view = all_pending(jobs, setup.forecast)
+
+    def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
+        return _ask(setup.ordering, replace(view.take(rows), now_s=now_s), ran_s)
+
+    books = Books(jobs.submit_s, jobs.runtime_s, jobs.gpus, np.full(len(jobs), setup.restart_s), site)
+    preemptive = setup.selection == "preemptive"
+    steps = setup.ordering.steps if preemptive else ()
+    replay(books, keys, steps=steps, strict=setup.selection == "strict", preemptive=preemptive)
+    return Replay(setup, nodes, jobs, books.start_s, books.end_s, books.nodes, books.stops)
+
+
+def _site(nodes: Nodes, setup: Setup) -> Site:
+    how = PLACEMENTS[setup.placement]
+    if setup.placement == "pool":
+        return Site(np.array([nodes.total]), nodes.total, how)
+    return Site(np.full(nodes.count, nodes.gpus), nodes.gpus, how)
+
+
+def _no_nodes() -> NodeTable:
+    text, number, size = Labels.of([]), np.zeros(0, dtype=np.int64), np.zeros(0)
+    return NodeTable(
+        text, text, text, np.zeros(0, dtype=np.bool_), number, number, size, size, number, number, text, text
+    )
+
+
+def _no_partitions() -> PartitionTable:
+    text, number = Labels.of([]), np.zeros(0, dtype=np.int64)
+    return PartitionTable(text, number, np.zeros(0, dtype=np.bool_), np.zeros(0), text)

@@ -1,0 +1,196 @@
+"""Sentences about a job's place."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from decide.views import NOW_S, forecast, jobs, nodes, running_jobs, view, views
+from hypothesis import given, settings
+
+from slurmsched.cluster.forecast import no_forecast
+from slurmsched.cluster.plan import Plan, Standing
+from slurmsched.cluster.state import View
+from slurmsched.daemon.privacy import HIDDEN, veil
+from slurmsched.decide import explain as explain_module
+from slurmsched.decide.engine import decide
+from slurmsched.decide.explain import LEFT_ALONE, explain, queue, spell, why
+from slurmsched.decide.rules import Rules
+from slurmsched.policies.hooks import find_ordering
+
+SJF = find_ordering("sjf")
+
+
+def decided(seen: View, **rules: object) -> Plan:
+    return decide(seen, SJF, Rules(**({"scope": "queue"} | rules)))
+
+
+def said(seen: View, job_id: int, **rules: object) -> str:
+    return " ".join(why(seen, decided(seen, **rules), job_id).sentences)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (-5, "0 s"),
+        (119.4, "119 s"),
+        (120, "2 min"),
+        (45 * 60, "45 min"),
+        (119.6 * 60, "2 h"),
+        (3 * 3600 + 1200, "3 h 20 min"),
+        (48 * 3600, "2 d"),
+        (52 * 3600, "2 d 4 h"),
+        (math.nan, "an unknown time"),
+        (math.inf, "an unknown time"),
+    ],
+)
+def test_a_span_of_time_has_two_units_at_most(seconds, text):
+    assert spell(seconds) == text
+
+
+def test_who_is_ahead_is_told_with_what_they_ask_for():
+    seen = view(jobs(3, user=["alice", "bob", "bob"], gpus=[1, 2, 4]), [900.0, 60.0, 120.0], room=nodes((4,), (4,)))
+    told = why(seen, decided(seen), 1)
+    assert (told.rank, told.ahead, told.ahead_gpus, told.free_gpus) == (3, 2, 6, 0)
+    text = " ".join(told.sentences)
+    assert "2 jobs asking for 6 GPUs stand ahead of it, 2 of them bob's; it is number 3 of 3." in text
+    assert "shorter forecast than its 15 min" in text
+
+
+def test_the_next_job_that_fits_is_about_to_start():
+    seen = view(jobs(1))
+    assert "It is next of 1 job in the order." in said(seen, 1)
+    assert "Slurm should start it at its next pass" in said(seen, 1)
+
+
+def test_room_by_the_forecasts_of_what_runs():
+    running = running_jobs(2, gpus=[4, 4], started_s=[NOW_S - 500, NOW_S - 100])
+    seen = view(jobs(1, gpus=[4]), running=running, room=nodes((4, 4), (4, 4)))
+    assert "room for it alone comes in about 100 s" in said(seen, 1)
+
+
+def test_a_job_larger_than_the_cluster_is_told_so():
+    assert "More GPUs than the nodes that are up have" in said(view(jobs(1, gpus=[64])), 1)
+
+
+def test_a_starving_and_a_capped_job_are_told_so():
+    seen = view(jobs(2, eligible_s=[NOW_S - 700_000, NOW_S]))
+    assert "only jobs that waited longer stand ahead" in said(seen, 1)
+    capped = view(jobs(2, priority=[1000, 9000]), [60.0, 600.0])
+    assert "order.max_points allows" in said(capped, 1, scope="points", max_points=10)
+
+
+def test_a_task_of_an_array_finds_the_row_of_its_array():
+    seen = view(jobs(1, job_id=[40], array_job_id=[40], tasks=[5]))
+    assert "5 tasks of an array" in said(seen, 40)
+
+
+def test_a_running_job_tells_where_and_how_long():
+    seen = view(jobs(0), running=running_jobs(1))
+    told = why(seen, decided(seen), 901)
+    assert (told.known, told.state, told.rank) == (True, "running", None)
+    assert told.sentences == ("Job 901 is running on n1 and has run for 10 min of about 10 min (median of 7 runs).",)
+    explained = explain(seen, decided(seen), 901)
+    assert (explained.forecast_s, explained.rank, explained.terms) == (600.0, None, ())
+
+
+def test_an_unknown_job_is_not_invented():
+    seen = view(jobs(0), running=jobs(0), room=nodes(()))
+    told = why(seen, decided(seen), 7)
+    assert not told.known
+    assert "story 7" in told.sentences[0]
+    assert explain(seen, decided(seen), 7).forecast_s is None
+    assert queue(seen, decided(seen)) == ()
+
+
+def test_without_nodes_a_job_cannot_start():
+    seen = view(jobs(1), room=nodes(()))
+    assert "cannot start before nodes come back" in said(seen, 1)
+
+
+def test_the_terms_add_up_to_the_priority():
+    columns = {"age_points": [30], "qos_points": [500], "site_points": [70], "priority": [1600]}
+    seen = view(jobs(1, **columns))
+    terms = explain(seen, decided(seen), 1).terms
+    assert sum(term.value for term in terms) == 1600
+    assert {term.name: term.value for term in terms if term.value} == {
+        "age": 30.0,
+        "qos": 500.0,
+        "slurmsched": 70.0,
+        "other": 1000.0,
+    }
+
+
+def test_a_forecast_that_knows_nothing_is_an_unknown_time():
+    known = view(jobs(2))
+    seen = View(
+        known.now_s,
+        known.pending,
+        known.running,
+        known.nodes,
+        known.partitions,
+        known.qos,
+        no_forecast(2),
+        forecast([]),
+    )
+    assert "forecast an unknown time" in " ".join(explain(seen, decided(seen), 1).sentences)
+    assert why(seen, decided(seen), 2).rank == 2
+
+
+def test_the_queue_lists_ranked_jobs_first_in_their_order():
+    seen = view(jobs(3, reason=["JobHeldUser", "Priority", "Priority"]), [1.0, 900.0, 60.0])
+    rows = queue(seen, decided(seen))
+    assert [(row.job_id, row.rank, row.standing) for row in rows] == [
+        (3, 1, "ranked"),
+        (2, 2, "ranked"),
+        (1, None, "held_by_user"),
+    ]
+
+
+@pytest.mark.parametrize("standing", [standing for standing in Standing if standing != Standing.RANKED])
+def test_each_job_left_alone_is_told_why_in_a_whole_sentence(standing):
+    fields = {"job": 1, "reason": "R", "partition": "P", "reservation": "V", "dependency": "D"}
+    text = LEFT_ALONE[standing].format(**fields)
+    assert "{" not in text
+    assert len(text.split()) > 4
+
+
+def test_braces_and_markup_in_texts_of_users_pass_through_unchanged():
+    hostile = "{job} [red]%s\n\x1b[31m"
+    seen = view(jobs(1, reason=["Dependency"], user=[hostile], dependency=[hostile]))
+    assert said(seen, 1).count(hostile) == 2
+
+
+@given(views())
+@settings(max_examples=60, deadline=None)
+def test_any_view_can_be_explained_and_written_as_json(seen):
+    plan = decided(seen)
+    for job_id in [*seen.pending.job_id.tolist(), *seen.running.job_id.tolist(), 12345]:
+        for answer in (why(seen, plan, job_id), explain(seen, plan, job_id)):
+            assert answer.sentences
+            json.dumps(asdict(answer))
+    for row in queue(seen, plan):
+        json.dumps(asdict(row))
+
+
+def test_a_veiled_view_names_nobody_else():
+    pending = jobs(3, user=["alice", "secret_bob", "secret_bob"], name=["mine", "secret_x", "secret_y"])
+    running = running_jobs(1, user=["secret_carol"], name=["secret_z"])
+    seen = view(pending, [900.0, 60.0, 60.0], running=running, room=nodes((4,), (4,)))
+    plan, seen = decided(seen), veil(seen, "alice")
+    for job_id in (1, 2, 3, 901):
+        text = json.dumps([asdict(why(seen, plan, job_id)), asdict(explain(seen, plan, job_id))])
+        assert "secret" not in text
+    text = " ".join(why(seen, plan, 1).sentences)
+    assert "2 jobs asking for 2 GPUs stand ahead of it; it is number 3 of 3." in text
+    assert explain_module.HIDDEN == HIDDEN, "the same word in both places"
+
+
+def test_the_gpus_ahead_count_every_task():
+    seen = view(jobs(2, tasks=[1, 3], gpus=[1, 2]), [900.0, 60.0])
+    assert why(seen, decided(seen), 1).ahead_gpus == 6
+    assert np.isfinite(queue(seen, decided(seen))[0].forecast_s)

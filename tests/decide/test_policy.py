@@ -1,0 +1,53 @@
+"""A policy's text form and the site's natural cap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from decide.views import qos
+
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.nodes import QosTable
+from slurmsched.decide.policy import NO_LIMIT_POINTS, Policy, natural_cap
+from slurmsched.decide.rules import Rules
+from slurmsched.errors import ConfigError
+from slurmsched.policies.hooks import find_ordering
+
+NO_QOS = QosTable(Labels.of([]), np.zeros(0, dtype=np.int64))
+
+
+def test_a_policy_reads_back_as_it_was_written():
+    rules = Rules(frozenset({"order", "hold"}), "qos", 7, 9, frozenset({"gpu"}), 60.0)
+    policy = Policy(find_ordering("sjf"), rules)
+    assert Policy.from_json(policy.to_json()) == policy
+
+
+def test_equal_policies_have_the_same_line():
+    one, other = (Policy(find_ordering("fifo"), Rules(frozenset(p))) for p in (["order", "hold"], ["hold", "order"]))
+    assert one.to_json() == other.to_json()
+
+
+def test_a_policy_whose_ordering_is_gone_says_so():
+    line = Policy(find_ordering("sjf"), Rules()).to_json().replace("sjf", "gone")
+    with pytest.raises(ConfigError, match="gone"):
+        Policy.from_json(line)
+
+
+@pytest.mark.parametrize(
+    ("table", "config", "cap"),
+    [
+        (qos(), {"PriorityWeightQOS": "1000"}, 399),  # 100, 500, 1000: the smallest step less one
+        (qos(), {"PriorityWeightQOS": "0", "PriorityWeightFairShare": "5000"}, 500),
+        (qos(), {}, NO_LIMIT_POINTS),
+        (NO_QOS, {"PriorityWeightQOS": "1000"}, NO_LIMIT_POINTS),
+        (NO_QOS, {"PriorityWeightQOS": "1000", "PriorityWeightFairShare": "3"}, 1),
+        (qos(), {"PriorityWeightQOS": "1"}, 1),
+    ],
+)
+def test_the_cap_leaves_qos_and_fair_share_their_say(table, config, cap):
+    assert natural_cap(table, config) == cap
+
+
+def test_the_admins_own_cap_stands():
+    policy = Policy(find_ordering("sjf"), Rules(max_points=5))
+    assert policy.capped_for(qos(), {"PriorityWeightQOS": "1000"}) is policy

@@ -1,0 +1,103 @@
+"""Every hard rule, in both of its answers."""
+
+from __future__ import annotations
+
+import pytest
+from decide.views import ALL_POWERS, jobs, running_jobs, view
+
+from slurmsched.cluster.actions import (
+    ACTIONS,
+    Hold,
+    MovePartition,
+    Rank,
+    Release,
+    Requeue,
+    RequireNodes,
+    Resume,
+    Suspend,
+)
+from slurmsched.cluster.jobs import JobState
+from slurmsched.decide.referee import RULES, judge
+from slurmsched.decide.rules import Rules
+
+ALL = Rules(powers=ALL_POWERS)
+PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), RequireNodes(1, "n1")]
+RUNNING = [Requeue(901), Suspend(901)]
+
+
+def verdict(action, rules=ALL, **columns) -> str | None:
+    """The rule that stands against *action* on a job with *columns*, None if it may be done."""
+    ours = {"held_by_us": [True], "ckpt": [True]} | {name: [value] for name, value in columns.items()}
+    seen = view(jobs(1, **ours), running=running_jobs(1, **ours))
+    allowed, refusals = judge([action], seen, rules)
+    assert len(allowed) + len(refusals) == 1
+    return refusals[0].rule if refusals else None
+
+
+@pytest.mark.parametrize("action", [*PENDING, *RUNNING], ids=repr)
+def test_with_every_power_and_consent_each_action_may_be_done(action):
+    assert verdict(action) is None
+
+
+def test_a_suspended_job_may_be_resumed():
+    assert verdict(Resume(901), state=JobState.SUSPENDED) is None
+
+
+@pytest.mark.parametrize(
+    ("action", "columns", "rule"),
+    [
+        (Rank(77, 1), {}, "job_is_known"),
+        (Rank(1, 1), {"off": True}, "owner_did_not_opt_out"),
+        (Hold(1, 1.0), {"off": True}, "owner_did_not_opt_out"),
+        (Hold(1, 1.0), {"interactive": True}, "nobody_sits_in_front"),
+        (MovePartition(1, "x"), {"off": True}, "owner_did_not_opt_out"),
+        (MovePartition(1, "x"), {"interactive": True}, "nobody_sits_in_front"),
+        (RequireNodes(1, "n1"), {"off": True}, "owner_did_not_opt_out"),
+        (RequireNodes(1, "n1"), {"interactive": True}, "nobody_sits_in_front"),
+        (Release(1), {"held_by_us": False}, "hold_is_ours"),
+        (Requeue(901), {"off": True}, "owner_did_not_opt_out"),
+        (Requeue(901), {"interactive": True}, "nobody_sits_in_front"),
+        (Requeue(901), {"ckpt": False}, "owner_consented"),
+        (Requeue(901), {"requeueable": False}, "owner_consented"),
+        (Suspend(901), {"off": True}, "owner_did_not_opt_out"),
+        (Suspend(901), {"interactive": True}, "nobody_sits_in_front"),
+        (Rank(901, 1), {}, "job_is_pending"),
+        (Hold(901, 1.0), {}, "job_is_pending"),
+        (Release(901), {}, "job_is_pending"),
+        (Requeue(1), {}, "job_is_running"),
+        (Suspend(1), {}, "job_is_running"),
+        (Resume(901), {}, "job_is_suspended"),
+        (Requeue(901), {"state": JobState.COMPLETING}, "job_is_running"),
+    ],
+    ids=str,
+)
+def test_what_stands_against_an_action_is_told_by_the_name_of_its_rule(action, columns, rule):
+    assert verdict(action, **columns) == rule
+
+
+@pytest.mark.parametrize("action", [*PENDING, *RUNNING], ids=repr)
+def test_without_its_power_no_action_may_be_done(action):
+    others = ALL_POWERS - {action.power} - ({"requeue"} if isinstance(action, Release) else set())
+    assert verdict(action, Rules(powers=others)) in {"power_is_on", "a_holding_power_is_on"}
+
+
+def test_giving_back_is_allowed_on_a_job_whose_owner_opted_out_later():
+    assert verdict(Rank(1, 0), off=True) is None
+    assert verdict(Release(1), off=True) is None
+
+
+def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
+    assert set(RULES) == set(ACTIONS.values())
+    for rules in RULES.values():
+        assert rules
+        assert all(rule.__doc__ for rule in rules)
+
+
+def test_every_kind_of_action_has_a_switch():
+    assert {kind.power for kind in ACTIONS.values()} <= ALL_POWERS
+    assert verdict(Rank(1, 1), Rules()) == "power_is_on", "nothing is on unless an admin said so"
+
+
+def test_an_unknown_power_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"no such power: \['fly'\]; there are order, hold"):
+        Rules(powers=frozenset({"fly"}))

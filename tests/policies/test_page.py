@@ -1,0 +1,29 @@
+"""docs/policies.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from slurmsched.cluster.plan import Standing
+from slurmsched.config.settings import SCOPES
+from slurmsched.policies.hooks import ORDERINGS
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "policies.md").read_text()
+
+
+def section(heading: str) -> str:
+    return PAGE.partition(f"\n## {heading}")[2].partition("\n## ")[0]
+
+
+def test_every_ordering_has_its_heading():
+    assert set(re.findall(r"^### (\S+)$", section("Orderings"), re.M)) == set(ORDERINGS)
+
+
+def test_every_reason_to_leave_a_job_alone_is_listed():
+    listed = set(re.findall(r"^\| `(\w+)` \|", section("Jobs that are left alone"), re.M))
+    assert listed == {standing.name.lower() for standing in Standing if standing != Standing.RANKED}
+
+
+def test_every_scope_is_explained():
+    assert set(re.findall(r"^\| `(\w+)`", section("How far the order may go"), re.M)) - {"order"} == set(SCOPES)

@@ -1,0 +1,134 @@
+"""The command adapter against commands that answer as told: scripts in a directory of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurmsched.cluster.actions import Rank
+from slurmsched.errors import SlurmRefused, SlurmUnavailable
+from slurmsched.slurm.command import SlurmCommand
+from slurmsched.slurm.console import Console
+
+CONFIG = """echo 'ClusterName = toy'
+echo 'SLURM_VERSION = 22.05.8'
+echo 'PriorityType = priority/multifactor'
+echo 'AccountingStorageType = accounting_storage/none'
+"""
+
+
+class Commands:
+    """A bin directory whose programs say what a test wants."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for name in ("squeue", "sinfo", "sprio", "sdiag"):
+            self.says(name, "")
+        self.says("scontrol", CONFIG)
+
+    def says(self, name: str, script: str) -> None:
+        path = self.directory / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def cluster(self, timeout_s: float = 10.0) -> SlurmCommand:
+        return SlurmCommand(Console(bin_dir=str(self.directory), timeout_s=timeout_s))
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Commands:
+    return Commands(tmp_path)
+
+
+def test_an_empty_cluster_reads_as_empty(commands):
+    state = commands.cluster().observe()
+    assert len(state.pending) == len(state.running) == len(state.ended) == len(state.nodes) == state.refused_lines == 0
+
+
+def test_rubbish_is_refused_and_counted_never_a_row(commands):
+    commands.says("squeue", "head -c 3000 /dev/urandom")
+    commands.says("sinfo", "echo slurm_load_partitions: hello")
+    state = commands.cluster().observe()
+    assert len(state.pending) == len(state.nodes) == 0
+    assert state.refused_lines == 2
+
+
+@pytest.mark.parametrize("complaint", ["Unable to contact slurm controller (connect failure)", "Connection refused"])
+def test_a_controller_that_is_away_is_unavailable(commands, complaint):
+    commands.says("squeue", f"echo 'slurm_load_jobs error: {complaint}' >&2; exit 1")
+    with pytest.raises(SlurmUnavailable, match=r"squeue: .*contact|refused"):
+        commands.cluster().observe()
+
+
+def test_another_complaint_is_a_refusal_in_slurms_words(commands):
+    commands.says("squeue", "echo 'squeue: error: Invalid field' >&2; exit 1")
+    with pytest.raises(SlurmRefused, match="Invalid field"):
+        commands.cluster().observe()
+
+
+def test_a_command_that_hangs_costs_the_time_limit_and_no_more(commands):
+    commands.says("squeue", "exec sleep 60")
+    with pytest.raises(SlurmUnavailable, match="squeue did not answer"):
+        commands.cluster(timeout_s=0.3).observe()
+
+
+def test_a_command_that_is_not_there_is_unavailable(commands):
+    (commands.directory / "squeue").unlink()
+    with pytest.raises(SlurmUnavailable, match="squeue did not answer"):
+        commands.cluster().observe()
+
+
+def test_variables_that_change_what_slurm_prints_are_not_passed_on(commands):
+    commands.says("squeue", 'env > "$(dirname "$0")/seen"')
+    loud = {"SQUEUE_FORMAT": "%i", "SLURM_TIME_FORMAT": "relative", "SQUEUE_STATES": "all", "PATH": "/usr/bin:/bin"}
+    SlurmCommand(Console(bin_dir=str(commands.directory), environment=loud)).observe()
+    seen = (commands.directory / "seen").read_text()
+    assert "SQUEUE_" not in seen
+    assert "SLURM_TIME_FORMAT=%s" in seen
+
+
+def test_every_call_draws_fresh_marks(commands):
+    commands.says("squeue", 'echo "$@" >> "$(dirname "$0")/asked"')
+    cluster = commands.cluster()
+    cluster.observe()
+    cluster.observe()
+    first, second = (commands.directory / "asked").read_text().splitlines()
+    assert first != second
+    assert "JobID:~" in first
+
+
+def test_writes_go_through_standard_input_and_a_complaint_is_of_its_job_alone(commands):
+    cluster = commands.cluster()
+    cluster.facts()
+    commands.says("scontrol", 'cat > "$(dirname "$0")/sent"; echo "Access denied for job 2" >&2; exit 1')
+    answers = cluster.act([Rank(1, 5), Rank(2, 6), Rank(22, 7)])
+    assert [answer.refused for answer in answers] == [None, "Access denied for job 2", None]
+    assert (commands.directory / "sent").read_text().splitlines() == [
+        "update jobid=1 sitefactor=5",
+        "update jobid=2 sitefactor=6",
+        "update jobid=22 sitefactor=7",
+    ]
+
+
+def test_a_controller_that_goes_away_while_writing_is_unavailable(commands):
+    cluster = commands.cluster()
+    cluster.facts()
+    commands.says("scontrol", "echo 'Unable to contact slurm controller for job 1' >&2; exit 1")
+    with pytest.raises(SlurmUnavailable):
+        cluster.act([Rank(1, 5)])
+
+
+def test_the_load_is_the_sum_over_message_types(commands):
+    commands.says(
+        "sdiag",
+        "echo 'Agent queue size:    3'; echo 'Remote Procedure Call statistics by message type'\n"
+        "echo 'REQUEST_A ( 1) count:10 ave_time:100 total_time:1000'\n"
+        "echo 'REQUEST_B ( 2) count:30 ave_time:100 total_time:3000'\n"
+        "echo 'Remote Procedure Call statistics by user'\n"
+        "echo 'root ( 0) count:40 ave_time:100 total_time:4000'",
+    )
+    load = commands.cluster().load()
+    assert (load.rpc_count, load.agent_queue) == (40, 3)
+    assert load.rpc_total_s == pytest.approx(0.004)
+    assert load.rpc_mean_s == pytest.approx(0.0001)

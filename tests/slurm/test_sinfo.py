@@ -1,0 +1,55 @@
+"""Nodes and partitions as text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slurmsched.slurm.records import cut
+from slurmsched.slurm.sinfo import FIELDS, read_nodes, read_partitions
+
+ORDINARY = ("n1", "gpu", "1", "up", "1-00:00:00", "idle", "8", "2/6/0/8", "16000", "200", "gpu:4(S:0)", "gpu:1(IDX:0)")
+
+
+def seen(*changes: dict[str, str]):
+    rows = [dict(zip(FIELDS, (*ORDINARY, "(null)"), strict=True)) | change for change in changes]
+    return cut("".join("<f>".join(row.values()) + "<r>\n" for row in rows), FIELDS, "<f>", "<r>")
+
+
+@pytest.mark.parametrize(
+    ("state", "usable"),
+    [
+        *((state, True) for state in ("idle", "mixed", "mixed-", "allocated", "completing", "mixed+planned")),
+        *((state, False) for state in ("down", "down*", "drained", "idle+drain", "idle*", "idle+powered_down", "fail")),
+        *((state, False) for state in ("idle+not_responding", "maint", "reboot", "future", "unknown")),
+    ],
+)
+def test_which_nodes_take_new_jobs(state, usable):
+    assert read_nodes(seen({"StateComplete": state})).usable.tolist() == [usable]
+
+
+def test_a_node_in_two_partitions_is_one_row_and_its_gpus_count_once():
+    nodes = read_nodes(seen({}, {"PartitionName": "fast"}))
+    assert list(nodes.partitions) == ["gpu,fast"]
+    assert (nodes.gpus.tolist(), nodes.gpus_used.tolist(), nodes.cpus_used.tolist()) == ([4], [1], [2])
+
+
+def test_types_features_and_what_is_missing():
+    nodes = read_nodes(seen({"Gres": "gpu:a100:8", "Features": "nvlink"}, {"NodeList": "n2", "Gres": "(null)"}))
+    assert list(nodes.gpu_type) == ["a100", ""]
+    assert list(nodes.features) == ["nvlink", ""]
+    assert nodes.gpus.tolist() == [8, 0]
+
+
+def test_partitions_with_their_tier_and_limit():
+    found = read_partitions(
+        seen({}, {"NodeList": "n2"}, {"PartitionName": "fast", "PriorityTier": "9", "Time": "infinite"})
+    )
+    assert list(found.name) == ["gpu", "fast"]
+    assert found.tier.tolist() == [1, 9]
+    assert found.max_time_s.tolist() == [86400, np.inf]
+    assert list(found.nodes) == ["n[1-2]", "n1"]
+
+
+def test_no_nodes_are_empty_tables():
+    assert len(read_nodes(seen())) == len(read_partitions(seen())) == 0

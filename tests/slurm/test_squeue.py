@@ -1,0 +1,133 @@
+"""The queue as text: nobody forges a row, nothing unknown is an error."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmsched.cluster.jobs import JobState
+from slurmsched.slurm.console import mark
+from slurmsched.slurm.records import cut, long_format
+from slurmsched.slurm.squeue import FIELDS, read_jobs
+
+ORDINARY = {
+    "JobID": "7", "ArrayJobID": "7", "ArrayTaskID": "N/A", "HetJobID": "0", "Name": "train", "UserName": "alice",
+    "Account": "astro", "QOS": "normal", "Partition": "gpu", "State": "PENDING", "Reason": "Priority", "NumNodes": "1",
+    "NumTasks": "1", "tres": "cpu=1,mem=100M,node=1,gres/gpu=1", "tres-per-job": "N/A", "tres-per-node": "gres:gpu:1",
+    "tres-per-socket": "N/A", "tres-per-task": "N/A", "TimeLimit": "20:00", "SubmitTime": "1795263385",
+    "EligibleTime": "1795263385", "StartTime": "N/A", "EndTime": "N/A", "PriorityLong": "17166", "Nice": "0",
+    "RestartCnt": "0", "Requeue": "1", "BatchFlag": "1", "OverSubscribe": "OK", "Reservation": "(null)",
+    "Feature": "(null)", "Licenses": "(null)", "Dependency": "(null)", "ReqNodes": "", "NodeList": "",
+    "Comment": "(null)",
+}  # fmt: skip
+
+SPICE = (
+    *(
+        "|",
+        "\n",
+        "\r\n",
+        "\x1b[31m",
+        "\udcff",
+        "\udc80\udcfe",
+        "[red]",
+        "[/]",
+        "'; DROP TABLE jobs; --",
+        "\x00",
+        "\x1f",
+    ),
+    *("~", "~AAAAAAAAAA", "(null)x", "slurmsched:off", "%i", "日本", "\u202e", " "),
+)
+text = st.lists(st.one_of(st.sampled_from(SPICE), st.text(max_size=8)), max_size=6).map("".join)
+hostile = st.one_of(text, st.integers(0, 3).map(lambda number: "" if not number else f"old mark {mark()}"))
+
+
+def printed(jobs: list[dict[str, str]], field_mark: str, record_mark: str) -> str:
+    """As squeue prints them: a mark after each field, another after each record, then a line break."""
+    return "".join(field_mark.join((ORDINARY | job)[name] for name in FIELDS) + record_mark + "\n" for job in jobs)
+
+
+def table(*jobs: dict[str, str]):
+    field_mark, record_mark = mark(), mark()
+    columns = cut(printed(list(jobs), field_mark, record_mark), FIELDS, field_mark, record_mark)
+    assert columns.refused == 0
+    return read_jobs(columns)
+
+
+@given(st.lists(st.fixed_dictionaries({"Name": hostile, "Comment": hostile, "UserName": hostile, "Account": hostile})))
+@settings(max_examples=200, deadline=None)
+def test_whatever_users_write_comes_back_as_it_was(texts):
+    jobs = [said | {"JobID": str(number), "ArrayJobID": str(number)} for number, said in enumerate(texts, start=1)]
+    read = table(*jobs)
+    assert read.job_id.tolist() == list(range(1, len(jobs) + 1))
+    for name, field in (("name", "Name"), ("comment", "Comment"), ("user", "UserName"), ("account", "Account")):
+        wanted = ["" if job[field] in {"(null)", "N/A"} else job[field] for job in jobs]
+        assert list(getattr(read, name)) == wanted
+
+
+@given(st.lists(hostile, min_size=1, max_size=4), st.data())
+@settings(max_examples=200, deadline=None)
+def test_an_answer_that_breaks_off_gives_fewer_rows_never_wrong_ones(names, data):
+    field_mark, record_mark = mark(), mark()
+    jobs = [{"JobID": str(number), "Name": name} for number, name in enumerate(names, start=1)]
+    whole = printed(jobs, field_mark, record_mark)
+    part = whole[: data.draw(st.integers(0, len(whole)))]
+    columns = cut(part, FIELDS, field_mark, record_mark)
+    assert columns["Name"] == names[: part.count(record_mark)]
+    assert columns.refused == bool(part.rpartition(record_mark)[2].strip())
+
+
+@given(st.dictionaries(st.sampled_from(sorted(set(FIELDS) - {"JobID"})), st.text(max_size=12), max_size=8))
+@settings(max_examples=300, deadline=None)
+def test_words_of_a_release_to_come_become_neutral_values_not_errors(strange):
+    read = table(ORDINARY | strange)
+    assert len(read) == 1
+
+
+def test_a_name_that_forges_the_mark_of_an_earlier_call_stays_a_name():
+    forged = f"x{mark()}99999{mark()}GOOD"
+    assert list(table({"Name": forged}).name) == [forged]
+
+
+def test_marks_are_fresh_and_start_with_no_digit():
+    marks = {mark() for _ in range(1000)}
+    assert len(marks) == 1000
+    assert all(len(one) >= 9 and one.startswith("~") and ":" not in one and "," not in one for one in marks)
+
+
+def test_the_format_names_each_field_and_ends_each_record():
+    assert long_format(("A", "B", "C"), "<f>", "<r>") == "A:<f>,B:<f>,C:<r>"
+
+
+def test_the_waiting_tasks_of_an_array_are_one_row_with_one_id():
+    read = table(
+        {"JobID": "12", "ArrayJobID": "10", "ArrayTaskID": "2"},  # requeued: a record of its own
+        {"JobID": "10", "ArrayJobID": "10", "ArrayTaskID": "5-9:2%3"},
+        {"JobID": "11", "ArrayJobID": "10", "ArrayTaskID": "1", "State": "RUNNING"},
+        {"JobID": "20", "ArrayJobID": "20", "ArrayTaskID": "N/A"},
+    )
+    waiting = read.take(read.state == JobState.PENDING)
+    assert waiting.job_id.tolist() == [10, 20]
+    assert waiting.tasks.tolist() == [4, 1]
+    assert waiting.task_id.tolist() == [-1, -1]
+    assert waiting.array_job_id.tolist() == [10, 0]
+    running = read.take(read.state == JobState.RUNNING)
+    assert (running.job_id.tolist(), running.task_id.tolist()) == ([11], [1])
+
+
+def test_gpus_by_type_and_in_the_spellings_of_other_releases():
+    read = table(
+        {"JobID": "1", "tres": "cpu=1,gres/gpu=4,gres/gpu:a100=4"},
+        {"JobID": "2", "tres": "cpu=1", "tres-per-node": "gres/gpu:a100:2", "NumNodes": "2"},
+        {"JobID": "3", "tres": "N/A", "tres-per-node": "N/A", "tres-per-job": "gres:gpu:6"},
+        {"JobID": "4", "tres": "cpu=1", "tres-per-node": "N/A", "tres-per-task": "gres:gpu:1", "NumTasks": "5"},
+        {"JobID": "5", "tres": "cpu=1", "tres-per-node": "gres:shard:4"},
+    )
+    assert read.gpus.tolist() == [4, 4, 6, 5, 0]
+    assert list(read.gpu_type) == ["a100", "a100", "", "", ""]
+
+
+def test_no_jobs_is_an_empty_table():
+    read = table()
+    assert len(read) == 0
+    assert read.gpus.dtype == np.int64
