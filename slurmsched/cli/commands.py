@@ -30,6 +30,9 @@ COMMANDS = {
     "history": Place("slurmsched.cli.history", "history", "Import or count what past jobs did."),
     "db": Place("slurmsched.cli.db", "db", "Look after the database."),
     "release-all": Place("slurmsched.cli.release_all", "release_all", "Give every job back to Slurm."),
+    "simulate": Place(
+        "slurmsched.cli.simulate", "simulate", "Replay TRACE under one or more policies and compare them."
+    ),
     "lab": Place("slurmsched.cli.lab", "lab", "A private real Slurm on loopback, beside whatever this host runs."),
     "demo": Place("slurmsched.cli.demo", "demo", "Show on a private Slurm what slurmsched gains."),
     "completion": Place("slurmsched.cli.completion", "completion", "Print the completion script of a shell."),

@@ -19,8 +19,8 @@ FIGURES = ("average JCT", "median JCT", "p90 JCT", "makespan")
 def demo(quick: bool, as_json: bool) -> None:
     """Show on a private Slurm what slurmsched gains.
 
-    Runs a burst of jobs cut from a real trace under stock Slurm and again under slurmsched, which knows an earlier burst
-    only. Takes about four minutes and needs root. Progress goes to standard error.
+    Runs a burst of jobs cut from a real trace under stock Slurm and again under slurmsched, which knows only an earlier
+    burst. Takes about four minutes and needs root. Progress goes to standard error.
     """
     from ..demo import FULL, QUICK, Demo
 
@@ -33,9 +33,13 @@ def demo(quick: bool, as_json: bool) -> None:
         ("", "STOCK SLURM", "SLURMSCHED", "RATIO"),
         [(name, f"{stock:.1f} s", f"{ours:.1f} s", f"{ratio:.2f}") for name, stock, ours, ratio in rows],
     )
-    told = f"{shown.jobs} jobs on 16 GPUs, {shown.history_runs} earlier runs known ({facts['data']})"
-    words = [f"In the middle of it, about a job that waited:\n\n$ slurmsched why\n{shown.why}"]
-    emit(facts, told, table, *words, f"$ slurmsched explain\n{shown.explain}", as_json=as_json)
+    told = f"{shown.jobs} jobs on 16 GPUs, {shown.history_runs} earlier runs known; {facts['data']}"
+    answers = [
+        line
+        for command, answer in (("why", shown.why), ("explain", shown.explain))
+        for line in ("", f"$ slurmsched {command} {shown.asked}", *answer.splitlines())
+    ]
+    emit(facts, told, table, *answers, as_json=as_json)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
