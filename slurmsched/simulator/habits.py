@@ -30,8 +30,8 @@ class Habits:
 
     users: int = 300
     skew: float = 1.1  #: of the Zipf law of how much each user submits; 0 if all submit alike
-    recurrence: float = 0.6  #: share of the variance of log runtime that goes with user and name
-    slack: float = 3.0  #: median of a time limit over the longest of the runs that share it
+    recurrence: float = 0.6  #: share of the variance of log runtime that goes with user and name, VC and time apart
+    slack: float = 1.5  #: median of a time limit over the longest of the runs that share it
     limits: bool = True  #: whether jobs have time limits at all
 
     def __post_init__(self) -> None:

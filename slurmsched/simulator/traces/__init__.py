@@ -1,0 +1,10 @@
+"""Traces: what other people's clusters did, read into a Workload, with a note on everything that was changed."""
+
+from __future__ import annotations
+
+from .database import from_outcomes, from_store
+from .own import write
+from .registry import FORMATS, read
+from .trace import Note, Trace, TraceError
+
+__all__ = ["FORMATS", "Note", "Trace", "TraceError", "from_outcomes", "from_store", "read", "write"]

@@ -1,0 +1,156 @@
+"""What the cells of a column mean: each function turns texts into a column.
+
+They raise ``ValueError`` saying what is accepted. Many texts are converted at once, so one that fails must be sought
+by converting them one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+
+Cell = Callable[[Sequence[str]], Any]
+
+_UNKNOWN = frozenset(("", "none", "nan", "null", "unknown", "n/a", "nat"))
+_TRUE, _FALSE = frozenset(("1", "true", "yes")), frozenset(("0", "false", "no", ""))
+_MOST = 2**53  #: beyond that a float skips whole numbers
+
+
+def text(texts: Sequence[str]) -> Labels:
+    """Any text."""
+    numbers = {said: number for number, said in enumerate(dict.fromkeys(texts))}
+    return Labels(np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts)), tuple(numbers))
+
+
+def number(texts: Sequence[str]) -> FloatArray:
+    """Finite numbers; NaN where the text says that it is not known."""
+    return _finite(texts, _number)
+
+
+def limit(texts: Sequence[str]) -> FloatArray:
+    """Seconds above zero; infinite where there is no limit."""
+    return np.asarray(_each(texts, _limit))
+
+
+def whole(texts: Sequence[str]) -> IntArray:
+    """Whole numbers from 0 on; ``4.0`` is one."""
+    try:
+        numbers = np.fromiter(map(int, texts), np.int64, len(texts))
+    except (ValueError, OverflowError):
+        numbers = None
+    if numbers is None or (len(numbers) and numbers.min() < 0):
+        return np.array([_whole(said) for said in texts], dtype=np.int64)
+    return numbers
+
+
+def whole_or_none(texts: Sequence[str]) -> IntArray:
+    """Whole numbers from 0 on; 0 where the text says that it is not known."""
+    return whole([("0" if said.strip().lower() in _UNKNOWN else said) for said in texts])
+
+
+def moment(texts: Sequence[str]) -> FloatArray:
+    """Unix seconds; NaN where the text says that it is not known. A date without an offset is taken as UTC."""
+    # 2017-10-09 07:01:55 all the way down, and no offset, which NumPy would only warn about
+    if {*map(len, texts)} == {19} and all(said[16] == ":" and said[18].isdigit() for said in texts):
+        try:
+            return np.array(texts, dtype="datetime64[s]").astype(np.int64).astype(np.float64)
+        except ValueError:
+            pass
+    return _finite(texts, _moment)
+
+
+def flag(texts: Sequence[str]) -> BoolArray:
+    """Yes or no."""
+    return np.asarray(_each(texts, _flag, np.bool_))
+
+
+def distinct(meaning: Callable[[str], float], dtype: type = np.float64) -> Cell:
+    """Cells of which each distinct text is given its *meaning* once."""
+    return partial(_each, meaning=meaning, dtype=dtype)
+
+
+def _each(texts: Sequence[str], meaning: Callable[[str], float], dtype: type = np.float64) -> Any:
+    means = {said: meaning(said) for said in set(texts)}
+    return np.fromiter(map(means.__getitem__, texts), dtype, len(texts))
+
+
+def _finite(texts: Sequence[str], meaning: Callable[[str], float]) -> FloatArray:
+    """All texts as Python reads numbers, where that gives finite ones; else by their *meaning*."""
+    try:
+        numbers = np.fromiter(map(float, texts), np.float64, len(texts))
+    except ValueError:
+        numbers = None
+    if numbers is None or not np.isfinite(numbers).all():
+        return np.array([meaning(said) for said in texts], dtype=np.float64)
+    return numbers
+
+
+def _number(said: str) -> float:
+    if said.strip().lower() in _UNKNOWN:
+        return math.nan
+    try:
+        value = float(said)
+    except ValueError:
+        value = math.inf
+    if math.isinf(value):
+        raise ValueError(f"{said!r} is no number: accepted are 12, 0.5, 1e6, and nothing where it is not known")
+    return value
+
+
+def _limit(said: str) -> float:
+    if said.strip().lower() in _UNKNOWN:
+        return math.inf
+    try:
+        value = float(said)
+    except ValueError:
+        value = math.nan
+    if not value > 0:
+        raise ValueError(f"{said!r} is no time limit: accepted are seconds above 0, inf, and nothing for no limit")
+    return value
+
+
+def _whole(said: str) -> int:
+    try:
+        value = float(said)
+    except ValueError:
+        value = math.nan
+    if not (0 <= value < _MOST and value == int(value)):
+        raise ValueError(f"{said!r} is no count: accepted are whole numbers from 0 on")
+    return int(value)
+
+
+def _moment(said: str) -> float:
+    if said.strip().lower() in _UNKNOWN:
+        return math.nan
+    try:
+        value = float(said)
+    except ValueError:
+        value = _dated(said)
+    if math.isfinite(value):
+        return value
+    raise ValueError(
+        f"{said!r} is no time: accepted are Unix seconds, 2017-10-09 07:01:55 (UTC), 2017-10-09T07:01:55+02:00,"
+        " and nothing where it is not known"
+    )
+
+
+def _dated(said: str) -> float:
+    try:
+        at = datetime.fromisoformat(said.strip())
+    except ValueError:
+        return math.inf
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def _flag(said: str) -> bool:
+    word = said.strip().lower()
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    raise ValueError(f"{said!r} is neither yes nor no: accepted are 1, true, yes, 0, false, no and nothing")

@@ -1,0 +1,91 @@
+"""Cleaning: which rows of a trace are jobs, and in which order they come. Every change leaves a note."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, Labels
+from ..workload import Workload, workload
+from .trace import Note
+
+
+@dataclass
+class Raw:
+    """Columns of Workload as a source has them, one row each; unknown times are NaN. Rows are numbered without ids."""
+
+    columns: dict[str, Any]
+    notes: list[Note] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.columns["submit_s"])
+
+    def note(self, rule: str, rows: int, said: str) -> None:
+        """Remember what was done to *rows*, unless they are none; ``{jobs}`` and ``{rows}`` in *said* are how many."""
+        if rows:
+            self.notes.append(Note(rule, rows, said.replace("{jobs}", _jobs(rows)).replace("{rows}", f"{rows:,}")))
+
+    def aside(self, name: str) -> Any:
+        """A column that only the reading needs, taken out of the jobs."""
+        return self.columns.pop(name)
+
+    def only(self, keep: BoolArray, rule: str, said: str) -> None:
+        """Leave out the other rows, with a note about them."""
+        left_out = int(np.count_nonzero(~keep))
+        if left_out:
+            self.columns.setdefault("job_id", np.arange(1, len(self) + 1))
+            self.columns = {name: _taken(column, keep) for name, column in self.columns.items()}
+        self.note(rule, left_out, said)
+
+
+def _jobs(rows: int) -> str:
+    return f"{rows:,} job{'s' if rows != 1 else ''}"
+
+
+def cleaned(raw: Raw, *, cpu_jobs: bool) -> tuple[Workload, tuple[Note, ...]]:
+    """The jobs of *raw* by submit time, each with its own id; those without GPUs only where *cpu_jobs*."""
+    _leave_out(raw, cpu_jobs)
+    raw.columns.setdefault("job_id", np.arange(1, len(raw) + 1))
+    submit_s = np.asarray(raw.columns["submit_s"], dtype=np.float64)
+    late = int(np.count_nonzero(np.diff(submit_s) < 0))
+    jobs = workload(len(raw), **raw.columns)
+    if late:
+        jobs = jobs.take(np.argsort(submit_s, kind="stable"))
+    raw.note("order", late, "{jobs} stood after one submitted later: sorted by submit time, ties as in the source")
+    return _numbered(jobs, raw), tuple(raw.notes)
+
+
+def _leave_out(raw: Raw, cpu_jobs: bool) -> None:
+    # One rule after the other: a row that breaks several is counted by the first.
+    raw.only(~np.isnan(raw.columns["submit_s"]), "submit", "{jobs} without a submit time left out")
+    runtime_s = raw.columns["runtime_s"]
+    raw.only(~np.isnan(runtime_s), "runtime", "{jobs} without a runtime left out")
+    raw.only(raw.columns["runtime_s"] > 0, "runtime", "{jobs} with a runtime of zero or less left out")
+    if not cpu_jobs:
+        raw.only(raw.columns["gpus"] > 0, "gpus", "{jobs} that asked for no GPU left out")
+
+
+def _numbered(jobs: Workload, raw: Raw) -> Workload:
+    """The jobs with ids of their own: where one comes again, the later row gets a number above all others."""
+    _, first = np.unique(jobs.job_id, return_index=True)
+    again = len(jobs) - len(first)
+    if not again:
+        return jobs
+    raw.note("ids", again, "{jobs} had the id of another: numbered anew")
+    repeated = np.ones(len(jobs), dtype=np.bool_)
+    repeated[first] = False
+    job_id = jobs.job_id.copy()
+    job_id[repeated] = job_id.max() + 1 + np.arange(again)
+    return replace(jobs, job_id=job_id)
+
+
+def per_node(total: Any, nodes: Any) -> Any:
+    """Whole things per node, rounded up, where *total* are spread over *nodes* (0 counts as 1)."""
+    spread = np.maximum(nodes, 1)
+    return -(-np.asarray(total) // spread)
+
+
+def _taken(column: Any, keep: BoolArray) -> Any:
+    return column.take(keep) if isinstance(column, Labels) else column[keep]

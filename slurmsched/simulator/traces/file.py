@@ -1,0 +1,58 @@
+"""A trace file: plain or compressed text with numbered lines."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import IO, cast
+
+from .trace import TraceError
+
+_GZIP = b"\x1f\x8b"
+_HEAD_LINES = 100
+_LONGEST = 65536  #: characters; a first line beyond that is no header
+
+
+class TraceFile:
+    """A file to read jobs from; gzip is told by its first bytes, not by the name."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @contextmanager
+    def text(self) -> Iterator[IO[str]]:
+        """The text from its start; TraceError where it cannot be read. Bytes that are no UTF-8 survive a round trip."""
+        try:
+            with self.path.open("rb") as raw:
+                packed = raw.read(2) == _GZIP
+            opened = gzip.open if packed else open
+            with opened(self.path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+                yield cast("IO[str]", text)
+        except (OSError, EOFError, zlib.error) as error:
+            why = getattr(error, "strerror", None) or error
+            raise TraceError(f"reading the trace {self.path}: {why}") from error
+
+    @cached_property
+    def head(self) -> tuple[str, ...]:
+        """The first lines, without their ends."""
+        with self.text() as text:
+            lines = (text.readline(_LONGEST) for _ in range(_HEAD_LINES))
+            return tuple(line.rstrip("\r\n") for line in islice(iter(lines), _HEAD_LINES) if line)
+
+    @cached_property
+    def header(self) -> str:
+        """The first line that is not blank; empty where there is none."""
+        return next((line for line in self.head if line.strip()), "")
+
+    def fields(self, delimiter: str = ",") -> frozenset[str]:
+        """The column names that the first line holds, if it is a header."""
+        return frozenset(name.strip().strip('"') for name in self.header.split(delimiter))
+
+    def at(self, line: int, said: str, column: str = "") -> TraceError:
+        """The error that *said* is wrong with a line, counted from 1, and a column of it."""
+        return TraceError(f"{self.path}:{line}{f', column {column}' if column else ''}: {said}")

@@ -1,0 +1,139 @@
+"""A sheet: a text file with a header and one record per line, read as columns."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import Labels
+from .cells import Cell
+from .file import TraceFile
+from .trace import TraceError
+
+_AT_ONCE = 8192  #: records; their texts stay in the processor's cache until they are numbers
+
+Records = list[list[str]]
+
+
+class Sheet:
+    """A header and records under it. *quoted* is whether fields may be in double quotes.
+
+    Records with more or fewer fields than the header are errors, unless *ragged*: then they are counted and left out.
+    """
+
+    def __init__(self, file: TraceFile, *, delimiter: str = ",", quoted: bool = True, ragged: bool = False) -> None:
+        self._file = file
+        self._dialect: dict[str, Any] = {
+            "delimiter": delimiter,
+            "quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+            "strict": quoted,
+        }
+        self._ragged = ragged
+        self.refused = 0  #: ragged records that the last reading left out
+
+    def read(self, needed: Mapping[str, Cell], also: Mapping[str, Cell] | None = None) -> dict[str, Any]:
+        """The columns *needed* and those of *also* that are there; TraceError names what is wrong where."""
+        with self._file.text() as text:
+            records = csv.reader(text, **self._dialect)
+            header = self._header(records)
+            if missing := [name for name in needed if name not in header]:
+                raise self._missing(missing, header)
+            cells = {name: cell for name, cell in {**needed, **(also or {})}.items() if name in header}
+            parts: dict[str, list[Any]] = {name: [] for name in cells}
+            self.refused = done = 0
+            for some in self._chunks(records, len(header)):
+                for name, column in self._converted(some, header, cells, done).items():
+                    parts[name].append(column)
+                done += len(some)
+        return {name: _joined(parts[name] or [cell(())]) for name, cell in cells.items()}
+
+    def line_of(self, record: int) -> int:
+        """The line on which a record begins, counted from 0 among those that were not left out."""
+        with self._file.text() as text:
+            records = csv.reader(text, **self._dialect)
+            width = len(self._header(records))
+            before = records.line_num
+            for fields in records:
+                if len(fields) == width:
+                    if record == 0:
+                        return before + 1
+                    record -= 1
+                before = records.line_num
+        raise ValueError(f"{self._file.path} has fewer records")
+
+    def fail(self, record: int, column: str, said: str) -> TraceError:
+        """The error that a cell is wrong."""
+        return self._file.at(self.line_of(record), said, column)
+
+    def _header(self, records: Iterator[list[str]]) -> list[str]:
+        header = next((fields for fields in records if fields), [])
+        return [name.strip() for name in header]
+
+    def _missing(self, missing: Sequence[str], header: Sequence[str]) -> TraceError:
+        said = f"there is no column {', '.join(missing)}: the header has {', '.join(header) or 'nothing'}"
+        return self._file.at(1, said)
+
+    def _chunks(self, records: Any, width: int) -> Iterator[Records]:
+        """Records of the right *width*, many at once; blank lines are none."""
+        while True:
+            try:
+                some = list(islice(records, _AT_ONCE))
+            except csv.Error as error:
+                raise self._file.at(records.line_num, f"{error}: accepted are records as RFC 4180 has them") from error
+            if not some:
+                return
+            if {*map(len, some)} != {width}:
+                some = self._even([fields for fields in some if fields], width)
+            if some:
+                yield some
+
+    def _even(self, some: Records, width: int) -> Records:
+        even = [fields for fields in some if len(fields) == width]
+        if len(even) < len(some) and not self._ragged:
+            raise self._uneven(width)
+        self.refused += len(some) - len(even)
+        return even
+
+    def _uneven(self, width: int) -> TraceError:
+        """The error about the first record that is too short or too long."""
+        with self._file.text() as text:
+            records = csv.reader(text, **self._dialect)
+            before = 0
+            for fields in records:
+                if fields and len(fields) != width:
+                    said = f"the record has {len(fields)} fields: accepted are {width}, as many as the header has"
+                    return self._file.at(before + 1, said)
+                before = records.line_num
+        raise ValueError(f"{self._file.path} has no uneven record")
+
+    def _converted(self, some: Records, header: list[str], cells: Mapping[str, Cell], done: int) -> dict[str, Any]:
+        texts = dict(zip(header, zip(*some, strict=True), strict=True))
+        columns = {}
+        for name, cell in cells.items():
+            try:
+                columns[name] = cell(texts[name])
+            except ValueError as error:
+                raise self._culprit(texts[name], name, cell, done) from error
+        return columns
+
+    def _culprit(self, texts: Sequence[str], name: str, cell: Cell, done: int) -> TraceError:
+        for record, text in enumerate(texts):
+            try:
+                cell((text,))
+            except ValueError as error:
+                return self.fail(done + record, name, str(error))
+        raise ValueError(f"column {name} of {self._file.path} fails as a whole, not in a cell")
+
+
+def _joined(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if not isinstance(parts[0], Labels):
+        return np.concatenate(parts)
+    numbers: dict[str, int] = {}
+    codes = [part.map([numbers.setdefault(name, len(numbers)) for name in part.names], np.int64) for part in parts]
+    return Labels(np.concatenate(codes), tuple(numbers))

@@ -1,0 +1,66 @@
+"""A trace: the jobs that a file or a database holds, and what was done to them on the way in."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+from ...errors import SlurmschedError
+from ..workload import Workload
+
+_SPAN = re.compile(r"(\d*)(:?)(\d*)")
+
+
+class TraceError(SlurmschedError):
+    """A trace cannot be read or written; the text names file, line and column, and what is accepted."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing that was done to some rows of a trace, by a rule that ``docs/traces.md`` explains."""
+
+    rule: str
+    rows: int
+    said: str
+
+    def __str__(self) -> str:
+        return self.said
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Jobs by submit time, with a note for everything that is not as the source has it."""
+
+    workload: Workload
+    notes: tuple[Note, ...]
+    format: str
+
+    def __len__(self) -> int:
+        return len(self.workload)
+
+    def jobs(self, span: str) -> Trace:
+        """The jobs *a:b* in order of submission, from 0, b left out; TraceError where *span* is no such thing."""
+        found = _SPAN.fullmatch(span.strip())
+        if not found or not found[2]:
+            raise TraceError(f"choosing jobs {span!r}: accepted are a:b, a: and :b, counted from 0, b left out")
+        first, last = int(found[1] or 0), min(int(found[3] or len(self)), len(self))
+        if first >= last:
+            raise TraceError(f"choosing jobs {span!r}: the trace has no such jobs, only 0:{len(self)}")
+        note = Note("jobs", last - first, f"jobs {first}:{last} of {len(self)} are taken")
+        return self._with(self.workload.take(slice(first, last)), note)
+
+    def scaled(self, load: float) -> Trace:
+        """The same jobs arriving *load* times as fast; deadlines stay as far from submission as they were."""
+        if not (math.isfinite(load) and load > 0):
+            raise TraceError(f"scaling the load by {load}: accepted is a number above 0")
+        jobs = self.workload
+        if load == 1 or not len(jobs):
+            return self
+        submit_s = jobs.submit_s[0] + (jobs.submit_s - jobs.submit_s[0]) / load
+        deadline_s = submit_s + (jobs.deadline_s - jobs.submit_s)
+        note = Note("load", len(jobs), f"times between arrivals are divided by {load:g}")
+        return self._with(replace(jobs, submit_s=submit_s, deadline_s=deadline_s), note)
+
+    def _with(self, jobs: Workload, note: Note) -> Trace:
+        return replace(self, workload=jobs, notes=(*self.notes, note))
