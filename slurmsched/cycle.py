@@ -37,6 +37,7 @@ class World:
     policy: Policy
     writer: Writer
     clock: Clock
+    learns: bool = True  #: from jobs as they end
     site: Mapping[str, str] = field(default_factory=dict)  #: ``scontrol show config``
     entering: Callable[[str], None] = _nothing  #: told of each phase as it begins
 
@@ -73,7 +74,8 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     remembered = world.memory.remember(state, now_s)
     state = remembered.state
     watch.enter("predict")
-    world.model = world.model.learn(remembered.ended)
+    if world.learns:
+        world.model = world.model.learn(remembered.ended)
     forecast = world.model.forecast(state.pending, now_s)
     forecast_running = world.model.forecast(state.running, now_s)
     view = View(

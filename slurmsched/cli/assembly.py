@@ -107,6 +107,7 @@ class Daemon:
             policy=policy_of(self._settings),
             writer=Writer(cluster, Budget(slurm.writes_per_s, slurm.writes_burst), self.leadership.held),
             clock=self._app.clock,
+            learns=self._settings.forecast.learn_online,
             site=self._facts.config,
             entering=lambda phase: self.service.progressed(),
         )
@@ -190,6 +191,7 @@ class Daemon:
         except SlurmError as error:
             logger.warning("the cluster's configuration was not read again: %s", error)
         self._world.policy, self._world.site = policy, self._facts.config
+        self._world.learns = settings.forecast.learn_online
         budget = self._world.writer.budget
         self._world.writer.budget = replace(
             budget, per_s=settings.slurm.writes_per_s, burst=settings.slurm.writes_burst

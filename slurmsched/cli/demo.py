@@ -14,7 +14,7 @@ FIGURES = ("average JCT", "median JCT", "p90 JCT", "makespan")
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="A burst of 24 short jobs: about a minute, and figures that say little.")
+@click.option("--quick", is_flag=True, help="A burst of 28 short jobs: about a minute, and figures that say little.")
 @json_option
 def demo(quick: bool, as_json: bool) -> None:
     """Show on a private Slurm what slurmsched gains.

@@ -43,3 +43,4 @@ def log_to_stderr(level: str, environ: Mapping[str, str]) -> None:
     else:
         handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of its plug-ins at INFO

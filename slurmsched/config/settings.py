@@ -79,6 +79,13 @@ class OrderSettings:
 
 
 @dataclass(frozen=True)
+class ForecastSettings:
+    """``[forecast]``: where forecasts come from."""
+
+    learn_online: bool = setting(True, "learn from jobs as they end; off: only from what the database held at the start")
+
+
+@dataclass(frozen=True)
 class DatabaseSettings:
     """``[database]``: where history and decisions are kept."""
 
@@ -104,5 +111,6 @@ class Settings:
     power: PowerSettings = field(default_factory=PowerSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
     order: OrderSettings = field(default_factory=OrderSettings)
+    forecast: ForecastSettings = field(default_factory=ForecastSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)

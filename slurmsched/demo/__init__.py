@@ -1,0 +1,8 @@
+"""The demonstration: one burst of jobs under stock Slurm and again under slurmsched, on a private real Slurm."""
+
+from __future__ import annotations
+
+from slurmsched.demo.show import FULL, QUICK, Demo, Shown
+from slurmsched.demo.summary import Summary
+
+__all__ = ["FULL", "QUICK", "Demo", "Shown", "Summary"]

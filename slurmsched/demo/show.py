@@ -1,0 +1,141 @@
+"""The course of the demonstration: history, stock Slurm, slurmsched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..cluster.history import OutcomeTable
+from ..lab import Lab
+from .stage import GPUS, Say, fresh_lab, occupy, outcomes_of, submit, watch
+from .steering import Slurmsched
+from .summary import Summary
+from .workload import BURST, LONGEST_S, USERS, Submission, bursts
+
+SOURCE = (
+    "semi-synthetic: arrivals, GPUs and runtimes of Microsoft Philly (Jeon et al., ATC'19, CC-BY-4.0), minutes as"
+    " seconds; users, names and time limits attached by a fixed rule"
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run: jobs in each burst, and seconds of the longest."""
+
+    jobs: int
+    longest_s: int
+    minutes: int  #: what it takes, about
+
+
+FULL = Size(BURST, LONGEST_S, 4)
+QUICK = Size(28, 3, 1)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Both runs of the measured burst, and what slurmsched said in the middle of its own."""
+
+    jobs: int
+    history_runs: int  #: all that the daemon knew when the burst began
+    stock: Summary
+    slurmsched: Summary
+    asked: int  #: the job the two answers are about
+    why: str
+    explain: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as JSON types; ratios say how many times better slurmsched is."""
+        return {
+            "data": SOURCE,
+            "jobs": self.jobs,
+            "history_runs": self.history_runs,
+            "stock": asdict(self.stock),
+            "slurmsched": asdict(self.slurmsched),
+            "ratio": self.stock.over(self.slurmsched),
+            "asked_about_job": self.asked,
+            "why": self.why,
+            "explain": self.explain,
+        }
+
+
+class Demo:
+    """One demonstration of *size*; *say* hears what is going on.
+
+    Each burst has a lab of its own, so that nothing of one can be seen in another. History leaves its lab before the
+    measured burst is submitted anywhere, and is all that the daemon is given.
+    """
+
+    def __init__(self, size: Size = FULL, say: Say = lambda line: None) -> None:
+        self._size, self._say = size, say
+        self._earlier, self._measured = bursts(size.jobs, size.longest_s)
+
+    def run(self) -> Shown:
+        """All of it; `LabError` where there is no Slurm to be had. Leaves nothing behind, however it ends."""
+        size = self._size
+        self._say(f"About {size.minutes} min; three private Slurms one after the other, gone when this ends.")
+        history = self._history()
+        stock = self._stock()
+        steered, asked = self._steered(history)
+        return Shown(
+            size.jobs, len(history), Summary.of(stock), Summary.of(steered), asked.job_id, asked.why, asked.explain
+        )
+
+    def _history(self) -> OutcomeTable:
+        """An earlier burst, as slurmsched's own import reads it from sacct; users by their names in the demo."""
+        self._say("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
+        with fresh_lab(2 * GPUS) as lab:
+            outcomes_of(lab, self._burst(lab, self._earlier))
+            program = Slurmsched(lab)
+            program.ask("db", "upgrade")
+            self._say("  " + program.ask("history", "import", "--days", "1").strip())
+            return program.history(users={lab.user(name): name for name in USERS})
+
+    def _stock(self) -> OutcomeTable:
+        self._say("2/3 the measured burst under stock Slurm: multifactor priorities and backfill")
+        with fresh_lab() as lab:
+            occupy(lab)
+            return outcomes_of(lab, self._burst(lab, self._measured))
+
+    def _steered(self, history: OutcomeTable) -> tuple[OutcomeTable, _Questions]:
+        self._say("3/3 the same burst with slurmsched in act mode, ordering by GPUs x forecast runtime")
+        with fresh_lab() as lab:
+            program = Slurmsched(lab)
+            program.remember(history, users={name: lab.user(name) for name in USERS})
+            questions = _Questions(program, lab, self._size.jobs)
+            with program.steering():
+                occupy(lab)
+                jobs = self._burst(lab, self._measured, questions)
+            return outcomes_of(lab, jobs), questions
+
+    def _burst(self, lab: Lab, burst: Sequence[Submission], questions: _Questions | None = None) -> list[int]:
+        jobs = submit(lab, burst)
+        self._say(f"  {len(jobs)} jobs of {len({job.user for job in burst})} users submitted")
+        watch(lab, len(jobs), self._say, questions.ask_when_due if questions else lambda ended: None)
+        return jobs
+
+
+class _Questions:
+    """What an ordinary user asks once a quarter of the burst is over, about a job that has still long to wait."""
+
+    def __init__(self, program: Slurmsched, lab: Lab, jobs: int) -> None:
+        self._program = program
+        self._users = {lab.user(name): name for name in USERS}
+        self._due = jobs // 4
+        self.job_id = 0
+        self.why = self.explain = ""
+
+    def ask_when_due(self, ended: int) -> None:
+        """Ask, once, about the job three quarters down the queue."""
+        if self.job_id or ended < self._due:
+            return
+        user = next(iter(USERS))
+        waiting = [row for row in json.loads(self._program.ask("queue", "--json", user=user))["queue"] if row["rank"]]
+        if not waiting:
+            return
+        row = waiting[len(waiting) * 3 // 4]
+        self.job_id, owner = row["job_id"], self._users[row["user"]]
+        self.why, self.explain = (
+            self._program.ask(command, str(self.job_id), user=owner).strip() for command in ("why", "explain")
+        )

@@ -1,0 +1,35 @@
+"""What a burst came to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ..cluster.history import OutcomeTable
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Job completion times of one burst, from first submit to end; sacct tells them in whole seconds."""
+
+    avg_jct_s: float
+    median_jct_s: float
+    p90_jct_s: float
+    makespan_s: float  #: from the first submit to the last end
+
+    @classmethod
+    def of(cls, outcomes: OutcomeTable) -> Summary:
+        """The figures of *outcomes*, one row per job."""
+        jct_s = outcomes.ended_s - outcomes.first_submit_s
+        return cls(
+            avg_jct_s=round(float(jct_s.mean()), 3),
+            median_jct_s=float(np.median(jct_s)),
+            p90_jct_s=round(float(np.percentile(jct_s, 90)), 3),
+            makespan_s=float(outcomes.ended_s.max() - outcomes.first_submit_s.min()),
+        )
+
+    def over(self, other: Summary) -> dict[str, float]:
+        """How many times *other*'s each figure is."""
+        mine, others = asdict(self), asdict(other)
+        return {name: round(mine[name] / others[name], 3) for name in mine}

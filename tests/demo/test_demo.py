@@ -1,0 +1,59 @@
+"""The whole demonstration, small, on real Slurms."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slurmsched.demo.stage import GPUS, NODES
+from slurmsched.errors import LabError
+from slurmsched.lab import LabSpec, programs, wait_until
+
+PROGRAM = [sys.executable, "-m", "slurmsched", "demo", "--quick", "--json"]
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(autouse=True)
+def _possible():
+    try:
+        programs.check(LabSpec(nodes=NODES, gpus=GPUS))
+    except LabError as error:
+        pytest.skip(str(error))
+
+
+def labs() -> set[Path]:
+    return set(Path("/var/tmp").glob("slurmsched-demo-*"))
+
+
+def test_the_demo_prints_both_runs_and_their_ratio_and_leaves_nothing():
+    before = labs()
+    done = subprocess.run(PROGRAM, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["schema"] == "slurmsched/1"
+    assert "semi-synthetic" in told["data"]
+    assert told["history_runs"] == told["jobs"]
+    figures = {"avg_jct_s", "median_jct_s", "p90_jct_s", "makespan_s"}
+    assert all(set(told[part]) == figures for part in ("stock", "slurmsched", "ratio"))
+    assert told["ratio"]["avg_jct_s"] > 0
+    assert f"Job {told['asked_about_job']}" in told["why"]
+    assert "forecast" in told["explain"]
+    assert labs() <= before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_takes_its_lab_down(number):
+    before = labs()
+    with subprocess.Popen(
+        PROGRAM, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as demo:
+        mine = wait_until(lambda: [each for each in labs() - before if (each / "lab.json").exists()], 30, "a lab")
+        os.kill(demo.pid, number)
+        assert demo.wait(60) != 0
+    assert not [each for each in mine if each.exists()]
