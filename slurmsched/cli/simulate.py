@@ -43,8 +43,8 @@ DEFAULT_POLICIES = ("fifo", "sjf", "qssf", "srtf")
 )
 @click.option(
     "--selection",
-    help="strict: nothing passes a job that does not fit; backfill: whatever fits; preemptive: the best jobs run. "
-    "Default: what belongs to the ordering.",
+    help="strict: nothing passes a job that does not fit; backfill: whatever fits; easy, conservative: what delays no "
+    "reservation; preemptive: the best jobs run. Default: what belongs to the ordering.",
 )
 @click.option("--placement", default="consolidate", show_default=True, help="pool, first-free or consolidate.")
 @click.option(

@@ -82,7 +82,9 @@ class OrderSettings:
 class ForecastSettings:
     """``[forecast]``: where forecasts come from."""
 
-    learn_online: bool = setting(True, "learn from jobs as they end; off: only from what the database held at the start")
+    learn_online: bool = setting(
+        True, "learn from jobs as they end; off: only from what the database held at the start"
+    )
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,12 @@ from ..policies.placement import PLACEMENTS
 from .generic import Books, replay
 from .grants import Site
 from .loops import Keys, Result, Trace, run_preemptively, run_to_end
+from .reserving import CONSERVATIVE, EASY, run_reserving
 from .waiting import nobody
 from .workload import Workload
 
-SELECTIONS = ("strict", "backfill", "preemptive")
+SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")
+RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}
 FORECASTS = ("exact", "limit")
 PRESETS = {
     "fifo": "strict",
@@ -57,6 +59,7 @@ class Setup:
     forecast: str = "exact"  #: what the ordering knows of runtimes: the truth, or the time limit
     restart_s: float = 0.0  #: what going on after a preemption costs
     beat_s: float = 0.0  #: decisions every so many seconds; 0 means at every event
+    depth: int = 1000  #: how many waiting jobs a reserving selection looks at (Slurm's bf_max_job_test)
 
     @classmethod
     def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
@@ -101,6 +104,10 @@ def simulate(jobs: Workload, nodes: Nodes, setup: Setup, *, generic: bool = Fals
     )
     if size and setup.selection == "preemptive":
         run_preemptively(trace, keys_of(jobs, setup), site, nobody(jobs.gpus), setup.beat_s, result)
+    elif size and setup.selection in RESERVING:
+        limits = _time_limits(jobs, f"reserve by with {setup.selection} backfill")
+        key, how = keys_of(jobs, setup).at[0], RESERVING[setup.selection]
+        run_reserving(trace, limits, key, site, how, setup.depth, result)
     elif size:
         key = keys_of(jobs, setup).at[0]
         run_to_end(trace, key, site, nobody(jobs.gpus), setup.selection == "strict", result)
@@ -129,10 +136,7 @@ def keys_of(jobs: Workload, setup: Setup) -> Keys:
 
 def all_pending(jobs: Workload, forecast: str) -> View:
     """Every job of the trace as a pending one, with what the forecast is allowed to know."""
-    if forecast == "limit" and not np.isfinite(jobs.time_limit_s).all():
-        row = int(np.argmax(~np.isfinite(jobs.time_limit_s)))
-        raise ConfigError(f"job {jobs.job_id[row]} has no time limit to forecast by; use --forecast exact")
-    runtime_s = jobs.runtime_s if forecast == "exact" else jobs.time_limit_s
+    runtime_s = jobs.runtime_s if forecast == "exact" else _time_limits(jobs, "forecast by")
     source = Labels(np.zeros(len(jobs), dtype=np.int64), (forecast,))
     return View(
         0.0,
@@ -144,6 +148,15 @@ def all_pending(jobs: Workload, forecast: str) -> View:
         Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source),
         no_forecast(0),
     )
+
+
+def _time_limits(jobs: Workload, what_for: str) -> FloatArray:
+    missing = np.flatnonzero(~np.isfinite(jobs.time_limit_s))
+    if len(missing):
+        raise ConfigError(
+            f"job {jobs.job_id[missing[0]]} and {len(missing) - 1} others have no time limit to {what_for}"
+        )
+    return jobs.time_limit_s
 
 
 def _as_pending(jobs: Workload) -> JobTable:
@@ -166,10 +179,8 @@ def _ask(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
 
 def _shown(jobs: Workload, nodes: Nodes, setup: Setup, site: Site) -> Replay:
     """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
-    if setup.beat_s:
-        raise ConfigError(
-            f"ordering {setup.ordering.name} needs the generic loop, which decides at every event: no beat"
-        )
+    if setup.beat_s or setup.selection in RESERVING:
+        raise ConfigError(f"ordering {setup.ordering.name} changes with time: it takes no beat and no reservations yet")
     view = all_pending(jobs, setup.forecast)
 
     def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:

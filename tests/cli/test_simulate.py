@@ -67,9 +67,9 @@ def test_jobs_can_be_chosen_and_the_load_scaled(trace):
     ("words", "said"),
     [
         (("--policy", "best"), "there are: fifo"),
-        (("--selection", "best"), "strict, backfill, preemptive"),
+        (("--selection", "best"), "strict, backfill, easy, conservative, preemptive"),
         (("--placement", "best"), "pool, first-free, consolidate"),
-        (("--forecast", "limit"), "no time limit"),
+        (("--forecast", "limit"), "no time limit to forecast by"),
         (("--jobs", "7"), "accepted are a:b"),
     ],
 )

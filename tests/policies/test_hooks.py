@@ -26,7 +26,8 @@ def test_the_shortest_and_the_smallest_come_first():
 
 
 def test_an_unknown_name_is_answered_with_those_there_are():
-    with pytest.raises(ConfigError, match=r"policy.ordering = 'sfj' is not known; there are: fifo, las, qssf, sjf, srsf, srtf, tiresias"):
+    known = "fifo, las, qssf, sjf, srsf, srtf, tiresias"
+    with pytest.raises(ConfigError, match=f"policy.ordering = 'sfj' is not known; there are: {known}"):
         find_ordering("sfj")
 
 

@@ -131,12 +131,14 @@ def test_a_job_larger_than_the_cluster_is_named():
 
 
 def test_an_unknown_part_of_a_policy_is_told_with_what_there_is():
-    with pytest.raises(ConfigError, match=r"selection 'best' is not known; there are: strict, backfill, preemptive"):
+    with pytest.raises(
+        ConfigError, match=r"selection 'best' is not known; there are: strict, backfill, easy, conservative, preemptive"
+    ):
         Setup.of("fifo", "best")
 
 
 def test_forecasts_by_time_limit_need_one():
-    with pytest.raises(ConfigError, match="job 1 has no time limit"):
+    with pytest.raises(ConfigError, match="job 1 and 0 others have no time limit"):
         simulate(trace((0, 1, 1)), Nodes(1, 1), Setup.of("sjf", forecast="limit"))
 
 
