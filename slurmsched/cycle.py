@@ -114,9 +114,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     )
 
 
-def _act(
-    world: World, watch: _Stopwatch, number: int, plan: Plan, now_s: float
-) -> tuple[tuple[Answer, ...], int]:
+def _act(world: World, watch: _Stopwatch, number: int, plan: Plan, now_s: float) -> tuple[tuple[Answer, ...], int]:
     """Write what the budget allows. What we are about to ask is remembered first: we may be killed between."""
     sending = world.writer.affordable(plan.actions, world.memory.recently_refused(now_s), now_s)
     if not sending:
