@@ -100,6 +100,8 @@ class _Page:
         some = np.flatnonzero(news if rows is None else news & rows)
         extras = zip(table.state[some].tolist(), table.ended_s[some].tolist(), strict=True)
         for job, (state, ended_s) in zip(jobs_in(table, some), extras, strict=True):
+            if state == JobState.COMPLETING and self._between_runs(job):
+                continue
             if phase is Phase.ENDED:
                 self._end(self._recognise(job), JobState(state), ended_s)
             elif phase is Phase.RUNNING:
@@ -127,6 +129,14 @@ class _Page:
                 self.events.append(JobRequeued(job.job_id, self.now_s, job.restarts + 1))
             else:
                 self._vanish(job)
+
+    def _between_runs(self, job: KnownJob) -> bool:
+        """Whether *job*, COMPLETING, is to be met when that is over.
+
+        A requeued job has the restarts of its next run at once, and the submit time of it only when the old run ended.
+        """
+        known = self.jobs.get(job.unit)
+        return known is None or job.restarts > known.restarts
 
     def _recognise(self, job: KnownJob) -> KnownJob:
         """*job* with its first submit time and the phase it was in; settles what must have happened to it before."""
@@ -195,7 +205,8 @@ class _Page:
 def _continues(known: KnownJob, job: KnownJob) -> bool:
     """Whether *job*, met under the unit of *known* and not requeued since, is the same job."""
     if job.unit > 0:
-        return job.restarts == known.restarts and _same_time(known.submitted_s, job.submitted_s)
+        same_time = job.restarts > 0 or _same_time(known.submitted_s, job.submitted_s)  # a requeue moves it late
+        return job.restarts == known.restarts and same_time
     # The row of an array shows the submit time and restarts of whichever of its tasks it was merged from.
     return job.restarts > 0 or _same_time(known.first_submit_s, job.submitted_s)
 

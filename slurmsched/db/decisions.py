@@ -21,7 +21,7 @@ from ..cluster.plan import Placing, Plan
 from ..cluster.state import View
 from ..errors import SchemaMismatch
 from .database import insert_or
-from .tables import blobs, cycle_blobs, cycles
+from .tables import blobs, cycle_blobs, cycles, intents
 
 _VIEW: dict[str, type[Table]] = {
     "pending": JobTable,
@@ -145,9 +145,12 @@ def decision_numbers(connection: Connection, cluster: str | None) -> list[int]:
 
 
 def last_number(connection: Connection, cluster: str) -> int:
-    """The highest cycle number so far; 0 if none is kept."""
-    query = select(func.coalesce(func.max(cycles.c.number), 0)).where(cycles.c.cluster == cluster)
-    return int(connection.execute(query).scalar_one())
+    """The highest cycle number so far; 0 if none is kept. One that was killed before it was saved has left intents."""
+    numbers = (
+        select(func.max(number)).where(owner == cluster)
+        for number, owner in ((cycles.c.number, cycles.c.cluster), (intents.c.cycle, intents.c.cluster))
+    )
+    return max(int(connection.execute(query).scalar_one() or 0) for query in numbers)
 
 
 def _newest_first(query: Select[Any], cluster: str | None) -> Select[Any]:

@@ -92,13 +92,24 @@ def test_a_requeued_job_keeps_its_first_submit_and_leaves_an_outcome():
     assert outcomes(over) == [(7, 1, JobState.COMPLETED, 100, 500, 600, 100)]
 
 
-def test_a_requeued_job_that_is_still_cleaned_up_has_not_started_again():
+def test_a_requeued_job_is_queued_again_when_its_old_run_has_ended():
+    """While that takes, Slurm shows the restarts of the next run, the old submit time and a start time that is now."""
     ledger = Ledger()
     ledger.update(look(running()), 210)
-    cleaning = running(submitted_s=400.0, restarts=1, state=JobState.COMPLETING)
-    assert ledger.update(look(cleaning), 401).events == (JobRequeued(7, 400, 1),)
-    assert ledger.update(look(cleaning), 416).events == ()
-    assert ledger.update(look(job(submitted_s=400.0, restarts=1)), 431).events == ()
+    for now_s in (401.0, 416.0):
+        cleaning = running(restarts=1, started_s=now_s, state=JobState.COMPLETING)
+        assert ledger.update(look(cleaning), now_s).events == ()
+    changes = ledger.update(look(job(submitted_s=430.0, restarts=1)), 431)
+    assert changes.events == (JobRequeued(7, 430, 1),)
+    assert outcomes(changes) == [(7, 0, JobState.REQUEUED, 100, 200, 430, 230)]
+    assert changes.state.pending.first_submit_s.tolist() == [100]
+
+
+def test_a_job_first_met_between_two_runs_is_met_when_it_is_queued_again():
+    ledger = Ledger()
+    cleaning = running(restarts=1, started_s=401.0, state=JobState.COMPLETING)
+    assert ledger.update(look(cleaning), 401).events == ()
+    assert ledger.update(look(job(submitted_s=430.0, restarts=1)), 431).events == (JobSubmitted(7, 430),)
 
 
 def test_a_requeue_and_the_next_start_between_two_looks_are_both_told():

@@ -171,6 +171,16 @@ def test_a_change_of_standing_is_told_once(store, memory):
     assert told == [{"cycle": 2, "standing": "HELD_BY_USER", "before": "RANKED"}]
 
 
+def test_a_cycle_killed_before_it_was_saved_keeps_its_number_to_itself(store, memory):
+    memory.remember(look(jobs(2)), 110)
+    memory.intend(memory.next_number(110), [Hold(1, 500.0)], 110)
+    again = Memory(store, cluster="c")
+    number = again.next_number(125)
+    assert number == 2
+    again.intend(number, [Hold(1, 600.0)], 125)
+    assert sorted(intent.value for intent in store.intents("c", 0)) == [500.0, 600.0]
+
+
 def test_cycle_numbers_go_on_after_a_restart(store, memory):
     assert memory.next_number(1000) == 1
     memory.save_decision(decision(1))

@@ -1,0 +1,313 @@
+"""A site: a lab, a settings file, and slurmsched as its own processes, run by the lab's operator."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import secrets
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import slurmsched
+from slurmsched.cluster.actions import Action
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.jobs import JobState
+from slurmsched.db.memory import Memory
+from slurmsched.db.store import Store
+from slurmsched.lab import Lab
+from slurmsched.lab.users import nobody_gid, uid_of
+from slurmsched.lab.waiting import wait_until
+from slurmsched.slurm.command import SlurmCommand
+from slurmsched.slurm.console import Console
+
+DRIVER = Path(__file__).with_name("driver.py")
+KINDS = ("longest", "long", "short", "shortest")
+USERS = ("alice", "bob", "carol", "dave")
+NEEDED = ("numpy*", "sqlalchemy*", "alembic*", "mako*", "markupsafe*", "click*", "prometheus_client*", "psycopg*")
+ALSO_NEEDED = ("rich*", "markdown_it*", "mdurl*", "pygments*", "typing_extensions*")
+
+
+@cache
+def interpreter(lab_directory: Path, uid: int) -> tuple[str, str]:
+    """A Python that *uid* may run, and its PYTHONPATH; a copy of what we need where our own is closed to others."""
+    as_user = ["setpriv", f"--reuid={uid}", f"--regid={nobody_gid()}", "--clear-groups"]
+    test = [*as_user, sys.executable, "-c", "import slurmsched.cli.assembly, numpy, psycopg"]
+    if subprocess.run(test, cwd="/", capture_output=True, timeout=60).returncode == 0:
+        return sys.executable, ""
+    copy = lab_directory / "python"
+    site = Path(sysconfig.get_paths()["purelib"])
+    for found in (path for pattern in (*NEEDED, *ALSO_NEEDED) for path in site.glob(pattern)):
+        (shutil.copytree if found.is_dir() else shutil.copy)(found, _made(copy) / found.name)
+    shutil.copytree(Path(slurmsched.__file__).parent, copy / "slurmsched")
+    return f"/usr/bin/python3.{sys.version_info.minor}", str(copy)
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(exist_ok=True)
+    return directory
+
+
+def fresh_names() -> list[str]:
+    """Names of jobs that no test had before, the longest first; hexadecimal would be taken for varying parts."""
+    word = "".join(random.choices("ghijklmnopqrstuvwxyz", k=6))
+    return [f"{word}_{kind}" for kind in KINDS]
+
+
+@dataclass
+class Site:
+    """One settings file and what runs by it; *settings* are lines of TOML by section."""
+
+    lab: Lab
+    directory: Path
+    user: str = "operator"
+    settings: dict[str, list[str]] = field(default_factory=dict)
+    names: list[str] = field(default_factory=fresh_names)  #: no other site's
+
+    @classmethod
+    def of(cls, lab: Lab, user: str = "operator", **sections: str) -> Site:
+        """A new one in the lab's directory; each of *sections* replaces the lines of that section."""
+        directory = lab.layout.work / f"site-{secrets.token_hex(4)}"
+        directory.mkdir(mode=0o755)
+        os.chown(directory, uid_of(lab.user(user)), nobody_gid())
+        site = cls(lab, directory, user)
+        usual = {
+            "daemon": "mode = 'act'\nevery_s = 1",
+            "slurm": "timeout_s = 2",
+            "power": "order = true",
+            "policy": "ordering = 'sjf'",
+            "order": "scope = 'queue'",
+            "database": "timeout_s = 0.5",
+            "metrics": f"listen = 'unix:{directory}/metrics.sock'",
+        }
+        site.write(**usual | sections)
+        site.teach()
+        return site
+
+    def teach(self) -> None:
+        """Give the database a history of the names that ``queue`` uses; it outweighs what ran in the lab before."""
+        with closing(Store(self.url, timeout_s=10.0)) as store:
+            store.upgrade()
+            store.add_outcomes(self.lab.cluster, history(self.lab, self.names))
+
+    def write(self, **sections: str) -> None:
+        """Change sections of the settings file."""
+        self.settings |= {name: text.split("\n") for name, text in sections.items()}
+        places = [f"state_dir = '{self.directory}'", f"run_dir = '{self.directory}'"]
+        lines: list[str] = []
+        for name, section in self.settings.items():
+            lines += [f"[{name}]", *section, *(places if name == "daemon" else [])]
+        self.file.write_text("\n".join([*lines, ""]))
+
+    @property
+    def url(self) -> str:
+        """The address of the database."""
+        found = re.search(r"url = '(.*)'", self.file.read_text())
+        return found[1] if found else f"sqlite:///{self.directory}/slurmsched.db"
+
+    @property
+    def file(self) -> Path:
+        return self.directory / "slurmsched.toml"
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "log").read_text()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        path = interpreter(self.lab.directory, uid_of(self.lab.user(self.user)))[1]
+        return self.lab.env(self.user) | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+
+    def argv(self, *words: str) -> list[str]:
+        """The command line of slurmsched, as the site's user."""
+        return self.python("-m", "slurmsched", "--config", str(self.file), *words)
+
+    def driver(self, *words: object) -> list[str]:
+        """The daemon that gets a signal at a moment of its life: see driver.py."""
+        copy = self.directory / DRIVER.name  # the tree may be closed to the site's user
+        shutil.copy(DRIVER, copy)
+        return self.python(str(copy), str(self.file), *map(str, words))
+
+    def python(self, *words: str) -> list[str]:
+        uid = uid_of(self.lab.user(self.user))
+        return self.lab.command([interpreter(self.lab.directory, uid)[0], *words], user=self.user)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One command to its end."""
+        return subprocess.run(
+            self.argv(*words), env=self.environment, cwd=self.directory, capture_output=True, text=True, timeout=60
+        )
+
+    def said(self, *words: str) -> dict[str, Any]:
+        """What a command answered as JSON; empty where it answered nothing."""
+        done = self.run(*words, "--json")
+        return json.loads(done.stdout) if done.stdout else {}
+
+    def start(self, *argv: str) -> subprocess.Popen[bytes]:
+        """Start the daemon, or *argv* in its place."""
+        with (self.directory / "log").open("ab") as log:
+            command = list(argv) or self.argv("run")
+            return subprocess.Popen(command, env=self.environment, cwd=self.directory, stderr=log, stdout=log)
+
+    @contextmanager
+    def daemon(self, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The daemon from its first good cycle on; killed at the end if it is still there."""
+        before = self.cycles()
+        process = self.start(*argv)
+        try:
+            self.until(lambda: self.cycles() > before or process.poll() is not None, "a first cycle")
+            assert process.poll() is None, self.log
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait(30.0)
+
+    def until(self, condition: Any, what: str, timeout_s: float = 30.0) -> Any:
+        """Wait; a wait in vain tells the end of the log."""
+        try:
+            return wait_until(condition, timeout_s, what, every_s=0.05)
+        except Exception as error:
+            log = self.log if (self.directory / "log").exists() else ""
+            raise AssertionError(f"{error}\n{log[-3000:]}") from error
+
+    def cycles(self) -> int:
+        """How many cycles ended well, by the log."""
+        return len(re.findall(r"INFO \S+: cycle \d+:", self.log)) if (self.directory / "log").exists() else 0
+
+    def more_cycles(self, count: int = 1) -> None:
+        """Wait for *count* whole cycles from now: the one under way does not count."""
+        until = self.cycles() + count + 1
+        self.until(lambda: self.cycles() >= until, f"{count} more cycles")
+
+    def http(self, target: str) -> str:
+        """What the metrics endpoint answers."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+            stream.settimeout(10.0)
+            stream.connect(str(self.directory / "metrics.sock"))
+            stream.sendall(f"GET {target} HTTP/1.0\r\n\r\n".encode())
+            with stream.makefile("rb") as answer:
+                return answer.read().decode()
+
+    # The database
+
+    def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows of the SQLite database."""
+        with closing(sqlite3.connect(self.directory / "slurmsched.db", timeout=10.0)) as connection:
+            return connection.execute(query, values).fetchall()
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        """The database through our own code."""
+        with closing(Store(self.url, timeout_s=10.0)) as store:
+            yield store
+
+    # The cluster
+
+    def cluster(self) -> SlurmCommand:
+        """The cluster as the site's user sees it, in this process."""
+        prefix = tuple(self.lab.command([], user=self.user))
+        return SlurmCommand(Console(environment=self.lab.env(self.user), prefix=prefix))
+
+    def act(self, *actions: Action) -> list[str | None]:
+        """Do *actions* as a cycle would, remembered in the database before and after; what Slurm said to each.
+
+        For a time when no daemon runs: it reads what was remembered at its start.
+        """
+        cluster, now_s = self.cluster(), time.time()
+        with self.store() as store:
+            memory = Memory(store, cluster=self.lab.cluster)
+            memory.remember(cluster.observe(), now_s)
+            number = memory.next_number(now_s)
+            memory.intend(number, actions, now_s)
+            answers = [(answer.action, answer.refused) for answer in cluster.act(actions)]
+            memory.answered(number, answers, now_s)
+        return [refused for _, refused in answers]
+
+    def begin_times(self) -> dict[int, float]:
+        """When pending jobs may begin that may not yet; Slurm's reason is not to be relied on after an update."""
+        asked = ["env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-t", "PD", "-O", "JobID:12,EligibleTime:20"]
+        rows = (line.split() for line in self.lab.ask(asked).splitlines())
+        return {int(job): float(at_s) for job, at_s in rows if at_s.isdigit() and float(at_s) > time.time()}
+
+    def points(self) -> dict[int, int]:
+        """SiteFactor by pending job, as sprio shows it."""
+        rows = re.findall(r"(\d+)\s+(-?\d+)", self.lab.ask(["sprio", "-h", "-o", "%i %S"]))
+        return {int(job_id): int(points) for job_id, points in rows}
+
+    def states(self) -> dict[int, str]:
+        """The state of every job that slurmctld knows."""
+        rows = (line.split() for line in self.lab.ask(["squeue", "-h", "-t", "all", "-o", "%A %T"]).splitlines())
+        return {int(job_id): state for job_id, state in rows}
+
+    def fill(self) -> int:
+        """Take the whole lab for as long as the test needs."""
+        job = self.lab.submit("--gres=gpu:4", "-N4", "--exclusive", "-t", "30", "--wrap=sleep 600", "-o/dev/null")
+        self.until(lambda: self.states()[job] == "RUNNING", "a full lab")
+        return job
+
+    def queue(self, count: int = 3, *options: str) -> list[int]:
+        """Up to four jobs that cannot start in a full lab, the longest by history first, one of each user."""
+        return [
+            self.lab.submit(
+                "--gres=gpu:4", "-N4", "--exclusive", "-t20000", "--wrap=true", "-o/dev/null",
+                f"-J{self.names[number]}", *options, user=USERS[number],
+            )
+                for number in range(count)
+        ]  # fmt: skip
+
+    def ordered(self, jobs: list[int]) -> bool:
+        """Whether Slurm gives the last of *jobs* the highest priority, and so on to the first."""
+        rows = (line.split() for line in self.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%A %Q"]).splitlines())
+        priority = {int(job_id): int(value) for job_id, value in rows}
+        here = [priority[job] for job in jobs]
+        return len(set(here)) == len(here) and here == sorted(here)
+
+
+def history(lab: Lab, names: list[str]) -> OutcomeTable:
+    """Five runs of each of *names* by each user, each name a hundred times shorter than the last, an hour ago."""
+    runs = [(name, lab.user(user), 1e6 / 100**place) for place, name in enumerate(names) for user in USERS] * 5
+    ended_s = time.time() - 3600.0 + np.arange(len(runs))
+    runtime_s = np.array([took_s for *_, took_s in runs])
+    ones, same = np.ones(len(runs), np.int64), {key: Labels.of(["x"] * len(runs)) for key in ("account", "qos")}
+    return OutcomeTable(
+        job_id=1_000_000 + np.arange(len(runs)),
+        restart=0 * ones,
+        name=Labels.of([name for name, *_ in runs]),
+        user=Labels.of([user for _, user, _ in runs]),
+        partition=Labels.of(["gpu"] * len(runs)),
+        **same,
+        gpus=16 * ones,
+        nodes=4 * ones,
+        cpus=32 * ones,
+        time_limit_s=1.2e6 * ones,
+        first_submit_s=ended_s - 2e6,
+        eligible_s=ended_s - 2e6,
+        started_s=ended_s - runtime_s,
+        ended_s=ended_s,
+        runtime_s=runtime_s,
+        state=np.full(len(runs), JobState.COMPLETED, dtype=np.int64),
+    )
+
+
+def updates(lab: Lab) -> int:
+    """How many REQUEST_UPDATE_JOB calls slurmctld has counted."""
+    found = re.search(r"REQUEST_UPDATE_JOB\s*\(.*?count:(\d+)", lab.ask(["sdiag"]))
+    return int(found[1]) if found else 0

@@ -1,0 +1,106 @@
+"""However we leave in order, Slurm gets its jobs back: no points, no begin times; a restart keeps them."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from lab_site import Site, updates
+
+from slurmsched.cluster.actions import Hold
+
+
+def crowd(site: Site) -> tuple[list[int], int]:
+    """A full lab with an order to make, a job that depends on another and one that we hold; the first and the last."""
+    site.fill()
+    jobs = site.queue(3)
+    site.lab.submit(f"--dependency=afterok:{jobs[0]}", "--wrap=true", "-o/dev/null", user="dave")
+    held = site.lab.submit("--gres=gpu:1", "-N1", "--wrap=true", "-t1", "-o/dev/null", user="dave")
+    assert site.act(Hold(held, time.time() + 3600)) == [None]
+    site.until(lambda: held in site.begin_times(), "a hold")
+    return jobs, held
+
+
+def demand_nothing_of_ours(site: Site) -> None:
+    site.until(lambda: set(site.points().values()) == {0}, "no points")
+    assert site.begin_times() == {}
+    site_factors = site.lab.ask(["scontrol", "show", "job"])
+    assert "SiteFactor" not in site_factors or "SiteFactor=0" in site_factors
+
+
+def test_sigterm_gives_every_job_back(new_site):
+    site = new_site(power="order = true\nhold = true")
+    jobs, _ = crowd(site)
+    with site.daemon() as process:
+        site.until(lambda: site.ordered(jobs), "an order")
+        assert max(site.points().values()) > 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30.0) == 0
+    demand_nothing_of_ours(site)
+    assert "gave back" in site.log
+
+
+def test_release_all_gives_back_what_a_killed_daemon_left(site):
+    jobs, held = crowd(site)
+    with site.daemon() as process:
+        site.until(lambda: site.ordered(jobs), "an order")
+        process.kill()
+        process.wait(10.0)
+    assert max(site.points().values()) > 0
+    assert held in site.begin_times()
+    done = site.run("release-all")
+    assert done.returncode == 0, done.stderr
+    assert "holds of 1 jobs ended" in done.stdout
+    demand_nothing_of_ours(site)
+
+
+def test_without_its_database_release_all_still_takes_the_points(site):
+    site.fill()
+    jobs = site.queue(3)
+    with site.daemon() as process:
+        site.until(lambda: site.ordered(jobs), "an order")
+        process.kill()
+        process.wait(10.0)
+    for file in site.directory.glob("slurmsched.db*"):
+        file.unlink()
+    assert site.run("release-all").returncode == 0
+    demand_nothing_of_ours(site)
+
+
+def test_a_hold_of_ours_ends_by_itself_when_nobody_is_there(site):
+    job = site.lab.submit("--gres=gpu:1", "--begin=now+1hour", "--wrap=true", "-o/dev/null", user="alice")
+    assert site.act(Hold(job, time.time() + 4)) == [None]
+    site.until(lambda: site.states()[job] == "COMPLETED", "a job that was held and ran")
+
+
+def test_a_restart_leaves_the_order_to_the_next_daemon(site):
+    site.fill()
+    jobs = site.queue(3)
+    with site.daemon() as process:
+        site.until(lambda: site.ordered(jobs), "an order")
+        points = site.points()
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(30.0) == 0
+    assert site.points() == points
+    before = updates(site.lab)
+    with site.daemon():
+        site.more_cycles()
+        assert site.points() == points
+    assert updates(site.lab) == before, "the next daemon knows what is there"
+
+
+def test_a_stop_that_cannot_give_back_is_a_failure_that_the_release_unit_mends(site):
+    site.fill()
+    jobs = site.queue(3)
+    with site.daemon() as process:
+        site.until(lambda: site.ordered(jobs), "an order")
+        site.lab.pause_controller()
+        try:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60.0) == 1
+        finally:
+            site.lab.resume_controller()
+    assert "not every job was given back" in site.log
+    assert max(site.points().values()) > 0
+    assert site.run("release-all").returncode == 0
+    demand_nothing_of_ours(site)
