@@ -195,7 +195,7 @@ class Site:
     def more_cycles(self, count: int = 1) -> None:
         """Wait for *count* whole cycles from now: the one under way does not count."""
         until = self.cycles() + count + 1
-        self.until(lambda: self.cycles() >= until, f"{count} more cycles")
+        self.until(lambda: self.cycles() >= until, f"{count} more cycles", 30.0 + 5 * count)
 
     def http(self, target: str) -> str:
         """What the metrics endpoint answers."""

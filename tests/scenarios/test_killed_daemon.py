@@ -73,8 +73,12 @@ def demand_that_slurm_goes_on(site: Site) -> None:
         _, reason, priority = line.split()
         assert reason in {"None", "Priority", "Resources"}, line
         assert float(priority) > 0, line
-    ended = Counter(site.states().values())["COMPLETED"]
-    site.until(lambda: Counter(site.states().values())["COMPLETED"] > ended, "jobs that end without us")
+    left = unfinished(site)
+    site.until(lambda: left - unfinished(site), "a job that ends without us")
+
+
+def unfinished(site: Site) -> set[int]:
+    return {job for job, state in site.states().items() if state in {"PENDING", "RUNNING", "COMPLETING"}}
 
 
 def demand_whole(site: Site) -> None:
