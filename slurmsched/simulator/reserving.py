@@ -29,6 +29,19 @@ class Queue(NamedTuple):
     many: IntArray
 
 
+class Desk(NamedTuple):
+    """All that a decision works on."""
+
+    trace: Trace
+    limit_s: FloatArray
+    site: Site
+    books: Grants
+    queue: Queue
+    result: Result
+    depth: int
+    chosen: IntArray  #: jobs to start, filled from the front
+
+
 class Profile(NamedTuple):
     """Free GPUs from now on, as steps: ``free[i]`` from ``from_s[i]`` to the next; ``many`` is an array of one."""
 
@@ -50,7 +63,7 @@ def run_reserving(
     books = no_grants(count, site.free)
     queue = Queue(np.empty(count, np.int64), np.empty(count), np.zeros(1, np.int64))
     profile = Profile(np.empty(total + 2 * depth + 4), np.empty(total + 2 * depth + 4, np.int64), np.zeros(1, np.int64))
-    chosen = np.empty(total + 1, np.int64)
+    desk = Desk(trace, limit_s, site, books, queue, result, depth, np.empty(total + 1, np.int64))
     arrived = 0
     while arrived < count or running:
         now_s = ends[0] if running else NEVER
@@ -64,14 +77,9 @@ def run_reserving(
             arrived += 1
         if not queue.many[0]:
             continue
-        if how == EASY:
-            new = _easy(trace, limit_s, site, books, queue, rows, running, depth, now_s, result, chosen)
-        else:
-            new = _conservative(
-                trace, limit_s, site, books, queue, rows, running, depth, now_s, result, chosen, profile
-            )
+        new = _easy(desk, rows, running, now_s) if how == EASY else _conservative(desk, profile, rows, running, now_s)
         for at in range(new):
-            row = chosen[at]
+            row = desk.chosen[at]
             result.start_s[row], result.end_s[row] = now_s, now_s + trace.runtime_s[row]
             running = push(ends, rows, 0, running, result.end_s[row], row)
         if new:
@@ -99,32 +107,19 @@ def _forget_started(queue: Queue, result: Result) -> None:
 
 
 @compiled
-def _by_limit(
-    limit_s: FloatArray, rows: IntArray, running: int, now_s: float, result: Result
-) -> tuple[IntArray, FloatArray]:
+def _by_limit(limit_s: FloatArray, rows: IntArray, now_s: float, result: Result) -> tuple[IntArray, FloatArray]:
     """Running jobs by when they must end, and that time; one past its limit could end any moment."""
-    until_s = np.empty(running)
-    for at in range(running):
+    until_s = np.empty(len(rows))
+    for at in range(len(rows)):
         until_s[at] = max(now_s, result.start_s[rows[at]] + limit_s[rows[at]])
     order = np.argsort(until_s, kind="mergesort")
-    return rows[:running][order], until_s[order]
+    return rows[order], until_s[order]
 
 
 @compiled
-def _easy(
-    trace: Trace,
-    limit_s: FloatArray,
-    site: Site,
-    books: Grants,
-    queue: Queue,
-    rows: IntArray,
-    running: int,
-    depth: int,
-    now_s: float,
-    result: Result,
-    chosen: IntArray,
-) -> int:
+def _easy(desk: Desk, rows: IntArray, running: int, now_s: float) -> int:
     """Start from the front while jobs fit; behind the first that does not, those that cannot delay it."""
+    trace, limit_s, site, books, queue, result, depth, chosen = desk
     new, front = 0, 0
     while front < queue.many[0]:
         placed = grant(site, books, queue.rows[front], trace.gpus[queue.rows[front]])
@@ -141,7 +136,7 @@ def _easy(
         result.start_s[chosen[at]] = now_s
     head = queue.rows[front]
     later = site.free.copy()
-    shadow_s = _shadow(trace, limit_s, site, books, later, now_running, len(now_running), head, now_s, result)
+    shadow_s = _shadow(desk, later, now_running, head, now_s)
     for at in range(front + 1, min(queue.many[0], depth)):
         row = queue.rows[at]
         count = place(site.how, site.free, site.size, trace.gpus[row], books.room[0], books.room[1])
@@ -162,24 +157,14 @@ def _easy(
 
 
 @compiled
-def _shadow(
-    trace: Trace,
-    limit_s: FloatArray,
-    site: Site,
-    books: Grants,
-    later: IntArray,
-    rows: IntArray,
-    running: int,
-    head: int,
-    now_s: float,
-    result: Result,
-) -> float:
+def _shadow(desk: Desk, later: IntArray, rows: IntArray, head: int, now_s: float) -> float:
     """When *head* can start by time limits; *later* becomes what is free then beside it."""
-    by_end, until_s = _by_limit(limit_s, rows, running, now_s, result)
+    trace, limit_s, site, books, _, result, _, _ = desk
+    by_end, until_s = _by_limit(limit_s, rows, now_s, result)
     at = 0
-    while at < running:
+    while at < len(rows):
         shadow_s = until_s[at]
-        while at < running and until_s[at] <= shadow_s:
+        while at < len(rows) and until_s[at] <= shadow_s:
             pair = books.first[by_end[at]]
             while pair != NONE:
                 later[books.pairs[0, pair]] += books.pairs[1, pair]
@@ -194,25 +179,13 @@ def _shadow(
 
 
 @compiled
-def _conservative(
-    trace: Trace,
-    limit_s: FloatArray,
-    site: Site,
-    books: Grants,
-    queue: Queue,
-    rows: IntArray,
-    running: int,
-    depth: int,
-    now_s: float,
-    result: Result,
-    chosen: IntArray,
-    profile: Profile,
-) -> int:
+def _conservative(desk: Desk, profile: Profile, rows: IntArray, running: int, now_s: float) -> int:
     """Give each waiting job, in order, the earliest time that delays none before it; start those whose time is now.
 
     Reservations count GPUs over the cluster; whether nodes have room for a job is seen when its time comes.
     """
-    by_end, until_s = _by_limit(limit_s, rows, running, now_s, result)
+    trace, limit_s, site, books, queue, result, depth, chosen = desk
+    by_end, until_s = _by_limit(limit_s, rows[:running], now_s, result)
     profile.from_s[0], profile.free[0], profile.many[0] = now_s, site.free.sum(), 1
     for at in range(running):
         last = profile.many[0] - 1
