@@ -18,5 +18,8 @@ def compiled(function: F) -> F:
     if not HAVE_NUMBA:
         return function
     numba: Any = import_module("numba")
-    jitted: F = numba.njit(cache=True)(function)
+    try:
+        jitted: F = numba.njit(cache=True)(function)
+    except RuntimeError:  # no directory to keep it in: neither beside the source nor in the user's home
+        jitted = numba.njit(function)
     return jitted
