@@ -8,7 +8,6 @@ SlurmschedError
 │   └── SlurmRefused      answered no: remember why, do not repeat at once
 ├── MemoryUnavailable     the database is away: decide without history
 ├── SchemaMismatch        the database belongs to another version: refuse to start
-├── ModelUnusable         the artifact does not fit: fall back to the baseline
 └── LabError              the private Slurm could not be brought up or down
 """
 
@@ -45,10 +44,6 @@ class MemoryUnavailable(SlurmschedError):
 
 class SchemaMismatch(SlurmschedError):
     """The database was written by another version of slurmsched; refuse to start."""
-
-
-class ModelUnusable(SlurmschedError):
-    """A model artifact does not fit this version or this data; fall back to the baseline."""
 
 
 class LabError(SlurmschedError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.jobs import JobTable, job_table
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
@@ -142,9 +142,9 @@ def all_pending(jobs: Workload, forecast: str) -> View:
         0.0,
         _as_pending(jobs),
         job_table(0),
-        _no_nodes(),
-        _no_partitions(),
-        QosTable(Labels.of([]), np.zeros(0, dtype=np.int64)),
+        table_of(NodeTable, 0, {}, {}),
+        table_of(PartitionTable, 0, {}, {}),
+        table_of(QosTable, 0, {}, {}),
         Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source),
         no_forecast(0),
     )
@@ -198,15 +198,3 @@ def _site(nodes: Nodes, setup: Setup) -> Site:
     if setup.placement == "pool":
         return Site(np.array([nodes.total]), nodes.total, how)
     return Site(np.full(nodes.count, nodes.gpus), nodes.gpus, how)
-
-
-def _no_nodes() -> NodeTable:
-    text, number, size = Labels.of([]), np.zeros(0, dtype=np.int64), np.zeros(0)
-    return NodeTable(
-        text, text, text, np.zeros(0, dtype=np.bool_), number, number, size, size, number, number, text, text
-    )
-
-
-def _no_partitions() -> PartitionTable:
-    text, number = Labels.of([]), np.zeros(0, dtype=np.int64)
-    return PartitionTable(text, number, np.zeros(0, dtype=np.bool_), np.zeros(0), text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..cluster.actions import Action
-from ..cluster.columns import Labels
+from ..cluster.columns import Labels, table_of
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.nodes import QosTable
@@ -31,7 +31,7 @@ class SlurmCommand:
 
     console: Console = field(default_factory=Console)
     _facts: Facts | None = None
-    _qos: QosTable = field(default_factory=lambda: QosTable(Labels.of([]), np.zeros(0, dtype=np.int64)))
+    _qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
 
     def facts(self) -> Facts:
         """Ask again what the cluster is, and who we are to it."""

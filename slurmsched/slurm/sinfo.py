@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ..cluster.columns import Labels
+from ..cluster.columns import Labels, table_of
 from ..cluster.hostlist import fold
 from ..cluster.nodes import NodeTable, PartitionTable
 from ..cluster.tres import gpus_in, seconds
@@ -27,7 +27,7 @@ def read_nodes(columns: Columns) -> NodeTable:
     """One row per node, whatever number of partitions it is in."""
     names = np.array(columns["NodeList"], dtype=object)
     if not len(names):
-        return _no_nodes()
+        return table_of(NodeTable, 0, {}, {})
     distinct = Labels.of(columns["NodeList"])
     _, first = np.unique(distinct.codes, return_index=True)
     members: list[list[str]] = [[] for _ in distinct.names]
@@ -64,14 +64,6 @@ def read_partitions(columns: Columns) -> PartitionTable:
         up=np.array([columns["Available"][row] == "up" for row in rows.values()], dtype=bool),
         max_time_s=np.array([seconds(columns["Time"][row]) for row in rows.values()], dtype=np.float64),
         nodes=Labels.of(fold(nodes[name]) for name in rows),
-    )
-
-
-def _no_nodes() -> NodeTable:
-    texts, numbers = Labels.of([]), np.zeros(0, dtype=np.int64)
-    sizes = np.zeros(0)
-    return NodeTable(
-        texts, texts, texts, np.zeros(0, bool), numbers, numbers, sizes, sizes, numbers, numbers, texts, texts
     )
 
 
