@@ -15,7 +15,8 @@ from .output import Sheet, emit, json_option
 from .spans import span
 
 if TYPE_CHECKING:
-    from ..simulator.experiment import Nodes, Setup
+    from ..simulator.experiment import Setup
+    from ..simulator.fleet import Fleet
     from ..simulator.metrics import Summary
     from ..simulator.traces import Trace
 
@@ -77,13 +78,14 @@ def simulate(
 
     The plan of each decision happens as it is, at every arrival and end; cleaning of the trace is listed.
     """
-    from ..simulator.experiment import Nodes, Setup
+    from ..simulator.experiment import Setup
+    from ..simulator.fleet import Fleet
     from ..simulator.traces import read
 
     loaded = read(trace, form)
     loaded = loaded.scaled(scale_load) if taken is None else loaded.jobs(taken).scaled(scale_load)
     setups = [Setup.of(name, **parts) for name in policies or DEFAULT_POLICIES]
-    cluster = Nodes(nodes, gpus_per_node)
+    cluster = Fleet.of(nodes, gpus_per_node)
     summaries = [_run(loaded, cluster, setup, check) for setup in setups]
     if as_csv:
         click.echo(_csv(summaries), nl=False)
@@ -101,7 +103,7 @@ def simulate(
     emit(facts, head, *(f"note: {note}" for note in notes), Sheet(COLUMNS, list(map(_row, summaries))), as_json=as_json)
 
 
-def _run(trace: Trace, cluster: Nodes, setup: Setup, check: bool) -> Summary:
+def _run(trace: Trace, cluster: Fleet, setup: Setup, check: bool) -> Summary:
     from ..simulator.experiment import simulate as replayed
     from ..simulator.metrics import summary, violations
 

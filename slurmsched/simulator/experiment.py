@@ -14,6 +14,7 @@ from ..cluster.state import View
 from ..errors import ConfigError
 from ..policies.hooks import Ordering, find_ordering
 from ..policies.placement import PLACEMENTS
+from .fleet import Fleet
 from .generic import Books, replay
 from .grants import Site
 from .loops import Keys, Result, Trace, run_preemptively, run_to_end
@@ -23,7 +24,7 @@ from .workload import Workload
 
 SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")
 RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}
-FORECASTS = ("exact", "limit")
+FORECASTS = ("exact", "limit", "history")
 PRESETS = {
     "fifo": "strict",
     "sjf": "backfill",
@@ -37,29 +38,20 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """A cluster of equal nodes."""
-
-    count: int
-    gpus: int  #: per node
-
-    @property
-    def total(self) -> int:
-        """All GPUs."""
-        return self.count * self.gpus
-
-
-@dataclass(frozen=True)
 class Setup:
     """A policy, put together from names; ConfigError where a name is not known."""
 
     ordering: Ordering
     selection: str
     placement: str = "consolidate"
-    forecast: str = "exact"  #: what the ordering knows of runtimes: the truth, or the time limit
-    restart_s: float = 0.0  #: what going on after a preemption costs
+    forecast: str = "exact"  #: what the ordering knows of runtimes: the truth, the time limit, or learnt from history
+    admission: float = np.inf  #: GPUs that admitted jobs ask for, over all GPUs, at most; others wait outside in turn
+    restart_s: float = 0.0  #: what going on after a preemption costs a job of one GPU
+    restart_doubling_s: float = 0.0  #: and so much more for each doubling of its GPUs
     beat_s: float = 0.0  #: decisions every so many seconds; 0 means at every event
     depth: int = 1000  #: how many waiting jobs a reserving selection looks at (Slurm's bf_max_job_test)
+    executor: str = "direct"  #: direct: the plan happens as it is; slurm: a model of slurmctld sees our writes
+    name: str = ""  #: what a comparison calls it; the ordering's name where empty
 
     @classmethod
     def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
@@ -78,66 +70,82 @@ class Replay:
     """What became of each job; row *i* belongs to row *i* of the workload."""
 
     setup: Setup
-    nodes: Nodes
+    fleet: Fleet
     workload: Workload
     start_s: FloatArray  #: first start
     end_s: FloatArray
     spread: IntArray  #: most nodes a job was on
     stops: IntArray  #: preemptions
+    forecast_s: FloatArray  #: the runtime the policy was told; NaN where it was told none
+    idle_gpu_s: float = np.nan  #: GPU-seconds free while any job waited
+    fragmented_gpu_s: float = np.nan  #: those of them free while a waiting job asked for no more GPUs than were free
 
 
-def simulate(jobs: Workload, nodes: Nodes, setup: Setup, *, generic: bool = False) -> Replay:
-    """Replay *jobs* on *nodes*; with *generic* through the slow loop that shows the policy a View at each decision.
+def simulate(
+    jobs: Workload, fleet: Fleet, setup: Setup, *, learnt: Forecast | None = None, generic: bool = False
+) -> Replay:
+    """Replay *jobs* on *fleet*; with *generic* through the slow loop that shows the policy a View at each decision.
 
-    ConfigError names a job that asks for more GPUs than there are.
+    *learnt* is what a setup with ``forecast = "history"`` is told of each job. ConfigError names a job that asks for
+    more GPUs than there are.
     """
-    if len(jobs) and int(jobs.gpus.max()) > nodes.total:
+    if len(jobs) and int(jobs.gpus.max()) > fleet.total:
         row = int(np.argmax(jobs.gpus))
-        raise ConfigError(f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs and the cluster has {nodes.total}")
-    site = _site(nodes, setup)
+        raise ConfigError(f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs and the cluster has {fleet.total}")
+    site = _site(fleet, setup)
+    told = _told(jobs, setup, learnt)
     if generic or setup.ordering.changes == "with_time":
-        return _shown(jobs, nodes, setup, site)
+        return _shown(jobs, fleet, setup, site, told)
     size = len(jobs)
     trace = Trace(jobs.submit_s, jobs.runtime_s, jobs.gpus, np.full(size, setup.restart_s))
     result = Result(
         np.full(size, np.nan), np.full(size, np.nan), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     )
     if size and setup.selection == "preemptive":
-        run_preemptively(trace, keys_of(jobs, setup), site, nobody(jobs.gpus), setup.beat_s, result)
+        run_preemptively(trace, keys_of(jobs, setup.ordering, told), site, nobody(jobs.gpus), setup.beat_s, result)
     elif size and setup.selection in RESERVING:
         limits = _time_limits(jobs, f"reserve by with {setup.selection} backfill")
-        key, how = keys_of(jobs, setup).at[0], RESERVING[setup.selection]
+        key, how = keys_of(jobs, setup.ordering, told).at[0], RESERVING[setup.selection]
         run_reserving(trace, limits, key, site, how, setup.depth, result)
     elif size:
-        key = keys_of(jobs, setup).at[0]
+        key = keys_of(jobs, setup.ordering, told).at[0]
         run_to_end(trace, key, site, nobody(jobs.gpus), setup.selection == "strict", result)
-    return Replay(setup, nodes, jobs, *result)
+    return Replay(setup, fleet, jobs, *result, forecast_s=told.runtime_s)
 
 
-def keys_of(jobs: Workload, setup: Setup) -> Keys:
+def keys_of(jobs: Workload, ordering: Ordering, told: Forecast) -> Keys:
     """The keys of all jobs as a function of the time they ran, got by asking the ordering itself.
 
     An ordering declares how its key depends on attained service: not at all, linearly, or in steps (GPU-seconds).
     Asked twice on each stretch between two steps, it has told everything.
     """
-    view = all_pending(jobs, setup.forecast)
-    bounds = (0.0, *setup.ordering.steps)
+    view = all_pending(jobs, told)
+    bounds = (0.0, *ordering.steps)
     at, slope = np.empty((len(bounds), len(jobs))), np.zeros(len(jobs))
     for level, bound in enumerate(bounds):
         ran_s = bound / jobs.gpus * (1 + 1e-12)
-        at[level] = _ask(setup.ordering, view, ran_s)
-        if setup.ordering.changes == "while_running":
+        at[level] = _ask(ordering, view, ran_s)
+        if ordering.changes == "while_running":
             upper = bounds[level + 1] if level + 1 < len(bounds) else np.inf
             further_s = np.minimum(1.0, (upper - bound) / jobs.gpus / 2)
-            slope = (_ask(setup.ordering, view, ran_s + further_s) - at[level]) / further_s
+            slope = (_ask(ordering, view, ran_s + further_s) - at[level]) / further_s
             at[level] -= slope * ran_s
-    return Keys(at, slope, np.array(setup.ordering.steps, dtype=np.float64))
+    return Keys(at, slope, np.array(ordering.steps, dtype=np.float64))
 
 
-def all_pending(jobs: Workload, forecast: str) -> View:
-    """Every job of the trace as a pending one, with what the forecast is allowed to know."""
-    runtime_s = jobs.runtime_s if forecast == "exact" else _time_limits(jobs, "forecast by")
-    source = Labels(np.zeros(len(jobs), dtype=np.int64), (forecast,))
+def _told(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Forecast:
+    """What the policy is told of each job's runtime."""
+    if setup.forecast == "history":
+        if learnt is None:
+            raise ConfigError("forecast 'history' needs runs to learn from")
+        return learnt
+    runtime_s = jobs.runtime_s if setup.forecast == "exact" else _time_limits(jobs, "forecast by")
+    source = Labels(np.zeros(len(jobs), dtype=np.int64), (setup.forecast,))
+    return Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source)
+
+
+def all_pending(jobs: Workload, told: Forecast) -> View:
+    """Every job of the trace as a pending one, with what the policy is told of it."""
     return View(
         0.0,
         _as_pending(jobs),
@@ -145,7 +153,7 @@ def all_pending(jobs: Workload, forecast: str) -> View:
         table_of(NodeTable, 0, {}, {}),
         table_of(PartitionTable, 0, {}, {}),
         table_of(QosTable, 0, {}, {}),
-        Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source),
+        told,
         no_forecast(0),
     )
 
@@ -177,11 +185,11 @@ def _ask(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
     return np.asarray(ordering(shown), dtype=np.float64)
 
 
-def _shown(jobs: Workload, nodes: Nodes, setup: Setup, site: Site) -> Replay:
+def _shown(jobs: Workload, fleet: Fleet, setup: Setup, site: Site, told: Forecast) -> Replay:
     """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
     if setup.beat_s or setup.selection in RESERVING:
         raise ConfigError(f"ordering {setup.ordering.name} changes with time: it takes no beat and no reservations yet")
-    view = all_pending(jobs, setup.forecast)
+    view = all_pending(jobs, told)
 
     def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
         return _ask(setup.ordering, replace(view.take(rows), now_s=now_s), ran_s)
@@ -190,11 +198,11 @@ def _shown(jobs: Workload, nodes: Nodes, setup: Setup, site: Site) -> Replay:
     preemptive = setup.selection == "preemptive"
     steps = setup.ordering.steps if preemptive else ()
     replay(books, keys, steps=steps, strict=setup.selection == "strict", preemptive=preemptive)
-    return Replay(setup, nodes, jobs, books.start_s, books.end_s, books.nodes, books.stops)
+    return Replay(setup, fleet, jobs, books.start_s, books.end_s, books.nodes, books.stops, told.runtime_s)
 
 
-def _site(nodes: Nodes, setup: Setup) -> Site:
+def _site(fleet: Fleet, setup: Setup) -> Site:
     how = PLACEMENTS[setup.placement]
     if setup.placement == "pool":
-        return Site(np.array([nodes.total]), nodes.total, how)
-    return Site(np.full(nodes.count, nodes.gpus), nodes.gpus, how)
+        return Site(np.array([fleet.total]), fleet.total, how)
+    return Site(fleet.nodes.gpus.copy(), fleet.size, how)

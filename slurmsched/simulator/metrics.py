@@ -55,7 +55,7 @@ def summary(replay: Replay) -> Summary:
     jct_s = replay.end_s - jobs.submit_s
     makespan_s = float(replay.end_s.max() - jobs.submit_s.min()) if len(jobs) else 0.0
     work = float((jobs.runtime_s * jobs.gpus).sum())
-    needed = -(-jobs.gpus // replay.nodes.gpus)
+    needed = -(-jobs.gpus // replay.fleet.size)
     return Summary(
         policy=setup.ordering.name,
         selection=setup.selection,
@@ -66,7 +66,7 @@ def summary(replay: Replay) -> Summary:
         queue_s=Spread.of(jct_s - jobs.runtime_s),
         response_s=Spread.of(replay.start_s - jobs.submit_s),
         makespan_s=makespan_s,
-        utilisation=work / (makespan_s * replay.nodes.total) if makespan_s else 0.0,
+        utilisation=work / (makespan_s * replay.fleet.total) if makespan_s else 0.0,
         preemptions=int(replay.stops.sum()),
         lost_gpu_hours=float((replay.stops * jobs.gpus).sum() * setup.restart_s / 3600),
         spread_jobs=int((replay.spread > needed).sum()) if setup.placement != "pool" else 0,
@@ -91,8 +91,8 @@ def violations(replay: Replay) -> list[str]:
     if wrong.any():
         found.append(f"{int(wrong.sum())} jobs did not do their work between their start and their end")
     most = _most_gpus(replay)
-    if most > replay.nodes.total:
-        found.append(f"{most} GPUs were in use and {replay.nodes.total} exist")
+    if most > replay.fleet.total:
+        found.append(f"{most} GPUs were in use and {replay.fleet.total} exist")
     return found
 
 

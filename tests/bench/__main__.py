@@ -25,7 +25,8 @@ from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.models.runtime import RuntimeModel
 from slurmsched.policies.hooks import find_ordering
-from slurmsched.simulator.experiment import Nodes, Setup, simulate
+from slurmsched.simulator.experiment import Setup, simulate
+from slurmsched.simulator.fleet import Fleet
 from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
 from slurmsched.simulator.workload import Workload
 from slurmsched.slurm.budget import Budget
@@ -102,11 +103,11 @@ def bench_simulator() -> None:
         workload = synthetic(SyntheticSpec(jobs=jobs, cluster_gpus=nodes * 8, load=load))
         print(f"  {jobs:,} jobs, {nodes:,} nodes, load {load}")
         for words in policies:
-            bench_policy(workload, Nodes(nodes, 8), words)
+            bench_policy(workload, Fleet.of(nodes, 8), words)
     print()
 
 
-def bench_policy(workload: Workload, nodes: Nodes, words: str) -> None:
+def bench_policy(workload: Workload, nodes: Fleet, words: str) -> None:
     """One policy, compiled by a short replay before."""
     name, _, selection = words.partition(" ")
     setup = Setup.of(name, selection or None)
