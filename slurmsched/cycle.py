@@ -15,7 +15,7 @@ from .db.decisions import DecisionRecord
 from .db.memory import Memory
 from .decide.engine import decide
 from .decide.policy import Policy
-from .models.runtime import RuntimeModel
+from .models.port import Model
 from .slurm.port import Answer, Slurm
 from .slurm.writer import Writer
 
@@ -33,7 +33,7 @@ class World:
 
     cluster: Slurm
     memory: Memory
-    model: RuntimeModel
+    model: Model
     policy: Policy
     writer: Writer
     clock: Clock

@@ -16,7 +16,7 @@ from ..daemon.questions import Sources
 from ..daemon.service import Parts, Service
 from ..db.leader import Leadership, leadership
 from ..db.memory import Memory
-from ..db.store import Store
+from ..db.store import Store, Unchanged
 from ..decide import explain
 from ..decide.advice import advice, in_words
 from ..decide.policy import Policy
@@ -59,16 +59,6 @@ class _Model:
 
     taught: bool = False
     pruned_s: float = float("-inf")
-
-
-class Unchanged(Store):
-    """A database that is read and never written, for a rehearsal beside a daemon."""
-
-    def save(self, cluster: str, news: object) -> None:
-        """Leave it as it is."""
-
-    def save_decision(self, cluster: str, record: object) -> None:
-        """Leave it as it is."""
 
 
 class Daemon:
@@ -163,9 +153,10 @@ class Daemon:
             return
         history = self._world.memory.history(now_s, now_s - self._settings.database.keep_outcomes_days * DAY_S)
         if history is not None:
-            self._world.model = RuntimeModel.fit(history)
+            model = RuntimeModel.fit(history)
+            self._world.model = model
             self._model.taught = True
-            logger.info("the forecast knows %d runs", self._world.model.runs)
+            logger.info("the forecast knows %d runs", model.runs)
 
     def _forget(self, now_s: float) -> None:
         """Clean the database now and then, a bounded amount after a cycle."""

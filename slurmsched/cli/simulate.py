@@ -2,141 +2,141 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
-from dataclasses import asdict
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from .app import App
+from .asked import Asked, SpanType
 from .failure import Failed
-from .output import Sheet, emit, json_option
-from .spans import span
+from .output import emit, json_option
 
 if TYPE_CHECKING:
-    from ..simulator.experiment import Setup
+    from ..simulator.case import Case
     from ..simulator.fleet import Fleet
-    from ..simulator.metrics import Summary
-    from ..simulator.traces import Trace
+    from ..simulator.sweep import Run
 
-COLUMNS = (
-    "POLICY",
-    "SELECTION",
-    "MEAN JCT",
-    "MEDIAN",
-    "P90",
-    "P99",
-    "MEAN QUEUE",
-    "MAKESPAN",
-    "GPUS BUSY",
-    "PREEMPTED",
-)
-DEFAULT_POLICIES = ("fifo", "sjf", "qssf", "srtf")
+FILE = click.Path(exists=True, dir_okay=False)
 
 
 @click.command()
-@click.argument("trace", type=click.Path(exists=True, dir_okay=False))
-@click.option("--nodes", type=click.IntRange(1, 100_000), required=True, help="How many nodes.")
-@click.option("--gpus-per-node", type=click.IntRange(1, 64), default=8, show_default=True, help="GPUs of each node.")
+@click.argument("traces", metavar="[TRACE]...", nargs=-1)
+@click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The last 12h, 30d, 4w of the database.")
+@click.option("--cluster-name", help="Whose history, where the database knows several clusters.")
+@click.option("--nodes", type=click.IntRange(1, 100_000), help="How many nodes.")
+@click.option("--gpus-per-node", type=click.IntRange(1, 64), help="GPUs of each node.  [default: 8]")
+@click.option("--cluster", "cluster_file", type=FILE, help="A TOML file of nodes, partitions and QOS, not --nodes.")
 @click.option(
     "--policy", "policies", multiple=True, help="An ordering; may be given again. Default: fifo sjf qssf srtf."
 )
+@click.option("--policy-file", "policy_files", type=FILE, multiple=True, help="A policy in a TOML file; repeatable.")
+@click.option("--baseline/--no-baseline", default=True, help="Compare with a model of stock Slurm.  [default: yes]")
 @click.option(
     "--selection",
     help="strict: nothing passes a job that does not fit; backfill: whatever fits; easy, conservative: what delays no "
     "reservation; preemptive: the best jobs run. Default: what belongs to the ordering.",
 )
-@click.option("--placement", default="consolidate", show_default=True, help="pool, first-free or consolidate.")
+@click.option("--placement", help="pool, first-free, consolidate and others.  [default: consolidate]")
 @click.option(
-    "--forecast", default="exact", show_default=True, help="What orderings know: exact runtimes, or the limit."
+    "--forecast",
+    help="What orderings know: exact runtimes, the time limit, or forecasts from history.  [default: exact]",
 )
-@click.option("--restart-cost", "restart_s", type=click.FloatRange(0), default=0.0, help="Seconds a preemption costs.")
+@click.option("--train", metavar="A:B", help="The jobs that history is learnt from too; else all before --jobs.")
+@click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs asked for by admitted jobs over all.")
+@click.option("--executor", help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs.")
+@click.option("--depth", type=click.IntRange(1), help="Waiting jobs that a reserving selection looks at.")
+@click.option("--restart-cost", "restart_s", type=click.FloatRange(0), help="Seconds a preemption costs.")
 @click.option(
-    "--beat", "beat_s", type=click.FloatRange(0), default=0.0, help="Seconds between decisions; 0: at each event."
+    "--restart-doubling", "restart_doubling_s", type=click.FloatRange(0), help="And for each doubling of GPUs."
 )
+@click.option("--beat", "beat_s", type=click.FloatRange(0), help="Seconds between decisions; 0: at each event.")
 @click.option("--jobs", "taken", metavar="A:B", help="Only these jobs, in order of submission from 0, B left out.")
-@click.option("--scale-load", type=float, default=1.0, help="Let jobs arrive so many times as fast.")
+@click.option("--scale-load", "loads", type=float, multiple=True, help="Jobs arrive so many times as fast; repeatable.")
+@click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Of what is made up; repeatable.")
+@click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
+@click.option("--cpu-jobs", is_flag=True, help="Keep jobs without GPUs.")
 @click.option("--format", "form", help="The trace's format, where its first lines do not tell.")
+@click.option("--backend", type=click.Choice(["loky", "dask"]), help="Processes here, or a Dask cluster.")
+@click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1; with --backend all CPUs]")
+@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that runs: tcp://host:8786.")
 @click.option("--check", is_flag=True, help="Verify that the result was possible at all.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print one CSV line per policy.")
+@click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write a page with charts.")
+@click.option("--csv", "csv_wanted", is_flag=True, help="Print one CSV line per run.")
 @json_option
-def simulate(
-    trace: str,
-    nodes: int,
-    gpus_per_node: int,
-    policies: tuple[str, ...],
-    taken: str | None,
-    scale_load: float,
-    form: str | None,
-    check: bool,
-    as_csv: bool,
-    as_json: bool,
-    **parts: Any,
-) -> None:
+@click.pass_obj
+def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, as_json: bool, **options: Any) -> None:
     """Replay TRACE under one or more policies and compare them.
 
-    The plan of each decision happens as it is, at every arrival and end; cleaning of the trace is listed.
+    TRACE is a file of jobs, synthetic:JOBS[:LOAD], or a TOML file that says what workload to make. Several traces,
+    loads and seeds give a comparison each. Cleaning of the trace is listed.
     """
-    from ..simulator.experiment import Setup
-    from ..simulator.fleet import Fleet
-    from ..simulator.traces import read
+    from ..simulator.sweep import Cell, sweep
+    from .comparison import as_csv, compared, sheet
 
-    loaded = read(trace, form)
-    loaded = loaded.scaled(scale_load) if taken is None else loaded.jobs(taken).scaled(scale_load)
-    setups = [Setup.of(name, **parts) for name in policies or DEFAULT_POLICIES]
-    cluster = Fleet.of(nodes, gpus_per_node)
-    summaries = [_run(loaded, cluster, setup, check) for setup in setups]
-    if as_csv:
-        click.echo(_csv(summaries), nl=False)
+    asked = Asked(**options)
+    fleet, workers = asked.fleet(), asked.who()
+    cases, setups = asked.cases(app, fleet), asked.setups()
+    if page_path and len(cases) > 1:
+        raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
+    traces = [_trace_facts(case) for case in cases]
+    cells = [Cell(case, setup) for case in cases for setup in setups]
+    runs = _watched(sweep(cells, fleet, workers, check=check), len(cells))
+    rows = compared(cells, runs, lambda together: _write_page(page_path, together))
+    if csv_wanted:
+        click.echo(as_csv(rows), nl=False)
         return
-    notes = [str(note) for note in loaded.notes]
     facts = {
-        "trace": {"file": trace, "format": loaded.format, "jobs": len(loaded), "notes": notes},
-        "nodes": nodes,
-        "gpus_per_node": gpus_per_node,
-        "policies": [asdict(row) for row in summaries],
+        "traces": traces,
+        "nodes": len(fleet.nodes),
+        "gpus": fleet.total,
+        "gpus_per_node": fleet.size if fleet.equal else None,
+        "policies": [row.facts() for row in rows],
     }
-    head = (
-        f"{len(loaded)} jobs ({loaded.format}) on {nodes} nodes of {gpus_per_node} GPUs, {parts['placement']} placement"
-    )
-    emit(facts, head, *(f"note: {note}" for note in notes), Sheet(COLUMNS, list(map(_row, summaries))), as_json=as_json)
+    heads = [_head(told, fleet) for told in traces]
+    notes = [f"note: {note}" for told in traces for note in told["notes"]]
+    emit(facts, *dict.fromkeys(heads + notes), sheet(rows), as_json=as_json)
 
 
-def _run(trace: Trace, cluster: Fleet, setup: Setup, check: bool) -> Summary:
-    from ..simulator.experiment import simulate as replayed
-    from ..simulator.metrics import summary, violations
-
-    replay = replayed(trace.workload, cluster, setup)
-    if check and (found := violations(replay)):
-        raise Failed(f"the replay under {setup.ordering.name} cannot have happened: {'; '.join(found)}")
-    return summary(replay)
-
-
-def _row(row: Summary) -> tuple[str | int | float, ...]:
-    return (
-        row.policy,
-        row.selection,
-        *(span(value) for value in (row.jct_s.mean, row.jct_s.median, row.jct_s.p90, row.jct_s.p99)),
-        span(row.queue_s.mean),
-        span(row.makespan_s),
-        f"{100 * row.utilisation:.1f} %",
-        row.preemptions,
-    )
+def _trace_facts(case: Case) -> dict[str, Any]:
+    trace = case.trace()
+    return {
+        "file": case.source.name,
+        "format": trace.format,
+        "jobs": len(trace),
+        "load": case.load,
+        "seed": case.seed,
+        "notes": [str(note) for note in trace.notes],
+    }
 
 
-def _csv(summaries: list[Summary]) -> str:
-    rows = [dict(_flat("", asdict(row))) for row in summaries]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+def _head(told: dict[str, Any], fleet: Fleet) -> str:
+    each = f"nodes of {fleet.size} GPUs" if fleet.equal else f"nodes with {fleet.total} GPUs"
+    return f"{told['file']}: {told['jobs']} jobs ({told['format']}) on {len(fleet.nodes)} {each}"
 
 
-def _flat(prefix: str, facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            yield from _flat(f"{prefix}{name}.", value)
-        else:
-            yield f"{prefix}{name}", value
+def _watched(runs: Iterator[tuple[int, Run]], total: int) -> Iterator[tuple[int, Run]]:
+    """The same runs, with a bar on standard error where people watch."""
+    if total < 2 or not sys.stderr.isatty():
+        yield from runs
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        yield from bar.track(runs, total=total, description="runs")
+
+
+def _write_page(path: str | None, runs: Sequence[Run]) -> None:
+    if path is None:
+        return
+    from ..simulator.page import page
+
+    case = runs[0].cell.case
+    text = page([run.replay for run in runs], str(case), [str(note) for note in case.trace().notes])
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"writing the page {path}: {error.strerror}") from error

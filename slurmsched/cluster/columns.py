@@ -77,6 +77,16 @@ class Table:
             columns[f.name] = column.take(rows) if isinstance(column, Labels) else column[rows]
         return type(self)(**columns)
 
+    def joined(self, other: Self) -> Self:
+        """The rows of this table, then those of *other*."""
+        columns: dict[str, Any] = {}
+        for f in fields(self):
+            first, second = getattr(self, f.name), getattr(other, f.name)
+            columns[f.name] = (
+                Labels.of([*first, *second]) if isinstance(first, Labels) else np.concatenate([first, second])
+            )
+        return type(self)(**columns)
+
     def equals(self, other: Self) -> bool:
         """Whether both tables hold the same values, row by row (NaN equals NaN)."""
         if type(self) is not type(other) or len(self) != len(other):

@@ -55,6 +55,11 @@ def load_outcomes(connection: Connection, cluster: str, since_s: float | None, u
     return OutcomeTable(**{name: _column(name, values) for name, values in zip(_NAMES, columns, strict=True)})
 
 
+def load_clusters(connection: Connection) -> list[str]:
+    """The clusters that have runs, by name."""
+    return list(connection.scalars(select(outcomes.c.cluster).distinct().order_by(outcomes.c.cluster)))
+
+
 def _rows(table: OutcomeTable) -> list[dict[str, Any]]:
     columns = (getattr(table, name) for name in _NAMES)
     lists = [list(column) if isinstance(column, Labels) else column.tolist() for column in columns]

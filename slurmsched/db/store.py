@@ -77,6 +77,11 @@ class Store:
         with self.database.transaction("reading the history") as connection:
             return outcomes.load_outcomes(connection, cluster, since_s, until_s)
 
+    def clusters(self) -> list[str]:
+        """The clusters whose runs are remembered, by name."""
+        with self.database.transaction("reading the names of the clusters") as connection:
+            return outcomes.load_clusters(connection)
+
     def story(self, cluster: str, job_id: int) -> list[StoryEvent]:
         """What happened to one job, oldest first."""
         with self.database.transaction(f"reading the story of job {job_id}") as connection:
@@ -130,3 +135,13 @@ class Store:
         """Forget what is older, a bounded amount per call: call again while it says there is more."""
         with self.database.transaction("forgetting what is old", write=True) as connection:
             return retention.prune(connection, now_s, keep_decisions_s, keep_outcomes_s)
+
+
+class Unchanged(Store):
+    """A database that is read and never written: for a rehearsal beside a daemon, and for simulations."""
+
+    def save(self, cluster: str, news: object) -> None:
+        """Leave it as it is."""
+
+    def save_decision(self, cluster: str, record: object) -> None:
+        """Leave it as it is."""

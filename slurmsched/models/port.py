@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, Self
 
 from ..cluster.forecast import Forecast
+from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobTable
 
 
@@ -27,4 +28,8 @@ class Model(Protocol):
 
         With *now_s* a running job's forecast allows for the time it has already run; pending jobs ignore it.
         """
+        ...
+
+    def learn(self, new: OutcomeTable) -> Self:
+        """The model that also knows *new*."""
         ...

@@ -14,11 +14,15 @@ from ..cluster.state import View
 from ..errors import ConfigError
 from ..policies.hooks import Ordering, find_ordering
 from ..policies.placement import PLACEMENTS
+from .cluster import SimulatedCluster
 from .fleet import Fleet
 from .generic import Books, replay
 from .grants import Site
 from .loops import Keys, Result, Trace, run_preemptively, run_to_end
 from .reserving import CONSERVATIVE, EASY, run_reserving
+from .slurmconf import SlurmConf
+from .steering import EVERY_S, Steering, whole_queue
+from .told import Told
 from .waiting import nobody
 from .workload import Workload
 
@@ -33,8 +37,13 @@ PRESETS = {
     "srsf": "preemptive",
     "las": "preemptive",
     "tiresias": "preemptive",
+    "slurm": "easy",
 }
 """The selection that belongs to each ordering; others take backfill."""
+
+EXECUTORS = ("direct", "slurm")
+STOCK = "slurm"
+"""The preset that every comparison is against: stock Slurm, multifactor priorities and backfill."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +65,37 @@ class Setup:
     @classmethod
     def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
         """The preset *name*, with its parts overridden where they are given."""
-        ordering = find_ordering(name)
-        selection = selection or PRESETS.get(name, "backfill")
+        stock = name == STOCK
+        details = ({"executor": "slurm", "name": STOCK} if stock else {}) | details
+        ordering = find_ordering("fifo" if stock else name)
+        on_slurm = details.get("executor") == "slurm"
+        selection = selection or ("easy" if on_slurm else PRESETS.get(name, "backfill"))
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
-        for part, known in (("selection", SELECTIONS), ("placement", tuple(PLACEMENTS)), ("forecast", FORECASTS)):
+        for part, known in (
+            ("selection", SELECTIONS),
+            ("placement", tuple(PLACEMENTS)),
+            ("forecast", FORECASTS),
+            ("executor", EXECUTORS),
+        ):
             if getattr(setup, part) not in known:
                 raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(known)}")
+        if setup.executor == "slurm":
+            setup.check_slurm()
         return setup
+
+    def check_slurm(self) -> None:
+        """ConfigError for a part that a Slurm cannot be made to do."""
+        if self.selection not in RESERVING:
+            raise ConfigError(
+                f"selection {self.selection!r} is not what slurmctld does; on it there are: {', '.join(RESERVING)}"
+            )
+        if self.placement != "consolidate" or np.isfinite(self.admission):
+            raise ConfigError("slurmctld places and admits by itself: executor slurm takes neither of the two")
+
+    @property
+    def label(self) -> str:
+        """What a comparison calls it."""
+        return self.name or self.ordering.name
 
 
 @dataclass(frozen=True)
@@ -92,6 +125,8 @@ def simulate(
     if len(jobs) and int(jobs.gpus.max()) > fleet.total:
         row = int(np.argmax(jobs.gpus))
         raise ConfigError(f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs and the cluster has {fleet.total}")
+    if setup.executor == "slurm":
+        return _on_slurm(jobs, fleet, setup, learnt)
     site = _site(fleet, setup)
     told = _told(jobs, setup, learnt)
     if generic or setup.ordering.changes == "with_time":
@@ -111,6 +146,25 @@ def simulate(
         key = keys_of(jobs, setup.ordering, told).at[0]
         run_to_end(trace, key, site, nobody(jobs.gpus), setup.selection == "strict", result)
     return Replay(setup, fleet, jobs, *result, forecast_s=told.runtime_s)
+
+
+def _on_slurm(jobs: Workload, fleet: Fleet, setup: Setup, learnt: Forecast | None) -> Replay:
+    """What a modelled slurmctld makes of it; with an ordering of ours, while our cycle writes to it."""
+    conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
+    conf = replace(conf, rules=conf.rules._replace(restart_s=setup.restart_s))
+    cluster = SimulatedCluster(jobs, fleet, conf)
+    if setup.ordering.native:
+        said = no_forecast(len(jobs))
+        cluster.advance(np.inf)
+    else:
+        said = _told(jobs, setup, learnt)
+        policy = whole_queue(setup.ordering)
+        Steering(cluster, policy, Told(jobs.job_id, said), every_s=setup.beat_s or EVERY_S).run()
+    life = cluster.model.stage.life
+    return Replay(
+        setup, fleet, jobs, life.first_s.copy(), life.ended_s.copy(), life.spread.copy(), life.restarts.copy(),
+        forecast_s=said.runtime_s,
+    )  # fmt: skip
 
 
 def keys_of(jobs: Workload, ordering: Ordering, told: Forecast) -> Keys:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,6 +20,7 @@ class Fleet:
     nodes: NodeTable
     partitions: PartitionTable
     qos: QosTable
+    account_gpus: Mapping[str, int] = field(default_factory=dict)  #: most GPUs an account may have at once (GrpTRES)
 
     @classmethod
     def of(cls, count: int, gpus: int) -> Fleet:
@@ -42,7 +44,7 @@ class Fleet:
     @property
     def equal(self) -> bool:
         """Whether every job may use every node and all nodes have as many GPUs."""
-        return not len(self.partitions) and bool((self.nodes.gpus == self.size).all())
+        return not len(self.partitions) and not self.account_gpus and bool((self.nodes.gpus == self.size).all())
 
 
 def nodes_of(count: int, gpus: int, **columns: object) -> NodeTable:
@@ -53,3 +55,9 @@ def nodes_of(count: int, gpus: int, **columns: object) -> NodeTable:
         "gpus": np.full(count, gpus),
     }
     return table_of(NodeTable, count, {"usable": True, "cpus": PLENTY, "memory_mib": float("inf")}, known | columns)
+
+
+def partition_of(name: str, nodes: str, **columns: object) -> PartitionTable:
+    """One partition over a host list of nodes; *columns* of PartitionTable say more about it."""
+    known: dict[str, object] = {"name": Labels.of([name]), "nodes": Labels.of([nodes])}
+    return table_of(PartitionTable, 1, {"tier": 1, "up": True, "max_time_s": float("inf")}, known | columns)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cluster.columns import FloatArray
-from .experiment import Replay
+from .accuracy import Accuracy
+from .deadlines import Deadlines
+from .experiment import Replay, Setup
+from .fairness import Fairness
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
@@ -32,7 +35,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Summary:
-    """One row of a comparison."""
+    """One row of a comparison; NaN where a figure does not apply or is not known."""
 
     policy: str
     selection: str
@@ -44,9 +47,20 @@ class Summary:
     response_s: Spread  #: first start - submit
     makespan_s: float  #: last end - first submit
     utilisation: float  #: GPU-seconds of work over all GPU-seconds of the makespan
+    idle_while_waiting: float  #: GPU-seconds free while any job waited, over the same
+    fragmentation: float  #: those of them free while a waiting job asked for no more GPUs than were free, over the same
     preemptions: int
     lost_gpu_hours: float  #: spent on going on after preemptions
     spread_jobs: int  #: jobs that were on more nodes than they needed
+    fairness: Fairness
+    deadline_miss_rate: float  #: share of the jobs with a deadline that ended after it
+    weighted_deadline_miss_rate: float  #: of what meeting all deadlines was worth, the share not earned
+    accuracy: Accuracy  #: of the forecasts that the policy was told
+
+
+def name_of(setup: Setup) -> str:
+    """What a comparison calls *setup*."""
+    return setup.name or setup.ordering.name
 
 
 def summary(replay: Replay) -> Summary:
@@ -55,9 +69,11 @@ def summary(replay: Replay) -> Summary:
     jct_s = replay.end_s - jobs.submit_s
     makespan_s = float(replay.end_s.max() - jobs.submit_s.min()) if len(jobs) else 0.0
     work = float((jobs.runtime_s * jobs.gpus).sum())
-    needed = -(-jobs.gpus // replay.fleet.size)
+    capacity = makespan_s * replay.fleet.total
+    needed = np.maximum(-(-jobs.gpus // max(replay.fleet.size, 1)), 1)
+    deadlines = Deadlines.of(replay)
     return Summary(
-        policy=setup.ordering.name,
+        policy=name_of(setup),
         selection=setup.selection,
         placement=setup.placement,
         forecast=setup.forecast,
@@ -66,11 +82,23 @@ def summary(replay: Replay) -> Summary:
         queue_s=Spread.of(jct_s - jobs.runtime_s),
         response_s=Spread.of(replay.start_s - jobs.submit_s),
         makespan_s=makespan_s,
-        utilisation=work / (makespan_s * replay.fleet.total) if makespan_s else 0.0,
+        utilisation=work / capacity if capacity else 0.0,
+        idle_while_waiting=replay.idle_gpu_s / capacity if capacity else np.nan,
+        fragmentation=replay.fragmented_gpu_s / capacity if capacity else np.nan,
         preemptions=int(replay.stops.sum()),
-        lost_gpu_hours=float((replay.stops * jobs.gpus).sum() * setup.restart_s / 3600),
+        lost_gpu_hours=float((replay.stops * jobs.gpus * restart_costs_s(replay)).sum() / 3600),
         spread_jobs=int((replay.spread > needed).sum()) if setup.placement != "pool" else 0,
+        fairness=Fairness.of(replay),
+        deadline_miss_rate=deadlines.missed,
+        weighted_deadline_miss_rate=deadlines.unearned,
+        accuracy=Accuracy.of(replay),
     )
+
+
+def restart_costs_s(replay: Replay) -> FloatArray:
+    """What going on after a preemption costs each job: so much, and so much more for each doubling of its GPUs."""
+    setup = replay.setup
+    return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(replay.workload.gpus, 1))
 
 
 def violations(replay: Replay) -> list[str]:
@@ -83,7 +111,7 @@ def violations(replay: Replay) -> list[str]:
     if (replay.start_s < jobs.submit_s).any():
         found.append(f"{int((replay.start_s < jobs.submit_s).sum())} jobs started before they were submitted")
     spent_s = replay.end_s - replay.start_s
-    needed_s = jobs.runtime_s + replay.stops * replay.setup.restart_s
+    needed_s = jobs.runtime_s + replay.stops * restart_costs_s(replay)
     undisturbed = replay.stops == 0
     wrong = np.where(
         undisturbed, np.abs(spent_s - needed_s) > 1e-6 * (1 + np.abs(replay.end_s)), spent_s < needed_s - 1e-3

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+from ..cluster.jobs import JobTable, job_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,3 +42,19 @@ _NEUTRAL: dict[str, Any] = {"time_limit_s": np.inf, "deadline_s": np.inf, "best_
 def workload(length: int, **columns: Any) -> Workload:
     """A Workload of *length* rows from the columns that are known; the rest takes the neutral value."""
     return table_of(Workload, length, _NEUTRAL, columns)
+
+
+def as_submitted(jobs: Workload) -> JobTable:
+    """The jobs as pending ones, in the columns of a real cluster; what a trace does not know is neutral."""
+    nodes = np.maximum(jobs.nodes, 1)
+    texts = ("user", "account", "partition", "qos", "name", "gpu_type", "features")
+    return job_table(
+        len(jobs),
+        **{name: getattr(jobs, name) for name in ("job_id", "gpus", "time_limit_s", *texts)},
+        nodes=nodes,
+        cpus=nodes * np.maximum(jobs.cpus, 1),
+        memory_mib=nodes * jobs.memory_mib,
+        submitted_s=jobs.submit_s,
+        first_submit_s=jobs.submit_s,
+        eligible_s=jobs.submit_s,
+    )

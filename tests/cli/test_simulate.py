@@ -1,15 +1,28 @@
+"""``slurmsched simulate``."""
+
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from slurmsched.cli import main
+from slurmsched.cli.app import App
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.jobs import JobState
 
+NOW_S = 1_700_000_000.0
 TRACE = """\
 job_id,num_gpu,submit_time,iterations,model_name,duration,interval
 1,4,0,10,resnet50,100,0
@@ -25,42 +38,202 @@ def trace(tmp_path: Path) -> str:
     return str(path)
 
 
-def simulate(*words: str, status: int = 0) -> str:
-    done = CliRunner().invoke(main, ["simulate", *words])
+ONE_NODE = ("--nodes", "1", "--gpus-per-node", "4", "--no-baseline")
+
+
+def simulate(*words: str, status: int = 0, app: App | None = None) -> str:
+    done = CliRunner().invoke(main, ["simulate", *words], obj=app)
     assert done.exit_code == status, done.output
     return done.output
 
 
+def told(*words: str, app: App | None = None) -> dict:
+    return json.loads(simulate(*words, "--json", app=app))
+
+
 def test_policies_are_compared_row_by_row(trace):
-    text = simulate(trace, "--nodes", "1", "--gpus-per-node", "4", "--policy", "fifo", "--policy", "sjf", "--check")
+    text = simulate(trace, *ONE_NODE, "--policy", "fifo", "--policy", "sjf", "--check")
     rows = [line.split()[:2] for line in text.splitlines() if line.startswith(("fifo", "sjf"))]
     assert rows == [["fifo", "strict"], ["sjf", "backfill"]]
 
 
 def test_json_has_every_figure(trace):
-    told = json.loads(simulate(trace, "--nodes", "1", "--gpus-per-node", "4", "--policy", "sjf", "--json"))
-    assert told["schema"] == "slurmsched/1"
-    assert told["trace"]["jobs"] == 3
-    (row,) = told["policies"]
-    assert row["policy"] == "sjf"
+    answer = told(trace, *ONE_NODE, "--policy", "sjf")
+    assert answer["schema"] == "slurmsched/1"
+    assert answer["traces"] == [
+        {"file": trace, "format": "tiresias", "jobs": 3, "load": 1.0, "seed": None, "notes": []}
+    ]
+    assert (answer["nodes"], answer["gpus"], answer["gpus_per_node"]) == (1, 4, 4)
+    (row,) = answer["policies"]
+    assert (row["policy"], row["trace"], row["load"], row["seed"]) == ("sjf", trace, 1.0, None)
     assert row["jct_s"]["mean"] == pytest.approx((100 + 150 + 90) / 3)
     assert row["queue_s"]["mean"] == pytest.approx((0 + 100 + 80) / 3)
     assert row["makespan_s"] == 160
 
 
-def test_csv_is_one_line_per_policy(trace):
-    text = simulate(trace, "--nodes", "1", "--gpus-per-node", "4", "--csv")
+def test_csv_is_one_line_per_run(trace):
+    text = simulate(trace, *ONE_NODE, "--csv", "--scale-load", "1", "--scale-load", "2")
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert [row["policy"] for row in rows] == ["fifo", "sjf", "qssf", "srtf"]
+    assert [(row["policy"], row["load"]) for row in rows] == [
+        (policy, load) for load in ("1.0", "2.0") for policy in ("fifo", "sjf", "qssf", "srtf")
+    ]
     assert float(rows[3]["jct_s.mean"]) == pytest.approx((160 + 60 + 10) / 3)
 
 
 def test_jobs_can_be_chosen_and_the_load_scaled(trace):
-    options = ("--nodes", "1", "--gpus-per-node", "4", "--policy", "fifo", "--json")
-    assert json.loads(simulate(trace, "--jobs", "1:", *options))["trace"]["jobs"] == 2
-    scaled = json.loads(simulate(trace, "--scale-load", "10", *options))
+    options = (*ONE_NODE, "--policy", "fifo")
+    assert told(trace, "--jobs", "1:", *options)["traces"][0]["jobs"] == 2
+    scaled = told(trace, "--scale-load", "10", *options)
     assert scaled["policies"][0]["makespan_s"] == 160
-    assert any("divided by 10" in note for note in scaled["trace"]["notes"])
+    assert any("divided by 10" in note for note in scaled["traces"][0]["notes"])
+
+
+def test_trace_load_and_seed_are_columns_where_there_are_several(trace):
+    options = ("--nodes", "2", "--gpus-per-node", "8", "--policy", "fifo", "--no-baseline")
+    assert header(simulate(trace, *options))[:2] == ["POLICY", "SELECTION"]
+    text = simulate(
+        trace, "synthetic:20", "--seed", "1", "--seed", "2", "--scale-load", "1", "--scale-load", "2", *options
+    )
+    assert header(text)[:4] == ["TRACE", "LOAD", "SEED", "POLICY"]
+    rows = [line.split()[:4] for line in text.splitlines() if " fifo " in line]
+    made = [["synthetic:20", load, seed, "fifo"] for seed in "12" for load in "12"]
+    assert rows == [[trace, "1", "-", "fifo"], [trace, "2", "-", "fifo"], *made]
+
+
+def header(text: str) -> list[str]:
+    return next(line for line in text.splitlines() if " SELECTION " in line).split()
+
+
+def test_stock_slurm_is_the_first_row_unless_it_is_not_wanted(trace):
+    options = (trace, "--nodes", "1", "--gpus-per-node", "4", "--policy", "sjf")
+    assert [row["policy"] for row in told(*options)["policies"]] == ["slurm", "sjf"]
+    assert [row["policy"] for row in told(*options, "--policy", "slurm")["policies"]] == ["slurm", "sjf"]
+    assert [row["policy"] for row in told(*options, "--no-baseline")["policies"]] == ["sjf"]
+
+
+def test_users_who_are_worse_off_are_counted():
+    options = ("synthetic:300:1.5", "--nodes", "2", "--no-baseline", "--policy", "sjf", "--policy", "fifo")
+    assert header(simulate(*options))[-2:] == ["USERS", "WORSE"]
+    first, second = told(*options)["policies"]
+    assert first["harm"] is None
+    assert second["harm"]["baseline"] == "sjf"
+    users = second["harm"]["users"]
+    assert 0 < users["worse"] <= users["count"]
+    (_, line) = csv.DictReader(io.StringIO(simulate(*options, "--csv")))
+    assert line["users_worse"] == str(users["worse"])
+
+
+def test_a_trace_without_users_has_no_such_column(trace):
+    assert "WORSE" not in header(simulate(trace, *ONE_NODE))
+
+
+def test_policies_come_from_files_too(trace, tmp_path):
+    file = tmp_path / "ours.toml"
+    file.write_text("[policy]\nordering = 'fifo'\nselection = 'backfill'\nadmission = 'load:1.0'\n")
+    options = (*ONE_NODE, "--policy-file", str(file))
+    (row,) = told(trace, *options)["policies"]
+    assert (row["policy"], row["selection"]) == ("ours", "backfill")
+    assert [row["policy"] for row in told(trace, *options, "--policy", "sjf")["policies"]] == ["sjf", "ours"]
+
+
+def test_a_cluster_file_stands_for_nodes(trace, tmp_path):
+    file = tmp_path / "cluster.toml"
+    file.write_text("[[nodes]]\ncount = 3\ngpus = 4\n")
+    assert told(trace, "--cluster", str(file), "--no-baseline")["nodes"] == 3
+
+
+def test_runs_in_several_processes_print_the_same(trace):
+    options = (trace, *ONE_NODE, "--scale-load", "1", "--scale-load", "3", "--json")
+    assert simulate(*options, "--workers", "2") == simulate(*options)
+
+
+def test_forecasts_are_learnt_from_what_came_before(trace):
+    options = (*ONE_NODE, "--policy", "sjf", "--forecast", "history", "--jobs", "2:", "--scale-load", "0.01")
+    row = told(trace, *options)["policies"][0]
+    assert row["forecast"] == "history"
+    other = told(trace, *options, "--train", "1:2")["policies"][0]
+    assert row["accuracy"] != other["accuracy"]
+
+
+def test_habits_and_their_seed_make_users(trace):
+    notes = told(trace, *ONE_NODE, "--habits", "--seed", "3")["traces"][0]["notes"]
+    assert notes == ["semi-synthetic: users, names and time limits of 3 jobs were made up from seed 3"]
+
+
+def test_a_page_is_written(trace, tmp_path):
+    pytest.importorskip("plotly")
+    page = tmp_path / "page.html"
+    simulate(trace, *ONE_NODE, "--html", str(page))
+    text = page.read_text()
+    assert "<html" in text
+    assert trace in text
+
+
+def test_a_page_that_cannot_be_written_is_an_error(trace, tmp_path):
+    pytest.importorskip("plotly")
+    assert "writing the page" in simulate(trace, *ONE_NODE, "--html", str(tmp_path / "no" / "page.html"), status=1)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> App:
+    """A site whose database knows two runs of cluster c1, a day and ten days old."""
+    file = tmp_path / "slurmsched.toml"
+    file.write_text(f"[daemon]\nstate_dir = '{tmp_path}'\n")
+    app = App(str(file), clock=ManualClock(NOW_S), environ={})
+    store = app.open_store()
+    store.upgrade()
+    store.add_outcomes("c1", runs_ended(NOW_S - 86400, NOW_S - 10 * 86400))
+    store.close()
+    return app
+
+
+def runs_ended(*ended_s: float) -> OutcomeTable:
+    size, ends = len(ended_s), np.array(ended_s)
+    times = {"first_submit_s": ends - 200, "eligible_s": ends - 200, "started_s": ends - 100, "ended_s": ends}
+    said = {"job_id": np.arange(size), "gpus": [2] * size, "nodes": [1] * size, "user": Labels.of(["ann"] * size)}
+    neutral = {"state": JobState.COMPLETED, "runtime_s": 100.0, "time_limit_s": 3600.0}
+    return table_of(OutcomeTable, size, neutral, said | times)
+
+
+def test_a_site_replays_its_own_history(site):
+    answer = told("--from-db", "30d", *ONE_NODE, app=site)
+    assert answer["traces"][0] | {"notes": []} == {
+        "file": "history of c1", "format": "database", "jobs": 2, "load": 1.0, "seed": None, "notes": [],
+    }  # fmt: skip
+    assert told("--from-db", "2d", *ONE_NODE, app=site)["traces"][0]["jobs"] == 1
+
+
+def test_of_several_clusters_one_is_named(site):
+    site.store().add_outcomes("c2", runs_ended(NOW_S - 50))
+    assert "say --cluster-name: c1, c2" in simulate("--from-db", "1w", *ONE_NODE, status=2, app=site)
+    options = ("--from-db", "1w", *ONE_NODE, "--cluster-name")
+    assert told(*options, "c2", app=site)["traces"][0]["file"] == "history of c2"
+    assert "no runs of cluster c3; there are: c1, c2" in simulate(*options, "c3", status=3, app=site)
+
+
+def test_a_database_without_runs_says_what_to_do(tmp_path):
+    file = tmp_path / "slurmsched.toml"
+    file.write_text(f"[daemon]\nstate_dir = '{tmp_path}'\n")
+    app = App(str(file), clock=ManualClock(NOW_S), environ={})
+    app.open_store().upgrade()
+    assert "try: slurmsched history import" in simulate("--from-db", "1w", *ONE_NODE, status=3, app=app)
+
+
+def test_a_bar_is_drawn_only_where_people_watch(trace):
+    def drawn(stderr: int) -> None:
+        words = [sys.executable, "-m", "slurmsched", "simulate", trace, *ONE_NODE]
+        subprocess.run(words, stderr=stderr, stdout=subprocess.DEVNULL, check=True, timeout=60)
+
+    master, terminal = pty.openpty()
+    drawn(terminal)
+    assert b"runs" in os.read(master, 65536)
+    os.close(terminal)
+    os.close(master)
+    reader, writer = os.pipe()
+    drawn(writer)
+    os.close(writer)
+    assert os.read(reader, 65536) == b""
+    os.close(reader)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +244,35 @@ def test_jobs_can_be_chosen_and_the_load_scaled(trace):
         (("--placement", "best"), "pool, first-free, consolidate"),
         (("--forecast", "limit"), "no time limit to forecast by"),
         (("--jobs", "7"), "accepted are a:b"),
+        (("--admission", "few"), "accept-all, and load:X"),
+        (("--jobs", "1:", "--forecast", "history", "--train", "0:2"), "accepted are jobs before those replayed, 0:1"),
+        (("--scale-load", "0"), "accepted is a number above 0"),
+        (("synthetic:few",), "accepted are synthetic:JOBS"),
+        (("none.csv",), "reading the trace none.csv: No such file"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_accepted(trace, words, said):
-    assert said in simulate(trace, "--nodes", "1", "--gpus-per-node", "4", *words, status=1)
+    assert said in simulate(trace, *ONE_NODE, *words, status=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Say --nodes N or --cluster FILE"),
+        (("--nodes", "1", "--from-db", "30d"), "Say TRACE or --from-db SPAN"),
+        (("--nodes", "1", "--from-db", "month"), "accepted are 90m, 12h, 30d, 4w"),
+        (("--nodes", "1", "--cluster-name", "c1"), "goes with --from-db"),
+        (("--nodes", "1", "--seed", "3"), "--seed changes nothing here"),
+        (("--nodes", "1", "--train", "0:1"), "goes with --forecast history"),
+        (("--nodes", "1", "--scheduler", "tcp://x:1"), "goes with --backend dask"),
+        (("--nodes", "1", "--html", "x.html", "--scale-load", "1", "--scale-load", "2"), "one page of one trace"),
+    ],
+)
+def test_options_that_do_not_go_together_are_wrong_usage(trace, words, said):
+    assert said in " ".join(simulate(trace, *words, status=2).split())
 
 
 def test_a_job_that_is_too_large_is_named(trace):
-    assert "job 1 asks for 4 GPUs and the cluster has 2" in simulate(
-        trace, "--nodes", "1", "--gpus-per-node", "2", status=1
+    assert "three.csv, policy fifo: job 1 asks for 4 GPUs and the cluster has 2" in simulate(
+        trace, "--nodes", "1", "--gpus-per-node", "2", "--no-baseline", status=1
     )

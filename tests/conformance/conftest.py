@@ -1,16 +1,24 @@
-"""The clusters that the port's conformance suite runs over: real Slurm through its commands, and the fake."""
+"""The clusters that the port's conformance suite runs over: real Slurm through its commands, the fake, a simulation."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
 import pytest
 
+from slurmsched.cluster.columns import table_of
+from slurmsched.cluster.comment import read
 from slurmsched.cluster.jobs import JobTable
+from slurmsched.cluster.nodes import QosTable
 from slurmsched.cluster.state import ClusterState
+from slurmsched.simulator.cluster import SimulatedCluster
+from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
+from slurmsched.simulator.slurmconf import SlurmConf
+from slurmsched.simulator.workload import as_submitted, workload
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
 from slurmsched.slurm.fake import FakeSlurm
@@ -28,6 +36,10 @@ class World(Protocol):
 
     def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 40.0) -> ClusterState:
         """The first look at the cluster that is as wanted."""
+        ...
+
+    def end(self, job: int) -> None:
+        """End a running job, as its owner would."""
         ...
 
     def now_s(self) -> float:
@@ -52,8 +64,62 @@ class FakeWorld:
             self.cluster.advance(0.25)
         raise AssertionError(f"the fake never had {what}")
 
+    def end(self, job: int) -> None:
+        self.cluster.jobs[job] = replace(self.cluster.jobs[job], left_s=0.0)
+
     def now_s(self) -> float:
         return self.cluster.now_s
+
+
+@dataclass
+class SimulatedWorld:
+    cluster: SimulatedCluster
+
+    def submit(self, runtime_s: float, gpus: int = 1, comment: str = "", name: str = "job", tasks: int = 1) -> int:
+        first = len(self.cluster.jobs) + 1
+        ids = np.arange(first, first + tasks)
+        jobs = workload(
+            tasks,
+            job_id=ids,
+            submit_s=np.full(tasks, self.now_s()),
+            runtime_s=np.full(tasks, float(runtime_s)),
+            gpus=np.full(tasks, gpus),
+            nodes=np.full(tasks, (gpus + 3) // 4),
+            time_limit_s=np.full(tasks, 600.0),
+            name=[name] * tasks,
+            user=["alice"] * tasks,
+            partition=["gpu"] * tasks,
+        )
+        wishes, _ = read(comment)
+        array = {"array_job_id": np.full(tasks, first), "task_id": np.arange(1, tasks + 1)} if tasks > 1 else {}
+        submitted = replace(as_submitted(jobs), ckpt=np.full(tasks, wishes.ckpt), **array)
+        self.cluster.submit(jobs, submitted)
+        return first
+
+    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 40.0) -> ClusterState:
+        for _ in range(4000):
+            state = self.cluster.observe()
+            if wanted(state):
+                return state
+            self.cluster.advance(self.now_s() + 0.25)
+        raise AssertionError(f"the simulation never had {what}")
+
+    def end(self, job: int) -> None:
+        self.cluster.cancel(job)
+
+    def now_s(self) -> float:
+        return self.cluster.now_s
+
+
+def simulated() -> SimulatedWorld:
+    """Four nodes of four GPUs, configured as the lab is."""
+    nodes = nodes_of(4, 4, partitions=["gpu"] * 4)
+    gpu = partition_of("gpu", "n[1-4]")
+    fleet = Fleet(nodes, gpu, table_of(QosTable, 0, {}, {}))
+    conf = SlurmConf.of({"SchedulerParameters": "bf_interval=10,batch_sched_delay=0", "PriorityWeightAge": "1000"})
+    cluster = SimulatedCluster(workload(0), fleet, conf)
+    cluster.advance(1_000_000.0)
+    return SimulatedWorld(cluster)
 
 
 @dataclass
@@ -76,6 +142,9 @@ class LabWorld:
             time.sleep(0.1)
         raise AssertionError(f"the lab had not {what} within {timeout_s} s: {_lines(state)}")
 
+    def end(self, job: int) -> None:
+        self.lab.run(["scancel", str(job)], user="alice")
+
     def now_s(self) -> float:
         return time.time()
 
@@ -88,11 +157,14 @@ def _lines(state: ClusterState) -> list[str]:
     ]
 
 
-@pytest.fixture(params=["fake", pytest.param("command", marks=pytest.mark.lab)])
+@pytest.fixture(params=["fake", "simulation", pytest.param("command", marks=pytest.mark.lab)])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """Each cluster in turn; at its end no GPU was ever handed out twice."""
     if request.param == "fake":
         yield FakeWorld(FakeSlurm())
+        return
+    if request.param == "simulation":
+        yield simulated()
         return
     lab = request.getfixturevalue("lab")
     operator = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))

@@ -92,17 +92,9 @@ def test_points_put_the_later_job_first(world):
     world.cluster.act([Rank(second, 0)])
     world.until(lambda state: state.pending.site_points[row(state.pending, second)] == 0, "the points gone")
     assert world.cluster.act([Rank(second, 50)])[0].refused is None
-    end(world, blockers[0])
+    world.end(blockers[0])
     state = world.until(lambda state: running(state, second), "the second job running")
     assert pending(state, first)
-
-
-def end(world: World, job: int) -> None:
-    """Make room by ending one blocker, as its owner would."""
-    if hasattr(world, "lab"):
-        world.lab.run(["scancel", str(job)], user="alice")
-    else:
-        world.cluster.jobs[job] = world.cluster.jobs[job].__class__(**{**vars(world.cluster.jobs[job]), "left_s": 0.0})
 
 
 def test_a_held_job_waits_and_a_released_one_starts(world):
@@ -114,7 +106,7 @@ def test_a_held_job_waits_and_a_released_one_starts(world):
         job = world.submit(30, gpus=4)
         world.until(lambda state: pending(state, job), "the job pending")
         assert world.cluster.act([Hold(job, until_s)])[0].refused is None
-        end(world, fill_rest[0])
+        world.end(fill_rest[0])
     state = world.until(lambda state: pending(state, job), "the job pending")
     assert abs(state.pending.eligible_s[row(state.pending, job)] - until_s) <= 1
     assert world.cluster.act([Release(job)])[0].refused is None
@@ -126,7 +118,7 @@ def test_a_hold_frees_itself(world):
     job = world.submit(30, gpus=4)
     world.until(lambda state: pending(state, job), "the job pending")
     world.cluster.act([Hold(job, world.now_s() + 3)])
-    end(world, fill_all[0])
+    world.end(fill_all[0])
     world.until(lambda state: running(state, job), "the job running without a release")
 
 
@@ -196,7 +188,7 @@ def test_an_array_waits_as_one_row_and_is_ranked_as_a_whole(world):
     assert state.pending.job_id[at] == array
     assert world.cluster.act([Rank(array, 40)])[0].refused is None
     world.until(lambda state: state.pending.site_points[row(state.pending, array)] == 40, "points on the array")
-    end(world, blockers[0])
+    world.end(blockers[0])
     state = world.until(
         lambda state: len(state.running) and (state.running.array_job_id == array).any(), "one task running"
     )

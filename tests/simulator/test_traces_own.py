@@ -126,7 +126,7 @@ def test_parquet_is_as_good_as_csv(tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is not None, reason="pyarrow is installed")
 def test_without_pyarrow_parquet_is_refused_with_what_to_do(tmp_path):
     path = tmp_path / "a.parquet"
-    with pytest.raises(TraceError, match=r"pip install pyarrow\); accepted without it are \.csv"):
+    with pytest.raises(TraceError, match=r"\[parquet\]'\); accepted without it are \.csv"):
         traces.write(workload(0), path)
     path.write_bytes(b"PAR1")
     with pytest.raises(TraceError, match=r"reading the trace .* needs pyarrow"):

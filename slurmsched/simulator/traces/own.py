@@ -124,8 +124,8 @@ def _pyarrow(doing: str, path: Path) -> tuple[Any, Any]:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise TraceError(
-            f"{doing} {path}: Parquet needs pyarrow, which is not installed (pip install pyarrow); accepted without it"
-            " are .csv and .csv.gz"
+            f"{doing} {path}: Parquet needs pyarrow, which is not installed (pip install 'slurmsched[parquet]');"
+            " accepted without it are .csv and .csv.gz"
         ) from error
 
 

@@ -39,25 +39,34 @@ class Trace:
     def __len__(self) -> int:
         return len(self.workload)
 
-    def jobs(self, span: str) -> Trace:
-        """The jobs *a:b* in order of submission, from 0, b left out; TraceError where *span* is no such thing."""
+    def rows(self, span: str) -> tuple[int, int]:
+        """First and last + 1 of the jobs *a:b* in order of submission; TraceError where *span* is no such thing."""
         found = _SPAN.fullmatch(span.strip())
         if not found or not found[2]:
             raise TraceError(f"choosing jobs {span!r}: accepted are a:b, a: and :b, counted from 0, b left out")
         first, last = int(found[1] or 0), min(int(found[3] or len(self)), len(self))
         if first >= last:
             raise TraceError(f"choosing jobs {span!r}: the trace has no such jobs, only 0:{len(self)}")
+        return first, last
+
+    def jobs(self, span: str) -> Trace:
+        """The jobs *a:b* in order of submission, from 0, b left out; TraceError where *span* is no such thing."""
+        first, last = self.rows(span)
         note = Note("jobs", last - first, f"jobs {first}:{last} of {len(self)} are taken")
         return self._with(self.workload.take(slice(first, last)), note)
 
-    def scaled(self, load: float) -> Trace:
-        """The same jobs arriving *load* times as fast; deadlines stay as far from submission as they were."""
+    def scaled(self, load: float, since_s: float | None = None) -> Trace:
+        """The same jobs arriving *load* times as fast; deadlines stay as far from submission as they were.
+
+        The moment *since_s*, or else the first submission, stays where it is.
+        """
         if not (math.isfinite(load) and load > 0):
             raise TraceError(f"scaling the load by {load}: accepted is a number above 0")
         jobs = self.workload
         if load == 1 or not len(jobs):
             return self
-        submit_s = jobs.submit_s[0] + (jobs.submit_s - jobs.submit_s[0]) / load
+        since_s = float(jobs.submit_s[0]) if since_s is None else since_s
+        submit_s = since_s + (jobs.submit_s - since_s) / load
         deadline_s = submit_s + (jobs.deadline_s - jobs.submit_s)
         note = Note("load", len(jobs), f"times between arrivals are divided by {load:g}")
         return self._with(replace(jobs, submit_s=submit_s, deadline_s=deadline_s), note)

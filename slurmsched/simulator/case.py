@@ -1,0 +1,60 @@
+"""A case: the jobs of a run. Policies are compared on one case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..cluster.forecast import Forecast
+from .foresight import learnt
+from .traces.source import Source
+from .traces.trace import Trace, TraceError
+
+
+@dataclass(frozen=True)
+class Case:
+    """Which jobs of which trace, and how fast they arrive. Small; what it stands for is loaded once per process."""
+
+    source: Source
+    seed: int | None = None  #: of what is made up; None where nothing is, or for the source's own
+    load: float = 1.0  #: jobs arrive so many times as fast
+    span: str | None = None  #: only the jobs a:b
+    train: str | None = None  #: forecasts are learnt from the jobs a:b too; None for all before *span*
+
+    def __str__(self) -> str:
+        load = "" if self.load == 1 else f", load {self.load:g}"
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"{self.source.name}{load}{seed}"
+
+    def trace(self) -> Trace:
+        """The jobs to replay; TraceError where there are none."""
+        return _trace(self)
+
+    def foresight(self) -> Forecast:
+        """What was known of each job's runtime at its submission, see ``learnt``."""
+        return _foresight(self)
+
+
+@lru_cache(maxsize=2)
+def _whole(source: Source, seed: int | None) -> Trace:
+    return source.load(seed)
+
+
+@lru_cache(maxsize=4)
+def _trace(case: Case) -> Trace:
+    whole = _whole(case.source, case.seed)
+    return (whole if case.span is None else whole.jobs(case.span)).scaled(case.load)
+
+
+@lru_cache(maxsize=2)
+def _foresight(case: Case) -> Forecast:
+    whole, jobs = _whole(case.source, case.seed), _trace(case).workload
+    first = 0 if case.span is None else whole.rows(case.span)[0]
+    begin, end = (0, first) if case.train is None else whole.rows(case.train)
+    if end > first:
+        raise TraceError(f"learning from jobs {case.train!r}: accepted are jobs before those replayed, 0:{first}")
+    if begin == end:
+        return learnt(jobs)
+    # The first job that is replayed stays where it is, and what came before keeps its distance in the scaled time.
+    since_s = float(whole.workload.submit_s[first])
+    return learnt(jobs, whole.jobs(f"{begin}:{end}").scaled(case.load, since_s).workload)

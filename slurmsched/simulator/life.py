@@ -1,0 +1,212 @@
+"""The life of jobs on a modelled Slurm, in columns that compiled loops write."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.jobs import JobState
+from ..policies.compiled import compiled
+from .calendar import END, FREE, NEVER, Calendar, note
+from .ground import Asks, Ground, Held, give_back, take
+from .records import records
+
+UNBORN = -1
+PENDING, RUNNING, SUSPENDED = int(JobState.PENDING), int(JobState.RUNNING), int(JobState.SUSPENDED)
+COMPLETING, COMPLETED, REQUEUED = int(JobState.COMPLETING), int(JobState.COMPLETED), int(JobState.REQUEUED)
+
+REQUEUE_DELAY_S = 121.0
+"""Slurm lets the credential of the last run expire before it starts a requeued job again."""
+
+
+class Life(NamedTuple):
+    """One row per job; times are NaN until they have come."""
+
+    state: IntArray  #: a JobState, or UNBORN
+    submit_s: FloatArray  #: Slurm's: a requeue resets it
+    begin_s: FloatArray  #: not before
+    runtime_s: FloatArray  #: the truth: all its work, at speed 1
+    plan_s: FloatArray  #: what Slurm plans by: the time limit, a year where there is none
+    left_s: FloatArray  #: work left, when the present run began or went on
+    since_s: FloatArray  #: when that was
+    speed: FloatArray  #: of the present run
+    started_s: FloatArray  #: of the present run
+    first_s: FloatArray  #: first start of all
+    ended_s: FloatArray
+    due_s: FloatArray  #: when the run ends; NEVER where it does not run
+    spread: IntArray  #: most nodes it was on
+    restarts: IntArray
+    lost_s: FloatArray  #: work done in vain
+    keeps: BoolArray  #: its work survives a requeue
+
+
+class Pace(NamedTuple):
+    """How fast jobs run: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more."""
+
+    kind: IntArray
+    by_nodes: FloatArray
+
+
+class Line(NamedTuple):
+    """Rows in an order; ``many`` is an array of one."""
+
+    rows: IntArray
+    keys: FloatArray  #: beside them, rising
+    many: IntArray
+
+
+class Stage(NamedTuple):
+    """All that the life of jobs touches."""
+
+    ground: Ground
+    held: Held
+    asks: Asks
+    life: Life
+    pace: Pace
+    running: Line  #: jobs that hold their nodes, by when Slurm plans their end
+    calendar: Calendar
+    launch_s: float  #: what a start costs before the work begins
+    release_s: float  #: from the end of a run until its nodes are free again
+
+
+def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> Life:
+    """Jobs that have not come yet."""
+    count = len(submit_s)
+    zeros = np.zeros(count, dtype=np.int64)
+    unknown = np.full(count, np.nan)
+    return records(
+        Life(
+            state=np.full(count, UNBORN, dtype=np.int64),
+            submit_s=submit_s.copy(),
+            begin_s=submit_s.copy(),
+            runtime_s=runtime_s.copy(),
+            plan_s=plan_s.copy(),
+            left_s=runtime_s.copy(),
+            since_s=unknown,
+            speed=np.ones(count),
+            started_s=unknown.copy(),
+            first_s=unknown.copy(),
+            ended_s=unknown.copy(),
+            due_s=np.full(count, NEVER),
+            spread=zeros,
+            restarts=zeros.copy(),
+            lost_s=np.zeros(count),
+            keeps=np.zeros(count, dtype=np.bool_),
+        )
+    )
+
+
+def empty_line(room: int) -> Line:
+    """Nobody in line."""
+    return Line(np.empty(room, dtype=np.int64), np.empty(room), np.zeros(1, dtype=np.int64))
+
+
+@compiled
+def line_up(line: Line, row: int, key: float) -> None:
+    """Enter a row behind all of its key or a smaller one."""
+    low, high = 0, line.many[0]
+    while low < high:
+        middle = (low + high) // 2
+        if line.keys[middle] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    for at in range(line.many[0], low, -1):
+        line.rows[at], line.keys[at] = line.rows[at - 1], line.keys[at - 1]
+    line.rows[low], line.keys[low] = row, key
+    line.many[0] += 1
+
+
+@compiled
+def drop_out(line: Line, row: int) -> None:
+    """Take a row out of the line."""
+    kept = 0
+    for at in range(line.many[0]):
+        if line.rows[at] != row:
+            line.rows[kept], line.keys[kept] = line.rows[at], line.keys[at]
+            kept += 1
+    line.many[0] = kept
+
+
+@compiled
+def start(stage: Stage, row: int, count: int, now_s: float) -> None:
+    """Start a pending job on the *count* nodes that ``find`` has just found."""
+    life = stage.life
+    take(stage.ground, stage.held, stage.asks, row, count)
+    table = stage.pace.by_nodes
+    life.state[row] = RUNNING
+    life.speed[row] = table[stage.pace.kind[row], min(count, table.shape[1]) - 1]
+    life.started_s[row] = now_s
+    if np.isnan(life.first_s[row]):
+        life.first_s[row] = now_s
+    life.spread[row] = max(life.spread[row], count)
+    line_up(stage.running, row, now_s + life.plan_s[row])
+    go_on(stage, row, now_s + stage.launch_s)
+
+
+@compiled
+def go_on(stage: Stage, row: int, now_s: float) -> None:
+    """Let a run go on from *now_s*."""
+    life = stage.life
+    life.since_s[row] = now_s
+    life.due_s[row] = now_s + life.left_s[row] / life.speed[row]
+    note(stage.calendar, life.due_s[row], END, row)
+
+
+@compiled
+def pause(stage: Stage, row: int, now_s: float) -> None:
+    """Count what a run has done and let it stand still; its nodes stay its own."""
+    life = stage.life
+    done_s = max(0.0, now_s - life.since_s[row]) * life.speed[row]
+    life.left_s[row] = max(0.0, life.left_s[row] - done_s)
+    life.due_s[row] = NEVER
+
+
+@compiled
+def end(stage: Stage, row: int, now_s: float) -> None:
+    """A run is over; its nodes come free a moment later."""
+    life = stage.life
+    life.state[row] = COMPLETING
+    life.left_s[row] = 0.0
+    life.due_s[row] = NEVER
+    life.ended_s[row] = now_s
+    _leave(stage, row, now_s)
+
+
+@compiled
+def send_back(stage: Stage, row: int, now_s: float, restart_s: float) -> None:
+    """End a run before its time and queue the job again, as scontrol requeue and the failure of a node do.
+
+    Going on costs *restart_s* where its work survives; where it does not, all of it is lost.
+    """
+    life = stage.life
+    if life.state[row] == RUNNING:
+        pause(stage, row, now_s)
+    if life.keeps[row]:
+        life.left_s[row] += restart_s
+    else:
+        life.lost_s[row] += life.runtime_s[row] - life.left_s[row]
+        life.left_s[row] = life.runtime_s[row]
+    life.state[row] = REQUEUED
+    life.restarts[row] += 1
+    life.submit_s[row] = now_s
+    life.begin_s[row] = now_s + REQUEUE_DELAY_S
+    _leave(stage, row, now_s)
+
+
+@compiled
+def _leave(stage: Stage, row: int, now_s: float) -> None:
+    if stage.release_s > 0:
+        note(stage.calendar, now_s + stage.release_s, FREE, row)
+    else:
+        release(stage, row)
+
+
+@compiled
+def release(stage: Stage, row: int) -> None:
+    """The nodes of a run that is over come free."""
+    give_back(stage.ground, stage.held, stage.asks, row)
+    drop_out(stage.running, row)
+    stage.life.state[row] = COMPLETED if stage.life.state[row] == COMPLETING else PENDING

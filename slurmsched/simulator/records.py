@@ -1,0 +1,23 @@
+"""Columns side by side in one array of records, so that a compiled function takes one argument in place of many."""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+import numpy as np
+
+T = TypeVar("T", bound=tuple[object, ...])
+
+
+def records(columns: T) -> T:
+    """The same columns, by the same names, as views of one array of records.
+
+    Compiling a function costs by its arguments, and each array of a tuple is several of them.
+    """
+    names: tuple[str, ...] = columns._fields  # type: ignore[attr-defined]
+    arrays = [np.asarray(column) for column in columns]
+    kind = np.dtype([(name, array.dtype) for name, array in zip(names, arrays, strict=True)], align=True)
+    packed = np.recarray(len(arrays[0]), dtype=kind)
+    for name, array in zip(names, arrays, strict=True):
+        packed[name] = array
+    return cast(T, packed)

@@ -1,0 +1,103 @@
+"""slurmsched's own cycle beside a modelled Slurm, in virtual time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..clock import ManualClock
+from ..cycle import CycleReport, World, run_cycle
+from ..db.memory import Memory
+from ..db.store import Store, Unchanged
+from ..decide.policy import Policy
+from ..decide.rules import Rules
+from ..models.port import Model
+from ..policies.hooks import Ordering
+from ..slurm.budget import Budget
+from ..slurm.writer import Writer
+from .calendar import NEVER
+from .cluster import SimulatedCluster
+from .slurmctld import ARRIVED
+
+EVERY_S = 30.0
+
+Watch = Callable[[CycleReport], None]
+
+
+def whole_queue(ordering: Ordering) -> Policy:
+    """An ordering that is let loose on the whole queue."""
+    return Policy(ordering, Rules(powers=frozenset({"order"}), scope="queue"))
+
+
+@dataclass
+class Steering:
+    """A daemon's cycles in act mode, every *every_s* seconds of virtual time, with the write budget of a real one."""
+
+    cluster: SimulatedCluster
+    policy: Policy
+    model: Model
+    every_s: float = EVERY_S
+    store: Store | None = None  #: with tables; None keeps nothing
+    learns: bool = False
+    watch: Watch = lambda report: None
+    world: World = field(init=False)
+    _cycles: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        facts = self.cluster.facts()
+        self.world = World(
+            cluster=self.cluster,
+            memory=Memory(self.store or _nothing_kept(), cluster=facts.cluster),
+            model=self.model,
+            policy=self.policy,
+            writer=Writer(self.cluster, Budget(20.0, 100)),
+            clock=ManualClock(),
+            learns=self.learns,
+            site=facts.config,
+        )
+
+    def run(self) -> None:
+        """To the end of all jobs. Cycles that would see what the last one saw, and have nothing left to write, are
+        not run."""
+        seen, quiet = (-1, -1, -1), False
+        while not self.cluster.drained:
+            now_s = self._next_s()
+            self.cluster.advance(now_s)
+            if now_s == NEVER:
+                return
+            looks = self._glance()
+            if quiet and looks == seen:
+                continue
+            report = self.cycle(now_s)
+            seen, quiet = self._glance(), not report.actions and not report.deferred and not report.refused
+
+    def cycle(self, now_s: float) -> CycleReport:
+        """One cycle, now."""
+        self._cycles += 1
+        report = run_cycle(self.world, self._cycles, now_s, "act")
+        self.watch(report)
+        return report
+
+    def _next_s(self) -> float:
+        """The next beat; while nobody waits, the first after the next arrival."""
+        model = self.cluster.model
+        now_s, row = self.cluster.now_s, int(model.clock[ARRIVED])
+        if not model.queue.many[0]:
+            if row == len(self.cluster.jobs):
+                return NEVER
+            now_s = max(now_s, float(model.stage.life.submit_s[row]))
+        return math.floor(now_s / self.every_s + 1) * self.every_s
+
+    def _glance(self) -> tuple[int, int, int]:
+        """What tells whether anything has come, started or ended."""
+        model = self.cluster.model
+        return int(model.clock[ARRIVED]), int(model.queue.many[0]), int(np.sum(model.stage.life.restarts))
+
+
+def _nothing_kept() -> Store:
+    store = Unchanged("sqlite://")
+    store.upgrade()
+    return store

@@ -1,0 +1,73 @@
+"""A source: what it takes to load the same trace again, here or in another process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..habits import Habits, semisynthetic
+from ..synthetic import SyntheticSpec, synthetic
+from ..workload import workload
+from .made import spec_of
+from .own import OWN, write
+from .registry import read
+from .trace import Note, Trace
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trace file, or a workload to be made up."""
+
+    name: str  #: for people
+    path: str = ""  #: a file of jobs ...
+    spec: SyntheticSpec | None = None  #: ... or what to make
+    format: str | None = None
+    cpu_jobs: bool = False
+    habits: Habits | None = None  #: users, names and time limits to attach to the jobs of a file
+    copied: Trace | None = field(default=None, repr=False, compare=False)  #: without jobs: what *path* is a copy of
+
+    @classmethod
+    def of(
+        cls,
+        said: str,
+        cluster_gpus: int,
+        *,
+        format: str | None = None,  # noqa: A002
+        cpu_jobs: bool = False,
+        habits: Habits | None = None,
+    ) -> Source:
+        """What *said* means: ``synthetic:JOBS[:LOAD]``, a TOML file that says what to make, or a file of jobs."""
+        spec = spec_of(said, cluster_gpus)
+        if spec is None:
+            return cls(said, said, format=format, cpu_jobs=cpu_jobs, habits=habits)
+        return cls(said, spec=spec)
+
+    @classmethod
+    def copy(cls, name: str, trace: Trace, path: str) -> Source:
+        """A copy of *trace*, which no other process could load, written to *path*; TraceError where it cannot be."""
+        write(trace.workload, path)
+        return cls(name, path, format=OWN.name, cpu_jobs=True, copied=replace(trace, workload=workload(0)))
+
+    @property
+    def seed(self) -> int | None:
+        """The seed where nobody names one; None where chance plays no part."""
+        if self.spec is not None:
+            return self.spec.seed
+        return None if self.habits is None else 0
+
+    def load(self, seed: int | None = None) -> Trace:
+        """The jobs, made up from *seed* where anything is; TraceError where the file cannot be read."""
+        seed = self.seed if seed is None else seed
+        if self.spec is not None:
+            jobs = synthetic(replace(self.spec, seed=seed or 0))
+            said = f"synthetic: {len(jobs):,} jobs were made up from seed {seed}"
+            return Trace(jobs, (Note("synthetic", len(jobs), said),), "synthetic")
+        trace = read(self.path, self.format, cpu_jobs=self.cpu_jobs)
+        if self.copied is not None:
+            return replace(self.copied, workload=trace.workload)
+        if self.habits is None:
+            return trace
+        jobs = semisynthetic(trace.workload, self.habits, np.random.default_rng(seed))
+        said = f"semi-synthetic: users, names and time limits of {len(jobs):,} jobs were made up from seed {seed}"
+        return replace(trace, workload=jobs, notes=(*trace.notes, Note("semi-synthetic", len(jobs), said)))
