@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from functools import cache
 from typing import Protocol
+from zoneinfo import ZoneInfo
 
 
 class Clock(Protocol):
@@ -60,3 +63,13 @@ class ManualClock:
         self.waits_s.append(seconds)
         self.now_s += max(0.0, seconds)
         return wake.is_set()
+
+
+@cache
+def local_zone() -> tzinfo:
+    """This machine's time zone with its rules, unlike the fixed offset that datetime gives; UTC where it has none."""
+    try:
+        with open("/etc/localtime", "rb") as rules:
+            return ZoneInfo.from_file(rules)
+    except (OSError, ValueError):
+        return UTC

@@ -33,6 +33,9 @@ COMMANDS = {
     "simulate": Place(
         "slurmsched.cli.simulate", "simulate", "Replay TRACE under one or more policies and compare them."
     ),
+    "what-if": Place(
+        "slurmsched.cli.whatif", "what_if", "Say what another policy or more nodes would do to the jobs that wait now."
+    ),
     "lab": Place("slurmsched.cli.lab", "lab", "A private real Slurm on loopback, beside whatever this host runs."),
     "demo": Place("slurmsched.cli.demo", "demo", "Show on a private Slurm what slurmsched gains."),
     "completion": Place("slurmsched.cli.completion", "completion", "Print the completion script of a shell."),

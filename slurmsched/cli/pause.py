@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import getpass
 import re
-from datetime import UTC, tzinfo
-from zoneinfo import ZoneInfo
 
 import click
 
+from ..clock import local_zone
 from .app import App
 from .spans import moment
 
@@ -54,12 +53,3 @@ def time_from(text: str, now_s: float) -> float:
     except CommentError as error:
         about = str(error) if "daylight" in str(error) else f"{text!r} is no time; accepted: {ACCEPTED}"
         raise click.BadParameter(about, param_hint="--until") from error
-
-
-def local_zone() -> tzinfo:
-    """The machine's time zone with its rules, unlike the fixed offset that datetime gives; UTC where it has none."""
-    try:
-        with open("/etc/localtime", "rb") as rules:
-            return ZoneInfo.from_file(rules)
-    except (OSError, ValueError):
-        return UTC

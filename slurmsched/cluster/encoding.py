@@ -10,8 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .columns import Labels, Table
+from .jobs import JobTable
 
 T = TypeVar("T", bound=Table)
+
+ADDED: dict[type[Table], dict[str, float]] = {JobTable: {"deadline_s": np.inf}}
+"""Number columns that tables kept by an earlier release lack, and what they hold then."""
 
 
 def encode(table: Table) -> bytes:
@@ -36,7 +40,7 @@ def encode(table: Table) -> bytes:
 def decode(kind: type[T], blob: bytes) -> T:
     """The table of type *kind* that ``encode`` made *blob* from.
 
-    Raises ``ValueError`` where the bytes are damaged or hold other columns.
+    Columns added since then are filled in. Raises ``ValueError`` where the bytes are damaged or hold other columns.
     """
     try:
         head, _, rest = zlib.decompress(blob).partition(b"\n")
@@ -47,6 +51,8 @@ def decode(kind: type[T], blob: bytes) -> T:
             array = np.frombuffer(rest[at : at + entry["bytes"]], dtype=entry["dtype"])
             at += entry["bytes"]
             columns[entry["name"]] = Labels(array, tuple(entry["labels"])) if "labels" in entry else array
-        return kind(**columns)
+        length = len(next(iter(columns.values()), ()))
+        added = {name: np.full(length, neutral) for name, neutral in ADDED.get(kind, {}).items()}
+        return kind(**(added | columns))
     except (zlib.error, KeyError, TypeError) as error:
         raise ValueError(f"these bytes hold no {kind.__name__}: {error}") from error

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from ..errors import CommentError
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+from .comment import Deadline, Wishes, read
 
 
 class JobState(IntEnum):
@@ -89,6 +93,7 @@ class JobTable(Table):
     comment: Labels
     off: BoolArray  #: its owner said ``slurmsched:off``
     ckpt: BoolArray  #: its owner consented to requeues
+    deadline_s: FloatArray  #: when its owner wants the result; infinite where none was said
     held_by_us: BoolArray  #: its StartTime is an expiring hold of ours
 
     def row_of(self, job_id: int) -> int | None:
@@ -109,6 +114,7 @@ NEUTRAL: dict[str, Any] = {
     "started_s": np.nan,
     "ended_s": np.nan,
     "eligible_s": np.nan,
+    "deadline_s": np.inf,
     "priority": 1,
     "requeueable": True,
 }
@@ -118,3 +124,38 @@ NEUTRAL: dict[str, Any] = {
 def job_table(length: int, **columns: Any) -> JobTable:
     """A JobTable of *length* rows from the columns that are known; the rest takes the neutral value."""
     return table_of(JobTable, length, NEUTRAL, columns)
+
+
+def deadlines(comment: Labels, wishes: Sequence[Wishes], first_submit_s: FloatArray, zone: tzinfo) -> FloatArray:
+    """When the owner of each job wants the result, given the *wishes* of each distinct *comment*.
+
+    Local time is that of *zone*. Infinite where no deadline was said, and where one said means no single moment.
+    """
+    said = [wish.deadline for wish in wishes]
+    at_s = comment.map([_since_submit_or_1970_s(deadline, zone) for deadline in said], np.float64)
+    relative = comment.map([deadline is not None and deadline.since == "submit" for deadline in said], np.bool_)
+    deadline_s = np.where(relative, first_submit_s, 0.0) + at_s
+    return np.where(np.isnan(deadline_s), np.inf, deadline_s)
+
+
+def deadlines_from(jobs: JobTable, first_submit_s: FloatArray) -> FloatArray:
+    """The deadlines of *jobs* with those that count from submission counted from *first_submit_s* instead."""
+    later_s = first_submit_s - jobs.first_submit_s
+    moved = np.flatnonzero((later_s != 0) & np.isfinite(later_s) & np.isfinite(jobs.deadline_s))
+    if not len(moved):
+        return jobs.deadline_s
+    comment = Labels.of(jobs.comment.take(moved))
+    said = [read(text)[0].deadline for text in comment.names]
+    relative = comment.map([deadline is not None and deadline.since == "submit" for deadline in said], np.bool_)
+    deadline_s = jobs.deadline_s.copy()
+    deadline_s[moved[relative]] += later_s[moved[relative]]
+    return deadline_s
+
+
+def _since_submit_or_1970_s(deadline: Deadline | None, zone: tzinfo) -> float:
+    if deadline is None:
+        return np.inf
+    try:
+        return deadline.resolve(0.0, zone)
+    except CommentError:
+        return np.inf

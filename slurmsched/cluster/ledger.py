@@ -12,7 +12,7 @@ import numpy as np
 from .columns import BoolArray, FloatArray, IntArray
 from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
 from .history import OutcomeTable
-from .jobs import JobState, JobTable
+from .jobs import JobState, JobTable, deadlines_from
 from .known import Index, KnownJob, Phase, Run, jobs_in, outcomes_of, units_in
 from .state import ClusterState
 
@@ -72,9 +72,12 @@ class Ledger:
         return Changes(self._dated(state), tuple(page.events), outcomes_of(page.runs), page.changed)
 
     def _dated(self, state: ClusterState) -> ClusterState:
-        tables = {name: getattr(state, name) for name in ("pending", "running", "ended")}
-        dated = {name: replace(t, first_submit_s=self._first_submit_s(t)) for name, t in tables.items()}
-        return replace(state, **dated)
+        pending, running, ended = (self._dated_jobs(table) for table in (state.pending, state.running, state.ended))
+        return replace(state, pending=pending, running=running, ended=ended)
+
+    def _dated_jobs(self, table: JobTable) -> JobTable:
+        first_s = self._first_submit_s(table)
+        return replace(table, first_submit_s=first_s, deadline_s=deadlines_from(table, first_s))
 
     def _first_submit_s(self, table: JobTable) -> FloatArray:
         at, found = self._index.find(units_in(table))

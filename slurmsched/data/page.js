@@ -2,7 +2,14 @@
 
 const shown = JSON.parse(document.getElementById("figures").textContent);
 const COLOURS = ["#3b82c4", "#e07b1a", "#2fa36b", "#d64550", "#9b6fd0", "#a5744a", "#d869a8", "#1ba3b8", "#8f9a1f"];
-const CONFIG = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+/* Nothing on the page may carry names of users elsewhere. */
+const CONFIG = {
+  responsive: true,
+  displaylogo: false,
+  showSendToCloud: false,
+  plotlyServerURL: "",
+  modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+};
 const TIMES = ["days", "hours", "minutes", "seconds"];
 const hidden = new Set();
 
@@ -28,17 +35,18 @@ function axis(given) {
 
 function layout(figure) {
   const given = figure.layout;
+  const family = getComputedStyle(document.body).fontFamily;
   return {
     ...given,
     xaxis: axis(given.xaxis),
     yaxis: axis(given.yaxis),
     showlegend: false,
     hovermode: "closest",
-    margin: { l: 60, r: 20, t: 12, b: 50 },
+    margin: { l: 60, r: 20, t: 30, b: 50 },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    font: { color: css("--ink"), family: getComputedStyle(document.body).fontFamily, size: 12.5 },
-    hoverlabel: { bgcolor: css("--mark"), bordercolor: css("--line"), font: { color: css("--ink") }, align: "left" },
+    font: { color: css("--ink"), family, size: 12.5 },
+    hoverlabel: { bgcolor: css("--mark"), bordercolor: css("--line"), font: { color: css("--ink"), family }, align: "left" },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--faint"), activecolor: css("--ink") },
     shapes: figure.mark
       ? [{ type: "line", x0: figure.mark, x1: figure.mark, yref: "paper", y0: 0, y1: 1, line: { color: css("--faint"), width: 1, dash: "dot" } }]
@@ -68,7 +76,9 @@ function bars(trace) {
 
 function drawCurves() {
   for (const chart of shown.charts) {
-    Plotly.react(`chart-${chart.key}`, chart.data.map(line), layout(chart), CONFIG);
+    const upper = ({ policy }) => Number(shown.policies[policy].baseline);
+    const traces = [...chart.data].sort((one, other) => upper(one) - upper(other));
+    Plotly.react(`chart-${chart.key}`, traces.map(line), layout(chart), CONFIG);
   }
 }
 
@@ -83,7 +93,7 @@ function drawHarm() {
     document.getElementById(`said-${key}`).textContent =
       `${figure.worse} of ${figure.count} ${noun} have a mean JCT worse by more than 10 %.`;
     place.style.height = `${figure.layout.height}px`;
-    Plotly.react(place, figure.data.map(bars), layout(figure), CONFIG);
+    Plotly.react(place, figure.data.map(bars), layout(figure), { ...CONFIG, displayModeBar: false });
   }
 }
 

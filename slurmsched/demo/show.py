@@ -44,10 +44,12 @@ class Shown:
     asked: int  #: the job the two answers are about
     why: str
     explain: str
+    simulated: bool = False  #: on a modelled Slurm in virtual time
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON types; ratios say how many times better slurmsched is."""
         return {
+            "simulated": self.simulated,
             "data": SOURCE,
             "jobs": self.jobs,
             "history_runs": self.history_runs,
@@ -72,7 +74,7 @@ class Demo:
         self._earlier, self._measured = bursts(size.jobs, size.longest_s)
 
     def run(self) -> Shown:
-        """All of it; `LabError` where there is no Slurm to be had. Leaves nothing behind, however it ends."""
+        """All of it; `NoLab` where there is no Slurm to be had. Leaves nothing behind, however it ends."""
         size = self._size
         self._say(f"About {size.minutes} min; three private Slurms one after the other, gone when this ends.")
         history = self._history()

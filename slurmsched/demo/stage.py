@@ -30,31 +30,44 @@ ACCOUNTED_S = 30.0
 Say = Callable[[str], None]
 
 
+class NoLab(LabError):
+    """No private Slurm can be had on this machine."""
+
+
+def spec_of(gpus: int) -> LabSpec:
+    """The lab of the demo, with so many GPUs on each of its four nodes."""
+    return LabSpec(nodes=NODES, gpus=gpus, users=USERS, operators=(OPERATOR,), qos={}, extra_conf=(SCHEDULER,))
+
+
 @contextmanager
 def fresh_lab(gpus: int = GPUS) -> Iterator[Lab]:
-    """A lab of four nodes that nothing has run on, taken down whatever happens; `LabError` where none can be had."""
-    spec = LabSpec(nodes=NODES, gpus=gpus, users=USERS, operators=(OPERATOR,), qos={}, extra_conf=(SCHEDULER,))
-    lab = Lab(tempfile.mkdtemp(prefix="slurmsched-demo-", dir="/var/tmp"), spec)
+    """A lab of four nodes that nothing has run on, taken down whatever happens; `NoLab` where none can be had."""
+    lab = Lab(tempfile.mkdtemp(prefix="slurmsched-demo-", dir="/var/tmp"), spec_of(gpus))
     try:
-        lab.up()
+        try:
+            lab.up()
+        except LabError as error:
+            raise NoLab(str(error)) from error
         yield lab
     finally:
         lab.down()
 
 
-def occupy(lab: Lab) -> None:
+def occupy(lab: Lab) -> list[int]:
     """Make every GPU busy for a few seconds, as the GPUs of a site are when a burst comes, and wait until they are.
+
+    The ids of the jobs that do it.
 
     On idle GPUs the first jobs to arrive would start in whatever order, and hold them for a third of the whole time.
     """
     options = (f"--gres=gpu:{lab.spec.gpus}", "--job-name=busy", "--output=/dev/null", f"--wrap=exec sleep {BUSY_S}")
-    for _ in range(lab.spec.nodes):
-        lab.submit("--nodes=1", "--time=1", *options, user=OPERATOR)
+    jobs = [lab.submit("--nodes=1", "--time=1", *options, user=OPERATOR) for _ in range(lab.spec.nodes)]
 
     def busy() -> bool:
         return len(lab.ask(["squeue", "-h", "-t", "R", "-o", "%A"]).split()) >= lab.spec.nodes
 
     wait_until(busy, BUSY_S, "all GPUs to be busy")
+    return jobs
 
 
 def submit(lab: Lab, burst: Sequence[Submission]) -> list[int]:

@@ -10,23 +10,29 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from ..cluster.columns import Labels
 from ..cluster.history import OutcomeTable
 from ..db.database import database_url
 from ..db.store import Store
+from ..decide.policy import Policy
+from ..decide.rules import Rules
 from ..errors import LabError
 from ..lab import Lab, wait_until
+from ..policies.hooks import find_ordering
 from .stage import OPERATOR
 
 READY_S = 60.0
 STOP_S = 30.0
 #: Where the program lies below a closed home directory, its users may still read it for the demo's sake.
 _READ_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+ORDERING = "qssf"
+EVERY_S = 1.0
 _SETTINGS = """\
 [daemon]
 mode = "act"
-every_s = 1.0
+every_s = {every_s}
 state_dir = "{home}/state"
 run_dir = "{home}/run"
 
@@ -37,7 +43,7 @@ conf = "{slurm_conf}"
 order = true
 
 [policy]
-ordering = "qssf"
+ordering = "{ordering}"
 
 [forecast]
 learn_online = false
@@ -47,16 +53,26 @@ listen = ""
 """
 
 
+def settings(home: Path, slurm_conf: Path, ordering: str) -> str:
+    """The settings file of the demo's daemon, which keeps its files below *home*."""
+    return _SETTINGS.format(home=home, slurm_conf=slurm_conf, ordering=ordering, every_s=EVERY_S)
+
+
+def policy(ordering: str) -> Policy:
+    """What a daemon with those settings decides by."""
+    return Policy(find_ordering(ordering), Rules(powers=frozenset({"order"}), max_points=0))
+
+
 class Slurmsched:
     """The program installed beside *lab*, with a directory and settings of its own in it."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, ordering: str = ORDERING) -> None:
         self._lab = lab
         self._home = lab.directory / "slurmsched"
         self._settings = self._home / "slurmsched.toml"
         self._open: tuple[str, ...] = ()
         self._home.mkdir()
-        self._settings.write_text(_SETTINGS.format(home=self._home, slurm_conf=lab.layout.slurm_conf))
+        self._settings.write_text(settings(self._home, lab.layout.slurm_conf, ordering))
         for name in ("state", "run"):
             (self._home / name).mkdir()
             self._hand_over(name)

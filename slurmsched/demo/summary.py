@@ -24,9 +24,9 @@ class Summary:
         jct_s = outcomes.ended_s - outcomes.first_submit_s
         return cls(
             avg_jct_s=round(float(jct_s.mean()), 3),
-            median_jct_s=float(np.median(jct_s)),
+            median_jct_s=round(float(np.median(jct_s)), 3),
             p90_jct_s=round(float(np.percentile(jct_s, 90)), 3),
-            makespan_s=float(outcomes.ended_s.max() - outcomes.first_submit_s.min()),
+            makespan_s=round(float(outcomes.ended_s.max() - outcomes.first_submit_s.min()), 3),
         )
 
     def over(self, other: Summary) -> dict[str, float]:

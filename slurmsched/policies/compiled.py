@@ -15,11 +15,21 @@ HAVE_NUMBA = find_spec("numba") is not None
 
 def compiled(function: F) -> F:
     """*function*, compiled on its first call where Numba is installed; the result is kept on disk."""
+    return _jit(function)
+
+
+def inner(function: F) -> F:
+    """The same for a function that only compiled ones call: compiling its way in from Python would cost as much again
+    where it takes many arrays."""
+    return _jit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _jit(function: F, **flags: bool) -> F:
     if not HAVE_NUMBA:
         return function
     numba: Any = import_module("numba")
     try:
-        jitted: F = numba.njit(cache=True)(function)
+        jitted: F = numba.njit(cache=True, **flags)(function)
     except RuntimeError:  # no directory to keep it in: neither beside the source nor in the user's home
-        jitted = numba.njit(function)
+        jitted = numba.njit(function, **flags)
     return jitted

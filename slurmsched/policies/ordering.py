@@ -8,6 +8,9 @@ from ..cluster.columns import FloatArray
 from ..cluster.state import View
 from .hooks import ordering
 
+FAR_S = 1e11
+"""Later than any time in Unix seconds."""
+
 
 @ordering("fifo", native=True)
 def fifo(view: View) -> FloatArray:
@@ -25,3 +28,10 @@ def sjf(view: View) -> FloatArray:
 def qssf(view: View) -> FloatArray:
     """Quasi-shortest service first: GPUs times forecast runtime (Lucid, Algorithm 2)."""
     return view.forecast.runtime_s * np.maximum(view.pending.gpus, 1)
+
+
+@ordering("edf")
+def edf(view: View) -> FloatArray:
+    """Earliest deadline first; jobs without one after all jobs with one, in order of submission."""
+    deadline_s = view.pending.deadline_s
+    return np.where(np.isfinite(deadline_s), deadline_s, FAR_S + view.pending.first_submit_s)

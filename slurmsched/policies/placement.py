@@ -6,9 +6,17 @@ from ..cluster.columns import IntArray
 from .compiled import compiled
 
 POOL, FIRST_FREE, CONSOLIDATE = 0, 1, 2
-PLACEMENTS = {"pool": POOL, "first-free": FIRST_FREE, "consolidate": CONSOLIDATE}
-"""pool: node boundaries do not count; first-free: any free GPUs, lowest node first; consolidate: as few nodes as can
-be, on the nodes that it fills best."""
+PLACEMENTS = {
+    "pool": (POOL, POOL),
+    "first-free": (FIRST_FREE, FIRST_FREE),
+    "consolidate": (CONSOLIDATE, CONSOLIDATE),
+    "tiresias-skew": (CONSOLIDATE, FIRST_FREE),
+}
+"""How jobs are placed that slow down when spread, and how the others.
+
+pool: node boundaries do not count; first-free: any free GPUs, lowest node first; consolidate: as few nodes as can be,
+on the nodes that it fills best; tiresias-skew: consolidated only where spreading slows a job down (Gu et al., NSDI'19).
+"""
 
 
 @compiled

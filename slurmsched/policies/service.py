@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cluster.columns import FloatArray
+from ..cluster.columns import FloatArray, IntArray
 from ..cluster.state import View
 from .hooks import ordering
+from .ordering import FAR_S
 
 TIRESIAS_STEPS = (3_600.0, 36_000.0)
 """GPU-seconds between the queues of ``tiresias``: one and ten GPU-hours."""
 
-FAR_S = 1e11
-"""Later than any submit time."""
+PROMOTE_KNOB = 8.0
+"""How many times as long as it ran a job waits at most before ``tiresias-promoting`` takes it up again."""
 
 
 @ordering("srtf", changes="while_running")
@@ -39,5 +40,23 @@ def las(view: View) -> FloatArray:
 @ordering("tiresias", changes="while_running", steps=TIRESIAS_STEPS)
 def tiresias(view: View) -> FloatArray:
     """Queues by attained service, first come first served inside each (Tiresias' two-dimensional discretised LAS)."""
+    return _queue(view) * FAR_S + view.pending.first_submit_s
+
+
+@ordering("tiresias-promoting", changes="with_time", steps=TIRESIAS_STEPS)
+def tiresias_promoting(view: View) -> FloatArray:
+    """Tiresias that takes starving jobs up: one that waited eight times as long as it ran is in the first queue again.
+
+    The PROMOTEKNOB of Gu et al. (NSDI'19). A job that never ran is in the first queue anyway; one taken up stays there
+    until it has run long enough to have waited less.
+    """
+    ran_s = view.pending.ran_s
+    waited_s = view.now_s - view.pending.first_submit_s - ran_s
+    starves = (ran_s > 0) & (waited_s >= PROMOTE_KNOB * ran_s)
+    return np.where(starves, 0, _queue(view)) * FAR_S + view.pending.first_submit_s
+
+
+def _queue(view: View) -> IntArray:
+    """The queue of each job, by the service it has attained; the first is 0."""
     attained = view.pending.ran_s * np.maximum(view.pending.gpus, 1)
-    return np.searchsorted(TIRESIAS_STEPS, attained, side="right") * FAR_S + view.pending.first_submit_s
+    return np.searchsorted(TIRESIAS_STEPS, attained, side="right")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
-from ..policies.compiled import compiled
+from ..policies.compiled import inner
 from .ground import CHOSEN, NEXT, NONE, TAKEN, Free, Ground, find
 from .ground import CPUS as HELD_CPUS
 from .ground import GPUS as HELD_GPUS
@@ -49,7 +49,7 @@ def blank_outlook(nodes: int, steps: int) -> Outlook:
     )
 
 
-@compiled
+@inner
 def look(outlook: Outlook, ground: Ground, now_s: float) -> None:
     """Begin with what is free now."""
     outlook.counts[MANY], outlook.counts[ENDED] = 1, 0
@@ -57,7 +57,7 @@ def look(outlook: Outlook, ground: Ground, now_s: float) -> None:
     outlook.gpus[0], outlook.cpus[0], outlook.memory_mib[0] = ground.free.gpus, ground.free.cpus, ground.free.memory_mib
 
 
-@compiled
+@inner
 def earliest(outlook: Outlook, stage: Stage, row: int, resolution_s: float, until_s: float, now_only: bool) -> int:
     """The first step from which a job has room for as long as it is planned to run; -1 where none begins by *until_s*.
 
@@ -76,7 +76,7 @@ def earliest(outlook: Outlook, stage: Stage, row: int, resolution_s: float, unti
             return -1
 
 
-@compiled
+@inner
 def _fits(outlook: Outlook, stage: Stage, row: int, step: int) -> bool:
     """Whether a job has room from *step* on: on what is free at it and wherever something is taken again later."""
     least, ground, asks = outlook.least, stage.ground, stage.asks
@@ -101,7 +101,7 @@ def _fits(outlook: Outlook, stage: Stage, row: int, step: int) -> bool:
     return bool(outlook.counts[FOUND] > 0)
 
 
-@compiled
+@inner
 def _further(outlook: Outlook, stage: Stage, resolution_s: float) -> bool:
     """Make the next step: the next planned end, and those within the resolution after it."""
     running, many = stage.running, outlook.counts[MANY]
@@ -126,13 +126,13 @@ def _further(outlook: Outlook, stage: Stage, resolution_s: float) -> bool:
     return True
 
 
-@compiled
+@inner
 def _copy(outlook: Outlook, of: int, to: int) -> None:
     outlook.gpus[to], outlook.cpus[to] = outlook.gpus[of], outlook.cpus[of]
     outlook.memory_mib[to] = outlook.memory_mib[of]
 
 
-@compiled
+@inner
 def reserve(outlook: Outlook, stage: Stage, row: int, step: int, resolution_s: float, ends: bool) -> None:
     """Take the nodes just found for a job, from *step* on for as long as it is planned to run.
 
@@ -163,14 +163,14 @@ def reserve(outlook: Outlook, stage: Stage, row: int, step: int, resolution_s: f
     outlook.falls[step] = True
 
 
-@compiled
+@inner
 def started(outlook: Outlook, end_s: float) -> None:
     """A job was put into the line of running ones: one that ends within the steps made has its end there already."""
     if end_s <= outlook.at_s[outlook.counts[MANY] - 1]:
         outlook.counts[ENDED] += 1
 
 
-@compiled
+@inner
 def _split(outlook: Outlook, step: int, at_s: float) -> None:
     """Make a step before *step* that is like the one before it."""
     for later in range(outlook.counts[MANY], step, -1):

@@ -15,10 +15,12 @@ from ..policies.compiled import compiled
 from .heaps import pop, push
 
 NEVER = np.inf
-END, FREE, NODES, ARRIVAL, BEGIN = 0, 1, 2, 3, 4
-"""Ranks: a run ends, its nodes come free, a node fails or is repaired, a job arrives, a begin time has come."""
+END, FREE, NODES, STEP, BEGIN = 0, 1, 2, 3, 4
+"""Ranks: a run ends, its nodes come free, a node fails or is repaired, a job passes a step of attained service, a begin
+time has come. Arrivals, which no policy can change, are read from the workload."""
 
-_SERIALS = 1 << 40
+SERIALS = 1 << 40
+"""An event is written as rank times this plus serial."""
 
 
 class Calendar(NamedTuple):
@@ -37,7 +39,7 @@ def blank(room: int) -> Calendar:
 @compiled
 def note(calendar: Calendar, at_s: float, rank: int, serial: int) -> None:
     """Enter an event."""
-    calendar.many[0] = push(calendar.at_s, calendar.what, 0, calendar.many[0], at_s, rank * _SERIALS + serial)
+    calendar.many[0] = push(calendar.at_s, calendar.what, 0, calendar.many[0], at_s, rank * SERIALS + serial)
 
 
 @compiled
@@ -49,7 +51,7 @@ def next_s(calendar: Calendar) -> float:
 @compiled
 def first(calendar: Calendar) -> tuple[int, int]:
     """Rank and serial of the first event."""
-    return int(calendar.what[0] // _SERIALS), int(calendar.what[0] % _SERIALS)
+    return int(calendar.what[0] // SERIALS), int(calendar.what[0] % SERIALS)
 
 
 @compiled

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..cluster.columns import FloatArray
-from .experiment import Replay
+from ..cluster.columns import FloatArray, IntArray
+from .experiment import Replay, restart_costs
 from .fairness import rho
 from .harm import Change, Changes
-from .metrics import restart_costs_s
 from .spans import span
 from .timeline import Timeline
 
@@ -30,6 +29,8 @@ _SPANS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21600: 
     days * 86400: f"{days} d" for days in (1, 7, 30, 180)
 }
 _SHORT_NAME = 28
+_TICKS = 9
+_NARROW = 0.8  #: decades; on so little of a log axis even steps look even
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,15 @@ def charts(replays: Sequence[Replay], labels: Sequence[str]) -> list[Chart]:
     return [
         _spans("jct", "Job completion time", "From submission to end.", "JCT", replays, labels, _jct_s),
         _spans("queue", "Queueing delay", f"JCT less runtime. {least}", "queueing delay", replays, labels, _queue_s),
-        _spans("first", "Time to first start", f"Submission to first start. {least}", "wait", replays, labels, _wait_s),
+        _spans(
+            "first",
+            "Time to first start",
+            f"Submission to first start. {least}",
+            "time to first start",
+            replays,
+            labels,
+            _wait_s,
+        ),
         _rho(replays, labels),
         *_over_time(replays, labels),
     ]
@@ -64,8 +73,7 @@ def change_bars(changes: Changes) -> Figure:
     rows = list(shown.values())
     logs = [math.log10(max(change.ratio, 1e-9)) for change in rows]
     names = [_plain(c.name if len(c.name) <= _SHORT_NAME else c.name[: _SHORT_NAME - 1] + "…") for c in rows]
-    hover = [f"{_plain(c.name)}<br>{c.jobs} jobs<br>mean JCT ×{c.ratio:.3g}" for c in rows]
-    ticks = _ratio_ticks(logs)
+    hover = [f"{_plain(c.name)}<br>{c.jobs} jobs<br>mean JCT {_times(c.ratio)}" for c in rows]
     bars = {
         "type": "bar",
         "orientation": "h",
@@ -75,12 +83,13 @@ def change_bars(changes: Changes) -> Figure:
         "hoverinfo": "text",
         "before_s": [_short(c.baseline_jct_s) for c in rows],
         "after_s": [_short(c.jct_s) for c in rows],
-        "text": [f"×{c.ratio:.3g}" for c in rows],
+        "text": [_times(c.ratio) for c in rows],
         "textposition": "outside",
         "cliponaxis": False,
     }
     widest = max([0.05, *(abs(value) for value in logs)])
-    low, high = min([0.0, *logs]), max([0.0, *logs])
+    low, high = min([0.0, *logs]) - 0.22 * widest, max([0.0, *logs]) + 0.22 * widest
+    ticks = _ratio_ticks(low, high)
     return {
         "data": [bars],
         "layout": {
@@ -89,7 +98,7 @@ def change_bars(changes: Changes) -> Figure:
                 "title": {"text": "mean JCT over the baseline's (ratio, log axis)"},
                 "tickvals": [math.log10(tick) for tick in ticks],
                 "ticktext": [f"×{tick:g}" for tick in ticks],
-                "range": [low - 0.22 * widest, high + 0.22 * widest],
+                "range": [low, high],
             },
             "yaxis": {
                 "tickvals": list(range(len(rows))),
@@ -103,7 +112,9 @@ def change_bars(changes: Changes) -> Figure:
 
 
 def smoothed(replay: Replay) -> float:
-    """The share of the GPU time whose moment is not known: that of jobs which were preempted."""
+    """The share of the GPU time whose moment is not known: that of preempted jobs, where runs were not kept."""
+    if replay.segments is not None:
+        return 0.0
     gpu_s = replay.workload.runtime_s * replay.workload.gpus
     return float(gpu_s[replay.stops > 0].sum() / gpu_s.sum()) if gpu_s.sum() else 0.0
 
@@ -133,7 +144,7 @@ def _spans(
         _curve(at, label, np.maximum(values(replay), _LEAST_S), "spans")
         for at, (replay, label) in enumerate(zip(replays, labels, strict=True))
     ]
-    axis = {
+    axis: Figure = {
         "type": "log",
         "title": {"text": f"{noun} (log axis)"},
         "tickvals": [*_SPANS],
@@ -147,7 +158,7 @@ def _rho(replays: Sequence[Replay], labels: Sequence[str]) -> Chart:
         _curve(at, label, rho(replay), "ratio") for at, (replay, label) in enumerate(zip(replays, labels, strict=True))
     ]
     ticks = [step * 10.0**power for power in range(-3, 7) for step in (1, 3)]
-    axis = {
+    axis: Figure = {
         "type": "log",
         "title": {"text": "ρ = JCT / fair JCT (ratio, log axis)"},
         "tickvals": ticks,
@@ -223,33 +234,47 @@ def _over_time(replays: Sequence[Replay], labels: Sequence[str]) -> list[Chart]:
 
 
 def _busy_and_waiting(replay: Replay, edges_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """GPUs busy and jobs waiting, as means between *edges_s*.
+    """GPUs busy and jobs waiting, as means between *edges_s*."""
+    jobs, spans = replay.workload, (edges_s[:-1], edges_s[1:])
+    row, from_s, to_s, share = _runs(replay)
+    busy = Timeline.of(from_s, to_s, share * jobs.gpus[row]).mean(*spans)
+    running = Timeline.of(from_s, to_s, share).mean(*spans)
+    present = Timeline.of(jobs.submit_s, replay.end_s).mean(*spans)
+    return np.clip(busy, 0.0, replay.fleet.total), np.maximum(present - running, 0.0)
 
-    Of a job that was preempted only the first start and the end are known: its work is spread evenly in between.
+
+def _runs(replay: Replay) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """When jobs ran: row, from, to, and what share of that time.
+
+    Without segments only the first start and the end of a job that was preempted are known: its work is spread evenly
+    in between, which can come to more than there is.
     """
-    jobs = replay.workload
-    spent_s = replay.end_s - replay.start_s
-    share = np.ones(len(jobs))
-    stopped = (replay.stops > 0) & (spent_s > 0)
-    np.divide(jobs.runtime_s + replay.stops * restart_costs_s(replay), spent_s, out=share, where=stopped)
-    share = np.minimum(share, 1.0)
-    busy = Timeline.of(replay.start_s, replay.end_s, share * jobs.gpus).mean(edges_s[:-1], edges_s[1:])
-    running = Timeline.of(replay.start_s, replay.end_s, share).mean(edges_s[:-1], edges_s[1:])
-    present = Timeline.of(jobs.submit_s, replay.end_s).mean(edges_s[:-1], edges_s[1:])
-    return np.maximum(busy, 0.0), np.maximum(present - running, 0.0)
+    if (runs := replay.segments) is not None:
+        return runs.row, runs.start_s, runs.end_s, np.ones(len(runs.row))
+    jobs, size = replay.workload, len(replay.workload)
+    spent_s, share = replay.end_s - replay.start_s, np.ones(size)
+    worked_s = jobs.runtime_s + replay.stops * restart_costs(jobs, replay.setup)
+    np.divide(worked_s, spent_s, out=share, where=(replay.stops > 0) & (spent_s > 0))
+    return np.arange(size), replay.start_s, replay.end_s, np.minimum(share, 1.0)
 
 
 def _line(at: int, label: str) -> Figure:
     return {"type": "scatter", "mode": "lines", "policy": at, "name": _plain(label), "line": {"shape": "hv"}}
 
 
-def _ratio_ticks(logs: Sequence[float]) -> list[float]:
-    widest = max([0.0, *map(abs, logs)])
-    if widest < 0.2:
-        return [0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]
-    if widest < 1:
-        return [0.1, 0.2, 0.5, 1, 2, 5, 10]
-    return [10.0**power for power in range(-9, 10)]
+def _ratio_ticks(low: float, high: float) -> list[float]:
+    """Round ratios between 10**low and 10**high: as many as can be read beside each other."""
+    least, most = 10.0**low, 10.0**high
+    if high - low < _NARROW:
+        step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1) if (most - least) / step <= _TICKS)
+        return [round(tick * step, 2) for tick in range(math.ceil(least / step), math.floor(most / step) + 1)]
+    decades = [10.0**decade for decade in range(math.floor(low), math.ceil(high) + 1)]
+    ticks = [step * decade for decade in decades for step in (1, 2, 5) if least <= step * decade <= most]
+    return ticks if len(ticks) <= _TICKS else decades
+
+
+def _times(ratio: float) -> str:
+    return "×" + f"{ratio:#.3g}".rstrip(".")
 
 
 def _plain(text: str) -> str:

@@ -15,13 +15,14 @@ from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
 from ..slurm.port import Answer, Facts, Load
-from .calendar import END, note
+from .calendar import END
 from .controller import controller, extended, places_changed
 from .fleet import Fleet
-from .life import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, go_on, pause
+from .life import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, Pace, foresee, go_on, pause
 from .looks import nodes_of, one_row_per_array, seen
+from .machine import advance, reordered, requeue
 from .slurmconf import SlurmConf
-from .slurmctld import NOW, Controller, advance, begin_at, reordered, requeue
+from .slurmctld import NOW, Controller, Outages, begin_at
 from .workload import Workload, as_submitted
 
 RELEASE = (22, 5, 8)
@@ -44,6 +45,8 @@ class SimulatedCluster:
     conf: SlurmConf = field(default_factory=SlurmConf)
     config: Mapping[str, str] = field(default_factory=lambda: {"PriorityType": "priority/multifactor"})
     submitted: JobTable | None = None  #: more about the jobs than a workload says, row by row
+    outages: Outages | None = None  #: failures to come
+    pace: Pace | None = None  #: how fast jobs run; all at speed 1 where none is told
     away: bool = False  #: answer nothing, as a stopped slurmctld
     model: Controller = field(init=False, repr=False)
     written: int = field(init=False, default=0)  #: actions asked for so far
@@ -81,7 +84,7 @@ class SimulatedCluster:
         for row in self._rows[job_id]:
             if stage.life.state[row] == RUNNING:
                 stage.life.due_s[row] = self.now_s
-                note(stage.calendar, self.now_s, END, row)
+                foresee(stage, self.now_s, END, row)
 
     def facts(self) -> Facts:
         """What it is; we are its Operator."""
@@ -148,7 +151,8 @@ class SimulatedCluster:
             raise SlurmUnavailable("simulation: slurmctld does not answer")
 
     def _made(self) -> Controller:
-        model = controller(self.jobs, self.fleet, self.conf, required=self._table.required_nodes)
+        required = self._table.required_nodes
+        model = controller(self.jobs, self.fleet, self.conf, required=required, outages=self.outages, pace=self.pace)
         model.stage.life.keeps[:] = self._table.ckpt
         model.stage.asks.exclusive[:] = self._table.exclusive
         return model

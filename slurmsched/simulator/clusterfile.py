@@ -15,7 +15,7 @@ from ..cluster.hostlist import fold
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.tres import seconds
 from ..errors import ConfigError
-from .fleet import PLENTY, Fleet, nodes_of
+from .fleet import PLENTY, Failures, Fleet, nodes_of
 from .tomlfile import checked, read_toml
 
 _MIB_PER_GIB = 1024
@@ -32,15 +32,18 @@ _NODES = {
 _PARTITION = {"name": str, "tier": int, "max_time": str}
 _QOS = {"name": str, "priority": int}
 _ACCOUNT = {"name": str, "gpus": int}
+_FAILURES = {"mtbf": str, "repair": str, "seed": int}
 
 
 def read_cluster(path: str | Path) -> Fleet:
-    """The fleet of a file with ``[[nodes]]``, and perhaps ``[[partitions]]``, ``[[qos]]`` and ``[[accounts]]``.
+    """The fleet of a file with ``[[nodes]]``, and perhaps ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``,
+    ``[failures]`` and ``[spread]``.
 
     A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not told are without
     bound. ConfigError names the file, the table, the key and what is accepted.
     """
-    document = read_toml(path, {"nodes": list, "partitions": list, "qos": list, "accounts": list})
+    tables = {"nodes": list, "partitions": list, "qos": list, "accounts": list, "spread": dict, "failures": dict}
+    document = read_toml(path, tables)
     kinds = _tables(path, document, "nodes", _NODES)
     partitions = _named(path, _tables(path, document, "partitions", _PARTITION), "partitions")
     qos = _named(path, _tables(path, document, "qos", _QOS), "qos")
@@ -56,7 +59,36 @@ def read_cluster(path: str | Path) -> Fleet:
     if not nodes.gpus.any():
         raise ConfigError(f"{path}: no [[nodes]] have gpus")
     most = {name: account["gpus"] for name, account in accounts.items()}
-    return Fleet(nodes, _partitions(path, partitions, nodes), _qos(qos), most)
+    return Fleet(
+        nodes,
+        _partitions(path, partitions, nodes),
+        _qos(qos),
+        most,
+        speeds=_speeds(path, document.get("spread", {})),
+        failures=_failures(path, document.get("failures")),
+    )
+
+
+def _speeds(path: str | Path, said: dict[str, Any]) -> tuple[float, ...]:
+    speeds = checked(f"{path}: [spread]", said, {"speeds": tuple}).get("speeds", [1.0])
+    if not speeds or not all(0 < speed <= 1 for speed in speeds):
+        raise ConfigError(
+            f"{path}: [spread] speeds = {speeds}: accepted are numbers above 0 up to 1, such as [1, 0.9, 0.8]"
+        )
+    return tuple(map(float, speeds))
+
+
+def _failures(path: str | Path, said: dict[str, Any] | None) -> Failures | None:
+    if said is None:
+        return None
+    table = checked(f"{path}: [failures]", said, _FAILURES)
+    try:
+        mtbf_s, repair_s = seconds(table["mtbf"]), seconds(table["repair"])
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"{path}: [failures] must have mtbf and repair, as in 30-00:00:00: {error}") from error
+    if not (0 < mtbf_s < math.inf and 0 < repair_s < math.inf):
+        raise ConfigError(f"{path}: [failures] mtbf and repair must be above 0 and finite")
+    return Failures(mtbf_s, repair_s, table.get("seed", 0))
 
 
 def _tables(

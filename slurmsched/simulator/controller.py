@@ -15,10 +15,12 @@ from .calendar import NEVER, NODES, blank, note
 from .fleet import Fleet
 from .ground import Asks, Free, Ground, carry_over, find, nothing_held
 from .life import Pace, Stage, empty_line, unborn
+from .loops import Keys
 from .multifactor import Factors, unused
+from .outages import no_outages
 from .records import records
 from .slurmconf import SlurmConf
-from .slurmctld import Caps, Controller, Outages, Parts, Wishes
+from .slurmctld import Caps, Controller, Outages, Parts, Scratch, Wishes
 from .workload import Workload
 
 YEAR_S = 365 * 86400.0
@@ -35,8 +37,11 @@ def controller(
     required: Labels | None = None,
     outages: Outages | None = None,
     pace: Pace | None = None,
+    given: Keys | None = None,
 ) -> Controller:
     """A Slurm on which nothing has happened yet; *required* are the nodes jobs insist on, as host lists.
+
+    *outages* are failures to come, *pace* says how fast jobs run, *given* are the keys of a direct executor.
 
     ConfigError names a job that this fleet could never run.
     """
@@ -45,7 +50,7 @@ def controller(
     places = _places(jobs, fleet, required)
     parts, asks = places.parts, _asks(jobs, places.kind)
     ground = _ground(fleet, places.allowed)
-    failures = outages or Outages(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))
+    failures = outages or no_outages()
     plan_s = np.where(np.isfinite(jobs.time_limit_s), jobs.time_limit_s, YEAR_S)
     most_links = int(2 * ground.has.gpus.sum() + np.maximum(jobs.nodes, 1)[jobs.gpus == 0].sum() + 1)
     calendar = blank(4 * size + len(failures.at_s) * (2 + ground.has.gpus.max(initial=0)) + 64)
@@ -79,9 +84,11 @@ def controller(
         caps=_caps(jobs.account, fleet),
         outages=failures,
         outlook=blank_outlook(nodes, min(steps, MOST_STEPS)),
+        given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
+        scratch=_scratch(fleet, len(stage.running.rows), most_links, len(jobs.account.names)),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
         barred=np.zeros(nodes, dtype=np.bool_),
-        clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0]),
+        clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0]),
     )
 
 
@@ -117,6 +124,18 @@ def _members(names: str, number: dict[str, int]) -> list[int]:
         raise ConfigError(
             f"jobs ask for partition {error.args[0]!r}, which the fleet has not; there are: {', '.join(number)}"
         ) from None
+
+
+def _scratch(fleet: Fleet, running: int, links: int, accounts: int) -> Scratch:
+    nodes = len(fleet.nodes)
+    most = min(links, fleet.total + nodes) + nodes
+
+    def free() -> Free:
+        return records(Free(_zeros(nodes), _zeros(nodes), np.zeros(nodes)))
+
+    fresh = np.zeros((4, most), dtype=np.int64)
+    stays = np.zeros(running, dtype=np.bool_)
+    return Scratch(free(), free(), _zeros(max(1, accounts)), _zeros(running), np.zeros(running), stays, fresh)
 
 
 class Places(NamedTuple):

@@ -51,5 +51,5 @@ def _rewards(replay: Replay, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     in_time = jct_s[:, None] <= within_s[line] + _NOISE_S
     first = np.argmax(in_time, axis=1)
     gained = np.where(in_time.any(axis=1), share[line, first], 0.0)
-    named = np.array([bool(known) for known in steps])[line]
+    named = np.array([bool(known) for known in steps], dtype=bool)[line]
     return np.where(named, share[line, 0], worth), np.where(named, gained, earned)

@@ -8,23 +8,26 @@ import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.forecast import Forecast, no_forecast
-from ..cluster.jobs import JobTable, job_table
+from ..cluster.jobs import job_table
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.state import View
 from ..errors import ConfigError
 from ..policies.hooks import Ordering, find_ordering
 from ..policies.placement import PLACEMENTS
 from .cluster import SimulatedCluster
+from .direct import Ask, outages_of, pace_of, rules_of, run_direct
 from .fleet import Fleet
-from .generic import Books, replay
-from .grants import Site
-from .loops import Keys, Result, Trace, run_preemptively, run_to_end
+from .generic import Books, in_turn, repack, replay, reserving
+from .grants import Segments, Site, closed, no_segments
+from .loops import Keys, run_preemptively, run_to_end
 from .reserving import CONSERVATIVE, EASY, run_reserving
 from .slurmconf import SlurmConf
+from .slurmctld import FRAGMENTED, IDLE, Controller, Rules
+from .stage import Stage, Trace, stage
 from .steering import EVERY_S, Steering, whole_queue
 from .told import Told
 from .waiting import nobody
-from .workload import Workload
+from .workload import Workload, as_submitted
 
 SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")
 RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}
@@ -33,10 +36,12 @@ PRESETS = {
     "fifo": "strict",
     "sjf": "backfill",
     "qssf": "backfill",
+    "edf": "backfill",
     "srtf": "preemptive",
     "srsf": "preemptive",
     "las": "preemptive",
     "tiresias": "preemptive",
+    "tiresias-promoting": "preemptive",
     "slurm": "easy",
 }
 """The selection that belongs to each ordering; others take backfill."""
@@ -62,11 +67,23 @@ class Setup:
     executor: str = "direct"  #: direct: the plan happens as it is; slurm: a model of slurmctld sees our writes
     name: str = ""  #: what a comparison calls it; the ordering's name where empty
 
+    def __post_init__(self) -> None:
+        for part, fits, accepted in (
+            ("admission", self.admission > 0, "a number above 0, as a share of all GPUs"),
+            ("restart_s", 0 <= self.restart_s < np.inf, "seconds, 0 and more"),
+            ("restart_doubling_s", 0 <= self.restart_doubling_s < np.inf, "seconds, 0 and more"),
+            ("beat_s", 0 <= self.beat_s < np.inf, "seconds, 0 for every event"),
+            ("depth", self.depth >= 1, "1 and more"),
+        ):
+            if not fits:
+                raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
+
     @classmethod
     def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
         """The preset *name*, with its parts overridden where they are given."""
         stock = name == STOCK
-        details = ({"executor": "slurm", "name": STOCK} if stock else {}) | details
+        if stock:
+            details = {"executor": "slurm", "name": STOCK, **details}
         ordering = find_ordering("fifo" if stock else name)
         on_slurm = details.get("executor") == "slurm"
         selection = selection or ("easy" if on_slurm else PRESETS.get(name, "backfill"))
@@ -111,48 +128,68 @@ class Replay:
     stops: IntArray  #: preemptions
     forecast_s: FloatArray  #: the runtime the policy was told; NaN where it was told none
     idle_gpu_s: float = np.nan  #: GPU-seconds free while any job waited
-    fragmented_gpu_s: float = np.nan  #: those of them free while a waiting job asked for no more GPUs than were free
+    fragmented_gpu_s: float = np.nan  #: those of them free while a waiting, admitted job asked for no more than were
+    segments: Segments | None = None  #: every run with its GPUs, where that was asked for
 
 
 def simulate(
-    jobs: Workload, fleet: Fleet, setup: Setup, *, learnt: Forecast | None = None, generic: bool = False
+    jobs: Workload,
+    fleet: Fleet,
+    setup: Setup,
+    *,
+    learnt: Forecast | None = None,
+    generic: bool = False,
+    segments: bool = False,
 ) -> Replay:
     """Replay *jobs* on *fleet*; with *generic* through the slow loop that shows the policy a View at each decision.
 
-    *learnt* is what a setup with ``forecast = "history"`` is told of each job. ConfigError names a job that asks for
-    more GPUs than there are.
+    *learnt* is what a setup with ``forecast = "history"`` is told of each job. With *segments* the replay has every run
+    with its GPUs, at the price of doing everything twice; the executor slurm, and fleets that are more than one pool,
+    have none. ConfigError names a job that can never run.
     """
     if len(jobs) and int(jobs.gpus.max()) > fleet.total:
         row = int(np.argmax(jobs.gpus))
         raise ConfigError(f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs and the cluster has {fleet.total}")
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt)
-    site = _site(fleet, setup)
     told = _told(jobs, setup, learnt)
+    if not fleet.equal:
+        return _on_such_a_fleet(jobs, fleet, setup, told)
+    log = no_segments()
+    if segments:  # once without, to know how much room they take
+        before = simulate(jobs, fleet, setup, learnt=learnt, generic=generic)
+        log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
+    empty = _stage(jobs, fleet, setup, log)
     if generic or setup.ordering.changes == "with_time":
-        return _shown(jobs, fleet, setup, site, told)
-    size = len(jobs)
-    trace = Trace(jobs.submit_s, jobs.runtime_s, jobs.gpus, np.full(size, setup.restart_s))
-    result = Result(
-        np.full(size, np.nan), np.full(size, np.nan), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        _shown(jobs, setup, told, empty)
+    elif len(jobs):
+        _compiled(jobs, setup, told, empty)
+    result = empty.result
+    return Replay(
+        setup,
+        fleet,
+        jobs,
+        result.start_s,
+        result.end_s,
+        result.nodes,
+        result.stops,
+        told.runtime_s,
+        idle_gpu_s=float(result.idle[0]),
+        fragmented_gpu_s=float(result.idle[1]),
+        segments=closed(log) if segments else None,
     )
-    if size and setup.selection == "preemptive":
-        run_preemptively(trace, keys_of(jobs, setup.ordering, told), site, nobody(jobs.gpus), setup.beat_s, result)
-    elif size and setup.selection in RESERVING:
-        limits = _time_limits(jobs, f"reserve by with {setup.selection} backfill")
-        key, how = keys_of(jobs, setup.ordering, told).at[0], RESERVING[setup.selection]
-        run_reserving(trace, limits, key, site, how, setup.depth, result)
-    elif size:
-        key = keys_of(jobs, setup.ordering, told).at[0]
-        run_to_end(trace, key, site, nobody(jobs.gpus), setup.selection == "strict", result)
-    return Replay(setup, fleet, jobs, *result, forecast_s=told.runtime_s)
+
+
+def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
+    """What going on after a preemption costs each job, in seconds."""
+    return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(jobs.gpus, 1))
 
 
 def _on_slurm(jobs: Workload, fleet: Fleet, setup: Setup, learnt: Forecast | None) -> Replay:
     """What a modelled slurmctld makes of it; with an ordering of ours, while our cycle writes to it."""
     conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
-    conf = replace(conf, rules=conf.rules._replace(restart_s=setup.restart_s))
-    cluster = SimulatedCluster(jobs, fleet, conf)
+    conf = replace(conf, rules=_restarting(conf.rules, setup))
+    cluster = SimulatedCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet))
     if setup.ordering.native:
         said = no_forecast(len(jobs))
         cluster.advance(np.inf)
@@ -160,11 +197,47 @@ def _on_slurm(jobs: Workload, fleet: Fleet, setup: Setup, learnt: Forecast | Non
         said = _told(jobs, setup, learnt)
         policy = whole_queue(setup.ordering)
         Steering(cluster, policy, Told(jobs.job_id, said), every_s=setup.beat_s or EVERY_S).run()
-    life = cluster.model.stage.life
+    return _modelled(cluster.model, jobs, fleet, setup, said)
+
+
+def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast) -> Replay:
+    """The direct executor where more than the number of GPUs counts."""
+    ask, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
+    if setup.ordering.changes == "with_time":
+        ask = _asking(jobs, setup, told)
+    elif len(jobs):
+        keys = keys_of(jobs, setup.ordering, told)
+    rules = _restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup)
+    if np.isfinite(setup.admission):
+        rules = rules._replace(admission=setup.admission * fleet.total * (1 + 1e-12))
+    if setup.selection in RESERVING:
+        _reserve_by(jobs, setup)
+    how = np.where(jobs.sensitive, *PLACEMENTS[setup.placement])
+    model = run_direct(
+        jobs, fleet, rules, keys, how, ask=ask, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet)
+    )
+    return _modelled(model, jobs, fleet, setup, told)
+
+
+def _restarting(rules: Rules, setup: Setup) -> Rules:
+    return rules._replace(restart_s=setup.restart_s, restart_doubling_s=setup.restart_doubling_s)
+
+
+def _modelled(model: Controller, jobs: Workload, fleet: Fleet, setup: Setup, said: Forecast) -> Replay:
+    """What became of jobs in a machine that has run to the end of all."""
+    life = model.stage.life
     return Replay(
-        setup, fleet, jobs, life.first_s.copy(), life.ended_s.copy(), life.spread.copy(), life.restarts.copy(),
-        forecast_s=said.runtime_s,
-    )  # fmt: skip
+        setup,
+        fleet,
+        jobs,
+        life.first_s.copy(),
+        life.ended_s.copy(),
+        life.spread.copy(),
+        life.restarts.copy(),
+        said.runtime_s,
+        idle_gpu_s=float(model.clock[IDLE]),
+        fragmented_gpu_s=float(model.clock[FRAGMENTED]),
+    )
 
 
 def keys_of(jobs: Workload, ordering: Ordering, told: Forecast) -> Keys:
@@ -202,7 +275,7 @@ def all_pending(jobs: Workload, told: Forecast) -> View:
     """Every job of the trace as a pending one, with what the policy is told of it."""
     return View(
         0.0,
-        _as_pending(jobs),
+        as_submitted(jobs),
         job_table(0),
         table_of(NodeTable, 0, {}, {}),
         table_of(PartitionTable, 0, {}, {}),
@@ -221,42 +294,51 @@ def _time_limits(jobs: Workload, what_for: str) -> FloatArray:
     return jobs.time_limit_s
 
 
-def _as_pending(jobs: Workload) -> JobTable:
-    return job_table(
-        len(jobs),
-        **{name: getattr(jobs, name) for name in ("job_id", "user", "account", "partition", "qos", "name", "gpu_type")},
-        gpus=jobs.gpus,
-        nodes=np.maximum(jobs.nodes, 1),
-        time_limit_s=jobs.time_limit_s,
-        submitted_s=jobs.submit_s,
-        first_submit_s=jobs.submit_s,
-        eligible_s=jobs.submit_s,
-    )
-
-
 def _ask(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
     shown = replace(view, pending=replace(view.pending, ran_s=ran_s.copy()))
     return np.asarray(ordering(shown), dtype=np.float64)
 
 
-def _shown(jobs: Workload, fleet: Fleet, setup: Setup, site: Site, told: Forecast) -> Replay:
-    """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
-    if setup.beat_s or setup.selection in RESERVING:
-        raise ConfigError(f"ordering {setup.ordering.name} changes with time: it takes no beat and no reservations yet")
+def _compiled(jobs: Workload, setup: Setup, told: Forecast, empty: Stage) -> None:
+    """The compiled loops, on the keys of all jobs."""
+    keys = keys_of(jobs, setup.ordering, told)
+    if setup.selection == "preemptive":
+        run_preemptively(empty, keys, nobody(jobs.gpus, empty.site.how))
+    elif setup.selection in RESERVING:
+        run_reserving(empty, _reserve_by(jobs, setup), keys.at[0], RESERVING[setup.selection], setup.depth)
+    else:
+        run_to_end(empty, keys.at[0], nobody(jobs.gpus, empty.site.how), setup.selection == "strict")
+
+
+def _asking(jobs: Workload, setup: Setup, told: Forecast) -> Ask:
+    """The ordering as it is asked at a decision: it sees the jobs that are there, as they are."""
     view = all_pending(jobs, told)
 
     def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
         return _ask(setup.ordering, replace(view.take(rows), now_s=now_s), ran_s)
 
-    books = Books(jobs.submit_s, jobs.runtime_s, jobs.gpus, np.full(len(jobs), setup.restart_s), site)
-    preemptive = setup.selection == "preemptive"
-    steps = setup.ordering.steps if preemptive else ()
-    replay(books, keys, steps=steps, strict=setup.selection == "strict", preemptive=preemptive)
-    return Replay(setup, fleet, jobs, books.start_s, books.end_s, books.nodes, books.stops, told.runtime_s)
+    return keys
 
 
-def _site(fleet: Fleet, setup: Setup) -> Site:
-    how = PLACEMENTS[setup.placement]
-    if setup.placement == "pool":
-        return Site(np.array([fleet.total]), fleet.total, how)
-    return Site(fleet.nodes.gpus.copy(), fleet.size, how)
+def _shown(jobs: Workload, setup: Setup, told: Forecast, empty: Stage) -> None:
+    """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
+    keys = _asking(jobs, setup, told)
+    if setup.selection == "preemptive":
+        replay(Books(empty, keys, setup.ordering.steps), repack)
+    elif setup.selection in RESERVING:
+        replay(Books(empty, keys), reserving(RESERVING[setup.selection], _reserve_by(jobs, setup), setup.depth))
+    else:
+        replay(Books(empty, keys), in_turn(setup.selection == "strict"))
+
+
+def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:
+    return _time_limits(jobs, f"reserve by with {setup.selection} backfill")
+
+
+def _stage(jobs: Workload, fleet: Fleet, setup: Setup, log: Segments) -> Stage:
+    free = np.array([fleet.total]) if setup.placement == "pool" else fleet.nodes.gpus.copy()
+    site = Site(free, int(free.max(initial=0)), np.where(jobs.sensitive, *PLACEMENTS[setup.placement]))
+    # a bound that is a whole number of GPUs but for rounding is that number
+    most = setup.admission * fleet.total * (1 + 1e-12)
+    trace = Trace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))
+    return stage(trace, site, most, setup.beat_s, log)

@@ -14,6 +14,15 @@ PLENTY = 1_000_000  #: CPUs of a node of which only its GPUs are known
 
 
 @dataclass(frozen=True)
+class Failures:
+    """How often nodes fail and how long they are away: both exponential, by a seed."""
+
+    mtbf_s: float  #: mean time of one node from a repair to its next failure
+    repair_s: float  #: mean time until it is back
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class Fleet:
     """What there is to run on; nobody uses any of it yet."""
 
@@ -21,6 +30,8 @@ class Fleet:
     partitions: PartitionTable
     qos: QosTable
     account_gpus: Mapping[str, int] = field(default_factory=dict)  #: most GPUs an account may have at once (GrpTRES)
+    speeds: tuple[float, ...] = (1.0,)  #: of a sensitive job on 0, 1, ... nodes more than it needs; the last for more
+    failures: Failures | None = None
 
     @classmethod
     def of(cls, count: int, gpus: int) -> Fleet:
@@ -43,8 +54,12 @@ class Fleet:
 
     @property
     def equal(self) -> bool:
-        """Whether every job may use every node and all nodes have as many GPUs."""
-        return not len(self.partitions) and not self.account_gpus and bool((self.nodes.gpus == self.size).all())
+        """Whether it is one pool of equal nodes of which only GPUs count, and nothing ever goes wrong."""
+        nodes = self.nodes
+        bounded = bool(len(self.partitions) or self.account_gpus or (nodes.cpus < PLENTY).any())
+        bounded = bounded or bool(np.isfinite(nodes.memory_mib).any()) or any(nodes.gpu_type) or any(nodes.features)
+        constant = all(speed == 1 for speed in self.speeds) and self.failures is None and bool(nodes.usable.all())
+        return constant and not bounded and bool((nodes.gpus == self.size).all())
 
 
 def nodes_of(count: int, gpus: int, **columns: object) -> NodeTable:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
-from ..policies.compiled import compiled
+from ..policies.compiled import compiled, inner
 from ..policies.placement import CONSOLIDATE, FIRST_FREE, place
 
 NONE = -1
@@ -95,7 +95,7 @@ def find(ground: Ground, asks: Asks, row: int, free: Free, barred: BoolArray) ->
             continue
         if asks.exclusive[row] and free.cpus[node] < ground.has.cpus[node]:
             continue
-        room[OPEN, node] = free.gpus[node] if gpus else 1
+        room[OPEN, node] = max(0, free.gpus[node]) if gpus else 1
         total += room[OPEN, node]
     if total < max(gpus, 1):
         return 0
@@ -106,7 +106,7 @@ def find(ground: Ground, asks: Asks, row: int, free: Free, barred: BoolArray) ->
     return _on_one_size(ground, allowed, gpus)
 
 
-@compiled
+@inner
 def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
     """On just so many nodes, as many GPUs on each, those nodes that are fullest (select/cons_tres)."""
     each = -(-gpus // nodes)
@@ -123,7 +123,7 @@ def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
     return nodes
 
 
-@compiled
+@inner
 def _on_one_size(ground: Ground, allowed: BoolArray, gpus: int) -> int:
     """On nodes of one size, the largest first; over all sizes only what no size could ever hold."""
     room, most = ground.room, 0
@@ -140,7 +140,7 @@ def _on_one_size(ground: Ground, allowed: BoolArray, gpus: int) -> int:
     return int(place(FIRST_FREE, room[OPEN], 0, gpus, room[CHOSEN], room[TAKEN])) if gpus > most else 0
 
 
-@compiled
+@inner
 def take(ground: Ground, held: Held, asks: Asks, row: int, count: int) -> None:
     """Give a job the *count* nodes that ``find`` has just found."""
     for at in range(count):
@@ -161,7 +161,7 @@ def link(free: Free, held: Held, row: int, node: int, gpus: int, cpus: int) -> N
     free.cpus[node] -= cpus
 
 
-@compiled
+@inner
 def give_back(ground: Ground, held: Held, asks: Asks, row: int) -> None:
     """Take back all that a job has."""
     links, spot = held.links, held.first[row]
@@ -177,7 +177,7 @@ def give_back(ground: Ground, held: Held, asks: Asks, row: int) -> None:
     held.first[row] = NONE
 
 
-@compiled
+@inner
 def is_on(held: Held, row: int, node: int) -> bool:
     """Whether a job has a part of this node."""
     spot = held.first[row]

@@ -10,10 +10,8 @@ import numpy as np
 
 from ..cluster.columns import FloatArray, Labels
 from ..errors import ConfigError
-from .experiment import Replay, Setup
-from .metrics import name_of
+from .experiment import STOCK, Replay, Setup
 
-BASELINE = "slurm"  #: the preset that models stock Slurm
 WORSE = 1.1  #: the ratio of mean JCTs above which somebody is called worse off
 SHOWN = 10  #: how many of the worst and the best are named
 
@@ -44,7 +42,7 @@ class Changes:
         size = len(who.names)
         ratio, before_s, after_s = np.full(size, np.nan), np.zeros(size), np.zeros(size)
         jobs = np.bincount(who.codes, minlength=size)
-        there = (jobs > 0) & np.array([bool(name) for name in who.names])
+        there = (jobs > 0) & np.array([bool(name) for name in who.names], dtype=bool)
         if not there.any():
             return None
         np.divide(np.bincount(who.codes, baseline_s, size), jobs, out=before_s, where=there)
@@ -77,11 +75,11 @@ def harm(replay: Replay, baseline: Replay) -> Harm:
         and np.array_equal(jobs.submit_s, baseline.workload.submit_s)
     ):
         raise ConfigError(
-            f"{name_of(replay.setup)} and {name_of(baseline.setup)} cannot be compared: they replayed different jobs"
+            f"{replay.setup.label} and {baseline.setup.label} cannot be compared: they replayed different jobs"
         )
     before_s, after_s = baseline.end_s - baseline.workload.submit_s, replay.end_s - jobs.submit_s
     return Harm(
-        name_of(baseline.setup),
+        baseline.setup.label,
         Changes.of(jobs.user, before_s, after_s),
         Changes.of(jobs.partition, before_s, after_s),
     )
@@ -89,5 +87,5 @@ def harm(replay: Replay, baseline: Replay) -> Harm:
 
 def baseline_of(setups: Sequence[Setup]) -> int:
     """Which of *setups* the others are compared with: the model of stock Slurm, else the first."""
-    names = [name_of(setup) for setup in setups]
-    return names.index(BASELINE) if BASELINE in names else 0
+    names = [setup.label for setup in setups]
+    return names.index(STOCK) if STOCK in names else 0

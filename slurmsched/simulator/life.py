@@ -8,17 +8,14 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobState
-from ..policies.compiled import compiled
-from .calendar import END, FREE, NEVER, Calendar, note
+from ..policies.compiled import compiled, inner
+from .calendar import BEGIN, END, FREE, NEVER, SERIALS, STEP, Calendar, note
 from .ground import Asks, Ground, Held, give_back, take
 from .records import records
 
 UNBORN = -1
 PENDING, RUNNING, SUSPENDED = int(JobState.PENDING), int(JobState.RUNNING), int(JobState.SUSPENDED)
 COMPLETING, COMPLETED, REQUEUED = int(JobState.COMPLETING), int(JobState.COMPLETED), int(JobState.REQUEUED)
-
-REQUEUE_DELAY_S = 121.0
-"""Slurm lets the credential of the last run expire before it starts a requeued job again."""
 
 
 class Life(NamedTuple):
@@ -38,6 +35,8 @@ class Life(NamedTuple):
     due_s: FloatArray  #: when the run ends; NEVER where it does not run
     spread: IntArray  #: most nodes it was on
     restarts: IntArray
+    ran_s: FloatArray  #: seconds run before the present run
+    level: IntArray  #: steps of attained service passed
     lost_s: FloatArray  #: work done in vain
     keeps: BoolArray  #: its work survives a requeue
 
@@ -92,6 +91,8 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
             due_s=np.full(count, NEVER),
             spread=zeros,
             restarts=zeros.copy(),
+            ran_s=np.zeros(count),
+            level=zeros.copy(),
             lost_s=np.zeros(count),
             keeps=np.zeros(count, dtype=np.bool_),
         )
@@ -105,11 +106,11 @@ def empty_line(room: int) -> Line:
 
 @compiled
 def line_up(line: Line, row: int, key: float) -> None:
-    """Enter a row behind all of its key or a smaller one."""
+    """Enter a row in the order of keys, equal ones by row."""
     low, high = 0, line.many[0]
     while low < high:
         middle = (low + high) // 2
-        if line.keys[middle] <= key:
+        if line.keys[middle] < key or (line.keys[middle] == key and line.rows[middle] < row):
             low = middle + 1
         else:
             high = middle
@@ -119,7 +120,7 @@ def line_up(line: Line, row: int, key: float) -> None:
     line.many[0] += 1
 
 
-@compiled
+@inner
 def drop_out(line: Line, row: int) -> None:
     """Take a row out of the line."""
     kept = 0
@@ -131,6 +132,31 @@ def drop_out(line: Line, row: int) -> None:
 
 
 @compiled
+def foresee(stage: Stage, at_s: float, rank: int, row: int) -> None:
+    """Enter what is to happen to a job; what will not happen any more makes room where there is none."""
+    calendar = stage.calendar
+    if calendar.many[0] == len(calendar.at_s):
+        _forget_void(stage)
+    note(calendar, at_s, rank, row)
+
+
+@inner
+def _forget_void(stage: Stage) -> None:
+    """Keep the ends and steps of runs that go on, and all that is not about runs."""
+    calendar, life = stage.calendar, stage.life
+    many, calendar.many[0] = calendar.many[0], 0
+    for at in range(many):
+        at_s, rank, serial = calendar.at_s[at], calendar.what[at] // SERIALS, calendar.what[at] % SERIALS
+        if rank == END and life.due_s[serial] != at_s:
+            continue
+        if rank == STEP and life.state[serial] != RUNNING:
+            continue
+        if rank == BEGIN and life.begin_s[serial] != at_s:
+            continue
+        note(calendar, at_s, rank, serial)
+
+
+@inner
 def start(stage: Stage, row: int, count: int, now_s: float) -> None:
     """Start a pending job on the *count* nodes that ``find`` has just found."""
     life = stage.life
@@ -152,19 +178,20 @@ def go_on(stage: Stage, row: int, now_s: float) -> None:
     life = stage.life
     life.since_s[row] = now_s
     life.due_s[row] = now_s + life.left_s[row] / life.speed[row]
-    note(stage.calendar, life.due_s[row], END, row)
+    foresee(stage, life.due_s[row], END, row)
 
 
 @compiled
 def pause(stage: Stage, row: int, now_s: float) -> None:
     """Count what a run has done and let it stand still; its nodes stay its own."""
     life = stage.life
-    done_s = max(0.0, now_s - life.since_s[row]) * life.speed[row]
-    life.left_s[row] = max(0.0, life.left_s[row] - done_s)
+    ran_s = max(0.0, now_s - life.since_s[row])
+    life.ran_s[row] += ran_s
+    life.left_s[row] = max(0.0, life.left_s[row] - ran_s * life.speed[row])
     life.due_s[row] = NEVER
 
 
-@compiled
+@inner
 def end(stage: Stage, row: int, now_s: float) -> None:
     """A run is over; its nodes come free a moment later."""
     life = stage.life
@@ -175,36 +202,45 @@ def end(stage: Stage, row: int, now_s: float) -> None:
     _leave(stage, row, now_s)
 
 
-@compiled
-def send_back(stage: Stage, row: int, now_s: float, restart_s: float) -> None:
+@inner
+def send_back(stage: Stage, row: int, now_s: float, delay_s: float, restart_s: float) -> None:
     """End a run before its time and queue the job again, as scontrol requeue and the failure of a node do.
 
-    Going on costs *restart_s* where its work survives; where it does not, all of it is lost.
+    It may not start for *delay_s*; starting again costs *restart_s*. Unless its work survives, all of it is lost.
     """
     life = stage.life
     if life.state[row] == RUNNING:
         pause(stage, row, now_s)
-    if life.keeps[row]:
-        life.left_s[row] += restart_s
-    else:
-        life.lost_s[row] += life.runtime_s[row] - life.left_s[row]
+    if not life.keeps[row]:
+        life.lost_s[row] += max(0.0, life.runtime_s[row] - life.left_s[row])
         life.left_s[row] = life.runtime_s[row]
+    life.left_s[row] += restart_s
     life.state[row] = REQUEUED
     life.restarts[row] += 1
     life.submit_s[row] = now_s
-    life.begin_s[row] = now_s + REQUEUE_DELAY_S
+    life.begin_s[row] = now_s + delay_s
     _leave(stage, row, now_s)
 
 
-@compiled
+@inner
+def stop(stage: Stage, row: int, now_s: float, restart_s: float) -> None:
+    """Let a run yield its nodes at once and its job wait again; its work is kept, going on costs *restart_s*."""
+    pause(stage, row, now_s)
+    stage.life.left_s[row] += restart_s
+    stage.life.restarts[row] += 1
+    stage.life.state[row] = REQUEUED
+    release(stage, row)
+
+
+@inner
 def _leave(stage: Stage, row: int, now_s: float) -> None:
     if stage.release_s > 0:
-        note(stage.calendar, now_s + stage.release_s, FREE, row)
+        foresee(stage, now_s + stage.release_s, FREE, row)
     else:
         release(stage, row)
 
 
-@compiled
+@inner
 def release(stage: Stage, row: int) -> None:
     """The nodes of a run that is over come free."""
     give_back(stage.ground, stage.held, stage.asks, row)

@@ -1,6 +1,7 @@
 """The event loops: a whole trace replayed in compiled code, on keys that the policies' own functions gave.
 
-At one instant ends come first, then arrivals, then decisions.
+At one instant ends come first, then arrivals, then who may come in from the gate, then decisions. Those are made at
+every event, or at the multiples of ``beat_s`` where that is positive.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..policies.compiled import compiled
-from .grants import Grants, Site, give_back, grant, no_grants
+from .grants import Grants, Segments, Site, give_back, grant, note
 from .heaps import pop, push
-from .waiting import Waiting, first_of, leave, wait
-
-NEVER = np.inf
-
-
-class Trace(NamedTuple):
-    """What happens: jobs in submit order."""
-
-    submit_s: FloatArray
-    runtime_s: FloatArray
-    gpus: IntArray
-    restart_s: FloatArray  #: what going on after a stop costs a job
+from .stage import Result, Stage, Trace, count_idle, decision_due
+from .waiting import (
+    NEVER,
+    Gate,
+    Waiting,
+    any_fits,
+    arrive,
+    bar,
+    come_in,
+    first_of,
+    leave,
+    next_arrival,
+    someone_outside,
+    wait,
+)
 
 
 class Keys(NamedTuple):
@@ -38,51 +42,69 @@ class Keys(NamedTuple):
     steps: FloatArray
 
 
-class Result(NamedTuple):
-    """What came of it, to be filled: NaN and zeros at the beginning."""
-
-    start_s: FloatArray  #: first start
-    end_s: FloatArray
-    nodes: IntArray  #: most nodes a job was spread over
-    stops: IntArray  #: preemptions
-
-
 @compiled
-def run_to_end(trace: Trace, key: FloatArray, site: Site, waiting: Waiting, strict: bool, result: Result) -> None:
+def run_to_end(stage: Stage, key: FloatArray, waiting: Waiting, strict: bool) -> None:
     """Jobs that run until they end.
 
     With *strict* nothing passes a job that does not fit; otherwise whatever fits starts, best key first.
     """
-    count = len(trace.submit_s)
-    ends, rows, running = np.empty(count), np.empty(count, np.int64), 0
-    books = no_grants(count, site.free)
-    arrived = 0
-    while arrived < count or running:
-        now_s = ends[0] if running else NEVER
-        if arrived < count and trace.submit_s[arrived] < now_s:
-            now_s = trace.submit_s[arrived]
+    trace, site, books, gate, beat_s, result, log = stage
+    ends, rows, running = np.empty(len(key)), np.empty(len(key), np.int64), 0
+    queued, last_s, decide_s = 0, 0.0, NEVER
+    while True:
+        now_s = min(decide_s, next_arrival(gate, trace.submit_s))
+        if running and ends[0] < now_s:
+            now_s = ends[0]
+        if now_s == NEVER:
+            break
+        free = books.unused[0]
+        if free and (queued or someone_outside(gate)):
+            count_idle(result.idle, free * (now_s - last_s), queued > 0 and any_fits(waiting, trace.gpus, free))
+        last_s = now_s
         while running and ends[0] <= now_s:
-            give_back(site, books, rows[0])
+            row = rows[0]
+            result.end_s[row] = ends[0]
+            gate.asked[0] -= trace.gpus[row]
+            if len(log.row):
+                note(log, books, row, result.start_s[row], ends[0])
+            give_back(site, books, row)
             running = pop(ends, rows, 0, running)
-        while arrived < count and trace.submit_s[arrived] <= now_s:
-            wait(waiting, arrived, key[arrived])
-            arrived += 1
-        kinds = len(waiting.base)
+        queued += _let_in(trace, gate, waiting, key, now_s)
+        if not queued:
+            continue
+        decide_s = decision_due(decide_s, now_s, beat_s)
+        if now_s < decide_s:
+            continue
+        waiting.barred[:] = False
         while True:
-            best = first_of(waiting, kinds)
+            best = first_of(waiting)
             if best < 0:
                 break
             row = waiting.rows[waiting.base[best]]
             placed = grant(site, books, row, trace.gpus[row])
             if placed:
                 leave(waiting, best)
+                queued -= 1
                 result.start_s[row], result.nodes[row] = now_s, placed
-                result.end_s[row] = now_s + trace.runtime_s[row]
-                running = push(ends, rows, 0, running, result.end_s[row], row)
+                running = push(ends, rows, 0, running, now_s + trace.runtime_s[row], row)
             elif strict:
                 break
             else:
-                kinds = best
+                bar(waiting, best)
+        decide_s = now_s + beat_s if beat_s > 0 and queued else NEVER
+
+
+@compiled
+def _let_in(trace: Trace, gate: Gate, waiting: Waiting, key: FloatArray, now_s: float) -> int:
+    """Let those arrive who have, and come in who may; how many those are."""
+    came = 0
+    arrive(gate, trace.submit_s, now_s)
+    row = come_in(gate, trace.gpus)
+    while row >= 0:
+        wait(waiting, row, key[row])
+        came += 1
+        row = come_in(gate, trace.gpus)
+    return came
 
 
 class Running(NamedTuple):
@@ -124,34 +146,34 @@ def _nothing_runs(trace: Trace, total: int, steps: int) -> Running:
 
 
 @compiled
-def run_preemptively(trace: Trace, keys: Keys, site: Site, waiting: Waiting, beat_s: float, result: Result) -> None:
+def run_preemptively(stage: Stage, keys: Keys, waiting: Waiting) -> None:
     """Jobs that yield: at each decision the best jobs run, whatever ran before, and whatever fits is filled in.
 
-    Decisions are made at every arrival, end and step, or every *beat_s* seconds where that is positive.
+    Events are arrivals, ends and steps.
     """
-    count, total = len(trace.submit_s), site.free.sum()
-    books = no_grants(count, site.free)
+    trace, site, books, gate, beat_s, result, log = stage
+    total, first_key = books.unused[0], keys.at[0]
     running = _nothing_runs(trace, total, len(keys.steps))
-    arrived, queued, decide_s = 0, 0, NEVER
-    while arrived < count or running.many[0] or queued:
-        now_s = min(decide_s, _next_due(running))
-        if arrived < count:
-            now_s = min(now_s, trace.submit_s[arrived])
-        _end_and_step(trace, keys, site, books, running, now_s, result)
-        while arrived < count and trace.submit_s[arrived] <= now_s:
-            wait(waiting, arrived, keys.at[0, arrived])
-            arrived += 1
-            queued += 1
-        if beat_s > 0:
-            if decide_s == NEVER:
-                decide_s = np.ceil(now_s / beat_s) * beat_s
-            if now_s < decide_s:
-                continue
-            decide_s = now_s + beat_s if queued or running.many[0] else NEVER
-        if queued:
-            new = _choose(trace, keys, waiting, running, total, now_s)
-            queued += _yield(trace, keys, site, books, waiting, running, now_s, result) - new
-            queued += _start(trace, keys, site, books, waiting, running, new, now_s, result)
+    queued, last_s, decide_s = 0, 0.0, NEVER
+    while True:
+        now_s = min(decide_s, min(_next_due(running), next_arrival(gate, trace.submit_s)))
+        if now_s == NEVER:
+            break
+        free = books.unused[0]
+        if free and (queued or someone_outside(gate)):
+            count_idle(result.idle, free * (now_s - last_s), queued > 0 and any_fits(waiting, trace.gpus, free))
+        last_s = now_s
+        _end_and_step(trace, keys, site, books, gate, running, now_s, result, log)
+        queued += _let_in(trace, gate, waiting, first_key, now_s)
+        if not queued:
+            continue
+        decide_s = decision_due(decide_s, now_s, beat_s)
+        if now_s < decide_s:
+            continue
+        new = _choose(trace, keys, waiting, running, total, now_s)
+        queued += _yield(trace, site, books, waiting, running, now_s, result, log) - new
+        queued += _start(trace, keys, site, books, waiting, running, new, now_s, result)
+        decide_s = now_s + beat_s if beat_s > 0 and queued else NEVER
 
 
 @compiled
@@ -186,14 +208,26 @@ def _drop_void(running: Running) -> None:
 
 @compiled
 def _end_and_step(
-    trace: Trace, keys: Keys, site: Site, books: Grants, running: Running, now_s: float, result: Result
+    trace: Trace,
+    keys: Keys,
+    site: Site,
+    books: Grants,
+    gate: Gate,
+    running: Running,
+    now_s: float,
+    result: Result,
+    log: Segments,
 ) -> None:
     ended = False
     while _next_due(running) <= now_s:
         row = running.heap_rows[0]
-        if running.since_s[row] + running.left_s[row] <= now_s:
-            result.end_s[row] = running.since_s[row] + running.left_s[row]
+        since_s = running.since_s[row]
+        if since_s + running.left_s[row] <= now_s:
+            result.end_s[row] = since_s + running.left_s[row]
             running.due_s[row] = NEVER
+            gate.asked[0] -= trace.gpus[row]
+            if len(log.row):
+                note(log, books, row, since_s, result.end_s[row])
             give_back(site, books, row)
             ended = True
         else:
@@ -212,11 +246,13 @@ def _end_and_step(
 def _choose(trace: Trace, keys: Keys, waiting: Waiting, running: Running, total: int, now_s: float) -> int:
     """Go through running and waiting jobs in the order of their keys while GPUs are left; how many shall start."""
     _sort(keys, running, now_s)
-    left, kinds, at, new = total, len(waiting.base), 0, 0
-    running.stays[: running.many[0]] = False
-    best = first_of(waiting, kinds)
+    left, many, at, new = total, running.many[0], 0, 0
+    waiting.barred[:] = False
+    running.stays[:many] = False
+    best = first_of(waiting)
+    best_key = waiting.keys[waiting.base[best]] if best >= 0 else NEVER
     while left > 0:
-        if at < running.many[0] and (best < 0 or running.keys[at] <= waiting.keys[waiting.base[best]]):
+        if at < many and running.keys[at] <= best_key:
             gpus = trace.gpus[running.rows[at]]
             if gpus <= left:
                 running.stays[at] = True
@@ -232,8 +268,9 @@ def _choose(trace: Trace, keys: Keys, waiting: Waiting, running: Running, total:
             running.fresh[new] = row
             new += 1
         else:
-            kinds = best
-        best = first_of(waiting, kinds)
+            waiting.barred[best:] = True
+        best = first_of(waiting)
+        best_key = waiting.keys[waiting.base[best]] if best >= 0 else NEVER
     return new
 
 
@@ -256,13 +293,13 @@ def _sort(keys: Keys, running: Running, now_s: float) -> None:
 @compiled
 def _yield(
     trace: Trace,
-    keys: Keys,
     site: Site,
     books: Grants,
     waiting: Waiting,
     running: Running,
     now_s: float,
     result: Result,
+    log: Segments,
 ) -> int:
     """Stop the running jobs that were not chosen; how many."""
     kept = 0
@@ -272,10 +309,13 @@ def _yield(
             running.rows[kept], running.keys[kept] = row, running.keys[at]
             kept += 1
             continue
-        running.ran_s[row] += now_s - running.since_s[row]
-        running.left_s[row] += running.since_s[row] - now_s + trace.restart_s[row]
+        since_s = running.since_s[row]
+        running.ran_s[row] += now_s - since_s
+        running.left_s[row] += since_s - now_s + trace.restart_s[row]
         running.due_s[row] = NEVER
         result.stops[row] += 1
+        if len(log.row):
+            note(log, books, row, since_s, now_s)
         give_back(site, books, row)
         wait(waiting, row, running.keys[at])
     stopped = running.many[0] - kept
@@ -299,6 +339,7 @@ def _start(
     out = 0
     for at in range(new):
         row = running.fresh[at]
+        key = keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row]
         placed = grant(site, books, row, trace.gpus[row])
         if placed:
             running.since_s[row] = now_s
@@ -306,10 +347,10 @@ def _start(
                 result.start_s[row] = now_s
             result.nodes[row] = max(result.nodes[row], placed)
             running.rows[running.many[0]] = row
-            running.keys[running.many[0]] = keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row]
+            running.keys[running.many[0]] = key
             running.many[0] += 1
             _plan_due(trace, keys, running, row)
         else:
-            wait(waiting, row, keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row])
+            wait(waiting, row, key)
             out += 1
     return out

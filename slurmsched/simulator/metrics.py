@@ -9,7 +9,7 @@ import numpy as np
 from ..cluster.columns import FloatArray
 from .accuracy import Accuracy
 from .deadlines import Deadlines
-from .experiment import Replay, Setup
+from .experiment import Replay, restart_costs
 from .fairness import Fairness
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
@@ -58,11 +58,6 @@ class Summary:
     accuracy: Accuracy  #: of the forecasts that the policy was told
 
 
-def name_of(setup: Setup) -> str:
-    """What a comparison calls *setup*."""
-    return setup.name or setup.ordering.name
-
-
 def summary(replay: Replay) -> Summary:
     """The figures of *replay*."""
     jobs, setup = replay.workload, replay.setup
@@ -73,7 +68,7 @@ def summary(replay: Replay) -> Summary:
     needed = np.maximum(-(-jobs.gpus // max(replay.fleet.size, 1)), 1)
     deadlines = Deadlines.of(replay)
     return Summary(
-        policy=name_of(setup),
+        policy=setup.label,
         selection=setup.selection,
         placement=setup.placement,
         forecast=setup.forecast,
@@ -86,19 +81,13 @@ def summary(replay: Replay) -> Summary:
         idle_while_waiting=replay.idle_gpu_s / capacity if capacity else np.nan,
         fragmentation=replay.fragmented_gpu_s / capacity if capacity else np.nan,
         preemptions=int(replay.stops.sum()),
-        lost_gpu_hours=float((replay.stops * jobs.gpus * restart_costs_s(replay)).sum() / 3600),
+        lost_gpu_hours=float((replay.stops * jobs.gpus * restart_costs(jobs, setup)).sum() / 3600),
         spread_jobs=int((replay.spread > needed).sum()) if setup.placement != "pool" else 0,
         fairness=Fairness.of(replay),
         deadline_miss_rate=deadlines.missed,
         weighted_deadline_miss_rate=deadlines.unearned,
         accuracy=Accuracy.of(replay),
     )
-
-
-def restart_costs_s(replay: Replay) -> FloatArray:
-    """What going on after a preemption costs each job: so much, and so much more for each doubling of its GPUs."""
-    setup = replay.setup
-    return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(replay.workload.gpus, 1))
 
 
 def violations(replay: Replay) -> list[str]:
@@ -111,8 +100,9 @@ def violations(replay: Replay) -> list[str]:
     if (replay.start_s < jobs.submit_s).any():
         found.append(f"{int((replay.start_s < jobs.submit_s).sum())} jobs started before they were submitted")
     spent_s = replay.end_s - replay.start_s
-    needed_s = jobs.runtime_s + replay.stops * restart_costs_s(replay)
-    undisturbed = replay.stops == 0
+    needed_s = jobs.runtime_s + replay.stops * restart_costs(jobs, replay.setup)
+    slows = any(speed != 1 for speed in replay.fleet.speeds)
+    undisturbed = (replay.stops == 0) & ~(replay.workload.sensitive & slows)
     wrong = np.where(
         undisturbed, np.abs(spent_s - needed_s) > 1e-6 * (1 + np.abs(replay.end_s)), spent_s < needed_s - 1e-3
     )

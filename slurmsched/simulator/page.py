@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from .charts import Chart, change_bars, charts, smoothed
 from .experiment import Replay, Setup
 from .harm import Harm, baseline_of, harm
-from .metrics import Summary, name_of, summary
+from .metrics import Summary, summary
 from .spans import span
 
 _PARTS = (
@@ -74,12 +74,11 @@ def page(replays: Sequence[Replay], title: str, notes: Sequence[str]) -> str:
 
 def labels_of(setups: Sequence[Setup]) -> list[str]:
     """A name for each of *setups*, no two alike: those that share one are told apart by the parts that differ."""
-    names = [name_of(setup) for setup in setups]
-    varied = [part for part in _PARTS if len({getattr(setup, part) for setup in setups}) > 1]
     labels: list[str] = []
-    for setup, name in zip(setups, names, strict=True):
-        label = f"{name} ({', '.join(_part(setup, part) for part in varied)})" if names.count(name) > 1 else name
-        label = label.replace(" ()", "")
+    for setup in setups:
+        alike = [other for other in setups if other.label == setup.label]
+        varied = [part for part in _PARTS if len({getattr(other, part) for other in alike}) > 1]
+        label = f"{setup.label} ({', '.join(_part(setup, part) for part in varied)})" if varied else setup.label
         labels.append(label if label not in labels else f"{label} #{len(labels) + 1}")
     return labels
 
@@ -135,8 +134,8 @@ def _smoothed(replays: Sequence[Replay], labels: Sequence[str]) -> list[str]:
         return []
     told = ", ".join(f"{label} {_percent(share)}" for label, share in shares)
     return [
-        "Over time, the work of a preempted job is drawn evenly between its first start and its end,"
-        f" as the moments of its preemptions are not kept. Share of the GPU time drawn so: {told}."
+        "Over time, the work of a preempted job is drawn evenly between its first start and its end, as the moments of"
+        f" its preemptions are not kept, and no more than all GPUs. Share of the GPU time drawn so: {told}."
     ]
 
 

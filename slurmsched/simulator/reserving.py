@@ -1,8 +1,7 @@
 """Backfill with reservations on time limits: EASY (for the first job that waits) and conservative (for every one).
 
 What stock Slurm does in spirit: no job may start that would delay a reservation, by the time limits of what runs. Jobs
-end
-when they end; every decision plans anew.
+end when they end; every decision plans anew.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray
 from ..policies.compiled import compiled
 from ..policies.placement import place
-from .grants import NONE, Grants, Site, give_back, grant, no_grants
+from .grants import NONE, Grants, Site, give_back, grant, note
 from .heaps import pop, push
-from .loops import NEVER, Result, Trace
+from .stage import Result, Stage, Trace, count_idle, decision_due
+from .waiting import NEVER, arrive, come_in, next_arrival, someone_outside
 
 EASY, CONSERVATIVE = 0, 1
 
@@ -27,19 +27,7 @@ class Queue(NamedTuple):
     rows: IntArray
     keys: FloatArray
     many: IntArray
-
-
-class Desk(NamedTuple):
-    """All that a decision works on."""
-
-    trace: Trace
-    limit_s: FloatArray
-    site: Site
-    books: Grants
-    queue: Queue
-    result: Result
-    depth: int
-    chosen: IntArray  #: jobs to start, filled from the front
+    asking: IntArray  #: how many of them ask for so many GPUs
 
 
 class Profile(NamedTuple):
@@ -50,50 +38,96 @@ class Profile(NamedTuple):
     many: IntArray
 
 
+class Desk(NamedTuple):
+    """All that a decision works on."""
+
+    trace: Trace
+    limit_s: FloatArray  #: what each job is planned to take
+    site: Site
+    books: Grants
+    queue: Queue
+    result: Result
+    depth: int  #: how many waiting jobs are looked at
+    chosen: IntArray  #: jobs to start, filled from the front
+    profile: Profile
+
+
 @compiled
-def run_reserving(
-    trace: Trace, limit_s: FloatArray, key: FloatArray, site: Site, how: int, depth: int, result: Result
-) -> None:
+def desk_of(stage: Stage, limit_s: FloatArray, depth: int) -> Desk:
+    """A desk with nobody in the queue."""
+    count, total = len(limit_s), stage.books.unused[0]
+    steps = total + 2 * depth + 4
+    queue = Queue(np.empty(count, np.int64), np.empty(count), np.zeros(1, np.int64), np.zeros(total + 1, np.int64))
+    profile = Profile(np.empty(steps), np.empty(steps, np.int64), np.zeros(1, np.int64))
+    chosen = np.empty(total + 1, np.int64)
+    return Desk(stage.trace, limit_s, stage.site, stage.books, queue, stage.result, depth, chosen, profile)
+
+
+@compiled
+def run_reserving(stage: Stage, limit_s: FloatArray, key: FloatArray, how: int, depth: int) -> None:
     """Jobs that run until they end, started in the order of their keys or backfilled behind reservations.
 
     *limit_s* is what a job is planned to take, *how* EASY or CONSERVATIVE, *depth* how many waiting jobs are looked at.
     """
-    count, total = len(trace.submit_s), site.free.sum()
-    ends, rows, running = np.empty(count), np.empty(count, np.int64), 0
-    books = no_grants(count, site.free)
-    queue = Queue(np.empty(count, np.int64), np.empty(count), np.zeros(1, np.int64))
-    profile = Profile(np.empty(total + 2 * depth + 4), np.empty(total + 2 * depth + 4, np.int64), np.zeros(1, np.int64))
-    desk = Desk(trace, limit_s, site, books, queue, result, depth, np.empty(total + 1, np.int64))
-    arrived = 0
-    while arrived < count or running:
-        now_s = ends[0] if running else NEVER
-        if arrived < count and trace.submit_s[arrived] < now_s:
-            now_s = trace.submit_s[arrived]
+    trace, site, books, gate, beat_s, result, log = stage
+    ends, rows, running = np.empty(len(key)), np.empty(len(key), np.int64), 0
+    desk = desk_of(stage, limit_s, depth)
+    queue = desk.queue
+    last_s, decide_s = 0.0, NEVER
+    while True:
+        now_s = min(decide_s, next_arrival(gate, trace.submit_s))
+        if running and ends[0] < now_s:
+            now_s = ends[0]
+        if now_s == NEVER:
+            break
+        free = books.unused[0]
+        if free and (queue.many[0] or someone_outside(gate)):
+            count_idle(result.idle, free * (now_s - last_s), bool(queue.asking[: free + 1].any()))
+        last_s = now_s
         while running and ends[0] <= now_s:
-            give_back(site, books, rows[0])
+            row = rows[0]
+            result.end_s[row] = ends[0]
+            gate.asked[0] -= trace.gpus[row]
+            if len(log.row):
+                note(log, books, row, result.start_s[row], ends[0])
+            give_back(site, books, row)
             running = pop(ends, rows, 0, running)
-        while arrived < count and trace.submit_s[arrived] <= now_s:
-            _enter(queue, arrived, key[arrived])
-            arrived += 1
+        arrive(gate, trace.submit_s, now_s)
+        row = come_in(gate, trace.gpus)
+        while row >= 0:
+            _enter(queue, row, key[row], trace.gpus[row])
+            row = come_in(gate, trace.gpus)
         if not queue.many[0]:
             continue
-        new = _easy(desk, rows, running, now_s) if how == EASY else _conservative(desk, profile, rows, running, now_s)
+        decide_s = decision_due(decide_s, now_s, beat_s)
+        if now_s < decide_s:
+            continue
+        new = choose(desk, how, rows[:running], now_s)
         for at in range(new):
             row = desk.chosen[at]
-            result.start_s[row], result.end_s[row] = now_s, now_s + trace.runtime_s[row]
-            running = push(ends, rows, 0, running, result.end_s[row], row)
+            result.start_s[row] = now_s
+            queue.asking[trace.gpus[row]] -= 1
+            running = push(ends, rows, 0, running, now_s + trace.runtime_s[row], row)
         if new:
             _forget_started(queue, result)
+        decide_s = now_s + beat_s if beat_s > 0 and queue.many[0] else NEVER
 
 
 @compiled
-def _enter(queue: Queue, row: int, key: float) -> None:
+def choose(desk: Desk, how: int, running: IntArray, now_s: float) -> int:
+    """Start what may start of the queue, which is in the order of its keys, beside those *running*; how many."""
+    return _easy(desk, running, now_s) if how == EASY else _conservative(desk, running, now_s)
+
+
+@compiled
+def _enter(queue: Queue, row: int, key: float, gpus: int) -> None:
     spot = queue.many[0]
     while spot > 0 and queue.keys[spot - 1] > key:
         queue.rows[spot], queue.keys[spot] = queue.rows[spot - 1], queue.keys[spot - 1]
         spot -= 1
     queue.rows[spot], queue.keys[spot] = row, key
     queue.many[0] += 1
+    queue.asking[gpus] += 1
 
 
 @compiled
@@ -117,9 +151,10 @@ def _by_limit(limit_s: FloatArray, rows: IntArray, now_s: float, result: Result)
 
 
 @compiled
-def _easy(desk: Desk, rows: IntArray, running: int, now_s: float) -> int:
+def _easy(desk: Desk, running: IntArray, now_s: float) -> int:
     """Start from the front while jobs fit; behind the first that does not, those that cannot delay it."""
-    trace, limit_s, site, books, queue, result, depth, chosen = desk
+    trace, limit_s, site, books, queue, result, depth, chosen, _ = desk
+    most = min(queue.many[0], depth)
     new, front = 0, 0
     while front < queue.many[0]:
         placed = grant(site, books, queue.rows[front], trace.gpus[queue.rows[front]])
@@ -129,17 +164,19 @@ def _easy(desk: Desk, rows: IntArray, running: int, now_s: float) -> int:
         chosen[new] = queue.rows[front]
         new += 1
         front += 1
-    if front >= min(queue.many[0], depth) - 1 or site.free.sum() == 0:
+    if front >= most - 1 or books.unused[0] == 0:
         return new
-    now_running = np.concatenate((rows[:running], chosen[:new]))
+    now_running = np.concatenate((running, chosen[:new]))
     for at in range(new):
         result.start_s[chosen[at]] = now_s
     head = queue.rows[front]
     later = site.free.copy()
     shadow_s = _shadow(desk, later, now_running, head, now_s)
-    for at in range(front + 1, min(queue.many[0], depth)):
+    for at in range(front + 1, most):
         row = queue.rows[at]
-        count = place(site.how, site.free, site.size, trace.gpus[row], books.room[0], books.room[1])
+        if trace.gpus[row] > books.unused[0]:
+            continue
+        count = place(site.how[row], site.free, site.size, trace.gpus[row], books.room[0], books.room[1])
         if not count:
             continue
         if now_s + limit_s[row] > shadow_s:
@@ -159,7 +196,7 @@ def _easy(desk: Desk, rows: IntArray, running: int, now_s: float) -> int:
 @compiled
 def _shadow(desk: Desk, later: IntArray, rows: IntArray, head: int, now_s: float) -> float:
     """When *head* can start by time limits; *later* becomes what is free then beside it."""
-    trace, limit_s, site, books, _, result, _, _ = desk
+    trace, limit_s, site, books, _, result, _, _, _ = desk
     by_end, until_s = _by_limit(limit_s, rows, now_s, result)
     at = 0
     while at < len(rows):
@@ -170,7 +207,7 @@ def _shadow(desk: Desk, later: IntArray, rows: IntArray, head: int, now_s: float
                 later[books.pairs[0, pair]] += books.pairs[1, pair]
                 pair = books.pairs[2, pair]
             at += 1
-        count = place(site.how, later, site.size, trace.gpus[head], books.room[0], books.room[1])
+        count = place(site.how[head], later, site.size, trace.gpus[head], books.room[0], books.room[1])
         if count:
             for spot in range(count):
                 later[books.room[0, spot]] -= books.room[1, spot]
@@ -179,15 +216,15 @@ def _shadow(desk: Desk, later: IntArray, rows: IntArray, head: int, now_s: float
 
 
 @compiled
-def _conservative(desk: Desk, profile: Profile, rows: IntArray, running: int, now_s: float) -> int:
+def _conservative(desk: Desk, running: IntArray, now_s: float) -> int:
     """Give each waiting job, in order, the earliest time that delays none before it; start those whose time is now.
 
     Reservations count GPUs over the cluster; whether nodes have room for a job is seen when its time comes.
     """
-    trace, limit_s, site, books, queue, result, depth, chosen = desk
-    by_end, until_s = _by_limit(limit_s, rows[:running], now_s, result)
-    profile.from_s[0], profile.free[0], profile.many[0] = now_s, site.free.sum(), 1
-    for at in range(running):
+    trace, limit_s, site, books, queue, result, depth, chosen, profile = desk
+    by_end, until_s = _by_limit(limit_s, running, now_s, result)
+    profile.from_s[0], profile.free[0], profile.many[0] = now_s, books.unused[0], 1
+    for at in range(len(running)):
         last = profile.many[0] - 1
         free = profile.free[last] + trace.gpus[by_end[at]]
         if until_s[at] > profile.from_s[last]:

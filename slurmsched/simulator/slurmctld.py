@@ -1,9 +1,10 @@
 """A model of slurmctld: priorities, the main loop and the backfill loop, in loops that compile.
 
 What is modelled was read in sched/backfill, job_scheduler.c and slurm.conf(5) of 22.05 and compared with a real one
-(docs/simulator.md): a job of top priority starts as it is submitted; the main loop runs a moment after jobs come, end
-or are changed, in order of priority, and stops in a partition at its first job that does not fit; backfill runs every
-bf_interval after something changed and starts what delays no reservation, by time limits.
+(docs/simulator.md): a batch job waits for one of the loops; the main loop runs a moment after jobs come, end or are
+changed, in order of priority, and stops in a partition at its first job that does not fit; backfill, a
+thread with beats of its own, runs every bf_interval after something changed and starts what delays no reservation, by
+time limits.
 """
 
 from __future__ import annotations
@@ -13,28 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
-from ..policies.compiled import compiled
+from ..policies.compiled import compiled, inner
 from .backfill import FOUND, Outlook, earliest, look, reserve, started
-from .calendar import BEGIN, END, FREE, NEVER, first, next_s, note, strike
-from .ground import find, is_on
-from .life import (
-    COMPLETED,
-    PENDING,
-    RUNNING,
-    UNBORN,
-    Line,
-    Stage,
-    drop_out,
-    end,
-    line_up,
-    release,
-    send_back,
-    start,
-)
+from .calendar import BEGIN, NEVER, STEP
+from .ground import Free, find
+from .life import Line, Stage, drop_out, foresee, line_up, start
+from .loops import Keys
 from .multifactor import Factors, Usage, Weights, accrue, base_priority
 
 NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
-"""Places in ``Controller.clock``."""
+ACTIVE, IDLE, FRAGMENTED = 8, 9, 10
+"""Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait."""
 
 MOST_PRIORITY = 2.0**33
 
@@ -51,7 +41,15 @@ class Rules(NamedTuple):
     bf_max_job_test: int = 500
     reservations: int = 500  #: waiting jobs that get one in a pass; 1 is EASY, slurmctld gives one to each it tests
     calc_period_s: float = 300.0
-    restart_s: float = 0.0  #: what going on after a requeue costs a job whose work survives it
+    requeue_delay_s: float = 121.0  #: Slurm lets the credential of the last run expire first
+    restart_s: float = 0.0  #: what going on costs a job whose work survives
+    restart_doubling_s: float = 0.0  #: and so much more for each doubling of its GPUs
+    admission: float = np.inf  #: GPUs that admitted jobs ask for at most; others wait outside in turn
+    direct: bool = False  #: no slurmctld: keys that were given say the order, and a decision follows each event at once
+    asked: bool = False  #: the keys are asked for anew before each decision
+    blocking: bool = True  #: nothing passes a job of its partition that does not fit
+    backfilling: bool = True
+    repacking: bool = False  #: at each decision the best jobs run, whatever ran before
 
 
 class Wishes(NamedTuple):
@@ -88,6 +86,18 @@ class Outages(NamedTuple):
     up: BoolArray  #: comes back
 
 
+class Scratch(NamedTuple):
+    """What a repacking decision writes in."""
+
+    claimed: Free  #: what no better job has taken, per node
+    calm: Free  #: and no running job that was not looked at yet has
+    cap: IntArray  #: GPUs claimed per account
+    order: IntArray  #: running jobs by key
+    keys: FloatArray
+    stays: BoolArray
+    fresh: IntArray  #: lines: row, node, GPUs, nodes of the row
+
+
 class Controller(NamedTuple):
     """All of it."""
 
@@ -103,84 +113,11 @@ class Controller(NamedTuple):
     caps: Caps
     outages: Outages
     outlook: Outlook
+    given: Keys  #: of a direct executor
+    scratch: Scratch
     blocked: BoolArray  #: scratch, per partition set
     barred: BoolArray  #: scratch, per node
     clock: FloatArray
-
-
-@compiled
-def advance(c: Controller, until_s: float) -> None:
-    """Let time pass up to *until_s*, or until nothing is left to happen."""
-    life = c.stage.life
-    while True:
-        now_s = _next_s(c)
-        if now_s > until_s or now_s == NEVER:
-            break
-        c.clock[NOW] = now_s
-        _happen(c, now_s)
-        while _arrivals_left(c) and life.submit_s[int(c.clock[ARRIVED])] <= now_s:
-            row = int(c.clock[ARRIVED])
-            c.clock[ARRIVED] += 1
-            if life.state[row] == UNBORN:
-                _arrive(c, row, now_s)
-        if c.clock[CALC_DUE] <= now_s:
-            _calculate(c, now_s)
-        if c.clock[ORDER_STALE]:
-            _order(c)
-        if c.clock[MAIN_DUE] <= now_s:
-            _main(c, now_s)
-        if c.clock[BACKFILL_DUE] <= now_s:
-            _backfill(c, now_s)
-    if until_s < NEVER:
-        c.clock[NOW] = max(c.clock[NOW], until_s)
-
-
-@compiled
-def _arrivals_left(c: Controller) -> bool:
-    return bool(c.clock[ARRIVED] < len(c.stage.life.submit_s))
-
-
-@compiled
-def _next_s(c: Controller) -> float:
-    """When the next thing happens; NEVER where only priorities would be calculated anew."""
-    at_s = min(next_s(c.stage.calendar), c.clock[MAIN_DUE], c.clock[BACKFILL_DUE])
-    if _arrivals_left(c):
-        at_s = min(at_s, c.stage.life.submit_s[int(c.clock[ARRIVED])])
-    if at_s == NEVER:
-        return NEVER
-    return float(max(min(at_s, c.clock[CALC_DUE]), c.clock[NOW]))
-
-
-@compiled
-def _happen(c: Controller, now_s: float) -> None:
-    """Ends, freed nodes, failures and repairs, begin times."""
-    stage = c.stage
-    while next_s(stage.calendar) <= now_s:
-        rank, serial = first(stage.calendar)
-        strike(stage.calendar)
-        if rank == END:
-            if stage.life.due_s[serial] == now_s and stage.life.state[serial] == RUNNING:
-                end(stage, serial, now_s)
-                _stir_if_free(c, serial, now_s)
-        elif rank == FREE:
-            release(stage, serial)
-            _stir_if_free(c, serial, now_s)
-        elif rank == BEGIN:
-            stir(c, now_s)
-        else:
-            _fail_or_repair(c, serial, now_s)
-
-
-@compiled
-def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
-    """A job's nodes have come free, where they have: others may run now, and a requeued one waits again."""
-    state = c.stage.life.state[row]
-    if state != COMPLETED and state != PENDING:
-        return
-    c.caps.used[c.caps.account[row]] -= c.stage.asks.gpus[row]
-    if state == PENDING:
-        _wait(c, row, now_s)
-    stir(c, now_s)
 
 
 @compiled
@@ -191,65 +128,48 @@ def stir(c: Controller, now_s: float) -> None:
     if rules.poll_s > 0:
         main_s = np.ceil(main_s / rules.poll_s) * rules.poll_s
     c.clock[MAIN_DUE] = min(c.clock[MAIN_DUE], main_s)
-    c.clock[BACKFILL_DUE] = min(c.clock[BACKFILL_DUE], max(main_s, c.clock[BACKFILL_LAST] + rules.bf_interval_s))
-
-
-@compiled
-def _fail_or_repair(c: Controller, at: int, now_s: float) -> None:
-    stage, node = c.stage, c.outages.node[at]
-    stage.ground.up[node] = c.outages.up[at]
-    if not c.outages.up[at]:
-        for row in stage.running.rows[: stage.running.many[0]].copy():
-            on_it = stage.life.state[row] == RUNNING and is_on(stage.held, row, node)
-            if on_it:
-                requeue(c, row, now_s)
-    stir(c, now_s)
-
-
-@compiled
-def requeue(c: Controller, row: int, now_s: float) -> None:
-    """End a run before its time and queue the job again."""
-    send_back(c.stage, row, now_s, c.rules.restart_s)
-    _stir_if_free(c, row, now_s)
-
-
-@compiled
-def _arrive(c: Controller, row: int, now_s: float) -> None:
-    """A job comes; one of top priority in its partition starts at once where it fits."""
-    c.stage.life.state[row] = PENDING
-    _wait(c, row, now_s)
-    stir(c, now_s)
-    if not _ready(c, row, now_s):
+    if not rules.backfilling:
         return
-    for at in range(c.queue.many[0]):
-        other = c.queue.rows[at]
-        if other == row:
-            break
-        if c.parts.of[other] == c.parts.of[row] and _ready(c, other, now_s):
-            return
-    c.barred[:] = False
-    _try(c, row, now_s)
+    c.clock[BACKFILL_DUE] = min(c.clock[BACKFILL_DUE], _backfill_s(c, main_s if rules.poll_s == 0 else now_s))
 
 
-@compiled
-def _wait(c: Controller, row: int, now_s: float) -> None:
+@inner
+def _backfill_s(c: Controller, from_s: float) -> float:
+    """When the backfill loop next looks whether there is work, *from_s* at the soonest.
+
+    It is a thread of its own: it sleeps bf_interval after a pass, then looks once a second. Nothing ties those seconds
+    to the main loop's; half-way between is where they are on average.
+    """
+    poll_s, wakes_s = c.rules.poll_s, c.clock[BACKFILL_LAST] + c.rules.bf_interval_s
+    if poll_s == 0:
+        return float(max(from_s, wakes_s))
+    if c.clock[BACKFILL_LAST] == -np.inf:
+        wakes_s = 0.5 * poll_s
+    return float(wakes_s + max(0.0, np.ceil((from_s - wakes_s) / poll_s)) * poll_s)
+
+
+@inner
+def wait(c: Controller, row: int, now_s: float) -> None:
     """Put a job in the queue."""
     life = c.stage.life
     if c.clock[CALC_DUE] == NEVER:
         c.clock[CALC_DUE] = now_s + c.rules.calc_period_s
     c.base[row] = base_priority(c.usage, c.weights, c.factors, row, max(0.0, now_s - life.begin_s[row]))
     if life.begin_s[row] > now_s:
-        note(c.stage.calendar, life.begin_s[row], BEGIN, row)
+        foresee(c.stage, life.begin_s[row], BEGIN, row)
     line_up(c.queue, row, key_of(c, row))
 
 
 @compiled
 def key_of(c: Controller, row: int) -> float:
-    """A job's place in the queue: partition tier, then priority; the smaller the sooner."""
+    """A job's place in the queue: partition tier, then priority; or the key given. The smaller the sooner."""
+    if c.rules.direct:
+        life, keys = c.stage.life, c.given
+        return float(keys.at[life.level[row], row] + keys.slope[row] * life.ran_s[row])
     return float(-(c.parts.tier[c.parts.of[row]] * MOST_PRIORITY + priority(c, row)))
 
 
-@compiled
+@inner
 def priority(c: Controller, row: int) -> int:
     """As squeue shows it."""
     if c.wishes.held[row]:
@@ -257,8 +177,8 @@ def priority(c: Controller, row: int) -> int:
     return int(max(1, c.base[row] + c.wishes.points[row] - c.wishes.nice[row]))
 
 
-@compiled
-def _calculate(c: Controller, now_s: float) -> None:
+@inner
+def calculate(c: Controller, now_s: float) -> None:
     """Every PriorityCalcPeriod: usage decays, ages grow, the order follows."""
     stage = c.stage
     running = stage.running.rows[: stage.running.many[0]]
@@ -272,7 +192,7 @@ def _calculate(c: Controller, now_s: float) -> None:
 
 
 @compiled
-def _order(c: Controller) -> None:
+def put_in_order(c: Controller) -> None:
     """Sort the queue anew; where the order changed the loops are due. Equal jobs keep the order of submission."""
     queue, many = c.queue, c.queue.many[0]
     changed = False
@@ -290,61 +210,81 @@ def _order(c: Controller) -> None:
 
 
 @compiled
-def reordered(c: Controller) -> None:
-    """Points, nice or holds have changed: the queue follows at once."""
-    _order(c)
-    stir(c, c.clock[NOW])
-
-
-@compiled
 def begin_at(c: Controller, row: int, at_s: float) -> None:
     """Let a waiting job not start before a time."""
     c.stage.life.begin_s[row] = at_s
     if at_s > c.clock[NOW]:
-        note(c.stage.calendar, at_s, BEGIN, row)
+        foresee(c.stage, at_s, BEGIN, row)
 
 
-@compiled
-def _ready(c: Controller, row: int, now_s: float) -> bool:
-    """Whether Slurm may start a waiting job at all."""
+@inner
+def may_run(c: Controller, row: int, now_s: float) -> bool:
+    """Whether a waiting job may run at all, its account's limit apart."""
     if c.wishes.held[row] or c.wishes.barred[row] or c.stage.life.begin_s[row] > now_s:
         return False
-    if not c.parts.up[c.parts.of[row]]:
+    return bool(c.parts.up[c.parts.of[row]])
+
+
+@inner
+def ready(c: Controller, row: int, now_s: float) -> bool:
+    """Whether a waiting job may start now, if there is room."""
+    if not may_run(c, row, now_s):
         return False
     account = c.caps.account[row]
     return bool(c.caps.used[account] + c.stage.asks.gpus[row] <= c.caps.most[account])
 
 
-@compiled
-def _try(c: Controller, row: int, now_s: float) -> bool:
+@inner
+def try_to_start(c: Controller, row: int, now_s: float) -> bool:
     """Start a job where it fits on nodes that are not barred."""
     count = find(c.stage.ground, c.stage.asks, row, c.stage.ground.free, c.barred)
     if count:
-        _begin(c, row, count, now_s)
+        begin(c, row, count, now_s)
     return count > 0
 
 
-@compiled
-def _begin(c: Controller, row: int, count: int, now_s: float) -> None:
+@inner
+def begin(c: Controller, row: int, count: int, now_s: float) -> None:
+    """Start a waiting job on the *count* nodes that were found for it."""
     start(c.stage, row, count, now_s)
     drop_out(c.queue, row)
+    note_step(c, row)
     c.caps.used[c.caps.account[row]] += c.stage.asks.gpus[row]
 
 
-@compiled
-def _main(c: Controller, now_s: float) -> None:
+@inner
+def note_step(c: Controller, row: int) -> None:
+    """Note when a running job passes its next step of attained service, where its key has steps."""
+    if c.stage.life.level[row] < len(c.given.steps):
+        foresee(c.stage, step_s(c, row), STEP, row)
+
+
+@inner
+def step_s(c: Controller, row: int) -> float:
+    """When that is."""
+    life = c.stage.life
+    return float(life.since_s[row] + c.given.steps[life.level[row]] / c.stage.asks.gpus[row] - life.ran_s[row])
+
+
+@inner
+def main_loop(c: Controller, now_s: float) -> None:
     """The main loop: from the top, a partition's first job that does not fit stops it and keeps its nodes."""
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
     c.blocked[:], c.barred[:] = False, False
-    at, tested, open_sets = 0, 0, len(c.blocked)
+    at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.ground.free.gpus.sum()
     while at < c.queue.many[0] and tested < c.rules.default_queue_depth and open_sets:
         row = c.queue.rows[at]
         part = c.parts.of[row]
-        if c.blocked[part] or not _ready(c, row, now_s):
+        if c.blocked[part] or not ready(c, row, now_s):
             at += 1
             continue
         tested += 1
-        if _try(c, row, now_s):
+        gpus = c.stage.asks.gpus[row]
+        if gpus <= free and try_to_start(c, row, now_s):
+            free -= gpus
+            continue
+        if not c.rules.blocking:
+            at += 1
             continue
         c.blocked[part] = True
         c.barred[:] = c.barred | c.parts.nodes[part]
@@ -352,8 +292,8 @@ def _main(c: Controller, now_s: float) -> None:
         at += 1
 
 
-@compiled
-def _backfill(c: Controller, now_s: float) -> None:
+@inner
+def backfill_loop(c: Controller, now_s: float) -> None:
     """The backfill loop: each job, in order, at the earliest time that delays none before it; now, if that is now."""
     stage, rules, outlook = c.stage, c.rules, c.outlook
     c.clock[BACKFILL_DUE], c.clock[BACKFILL_LAST] = NEVER, now_s
@@ -365,7 +305,7 @@ def _backfill(c: Controller, now_s: float) -> None:
     while at <= last and tested < rules.bf_max_job_test:
         row = c.queue.rows[at]
         at += 1
-        if not _ready(c, row, now_s):
+        if not ready(c, row, now_s):
             continue
         tested += 1
         full = reserved >= rules.reservations
@@ -374,7 +314,7 @@ def _backfill(c: Controller, now_s: float) -> None:
         step = earliest(outlook, stage, row, rules.bf_resolution_s, now_s + rules.bf_window_s, full)
         if step == 0:
             reserve(outlook, stage, row, 0, rules.bf_resolution_s, False)
-            _begin(c, row, outlook.counts[FOUND], now_s)
+            begin(c, row, outlook.counts[FOUND], now_s)
             started(outlook, now_s + stage.life.plan_s[row])
             free -= stage.asks.gpus[row]
             at, last = at - 1, last - 1
@@ -383,12 +323,12 @@ def _backfill(c: Controller, now_s: float) -> None:
             reserved += 1
 
 
-@compiled
+@inner
 def _last_that_may_start(c: Controller, now_s: float) -> int:
     """The last place in the queue whose job asks for no more GPUs than are free; -1 where there is none."""
     free = c.stage.ground.free.gpus.sum()
     for at in range(c.queue.many[0] - 1, -1, -1):
         row = c.queue.rows[at]
-        if c.stage.asks.gpus[row] <= free and _ready(c, row, now_s):
+        if c.stage.asks.gpus[row] <= free and ready(c, row, now_s):
             return at
     return -1

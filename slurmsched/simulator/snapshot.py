@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cluster.columns import FloatArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.hostlist import expand
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import View
 from ..decide.ranking import base_priority
+from ..errors import ConfigError
 from .calendar import BEGIN, END, NEVER, note
 from .cluster import SimulatedCluster
+from .controller import YEAR_S, controller
 from .fleet import Fleet
 from .ground import link
 from .life import PENDING, RUNNING, SUSPENDED, line_up
@@ -26,6 +28,9 @@ HELD = ("JobHeldUser", "JobHeldAdmin")
 WAITS = ("", "None", "(null)", "Resources", "Priority", "BeginTime", *HELD)
 """Reasons that are modelled; who waits for anything else (a dependency, a limit, a reservation) keeps waiting."""
 
+WAITS_FOR_NODES = ("Nodes required for job are DOWN, DRAINED or reserved", "ReqNodeNotAvail")
+"""How reasons begin that 22.05 leaves on jobs whose nodes are there again; nodes that are down are modelled as such."""
+
 COMPLETION_S = 5.0
 """What is given to a job that is completing."""
 
@@ -34,33 +39,95 @@ def resumed(view: View, config: Mapping[str, str], conf: SlurmConf | None = None
     """The cluster of *view*, in virtual time from ``view.now_s`` on; forecasts are taken for the truth.
 
     *config* is what ``scontrol show config`` says. Pending tasks of an array become jobs of their own, seen as one row
-    as before. Nobody else's jobs come any more.
+    as before. Nobody else's jobs come any more, suspended jobs stay suspended and nodes stay as they are. Of a running
+    job only what it has of nodes that sinfo shows is known. ConfigError names a pending job that no nodes could hold
+    (``unfit`` says which those are).
     """
-    pending = _expanded(view.pending)
-    told_s = np.repeat(view.forecast.runtime_s, view.pending.tasks)
-    running = view.running
-    order = np.argsort(pending.job_id, kind="stable")
-    table = running.joined(pending.take(order))
-    ran_s = np.nan_to_num(np.maximum(view.now_s - running.started_s, 0.0))
-    left_s = np.maximum(view.forecast_running.runtime_s - ran_s, 1.0)
-    left_s = np.where(running.state == JobState.COMPLETING, COMPLETION_S, left_s)
-    jobs = _as_workload(table, np.concatenate([left_s, np.maximum(told_s[order], 1.0)]), view.now_s)
-    fleet = Fleet(view.nodes, view.partitions, view.qos)
+    view = one_row_per_task(view)
+    running, fleet = view.running, Fleet(view.nodes, view.partitions, view.qos)
+    table = running.joined(view.pending)
+    jobs, table = _at_ease(_as_workload(table, _left_s(view), view, config), table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table)
     _put(cluster, table, len(running), view)
     return cluster
 
 
-def _expanded(pending: JobTable) -> JobTable:
-    """One row per waiting task."""
-    rows = np.repeat(np.arange(len(pending)), pending.tasks)
-    table = pending.take(rows)
-    return replace(table, tasks=np.ones(len(rows), dtype=np.int64))
+def one_row_per_task(view: View) -> View:
+    """The same view with a row for each waiting task, by job id."""
+    rows = np.repeat(np.arange(len(view.pending)), view.pending.tasks)
+    some = view.take(rows[np.argsort(view.pending.job_id[rows], kind="stable")])
+    return replace(some, pending=replace(some.pending, tasks=np.ones(len(rows), dtype=np.int64)))
 
 
-def _as_workload(table: JobTable, runtime_s: FloatArray, now_s: float) -> Workload:
-    """What the simulation has to know of each job."""
-    nodes = np.maximum(table.nodes, 1)
+def held(jobs: JobTable) -> BoolArray:
+    """Pending jobs that a person holds: their user or an admin."""
+    by_reason = jobs.reason.map([reason in HELD for reason in jobs.reason.names], np.bool_)
+    return np.asarray(by_reason | (jobs.priority == 0))
+
+
+def barred(jobs: JobTable) -> BoolArray:
+    """Pending jobs that wait for something that is not modelled: a dependency, a limit, a reservation."""
+    modelled = [reason in WAITS or reason.startswith(WAITS_FOR_NODES) for reason in jobs.reason.names]
+    free: BoolArray = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
+    free &= jobs.reason.map(modelled, np.bool_)
+    return ~free
+
+
+def unfit(view: View, config: Mapping[str, str]) -> dict[int, str]:
+    """The rows of pending jobs that these nodes could not hold even if nothing ran, each with a sentence that says why.
+
+    Nodes that are down count as if they were there: they may come back.
+    """
+    jobs = _as_workload(view.pending, view.forecast.runtime_s, view, config)
+    return _unfit(jobs, view.pending.required_nodes, Fleet(view.nodes, view.partitions, view.qos))
+
+
+def _unfit(jobs: Workload, required: Labels, fleet: Fleet) -> dict[int, str]:
+    if not len(jobs):
+        return {}
+    longest = dict(zip(fleet.partitions.name, fleet.partitions.max_time_s.tolist(), strict=True))
+    most_s = jobs.partition.map(
+        [max(longest.get(name, np.inf) for name in names.split(",")) for names in jobs.partition.names], np.float64
+    )
+    late = np.flatnonzero(np.isfinite(jobs.time_limit_s) & (jobs.time_limit_s > most_s))
+    found = dict.fromkeys(late.tolist(), "its time limit is longer than its partition allows")
+    timeless = replace(jobs, time_limit_s=np.full(len(jobs), np.inf))
+    if _refusal(timeless, required, fleet) is None:
+        return found
+    texts = (jobs.partition, jobs.gpu_type, jobs.features, required)
+    numbers = (jobs.gpus, jobs.nodes, jobs.cpus, jobs.memory_mib)
+    shapes = np.stack([*(column.codes for column in texts), *numbers])
+    _, first, shape = np.unique(shapes, axis=1, return_index=True, return_inverse=True)
+    said = [_refusal(timeless.take(rows), required.take(rows), fleet) for rows in first[:, np.newaxis]]
+    words = ((row, said[at]) for row, at in enumerate(shape.reshape(-1).tolist()))
+    return {row: why for row, why in words if why is not None} | found
+
+
+def _refusal(jobs: Workload, required: Labels, fleet: Fleet) -> str | None:
+    try:
+        controller(jobs, fleet, SlurmConf(), required=required)
+    except (ConfigError, ValueError) as error:  # ValueError: the nodes they insist on are no host list
+        return str(error)
+    return None
+
+
+def _left_s(view: View) -> FloatArray:
+    """What each job has still to do."""
+    running = view.running
+    ran_s = np.nan_to_num(np.maximum(view.now_s - running.started_s, 0.0))
+    left_s = np.where(running.state == JobState.COMPLETING, COMPLETION_S, view.forecast_running.runtime_s - ran_s)
+    return np.asarray(np.fmax(np.concatenate([left_s, view.forecast.runtime_s]), 1.0))
+
+
+def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Mapping[str, str]) -> Workload:
+    """What the simulation has to know of each job.
+
+    squeue shows one node for a job that left their number to Slurm; it gets as few as can hold it.
+    """
+    largest = max(1, int(view.nodes.gpus.max(initial=0)))
+    where = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)
+    nodes = np.where(where > 0, where, np.maximum(np.maximum(table.nodes, 1), -(-table.gpus // largest)))
+    consumable = "MEMORY" in config.get("SelectTypeParameters", "CR_CORE_MEMORY").upper()
     return workload(
         len(table),
         **{name: getattr(table, name) for name in ("job_id", "user", "account", "partition", "qos", "name", "gpus")},
@@ -68,11 +135,42 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, now_s: float) -> Worklo
         features=table.features,
         nodes=nodes,
         cpus=-(-table.cpus // nodes),
-        memory_mib=table.memory_mib / nodes,
+        memory_mib=table.memory_mib / nodes if consumable else np.zeros(len(table)),
         time_limit_s=table.time_limit_s,
-        submit_s=np.full(len(table), now_s),
+        submit_s=np.full(len(table), view.now_s),
         runtime_s=runtime_s,
     )
+
+
+def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: Fleet) -> tuple[Workload, JobTable]:
+    """The same jobs, with no wishes for those that run though no nodes could hold them.
+
+    Their partition may have changed or gone, their time limit may have been extended, their nodes may be gone.
+    """
+    odd = list(_unfit(jobs.take(slice(0, running)), table.required_nodes.take(slice(0, running)), fleet))
+    if not odd:
+        return jobs, table
+
+    def but(column: Labels, text: str) -> Labels:
+        texts = list(column)
+        for row in odd:
+            texts[row] = text
+        return Labels.of(texts)
+
+    strange = np.isin(np.arange(len(jobs)), odd)
+    most = max(1, int((fleet.nodes.cpus > 0).sum()))
+    eased = replace(
+        jobs,
+        nodes=np.where(strange, np.minimum(jobs.nodes, most), jobs.nodes),
+        partition=but(jobs.partition, ",".join(fleet.partitions.name)),
+        gpu_type=but(jobs.gpu_type, ""),
+        features=but(jobs.features, ""),
+        gpus=np.where(strange, 0, jobs.gpus),
+        cpus=np.where(strange, 1, jobs.cpus),
+        memory_mib=np.where(strange, 0.0, jobs.memory_mib),
+        time_limit_s=np.where(strange, np.inf, jobs.time_limit_s),
+    )
+    return eased, replace(table, required_nodes=but(table.required_nodes, ""))
 
 
 def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -> None:
@@ -83,15 +181,13 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -
     model.usage.until_s[0] = now_s
     life = model.stage.life
     life.submit_s[:] = np.nan_to_num(table.submitted_s, nan=now_s)
-    node = {name: at for at, name in enumerate(view.nodes.name)}
+    _seat(model, table, running, view)
     for row in range(running):
-        _run(model, table, row, node, now_s)
+        _run(model, table, row, now_s)
     model.wishes.points[:] = table.site_points
     model.wishes.nice[:] = table.nice
     model.base[:] = base_priority(table) + table.nice
-    reasons = np.array(list(table.reason), dtype=object)
-    model.wishes.held[:] = np.isin(reasons, HELD)
-    model.wishes.barred[:] = ~np.isin(reasons, WAITS)
+    model.wishes.held[:], model.wishes.barred[:] = held(table), barred(table)
     for row in range(running, len(table)):
         life.state[row] = PENDING
         begin_s = float(table.eligible_s[row])
@@ -104,17 +200,62 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -
     stir(model, now_s)
 
 
-def _run(model: Controller, table: JobTable, row: int, node: Mapping[str, int], now_s: float) -> None:
-    """Put a job that runs on its nodes."""
+def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
+    """Give running jobs what they have of their nodes.
+
+    Slurm does not tell how many GPUs of each node a job has. Jobs on one node come first, the others share what sinfo
+    says is in use beside those, as evenly as there is room; nobody gets what a node has not.
+    """
+    number = {name: at for at, name in enumerate(view.nodes.name)}
+    names = [_names(table.node_list[row]) for row in range(running)]
+    free, in_use = model.stage.ground.free, view.nodes.gpus_used.copy()
+    for row in sorted(range(running), key=lambda row: len(names[row])):
+        at = np.array([number[name] for name in names[row] if name in number], dtype=np.int64)
+        if not len(at):
+            continue
+        gpus = int(table.gpus[row])
+        here = -(-gpus * len(at) // len(names[row]))
+        share = _evenly(here, np.minimum(in_use[at], free.gpus[at]))
+        share += _evenly(here - int(share.sum()), free.gpus[at] - share)
+        in_use[at] = np.maximum(0, in_use[at] - share)
+        cpus = max(1, -(-int(table.cpus[row]) // len(names[row])))
+        for node, its in zip(at.tolist(), share.tolist(), strict=True):
+            if its or not gpus:
+                left = max(0, int(free.cpus[node]))
+                link(free, model.stage.held, row, node, its, left if table.exclusive[row] else min(cpus, left))
+                free.memory_mib[node] -= model.stage.asks.memory_mib[row]
+
+
+def _evenly(gpus: int, room: IntArray) -> IntArray:
+    """Shares of so many GPUs, as even as *room* allows; less in all where it has less."""
+    room = np.maximum(room, 0)
+    share, left = np.zeros_like(room), min(gpus, int(room.sum()))
+    while left > 0:
+        open_ = np.flatnonzero(share < room)
+        each = max(1, left // len(open_))
+        for at in open_.tolist():
+            more = min(each, int(room[at] - share[at]), left)
+            share[at] += more
+            left -= more
+    return share
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The distinct nodes of a host list; none where it is no host list."""
+    try:
+        return tuple(dict.fromkeys(expand(text)))
+    except ValueError:
+        return ()
+
+
+def _run(model: Controller, table: JobTable, row: int, now_s: float) -> None:
+    """Let a job that has its nodes run."""
     stage, life = model.stage, model.stage.life
-    names = expand(table.node_list[row])
-    for at, name in enumerate(names):
-        gpus = int(table.gpus[row]) // len(names) + (at < int(table.gpus[row]) % len(names))
-        link(stage.ground.free, stage.held, row, node[name], gpus, int(stage.asks.cpus[row]))
-        stage.ground.free.memory_mib[node[name]] -= stage.asks.memory_mib[row]
     started_s = float(table.started_s[row]) if np.isfinite(table.started_s[row]) else now_s
     life.started_s[row] = life.first_s[row] = started_s
-    life.spread[row], life.restarts[row] = len(names), table.restarts[row]
+    life.spread[row], life.restarts[row] = max(1, len(_names(table.node_list[row]))), table.restarts[row]
+    limit_s = float(table.time_limit_s[row])
+    life.plan_s[row] = limit_s if np.isfinite(limit_s) else YEAR_S
     line_up(stage.running, row, started_s + life.plan_s[row])
     model.caps.used[model.caps.account[row]] += stage.asks.gpus[row]
     life.since_s[row] = now_s

@@ -20,9 +20,12 @@ from ..slurm.budget import Budget
 from ..slurm.writer import Writer
 from .calendar import NEVER
 from .cluster import SimulatedCluster
-from .slurmctld import ARRIVED
+from .slurmctld import ARRIVED, BACKFILL_DUE, MAIN_DUE
 
 EVERY_S = 30.0
+
+IDLE_CYCLES = 100
+"""After so many cycles in a row that brought nothing, with nothing else to come, nothing will."""
 
 Watch = Callable[[CycleReport], None]
 
@@ -42,6 +45,7 @@ class Steering:
     every_s: float = EVERY_S
     store: Store | None = None  #: with tables; None keeps nothing
     learns: bool = False
+    spacing_s: float = 0.0  #: from a cycle that had nothing to write to the next one, at least
     watch: Watch = lambda report: None
     world: World = field(init=False)
     _cycles: int = field(init=False, default=0)
@@ -60,19 +64,21 @@ class Steering:
         )
 
     def run(self) -> None:
-        """To the end of all jobs. Cycles that would see what the last one saw, and have nothing left to write, are
-        not run."""
-        seen, quiet = (-1, -1, -1), False
-        while not self.cluster.drained:
-            now_s = self._next_s()
+        """To the end of all jobs, or until nothing more can happen. Cycles that would see what the last one saw, and
+        have nothing left to write, are not run."""
+        seen, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
+        while not self.cluster.drained and idle < IDLE_CYCLES:
+            now_s = self._next_s(quiet)
             self.cluster.advance(now_s)
             if now_s == NEVER:
                 return
             looks = self._glance()
-            if quiet and looks == seen:
+            if quiet and (looks == seen or now_s < again_s):
                 continue
             report = self.cycle(now_s)
+            idle = idle + 1 if looks == seen and self._event_s() == NEVER else 0
             seen, quiet = self._glance(), not report.actions and not report.deferred and not report.refused
+            again_s = now_s + self.spacing_s
 
     def cycle(self, now_s: float) -> CycleReport:
         """One cycle, now."""
@@ -81,15 +87,29 @@ class Steering:
         self.watch(report)
         return report
 
-    def _next_s(self) -> float:
-        """The next beat; while nobody waits, the first after the next arrival."""
+    def _next_s(self, quiet: bool) -> float:
+        """The next beat; while nobody waits, the first after the next arrival; with nothing to write, after whatever
+        happens next."""
+        now_s = self.cluster.now_s
+        beat = math.floor(now_s / self.every_s) + 1
+        if not self.cluster.model.queue.many[0]:
+            arrival_s = self._arrival_s()
+            return NEVER if arrival_s == NEVER else max(beat, math.floor(arrival_s / self.every_s) + 1) * self.every_s
+        if quiet:
+            clock = self.cluster.model.clock
+            event_s = min(self._event_s(), float(clock[MAIN_DUE]), float(clock[BACKFILL_DUE]))
+            return NEVER if event_s == NEVER else max(beat, math.ceil(event_s / self.every_s)) * self.every_s
+        return beat * self.every_s
+
+    def _arrival_s(self) -> float:
         model = self.cluster.model
-        now_s, row = self.cluster.now_s, int(model.clock[ARRIVED])
-        if not model.queue.many[0]:
-            if row == len(self.cluster.jobs):
-                return NEVER
-            now_s = max(now_s, float(model.stage.life.submit_s[row]))
-        return math.floor(now_s / self.every_s + 1) * self.every_s
+        row = int(model.clock[ARRIVED])
+        return NEVER if row == len(self.cluster.jobs) else float(model.stage.life.submit_s[row])
+
+    def _event_s(self) -> float:
+        """When something next happens by itself, Slurm's loops apart."""
+        calendar = self.cluster.model.stage.calendar
+        return min(self._arrival_s(), float(calendar.at_s[0]) if calendar.many[0] else NEVER)
 
     def _glance(self) -> tuple[int, int, int]:
         """What tells whether anything has come, started or ended."""

@@ -10,9 +10,17 @@ from typing import Any
 from ..errors import ConfigError
 
 Kinds = Mapping[str, type]
-"""The keys that a table may have and the type of each; ``float`` takes whole numbers too, ``list`` holds texts."""
+"""The keys that a table may have and the type of each; ``float`` takes whole numbers too, ``list`` holds texts,
+``tuple`` numbers."""
 
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list of texts"}
+_WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list of texts",
+    tuple: "a list of numbers",
+}
 
 
 def read_toml(path: str | Path, accepted: Kinds) -> dict[str, Any]:
@@ -51,6 +59,8 @@ def checked(where: str, said: Mapping[str, object], accepted: Kinds) -> dict[str
 def _fits(value: object, kind: type) -> bool:
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
+    if kind is tuple:
+        return isinstance(value, list) and all(_fits(item, float) for item in value)
     if kind is list:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     return isinstance(value, int | float if kind is float else kind)

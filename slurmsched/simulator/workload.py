@@ -57,4 +57,5 @@ def as_submitted(jobs: Workload) -> JobTable:
         submitted_s=jobs.submit_s,
         first_submit_s=jobs.submit_s,
         eligible_s=jobs.submit_s,
+        deadline_s=jobs.deadline_s,
     )

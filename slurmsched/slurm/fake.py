@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from itertools import count
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..cluster.actions import Action, Hold, MovePartition, Rank, Release, Requeu
 from ..cluster.columns import Labels
 from ..cluster.comment import read
 from ..cluster.history import OutcomeTable
-from ..cluster.jobs import JobState, JobTable, job_table
+from ..cluster.jobs import JobState, JobTable, deadlines, job_table
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
@@ -253,23 +254,27 @@ class FakeSlurm:
         )
 
 
-_SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "comment", "time_limit_s", "submitted_s")
+_SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "time_limit_s", "submitted_s")
 _ALSO = ("nice", "restarts", "requeueable", "interactive", "required_nodes", "started_s", "ended_s", "priority")
 
 
 def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:
-    wishes = [read(job.comment)[0] for job in jobs]
+    comment = Labels.of(job.comment for job in jobs)
+    wishes = [read(text)[0] for text in comment.names]
+    submitted_s = np.array([job.submitted_s for job in jobs], dtype=np.float64)
     return job_table(
         len(jobs),
         **{name: [getattr(job, name) for job in jobs] for name in (*_SAME, *_ALSO)},
-        first_submit_s=[job.submitted_s for job in jobs],
+        comment=comment,
+        first_submit_s=submitted_s,
         eligible_s=[job.begin_s for job in jobs],
         site_points=[job.points for job in jobs],
         state=[job.state for job in jobs],
         reason=[_reason(job, now_s) for job in jobs],
         node_list=["n1" if job.state == JobState.RUNNING else "" for job in jobs],
-        off=[wish.off for wish in wishes],
-        ckpt=[wish.ckpt for wish in wishes],
+        off=comment.map([wish.off for wish in wishes], np.bool_),
+        ckpt=comment.map([wish.ckpt for wish in wishes], np.bool_),
+        deadline_s=deadlines(comment, wishes, submitted_s, UTC),
     )
 
 

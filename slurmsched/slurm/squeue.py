@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import tzinfo
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ..clock import local_zone
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.comment import read
-from ..cluster.jobs import JobState, JobTable, job_table
+from ..cluster.jobs import JobState, JobTable, deadlines, job_table
 from ..cluster.tres import count, gpus_in, memory_mib, seconds
 from .records import Columns
 
@@ -40,10 +42,11 @@ _STATES = {
 T = TypeVar("T")
 
 
-def read_jobs(columns: Columns) -> JobTable:
+def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
     """Every record of squeue as a row; the tasks of one pending array are merged into one.
 
-    What a newer release writes in a way we do not know becomes the neutral value, never an error.
+    *zone* is the controller's, which local time in a comment means; this machine's where none is given. What a newer
+    release writes in a way we do not know becomes the neutral value, never an error.
     """
     length = len(columns["JobID"])
     tres = _tres(columns["tres"])
@@ -51,6 +54,7 @@ def read_jobs(columns: Columns) -> JobTable:
     task_text = columns["ArrayTaskID"]
     comments = Labels.of(_plain(columns["Comment"]))
     wishes = [read(comment)[0] for comment in comments.names]
+    submitted_s = _times(columns["SubmitTime"])
     array_job_id = _ints(columns["ArrayJobID"])
     array_job_id[[text in _NOTHING for text in task_text]] = 0
     jobs = job_table(
@@ -67,8 +71,8 @@ def read_jobs(columns: Columns) -> JobTable:
         cpus=tres["cpu"].astype(np.int64),
         memory_mib=tres["mem"],
         time_limit_s=_each(columns["TimeLimit"], seconds, np.inf, np.float64),
-        submitted_s=_times(columns["SubmitTime"]),
-        first_submit_s=_times(columns["SubmitTime"]),
+        submitted_s=submitted_s,
+        first_submit_s=submitted_s,
         eligible_s=_times(columns["EligibleTime"]),
         started_s=_times(columns["StartTime"]),
         ended_s=_times(columns["EndTime"]),
@@ -81,6 +85,7 @@ def read_jobs(columns: Columns) -> JobTable:
         comment=comments,
         off=comments.map([wish.off for wish in wishes], np.bool_),
         ckpt=comments.map([wish.ckpt for wish in wishes], np.bool_),
+        deadline_s=deadlines(comments, wishes, submitted_s, zone or local_zone()),
         **{name: Labels.of(_plain(columns[field])) for name, field in _TEXTS.items()},
     )
     return _one_row_per_array(jobs)

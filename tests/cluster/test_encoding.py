@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +39,7 @@ def job_tables(draw):
         "name": draw(st.lists(TEXT, min_size=length, max_size=length)),
         "comment": draw(st.lists(TEXT, min_size=length, max_size=length)),
         "ckpt": draw(st.lists(st.booleans(), min_size=length, max_size=length)),
+        "deadline_s": draw(st.lists(st.floats(), min_size=length, max_size=length)),
     }
     return job_table(length, **columns)
 
@@ -55,6 +58,17 @@ def test_jobs_come_back_bit_for_bit_and_encode_to_the_same_bytes(jobs):
     back = decode(JobTable, blob)
     assert back.equals(jobs)
     assert encode(back) == blob
+
+
+@given(job_tables())
+def test_a_record_from_before_deadlines_has_none(jobs):
+    head, _, rest = zlib.decompress(encode(jobs)).partition(b"\n")
+    header = json.loads(head)
+    at = [entry["name"] for entry in header].index("deadline_s")
+    begin = sum(entry["bytes"] for entry in header[:at])
+    older = rest[:begin] + rest[begin + header.pop(at)["bytes"] :]
+    back = decode(JobTable, zlib.compress(json.dumps(header).encode() + b"\n" + older))
+    assert back.equals(replace(jobs, deadline_s=np.full(len(jobs), np.inf)))
 
 
 @given(job_tables(), st.data())

@@ -92,6 +92,20 @@ def test_a_requeued_job_keeps_its_first_submit_and_leaves_an_outcome():
     assert outcomes(over) == [(7, 1, JobState.COMPLETED, 100, 500, 600, 100)]
 
 
+def test_after_a_requeue_a_deadline_still_counts_from_the_first_submit():
+    ledger = Ledger()
+    texts = {7: "slurmsched:deadline=+1h", 8: "slurmsched:deadline=1970-01-01T01:00Z", 9: "slurmsched:deadline=+1h"}
+    before = [running(number, first_submit_s=100.0, comment=texts[number]) for number in (7, 8)]
+    ledger.update(look(*before), 210)
+    again = {"submitted_s": 400.0, "first_submit_s": 400.0}
+    after = [
+        job(7, **again, restarts=1, comment=texts[7], deadline_s=4000.0),
+        job(8, **again, restarts=1, comment=texts[8], deadline_s=3600.0),
+        job(9, **again, comment=texts[9], deadline_s=4000.0),
+    ]
+    assert ledger.update(look(*after), 410).state.pending.deadline_s.tolist() == [3700, 3600, 4000]
+
+
 def test_a_requeued_job_is_queued_again_when_its_old_run_has_ended():
     """While that takes, Slurm shows the restarts of the next run, the old submit time and a start time that is now."""
     ledger = Ledger()

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from decide.views import jobs, view
+from decide.views import NOW_S, jobs, view
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.hooks import ORDERINGS, find_ordering, ordering
+from slurmsched.policies.ordering import FAR_S
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -25,8 +26,20 @@ def test_the_shortest_and_the_smallest_come_first():
     assert np.ptp(find_ordering("fifo")(seen)) == 0
 
 
+def test_the_earliest_deadline_comes_first_and_those_without_one_by_submission():
+    seen = view(jobs(4, deadline_s=[np.inf, 2e9, 1.9e9, np.inf], first_submit_s=[50.0, 60.0, 70.0, 40.0]))
+    assert np.argsort(find_ordering("edf")(seen)).tolist() == [2, 1, 3, 0]
+
+
+def test_a_job_that_waited_eight_times_as_long_as_it_ran_is_taken_up():
+    ran_s = np.array([0.0, 7200.0, 7200.0, 7200.0])
+    waited_s = np.array([0.0, 1.0, 8 * 7200.0 - 1, 8 * 7200.0])
+    seen = view(jobs(4, ran_s=ran_s, first_submit_s=NOW_S - ran_s - waited_s))
+    assert (find_ordering("tiresias-promoting")(seen) < FAR_S).tolist() == [True, False, False, True]
+
+
 def test_an_unknown_name_is_answered_with_those_there_are():
-    known = "fifo, las, qssf, sjf, srsf, srtf, tiresias"
+    known = "edf, fifo, las, qssf, sjf, srsf, srtf, tiresias, tiresias-promoting"
     with pytest.raises(ConfigError, match=f"policy.ordering = 'sfj' is not known; there are: {known}"):
         find_ordering("sfj")
 

@@ -9,6 +9,7 @@ import pytest
 
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.clusterfile import read_cluster
+from slurmsched.simulator.fleet import Failures
 
 CLUSTER = """\
 [[nodes]]
@@ -79,6 +80,15 @@ def test_qos_and_accounts_come_along(file):
     assert fleet.account_gpus == {"astro": 6}
 
 
+def test_failures_and_speeds_come_along(file):
+    failures = '[failures]\nmtbf = "30-00:00:00"\nrepair = "04:00:00"\nseed = 3\n'
+    file.write_text(f"[[nodes]]\ngpus = 8\n{failures}[spread]\nspeeds = [1, 0.5]\n")
+    fleet = read_cluster(file)
+    assert fleet.failures == Failures(30 * 86400.0, 4 * 3600.0, 3)
+    assert fleet.speeds == (1.0, 0.5)
+    assert not fleet.equal
+
+
 def test_equal_nodes_without_partitions_are_a_pool(file):
     file.write_text("[[nodes]]\ncount = 2\ngpus = 4\n[[nodes]]\ngpus = 4\n")
     assert read_cluster(file).equal
@@ -103,6 +113,8 @@ def test_equal_nodes_without_partitions_are_a_pool(file):
         ("[[nodes]]\ngpus = 4\n[[partitions]]\ntier = 2\n", r"1: name = '': accepted is a name of its own"),
         ("[[nodes]]\ngpus = 4\n[[qos]]\nname = 'a'\n[[qos]]\nname = 'a'\n", r"\[\[qos\]\] 2: name = 'a'"),
         ("[[nodes]]\ngpus = 4\n[[partitions]]\nname = 'a'\nmax_time = 'long'\n", "max_time: 'long' is no time"),
+        ("[[nodes]]\ngpus = 4\n[spread]\nspeeds = [2]\n", r"speeds = \[2\]: accepted are numbers above 0 up to 1"),
+        ("[[nodes]]\ngpus = 4\n[failures]\nmtbf = '1-0'\n", "must have mtbf and repair"),
         ("[[nodes]]\ngpus = 4\n[[accounts]]\nname = 'a'\n", "accounts.* a: gpus must be there"),
     ],
 )

@@ -4,35 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.worlds import setups, trace, worlds
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.hooks import Ordering
 from slurmsched.policies.placement import PLACEMENTS
-from slurmsched.simulator.experiment import PRESETS, Setup, simulate
+from slurmsched.simulator.experiment import PRESETS, STOCK, Setup, simulate
 from slurmsched.simulator.fleet import Fleet
 from slurmsched.simulator.metrics import Spread, summary, violations
-from slurmsched.simulator.workload import Workload, workload
-
-
-def trace(*jobs: tuple[float, float, int]) -> Workload:
-    """Jobs as (submit, runtime, GPUs), sorted by submit."""
-    rows = sorted(jobs, key=lambda job: job[0])
-    return workload(
-        len(rows),
-        job_id=np.arange(1, len(rows) + 1),
-        submit_s=[submit for submit, _, _ in rows],
-        runtime_s=[runtime for _, runtime, _ in rows],
-        gpus=[gpus for _, _, gpus in rows],
-    )
-
-
-@st.composite
-def traces(draw) -> tuple[Workload, Fleet]:
-    nodes = Fleet.of(draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 4, 8])))
-    gpus = st.integers(1, min(nodes.total, 9))
-    # whole seconds: many events fall on one instant, which is where loops differ
-    jobs = draw(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20), gpus), min_size=1, max_size=30))
-    return trace(*jobs), nodes
 
 
 def ends(replay) -> list[float]:
@@ -105,18 +84,110 @@ def test_in_a_pool_node_boundaries_do_not_count():
     assert ends(simulate(jobs, Fleet.of(2, 4), Setup.of("fifo", placement="consolidate"))) == [10, 10, 20]
 
 
-@pytest.mark.parametrize("placement", sorted(PLACEMENTS))
-@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_whom_spreading_slows_down_is_kept_together_and_others_take_what_is_free():
+    jobs = trace((0, 100, 3), (1, 100, 2), (2, 100, 2), sensitive=[False, False, True])
+    three_nodes = Fleet.of(3, 4)
+    assert simulate(jobs, three_nodes, Setup.of("fifo", placement="tiresias-skew")).spread.tolist() == [1, 2, 1]
+    spread = simulate(jobs, three_nodes, Setup.of("fifo", placement="consolidate")).spread
+    assert spread.tolist() == [1, 1, 1]
+
+
+def test_going_on_costs_more_the_more_gpus_a_job_has():
+    jobs = trace((0, 100, 4), (10, 5, 4))
+    setup = Setup.of("srtf", restart_s=30.0, restart_doubling_s=10.0)
+    assert ends(simulate(jobs, Fleet.of(1, 4), setup)) == [155, 15], "two doublings lead to 4 GPUs"
+
+
+def test_a_job_comes_in_when_those_inside_ask_for_little_enough():
+    jobs = trace((0, 100, 4), (1, 50, 4), (2, 5, 4))
+    one_node = Fleet.of(1, 4)
+    assert ends(simulate(jobs, one_node, Setup.of("sjf"))) == [100, 155, 105]
+    assert ends(simulate(jobs, one_node, Setup.of("sjf", admission=1.0))) == [100, 150, 155], "sjf never saw the third"
+    assert ends(simulate(jobs, one_node, Setup.of("sjf", admission=2.0))) == [100, 155, 105], "it did when one was gone"
+
+
+def test_nobody_passes_at_the_gate():
+    jobs = trace((0, 10, 2), (1, 10, 3), (2, 1, 1))
+    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", "backfill", admission=1.0))
+    assert replay.start_s.tolist() == [0, 10, 10], "the third fits beside the first and waits behind the second"
+
+
+def test_a_job_that_asks_for_more_than_may_come_in_comes_in_alone():
+    jobs = trace((0, 10, 1), (1, 10, 4), (2, 10, 1))
+    assert ends(simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", admission=0.5))) == [10, 20, 30]
+
+
+@pytest.mark.parametrize("selection", ["strict", "backfill", "easy", "conservative", "preemptive"])
 @settings(max_examples=40, deadline=None)
-@given(world=traces(), selection=st.sampled_from([None, "strict", "backfill", "preemptive"]))
-def test_the_compiled_loops_and_the_generic_one_agree(world, name, placement, selection):
-    jobs, nodes = world
-    setup = Setup.of(name, selection, placement=placement, restart_s=2.0)
-    fast, slow = simulate(jobs, nodes, setup), simulate(jobs, nodes, setup, generic=True)
+@given(world=worlds(), admission=st.sampled_from([0.3, 0.7, 1.0, 1.5]))
+def test_no_job_starts_before_the_gate_would_have_let_it_in(selection, world, admission):
+    jobs, fleet = world
+    replay = simulate(jobs, fleet, Setup.of("sjf", selection, admission=admission))
+    inside: list[int] = []
+    now_s = 0.0
+    for row in range(len(jobs)):
+        now_s = max(now_s, jobs.submit_s[row])
+        inside = [other for other in inside if replay.end_s[other] > now_s]
+        while inside and jobs.gpus[[*inside, row]].sum() > admission * fleet.total:
+            now_s = min(replay.end_s[inside])
+            inside = [other for other in inside if replay.end_s[other] > now_s]
+        inside.append(row)
+        assert replay.start_s[row] >= now_s
+
+
+def test_gpus_are_idle_while_a_job_waits_and_wasted_while_it_could_have_had_them():
+    jobs = trace((0, 10, 2), (1, 10, 4), (2, 1, 1))
+    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("fifo"))
+    assert (replay.idle_gpu_s, replay.fragmented_gpu_s) == (9 * 2, 8 * 2)
+    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", "backfill"))
+    assert (replay.idle_gpu_s, replay.fragmented_gpu_s) == (1 * 2 + 1 * 1 + 7 * 2, 0)
+
+
+def test_who_waits_outside_the_gate_makes_gpus_idle_and_none_wasted():
+    replay = simulate(trace((0, 10, 2), (1, 10, 2)), Fleet.of(1, 4), Setup.of("fifo", admission=0.5))
+    assert (replay.idle_gpu_s, replay.fragmented_gpu_s) == (9 * 2, 0)
+
+
+@pytest.mark.parametrize("selection", ["strict", "backfill", "easy", "conservative", "preemptive"])
+def test_with_a_beat_nothing_starts_between_two(selection):
+    jobs = trace((0, 3, 4), (1, 10, 2), (12, 10, 2), time_limit_s=[3, 10, 10])
+    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", selection, beat_s=10.0))
+    assert replay.start_s.tolist() == [0, 10, 20]
+
+
+def test_the_earliest_deadline_comes_first_and_jobs_without_one_last():
+    jobs = trace((0, 10, 4), (1, 10, 4), (2, 10, 4), (3, 10, 4), deadline_s=[np.inf, np.inf, 90, 80])
+    assert simulate(jobs, Fleet.of(1, 4), Setup.of("edf")).start_s.tolist() == [0, 30, 20, 10]
+
+
+def test_a_job_that_starves_is_taken_up_again():
+    hour_s = 3600.0
+    # a stream of fresh jobs keeps the first, in its second queue after an hour, from running
+    jobs = trace((0, 2 * hour_s, 1), *((60 + 1800 * number, 1800, 1) for number in range(40)))
+    one_gpu = Fleet.of(1, 1)
+    starved = simulate(jobs, one_gpu, Setup.of("tiresias"))
+    promoted = simulate(jobs, one_gpu, Setup.of("tiresias-promoting"))
+    assert starved.end_s[0] == starved.end_s.max()
+    assert 9 * hour_s <= promoted.end_s[0] < starved.end_s[0], "it ran one hour and waits eight"
+
+
+DIRECT = sorted(set(PRESETS) - {STOCK})
+
+
+@pytest.mark.parametrize("placement", sorted(PLACEMENTS))
+@pytest.mark.parametrize("name", DIRECT)
+@settings(max_examples=40, deadline=None)
+@given(world=worlds(), data=st.data())
+def test_the_compiled_loops_and_the_generic_one_agree(world, name, placement, data):
+    jobs, fleet = world
+    setup = data.draw(setups(name, placement))
+    fast, slow = simulate(jobs, fleet, setup), simulate(jobs, fleet, setup, generic=True)
     assert fast.start_s.tolist() == slow.start_s.tolist()
     assert fast.end_s == pytest.approx(slow.end_s)
     assert fast.stops.tolist() == slow.stops.tolist()
     assert fast.spread.tolist() == slow.spread.tolist()
+    assert fast.idle_gpu_s == pytest.approx(slow.idle_gpu_s)
+    assert fast.fragmented_gpu_s == pytest.approx(slow.fragmented_gpu_s)
     assert violations(fast) == []
 
 
@@ -124,6 +195,14 @@ def test_a_third_party_ordering_that_changes_with_time_runs_through_the_generic_
     aging = Ordering("aging", lambda view: view.pending.first_submit_s - view.now_s, "", "with_time")
     jobs = trace((0, 10, 4), (1, 100, 4), (2, 5, 4))
     assert ends(simulate(jobs, Fleet.of(1, 4), Setup(aging, "backfill"))) == [10, 110, 115]
+
+
+def test_an_ordering_that_changes_with_time_is_asked_anew_before_each_reservation():
+    # the second, older and longer, has the smaller key until second 20
+    turning = Ordering("turning", lambda view: np.where(view.now_s < 20, 1, -1) * view.pending.job_id, "", "with_time")
+    jobs = trace((0, 20, 4), (1, 10, 4), (2, 5, 4), time_limit_s=[20, 10, 5])
+    for selection in ("easy", "conservative"):
+        assert simulate(jobs, Fleet.of(1, 4), Setup(turning, selection)).start_s.tolist() == [0, 25, 20]
 
 
 def test_a_job_larger_than_the_cluster_is_named():
@@ -163,3 +242,15 @@ def test_impossible_replays_are_found_out():
 def test_a_distribution_has_its_mean_and_percentiles():
     spread = Spread.of(np.arange(101.0))
     assert (spread.mean, spread.median, spread.p90, spread.p99) == (50, 50, 90, 99)
+
+
+def test_a_job_kept_together_does_not_keep_one_out_that_need_not_be():
+    jobs = trace((0, 9, 3), (0, 9, 3), (1, 9, 2), (1, 9, 2), sensitive=[True, True, True, False])
+    replay = simulate(jobs, Fleet.of(2, 4), Setup.of("fifo", "backfill", placement="tiresias-skew"))
+    assert replay.start_s.tolist() == [0, 0, 9, 1]
+
+
+@pytest.mark.parametrize("part", [{"admission": 0.0}, {"restart_s": -1.0}, {"beat_s": np.nan}, {"depth": 0}])
+def test_a_figure_that_makes_no_sense_is_refused(part):
+    with pytest.raises(ConfigError, match=rf"{next(iter(part))} .* makes no sense; accepted: "):
+        Setup.of("sjf", **part)

@@ -1,4 +1,4 @@
-"""One state of a real Slurm, seen by its adapter and by a simulation that goes on from it, gives one and the same Plan."""
+"""One state of a real Slurm, seen by its adapter and by a simulation that goes on from it, gives the same Plan."""
 
 from __future__ import annotations
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slurmsched.clock import local_zone
 from slurmsched.cluster.jobs import JobState
 from slurmsched.slurm.console import mark
 from slurmsched.slurm.records import cut, long_format
@@ -47,11 +52,11 @@ def printed(jobs: list[dict[str, str]], field_mark: str, record_mark: str) -> st
     return "".join(field_mark.join((ORDINARY | job)[name] for name in FIELDS) + record_mark + "\n" for job in jobs)
 
 
-def table(*jobs: dict[str, str]):
+def table(*jobs: dict[str, str], zone: tzinfo = UTC):
     field_mark, record_mark = mark(), mark()
     columns = cut(printed(list(jobs), field_mark, record_mark), FIELDS, field_mark, record_mark)
     assert columns.refused == 0
-    return read_jobs(columns)
+    return read_jobs(columns, zone)
 
 
 @given(st.lists(st.fixed_dictionaries({"Name": hostile, "Comment": hostile, "UserName": hostile, "Account": hostile})))
@@ -131,3 +136,35 @@ def test_no_jobs_is_an_empty_table():
     read = table()
     assert len(read) == 0
     assert read.gpus.dtype == np.int64
+
+
+SUBMIT_S = 1_795_263_385.0
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("comment", "deadline_s"),
+    [
+        ("nothing of ours", np.inf),
+        ("slurmsched:deadline=+6h", SUBMIT_S + 6 * 3600),
+        ("slurmsched:deadline=2026-12-01T18:00Z", 1_796_148_000),
+        ("slurmsched:deadline=2026-12-01T18:00", 1_796_148_000 - 3600),
+        ("slurmsched:deadline=yesterday", np.inf),
+        ("slurmsched:deadline=2026-10-25T02:30", np.inf),  # the clocks show it twice
+        ("slurmsched:deadline=+1h slurmsched:deadline=+2h", np.inf),
+    ],
+)
+def test_a_deadline_is_the_one_moment_that_the_comment_means(comment, deadline_s):
+    jobs = table({"Comment": comment}, {"JobID": "8", "ArrayJobID": "8"}, zone=BERLIN)
+    assert jobs.deadline_s.tolist() == [deadline_s, np.inf]
+
+
+def test_a_deadline_counted_from_a_submit_that_is_not_known_is_none():
+    assert table({"Comment": "slurmsched:deadline=+6h", "SubmitTime": "Unknown"}).deadline_s.tolist() == [np.inf]
+
+
+def test_where_no_zone_is_given_local_time_is_that_of_this_machine():
+    field_mark, record_mark = mark(), mark()
+    text = printed([{"Comment": "slurmsched:deadline=2026-12-01T18:00"}], field_mark, record_mark)
+    here_s = datetime(2026, 12, 1, 18, tzinfo=local_zone()).timestamp()
+    assert read_jobs(cut(text, FIELDS, field_mark, record_mark)).deadline_s.tolist() == [here_s]

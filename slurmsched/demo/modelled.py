@@ -1,0 +1,78 @@
+"""The lab of the demo, modelled: the same nodes, the same slurm.conf, in virtual time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..cluster.columns import FloatArray, Labels
+from ..lab.conf import slurm_conf
+from ..lab.layout import Layout
+from ..lab.spec import LabSpec
+from ..simulator.cluster import SimulatedCluster
+from ..simulator.fleet import Fleet, nodes_of, partition_of
+from ..simulator.slurmconf import SlurmConf
+from ..simulator.workload import Workload, workload
+from .stage import BUSY_S, OPERATOR, spec_of
+from .workload import USERS, Submission
+
+PARTITION = "gpu"
+
+
+def lab_model(
+    jobs: Sequence[Submission], submit_s: FloatArray, gpus: int, launch_s: float, release_s: float
+) -> SimulatedCluster:
+    """A modelled lab of nodes of *gpus* GPUs to which *jobs* come at *submit_s*, in that order, as ids 1, 2, ...
+
+    *launch_s* and *release_s* are what a start and an end cost on its nodes.
+    """
+    spec = spec_of(gpus)
+    config = configuration(spec)
+    fleet = Fleet(
+        nodes_of(
+            spec.nodes,
+            spec.gpus,
+            cpus=np.full(spec.nodes, spec.cpus),
+            memory_mib=np.full(spec.nodes, float(spec.memory_mib)),
+            partitions=Labels.of([PARTITION] * spec.nodes),
+        ),
+        partition_of(PARTITION, f"n[1-{spec.nodes}]"),
+        Fleet.of(1, 1).qos,
+    )
+    submitted = _workload(jobs, submit_s, spec, float(config["DefMemPerCPU"]))
+    conf = SlurmConf.of(config).with_overheads(launch_s, release_s)
+    return SimulatedCluster(submitted, fleet, conf, config)
+
+
+def blockers(nodes: int, gpus: int) -> tuple[Submission, ...]:
+    """The jobs of `stage.occupy`, which keep all GPUs busy when a burst comes."""
+    return tuple(Submission(OPERATOR, "busy", gpus, 1, BUSY_S) for _ in range(nodes))
+
+
+def configuration(spec: LabSpec) -> Mapping[str, str]:
+    """What ``scontrol show config`` would say of a lab: the keys of its slurm.conf."""
+    ports = dict.fromkeys(("slurmctld", "slurmdbd", "mariadb", "slurmd"), 0)
+    text = slurm_conf(Layout(Path("/lab")), spec, "simulation", ports, "slurm", "localhost", closed=True)
+    return dict(line.partition("=")[::2] for line in text.splitlines())
+
+
+def _workload(jobs: Sequence[Submission], submit_s: FloatArray, spec: LabSpec, memory_mib: float) -> Workload:
+    nodes = [math.ceil(job.gpus / spec.gpus) for job in jobs]
+    return workload(
+        len(jobs),
+        job_id=np.arange(1, len(jobs) + 1),
+        submit_s=submit_s,
+        runtime_s=[float(job.runtime_s) for job in jobs],
+        gpus=[job.gpus for job in jobs],
+        nodes=nodes,
+        cpus=np.ones(len(jobs)),
+        memory_mib=np.full(len(jobs), memory_mib),
+        time_limit_s=[60.0 * job.time_limit_min for job in jobs],
+        user=[job.user for job in jobs],
+        account=[USERS.get(job.user, "") for job in jobs],
+        partition=[PARTITION] * len(jobs),
+        name=[job.name for job in jobs],
+    )

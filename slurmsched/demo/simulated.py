@@ -1,0 +1,137 @@
+"""The course of the demonstration in virtual time, on a modelled Slurm: no root, no Slurm, seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..cluster.columns import FloatArray
+from ..cluster.history import OutcomeTable
+from ..cycle import CycleReport
+from ..decide import explain
+from ..models.runtime import RuntimeModel
+from ..simulator.cluster import SimulatedCluster
+from ..simulator.life import COMPLETED
+from ..simulator.steering import Steering, Watch
+from .modelled import blockers, lab_model
+from .show import FULL, Shown, Size
+from .stage import GPUS, NODES, Say
+from .steering import EVERY_S, ORDERING, policy
+from .summary import Summary
+from .workload import Submission, bursts
+
+SUBMIT_S = 0.02
+"""What one sbatch takes, about."""
+
+LAUNCH_S, RELEASE_S = 0.05, 0.01
+"""What a start and an end cost on the nodes of the lab, about as `make bench` measures them."""
+
+
+class SimulatedDemo:
+    """One demonstration of *size*, simulated; *say* hears what is going on."""
+
+    def __init__(self, size: Size = FULL, say: Say = lambda line: None) -> None:
+        self._size, self._say = size, say
+        self._earlier, self._measured = bursts(size.jobs, size.longest_s)
+
+    def run(self) -> Shown:
+        """All of it. Leaves nothing behind."""
+        self._say("Simulated: slurmctld is a model, time is virtual; the cycle that steers it is the daemon's own.")
+        self._say("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
+        history = simulated_history(self._earlier)
+        self._say("2/3 the measured burst under stock Slurm: multifactor priorities and backfill")
+        stock = SimulatedBurst(self._measured)
+        stock.cluster.advance(np.inf)
+        self._say("3/3 the same burst with slurmsched in act mode, ordering by GPUs x forecast runtime")
+        steered = SimulatedBurst(self._measured)
+        questions = _Questions(steered)
+        steered.steer(history, ORDERING, questions.ask_when_due)
+        return Shown(
+            self._size.jobs,
+            len(history),
+            Summary.of(stock.outcomes()),
+            Summary.of(steered.outcomes()),
+            questions.job_id,
+            questions.why,
+            questions.explain,
+            simulated=True,
+        )
+
+
+def simulated_history(earlier: Sequence[Submission], from_s: float = 0.0) -> OutcomeTable:
+    """What sacct would tell, in whole seconds, of an earlier burst on a modelled lab of twice the GPUs.
+
+    The burst begins at the whole second *from_s*.
+    """
+    cluster = lab_model(earlier, _one_by_one(len(earlier), from_s), 2 * GPUS, LAUNCH_S, RELEASE_S)
+    cluster.advance(np.inf)
+    exact = cluster.outcomes(-np.inf, np.inf)
+    whole = {name: np.floor(getattr(exact, name)) for name in ("first_submit_s", "eligible_s", "started_s", "ended_s")}
+    return replace(exact, runtime_s=whole["ended_s"] - whole["started_s"], **whole)
+
+
+class SimulatedBurst:
+    """A modelled lab whose GPUs are busy when a burst comes, as `stage.occupy` makes them.
+
+    *submit_s* says when the jobs come, first those that keep the GPUs busy; without it one comes after the other.
+    """
+
+    def __init__(
+        self,
+        burst: Sequence[Submission],
+        submit_s: FloatArray | None = None,
+        launch_s: float = LAUNCH_S,
+        release_s: float = RELEASE_S,
+    ) -> None:
+        jobs = (*blockers(NODES, GPUS), *burst)
+        times_s = _one_by_one(len(jobs)) if submit_s is None else submit_s
+        self.cluster: SimulatedCluster = lab_model(jobs, times_s, GPUS, launch_s, release_s)
+
+    @property
+    def ended(self) -> int:
+        """How many jobs of the burst have ended."""
+        return int(np.count_nonzero(self.cluster.model.stage.life.state[NODES:] == COMPLETED))
+
+    @property
+    def jobs(self) -> int:
+        """How many there are."""
+        return len(self.cluster.jobs) - NODES
+
+    def steer(self, history: OutcomeTable, ordering: str, watch: Watch = lambda report: None) -> None:
+        """Run to the end under the daemon's cycles, as the demo's settings have them; *watch* hears of each."""
+        model = RuntimeModel.fit(history)
+        self.cluster.advance(float(self.cluster.jobs.submit_s[0]))
+        Steering(self.cluster, policy(ordering), model, every_s=EVERY_S, learns=False, watch=watch).run()
+
+    def outcomes(self) -> OutcomeTable:
+        """What became of the burst."""
+        all_of_it = self.cluster.outcomes(-np.inf, np.inf)
+        return all_of_it.take(all_of_it.job_id > NODES)
+
+
+def _one_by_one(jobs: int, from_s: float = 0.0) -> FloatArray:
+    """When jobs come that are submitted one after the other."""
+    return np.asarray(from_s + SUBMIT_S * np.arange(jobs), dtype=np.float64)
+
+
+class _Questions:
+    """What is asked once a quarter of the burst is over, about a job that has still long to wait."""
+
+    def __init__(self, burst: SimulatedBurst) -> None:
+        self._burst = burst
+        self.job_id = 0
+        self.why = self.explain = ""
+
+    def ask_when_due(self, report: CycleReport) -> None:
+        """Ask, once, about the job three quarters down the queue."""
+        if self.job_id or self._burst.ended < self._burst.jobs // 4:
+            return
+        view, plan = report.view, report.plan
+        waiting = [row.job_id for row in explain.queue(view, plan) if row.rank]
+        if not waiting:
+            return
+        self.job_id = waiting[len(waiting) * 3 // 4]
+        self.why = "\n".join(explain.why(view, plan, self.job_id).sentences)
+        self.explain = "\n".join(explain.explain(view, plan, self.job_id).sentences)
