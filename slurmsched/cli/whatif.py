@@ -34,7 +34,7 @@ KINDS = {
     "--policy", "policies", metavar="NAME", multiple=True, help="An ordering in act mode; may be given again."
 )
 @click.option(
-    "--add-nodes", "more", type=click.IntRange(1, 10_000), metavar="N", help="And each policy with N more nodes."
+    "--add-nodes", "more", type=click.IntRange(1, 10_000), metavar="N", help="All of these once more with N more nodes."
 )
 @click.option(
     "--like", metavar="NODE", help="What they are copies of. Default: the usual GPU node of most queued jobs."

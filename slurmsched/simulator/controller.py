@@ -87,8 +87,9 @@ def controller(
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
         scratch=_scratch(fleet, len(stage.running.rows), most_links, len(jobs.account.names)),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
+        reserved=_zeros(len(parts.tier)),
         barred=np.zeros(nodes, dtype=np.bool_),
-        clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0]),
+        clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0, 0.0]),
     )
 
 
@@ -257,7 +258,9 @@ def places_changed(model: Controller, jobs: Workload, fleet: Fleet, required: La
     places = _places(jobs, fleet, required)
     model.stage.asks.kind[:] = places.kind
     stage = model.stage._replace(ground=model.stage.ground._replace(allowed=places.allowed))
-    return model._replace(stage=stage, parts=places.parts, blocked=np.zeros(len(places.parts.tier), dtype=np.bool_))
+    sets = len(places.parts.tier)
+    blocked = np.zeros(sets, dtype=np.bool_)
+    return model._replace(stage=stage, parts=places.parts, blocked=blocked, reserved=_zeros(sets))
 
 
 def extended(model: Controller, fresh: Controller) -> Controller:

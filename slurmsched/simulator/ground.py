@@ -108,19 +108,16 @@ def find(ground: Ground, asks: Asks, row: int, free: Free, barred: BoolArray) ->
 
 @inner
 def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
-    """On just so many nodes, as many GPUs on each, those nodes that are fullest (select/cons_tres)."""
-    each = -(-gpus // nodes)
-    for found in range(nodes):
-        best = -1
-        for node in range(room.shape[1]):
-            if room[OPEN, node] >= max(each, 1) and (best < 0 or room[OPEN, node] < room[OPEN, best]):
-                best = node
-        if best < 0:
-            return 0
-        room[CHOSEN, found], room[TAKEN, found] = best, min(each, gpus)
-        room[OPEN, best] = 0
-        gpus -= room[TAKEN, found]
-    return nodes
+    """On just so many nodes, as many GPUs on each: the first that fit, as select/cons_tres mostly takes them."""
+    each, found = -(-gpus // nodes), 0
+    for node in range(room.shape[1]):
+        if found == nodes:
+            break
+        if room[OPEN, node] >= max(each, 1):
+            room[CHOSEN, found], room[TAKEN, found] = node, min(each, gpus)
+            gpus -= room[TAKEN, found]
+            found += 1
+    return nodes if found == nodes else 0
 
 
 @inner

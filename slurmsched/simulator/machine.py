@@ -20,6 +20,7 @@ from .slurmctld import (
     MAIN_DUE,
     NOW,
     ORDER_STALE,
+    SUBMITTED,
     Controller,
     backfill_loop,
     calculate,
@@ -82,20 +83,30 @@ def _next_s(c: Controller) -> float:
 
 @inner
 def _next_arrival_s(c: Controller) -> float:
-    """When the next job is let in; NEVER where none is left or the next has to wait outside."""
+    """When the next job is submitted or let in; NEVER where none is left that may come in."""
+    row, submitted = int(c.clock[ARRIVED]), max(int(c.clock[ARRIVED]), int(c.clock[SUBMITTED]))
+    submit_s = c.stage.life.submit_s
+    at_s = submit_s[submitted] if submitted < len(submit_s) else NEVER
+    return float(min(at_s, submit_s[row])) if _may_come_in(c) else float(at_s)
+
+
+@inner
+def _may_come_in(c: Controller) -> bool:
+    """Whether the gate lets the next job in; one that is larger than the bound comes in alone."""
     row = int(c.clock[ARRIVED])
     if row == len(c.stage.life.submit_s):
-        return NEVER
-    asked = c.clock[ACTIVE] + c.stage.asks.gpus[row]
-    if asked > c.rules.admission and c.clock[ACTIVE] > 0:
-        return NEVER
-    return float(c.stage.life.submit_s[row])
+        return False
+    return bool(c.clock[ACTIVE] + c.stage.asks.gpus[row] <= c.rules.admission or c.clock[ACTIVE] == 0)
 
 
 @inner
 def _let_in(c: Controller, now_s: float) -> None:
-    """Jobs arrive."""
-    while _next_arrival_s(c) <= now_s:
+    """Jobs are submitted, and come in as far as the gate lets them."""
+    submit_s = c.stage.life.submit_s
+    while c.clock[SUBMITTED] < len(submit_s) and submit_s[int(c.clock[SUBMITTED])] <= now_s:
+        c.clock[SUBMITTED] += 1
+        stir(c, now_s)
+    while _may_come_in(c) and submit_s[int(c.clock[ARRIVED])] <= now_s:
         row = int(c.clock[ARRIVED])
         c.clock[ARRIVED] += 1
         c.clock[ACTIVE] += c.stage.asks.gpus[row]

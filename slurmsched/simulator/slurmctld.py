@@ -17,16 +17,19 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..policies.compiled import compiled, inner
 from .backfill import FOUND, Outlook, earliest, look, reserve, started
 from .calendar import BEGIN, NEVER, STEP
-from .ground import Free, find
+from .ground import Asks, Free, find
 from .life import Line, Stage, drop_out, foresee, line_up, start
 from .loops import Keys
 from .multifactor import Factors, Usage, Weights, accrue, base_priority
 
 NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
-ACTIVE, IDLE, FRAGMENTED = 8, 9, 10
-"""Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait."""
+ACTIVE, IDLE, FRAGMENTED, SUBMITTED = 8, 9, 10, 11
+"""Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait, rows."""
 
 MOST_PRIORITY = 2.0**33
+
+HOPELESS = 64
+"""Jobs that a backfill pass found no time for, and remembers so as not to look again for others like them."""
 
 
 class Rules(NamedTuple):
@@ -39,7 +42,9 @@ class Rules(NamedTuple):
     bf_resolution_s: float = 60.0
     bf_window_s: float = 86400.0
     bf_max_job_test: int = 500
-    reservations: int = 500  #: waiting jobs that get one in a pass; 1 is EASY, slurmctld gives one to each it tests
+    reservations: int = (
+        500  #: in a pass for each set of partitions; 1 is EASY, slurmctld gives one to each job it tests
+    )
     calc_period_s: float = 300.0
     requeue_delay_s: float = 121.0  #: Slurm lets the credential of the last run expire first
     restart_s: float = 0.0  #: what going on costs a job whose work survives
@@ -116,6 +121,7 @@ class Controller(NamedTuple):
     given: Keys  #: of a direct executor
     scratch: Scratch
     blocked: BoolArray  #: scratch, per partition set
+    reserved: IntArray  #: scratch, per partition set
     barred: BoolArray  #: scratch, per node
     clock: FloatArray
 
@@ -301,15 +307,21 @@ def backfill_loop(c: Controller, now_s: float) -> None:
     if last < 0:
         return
     look(outlook, stage.ground, now_s)
-    at, tested, reserved = 0, 0, 0
+    at, tested = 0, 0
+    c.reserved[:] = 0
+    one = rules.reservations == 1 and len(c.reserved) == 1
+    hopeless, refused = 0, np.empty(HOPELESS, dtype=np.int64)
     while at <= last and tested < rules.bf_max_job_test:
         row = c.queue.rows[at]
         at += 1
         if not ready(c, row, now_s):
             continue
         tested += 1
-        full = reserved >= rules.reservations
+        part = c.parts.of[row]
+        full = c.reserved[part] >= rules.reservations
         if full and stage.asks.gpus[row] > free:
+            continue
+        if _as_hopeless(stage.asks, stage.life.plan_s, row, refused[:hopeless]):
             continue
         step = earliest(outlook, stage, row, rules.bf_resolution_s, now_s + rules.bf_window_s, full)
         if step == 0:
@@ -319,8 +331,29 @@ def backfill_loop(c: Controller, now_s: float) -> None:
             free -= stage.asks.gpus[row]
             at, last = at - 1, last - 1
         elif step > 0:
-            reserve(outlook, stage, row, step, rules.bf_resolution_s, reserved + 1 < rules.reservations)
-            reserved += 1
+            reserve(outlook, stage, row, step, rules.bf_resolution_s, not one)
+            c.reserved[part] += 1
+        elif not full and hopeless < HOPELESS:
+            refused[hopeless] = row
+            hopeless += 1
+
+
+@inner
+def _as_hopeless(asks: Asks, plan_s: FloatArray, row: int, refused: IntArray) -> bool:
+    """Whether a job asks for no less than one of *refused*, for no shorter: in a pass, what is free only shrinks."""
+    for other in refused:
+        if (
+            asks.kind[row] == asks.kind[other]
+            and asks.gpus[row] == asks.gpus[other]
+            and asks.nodes[row] == asks.nodes[other]
+            and asks.how[row] == asks.how[other]
+            and asks.exclusive[row] == asks.exclusive[other]
+            and asks.cpus[row] >= asks.cpus[other]
+            and asks.memory_mib[row] >= asks.memory_mib[other]
+            and plan_s[row] >= plan_s[other]
+        ):
+            return True
+    return False
 
 
 @inner

@@ -20,7 +20,7 @@ from ..slurm.budget import Budget
 from ..slurm.writer import Writer
 from .calendar import NEVER
 from .cluster import SimulatedCluster
-from .slurmctld import ARRIVED, BACKFILL_DUE, MAIN_DUE
+from .slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
 
 EVERY_S = 30.0
 
@@ -90,16 +90,16 @@ class Steering:
     def _next_s(self, quiet: bool) -> float:
         """The next beat; while nobody waits, the first after the next arrival; with nothing to write, after whatever
         happens next."""
-        now_s = self.cluster.now_s
+        model, now_s, event_s = self.cluster.model, self.cluster.now_s, -math.inf
+        if not model.queue.many[0]:
+            now_s = max(now_s, self._arrival_s())
+        elif quiet:
+            event_s = min(self._event_s(), float(model.clock[MAIN_DUE]), float(model.clock[BACKFILL_DUE]))
+        if NEVER in (now_s, event_s):
+            return NEVER
+        event_s = min(event_s, float(model.clock[CALC_DUE]))
         beat = math.floor(now_s / self.every_s) + 1
-        if not self.cluster.model.queue.many[0]:
-            arrival_s = self._arrival_s()
-            return NEVER if arrival_s == NEVER else max(beat, math.floor(arrival_s / self.every_s) + 1) * self.every_s
-        if quiet:
-            clock = self.cluster.model.clock
-            event_s = min(self._event_s(), float(clock[MAIN_DUE]), float(clock[BACKFILL_DUE]))
-            return NEVER if event_s == NEVER else max(beat, math.ceil(event_s / self.every_s)) * self.every_s
-        return beat * self.every_s
+        return max(beat, math.ceil(max(event_s, now_s) / self.every_s)) * self.every_s
 
     def _arrival_s(self) -> float:
         model = self.cluster.model

@@ -21,7 +21,7 @@ from .told import Told
 
 MOST_JOBS = 20_000
 
-CYCLES, PASSES = 200, 1000
+CYCLES, PASSES = 100, 400
 """About how many cycles of ours with nothing new and passes of slurmctld's backfill a simulation takes: while a long
 queue drains both come less often than in truth."""
 

@@ -236,3 +236,12 @@ def test_our_cycles_end_where_a_job_can_never_start():
     )
     Steering(cluster, Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"}))), everyone).run()
     assert [job_id for job_id, end_s in ends(cluster).items() if np.isnan(end_s)] == [2]
+
+
+def test_our_cycles_begin_on_a_cluster_that_nobody_has_come_to():
+    jobs = jobs_of((50, 3, 4), (30, 3, 4), (10, 3, 4))
+    cluster = SimulatedCluster(jobs, FLEET, AT_ONCE)
+    said = Forecast(*[jobs.runtime_s.copy() for _ in range(3)], Labels.of(["told"] * 3))
+    policy = Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"})))
+    Steering(cluster, policy, Told(jobs.job_id, said), every_s=10.0).run()
+    assert ends(cluster) == {1: 150.0, 3: 160.0, 2: 190.0}

@@ -1,0 +1,200 @@
+"""``slurmsched what-if``: against a Slurm in memory and a real one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from slurmsched.cli import main
+from slurmsched.cli.app import App
+from slurmsched.clock import ManualClock, SystemClock
+from slurmsched.db.store import Store
+from slurmsched.lab import wait_until
+from slurmsched.slurm.command import SlurmCommand
+from slurmsched.slurm.console import Console
+from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.port import Slurm
+
+NOW_S = 1_700_000_000.0
+
+
+class Site(App):
+    """An App on a cluster of the test's own, whose files lie in a directory of the test."""
+
+    def __init__(self, directory: Path, slurm: Slurm, mode: str = "observe") -> None:
+        file = directory / "slurmsched.toml"
+        file.write_text(
+            f"[daemon]\nmode = '{mode}'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
+            "[power]\norder = true\n[policy]\nordering = 'sjf'\n[order]\nscope = 'queue'\n"
+        )
+        live = isinstance(slurm, SlurmCommand)
+        super().__init__(str(file), clock=SystemClock() if live else ManualClock(NOW_S), environ={})
+        self.slurm = slurm
+
+    def cluster(self, called=None):
+        return self.slurm
+
+
+def busy() -> FakeSlurm:
+    """Sixteen GPUs that are taken for some while; three jobs wait, long ones first."""
+    slurm = FakeSlurm(nodes=1, gpus_per_node=16, now_s=NOW_S - 1.0)
+    slurm.submit(3600.0, gpus=16, name="blocker")
+    slurm.advance(1.0)
+    for base, limit_s, user in ((300, 30000.0, "carol"), (200, 20000.0, "bob"), (100, 1200.0, "alice")):
+        slurm.submit(limit_s / 2, gpus=16, time_limit_s=limit_s, user=user, base=base, name="\x1b[31mevil")
+    return slurm
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Site(tmp_path, busy())
+
+
+def run(site: App, *words: str) -> Result:
+    result = CliRunner().invoke(main, ("what-if", *words), obj=site)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def said(site: App, *words: str) -> dict:
+    answer = json.loads(run(site, *words, "--json").stdout)
+    assert answer["schema"] == "slurmsched/1"
+    return answer
+
+
+def test_a_policy_stands_beside_how_things_are_now(site):
+    now, sjf = said(site, "--policy", "sjf")["rows"]
+    assert (now["name"], sjf["name"]) == ("as now", "sjf")
+    assert now["starts"] == sjf["starts"] == 3
+    assert sjf["mean_wait_s"] < now["mean_wait_s"]
+    assert (sjf["sooner"], sjf["later"]) == (2, 1)
+    assert [one["user"] for one in sjf["worst_off"]] == ["carol"]
+
+
+def test_people_are_told_what_is_assumed_and_who_loses(site):
+    result = run(site, "--policy", "sjf")
+    assert result.exit_code == 0, result.output
+    assert "3 jobs waiting, 1 running, as of " in result.output
+    assert "as now: Slurm's own order" in result.output
+    assert "every forecast is right, nobody else's jobs arrive" in result.output
+    assert "the database is away: forecasts are time limits" in result.output
+    assert "worst off under sjf, mean wait: carol +" in result.output
+    assert "\x1b" not in result.output
+
+
+def test_while_we_act_as_now_is_our_own_policy(tmp_path):
+    site = Site(tmp_path, busy(), mode="act")
+    now, sjf = said(site, "--policy", "sjf")["rows"]
+    assert now | {"name": ""} == sjf | {"name": ""}
+    assert "as now: sjf, in act mode" in run(site).output
+
+
+def test_more_nodes_go_with_how_things_are_and_with_each_policy(site):
+    answer = said(site, "--add-nodes", "2", "--policy", "sjf")
+    names = ["as now", "as now + 2 nodes", "sjf", "sjf + 2 nodes"]
+    assert [row["name"] for row in answer["rows"]] == names
+    assert answer["more_nodes"] == {"count": 2, "gpus": 16, "partitions": "gpu"}
+    waits = {row["name"]: row["mean_wait_s"] for row in answer["rows"]}
+    assert waits["as now + 2 nodes"] < waits["as now"]
+    assert "with as now and with each policy" in run(site, "--add-nodes", "1").output
+
+
+def test_history_stands_behind_forecasts(site, tmp_path):
+    assert CliRunner().invoke(main, ["db", "upgrade"], obj=site).exit_code == 0
+    assert said(site)["guessed"] == 3
+    assert "3 jobs of these have no history" in run(site).output
+    before = FakeSlurm(nodes=1, gpus_per_node=16, now_s=NOW_S - 9000.0)
+    before.submit(600.0, gpus=16, user="bob", name="\x1b[31mevil")
+    before.advance(8000.0)
+    store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
+    store.add_outcomes("fake", before.outcomes(0.0, NOW_S))
+    store.close()
+    answer = said(site)
+    assert answer["database"] is True
+    assert answer["guessed"] == 0
+    assert answer["rows"][0]["last_end_s"] < 20000
+
+
+def test_nothing_is_written_anywhere(site, tmp_path):
+    assert CliRunner().invoke(main, ["db", "upgrade"], obj=site).exit_code == 0
+    store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
+    before = store.jobs("fake"), store.decision_numbers()
+    run(site, "--policy", "sjf", "--policy", "qssf", "--add-nodes", "1")
+    assert site.slurm.written == []
+    assert (store.jobs("fake"), store.decision_numbers()) == before == ([], [])
+    store.close()
+
+
+def test_where_nobody_waits_it_says_so(tmp_path):
+    site = Site(tmp_path, FakeSlurm(now_s=NOW_S))
+    result = run(site, "--policy", "sjf", "--add-nodes", "1")
+    assert (result.exit_code, "nobody waits" in result.output) == (0, True)
+    assert said(site)["queued"] == 0
+
+
+def test_who_is_left_out_is_counted_and_named(site):
+    site.slurm.submit(60.0, held=True, gpus=1)
+    site.slurm.submit(60.0, gpus=99)
+    answer = said(site)
+    assert [(one["job_id"], one["kind"]) for one in answer["left_out"]] == [(5, "held"), (6, "unfit")]
+    text = run(site).output
+    assert "left out, held by a user or an admin: 1 job: 5 (JobHeldUser)" in text
+    assert "left out, asking for what the nodes have not: 1 job: 6 (" in text
+
+
+def test_slurm_being_away_is_one_line(site):
+    site.slurm.away = True
+    result = run(site)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("slurmsched: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (("--policy", "magic"), 1, "qssf"),
+        (("--like", "n1"), 2, "--like goes with --add-nodes"),
+        (("--add-nodes", "0"), 2, "--add-nodes"),
+        (("--add-nodes", "1", "--like", "n77"), 1, "no node 'n77'"),
+    ],
+)
+def test_what_makes_no_sense_is_told(site, words, status, text):
+    result = run(site, *words)
+    assert result.exit_code == status
+    assert text in result.stderr
+
+
+@pytest.mark.lab
+def test_on_a_real_slurm_a_burst_is_told_to_wait_less_and_nothing_changes(lab, tmp_path):
+    operator = tuple(lab.command([], user="operator"))
+    cluster = SlurmCommand(Console(environment=lab.env(), prefix=operator))
+    for _ in range(4):
+        lab.submit("--gres=gpu:4", "--time=10", "--output=/dev/null", "--wrap=sleep 600", user="alice")
+    wait_until(lambda: len(cluster.observe().running) == 4, 30, "four jobs to run")
+    for minutes in (300, 240, 180, 120, 20, 20, 10, 10):
+        time = f"--time={minutes}"
+        lab.submit("--gres=gpu:4", "--nodes=2", "--ntasks=2", time, "--output=/dev/null", "--wrap=sleep 60", user="bob")
+    lab.submit("--gres=gpu:1", "--hold", "--output=/dev/null", "--wrap=sleep 60", user="bob")
+    wait_until(lambda: len(cluster.observe().pending) == 9, 30, "nine to wait")
+
+    def shown() -> list[list[str]]:
+        state = cluster.observe()
+        jobs = state.pending.joined(state.running)
+        jobs = jobs.take(np.argsort(jobs.job_id))
+        # not the priority, which grows with age
+        columns = ("job_id", "state", "site_points", "nice", "eligible_s", "partition", "required_nodes", "comment")
+        return [list(map(str, getattr(jobs, name))) for name in columns]
+
+    site = Site(tmp_path, cluster)
+    before = shown()
+    answer = said(site, "--policy", "sjf", "--add-nodes", "2")
+    assert shown() == before
+    waits = {row["name"]: row["mean_wait_s"] for row in answer["rows"]}
+    assert waits["sjf"] < 0.8 * waits["as now"]
+    assert waits["as now + 2 nodes"] < waits["as now"]
+    assert [one["kind"] for one in answer["left_out"]] == ["held"]
+    assert answer["counted"] == 8
