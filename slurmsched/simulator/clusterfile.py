@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from ..cluster.hostlist import fold
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.tres import seconds
 from ..errors import ConfigError
-from .fleet import PLENTY, Failures, Fleet, nodes_of
+from .fleet import PLENTY, Failures, Fleet, Sharing, nodes_of
 from .tomlfile import checked, read_toml
 
 _MIB_PER_GIB = 1024
@@ -32,17 +33,26 @@ _NODES = {
 _PARTITION = {"name": str, "tier": int, "max_time": str}
 _QOS = {"name": str, "priority": int}
 _ACCOUNT = {"name": str, "gpus": int}
+_PAIR = ("first", "second", "first_speed", "second_speed")
 _FAILURES = {"mtbf": str, "repair": str, "seed": int}
 
 
 def read_cluster(path: str | Path) -> Fleet:
     """The fleet of a file with ``[[nodes]]``, and perhaps ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``,
-    ``[failures]`` and ``[spread]``.
+    ``[failures]``, ``[spread]`` and ``[sharing]``.
 
     A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not told are without
     bound. ConfigError names the file, the table, the key and what is accepted.
     """
-    tables = {"nodes": list, "partitions": list, "qos": list, "accounts": list, "spread": dict, "failures": dict}
+    tables = {
+        "nodes": list,
+        "partitions": list,
+        "qos": list,
+        "accounts": list,
+        "spread": dict,
+        "failures": dict,
+        "sharing": dict,
+    }
     document = read_toml(path, tables)
     kinds = _tables(path, document, "nodes", _NODES)
     partitions = _named(path, _tables(path, document, "partitions", _PARTITION), "partitions")
@@ -66,7 +76,35 @@ def read_cluster(path: str | Path) -> Fleet:
         most,
         speeds=_speeds(path, document.get("spread", {})),
         failures=_failures(path, document.get("failures")),
+        sharing=_sharing(path, document.get("sharing")),
     )
+
+
+def _sharing(path: str | Path, said: dict[str, Any] | None) -> Sharing | None:
+    """Pairs of job names with the speed of each beside the other, from the file that the table names."""
+    if said is None:
+        return None
+    table = checked(f"{path}: [sharing]", said, {"pairs": str, "least": float})
+    least = table.get("least", 0.85)
+    if "pairs" not in table or not 0 < least <= 1:
+        raise ConfigError(f"{path}: [sharing] must have pairs, the name of a CSV file; least is above 0 up to 1")
+    pairs = Path(path).parent / table["pairs"]
+    try:
+        rows = list(csv.DictReader(pairs.read_text(encoding="utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: [sharing] pairs = {table['pairs']!r} cannot be read: {error}") from error
+    names = tuple(dict.fromkeys(name for row in rows for name in (row.get("first") or "", row.get("second") or "")))
+    at = {name: row for row, name in enumerate(names)}
+    speeds = np.zeros((len(names), len(names)))
+    for line, row in enumerate(rows, start=2):
+        try:
+            first, second = at[row["first"]], at[row["second"]]
+            speeds[first, second], speeds[second, first] = float(row["first_speed"]), float(row["second_speed"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{pairs}, line {line}: accepted are columns {', '.join(_PAIR)}") from error
+    if not ((speeds >= 0) & (speeds <= 1)).all():
+        raise ConfigError(f"{pairs}: speeds are 0 to 1, what a job keeps of its speed alone")
+    return Sharing(names, speeds, least)
 
 
 def _speeds(path: str | Path, said: dict[str, Any]) -> tuple[float, ...]:

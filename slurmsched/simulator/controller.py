@@ -14,7 +14,7 @@ from .backfill import blank_outlook
 from .calendar import NEVER, NODES, blank, note
 from .fleet import Fleet
 from .ground import Asks, Free, Ground, carry_over, find, nothing_held
-from .life import Pace, Stage, empty_line, unborn
+from .life import Pace, Stage, alone, empty_line, unborn
 from .loops import Keys
 from .multifactor import Factors, unused
 from .outages import no_outages
@@ -61,7 +61,7 @@ def controller(
         held=nothing_held(size, most_links),
         asks=asks,
         life=unborn(jobs.submit_s, jobs.runtime_s, plan_s),
-        pace=pace or Pace(np.zeros(size, dtype=np.int64), np.ones((1, 1))),
+        pace=pace or alone(jobs),
         running=empty_line(min(size, most_links) + 1),
         calendar=calendar,
         launch_s=conf.launch_s,

@@ -15,7 +15,7 @@ from ..cluster.columns import FloatArray, IntArray
 from .calendar import NEVER
 from .controller import controller
 from .fleet import Fleet
-from .life import RUNNING, Pace
+from .life import RUNNING, Pace, alone
 from .loops import Keys
 from .machine import advance, decide
 from .outages import no_outages, outages
@@ -85,6 +85,17 @@ def _ran_s(model: Controller, rows: IntArray, now_s: float) -> FloatArray:
     return np.asarray(life.ran_s[rows] + np.maximum(this_s, 0.0))
 
 
+def sharing_of(jobs: Workload, fleet: Fleet, pace: Pace) -> Pace:
+    """The same pace where the fleet lets jobs share GPUs: by their names, as its table of pairs has them."""
+    if fleet.sharing is None:
+        return pace
+    number = {name: at for at, name in enumerate(fleet.sharing.names, start=1)}
+    profile = jobs.name.map([number.get(name, 0) for name in jobs.name.names], np.int64)
+    beside = np.zeros((len(number) + 1, len(number) + 1))
+    beside[1:, 1:] = fleet.sharing.speeds
+    return pace._replace(profile=profile, beside=beside)
+
+
 def pace_of(jobs: Workload, fleet: Fleet) -> Pace:
     """How fast jobs run on the fleet: sensitive ones by how many nodes more than they need they are on."""
     needed = np.maximum(-(-jobs.gpus // max(fleet.size, 1)), np.maximum(jobs.nodes, 1))
@@ -94,7 +105,7 @@ def pace_of(jobs: Workload, fleet: Fleet) -> Pace:
     for needs in range(1, most + 1):
         for more, speed in enumerate(fleet.speeds):
             by_nodes[needs, needs + more - 1 :] = speed
-    return Pace(kind, by_nodes)
+    return alone(jobs)._replace(kind=kind, by_nodes=by_nodes)
 
 
 def outages_of(jobs: Workload, fleet: Fleet) -> Outages:

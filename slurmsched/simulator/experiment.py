@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..policies.hooks import Ordering, find_ordering
 from ..policies.placement import PLACEMENTS
 from .cluster import SimulatedCluster
-from .direct import Ask, outages_of, pace_of, rules_of, run_direct
+from .direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
 from .fleet import Fleet
 from .generic import Books, in_turn, repack, replay, reserving
 from .grants import Segments, Site, closed, no_segments
@@ -212,10 +212,13 @@ def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast)
         rules = rules._replace(admission=setup.admission * fleet.total * (1 + 1e-12))
     if setup.selection in RESERVING:
         _reserve_by(jobs, setup)
+    if fleet.sharing is not None:
+        if setup.selection == "preemptive":
+            raise ConfigError("on a fleet where jobs share GPUs none can be preempted yet; accepted: other selections")
+        rules = rules._replace(least_speed=fleet.sharing.least)
     how = np.where(jobs.sensitive, *PLACEMENTS[setup.placement])
-    model = run_direct(
-        jobs, fleet, rules, keys, how, ask=ask, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet)
-    )
+    pace = sharing_of(jobs, fleet, pace_of(jobs, fleet))
+    model = run_direct(jobs, fleet, rules, keys, how, ask=ask, outages=outages_of(jobs, fleet), pace=pace)
     return _modelled(model, jobs, fleet, setup, told)
 
 

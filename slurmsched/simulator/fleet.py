@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..cluster.columns import Labels, table_of
+from ..cluster.columns import FloatArray, Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 
 PLENTY = 1_000_000  #: CPUs of a node of which only its GPUs are known
@@ -23,6 +23,15 @@ class Failures:
 
 
 @dataclass(frozen=True)
+class Sharing:
+    """Which jobs may run two on the same GPUs: ``speeds[i, j]`` is that of *names[i]* beside *names[j]*, 1 alone."""
+
+    names: tuple[str, ...]  #: of jobs; who is not among them shares with nobody
+    speeds: FloatArray  #: 0 where the pair was not measured
+    least: float = 0.85  #: what both must keep
+
+
+@dataclass(frozen=True)
 class Fleet:
     """What there is to run on; nobody uses any of it yet."""
 
@@ -32,6 +41,7 @@ class Fleet:
     account_gpus: Mapping[str, int] = field(default_factory=dict)  #: most GPUs an account may have at once (GrpTRES)
     speeds: tuple[float, ...] = (1.0,)  #: of a sensitive job on 0, 1, ... nodes more than it needs; the last for more
     failures: Failures | None = None
+    sharing: Sharing | None = None
 
     @classmethod
     def of(cls, count: int, gpus: int) -> Fleet:
@@ -58,7 +68,8 @@ class Fleet:
         nodes = self.nodes
         bounded = bool(len(self.partitions) or self.account_gpus or (nodes.cpus < PLENTY).any())
         bounded = bounded or bool(np.isfinite(nodes.memory_mib).any()) or any(nodes.gpu_type) or any(nodes.features)
-        constant = all(speed == 1 for speed in self.speeds) and self.failures is None and bool(nodes.usable.all())
+        constant = all(speed == 1 for speed in self.speeds) and self.failures is None and self.sharing is None
+        constant = constant and bool(nodes.usable.all())
         return constant and not bounded and bool((nodes.gpus == self.size).all())
 
 

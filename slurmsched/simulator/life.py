@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +11,11 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobState
 from ..policies.compiled import compiled, inner
 from .calendar import BEGIN, END, FREE, NEVER, SERIALS, STEP, Calendar, note
-from .ground import Asks, Ground, Held, give_back, take
+from .ground import GPUS, Asks, Ground, Held, give_back, take
 from .records import records
 
 UNBORN = -1
+ALONE = -1
 PENDING, RUNNING, SUSPENDED = int(JobState.PENDING), int(JobState.RUNNING), int(JobState.SUSPENDED)
 COMPLETING, COMPLETED, REQUEUED = int(JobState.COMPLETING), int(JobState.COMPLETED), int(JobState.REQUEUED)
 
@@ -37,15 +39,21 @@ class Life(NamedTuple):
     restarts: IntArray
     ran_s: FloatArray  #: seconds run before the present run
     level: IntArray  #: steps of attained service passed
+    partner: IntArray  #: the row it shares its GPUs with; ALONE where there is none
     lost_s: FloatArray  #: work done in vain
     keeps: BoolArray  #: its work survives a requeue
 
 
 class Pace(NamedTuple):
-    """How fast jobs run: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more."""
+    """How fast jobs run: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
+
+    Beside another on the same GPUs: ``beside[profile[row], profile[other]]`` times that; profile 0 is beside nobody.
+    """
 
     kind: IntArray
     by_nodes: FloatArray
+    profile: IntArray
+    beside: FloatArray
 
 
 class Line(NamedTuple):
@@ -93,10 +101,17 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
             restarts=zeros.copy(),
             ran_s=np.zeros(count),
             level=zeros.copy(),
+            partner=np.full(count, ALONE, dtype=np.int64),
             lost_s=np.zeros(count),
             keeps=np.zeros(count, dtype=np.bool_),
         )
     )
+
+
+def alone(jobs: Sized) -> Pace:
+    """Every job at speed 1 wherever it runs, and none beside another."""
+    nobody = np.zeros(len(jobs), dtype=np.int64)
+    return Pace(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)))
 
 
 def empty_line(room: int) -> Line:
@@ -161,13 +176,25 @@ def start(stage: Stage, row: int, count: int, now_s: float) -> None:
     """Start a pending job on the *count* nodes that ``find`` has just found."""
     life = stage.life
     take(stage.ground, stage.held, stage.asks, row, count)
+    life.spread[row] = max(life.spread[row], count)
+    life.speed[row] = _speed_on(stage, row, count)
+    set_out(stage, row, now_s)
+
+
+@inner
+def _speed_on(stage: Stage, row: int, nodes: int) -> float:
     table = stage.pace.by_nodes
+    return float(table[stage.pace.kind[row], min(nodes, table.shape[1]) - 1])
+
+
+@inner
+def set_out(stage: Stage, row: int, now_s: float) -> None:
+    """Let a job that has its nodes begin to run."""
+    life = stage.life
     life.state[row] = RUNNING
-    life.speed[row] = table[stage.pace.kind[row], min(count, table.shape[1]) - 1]
     life.started_s[row] = now_s
     if np.isnan(life.first_s[row]):
         life.first_s[row] = now_s
-    life.spread[row] = max(life.spread[row], count)
     line_up(stage.running, row, now_s + life.plan_s[row])
     go_on(stage, row, now_s + stage.launch_s)
 
@@ -234,10 +261,27 @@ def stop(stage: Stage, row: int, now_s: float, restart_s: float) -> None:
 
 @inner
 def _leave(stage: Stage, row: int, now_s: float) -> None:
+    if stage.life.partner[row] != ALONE:
+        part(stage, row, now_s)
     if stage.release_s > 0:
         foresee(stage, now_s + stage.release_s, FREE, row)
     else:
         release(stage, row)
+
+
+@inner
+def part(stage: Stage, row: int, now_s: float) -> None:
+    """One of two that share leaves: the other keeps the GPUs and runs at its own speed again."""
+    life, links = stage.life, stage.held.links
+    other = life.partner[row]
+    life.partner[row], life.partner[other] = ALONE, ALONE
+    mine, its = stage.held.first[row], stage.held.first[other]
+    links[GPUS, its] += links[GPUS, mine]
+    links[GPUS, mine] = 0
+    if life.state[other] == RUNNING:
+        pause(stage, other, now_s)
+        life.speed[other] = _speed_on(stage, other, 1)
+        go_on(stage, other, now_s)
 
 
 @inner

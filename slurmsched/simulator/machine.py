@@ -10,6 +10,7 @@ from .calendar import BEGIN, END, FREE, NEVER, STEP, first, next_s, strike
 from .ground import is_on
 from .life import COMPLETED, PENDING, RUNNING, end, release, send_back
 from .repack import repack, restart_cost
+from .sharing import share
 from .slurmctld import (
     ACTIVE,
     ARRIVED,
@@ -70,6 +71,8 @@ def decide(c: Controller, now_s: float) -> None:
             main_loop(c, now_s)
     if c.clock[BACKFILL_DUE] <= now_s:
         backfill_loop(c, now_s)
+    if c.rules.least_speed <= 1 and c.queue.many[0]:
+        share(c, now_s)
 
 
 @inner

@@ -101,15 +101,16 @@ def violations(replay: Replay) -> list[str]:
         found.append(f"{int((replay.start_s < jobs.submit_s).sum())} jobs started before they were submitted")
     spent_s = replay.end_s - replay.start_s
     needed_s = jobs.runtime_s + replay.stops * restart_costs(jobs, replay.setup)
+    shares = replay.fleet.sharing is not None
     slows = any(speed != 1 for speed in replay.fleet.speeds)
-    undisturbed = (replay.stops == 0) & ~(replay.workload.sensitive & slows)
+    undisturbed = (replay.stops == 0) & ~(replay.workload.sensitive & slows) & (not shares)
     wrong = np.where(
         undisturbed, np.abs(spent_s - needed_s) > 1e-6 * (1 + np.abs(replay.end_s)), spent_s < needed_s - 1e-3
     )
     if wrong.any():
         found.append(f"{int(wrong.sum())} jobs did not do their work between their start and their end")
     most = _most_gpus(replay)
-    if most > replay.fleet.total:
+    if most > replay.fleet.total * (1 + shares):
         found.append(f"{most} GPUs were in use and {replay.fleet.total} exist")
     return found
 

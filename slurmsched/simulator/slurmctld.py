@@ -55,6 +55,7 @@ class Rules(NamedTuple):
     blocking: bool = True  #: nothing passes a job of its partition that does not fit
     backfilling: bool = True
     repacking: bool = False  #: at each decision the best jobs run, whatever ran before
+    least_speed: float = 2.0  #: that both of two jobs must keep to share GPUs; above 1 nobody shares
 
 
 class Wishes(NamedTuple):
@@ -253,6 +254,12 @@ def try_to_start(c: Controller, row: int, now_s: float) -> bool:
 def begin(c: Controller, row: int, count: int, now_s: float) -> None:
     """Start a waiting job on the *count* nodes that were found for it."""
     start(c.stage, row, count, now_s)
+    drop_from_queue(c, row)
+
+
+@inner
+def drop_from_queue(c: Controller, row: int) -> None:
+    """A job waits no more: it runs."""
     drop_out(c.queue, row)
     note_step(c, row)
     c.caps.used[c.caps.account[row]] += c.stage.asks.gpus[row]

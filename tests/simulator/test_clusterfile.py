@@ -89,6 +89,32 @@ def test_failures_and_speeds_come_along(file):
     assert not fleet.equal
 
 
+def test_pairs_that_may_share_come_from_a_file_beside_it(file):
+    file.with_name("pairs.csv").write_text("first,second,first_speed,second_speed\nbert,gan,0.9,0.8\n")
+    file.write_text("[[nodes]]\ngpus = 8\n[sharing]\npairs = 'pairs.csv'\nleast = 0.8\n")
+    sharing = read_cluster(file).sharing
+    assert sharing.names == ("bert", "gan")
+    assert sharing.speeds.tolist() == [[0, 0.9], [0.8, 0]]
+    assert sharing.least == 0.8
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ("first,second\na,b\n", "line 2: accepted are columns first, second, first_speed, second_speed"),
+        ("first,second,first_speed,second_speed\na,b,fast,1\n", "line 2: accepted are columns"),
+        ("first,second,first_speed,second_speed\na,b,1.5,1\n", "speeds are 0 to 1"),
+        (None, "pairs = 'pairs.csv' cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_pairs_is_named(file, pairs, said):
+    if pairs is not None:
+        file.with_name("pairs.csv").write_text(pairs)
+    file.write_text("[[nodes]]\ngpus = 8\n[sharing]\npairs = 'pairs.csv'\n")
+    with pytest.raises(ConfigError, match=said):
+        read_cluster(file)
+
+
 def test_equal_nodes_without_partitions_are_a_pool(file):
     file.write_text("[[nodes]]\ncount = 2\ngpus = 4\n[[nodes]]\ngpus = 4\n")
     assert read_cluster(file).equal

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
 from slurmsched.policies.hooks import Ordering
 from slurmsched.simulator.experiment import PRESETS, SELECTIONS, Setup, simulate
-from slurmsched.simulator.fleet import Failures, Fleet, nodes_of, partition_of
+from slurmsched.simulator.fleet import Failures, Fleet, Sharing, nodes_of, partition_of
 from slurmsched.simulator.metrics import violations
 from slurmsched.simulator.outages import outages
 from slurmsched.simulator.workload import Workload, workload
@@ -178,3 +179,69 @@ def test_a_policy_of_its_own_sees_how_long_jobs_have_run():
     watching = Setup(Ordering("watching", key, "", "with_time"), "preemptive")
     simulate(jobs_of((0, 10, 4), (4, 10, 4), partition=["a", "a"]), fleet_of(["a"]), watching)
     assert {1: 4.0, 2: 0.0} in seen
+
+
+def sharing(gpus: int, pairs: dict[tuple[str, str], float], nodes: int = 1, least: float = 0.5) -> Fleet:
+    """Nodes on which named jobs may share, with the speed of the first of each pair beside the second."""
+    names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
+    speeds = np.zeros((len(names), len(names)))
+    for (first, second), speed in pairs.items():
+        speeds[names.index(first), names.index(second)] = speed
+    return replace(Fleet.of(nodes, gpus), sharing=Sharing(names, speeds, least))
+
+
+def test_two_jobs_on_the_same_gpus_run_at_the_speed_of_their_pair_until_one_ends():
+    fleet = sharing(1, {("bert", "gan"): 0.8, ("gan", "bert"): 0.9})
+    replay = simulate(jobs_of((0, 100, 1), (0, 100, 1), name=["bert", "gan"]), fleet, Setup.of("fifo"))
+    assert replay.start_s.tolist() == [0, 0]
+    assert replay.end_s[1] == pytest.approx(100 / 0.9)
+    assert replay.end_s[0] == pytest.approx(100 / 0.9 + 100 - 0.8 * 100 / 0.9)
+    assert violations(replay) == []
+
+
+def test_who_stays_keeps_the_gpus_when_the_first_leaves():
+    fleet = sharing(1, {("a", "b"): 0.9, ("b", "a"): 0.9, ("c", "b"): 0.2, ("b", "c"): 0.2})
+    jobs = jobs_of((0, 9, 1), (0, 90, 1), (5, 10, 1), name=["a", "b", "c"])
+    replay = simulate(jobs, fleet, Setup.of("fifo"))
+    assert replay.end_s.tolist() == pytest.approx([10, 91, 101]), "the third may not join, so it waits for the second"
+
+
+def test_a_pair_that_would_slow_one_too_much_is_not_made():
+    fleet = sharing(1, {("a", "b"): 0.9, ("b", "a"): 0.6}, least=0.85)
+    assert starts(jobs_of((0, 10, 1), (0, 10, 1), name=["a", "b"]), fleet, "fifo") == [0, 10]
+
+
+def test_jobs_join_where_the_slower_of_the_two_is_fastest():
+    pairs = {("a", "c"): 0.9, ("c", "a"): 0.6, ("b", "c"): 0.8, ("c", "b"): 0.8}
+    jobs = jobs_of((0, 100, 1), (0, 100, 1), (0, 8, 1), name=["a", "b", "c"])
+    assert simulate(jobs, sharing(1, pairs, nodes=2), Setup.of("fifo")).end_s[2] == pytest.approx(10)
+
+
+def test_never_more_than_two_and_only_with_as_many_gpus_on_one_node():
+    pairs = {("a", "a"): 1.0}
+    three = jobs_of((0, 10, 1), (0, 10, 1), (0, 10, 1), name=["a"] * 3)
+    assert starts(three, sharing(1, pairs), "fifo") == [0, 0, 10]
+    uneven = jobs_of((0, 10, 2), (0, 10, 1), name=["a"] * 2)
+    assert starts(uneven, sharing(2, pairs), "fifo") == [0, 10]
+    wide = jobs_of((0, 10, 4), (0, 10, 4), name=["a"] * 2)
+    assert starts(wide, sharing(2, pairs, nodes=2), "fifo") == [0, 10]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), selection=st.sampled_from(["strict", "backfill", "easy", "conservative"]))
+def test_sharing_loses_no_job_and_no_gpu(data, selection):
+    jobs = data.draw(some_jobs(4))
+    names = data.draw(st.lists(st.sampled_from("abx"), min_size=len(jobs), max_size=len(jobs)))
+    pairs = {("a", "a"): 0.6, ("a", "b"): 0.9, ("b", "a"): 0.8, ("b", "b"): 0.5}
+    jobs = replace(jobs, name=Labels.of(names))
+    replay = simulate(jobs, sharing(4, pairs), Setup.of("fifo", selection))
+    assert violations(replay) == []
+    assert (replay.end_s - replay.start_s <= jobs.runtime_s / 0.5 + 1e-6).all()
+    after = jobs_of((1e6, 1, 4), name=["x"])
+    last = simulate(jobs.joined(after), sharing(4, pairs), Setup.of("fifo", selection))
+    assert last.start_s[-1] == 1e6, "all GPUs are free again"
+
+
+def test_preemption_and_sharing_do_not_go_together_yet():
+    with pytest.raises(ConfigError, match="none can be preempted yet"):
+        simulate(jobs_of((0, 1, 1)), sharing(1, {("a", "a"): 1.0}), Setup.of("srtf"))
