@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from .case import Case
 from .experiment import Replay, Setup, simulate
 from .fleet import Fleet
 from .metrics import Summary, summary, violations
+from .segments import impossible
 from .workload import workload
 
 BACKENDS = ("loky", "dask")
@@ -54,7 +56,7 @@ class Workers:
     scheduler: str = ""  #: address of a Dask scheduler; without it a Dask cluster is started on this machine
 
 
-Sent = Iterator[tuple[int, Run | RunFailed]]
+Sent = Generator[tuple[int, Run | RunFailed], None, None]
 
 
 def sweep(
@@ -71,21 +73,28 @@ def sweep(
         return
     if workers.backend not in BACKENDS:
         raise ConfigError(f"backend {workers.backend!r} is not known; there are: {', '.join(BACKENDS)}")
-    for place, run in (_dask if workers.backend == "dask" else _loky)(workers, cells, fleet, check):
-        if isinstance(run, RunFailed):
-            raise run
-        jobs = cells[place].case.trace().workload
-        yield place, replace(run, cell=cells[place], replay=replace(run.replay, workload=jobs))
+    with closing((_dask if workers.backend == "dask" else _loky)(workers, cells, fleet, check)) as sent:
+        for place, run in sent:
+            if isinstance(run, RunFailed):
+                raise run
+            jobs = cells[place].case.trace().workload
+            yield place, replace(run, cell=cells[place], replay=replace(run.replay, workload=jobs))
 
 
 def _loky(workers: Workers, cells: Sequence[Cell], fleet: Fleet, check: bool) -> Sent:
     joblib = _needed("joblib")
     executor = importlib.import_module("joblib.externals.loky.process_executor")
     parallel = joblib.Parallel(workers.number or -1, "loky", return_as="generator_unordered", batch_size=1)
+    made = parallel(joblib.delayed(_sent)(place, cell, fleet, check) for place, cell in enumerate(cells))
     try:
-        yield from parallel(joblib.delayed(_sent)(place, cell, fleet, check) for place, cell in enumerate(cells))
+        for run in made:  # noqa: UP028  a delegated generator would be closed before the warning is silenced
+            yield run
     except executor.TerminatedWorkerError as error:
         raise RunFailed("a process that made runs died, perhaps for want of memory: try fewer --workers") from error
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # says that it ends what still runs, as it is to
+            made.close()
 
 
 def _dask(workers: Workers, cells: Sequence[Cell], fleet: Fleet, check: bool) -> Sent:
@@ -152,13 +161,16 @@ def _sent(place: int, cell: Cell, fleet: Fleet, check: bool) -> tuple[int, Run |
 def _run(cell: Cell, fleet: Fleet, check: bool) -> Run:
     try:
         jobs = cell.case.trace().workload
-        if cell.setup.executor == "direct" and (idle := int((jobs.gpus == 0).sum())):
-            raise ConfigError(f"plans are of GPUs, and jobs that ask for none are {idle}: try executor slurm")
+        pool = cell.setup.executor == "direct" and fleet.equal
+        if pool and (idle := int((jobs.gpus == 0).sum())):
+            raise ConfigError(
+                f"{idle} jobs ask for no GPUs, and only GPUs of these nodes are known: try --cluster, or executor slurm"
+            )
         learnt = cell.case.foresight() if cell.setup.forecast == "history" else None
-        replay = simulate(jobs, fleet, cell.setup, learnt=learnt)
-        if check and (found := violations(replay)):
+        replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool)
+        if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")
-        return Run(cell, summary(replay), replay)
+        return Run(cell, summary(replay), replace(replay, segments=None))
     except SlurmschedError as error:
         raise RunFailed(f"{cell}: {error}") from error
     except Exception as error:
