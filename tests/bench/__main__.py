@@ -25,16 +25,13 @@ from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.models.runtime import RuntimeModel
 from slurmsched.policies.hooks import find_ordering
-from slurmsched.simulator.experiment import Setup, simulate
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
-from slurmsched.simulator.workload import Workload
 from slurmsched.slurm.budget import Budget
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
 from slurmsched.slurm.writer import Writer
 
 from .fidelity import bench_fidelity
+from .simulator import bench_simulator
 from .synthetic import after, view
 
 BLOCKERS = 4
@@ -93,29 +90,6 @@ def bench_command_line() -> None:
     command = [str(Path(sys.executable).with_name("slurmsched")), "--help"]
     took_s = median_s(lambda: subprocess.run(command, check=True, capture_output=True), RUNS)
     print(f"slurmsched --help: {took_s * 1e3:.0f} ms (median of {RUNS}; target <= 200)\n")
-
-
-def bench_simulator() -> None:
-    """Jobs replayed per second, after compilation, on nodes of 8 GPUs with best-fit placement."""
-    print("simulator, synthetic jobs, nodes of 8 GPUs, placement consolidate")
-    for jobs, nodes, load, policies in (
-        (82_247, 108, 0.9, ("fifo", "sjf", "qssf", "srtf", "srsf", "tiresias", "fifo easy", "fifo conservative")),
-        (1_000_000, 1000, 0.95, ("sjf", "srtf")),
-    ):
-        workload = synthetic(SyntheticSpec(jobs=jobs, cluster_gpus=nodes * 8, load=load))
-        print(f"  {jobs:,} jobs, {nodes:,} nodes, load {load}")
-        for words in policies:
-            bench_policy(workload, Fleet.of(nodes, 8), words)
-    print()
-
-
-def bench_policy(workload: Workload, nodes: Fleet, words: str) -> None:
-    """One policy, compiled by a short replay before."""
-    name, _, selection = words.partition(" ")
-    setup = Setup.of(name, selection or None)
-    simulate(workload.take(slice(0, 1000)), nodes, setup)
-    took_s = median_s(lambda: simulate(workload, nodes, setup), 3 if len(workload) < 1_000_000 else 1)
-    print(f"    {words:<18} {len(workload) / took_s:>11,.0f} jobs/s {took_s:6.2f} s")
 
 
 class Meter:
