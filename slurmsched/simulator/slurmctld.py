@@ -17,7 +17,7 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..policies.compiled import compiled, inner
 from .backfill import FOUND, Outlook, earliest, look, reserve, started
 from .calendar import BEGIN, NEVER, STEP
-from .ground import Asks, Free, find
+from .ground import Free, find
 from .life import Line, Stage, drop_out, foresee, line_up, start
 from .loops import Keys
 from .multifactor import Factors, Usage, Weights, accrue, base_priority
@@ -27,9 +27,6 @@ ACTIVE, IDLE, FRAGMENTED, SUBMITTED = 8, 9, 10, 11
 """Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait, rows."""
 
 MOST_PRIORITY = 2.0**33
-
-HOPELESS = 64
-"""Jobs that a backfill pass found no time for, and remembers so as not to look again for others like them."""
 
 
 class Rules(NamedTuple):
@@ -317,7 +314,6 @@ def backfill_loop(c: Controller, now_s: float) -> None:
     at, tested = 0, 0
     c.reserved[:] = 0
     one = rules.reservations == 1 and len(c.reserved) == 1
-    hopeless, refused = 0, np.empty(HOPELESS, dtype=np.int64)
     while at <= last and tested < rules.bf_max_job_test:
         row = c.queue.rows[at]
         at += 1
@@ -327,8 +323,6 @@ def backfill_loop(c: Controller, now_s: float) -> None:
         part = c.parts.of[row]
         full = c.reserved[part] >= rules.reservations
         if full and stage.asks.gpus[row] > free:
-            continue
-        if _as_hopeless(stage.asks, stage.life.plan_s, row, refused[:hopeless]):
             continue
         step = earliest(outlook, stage, row, rules.bf_resolution_s, now_s + rules.bf_window_s, full)
         if step == 0:
@@ -340,27 +334,6 @@ def backfill_loop(c: Controller, now_s: float) -> None:
         elif step > 0:
             reserve(outlook, stage, row, step, rules.bf_resolution_s, not one)
             c.reserved[part] += 1
-        elif not full and hopeless < HOPELESS:
-            refused[hopeless] = row
-            hopeless += 1
-
-
-@inner
-def _as_hopeless(asks: Asks, plan_s: FloatArray, row: int, refused: IntArray) -> bool:
-    """Whether a job asks for no less than one of *refused*, for no shorter: in a pass, what is free only shrinks."""
-    for other in refused:
-        if (
-            asks.kind[row] == asks.kind[other]
-            and asks.gpus[row] == asks.gpus[other]
-            and asks.nodes[row] == asks.nodes[other]
-            and asks.how[row] == asks.how[other]
-            and asks.exclusive[row] == asks.exclusive[other]
-            and asks.cpus[row] >= asks.cpus[other]
-            and asks.memory_mib[row] >= asks.memory_mib[other]
-            and plan_s[row] >= plan_s[other]
-        ):
-            return True
-    return False
 
 
 @inner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock, SystemClock
+from slurmsched.cluster.state import ClusterState
 from slurmsched.db.store import Store
 from slurmsched.lab import wait_until
 from slurmsched.slurm.command import SlurmCommand
@@ -168,10 +170,18 @@ def test_what_makes_no_sense_is_told(site, words, status, text):
     assert text in result.stderr
 
 
+class WithoutPast(SlurmCommand):
+    """Slurm as it is, but for the jobs of other tests that it still remembers: forecasts would learn from them."""
+
+    def observe(self) -> ClusterState:
+        state = super().observe()
+        return replace(state, ended=state.ended.take(slice(0, 0)))
+
+
 @pytest.mark.lab
 def test_on_a_real_slurm_a_burst_is_told_to_wait_less_and_nothing_changes(lab, tmp_path):
     operator = tuple(lab.command([], user="operator"))
-    cluster = SlurmCommand(Console(environment=lab.env(), prefix=operator))
+    cluster = WithoutPast(Console(environment=lab.env(), prefix=operator))
     for _ in range(4):
         lab.submit("--gres=gpu:4", "--time=10", "--output=/dev/null", "--wrap=sleep 600", user="alice")
     wait_until(lambda: len(cluster.observe().running) == 4, 30, "four jobs to run")

@@ -19,6 +19,8 @@ from slurmsched.simulator.outages import outages
 from slurmsched.simulator.workload import Workload, workload
 
 ORDERINGS = sorted(set(PRESETS) - {"slurm"})
+WITHOUT_TURNS = sorted(set(ORDERINGS) - {"las"})
+"""Under ``las`` jobs take turns at each decision, and what happens in one partition is a decision in all."""
 
 
 def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
@@ -78,7 +80,7 @@ def test_on_one_node_it_does_what_the_loops_for_a_pool_do(name, data, gpus, sele
 
 
 @settings(max_examples=30, deadline=None)
-@given(data=st.data(), name=st.sampled_from(ORDERINGS), selection=st.sampled_from(SELECTIONS))
+@given(data=st.data(), name=st.sampled_from(WITHOUT_TURNS), selection=st.sampled_from(SELECTIONS))
 def test_partitions_with_nodes_of_their_own_are_clusters_of_their_own(data, name, selection):
     jobs = data.draw(some_jobs(4, ("a", "b")))
     setup = Setup.of(name, selection)
