@@ -13,8 +13,8 @@ from .spans import span
 
 if TYPE_CHECKING:
     from ..simulator.case import Case
-    from ..simulator.harm import Harm
-    from ..simulator.metrics import Summary
+    from ..simulator.report.harm import Harm
+    from ..simulator.report.metrics import Summary
     from ..simulator.sweep import Cell as RunCell
     from ..simulator.sweep import Run
 
@@ -69,7 +69,7 @@ def compared(
 
 
 def _beside_baseline(runs: Sequence[Run]) -> Iterator[Row]:
-    from ..simulator.harm import baseline_of, harm
+    from ..simulator.report.harm import baseline_of, harm
 
     baseline = runs[baseline_of([run.cell.setup for run in runs])]
     for run in runs:

@@ -132,7 +132,7 @@ def _watched(runs: Iterator[tuple[int, Run]], total: int) -> Iterator[tuple[int,
 def _write_page(path: str | None, runs: Sequence[Run]) -> None:
     if path is None:
         return
-    from ..simulator.page import page
+    from ..simulator.report.page import page
 
     case = runs[0].cell.case
     text = page([run.replay for run in runs], str(case), [str(note) for note in case.trace().notes])

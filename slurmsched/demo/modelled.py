@@ -14,7 +14,7 @@ from ..lab.layout import Layout
 from ..lab.spec import LabSpec
 from ..simulator.cluster import SimulatedCluster
 from ..simulator.fleet import Fleet, nodes_of, partition_of
-from ..simulator.slurmconf import SlurmConf
+from ..simulator.machine.slurmconf import SlurmConf
 from ..simulator.workload import Workload, workload
 from .stage import BUSY_S, OPERATOR, spec_of
 from .workload import USERS, Submission

@@ -13,7 +13,7 @@ from ..cycle import CycleReport
 from ..decide import explain
 from ..models.runtime import RuntimeModel
 from ..simulator.cluster import SimulatedCluster
-from ..simulator.life import COMPLETED
+from ..simulator.machine.life import COMPLETED
 from ..simulator.steering import Steering, Watch
 from .modelled import blockers, lab_model
 from .show import FULL, Shown, Size

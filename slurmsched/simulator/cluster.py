@@ -15,14 +15,14 @@ from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
 from ..slurm.port import Answer, Facts, Load
-from .calendar import END
-from .controller import controller, extended, places_changed
 from .fleet import Fleet
-from .life import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, Pace, foresee, go_on, pause
-from .looks import nodes_of, one_row_per_array, seen
-from .machine import advance, reordered, requeue
-from .slurmconf import SlurmConf
-from .slurmctld import NOW, Controller, Outages, begin_at
+from .machine.calendar import END
+from .machine.controller import controller, extended, places_changed
+from .machine.events import advance, reordered, requeue
+from .machine.life import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, Pace, foresee, go_on, pause
+from .machine.looks import nodes_of, one_row_per_array, seen
+from .machine.slurmconf import SlurmConf
+from .machine.slurmctld import NOW, Controller, Outages, begin_at
 from .workload import Workload, as_submitted
 
 RELEASE = (22, 5, 8)

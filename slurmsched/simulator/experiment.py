@@ -15,18 +15,18 @@ from ..errors import ConfigError
 from ..policies.hooks import Ordering, find_ordering
 from ..policies.placement import PLACEMENTS
 from .cluster import SimulatedCluster
-from .direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
 from .fleet import Fleet
-from .generic import Books, in_turn, repack, replay, reserving
-from .grants import Segments, Site, closed, no_segments
-from .loops import Keys, run_preemptively, run_to_end
-from .reserving import CONSERVATIVE, EASY, run_reserving
-from .slurmconf import SlurmConf
-from .slurmctld import FRAGMENTED, IDLE, Controller, Rules
-from .stage import Stage, Trace, stage
+from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
+from .machine.slurmconf import SlurmConf
+from .machine.slurmctld import FRAGMENTED, IDLE, Controller, Rules
+from .pool.generic import Books, in_turn, repack, replay, reserving
+from .pool.grants import Segments, Site, closed, no_segments
+from .pool.loops import Keys, run_preemptively, run_to_end
+from .pool.reserving import CONSERVATIVE, EASY, run_reserving
+from .pool.stage import Stage, Trace, stage
+from .pool.waiting import nobody
 from .steering import EVERY_S, Steering, whole_queue
 from .told import Told
-from .waiting import nobody
 from .workload import Workload, as_submitted
 
 SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")

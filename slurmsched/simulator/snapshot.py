@@ -13,15 +13,15 @@ from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import View
 from ..decide.ranking import base_priority
 from ..errors import ConfigError
-from .calendar import BEGIN, END, NEVER, note
 from .cluster import SimulatedCluster
-from .controller import YEAR_S, controller
 from .fleet import Fleet
-from .ground import link
-from .life import PENDING, RUNNING, SUSPENDED, line_up
-from .multifactor import base_priority as modelled_base
-from .slurmconf import SlurmConf
-from .slurmctld import ARRIVED, CALC_DUE, NOW, Controller, key_of, stir
+from .machine.calendar import BEGIN, END, NEVER, note
+from .machine.controller import YEAR_S, controller
+from .machine.ground import link
+from .machine.life import PENDING, RUNNING, SUSPENDED, line_up
+from .machine.multifactor import base_priority as modelled_base
+from .machine.slurmconf import SlurmConf
+from .machine.slurmctld import ARRIVED, CALC_DUE, NOW, Controller, key_of, stir
 from .workload import Workload, workload
 
 HELD = ("JobHeldUser", "JobHeldAdmin")

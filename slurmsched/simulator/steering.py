@@ -18,9 +18,9 @@ from ..models.port import Model
 from ..policies.hooks import Ordering
 from ..slurm.budget import Budget
 from ..slurm.writer import Writer
-from .calendar import NEVER
 from .cluster import SimulatedCluster
-from .slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
+from .machine.calendar import NEVER
+from .machine.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
 
 EVERY_S = 30.0
 

@@ -14,8 +14,8 @@ from ..errors import ConfigError, SlurmschedError
 from .case import Case
 from .experiment import Replay, Setup, simulate
 from .fleet import Fleet
-from .metrics import Summary, summary, violations
-from .segments import impossible
+from .pool.segments import impossible
+from .report.metrics import Summary, summary, violations
 from .workload import workload
 
 BACKENDS = ("loky", "dask")

@@ -13,8 +13,8 @@ from ..cluster.nodes import NodeTable
 from ..cluster.state import View
 from ..decide.policy import Policy
 from ..errors import ConfigError
-from .life import Life
-from .slurmconf import SlurmConf
+from .machine.life import Life
+from .machine.slurmconf import SlurmConf
 from .snapshot import barred, held, one_row_per_task, resumed, unfit
 from .steering import Steering
 from .told import Told

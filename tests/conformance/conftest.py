@@ -17,7 +17,7 @@ from slurmsched.cluster.nodes import QosTable
 from slurmsched.cluster.state import ClusterState
 from slurmsched.simulator.cluster import SimulatedCluster
 from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
-from slurmsched.simulator.slurmconf import SlurmConf
+from slurmsched.simulator.machine.slurmconf import SlurmConf
 from slurmsched.simulator.workload import as_submitted, workload
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console

@@ -20,7 +20,7 @@ from slurmsched.demo.modelled import blockers, configuration, lab_model
 from slurmsched.demo.stage import GPUS, NODES, spec_of
 from slurmsched.demo.steering import ORDERING, policy, settings
 from slurmsched.demo.workload import bursts
-from slurmsched.simulator.slurmconf import SlurmConf
+from slurmsched.simulator.machine.slurmconf import SlurmConf
 
 PROGRAM = [sys.executable, "-m", "slurmsched", "demo"]
 NOBODY = 65534

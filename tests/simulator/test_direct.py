@@ -14,8 +14,8 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.hooks import Ordering
 from slurmsched.simulator.experiment import PRESETS, SELECTIONS, Setup, simulate
 from slurmsched.simulator.fleet import Failures, Fleet, Sharing, nodes_of, partition_of
-from slurmsched.simulator.metrics import violations
-from slurmsched.simulator.outages import outages
+from slurmsched.simulator.machine.outages import outages
+from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.workload import Workload, workload
 
 ORDERINGS = sorted(set(PRESETS) - {"slurm"})

@@ -10,7 +10,7 @@ import pytest
 
 from slurmsched.simulator.experiment import Setup, simulate
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.metrics import summary
+from slurmsched.simulator.report.metrics import summary
 from slurmsched.simulator.workload import Workload, workload
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.experiment import Replay, Setup, simulate
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.harm import SHOWN, WORSE, Harm, baseline_of, harm
+from slurmsched.simulator.report.harm import SHOWN, WORSE, Harm, baseline_of, harm
 from slurmsched.simulator.workload import Workload, workload
 
 

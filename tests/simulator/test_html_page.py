@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.simulator.charts import POINTS, change_bars, charts
 from slurmsched.simulator.experiment import Replay, Setup, simulate
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.harm import Change, Changes
-from slurmsched.simulator.page import labels_of, page
+from slurmsched.simulator.report.charts import POINTS, change_bars, charts
+from slurmsched.simulator.report.harm import Change, Changes
+from slurmsched.simulator.report.page import labels_of, page
 from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
 from slurmsched.simulator.workload import Workload, workload
 
@@ -146,7 +146,7 @@ def test_an_empty_trace_still_makes_a_page():
 def test_without_plotly_the_extra_is_named():
     code = (
         "import sys; sys.modules['plotly'] = None\n"
-        "from slurmsched.simulator.page import page\n"
+        "from slurmsched.simulator.report.page import page\n"
         "from slurmsched.errors import ConfigError\n"
         "try:\n    page([], '', [])\n"
         "except ConfigError as error:\n    print(error)"

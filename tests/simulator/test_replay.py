@@ -11,7 +11,7 @@ from slurmsched.policies.hooks import Ordering
 from slurmsched.policies.placement import PLACEMENTS
 from slurmsched.simulator.experiment import PRESETS, STOCK, Setup, simulate
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.metrics import Spread, summary, violations
+from slurmsched.simulator.report.metrics import Spread, summary, violations
 
 
 def ends(replay) -> list[float]:

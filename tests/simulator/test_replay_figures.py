@@ -13,10 +13,10 @@ from slurmsched.cli.output import emit
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.simulator.experiment import Replay, Setup, simulate
-from slurmsched.simulator.fairness import rho
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.metrics import Summary, summary
-from slurmsched.simulator.timeline import Timeline
+from slurmsched.simulator.report.fairness import rho
+from slurmsched.simulator.report.metrics import Summary, summary
+from slurmsched.simulator.report.timeline import Timeline
 from slurmsched.simulator.workload import Workload, workload
 
 

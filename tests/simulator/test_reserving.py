@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slurmsched.policies.hooks import Ordering
 from slurmsched.simulator.experiment import Setup, simulate
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.metrics import violations
+from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.workload import Workload, workload
 
 

@@ -13,7 +13,7 @@ from simulator.worlds import setups, trace, worlds
 from slurmsched.policies.placement import PLACEMENTS
 from slurmsched.simulator.experiment import PRESETS, STOCK, Replay, Setup, simulate
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.segments import impossible
+from slurmsched.simulator.pool.segments import impossible
 
 
 @pytest.mark.parametrize("placement", sorted(PLACEMENTS))

@@ -11,10 +11,10 @@ from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster import SimulatedCluster
 from slurmsched.simulator.experiment import Setup, simulate
 from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
-from slurmsched.simulator.life import COMPLETED
-from slurmsched.simulator.multifactor import Weights
-from slurmsched.simulator.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld import Rules
+from slurmsched.simulator.machine.life import COMPLETED
+from slurmsched.simulator.machine.multifactor import Weights
+from slurmsched.simulator.machine.slurmconf import SlurmConf
+from slurmsched.simulator.machine.slurmctld import Rules
 from slurmsched.simulator.workload import Workload, workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)

@@ -7,9 +7,9 @@ import pytest
 
 from slurmsched.simulator.cluster import SimulatedCluster
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.multifactor import Weights
-from slurmsched.simulator.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld import Rules
+from slurmsched.simulator.machine.multifactor import Weights
+from slurmsched.simulator.machine.slurmconf import SlurmConf
+from slurmsched.simulator.machine.slurmctld import Rules
 from slurmsched.simulator.workload import workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)

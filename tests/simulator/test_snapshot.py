@@ -20,9 +20,9 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.hooks import find_ordering
 from slurmsched.simulator.cluster import SimulatedCluster
 from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
-from slurmsched.simulator.multifactor import Weights
-from slurmsched.simulator.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld import Rules as Loops
+from slurmsched.simulator.machine.multifactor import Weights
+from slurmsched.simulator.machine.slurmconf import SlurmConf
+from slurmsched.simulator.machine.slurmctld import Rules as Loops
 from slurmsched.simulator.snapshot import barred, held, resumed, unfit
 from slurmsched.simulator.steering import Steering
 from slurmsched.simulator.told import Told

@@ -1,0 +1,1 @@
+"""The general machine: nodes of any kind in columns, and what decides: a modelled slurmctld, or plans as they are."""

@@ -1,0 +1,285 @@
+"""A modelled slurmctld put together from a workload, a fleet and a configuration."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.hostlist import expand
+from ...errors import ConfigError
+from ...policies.placement import CONSOLIDATE
+from ..fleet import Fleet
+from ..pool.loops import Keys
+from ..workload import Workload
+from .backfill import blank_outlook
+from .calendar import NEVER, NODES, blank, note
+from .ground import Asks, Free, Ground, carry_over, find, nothing_held
+from .life import Pace, Stage, alone, empty_line, unborn
+from .multifactor import Factors, unused
+from .outages import no_outages
+from .records import records
+from .slurmconf import SlurmConf
+from .slurmctld import Caps, Controller, Outages, Parts, Scratch, Wishes
+
+YEAR_S = 365 * 86400.0
+"""What Slurm's backfill plans for a job without a time limit."""
+
+MOST_STEPS = 4000
+
+
+def controller(
+    jobs: Workload,
+    fleet: Fleet,
+    conf: SlurmConf,
+    *,
+    required: Labels | None = None,
+    outages: Outages | None = None,
+    pace: Pace | None = None,
+    given: Keys | None = None,
+) -> Controller:
+    """A Slurm on which nothing has happened yet; *required* are the nodes jobs insist on, as host lists.
+
+    *outages* are failures to come, *pace* says how fast jobs run, *given* are the keys of a direct executor.
+
+    ConfigError names a job that this fleet could never run.
+    """
+    size = len(jobs)
+    no = np.zeros(size, dtype=np.bool_)
+    places = _places(jobs, fleet, required)
+    parts, asks = places.parts, _asks(jobs, places.kind)
+    ground = _ground(fleet, places.allowed)
+    failures = outages or no_outages()
+    plan_s = np.where(np.isfinite(jobs.time_limit_s), jobs.time_limit_s, YEAR_S)
+    most_links = int(2 * ground.has.gpus.sum() + np.maximum(jobs.nodes, 1)[jobs.gpus == 0].sum() + 1)
+    calendar = blank(4 * size + len(failures.at_s) * (2 + ground.has.gpus.max(initial=0)) + 64)
+    for at, at_s in enumerate(failures.at_s.tolist()):
+        note(calendar, at_s, NODES, at)
+    stage = Stage(
+        ground=ground,
+        held=nothing_held(size, most_links),
+        asks=asks,
+        life=unborn(jobs.submit_s, jobs.runtime_s, plan_s),
+        pace=pace or alone(jobs),
+        running=empty_line(min(size, most_links) + 1),
+        calendar=calendar,
+        launch_s=conf.launch_s,
+        release_s=conf.release_s,
+    )
+    _check(jobs, stage, parts, fleet)
+    nodes = len(fleet.nodes)
+    steps = 2 * min(conf.rules.reservations, size) + 4
+    steps += int(min(conf.rules.bf_window_s / conf.rules.bf_resolution_s + 2, len(stage.running.rows)))
+    return Controller(
+        stage=stage,
+        queue=empty_line(size),
+        rules=conf.rules,
+        weights=conf.weights,
+        usage=unused(jobs.user.codes, max(1, len(jobs.user.names))),
+        factors=_factors(jobs, fleet),
+        wishes=records(Wishes(_zeros(size), _zeros(size), no, no)),
+        base=_zeros(size),
+        parts=parts,
+        caps=_caps(jobs.account, fleet),
+        outages=failures,
+        outlook=blank_outlook(nodes, min(steps, MOST_STEPS)),
+        given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
+        scratch=_scratch(fleet, len(stage.running.rows), most_links, len(jobs.account.names)),
+        blocked=np.zeros(len(parts.tier), dtype=np.bool_),
+        reserved=_zeros(len(parts.tier)),
+        barred=np.zeros(nodes, dtype=np.bool_),
+        clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0, 0.0]),
+    )
+
+
+def _zeros(size: int) -> IntArray:
+    return np.zeros(size, dtype=np.int64)
+
+
+def _parts(asked: Labels, fleet: Fleet) -> Parts:
+    """Every distinct list of partitions that jobs ask for. In a fleet without partitions there is one, of all nodes."""
+    nodes, partitions = fleet.nodes, fleet.partitions
+    if not len(partitions):
+        whole = np.ones((1, len(nodes)), dtype=np.bool_)
+        return Parts(_zeros(len(asked)), whole, np.ones(1, dtype=np.int64), np.ones(1, dtype=np.bool_))
+    number = {name: at for at, name in enumerate(partitions.name)}
+    inside = np.zeros((len(partitions), len(nodes)), dtype=np.bool_)
+    for at, names in enumerate(nodes.partitions):
+        for name in filter(None, names.split(",")):
+            inside[number[name], at] = True
+    used = np.unique(asked.codes)
+    members = [_members(asked.names[code], number) for code in used.tolist()]
+    return Parts(
+        np.searchsorted(used, asked.codes),
+        np.array([inside[rows].any(axis=0) for rows in members], dtype=np.bool_).reshape(len(used), len(nodes)),
+        np.array([partitions.tier[rows].max() for rows in members], dtype=np.int64),
+        np.array([partitions.up[rows].any() for rows in members], dtype=np.bool_),
+    )
+
+
+def _members(names: str, number: dict[str, int]) -> list[int]:
+    try:
+        return [number[name] for name in names.split(",")]
+    except KeyError as error:
+        raise ConfigError(
+            f"jobs ask for partition {error.args[0]!r}, which the fleet has not; there are: {', '.join(number)}"
+        ) from None
+
+
+def _scratch(fleet: Fleet, running: int, links: int, accounts: int) -> Scratch:
+    nodes = len(fleet.nodes)
+    most = min(links, fleet.total + nodes) + nodes
+
+    def free() -> Free:
+        return records(Free(_zeros(nodes), _zeros(nodes), np.zeros(nodes)))
+
+    fresh = np.zeros((4, most), dtype=np.int64)
+    stays = np.zeros(running, dtype=np.bool_)
+    return Scratch(free(), free(), _zeros(max(1, accounts)), _zeros(running), np.zeros(running), stays, fresh)
+
+
+class Places(NamedTuple):
+    """Where jobs may run."""
+
+    parts: Parts
+    kind: IntArray  #: of each job; jobs of one kind may use the same nodes
+    allowed: BoolArray  #: [kind, node]
+
+
+def _places(jobs: Workload, fleet: Fleet, required: Labels | None) -> Places:
+    """Jobs that name the same partitions, GPU type, features and nodes are of one kind."""
+    parts = _parts(jobs.partition, fleet)
+    named = required or Labels(_zeros(len(jobs)), ("",))
+    codes = np.stack([jobs.partition.codes, jobs.gpu_type.codes, jobs.features.codes, named.codes])
+    _, first, kind = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+    allowed = np.ones((max(1, len(first)), len(fleet.nodes)), dtype=np.bool_)
+    for at, row in enumerate(first.tolist()):
+        allowed[at] = parts.nodes[parts.of[row]] & suits(jobs.gpu_type[row], jobs.features[row], fleet)
+        if named[row]:
+            allowed[at] &= np.isin(list(fleet.nodes.name), expand(named[row]))
+    return Places(parts, kind.reshape(-1).astype(np.int64), allowed)
+
+
+def _asks(jobs: Workload, kind: IntArray) -> Asks:
+    return records(
+        Asks(
+            gpus=jobs.gpus,
+            nodes=jobs.nodes,
+            cpus=np.maximum(jobs.cpus, 1),
+            memory_mib=jobs.memory_mib,
+            exclusive=np.zeros(len(jobs), dtype=np.bool_),
+            kind=kind,
+            how=np.full(len(jobs), CONSOLIDATE, dtype=np.int64),
+        )
+    )
+
+
+def _ground(fleet: Fleet, allowed: BoolArray) -> Ground:
+    nodes = fleet.nodes
+    return Ground(
+        has=records(Free(nodes.gpus, nodes.cpus, nodes.memory_mib)),
+        free=records(Free(nodes.gpus, nodes.cpus, nodes.memory_mib)),
+        up=nodes.usable.copy(),
+        allowed=allowed,
+        sizes=np.unique(nodes.gpus)[::-1].copy(),
+        room=np.zeros((4, len(nodes)), dtype=np.int64),
+    )
+
+
+def suits(gpu_type: str, features: str, fleet: Fleet) -> BoolArray:
+    """The nodes that have the GPU type and all features (``a&b``) a job asks for."""
+    nodes = fleet.nodes
+    right = np.ones(len(nodes), dtype=np.bool_)
+    if gpu_type:
+        right &= nodes.gpu_type.map([name == gpu_type for name in nodes.gpu_type.names], np.bool_)
+    wanted = set(filter(None, features.replace(",", "&").split("&")))
+    if wanted:
+        right &= nodes.features.map([wanted <= set(name.split(",")) for name in nodes.features.names], np.bool_)
+    return right
+
+
+def _factors(jobs: Workload, fleet: Fleet) -> Factors:
+    highest = max(1, int(fleet.qos.priority.max(initial=0)))
+    priority = dict(zip(fleet.qos.name, fleet.qos.priority.tolist(), strict=True))
+    qos: FloatArray = jobs.qos.map([priority.get(name, 0) / highest for name in jobs.qos.names], np.float64)
+    return records(Factors(qos, jobs.gpus / max(1, fleet.total), _zeros(len(jobs))))
+
+
+def _caps(account: Labels, fleet: Fleet) -> Caps:
+    names = account.names or ("",)
+    most = np.array([fleet.account_gpus.get(name, np.iinfo(np.int64).max // 2) for name in names], dtype=np.int64)
+    return Caps(account.codes, most, np.zeros(len(names), dtype=np.int64))
+
+
+def _check(jobs: Workload, stage: Stage, parts: Parts, fleet: Fleet) -> None:
+    """ConfigError for a job that does not fit even where nothing runs; one of each kind and size is tried."""
+    longest = dict(zip(fleet.partitions.name, fleet.partitions.max_time_s.tolist(), strict=True))
+    if longest:
+        most_s = jobs.partition.map(
+            [max(longest.get(name, np.inf) for name in names.split(",")) for names in jobs.partition.names], np.float64
+        )
+        if len(over := np.flatnonzero(np.isfinite(jobs.time_limit_s) & (jobs.time_limit_s > most_s))):
+            row = int(over[0])
+            raise ConfigError(
+                f"job {jobs.job_id[row]} has a limit of {jobs.time_limit_s[row]:.0f} s, its partition"
+                f" {jobs.partition[row]!r} allows {most_s[row]:.0f} s"
+            )
+    asks, nowhere = stage.asks, np.zeros(len(fleet.nodes), dtype=np.bool_)
+    shape = np.stack([asks.gpus, asks.nodes, asks.cpus, asks.memory_mib, asks.kind])
+    _, first = np.unique(shape, axis=1, return_index=True)
+    whole = stage.ground._replace(up=np.ones_like(stage.ground.up))
+    cap = _caps(jobs.account, fleet)
+    for row in first.tolist():
+        if not find(whole, asks, row, stage.ground.has, nowhere):
+            raise ConfigError(f"job {jobs.job_id[row]} asks for {_words(jobs, row)}; no nodes of the fleet can hold it")
+    if len(over := np.flatnonzero(jobs.gpus > cap.most[cap.account])):
+        row = int(over[0])
+        raise ConfigError(
+            f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs, its account may have {cap.most[cap.account[row]]}"
+        )
+
+
+def _words(jobs: Workload, row: int) -> str:
+    parts = [f"{jobs.gpus[row]} GPUs"]
+    if jobs.gpu_type[row]:
+        parts.append(f"of type {jobs.gpu_type[row]}")
+    if jobs.nodes[row]:
+        parts.append(f"on {jobs.nodes[row]} nodes")
+    if jobs.cpus[row] or jobs.memory_mib[row]:
+        parts.append(f"with {jobs.cpus[row]} CPUs and {jobs.memory_mib[row]:.0f} MiB on each")
+    if jobs.features[row]:
+        parts.append(f"and features {jobs.features[row]}")
+    return " ".join(parts)
+
+
+def places_changed(model: Controller, jobs: Workload, fleet: Fleet, required: Labels) -> Controller:
+    """The same Slurm after jobs were moved to other partitions or nodes."""
+    places = _places(jobs, fleet, required)
+    model.stage.asks.kind[:] = places.kind
+    stage = model.stage._replace(ground=model.stage.ground._replace(allowed=places.allowed))
+    sets = len(places.parts.tier)
+    blocked = np.zeros(sets, dtype=np.bool_)
+    return model._replace(stage=stage, parts=places.parts, blocked=blocked, reserved=_zeros(sets))
+
+
+def extended(model: Controller, fresh: Controller) -> Controller:
+    """*fresh*, made for the same jobs and more behind them, in the state that *model* is in."""
+    size, old, new = len(model.base), model.stage, fresh.stage
+    per_job: list[tuple[Any, Any]] = [(new.life, old.life), (fresh.wishes, model.wishes), (fresh.base, model.base)]
+    for ours, theirs in [*per_job, (fresh.factors, model.factors)]:
+        ours[:size] = theirs
+    carry_over(old.held, new.held)
+    for line, before in ((new.running, old.running), (fresh.queue, model.queue)):
+        many = before.many[0]
+        line.rows[:many], line.keys[:many], line.many[0] = before.rows[:many], before.keys[:many], many
+    events = old.calendar.many[0]
+    new.calendar.at_s[:events], new.calendar.what[:events] = old.calendar.at_s[:events], old.calendar.what[:events]
+    new.calendar.many[0] = events
+    new.ground.free[:] = old.ground.free  # type: ignore[index]  # an array of records
+    new.ground.up[:] = old.ground.up
+    fresh.usage.used_s[: len(model.usage.used_s)] = model.usage.used_s
+    fresh.usage.until_s[:] = model.usage.until_s
+    fresh.caps.used[: len(model.caps.used)] = model.caps.used
+    fresh.clock[:] = model.clock
+    return fresh

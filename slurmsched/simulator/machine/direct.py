@@ -1,0 +1,118 @@
+"""The direct executor on fleets that are more than a pool of equal GPUs: the plan of each decision happens as it is.
+
+Partitions, GPU types, CPUs, memory, features, limits of accounts, failing nodes, speeds that depend on placement. The
+same machine as the modelled slurmctld, with the keys of an ordering in place of priorities and a decision after each
+event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ..fleet import Fleet
+from ..pool.loops import Keys
+from ..workload import Workload
+from .calendar import NEVER
+from .controller import controller
+from .events import advance, decide
+from .life import RUNNING, Pace, alone
+from .outages import no_outages, outages
+from .slurmconf import ALL, SlurmConf
+from .slurmctld import NOW, Controller, Outages, Rules, put_in_order
+
+Ask = Callable[[float, IntArray, FloatArray], FloatArray]
+"""The keys of *rows*, at a time, given how long each has run: for an ordering that is asked at each decision."""
+
+_SELECTIONS = {
+    "strict": Rules(backfilling=False),
+    "backfill": Rules(backfilling=False, blocking=False),
+    "easy": Rules(reservations=1),
+    "conservative": Rules(reservations=ALL),
+    "preemptive": Rules(backfilling=False, repacking=True),
+}
+
+
+def rules_of(selection: str, beat_s: float, depth: int) -> Rules:
+    """What decides under a selection, with no loop of slurmctld's in between."""
+    return _SELECTIONS[selection]._replace(
+        poll_s=beat_s,
+        batch_sched_delay_s=0.0,
+        default_queue_depth=ALL,
+        bf_interval_s=0.0,
+        bf_resolution_s=1.0,
+        bf_window_s=NEVER,
+        bf_max_job_test=depth,
+        requeue_delay_s=0.0,
+        direct=True,
+    )
+
+
+def run_direct(
+    jobs: Workload,
+    fleet: Fleet,
+    rules: Rules,
+    keys: Keys,
+    how: IntArray,
+    *,
+    ask: Ask | None = None,
+    outages: Outages | None = None,
+    pace: Pace | None = None,
+) -> Controller:
+    """All jobs to their end; *how* is the placement of each, *ask* is asked for keys where they change with time."""
+    conf = SlurmConf(rules._replace(asked=ask is not None))
+    model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
+    model.stage.asks.how[:] = how
+    while advance(model, NEVER):
+        assert ask is not None
+        waiting = model.queue.rows[: model.queue.many[0]]
+        rows = np.sort(np.concatenate([waiting, model.stage.running.rows[: model.stage.running.many[0]]]))
+        now_s = float(model.clock[NOW])
+        if len(rows):
+            keys.at[0, rows] = ask(now_s, rows, _ran_s(model, rows, now_s))
+            put_in_order(model)
+        decide(model, now_s)
+    return model
+
+
+def _ran_s(model: Controller, rows: IntArray, now_s: float) -> FloatArray:
+    """How long each job has run, this run included."""
+    life = model.stage.life
+    runs = life.state[rows] == RUNNING
+    this_s = np.where(runs, now_s - np.nan_to_num(life.since_s[rows]), 0.0)
+    return np.asarray(life.ran_s[rows] + np.maximum(this_s, 0.0))
+
+
+def sharing_of(jobs: Workload, fleet: Fleet, pace: Pace) -> Pace:
+    """The same pace where the fleet lets jobs share GPUs: by their names, as its table of pairs has them."""
+    if fleet.sharing is None:
+        return pace
+    number = {name: at for at, name in enumerate(fleet.sharing.names, start=1)}
+    profile = jobs.name.map([number.get(name, 0) for name in jobs.name.names], np.int64)
+    beside = np.zeros((len(number) + 1, len(number) + 1))
+    beside[1:, 1:] = fleet.sharing.speeds
+    return pace._replace(profile=profile, beside=beside)
+
+
+def pace_of(jobs: Workload, fleet: Fleet) -> Pace:
+    """How fast jobs run on the fleet: sensitive ones by how many nodes more than they need they are on."""
+    needed = np.maximum(-(-jobs.gpus // max(fleet.size, 1)), np.maximum(jobs.nodes, 1))
+    kind = np.where(jobs.sensitive, needed, 0)
+    most = int(kind.max(initial=0))
+    by_nodes = np.ones((most + 1, most + len(fleet.speeds)))
+    for needs in range(1, most + 1):
+        for more, speed in enumerate(fleet.speeds):
+            by_nodes[needs, needs + more - 1 :] = speed
+    return alone(jobs)._replace(kind=kind, by_nodes=by_nodes)
+
+
+def outages_of(jobs: Workload, fleet: Fleet) -> Outages:
+    """The failures of the fleet, over a time in which all jobs could run twice one after the other at full use."""
+    if fleet.failures is None or not len(jobs):
+        return no_outages()
+    first_s, last_s = float(jobs.submit_s.min()), float(jobs.submit_s.max())
+    work_s = float((jobs.runtime_s * np.maximum(jobs.gpus, 1)).sum()) / max(fleet.total, 1)
+    longest_s = float(jobs.runtime_s.max())
+    return outages(len(fleet.nodes), fleet.failures, first_s, last_s + 2 * work_s + 10 * longest_s)

@@ -1,0 +1,185 @@
+"""What jobs stand on: GPUs, CPUs and memory of nodes that need not be equal, in loops that compile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...policies.compiled import compiled, inner
+from ...policies.placement import CONSOLIDATE, FIRST_FREE, place
+
+NONE = -1
+NODE, GPUS, CPUS, NEXT = 0, 1, 2, 3
+CHOSEN, TAKEN, OPEN, ALIKE = 0, 1, 2, 3
+
+
+class Free(NamedTuple):
+    """What nobody uses, per node; now, or at one step of a plan."""
+
+    gpus: IntArray
+    cpus: IntArray
+    memory_mib: FloatArray
+
+
+class Ground(NamedTuple):
+    """The nodes."""
+
+    has: Free  #: all of it
+    free: Free
+    up: BoolArray
+    allowed: BoolArray  #: [kind of job, node]
+    sizes: IntArray  #: the distinct GPU counts of nodes, largest first
+    room: IntArray  #: scratch, one column per node: nodes chosen, GPUs taken of each, open to the job, of one size
+
+
+class Asks(NamedTuple):
+    """What each job asks for."""
+
+    gpus: IntArray  #: over all nodes
+    nodes: IntArray  #: 0 where the job does not care
+    cpus: IntArray  #: per node
+    memory_mib: FloatArray  #: per node
+    exclusive: BoolArray
+    kind: IntArray  #: jobs of one kind may use the same nodes
+    how: IntArray  #: one of ``PLACEMENTS``
+
+
+class Held(NamedTuple):
+    """Who has what, as linked lists: ``first[row]`` is a job's first link; unused links hang on ``spare``."""
+
+    first: IntArray
+    links: IntArray  #: lines NODE, GPUS, CPUS, NEXT
+    spare: IntArray  #: one number
+
+
+def nothing_held(jobs: int, links: int) -> Held:
+    """Books for *jobs* that have nothing, with room for so many (job, node) links at once."""
+    chain = np.zeros((4, links), dtype=np.int64)
+    chain[NEXT] = np.arange(1, links + 1)
+    chain[NEXT, -1:] = NONE
+    return Held(np.full(jobs, NONE, dtype=np.int64), chain, np.zeros(1, dtype=np.int64))
+
+
+def carry_over(old: Held, new: Held) -> None:
+    """Write what *old* says into larger books that are still empty."""
+    many = old.links.shape[1]
+    new.first[: len(old.first)] = old.first
+    new.links[:, :many] = old.links
+    unused = np.ones(new.links.shape[1], dtype=np.bool_)
+    for spot in old.first.tolist():
+        while spot != NONE:
+            unused[spot] = False
+            spot = int(old.links[NEXT, spot])
+    chain = np.flatnonzero(unused)
+    new.links[NEXT, chain] = np.append(chain[1:], NONE)
+    new.spare[0] = chain[0]
+
+
+@compiled
+def find(ground: Ground, asks: Asks, row: int, free: Free, barred: BoolArray) -> int:
+    """Find room for a job in *free*, off the *barred* nodes; on how many nodes, 0 where there is none.
+
+    The nodes and the GPUs of each are then in the first lines of ``ground.room``. Nothing is taken.
+    """
+    room, gpus = ground.room, asks.gpus[row]
+    allowed = ground.allowed[asks.kind[row]]
+    cpus, memory_mib = asks.cpus[row], asks.memory_mib[row]
+    total = 0
+    for node in range(len(allowed)):
+        room[OPEN, node] = 0
+        if not allowed[node] or barred[node] or not ground.up[node]:
+            continue
+        if free.cpus[node] < cpus or free.memory_mib[node] < memory_mib:
+            continue
+        if asks.exclusive[row] and free.cpus[node] < ground.has.cpus[node]:
+            continue
+        room[OPEN, node] = max(0, free.gpus[node]) if gpus else 1
+        total += room[OPEN, node]
+    if total < max(gpus, 1):
+        return 0
+    if asks.nodes[row] or not gpus:
+        return _on_so_many(room, max(asks.nodes[row], 1), gpus)
+    if asks.how[row] != CONSOLIDATE or len(ground.sizes) == 1:
+        return int(place(asks.how[row], room[OPEN], ground.sizes[0], gpus, room[CHOSEN], room[TAKEN]))
+    return _on_one_size(ground, allowed, gpus)
+
+
+@inner
+def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
+    """On just so many nodes, as many GPUs on each: the first that fit, as select/cons_tres mostly takes them."""
+    each, found = -(-gpus // nodes), 0
+    for node in range(room.shape[1]):
+        if found == nodes:
+            break
+        if room[OPEN, node] >= max(each, 1):
+            room[CHOSEN, found], room[TAKEN, found] = node, min(each, gpus)
+            gpus -= room[TAKEN, found]
+            found += 1
+    return nodes if found == nodes else 0
+
+
+@inner
+def _on_one_size(ground: Ground, allowed: BoolArray, gpus: int) -> int:
+    """On nodes of one size, the largest first; over all sizes only what no size could ever hold."""
+    room, most = ground.room, 0
+    for size in ground.sizes:
+        whole = 0
+        for node in range(len(allowed)):
+            alike = ground.has.gpus[node] == size
+            room[ALIKE, node] = room[OPEN, node] if alike else 0
+            whole += size if alike and allowed[node] else 0
+        count = int(place(CONSOLIDATE, room[ALIKE], size, gpus, room[CHOSEN], room[TAKEN])) if size else 0
+        if count:
+            return count
+        most = max(most, whole)
+    return int(place(FIRST_FREE, room[OPEN], 0, gpus, room[CHOSEN], room[TAKEN])) if gpus > most else 0
+
+
+@inner
+def take(ground: Ground, held: Held, asks: Asks, row: int, count: int) -> None:
+    """Give a job the *count* nodes that ``find`` has just found."""
+    for at in range(count):
+        node = ground.room[CHOSEN, at]
+        cpus = ground.free.cpus[node] if asks.exclusive[row] else asks.cpus[row]
+        link(ground.free, held, row, node, ground.room[TAKEN, at], cpus)
+        ground.free.memory_mib[node] -= asks.memory_mib[row]
+
+
+@compiled
+def link(free: Free, held: Held, row: int, node: int, gpus: int, cpus: int) -> None:
+    """Note GPUs and CPUs of one node as a job's."""
+    links, spot = held.links, held.spare[0]
+    held.spare[0] = links[NEXT, spot]
+    links[NODE, spot], links[GPUS, spot], links[CPUS, spot], links[NEXT, spot] = node, gpus, cpus, held.first[row]
+    held.first[row] = spot
+    free.gpus[node] -= gpus
+    free.cpus[node] -= cpus
+
+
+@inner
+def give_back(ground: Ground, held: Held, asks: Asks, row: int) -> None:
+    """Take back all that a job has."""
+    links, spot = held.links, held.first[row]
+    while spot != NONE:
+        node = links[NODE, spot]
+        ground.free.gpus[node] += links[GPUS, spot]
+        ground.free.cpus[node] += links[CPUS, spot]
+        ground.free.memory_mib[node] += asks.memory_mib[row]
+        after = links[NEXT, spot]
+        links[NEXT, spot] = held.spare[0]
+        held.spare[0] = spot
+        spot = after
+    held.first[row] = NONE
+
+
+@inner
+def is_on(held: Held, row: int, node: int) -> bool:
+    """Whether a job has a part of this node."""
+    spot = held.first[row]
+    while spot != NONE:
+        if held.links[NODE, spot] == node:
+            return True
+        spot = held.links[NEXT, spot]
+    return False

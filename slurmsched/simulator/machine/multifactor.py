@@ -1,0 +1,69 @@
+"""Slurm's multifactor priority (priority/multifactor), in loops that compile.
+
+Age, fair share, job size and QOS, each a factor of 0 to 1 times its weight. Fair share is the classic 2^(-usage/share)
+over users with equal shares, usage being decayed GPU-seconds (CPU-seconds of jobs without GPUs).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ...policies.compiled import compiled
+
+
+class Weights(NamedTuple):
+    """PriorityWeight* and what belongs to them (slurm.conf(5))."""
+
+    age: float = 1000.0
+    max_age_s: float = 604800.0
+    fair_share: float = 10000.0
+    half_life_s: float = 604800.0
+    size: float = 1000.0
+    qos: float = 1000.0
+
+
+class Usage(NamedTuple):
+    """What users have used, decayed up to a time."""
+
+    user: IntArray  #: of each job
+    used_s: FloatArray  #: GPU-seconds per user
+    until_s: FloatArray  #: one time
+
+
+class Factors(NamedTuple):
+    """What of a job's priority does not change by itself."""
+
+    qos: FloatArray  #: 0..1
+    width: FloatArray  #: 0..1, the part of the cluster it asks for
+    offset: IntArray  #: what a real Slurm said beyond what is modelled here
+
+
+def unused(user: IntArray, users: int) -> Usage:
+    """Nobody has used anything."""
+    return Usage(user, np.zeros(users), np.zeros(1))
+
+
+@compiled
+def accrue(usage: Usage, weights: Weights, rows: IntArray, gpus: IntArray, cpus: IntArray, now_s: float) -> None:
+    """Let time pass: what was used decays, the running jobs *rows* use more."""
+    passed_s = now_s - usage.until_s[0]
+    usage.until_s[0] = now_s
+    if passed_s <= 0:
+        return
+    usage.used_s[:] *= 0.5 ** (passed_s / weights.half_life_s)
+    for row in rows:
+        usage.used_s[usage.user[row]] += passed_s * (gpus[row] if gpus[row] else cpus[row])
+
+
+@compiled
+def base_priority(usage: Usage, weights: Weights, factors: Factors, row: int, waited_s: float) -> int:
+    """A job's priority without our points and without nice."""
+    total_s = usage.used_s.sum()
+    used = usage.used_s[usage.user[row]] / total_s if total_s > 0 else 0.0
+    fair = 2.0 ** (-used * len(usage.used_s))
+    age = min(1.0, waited_s / weights.max_age_s)
+    points = weights.age * age + weights.fair_share * fair + weights.size * factors.width[row]
+    return int(max(1, int(points + weights.qos * factors.qos[row]) + factors.offset[row]))

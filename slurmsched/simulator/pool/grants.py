@@ -1,0 +1,132 @@
+"""Which GPUs each running job has: (node, GPUs) pairs in linked lists, for loops that compile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ...policies.compiled import compiled
+from ...policies.placement import place
+
+NONE = -1
+
+
+class Site(NamedTuple):
+    """The nodes, and how jobs are placed on them."""
+
+    free: IntArray  #: GPUs per node
+    size: int  #: GPUs of a whole node
+    how: IntArray  #: per job, as ``place`` takes it
+
+
+class Segments(NamedTuple):
+    """Every run of every job, by when it ended: from when to when, and on which GPUs.
+
+    The pairs of a segment are those from its ``first`` on, up to the next one's. Scalars are arrays of one.
+    """
+
+    row: IntArray
+    start_s: FloatArray
+    end_s: FloatArray
+    first: IntArray
+    node: IntArray  #: per pair
+    gpus: IntArray  #: per pair
+    many: IntArray
+    pairs: IntArray
+
+
+class Grants(NamedTuple):
+    """The books: ``first[row]`` is a job's first pair; unused pairs are chained from ``first[-1]``."""
+
+    first: IntArray
+    pairs: IntArray  #: three lines: node, GPUs, next pair
+    room: IntArray  #: two lines, one column per node, for ``place`` to write in
+    unused: IntArray  #: of one: GPUs that nobody has
+
+
+def no_segments(many: int = 0, pairs: int = 0) -> Segments:
+    """Room for so many segments with so many pairs in all."""
+    return Segments(
+        np.zeros(many, np.int64),
+        np.zeros(many),
+        np.zeros(many),
+        np.zeros(many, np.int64),
+        np.zeros(pairs, np.int64),
+        np.zeros(pairs, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+def closed(log: Segments) -> Segments:
+    """What was noted, without the room that is left."""
+    many, pairs = int(log.many[0]), int(log.pairs[0])
+    return log._replace(
+        row=log.row[:many],
+        start_s=log.start_s[:many],
+        end_s=log.end_s[:many],
+        first=log.first[:many],
+        node=log.node[:pairs],
+        gpus=log.gpus[:pairs],
+    )
+
+
+@compiled
+def no_grants(count: int, free: IntArray) -> Grants:
+    """Empty books for *count* jobs: at most one pair per GPU is ever in use."""
+    total = free.sum()
+    first = np.full(count + 1, NONE, np.int64)
+    pairs = np.empty((3, total), np.int64)
+    pairs[2] = np.arange(1, total + 1)
+    pairs[2, total - 1] = NONE
+    first[-1] = 0
+    return Grants(first, pairs, np.empty((2, len(free)), np.int64), np.full(1, total, np.int64))
+
+
+@compiled
+def grant(site: Site, books: Grants, row: int, gpus: int) -> int:
+    """Give job *row* its GPUs; on how many nodes they are, 0 and nothing changed where there is no room."""
+    if gpus > books.unused[0]:
+        return 0
+    first, pairs, room = books.first, books.pairs, books.room
+    count = place(site.how[row], site.free, site.size, gpus, room[0], room[1])
+    first[row] = NONE
+    for at in range(count):
+        pair = first[-1]
+        first[-1] = pairs[2, pair]
+        pairs[0, pair], pairs[1, pair], pairs[2, pair] = room[0, at], room[1, at], first[row]
+        first[row] = pair
+        site.free[room[0, at]] -= room[1, at]
+    if count:
+        books.unused[0] -= gpus
+    return count
+
+
+@compiled
+def give_back(site: Site, books: Grants, row: int) -> None:
+    """Take all GPUs of job *row* back."""
+    first, pairs = books.first, books.pairs
+    pair = first[row]
+    while pair != NONE:
+        site.free[pairs[0, pair]] += pairs[1, pair]
+        books.unused[0] += pairs[1, pair]
+        after = pairs[2, pair]
+        pairs[2, pair] = first[-1]
+        first[-1] = pair
+        pair = after
+    first[row] = NONE
+
+
+@compiled
+def note(log: Segments, books: Grants, row: int, start_s: float, end_s: float) -> None:
+    """Note that job *row* has had its GPUs from *start_s* to *end_s*; to be left out where the log has no room."""
+    at, spot = log.many[0], log.pairs[0]
+    log.row[at], log.start_s[at], log.end_s[at], log.first[at] = row, start_s, end_s, spot
+    pair = books.first[row]
+    while pair != NONE:
+        log.node[spot], log.gpus[spot] = books.pairs[0, pair], books.pairs[1, pair]
+        spot += 1
+        pair = books.pairs[2, pair]
+    log.many[0], log.pairs[0] = at + 1, spot

@@ -1,0 +1,1 @@
+"""What a replay was like: figures, harm, and a page that shows them."""

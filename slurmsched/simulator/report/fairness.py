@@ -1,0 +1,47 @@
+"""Finish-time fairness: how long a job took, against how long an equal share of the cluster would have taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ..experiment import Replay
+from .timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """Finish-time fairness over all jobs; NaN where there are none."""
+
+    mean_rho: float
+    p99_rho: float
+    unfairness: float  #: mean of max(0, rho - 1)
+
+    @classmethod
+    def of(cls, replay: Replay) -> Self:
+        """The figures of the jobs of *replay* that have a rho."""
+        values = rho(replay)
+        values = values[np.isfinite(values)]
+        if not len(values):
+            return cls(np.nan, np.nan, np.nan)
+        late = np.maximum(0.0, values - 1)
+        return cls(float(values.mean()), float(np.percentile(values, 99)), float(late.mean()))
+
+
+def rho(replay: Replay) -> FloatArray:
+    """JCT over fair JCT per job (Themis, NSDI 2020); NaN for jobs without runtime and such as never ended.
+
+    A fair JCT is the runtime on an equal share: of the cluster's GPUs, one part in as many as there were jobs in the
+    system, on average over the time that the job was there. Jobs that ask for no more than that lose nothing by it.
+    """
+    jobs = replay.workload
+    found = np.full(len(jobs), np.nan)
+    rows = np.flatnonzero((jobs.runtime_s > 0) & np.isfinite(replay.end_s))
+    submit_s, end_s = jobs.submit_s[rows], replay.end_s[rows]
+    active = np.maximum(Timeline.of(submit_s, end_s).mean(submit_s, end_s), 1.0)
+    fair_s = jobs.runtime_s[rows] * np.maximum(1.0, jobs.gpus[rows] * active / max(replay.fleet.total, 1))
+    found[rows] = (end_s - submit_s) / fair_s
+    return found

@@ -1,0 +1,124 @@
+"""What a replay was like: for the cluster, for its jobs, and whether it was possible at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ..experiment import Replay, restart_costs
+from .accuracy import Accuracy
+from .deadlines import Deadlines
+from .fairness import Fairness
+
+QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A distribution in seconds; percentiles interpolate linearly."""
+
+    mean: float
+    median: float
+    p90: float
+    p99: float
+    p999: float
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Spread:
+        """The distribution of *values*; NaN where there are none."""
+        if not len(values):
+            return cls(*[float("nan")] * 5)
+        return cls(float(values.mean()), *(float(q) for q in np.percentile(values, list(QUANTILES.values()))))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One row of a comparison; NaN where a figure does not apply or is not known."""
+
+    policy: str
+    selection: str
+    placement: str
+    forecast: str
+    jobs: int
+    jct_s: Spread  #: end - submit
+    queue_s: Spread  #: JCT - runtime: all time not spent on work, restarts included
+    response_s: Spread  #: first start - submit
+    makespan_s: float  #: last end - first submit
+    utilisation: float  #: GPU-seconds of work over all GPU-seconds of the makespan
+    idle_while_waiting: float  #: GPU-seconds free while any job waited, over the same
+    fragmentation: float  #: those of them free while a waiting job asked for no more GPUs than were free, over the same
+    preemptions: int
+    lost_gpu_hours: float  #: spent on going on after preemptions
+    spread_jobs: int  #: jobs that were on more nodes than they needed
+    fairness: Fairness
+    deadline_miss_rate: float  #: share of the jobs with a deadline that ended after it
+    weighted_deadline_miss_rate: float  #: of what meeting all deadlines was worth, the share not earned
+    accuracy: Accuracy  #: of the forecasts that the policy was told
+
+
+def summary(replay: Replay) -> Summary:
+    """The figures of *replay*."""
+    jobs, setup = replay.workload, replay.setup
+    jct_s = replay.end_s - jobs.submit_s
+    makespan_s = float(replay.end_s.max() - jobs.submit_s.min()) if len(jobs) else 0.0
+    work = float((jobs.runtime_s * jobs.gpus).sum())
+    capacity = makespan_s * replay.fleet.total
+    needed = np.maximum(-(-jobs.gpus // max(replay.fleet.size, 1)), 1)
+    deadlines = Deadlines.of(replay)
+    return Summary(
+        policy=setup.label,
+        selection=setup.selection,
+        placement=setup.placement,
+        forecast=setup.forecast,
+        jobs=len(jobs),
+        jct_s=Spread.of(jct_s),
+        queue_s=Spread.of(jct_s - jobs.runtime_s),
+        response_s=Spread.of(replay.start_s - jobs.submit_s),
+        makespan_s=makespan_s,
+        utilisation=work / capacity if capacity else 0.0,
+        idle_while_waiting=replay.idle_gpu_s / capacity if capacity else np.nan,
+        fragmentation=replay.fragmented_gpu_s / capacity if capacity else np.nan,
+        preemptions=int(replay.stops.sum()),
+        lost_gpu_hours=float((replay.stops * jobs.gpus * restart_costs(jobs, setup)).sum() / 3600),
+        spread_jobs=int((replay.spread > needed).sum()) if setup.placement != "pool" else 0,
+        fairness=Fairness.of(replay),
+        deadline_miss_rate=deadlines.missed,
+        weighted_deadline_miss_rate=deadlines.unearned,
+        accuracy=Accuracy.of(replay),
+    )
+
+
+def violations(replay: Replay) -> list[str]:
+    """What cannot have happened: jobs lost, started before their submit, work not done, more GPUs than exist."""
+    jobs = replay.workload
+    found = []
+    if np.isnan(replay.end_s).any():
+        found.append(f"{int(np.isnan(replay.end_s).sum())} jobs never ended")
+        return found
+    if (replay.start_s < jobs.submit_s).any():
+        found.append(f"{int((replay.start_s < jobs.submit_s).sum())} jobs started before they were submitted")
+    spent_s = replay.end_s - replay.start_s
+    needed_s = jobs.runtime_s + replay.stops * restart_costs(jobs, replay.setup)
+    shares = replay.fleet.sharing is not None
+    slows = any(speed != 1 for speed in replay.fleet.speeds)
+    undisturbed = (replay.stops == 0) & ~(replay.workload.sensitive & slows) & (not shares)
+    wrong = np.where(
+        undisturbed, np.abs(spent_s - needed_s) > 1e-6 * (1 + np.abs(replay.end_s)), spent_s < needed_s - 1e-3
+    )
+    if wrong.any():
+        found.append(f"{int(wrong.sum())} jobs did not do their work between their start and their end")
+    most = _most_gpus(replay)
+    if most > replay.fleet.total * (1 + shares):
+        found.append(f"{most} GPUs were in use and {replay.fleet.total} exist")
+    return found
+
+
+def _most_gpus(replay: Replay) -> int:
+    """GPUs in use at once by jobs that were never preempted; at one instant ends come first."""
+    rows = np.flatnonzero(replay.stops == 0)
+    times = np.concatenate([replay.start_s[rows], replay.end_s[rows]])
+    gpus = np.concatenate([replay.workload.gpus[rows], -replay.workload.gpus[rows]])
+    order = np.lexsort((gpus, times))
+    return int(np.cumsum(gpus[order]).max(initial=0))
