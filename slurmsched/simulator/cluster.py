@@ -49,7 +49,6 @@ class SimulatedCluster:
     pace: Pace | None = None  #: how fast jobs run; all at speed 1 where none is told
     away: bool = False  #: answer nothing, as a stopped slurmctld
     model: Controller = field(init=False, repr=False)
-    written: int = field(init=False, default=0)  #: actions asked for so far
 
     def __post_init__(self) -> None:
         self._table = as_submitted(self.jobs) if self.submitted is None else self.submitted
@@ -113,7 +112,6 @@ class SimulatedCluster:
         """Do each action, or refuse it in Slurm's words."""
         self._answering()
         answers = [Answer(action, self._do(action)) for action in actions]
-        self.written += len(answers)
         if any(answer.refused is None for answer in answers):
             reordered(self.model)
         return answers

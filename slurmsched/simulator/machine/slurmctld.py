@@ -1,10 +1,9 @@
 """A model of slurmctld: priorities, the main loop and the backfill loop, in loops that compile.
 
-What is modelled was read in sched/backfill, job_scheduler.c and slurm.conf(5) of 22.05 and compared with a real one
-(docs/simulator.md): a batch job waits for one of the loops; the main loop runs a moment after jobs come, end or are
-changed, in order of priority, and stops in a partition at its first job that does not fit; backfill, a
-thread with beats of its own, runs every bf_interval after something changed and starts what delays no reservation, by
-time limits.
+It does what slurm.conf(5) says and what one of 22.05 was seen to do (docs/simulator.md): a batch job waits for one of
+the loops; the main loop runs a moment after jobs come, end or are changed, in order of priority, and stops in a partition
+at its first job that does not fit; backfill, a thread with beats of its own, runs every bf_interval after something
+changed and starts what delays no reservation, by time limits.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ class Rules(NamedTuple):
     bf_resolution_s: float = 60.0
     bf_window_s: float = 86400.0
     bf_max_job_test: int = 500
-    reservations: int = (
-        500  #: in a pass for each set of partitions; 1 is EASY, slurmctld gives one to each job it tests
-    )
+    reservations: int = 500  #: in a pass, per set of partitions; 1 is EASY, slurmctld gives each job it tests one
     calc_period_s: float = 300.0
     requeue_delay_s: float = 121.0  #: Slurm lets the credential of the last run expire first
     restart_s: float = 0.0  #: what going on costs a job whose work survives
