@@ -1,9 +1,9 @@
 """A model of slurmctld: priorities, the main loop and the backfill loop, in loops that compile.
 
 It does what slurm.conf(5) says and what one of 22.05 was seen to do (docs/simulator.md): a batch job waits for one of
-the loops; the main loop runs a moment after jobs come, end or are changed, in order of priority, and stops in a partition
-at its first job that does not fit; backfill, a thread with beats of its own, runs every bf_interval after something
-changed and starts what delays no reservation, by time limits.
+the loops; the main loop runs a moment after jobs come, end or are changed, in order of priority, and stops in a
+partition at its first job that does not fit; backfill, a thread with beats of its own, runs every bf_interval after
+something changed and starts what delays no reservation, by time limits.
 """
 
 from __future__ import annotations
