@@ -23,11 +23,12 @@ lint: setup
 	$(BIN)/ruff format --check slurmsched tests
 	$(BIN)/mypy
 
-# Tests on a lab mostly wait for Slurm, the others compute: both at once, each with its own summary of passes and skips.
+# Tests on a lab mostly wait for Slurm and mind the time, the others compute and give way: both at once, each with its own
+# summary of passes and skips.
 test: lint
 	@log=$$(mktemp); \
 	$(BIN)/pytest -m 'lab and not soak' >$$log 2>&1 & lab=$$!; \
-	$(BIN)/pytest -m 'not lab and not soak'; others=$$?; \
+	nice -n 19 $(BIN)/pytest -m 'not lab and not soak'; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \
 	exit $$((others | labs))
 
