@@ -24,9 +24,9 @@ lint: setup
 	$(BIN)/mypy
 
 # Tests on a lab mostly wait for Slurm and mind the time, the others compute and give way: both at once, each with its own
-# summary of passes and skips.
+# summary of passes and skips. (Without job control the shell would have background tests ignore Ctrl-C, which some send.)
 test: lint
-	@log=$$(mktemp); \
+	@set -m; log=$$(mktemp); \
 	$(BIN)/pytest -m 'lab and not soak' >$$log 2>&1 & lab=$$!; \
 	nice -n 19 $(BIN)/pytest -m 'not lab and not soak'; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \

@@ -21,7 +21,7 @@ from .life import Stage
 from .records import records
 
 MANY, ENDED, FOUND = 0, 1, 2
-SHAPES = 256
+SHAPES, PROBES = 256, 16
 """Kinds of asking that a pass remembers answers for."""
 
 
@@ -76,15 +76,14 @@ def earliest(outlook: Outlook, stage: Stage, row: int, resolution_s: float, unti
 
     Its nodes are then in the first lines of ``ground.room``, their number in ``counts``.
     """
-    slot = _slot(stage.asks, row)
-    known = _no_easier(stage, row, outlook.tried[slot])
-    if known and (now_only or outlook.full_s[slot] == NEVER):
-        return NONE
-    first = _past(outlook, outlook.full_s[slot]) if known else 0
+    asks, plan_s = stage.asks, stage.life.plan_s
+    known_s = full_until(outlook.tried, outlook.full_s, asks, plan_s, row)
+    first = _past(outlook, known_s)
     step = _search(outlook, stage, row, first, resolution_s, until_s, now_only)
     held_s = outlook.at_s[0] if now_only else NEVER
     full_s = _before(outlook, step) if step >= 0 else held_s
-    if full_s > -np.inf and not (known and full_s <= outlook.full_s[slot]):
+    if full_s > known_s:
+        slot = _slot(asks, row, outlook.tried)
         outlook.tried[slot], outlook.full_s[slot] = row, full_s
     return step
 
@@ -123,20 +122,18 @@ def _before(outlook: Outlook, step: int) -> float:
 
 
 @inner
-def _slot(asks: Asks, row: int) -> int:
-    """Where jobs of a shape are noted; another shape may take the place."""
-    return int((asks.gpus[row] * 7 + asks.kind[row] * 31 + asks.nodes[row] * 3) % SHAPES)
+def _slot(asks: Asks, row: int, tried: IntArray) -> int:
+    """Where jobs that ask for the same are noted; where there is no place left near it, others give way."""
+    home = asks.gpus[row] * 7 + asks.kind[row] * 37 + asks.nodes[row] * 101
+    for step in range(PROBES):
+        slot = (home + step) % SHAPES
+        if tried[slot] == NONE or _alike(asks, row, tried[slot]):
+            return int(slot)
+    return int(home % SHAPES)
 
 
 @inner
-def _no_easier(stage: Stage, row: int, other: int) -> bool:
-    """Whether a job asks for what *other* asks for, and for no shorter.
-
-    What is free in a plan only shrinks as more is planned, so where *other* had no room, this one has none.
-    """
-    asks = stage.asks
-    if other == NONE or stage.life.plan_s[row] < stage.life.plan_s[other]:
-        return False
+def _alike(asks: Asks, row: int, other: int) -> bool:
     return bool(
         asks.gpus[row] == asks.gpus[other]
         and asks.kind[row] == asks.kind[other]
@@ -146,6 +143,20 @@ def _no_easier(stage: Stage, row: int, other: int) -> bool:
         and asks.exclusive[row] == asks.exclusive[other]
         and asks.how[row] == asks.how[other]
     )
+
+
+@inner
+def full_until(tried: IntArray, full_s: FloatArray, asks: Asks, plan_s: FloatArray, row: int) -> float:
+    """Up to when a job is known to have no room; NEVER where it has none in this pass, -inf where nothing is known.
+
+    What is free in a plan only shrinks as more is planned: where a job had no room, another that asks for the same and
+    for no shorter has none. It takes few arrays, since a pass asks it for each job that waits.
+    """
+    slot = _slot(asks, row, tried)
+    other = tried[slot]
+    if other == NONE or plan_s[row] < plan_s[other] or not _alike(asks, row, other):
+        return -np.inf
+    return float(full_s[slot])
 
 
 @inner

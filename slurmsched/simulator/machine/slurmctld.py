@@ -15,7 +15,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled, inner
 from ..pool.loops import Keys
-from .backfill import FOUND, Outlook, earliest, look, reserve, started
+from .backfill import FOUND, Outlook, earliest, full_until, look, reserve, started
 from .calendar import BEGIN, NEVER, STEP
 from .ground import Free, find
 from .life import Line, Stage, drop_out, foresee, line_up, start
@@ -320,6 +320,9 @@ def backfill_loop(c: Controller, now_s: float) -> None:
         part = c.parts.of[row]
         full = c.reserved[part] >= rules.reservations
         if full and stage.asks.gpus[row] > free:
+            continue
+        known_s = full_until(outlook.tried, outlook.full_s, stage.asks, stage.life.plan_s, row)
+        if known_s == NEVER or (full and known_s >= now_s):
             continue
         step = earliest(outlook, stage, row, rules.bf_resolution_s, now_s + rules.bf_window_s, full)
         if step == 0:
