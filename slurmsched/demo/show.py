@@ -125,19 +125,22 @@ class _Questions:
         self._program = program
         self._users = {lab.user(name): name for name in USERS}
         self._due = jobs // 4
+        self._done = False
         self.job_id = 0
         self.why = self.explain = ""
 
     def ask_when_due(self, ended: int) -> None:
-        """Ask, once, about the job three quarters down the queue."""
-        if self.job_id or ended < self._due:
-            return
-        user = next(iter(USERS))
-        waiting = [row for row in json.loads(self._program.ask("queue", "--json", user=user))["queue"] if row["rank"]]
-        if not waiting:
+        """Ask about the job three quarters down the queue; about another, later, if it starts between the questions."""
+        if self._done or ended < self._due or not (waiting := self._waiting()):
             return
         row = waiting[len(waiting) * 3 // 4]
         self.job_id, owner = row["job_id"], self._users[row["user"]]
         self.why, self.explain = (
             self._program.ask(command, str(self.job_id), user=owner).strip() for command in ("why", "explain")
         )
+        self._done = any(row["job_id"] == self.job_id for row in self._waiting())
+
+    def _waiting(self) -> list[dict[str, Any]]:
+        """The queue as an ordinary user sees it, soonest first."""
+        user = next(iter(USERS))
+        return [row for row in json.loads(self._program.ask("queue", "--json", user=user))["queue"] if row["rank"]]
