@@ -72,12 +72,12 @@ class App:
 
     def cluster(self, called: Called | None = None) -> Slurm:
         """The real Slurm; nothing is asked of it yet. *called* hears of every command that is run."""
-        from ..slurm.command import SlurmCommand
+        from ..slurm.backend import SlurmBackend
         from ..slurm.console import Console
 
         slurm = self.settings().slurm
         console = Console(slurm.conf, slurm.bin_dir, timeout_s=slurm.timeout_s, environment=self.environ)
-        return SlurmCommand(console if called is None else replace(console, called=called))
+        return SlurmBackend.of(console if called is None else replace(console, called=called), slurm.backend)
 
     def cluster_name(self) -> str:
         """The name under which the database knows the cluster; from slurm.conf where slurmctld does not answer."""

@@ -27,6 +27,7 @@ from ..policies.hooks import find_ordering
 from ..slurm.budget import Budget
 from ..slurm.checkup import powers
 from ..slurm.port import Facts, Slurm
+from ..slurm.versions import TESTED, Release, Support
 from ..slurm.writer import Writer
 from .app import App
 from .release_all import give_back
@@ -78,6 +79,8 @@ class Daemon:
         self.leadership: Leadership = leadership(self._store, self._facts.cluster)
         self._world = self._build(cluster)
         self.service = Service(self._parts(metrics))
+        if restraint := self._restraint():
+            logger.warning("nothing is written: %s", restraint)
 
     def rehearse(self, now_s: float) -> CycleReport:
         """One cycle that observes and writes nothing anywhere."""
@@ -115,7 +118,15 @@ class Daemon:
             notifier=Notifier.from_environment(self._app.environ),
             reload=self.reload,
             release_all=self.give_back,
+            restraint=self._restraint,
         )
+
+    def _restraint(self) -> str:
+        """Why this Slurm is only observed; empty where it is not."""
+        release = Release(self._facts.version)
+        if release.support is not Support.NEWER or self._settings.slurm.allow_untested:
+            return ""
+        return f"Slurm {release} is {release.support.value}, {Release(TESTED[-1])}; slurm.allow_untested lifts this"
 
     def _sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
         return Sources(
@@ -242,7 +253,10 @@ def _opened(app: App) -> Store:
 
 def _fixed_changes(before: Settings, after: Settings) -> list[str]:
     """Settings that a running daemon cannot change."""
-    names = ("daemon.state_dir", "daemon.run_dir", "slurm.conf", "slurm.bin_dir", "database.url", "metrics.listen")
+    names = (
+        *("daemon.state_dir", "daemon.run_dir", "slurm.conf", "slurm.bin_dir", "slurm.backend"),
+        *("database.url", "metrics.listen"),
+    )
     places = [name.split(".") for name in names]
     return [
         f"{section}.{key}"

@@ -27,9 +27,10 @@ class Labels:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Self:
         """The column that holds *texts*, numbered in order of first appearance."""
-        numbers: dict[str, int] = {}
-        codes = [numbers.setdefault(text, len(numbers)) for text in texts]
-        return cls(np.array(codes, dtype=np.int64), tuple(numbers))
+        rows = texts if isinstance(texts, list | tuple) else list(texts)
+        names = tuple(dict.fromkeys(rows))
+        numbers = dict(zip(names, range(len(names)), strict=True))
+        return cls(np.fromiter(map(numbers.__getitem__, rows), dtype=np.int64, count=len(rows)), names)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -40,6 +41,11 @@ class Labels:
     def __iter__(self) -> Iterator[str]:
         names = self.names
         return (names[code] for code in self.codes.tolist())
+
+    def renamed(self, names: Iterable[str]) -> Labels:
+        """The column with *names* (aligned with ``names``) in place of its texts; equal ones become one."""
+        other = Labels.of(names)
+        return Labels(other.codes[self.codes] if len(self) else self.codes, other.names)
 
     def take(self, rows: Rows) -> Labels:
         """The column of *rows* only; the distinct texts stay shared."""

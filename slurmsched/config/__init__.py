@@ -2,6 +2,7 @@
 
 from .files import DEFAULT_PATH, Loaded, load
 from .settings import (
+    BACKENDS,
     MODES,
     SCOPES,
     DaemonSettings,
@@ -16,6 +17,7 @@ from .settings import (
 )
 
 __all__ = [
+    "BACKENDS",
     "DEFAULT_PATH",
     "MODES",
     "SCOPES",

@@ -7,6 +7,7 @@ from typing import Any
 
 MODES = ("observe", "advise", "act")
 SCOPES = ("points", "qos", "queue")
+BACKENDS = ("auto", "pyslurm", "command")
 
 
 def setting(default: Any, help: str, **rules: Any) -> Any:  # noqa: A002 - the word an admin sees
@@ -33,6 +34,12 @@ class SlurmSettings:
 
     conf: str = setting("", "path of slurm.conf; empty means SLURM_CONF or Slurm's own default")
     bin_dir: str = setting("", "directory of squeue, scontrol, ...; empty means PATH")
+    backend: str = setting(
+        "auto",
+        "auto: pyslurm where it belongs to slurmctld's release, else commands; pyslurm: that or nothing; command",
+        choices=BACKENDS,
+    )
+    allow_untested: bool = setting(False, "act on a Slurm newer than any that was tested; otherwise only observe it")
     timeout_s: float = setting(10.0, "longest wait for one Slurm command", least=0.1, most=300)
     writes_per_s: float = setting(20.0, "updates to slurmctld, sustained", least=0.1, most=1000)
     writes_burst: int = setting(100, "updates to slurmctld in one go", least=1, most=10000)

@@ -99,6 +99,7 @@ class Parts:
     reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
     release_budget_s: float = 60.0
+    restraint: Callable[[], str] = str  #: why nothing may be written, whatever the settings say; empty if it may
 
 
 class Service:
@@ -165,6 +166,8 @@ class Service:
             return Stance("observe", f"paused by {control.by}", paused, leader)
         if not leader:
             return Stance("observe", away, paused, leader)
+        if restraint := self._parts.restraint():
+            return Stance("observe", restraint, paused, leader)
         return Stance(self._settings.mode, "", paused, leader)
 
     def status(self) -> dict[str, Any]:

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.history import OutcomeTable
-from ..cluster.jobs import JobState
 from ..cluster.tres import count, gpus_in, seconds
+from .versions import GOING_ON, RUN_STATES
 
 Ask = Callable[[Sequence[str], Mapping[str, str]], str]
 """Runs a command with extra environment and returns what it printed; SlurmUnavailable or SlurmRefused otherwise."""
@@ -38,13 +38,7 @@ _FIELDS = (
     *("Timelimit", "Submit", "Eligible", "Start", "End", "State", "JobName", "ElapsedRaw"),
 )
 _ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
-_STATES = {state.name: state for state in JobState if state.ended} | {
-    "BOOT_FAIL": JobState.NODE_FAIL,
-    "DEADLINE": JobState.CANCELLED,
-    "REVOKED": JobState.CANCELLED,
-}
 _DTYPES: dict[object, type] = {IntArray: np.int64, FloatArray: np.float64}
-_GOING_ON = ("PENDING", "RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "CONFIGURING", "STOPPED", "SIGNALING")
 
 
 @dataclass(frozen=True)
@@ -126,9 +120,9 @@ def _run(record: list[str]) -> _Run | None:
     """The run of one record, None while it goes on; ValueError where the fields make no run."""
     said = dict(zip(_FIELDS, record, strict=True))
     state = said["State"].split(" ", 1)[0].rstrip("+")
-    if state in _GOING_ON:
+    if state in GOING_ON:
         return None
-    if state not in _STATES:
+    if state not in RUN_STATES:
         raise ValueError(f"{state!r} is no state of a job")
     # sacct shows the cancellation of a job that never started as its start; what it was given tells them apart.
     started_s = _time(said["Start"]) if said["AllocTRES"] else math.nan
@@ -150,7 +144,7 @@ def _run(record: list[str]) -> _Run | None:
         started_s=started_s,
         ended_s=_moment(said["End"]),
         runtime_s=0.0 if math.isnan(started_s) else float(int(said["ElapsedRaw"])),
-        state=int(_STATES[state]),
+        state=int(RUN_STATES[state]),
     )
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, fields
 
 from ..config import Settings
 from .port import Facts
+from .versions import ABILITIES, TESTED, Release, Support
 
-OLDEST = (22, 5)
-NEWEST = (26, 5)  #: the newest release we have met
 RIGHTS = ("Operator", "Administrator", "SlurmUser")
 _UNSET = ("", "(null)", "none", "NONE")
 
@@ -30,14 +29,24 @@ def checkup(facts: Facts, settings: Settings) -> tuple[Finding, ...]:
 
 
 def _version(facts: Facts, settings: Settings) -> Finding:
-    release = ".".join(f"{part:02}" if place == 1 else str(part) for place, part in enumerate(facts.version))
-    if facts.version[:2] < OLDEST:
-        return Finding(
-            "Slurm version", False, f"{release} is older than 22.05, the oldest one supported", "update Slurm"
-        )
-    if facts.version[:2] > NEWEST:
-        return Finding("Slurm version", None, f"{release} is newer than 26.05, the newest one known here")
-    return Finding("Slurm version", True, release)
+    name, release = "Slurm version", Release(facts.version)
+    said = f"{release} is {release.support.value}"
+    if release.support is Support.TOO_OLD:
+        return Finding(name, False, f"{said}, {Release(TESTED[0])}", "update Slurm")
+    if release.support is Support.NEWER and not settings.slurm.allow_untested:
+        text = f"{said}, {Release(TESTED[-1])}: it is observed, nothing is written"
+        return Finding(name, False if settings.daemon.mode == "act" else None, text, "[slurm] allow_untested = true")
+    return Finding(name, True if release.support is Support.TESTED else None, said)
+
+
+def _abilities(facts: Facts, settings: Settings) -> Finding:
+    release = Release(facts.version)
+    lacks = [f"{each.words} ({Release(each.since)})" for name, each in ABILITIES.items() if not release.can(name)]
+    return Finding("abilities", True, f"only newer releases have: {', '.join(lacks)}" if lacks else "all we know of")
+
+
+def _backend(facts: Facts, settings: Settings) -> Finding:
+    return Finding("backend", True, ": ".join(filter(None, (facts.backend, facts.backend_reason))))
 
 
 def _powers(facts: Facts, settings: Settings) -> Finding:
@@ -141,10 +150,11 @@ def _job_age(facts: Facts, settings: Settings) -> Finding:
 
 
 def _requeue(facts: Facts, settings: Settings) -> Finding:
-    if facts.config.get("JobRequeue", "1") != "0":
-        return Finding("requeue", True, "jobs may be requeued")
-    text = "JobRequeue=0: only jobs submitted with --requeue can be requeued"
-    return Finding("requeue", False if "requeue" in powers(settings) else None, text, "JobRequeue=1")
+    if facts.config.get("JobRequeue", "1") == "0":
+        text = "JobRequeue=0: only jobs submitted with --requeue can be requeued"
+        return Finding("requeue", False if "requeue" in powers(settings) else None, text, "JobRequeue=1")
+    delay_s = Release(facts.version).requeue_delay_s(facts.config)
+    return Finding("requeue", True, f"jobs may be requeued; Slurm alone would start them again after {delay_s:g} s")
 
 
 def _submit_plugin(facts: Facts, settings: Settings) -> Finding:
@@ -157,6 +167,8 @@ def _submit_plugin(facts: Facts, settings: Settings) -> Finding:
 
 _RULES: tuple[Callable[[Facts, Settings], Finding], ...] = (
     _version,
+    _abilities,
+    _backend,
     _powers,
     _rights,
     _least_privilege,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,16 +12,17 @@ import numpy as np
 from ..cluster.actions import Action
 from ..cluster.columns import Labels, table_of
 from ..cluster.history import OutcomeTable
-from ..cluster.jobs import JobState, JobTable
 from ..cluster.nodes import QosTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmError, SlurmUnavailable
 from . import sinfo, sprio, squeue
 from .accounting import read_outcomes
 from .console import Console, mark, unreachable
+from .look import state_of
 from .port import Answer, Facts, Load
 from .records import Columns, cut, long_format
-from .verbs import BASIC_BAND, lines
+from .verbs import lines
+from .versions import Release
 
 _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
 
@@ -31,7 +33,8 @@ class SlurmCommand:
 
     console: Console = field(default_factory=Console)
     _facts: Facts | None = None
-    _qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
+    _fields: tuple[str, ...] = squeue.FIELDS
+    qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
 
     def facts(self) -> Facts:
         """Ask again what the cluster is, and who we are to it."""
@@ -43,40 +46,24 @@ class SlurmCommand:
             user=self.console.user(),
         )
         self._facts = self._with_rights(self._facts)
-        self._qos = self._read_qos(self._facts)
+        self.qos = self._read_qos(self._facts)
+        self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         return self._facts
 
     def observe(self) -> ClusterState:
         """Three reads: the whole queue, the priority factors, the nodes."""
-        facts = self._known_facts()
-        jobs_seen = self._long("squeue", ["-h", "-a", "-t", "all"], squeue.FIELDS)
-        nodes_seen = self._long("sinfo", ["-h", "-a", "-N"], sinfo.FIELDS)
-        jobs = squeue.read_jobs(jobs_seen)
-        pending = jobs.take(jobs.state == JobState.PENDING)
-        refused = jobs_seen.refused + nodes_seen.refused
-        if facts.multifactor:
-            factors = self._factors()
-            pending = sprio.with_factors(pending, factors)
-            refused += factors.refused
-        else:
-            points = np.maximum(pending.priority - BASIC_BAND, 0)
-            pending = replace(pending, site_points=points)
-        running = (jobs.state >= JobState.CONFIGURING) & (jobs.state <= JobState.COMPLETING)
-        return ClusterState(
-            pending=pending,
-            running=jobs.take(running),
-            ended=jobs.take(_ended(jobs)),
-            nodes=sinfo.read_nodes(nodes_seen),
-            partitions=sinfo.read_partitions(nodes_seen),
-            qos=self._qos,
-            refused_lines=refused,
-        )
+        facts = self.known_facts()
+        with ThreadPoolExecutor(2) as beside:  # squeue takes longest by far
+            nodes = beside.submit(self.nodes)
+            factors = beside.submit(self.factors) if facts.multifactor else None
+            jobs = self.long("squeue", ["-h", "-a", "-t", "all"], squeue.FIELDS)
+            return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
     def act(self, actions: Sequence[Action]) -> list[Answer]:
         """One scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done."""
         if not actions:
             return []
-        multifactor = self._known_facts().multifactor
+        multifactor = self.known_facts().multifactor
         script = [line for action in actions for line in lines(action, multifactor=multifactor)]
         printed = self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
         complaints = _complaints(printed.err)
@@ -100,23 +87,35 @@ class SlurmCommand:
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Finished runs from sacct; empty where the site keeps no accounting."""
-        if not self._known_facts().accounting:
+        if not self.known_facts().accounting:
             since_s = until_s
         return read_outcomes(self.console.ask, since_s, until_s, mark())[0]
 
-    def _known_facts(self) -> Facts:
+    def known_facts(self) -> Facts:
+        """What was read last, or now if nothing was."""
         return self._facts or self.facts()
 
-    def _long(self, command: str, options: list[str], fields: Sequence[str]) -> Columns:
+    def long(self, command: str, options: list[str], fields: Sequence[str]) -> Columns:
+        """*fields* of squeue or sinfo, between marks drawn for this call."""
         field_mark, record_mark = mark(), mark()
         text = self.console.ask([command, *options, "-O", long_format(fields, field_mark, record_mark)])
         return cut(text, fields, field_mark, record_mark)
 
-    def _factors(self) -> Columns:
+    def nodes(self) -> Columns:
+        """What sinfo says of nodes and partitions."""
+        return self.long("sinfo", ["-h", "-a", "-N"], sinfo.FIELDS)
+
+    def factors(self) -> Columns:
+        """What sprio says of pending jobs."""
         separator = "|"  # sprio prints numbers only
         fields = tuple(sprio.FIELDS)
         text = self.console.ask(["sprio", "-h", "-o", separator.join(fields) + ";"])
         return cut(text, fields, separator, ";")
+
+    def _release_of_commands(self, facts: Facts) -> Release:
+        """What the commands here belong to: slurmctld is updated first and may be ahead of them."""
+        said = re.match(r"slurm\S* (\d+)\.(\d+)", self.console.ask(["scontrol", "--version"]))
+        return Release((int(said[1]), int(said[2])) if said else facts.version)
 
     def _with_rights(self, facts: Facts) -> Facts:
         """Who may change all jobs, and whether we may."""
@@ -134,19 +133,15 @@ class SlurmCommand:
 
     def _read_qos(self, facts: Facts) -> QosTable:
         if not facts.accounting:
-            return self._qos
+            return self.qos
         try:
             text = self.console.ask(["sacctmgr", "-n", "-P", "show", "qos", "format=priority,name"])
         except SlurmError:
-            return self._qos  # slurmdbd is away: what we knew still holds
+            return self.qos  # slurmdbd is away: what we knew still holds
         rows = [line.partition("|") for line in text.splitlines()]
         return QosTable(
             Labels.of(name for _, _, name in rows), np.array([int(p or 0) for p, _, _ in rows], dtype=np.int64)
         )
-
-
-def _ended(jobs: JobTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.asarray((jobs.state >= JobState.COMPLETED) & (jobs.state <= JobState.REQUEUED))
 
 
 def _settings(text: str) -> list[tuple[str, str]]:

@@ -59,7 +59,7 @@ class Console:
                 input=stdin.encode("utf-8", "surrogateescape"),
                 capture_output=True,
                 timeout=self.timeout_s,
-                env=self._environment() | dict(extra or {}),
+                env=self.for_slurm() | dict(extra or {}),
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -78,8 +78,8 @@ class Console:
         except KeyError:
             return str(os.geteuid())
 
-    def _environment(self) -> dict[str, str]:
-        """Our caller's environment, without the variables that change what Slurm's commands print."""
+    def for_slurm(self) -> dict[str, str]:
+        """Our caller's environment, with slurm.conf named and without what changes the output of Slurm's commands."""
         kept = {k: v for k, v in self.environment.items() if k == "SLURM_CONF" or not k.startswith(_OURS_TO_SET)}
         if self.conf:
             kept["SLURM_CONF"] = self.conf

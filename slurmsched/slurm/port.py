@@ -21,6 +21,8 @@ class Facts:
     user: str = ""  #: who we are to Slurm
     admin_level: str = "None"  #: None, Operator, Administrator, SlurmUser, or unknown while slurmdbd is away
     operators: frozenset[str] = frozenset()  #: users who may see and change all jobs
+    backend: str = "Slurm's commands"  #: through what it is read
+    backend_reason: str = ""  #: why that and not another
 
     @property
     def accounting(self) -> bool:

@@ -28,10 +28,10 @@ def long_format(fields: Sequence[str], field_mark: str, record_mark: str) -> str
 def cut(text: str, fields: Sequence[str], field_mark: str, record_mark: str) -> Columns:
     """The records of *text*; those without exactly one text per field are refused and counted."""
     *records, rest = text.split(record_mark)
-    rows = [record.split(field_mark) for record in records]
     width = len(fields)
-    good = [row for row in rows if len(row) == width]
-    refused = len(rows) - len(good) + bool(rest.strip())
-    columns = [list(column) for column in zip(*good, strict=True)] or [[] for _ in fields]
+    good = [record for record in records if record.count(field_mark) == width - 1]
+    refused = len(records) - len(good) + bool(rest.strip())
+    texts = field_mark.join(good).split(field_mark) if good else []
+    columns = [texts[at::width] for at in range(width)]
     columns[0] = [value.lstrip("\n") for value in columns[0]]
     return Columns(dict(zip(fields, columns, strict=True)), refused)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from ..cluster.columns import Labels, table_of
@@ -11,16 +9,13 @@ from ..cluster.hostlist import fold
 from ..cluster.nodes import NodeTable, PartitionTable
 from ..cluster.tres import gpus_in, seconds
 from .records import Columns
+from .versions import UNUSABLE_NODE
 
 FIELDS = (
     "NodeList", "PartitionName", "PriorityTier", "Available", "Time", "StateComplete", "CPUs", "CPUsState",
     "Memory", "AllocMem", "Gres", "GresUsed", "Features",
 )  # fmt: skip
 """Names of ``sinfo -N -O`` fields (sinfo(1)): one record per node and partition."""
-
-_UNUSABLE = re.compile(
-    r"down|drain|fail|maint|reboot|unk|power|future|not_resp|no_respond|block|perfctrs|inval|\*", re.IGNORECASE
-)
 
 
 def read_nodes(columns: Columns) -> NodeTable:
@@ -39,7 +34,7 @@ def read_nodes(columns: Columns) -> NodeTable:
         name=Labels.of(distinct.names),
         partitions=Labels.of(",".join(names) for names in members),
         state=Labels.of(pick["StateComplete"]),
-        usable=np.array([not _UNUSABLE.search(text) for text in pick["StateComplete"]], dtype=bool),
+        usable=np.array([not UNUSABLE_NODE.search(text) for text in pick["StateComplete"]], dtype=bool),
         cpus=_whole(pick["CPUs"]),
         cpus_used=_whole([text.partition("/")[0] for text in pick["CPUsState"]]),
         memory_mib=_whole(pick["Memory"]).astype(np.float64),

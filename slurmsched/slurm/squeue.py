@@ -14,6 +14,7 @@ from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable, deadlines, job_table
 from ..cluster.tres import count, gpus_in, memory_mib, seconds
 from .records import Columns
+from .versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, Release
 
 FIELDS = (
     "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "Name", "UserName", "Account", "QOS", "Partition", "State",
@@ -21,25 +22,16 @@ FIELDS = (
     "TimeLimit", "SubmitTime", "EligibleTime", "StartTime", "EndTime", "PriorityLong", "Nice", "RestartCnt", "Requeue",
     "BatchFlag", "OverSubscribe", "Reservation", "Feature", "Licenses", "Dependency", "ReqNodes", "NodeList", "Comment",
 )  # fmt: skip
-"""Names of ``squeue -O`` fields (squeue(1)), in the order asked for."""
-
-_NOTHING = {"", "(null)", "N/A", "n/a", "None assigned"}
-_STATES = {
-    **{state.name: state for state in JobState},
-    "BOOT_FAIL": JobState.NODE_FAIL,
-    "DEADLINE": JobState.TIMEOUT,
-    "REVOKED": JobState.CANCELLED,
-    "STOPPED": JobState.SUSPENDED,
-    "SIGNALING": JobState.RUNNING,
-    "STAGE_OUT": JobState.COMPLETING,
-    "RESIZING": JobState.RUNNING,
-    "REQUEUE_FED": JobState.PENDING,
-    "REQUEUE_HOLD": JobState.PENDING,
-    "SPECIAL_EXIT": JobState.PENDING,
-    "RESV_DEL_HOLD": JobState.PENDING,
-}
+"""Names of ``squeue -O`` fields (squeue(1)), in the order asked for; ``fields_of`` says what a release has instead."""
 
 T = TypeVar("T")
+
+
+def fields_of(release: Release) -> tuple[str, ...]:
+    """``FIELDS`` as *release* has them."""
+    if not release.can("exclusive_field"):
+        return FIELDS
+    return tuple("Exclusive" if name == "OverSubscribe" else name for name in FIELDS)
 
 
 def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
@@ -52,11 +44,11 @@ def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
     tres = _tres(columns["tres"])
     gpus, gpu_type = _gpus(columns)
     task_text = columns["ArrayTaskID"]
-    comments = Labels.of(_plain(columns["Comment"]))
+    comments = _labels(columns["Comment"])
     wishes = [read(comment)[0] for comment in comments.names]
     submitted_s = _times(columns["SubmitTime"])
     array_job_id = _ints(columns["ArrayJobID"])
-    array_job_id[[text in _NOTHING for text in task_text]] = 0
+    array_job_id[[text in NOTHING for text in task_text]] = 0
     jobs = job_table(
         length,
         job_id=_ints(columns["JobID"]),
@@ -64,7 +56,7 @@ def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
         task_id=[int(text) if text.isdecimal() else -1 for text in task_text],
         tasks=_each(task_text, _tasks, 1, np.int64),
         het_job_id=_ints(columns["HetJobID"]),
-        state=_each(columns["State"], lambda text: _STATES.get(text, JobState.OTHER), JobState.OTHER, np.int64),
+        state=_each(columns["State"], lambda text: JOB_STATES.get(text, JobState.OTHER), JobState.OTHER, np.int64),
         gpus=gpus,
         gpu_type=gpu_type,
         nodes=np.where(tres["node"] > 0, tres["node"], _each(columns["NumNodes"], count, 1, np.int64)).astype(np.int64),
@@ -81,12 +73,12 @@ def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
         restarts=_ints(columns["RestartCnt"]),
         requeueable=[text == "1" for text in columns["Requeue"]],
         interactive=[text != "1" for text in columns["BatchFlag"]],
-        exclusive=[text in {"NO", "EXCLUSIVE"} for text in columns["OverSubscribe"]],
+        exclusive=_whole_nodes(columns),
         comment=comments,
         off=comments.map([wish.off for wish in wishes], np.bool_),
         ckpt=comments.map([wish.ckpt for wish in wishes], np.bool_),
         deadline_s=deadlines(comments, wishes, submitted_s, zone or local_zone()),
-        **{name: Labels.of(_plain(columns[field])) for name, field in _TEXTS.items()},
+        **{name: _labels(columns[field]) for name, field in _TEXTS.items()},
     )
     return _one_row_per_array(jobs)
 
@@ -105,6 +97,12 @@ _TEXTS = {
     "required_nodes": "ReqNodes",
     "node_list": "NodeList",
 }
+
+
+def _whole_nodes(columns: Columns) -> list[bool]:
+    if "Exclusive" in columns.by_name:
+        return [text in WHOLE_NODE for text in columns["Exclusive"]]
+    return [text in WHOLE_NODE_OVERSUBSCRIBE for text in columns["OverSubscribe"]]
 
 
 def _one_row_per_array(jobs: JobTable) -> JobTable:
@@ -172,7 +170,7 @@ def _float_count(text: str) -> float:
 
 
 def _lenient(reader: Callable[[str], T], text: str, otherwise: T) -> T:
-    if text in _NOTHING:
+    if text in NOTHING:
         return otherwise
     try:
         return reader(text)
@@ -197,5 +195,6 @@ def _times(texts: list[str]) -> FloatArray:
     return np.array([float(text) if text.isdecimal() else np.nan for text in texts], dtype=np.float64)
 
 
-def _plain(texts: list[str]) -> list[str]:
-    return ["" if text == "(null)" or text == "N/A" else text for text in texts]
+def _labels(texts: list[str]) -> Labels:
+    column = Labels.of(texts)
+    return column.renamed("" if text in {"(null)", "N/A"} else text for text in column.names)

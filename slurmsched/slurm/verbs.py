@@ -1,4 +1,4 @@
-"""The allow-list: every line we may ever send to scontrol. Nothing else in the package writes to Slurm.
+"""The allow-list: every line we may ever send to scontrol, every call to pyslurm. Nothing else here writes to Slurm.
 
 There is no verb here that cancels a job, shortens a time limit or touches a comment.
 """
@@ -30,6 +30,29 @@ def lines(action: Action, *, multifactor: bool = True) -> tuple[str, ...]:
         raise ValueError(f"{action!r}: a job id is a positive number")
     writer: Callable[[Any], tuple[str, ...]] = _WRITERS[type(action)] if multifactor else _BASIC_WRITERS[type(action)]
     return writer(action)
+
+
+def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
+    """The job, the method of ``pyslurm.Job`` and its changes that carry *action* out; None where pyslurm cannot.
+
+    Takes what ``lines`` takes, and is for sites with priority/multifactor.
+    """
+    lines(action)
+    match action:
+        case Rank(job_id, points) if points:
+            return job_id, "modify", {"site_factor": int(points)}
+        case Hold(job_id, until_s):
+            return job_id, "modify", {"begin_time": int(until_s)}
+        case Release(job_id):
+            return job_id, "modify", {"begin_time": "now"}
+        case Requeue(job_id):
+            return job_id, "requeue", {}
+        case Suspend(job_id):
+            return job_id, "suspend", {}
+        case Resume(job_id):
+            return job_id, "unsuspend", {}
+        case _:
+            return None
 
 
 def _rank(action: Rank) -> tuple[str, ...]:

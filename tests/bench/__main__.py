@@ -23,6 +23,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec
+from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime import RuntimeModel
 from slurmsched.policies.hooks import find_ordering
 from slurmsched.slurm.budget import Budget
@@ -50,6 +51,9 @@ def main() -> None:
         for pending in (1_000, 10_000):
             bench_cycle(pending)
         bench_fidelity(time.time())
+        from .backends import main as bench_backends  # it takes its parts from here
+
+        bench_backends()
     except LabError as error:
         print(f"nothing on a real Slurm: {error}")
 
@@ -155,7 +159,9 @@ def fill(lab: Lab, pending: int) -> None:
     """Occupy all GPUs, then queue *pending* jobs of many names, limits and sizes behind them."""
     for _ in range(BLOCKERS):
         lab.submit("--gres=gpu:4", "--time=600", "--output=/dev/null", "--wrap=sleep 36000", user="alice")
-    lab.wait_for_nodes()
+    wait_until(
+        lambda: lab.ask(["squeue", "-h", "-t", "running", "-o", "%A"]).count("\n") == BLOCKERS, 60, "all GPUs taken"
+    )
     began = time.perf_counter()
     script = (
         'sbatch -Q -o /dev/null --gres=gpu:$((1 + $1 % 4)) -t $((1 + $1 % 97)) -J train_$(($1 % 300)) --wrap "sleep 60"'

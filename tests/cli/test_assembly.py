@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,13 @@ class LateSlurm(FakeSlurm):
         if self.asked < 4:
             raise SlurmUnavailable("scontrol did not answer")
         return super().facts()
+
+
+class NewerSlurm(FakeSlurm):
+    """Of a release that nobody has tested."""
+
+    def facts(self) -> Facts:
+        return replace(super().facts(), version=(27, 5, 0))
 
 
 class Site(App):
@@ -80,6 +88,24 @@ def test_its_patience_ends(tmp_path):
     with pytest.raises(SlurmUnavailable):
         Daemon(site, patience_s=5.0)
     assert sum(site.clock.waits_s) >= 5.0
+
+
+def test_a_slurm_newer_than_any_tested_is_only_observed_until_an_admin_allows_it(tmp_path, caplog):
+    site = Site(tmp_path, NewerSlurm(now_s=NOW_S))
+    site.fill()
+    daemon = Daemon(site)
+    assert "nothing is written: Slurm 27.05.0 is newer than any that was tested, 26.05" in caplog.text
+    for _ in range(2):
+        assert once(daemon).mode == "observe"
+    assert caplog.text.count("nothing is written") == 1
+    assert "27.05.0" in daemon.service.status()["why_mode"]
+    assert not site.slurm.observe().pending.site_points.any()
+    with site.file.open("a") as file:
+        file.write("[slurm]\nallow_untested = true\n")
+    daemon.reload()
+    assert once(daemon).mode == "act"
+    assert site.slurm.observe().pending.site_points.any()
+    daemon.close()
 
 
 def test_a_first_start_makes_the_database(site, tmp_path):

@@ -15,14 +15,17 @@ from slurmsched.cluster.comment import read
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import QosTable
 from slurmsched.cluster.state import ClusterState
+from slurmsched.lab import Lab
 from slurmsched.simulator.cluster import SimulatedCluster
 from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
 from slurmsched.simulator.machine.slurmconf import SlurmConf
 from slurmsched.simulator.workload import as_submitted, workload
+from slurmsched.slurm.binding import SlurmBinding
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
 from slurmsched.slurm.fake import FakeSlurm
 from slurmsched.slurm.port import Slurm
+from slurmsched.slurm.worker import PyslurmMissing, Worker
 
 
 class World(Protocol):
@@ -124,8 +127,8 @@ def simulated() -> SimulatedWorld:
 
 @dataclass
 class LabWorld:
-    cluster: SlurmCommand
-    lab: object
+    cluster: Slurm
+    lab: Lab
 
     def submit(self, runtime_s: float, gpus: int = 1, comment: str = "", name: str = "job", tasks: int = 1) -> int:
         options = [f"--gres=gpu:{min(gpus, 4)}", f"--nodes={(gpus + 3) // 4}", f"--job-name={name}", "--requeue"]
@@ -157,7 +160,28 @@ def _lines(state: ClusterState) -> list[str]:
     ]
 
 
-@pytest.fixture(params=["fake", "simulation", pytest.param("command", marks=pytest.mark.lab)])
+def bound(lab: Lab) -> SlurmBinding:
+    """The lab through pyslurm; skips where there is none of its release."""
+    operator = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
+    command = SlurmCommand(operator)
+    series = command.facts().version[:2]
+    worker = Worker(operator, operator.called)
+    try:
+        ours = worker.start()
+    except PyslurmMissing as error:
+        pytest.skip(f"no pyslurm: {error}")
+    if series != tuple(int(part) for part in ours.split(".")[:2]):
+        worker.stop()
+        pytest.skip(f"pyslurm {ours} is not of this Slurm's release")
+    return SlurmBinding(command, worker)
+
+
+LAB = pytest.mark.lab
+
+
+@pytest.fixture(
+    params=["fake", "simulation", pytest.param("command", marks=LAB), pytest.param("binding", marks=LAB)],
+)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """Each cluster in turn; at its end no GPU was ever handed out twice."""
     if request.param == "fake":
@@ -167,6 +191,11 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         yield simulated()
         return
     lab = request.getfixturevalue("lab")
+    if request.param == "binding":
+        binding = bound(lab)
+        yield LabWorld(binding, lab)
+        binding.worker.stop()
+        return
     operator = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
     yield LabWorld(SlurmCommand(operator), lab)
 

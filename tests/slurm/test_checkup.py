@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from slurmsched.config import DaemonSettings, PowerSettings, Settings
+from slurmsched.config import DaemonSettings, PowerSettings, Settings, SlurmSettings
 from slurmsched.slurm.checkup import Finding, checkup
 from slurmsched.slurm.port import Facts
 
@@ -93,10 +93,18 @@ def test_flags_that_are_already_there_are_kept_in_the_line_to_add():
 
 
 @pytest.mark.parametrize(
-    ("version", "ok"), [((20, 11, 8), False), ((22, 5, 0), True), ((26, 5, 5), True), ((27, 5, 0), None)]
+    ("version", "ok"), [((20, 11, 8), False), ((22, 5, 0), True), ((23, 11, 4), None), ((26, 5, 5), True)]
 )
 def test_versions_are_known_from_2205_on(version, ok):
     assert finding("Slurm version", facts(version=version)).ok is ok
+
+
+def test_a_release_newer_than_any_tested_is_missing_a_word_from_the_admin_before_we_act_on_it():
+    newer = facts(version=(27, 5, 0))
+    assert finding("Slurm version", newer).ok is False
+    assert finding("Slurm version", newer).remedy == "[slurm] allow_untested = true"
+    assert finding("Slurm version", newer, Settings()).ok is None
+    assert finding("Slurm version", newer, replace(ACT, slurm=SlurmSettings(allow_untested=True))).ok is None
 
 
 def test_ended_jobs_must_be_remembered_over_some_cycles_where_there_is_no_accounting():

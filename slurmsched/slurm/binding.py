@@ -1,0 +1,107 @@
+"""The cluster through pyslurm: one bulk read of the queue with no text to parse, where the release matches.
+
+What pyslurm cannot do goes through Slurm's commands: priority factors, GPUs asked for other than per node, points of 0
+(pyslurm takes 0 for "not set"), and accounting: ``pyslurm.db.Jobs`` keeps one run per job id, so the runs of a requeued
+job would be lost, and it tells no GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from ..cluster.actions import Action
+from ..cluster.history import OutcomeTable
+from ..cluster.state import ClusterState
+from .command import SlurmCommand
+from .look import state_of
+from .port import Answer, Facts, Load
+from .records import Columns
+from .verbs import call
+from .worker import Worker
+
+_ASKED = ("JobID", "tres", "tres-per-job", "tres-per-socket", "tres-per-task")
+_PER_NODE = "tres-per-node"
+
+
+@dataclass
+class SlurmBinding:
+    """The ``Slurm`` port over pyslurm, with the command adapter for the rest."""
+
+    command: SlurmCommand
+    worker: Worker
+    _asked: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  #: by job id and submit time
+    _arrays: frozenset[int] = frozenset()
+
+    def facts(self) -> Facts:
+        """Ask again what the cluster is; libslurm reads slurm.conf again too."""
+        facts = self.command.facts()
+        self.worker.start()
+        return facts
+
+    def observe(self) -> ClusterState:
+        """The queue in one read, the nodes, the priority factors; squeue only about jobs not asked about before."""
+        facts = self.command.known_facts()
+        counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
+        with ThreadPoolExecutor(1) as beside:
+            factors = beside.submit(self.command.factors) if facts.multifactor else None
+            jobs = self._with_requests(Columns(self.worker.ask("jobs"), 0))
+            self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
+            nodes = Columns(self.worker.ask("nodes"), 0) if counted else self.command.nodes()
+            return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """Do *actions* in order: those that pyslurm can do by it, the others by scontrol."""
+        answers: list[Answer] = []
+        multifactor = self.command.known_facts().multifactor
+        calls = {at: self._call(action, multifactor) for at, action in enumerate(actions)}
+        for ours, group in groupby(calls, key=lambda at: calls[at] is not None):
+            rows = list(group)
+            batch = [actions[at] for at in rows]
+            if ours:
+                words = self.worker.ask("act", [calls[at] for at in rows])
+                answers += [Answer(action, refused) for action, refused in zip(batch, words, strict=True)]
+            else:
+                answers += self.command.act(batch)
+        return answers
+
+    def load(self) -> Load:
+        """The counters of sdiag(1)."""
+        return self.command.load()
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """Finished runs from sacct, a bounded stretch of time per question."""
+        return self.command.outcomes(since_s, until_s)
+
+    def _call(self, action: Action, multifactor: bool) -> tuple[int, str, dict[str, object]] | None:
+        """What pyslurm is told; None for what it cannot do, and for arrays, of which it would write one record."""
+        if action.job_id in self._arrays or not multifactor:
+            return None
+        return call(action)
+
+    def _with_requests(self, jobs: Columns) -> Columns:
+        """*jobs* with what was asked for per job, socket or task, which pyslurm does not tell."""
+        keys = list(zip(jobs["JobID"], jobs["SubmitTime"], strict=True))
+        silent = [at for at, text in enumerate(jobs[_PER_NODE]) if not text]
+        if any(keys[at] not in self._asked for at in silent):
+            told = self.command.long("squeue", ["-h", "-a", "-t", "all"], _ASKED)
+            told.by_name["tres"] = [_gres_of(text) for text in told["tres"]]
+            by_id = dict(zip(told["JobID"], zip(*(told[name] for name in _ASKED[1:]), strict=True), strict=True))
+            nothing = ("",) * (len(_ASKED) - 1)
+            self._asked |= {keys[at]: by_id.get(keys[at][0], nothing) for at in silent}
+        present = set(keys)
+        self._asked = {key: asked for key, asked in self._asked.items() if key in present}
+        columns = {name: list(jobs[name]) for name in _ASKED[1:]}
+        for at in silent:
+            gres, *rest = self._asked[keys[at]]
+            columns["tres"][at] = ",".join(filter(None, (columns["tres"][at], gres)))
+            for name, text in zip(_ASKED[2:], rest, strict=True):
+                columns[name][at] = text
+        return Columns(jobs.by_name | columns, jobs.refused)
+
+
+def _gres_of(tres: str) -> str:
+    """The GRES in a TRES text: they stay as asked, while nodes and CPUs may differ once the job runs."""
+    return ",".join(part for part in tres.split(",") if part.startswith("gres"))
