@@ -10,7 +10,7 @@ from .clock import Clock
 from .cluster.actions import Action
 from .cluster.history import OutcomeTable
 from .cluster.plan import Plan
-from .cluster.state import View
+from .cluster.state import ClusterState, View
 from .db.decisions import DecisionRecord
 from .db.memory import Memory
 from .decide.engine import decide
@@ -23,7 +23,7 @@ PHASES = ("observe", "remember", "predict", "decide", "act", "send", "answer", "
 """In this order; send and answer only where there is something to write."""
 
 
-def _nothing(phase: str) -> None:
+def _nothing(news: object) -> None:
     """Nobody watches."""
 
 
@@ -40,6 +40,7 @@ class World:
     learns: bool = True  #: from jobs as they end
     site: Mapping[str, str] = field(default_factory=dict)  #: ``scontrol show config``
     entering: Callable[[str], None] = _nothing  #: told of each phase as it begins
+    observed: Callable[[ClusterState], object] = _nothing  #: told what Slurm said, first of all
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     watch = _Stopwatch(world)
     watch.enter("observe")
     state = world.cluster.observe()
+    world.observed(state)
     watch.enter("remember")
     remembered = world.memory.remember(state, now_s)
     state = remembered.state

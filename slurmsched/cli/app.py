@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..db.decisions import DecisionRecord
     from ..db.intents import Intent
     from ..db.store import Store
+    from ..slurm.console import Console
     from ..slurm.port import Slurm
     from .answers import Answers
 
@@ -73,11 +74,17 @@ class App:
     def cluster(self, called: Called | None = None) -> Slurm:
         """The real Slurm; nothing is asked of it yet. *called* hears of every command that is run."""
         from ..slurm.backend import SlurmBackend
+
+        console = self.console()
+        wanted = self.settings().slurm.backend
+        return SlurmBackend.of(console if called is None else replace(console, called=called), wanted)
+
+    def console(self) -> Console:
+        """What runs Slurm's commands, by the settings."""
         from ..slurm.console import Console
 
         slurm = self.settings().slurm
-        console = Console(slurm.conf, slurm.bin_dir, timeout_s=slurm.timeout_s, environment=self.environ)
-        return SlurmBackend.of(console if called is None else replace(console, called=called), slurm.backend)
+        return Console(slurm.conf, slurm.bin_dir, timeout_s=slurm.timeout_s, environment=self.environ)
 
     def cluster_name(self) -> str:
         """The name under which the database knows the cluster; from slurm.conf where slurmctld does not answer."""

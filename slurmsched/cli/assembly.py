@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..cluster.known import outcomes_of
+from ..cluster.state import ClusterState
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleReport, World, run_cycle
+from ..daemon.collector import Collector, Receiver, parse_listen
 from ..daemon.metrics import Metrics
 from ..daemon.notify import Notifier
 from ..daemon.questions import Sources
 from ..daemon.service import Parts, Service
+from ..daemon.whereabouts import Whereabouts
 from ..db.leader import Leadership, leadership
 from ..db.memory import Memory
 from ..db.store import Store, Unchanged
@@ -24,6 +28,7 @@ from ..decide.rules import Rules
 from ..errors import MemoryUnavailable, SlurmError, SlurmUnavailable
 from ..models.runtime import RuntimeModel
 from ..policies.hooks import find_ordering
+from ..slurm.addresses import NodeAddresses
 from ..slurm.budget import Budget
 from ..slurm.checkup import powers
 from ..slurm.port import Facts, Slurm
@@ -72,6 +77,7 @@ class Daemon:
     def __init__(self, app: App, *, patience_s: float = 0.0, dry: bool = False) -> None:
         self._app, self._settings = app, app.settings()
         self._model = _Model()
+        self._whereabouts = Whereabouts()
         metrics = Metrics(lambda: self._settings.policy.ordering, lambda: self._world.model.trained_until_s)
         cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
         self._facts = _facts_of(cluster, app, patience_s)
@@ -103,7 +109,12 @@ class Daemon:
             learns=self._settings.forecast.learn_online,
             site=self._facts.config,
             entering=lambda phase: self.service.progressed(),
+            observed=self._saw,
         )
+
+    def _saw(self, state: ClusterState) -> None:
+        self._whereabouts.saw(state.running)
+        self._whereabouts.saw(state.ended)
 
     def _parts(self, metrics: Metrics) -> Parts:
         return Parts(
@@ -119,7 +130,23 @@ class Daemon:
             reload=self.reload,
             release_all=self.give_back,
             restraint=self._restraint,
+            collector=self._collector_of(metrics),
         )
+
+    def _collector_of(self, metrics: Metrics) -> Callable[[], Collector] | None:
+        """How to open the door for what nodes measured; ConfigError where ``profile.listen`` is no address."""
+        address = parse_listen(self._settings.profile.listen)
+        if address is None:
+            return None
+        receiver = Receiver(
+            addresses=NodeAddresses(self._app.console().ask, self._app.clock.monotonic),
+            ran=self._whereabouts.ran,
+            keep=lambda profile: self._store.add_profiles(self._facts.cluster, [profile]),
+            counted=metrics.profile_record,
+        )
+        socket = re.search(r"\bsocket=([^,]+)", self._facts.config.get("AuthInfo", ""))  # where munged is not at home
+        unmunge = ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]
+        return lambda: Collector(address, receiver, self._app.clock, unmunge=unmunge)
 
     def _restraint(self) -> str:
         """Why this Slurm is only observed; empty where it is not."""
@@ -255,7 +282,7 @@ def _fixed_changes(before: Settings, after: Settings) -> list[str]:
     """Settings that a running daemon cannot change."""
     names = (
         *("daemon.state_dir", "daemon.run_dir", "slurm.conf", "slurm.bin_dir", "slurm.backend"),
-        *("database.url", "metrics.listen"),
+        *("database.url", "metrics.listen", "profile.listen"),
     )
     places = [name.split(".") for name in names]
     return [

@@ -112,6 +112,13 @@ class MetricsSettings:
 
 
 @dataclass(frozen=True)
+class ProfileSettings:
+    """``[profile]``: what compute nodes measure of jobs."""
+
+    listen: str = setting("", "IP address and port where nodes deliver profiles, as 10.0.0.1:9818; empty for none")
+
+
+@dataclass(frozen=True)
 class Settings:
     """All of it. Frozen: a reload makes a new one."""
 
@@ -123,3 +130,4 @@ class Settings:
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    profile: ProfileSettings = field(default_factory=ProfileSettings)

@@ -66,6 +66,9 @@ class Metrics:
             registry=to,
             buckets=CALL_S,
         )
+        self._profiles = Counter(
+            "slurmsched_profile_records", "Records of nodes, by what became of them.", ["result"], registry=to
+        )
         self._lines = Counter(
             "slurmsched_refused_lines", "Lines of Slurm's answers without the expected shape, dropped.", registry=to
         )
@@ -130,6 +133,10 @@ class Metrics:
         """Count one call: *command* is a program's name, *result* ok, refused or unavailable."""
         self._calls.labels(command, result).inc()
         self._call_s.labels(command).observe(took_s)
+
+    def profile_record(self, result: str) -> None:
+        """Count one delivery of a node: ok, or what it was not taken for."""
+        self._profiles.labels(result).inc()
 
     def _report(self, report: CycleReport) -> None:
         for phase, took_s in report.phases_s.items():

@@ -18,6 +18,7 @@ from ..cycle import CycleReport
 from ..errors import SlurmError, SlurmschedError
 from . import signals
 from .answers import Answers
+from .collector import Collector
 from .endpoint import Endpoint, parse_listen
 from .health import Health
 from .lock import StateLock
@@ -99,6 +100,7 @@ class Parts:
     reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
     release_budget_s: float = 60.0
+    collector: Callable[[], Collector] | None = None  #: opens it; none where no node delivers
     restraint: Callable[[], str] = str  #: why nothing may be written, whatever the settings say; empty if it may
 
 
@@ -197,14 +199,17 @@ class Service:
             }
         return body
 
-    def _doors(self) -> list[Endpoint | Answers]:
+    def _doors(self) -> list[Endpoint | Answers | Collector]:
         address = parse_listen(self._parts.listen)
-        doors: list[Endpoint | Answers] = [Answers(Path(self._settings.run_dir), self._questions)]
+        doors: list[Endpoint | Answers | Collector] = [Answers(Path(self._settings.run_dir), self._questions)]
         try:
             if address:
                 doors.append(Endpoint(address, self._parts.metrics.registry, self._health.problem))
+            if self._parts.collector:
+                doors.append(self._parts.collector())
         except SlurmschedError:
-            doors[0].close()
+            for door in doors:
+                door.close()
             raise
         return doors
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, delete, exists, func, select, tuple_
 
-from .tables import blobs, cycle_blobs, cycles, intents, job_events, outcomes
+from .tables import blobs, cycle_blobs, cycles, intents, job_events, outcomes, profiles
 
 _CYCLES = 1_000
 _ROWS = 20_000
@@ -21,11 +21,12 @@ class Pruned:
     outcomes: int
     story: int
     intents: int
+    profiles: int
     more: bool
 
 
 def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_outcomes_s: float) -> Pruned:
-    """Forget cycles and closed intents older than one limit, outcomes and stories older than the other."""
+    """Forget cycles and closed intents older than one limit, outcomes, stories and profiles older than the other."""
     decided_s, ended_s = now_s - keep_decisions_s, now_s - keep_outcomes_s
     old_cycles = select(cycles.c.cluster, cycles.c.number).where(cycles.c.at_s < decided_s)
     gone = connection.execute(old_cycles.order_by(cycles.c.at_s).limit(_CYCLES)).all()
@@ -38,7 +39,9 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
     runs = _delete_some(connection, outcomes, outcomes.c.ended_s < ended_s)
     told = _delete_some(connection, job_events, job_events.c.at_s < ended_s)
     asked = _delete_some(connection, intents, intents.c.closed_s < decided_s)
-    return Pruned(len(gone), runs, told, asked, more=len(gone) == _CYCLES or _ROWS in (runs, told, asked))
+    measured = _delete_some(connection, profiles, profiles.c.end_s < ended_s)
+    more = len(gone) == _CYCLES or _ROWS in (runs, told, asked, measured)
+    return Pruned(len(gone), runs, told, asked, measured, more)
 
 
 def _delete_some(connection: Connection, table: Table, old: Any) -> int:

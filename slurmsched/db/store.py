@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..cluster.history import OutcomeTable
 from ..cluster.known import KnownJob
-from . import control, decisions, facts, intents, outcomes, retention, schema, story
+from ..cluster.profiles import NodeProfile, ProfileTable
+from . import control, decisions, facts, intents, outcomes, profiles, retention, schema, story
 from .control import Control
 from .database import Database
 from .decisions import DecisionRecord
@@ -76,6 +78,16 @@ class Store:
         """Runs that ended in [since, until), oldest end first."""
         with self.database.transaction("reading the history") as connection:
             return outcomes.load_outcomes(connection, cluster, since_s, until_s)
+
+    def add_profiles(self, cluster: str, news: Iterable[NodeProfile]) -> None:
+        """Write the records of nodes that are not there yet."""
+        with self.database.transaction("saving profiles", write=True) as connection:
+            profiles.add_profiles(connection, cluster, news)
+
+    def profiles(self, cluster: str, since_s: float | None = None, until_s: float | None = None) -> ProfileTable:
+        """What runs did with their GPUs, of those whose profile ended in [since, until), oldest end first."""
+        with self.database.transaction("reading profiles") as connection:
+            return profiles.load_profiles(connection, cluster, since_s, until_s)
 
     def clusters(self) -> list[str]:
         """The clusters whose runs are remembered, by name."""

@@ -118,6 +118,27 @@ outcomes = Table(
     Index("outcomes_by_end", "cluster", "ended_s"),
 )
 
+#: What each node measured of a run of a job; the start is part of the key, since a job may run there again.
+profiles = Table(
+    "profiles",
+    metadata,
+    _cluster(),
+    _key("job_id"),
+    Column("node", String(255), primary_key=True),
+    _key("start_s"),
+    _number("restart"),
+    _number("end_s"),
+    _number("gpus"),
+    *(
+        Column(name, Seconds)  # shares, MiB and W as well: numbers of which NaN is one
+        for name in (
+            *("measured_s", "process_share", "gpu_util", "gpu_util_sd", "memory_util"),
+            *("memory_mib", "power_w", "unstable"),
+        )
+    ),
+    Index("profiles_by_end", "cluster", "end_s"),
+)
+
 #: The story of each job: changes only, never one row per cycle.
 job_events = Table(
     "job_events",

@@ -1,0 +1,146 @@
+"""Sends the records in the spool to the daemon, each as one munge credential; what cannot be delivered stays.
+
+A program of its own, started as root by the Slurm epilog: Python 3.6 or newer, the standard library and munge. Its
+arguments are the pid of the job's sampler and the time that one started in clock ticks, if there was one: its record
+is waited for. The settings of node.conf come in the environment as SLURMSCHED_NAME.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import syslog
+import time
+
+# ruff: noqa: UP006, UP022, UP035 - newer spellings do not run on Python 3.6
+from typing import Iterator, List, Tuple
+
+WHOLE_S = 120  #: then the kernel ends us, wherever we are
+SAMPLER_S = 10.0
+SENDING_S = 30.0
+ANSWER_S = 20.0
+ANSWER_B = 1000
+RECORD_B = 64 * 1024  #: more was not written by a sampler
+RECORD = re.compile(r"[0-9]+\.[^/]+\.json")
+
+
+def wait_for_end(pid: int, since: str, patience_s: float) -> None:
+    """Let the sampler end by itself, then by force. One that hangs inside the driver outlives that too: leave it."""
+    for signum in (0, signal.SIGKILL):
+        until_s = time.monotonic() + (patience_s if signum == 0 else 1.0)
+        if not _runs(pid, since):
+            return
+        os.kill(pid, signum)
+        while _runs(pid, since) and time.monotonic() < until_s:
+            time.sleep(0.02)
+
+
+def _runs(pid: int, since: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[19] == since and fields[0] != "Z"
+
+
+def open_spool(path: str) -> int:
+    """A handle of the directory of records; PermissionError where others could have put something into it."""
+    spool = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    found = os.fstat(spool)
+    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise PermissionError(f"{path} is open to others; it must be mode 0700 and ours")
+    return spool
+
+
+def records(spool: int) -> Iterator[Tuple[str, bytes]]:
+    """Name and text of each record, newest first: old ones that nobody takes must not keep the new ones waiting."""
+    found = []
+    for name in os.listdir(spool):
+        with contextlib.suppress(FileNotFoundError):  # a sampler makes room meanwhile
+            about = os.stat(name, dir_fd=spool, follow_symlinks=False)
+            if RECORD.fullmatch(name) and stat.S_ISREG(about.st_mode) and about.st_size <= RECORD_B:
+                found.append((about.st_mtime, name))
+    for _, name in sorted(found, reverse=True):
+        try:
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spool)
+        except FileNotFoundError:
+            continue
+        with os.fdopen(handle, "rb") as file:
+            yield name, file.read(RECORD_B)
+
+
+def credential(record: bytes) -> bytes:
+    """*record* in a credential that only the daemon's user can open."""
+    argv: List[str] = [os.environ["SLURMSCHED_MUNGE"], "--restrict-uid=" + os.environ["SLURMSCHED_COLLECTOR_USER"]]
+    if os.environ.get("SLURMSCHED_MUNGE_SOCKET"):
+        argv.append("--socket=" + os.environ["SLURMSCHED_MUNGE_SOCKET"])
+    made = subprocess.run(
+        argv, input=record, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=ANSWER_S, check=False
+    )
+    if made.returncode:
+        raise OSError("munge: " + made.stderr.decode("utf-8", "replace").strip())
+    return made.stdout.strip() + b"\n"
+
+
+def send(address: str, line: bytes) -> str:
+    """The collector's answer to *line*: ``ok``, ``refused: WHY`` or ``later: WHY``."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S) as stream:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a busy one answers without listening
+            stream.sendall(line)
+        answer = b""
+        while not answer.endswith(b"\n") and len(answer) < ANSWER_B:
+            chunk = stream.recv(ANSWER_B)
+            if not chunk:
+                break
+            answer += chunk
+    return answer.decode("utf-8", "replace").strip()
+
+
+def deliver(address: str, spool: int) -> None:
+    """Send what is in the spool; a record goes when the collector has it, or will never take it."""
+    # Another delivery may have looked into the spool before our record was there.
+    fcntl.flock(spool, fcntl.LOCK_EX)
+    until_s = time.monotonic() + SENDING_S
+    for name, record in records(spool):
+        answer = send(address, credential(record))
+        if answer == "ok" or answer.startswith("refused: "):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=spool)
+        if answer != "ok":
+            complain(f"{name}: the collector said {answer or 'nothing'!r}")
+        if time.monotonic() > until_s:
+            return
+
+
+def complain(text: str) -> None:
+    """Say it in syslog, for the admin."""
+    syslog.openlog("slurmsched")
+    syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
+
+
+def main() -> None:
+    """Wait for the sampler, then deliver; always ends with 0 unless it takes too long."""
+    signal.alarm(WHOLE_S)
+    os.closerange(3, 256)
+    address = os.environ.get("SLURMSCHED_COLLECTOR", "")
+    try:
+        if len(sys.argv) == 3:
+            wait_for_end(int(sys.argv[1]), sys.argv[2], SAMPLER_S)
+        if address:
+            deliver(address, open_spool(os.environ["SLURMSCHED_SPOOL_DIR"]))
+    except FileNotFoundError as error:
+        if error.filename != os.environ.get("SLURMSCHED_SPOOL_DIR"):  # no record was ever written
+            complain(f"no delivery to {address}: {error}")
+    except Exception as error:  # the records wait for a later epilog
+        complain(f"no delivery to {address}: {type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main()

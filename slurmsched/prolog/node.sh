@@ -1,0 +1,79 @@
+# What prolog, epilog and taskprolog share: the settings of node.conf, and how to start what outlives a prolog.
+# Read with `.` in a shell whose failure costs nothing. POSIX sh, and /proc of Linux.
+
+LC_ALL=C
+export LC_ALL
+
+# Every setting as $SLURMSCHED_NAME: from the environment, else node.conf, else its default.
+read_settings() {
+    settings=${SLURMSCHED_NODE_CONF:-/etc/slurmsched/node.conf}
+    if [ -r "$settings" ]; then
+        while IFS='=' read -r key value || [ -n "$key" ]; do
+            case $key in
+                PYTHON | RUN_DIR | TASK_DIR | SPOOL_DIR | SPOOL_MIB | SPOOL_DAYS | EVERY_S | MEASURE_DAYS | COLLECTOR \
+                    | COLLECTOR_USER | MUNGE | MUNGE_SOCKET)
+                    eval "[ -n \"\${SLURMSCHED_$key+said}\" ] || SLURMSCHED_$key=\$value"
+                    ;;
+            esac
+        done <"$settings"
+    fi
+    : "${SLURMSCHED_PYTHON:=/usr/bin/python3}" "${SLURMSCHED_RUN_DIR:=/run/slurmsched-node}"
+    : "${SLURMSCHED_TASK_DIR:=/run/slurmsched-tasks}" "${SLURMSCHED_SPOOL_DIR:=/var/spool/slurmsched-node}"
+    : "${SLURMSCHED_SPOOL_MIB:=16}" "${SLURMSCHED_SPOOL_DAYS:=7}" "${SLURMSCHED_EVERY_S:=1}"
+    : "${SLURMSCHED_MEASURE_DAYS:=30}" "${SLURMSCHED_COLLECTOR:=}" "${SLURMSCHED_COLLECTOR_USER:=slurmsched}"
+    : "${SLURMSCHED_MUNGE:=munge}" "${SLURMSCHED_MUNGE_SOCKET:=}"
+    export SLURMSCHED_SPOOL_DIR SLURMSCHED_SPOOL_MIB SLURMSCHED_SPOOL_DAYS SLURMSCHED_EVERY_S SLURMSCHED_MEASURE_DAYS
+    export SLURMSCHED_COLLECTOR SLURMSCHED_COLLECTOR_USER SLURMSCHED_MUNGE SLURMSCHED_MUNGE_SOCKET
+}
+
+# Sets job to what names this job's files: several slurmd may share a machine. False where Slurm's words are no names.
+name_job() {
+    case ${SLURM_JOB_ID:-} in '' | *[!0-9]*) return 1 ;; esac
+    case ${SLURMD_NODENAME:-} in '' | .* | *[!A-Za-z0-9_.-]*) return 1 ;; esac
+    job=$SLURM_JOB_ID.$SLURMD_NODENAME
+    SLURMSCHED_PID_FILE=$SLURMSCHED_RUN_DIR/$job.pid
+    export SLURMSCHED_PID_FILE
+}
+
+# Make directory $1 if it is missing; false unless it is ours, real, and of mode $2 as ls shows it.
+own_directory() {
+    mkdir -p "$1"
+    [ -d "$1" ] && [ ! -L "$1" ] || return 1
+    wanted=$2
+    set -- $(ls -ldn "$1")
+    case $1 in "$wanted" | "$wanted".) ;; *) return 1 ;; esac # a dot where SELinux labels
+    [ "$3" = "$(id -u)" ]
+}
+
+# Sets state, session and since (start in clock ticks, which tells it from a later process of the same pid) of pid $1.
+look_at() {
+    read -r stat <"/proc/$1/stat" || return 1
+    set -- ${stat##*) }
+    state=$1 session=$4 since=${20}
+}
+
+# Start a program in a session of its own, and wait until it has one: slurmd kills the group of a prolog that ends.
+# Sets pid and since.
+detach() {
+    setsid "$@" </dev/null >/dev/null 2>&1 &
+    pid=$!
+    while look_at "$pid"; do
+        [ "$session" != "$pid" ] || return 0
+        [ "$state" != Z ] || return 1
+        sleep 0.01
+    done
+    return 1
+}
+
+# Whether comment $1 says slurmsched:noprofile or slurmsched:off; the grammar is that of job_submit.lua.
+unwanted() {
+    rest=$1
+    while :; do
+        case $rest in *slurmsched:*) ;; *) return 1 ;; esac
+        before=${rest%%slurmsched:*}
+        rest=${rest#*slurmsched:}
+        case $before in *[A-Za-z0-9_]) continue ;; esac
+        case ,${rest%%[$ENDS]*}, in *,noprofile,* | *,off,*) return 0 ;; esac
+    done
+}
+ENDS=$(printf ' \t\n\v\f\r;')

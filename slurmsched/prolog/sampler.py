@@ -1,0 +1,394 @@
+"""Measures the GPUs of one job until told to stop, then leaves one record in the spool.
+
+A program of its own, started as root by the Slurm prolog: Python 3.6 or newer, the standard library and pynvml. What it
+needs comes in the environment: Slurm's SLURM_JOB_ID, SLURM_JOB_UID, SLURM_JOB_RESTART_COUNT, SLURMD_NODENAME,
+SLURM_JOB_GPUS and CUDA_VISIBLE_DEVICES, and the settings of node.conf as SLURMSCHED_NAME. docs/profiling.md describes
+the record field by field.
+
+NVML is asked by a thread of its own, so that a driver that hangs keeps neither the record nor the end waiting.
+"""
+
+# ruff: noqa: UP006, UP035, UP045 - newer spellings of types do not run on Python 3.6
+
+import contextlib
+import functools
+import importlib
+import json
+import math
+import os
+import re
+import signal
+import stat
+import syslog
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+VERSION = 1
+STOP = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+HUNG_S = 5.0  #: an NVML call that takes longer hangs
+LOOK_EVERY_S = 60.0  #: between two looks at the pid file
+BINS = 101
+BLOCK = 30  #: samples whose mean counts as one look at how steady a job is
+BLOCKS_LEAST = 4
+UNSTEADY = 15.0  #: standard deviation of those means, in points of GPU utilisation
+
+UUID = re.compile(r"(GPU|MIG)-[A-Za-z0-9/-]+")
+NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+RECORD = re.compile(r"[^/]+\.json")
+
+Readings = Dict[str, float]
+
+
+class Running:
+    """Count, mean, variance, largest value and percentiles of a stream, in constant memory.
+
+    Percentiles come from bins of width *step*: right to half of it, and whole numbers exact where it is 1.
+    """
+
+    def __init__(self, step: float) -> None:
+        self.count, self.mean, self.most = 0, 0.0, 0.0
+        self._squares, self._step = 0.0, step
+        self._bins = [0] * BINS
+
+    def add(self, value: float) -> None:
+        """Take in one value, which is not negative (Welford's method)."""
+        self.count += 1
+        delta = value - self.mean
+        self.mean += delta / self.count
+        self._squares += delta * (value - self.mean)
+        if value > self.most:
+            self.most = value
+        self._bins[min(BINS - 1, int(value / self._step + 0.5))] += 1
+
+    @property
+    def variance(self) -> float:
+        """Of the sample; 0 with fewer than two values."""
+        return self._squares / (self.count - 1) if self.count > 1 else 0.0
+
+    def percentile(self, share: float) -> float:
+        """The least value that *share* of all values do not exceed."""
+        wanted, seen = share * self.count, 0
+        for place, count in enumerate(self._bins):
+            seen += count
+            if seen >= wanted and seen:
+                return min(self.most, place * self._step)
+        return self.most
+
+    def summary(self) -> Optional[Dict[str, float]]:
+        """All of it as JSON numbers; None where nothing was measured."""
+        if not self.count:
+            return None
+        figures = {"mean": self.mean, "var": self.variance, "max": self.most}
+        figures.update({"p5": self.percentile(0.05), "p50": self.percentile(0.5), "p95": self.percentile(0.95)})
+        return {"n": self.count, **{name: round(value, 3) for name, value in figures.items()}}
+
+
+class Steadiness:
+    """Whether utilisation keeps its level: the spread of the means of blocks, since single samples always jump."""
+
+    def __init__(self) -> None:
+        self._sum, self._count = 0.0, 0
+        self._means = Running(1.0)
+
+    def add(self, util: float) -> None:
+        """Take in one sample, 0..100."""
+        self._sum += util
+        self._count += 1
+        if self._count == BLOCK:
+            self._means.add(self._sum / BLOCK)
+            self._sum, self._count = 0.0, 0
+
+    @property
+    def unstable(self) -> Optional[bool]:
+        """None until there were enough blocks to tell."""
+        if self._means.count < BLOCKS_LEAST:
+            return None
+        return math.sqrt(self._means.variance) > UNSTEADY
+
+
+class Gpu:
+    """One GPU, or one MIG slice of it: how to read it, and what was read.
+
+    All figures are over the samples in which a process used it; those without any are only counted.
+    """
+
+    def __init__(self, nvml: Any, handle: Any, mig: bool) -> None:
+        self._nvml, self._handle, self.mig = nvml, handle, mig
+        self.uuid = asked(nvml, lambda: nvml.nvmlDeviceGetUUID(handle), "")
+        self.name = asked(nvml, lambda: nvml.nvmlDeviceGetName(handle), "")
+        self.memory_mib = asked(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / 2.0**20, None)
+        limit_w = asked(nvml, lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0, None)
+        self.lost, self.samples, self.no_process = False, 0, 0
+        self._steadiness = Steadiness()
+        self._figures = {
+            "gpu_util": Running(1.0),
+            "memory_util": Running(1.0),
+            "memory_mib": Running(max(1.0, (self.memory_mib or 100000.0) / 100.0)),
+            "power_w": Running(max(1.0, (limit_w or 1000.0) / 100.0)),
+            "processes": Running(1.0),
+        }
+        self._calls: List[Callable[[Readings], None]] = [
+            self._utilisation,
+            self._memory,
+            self._power,
+            self._processes,
+        ]
+
+    def read(self) -> Readings:
+        """Ask NVML; what it does not say now is missing, what it never says is not asked again."""
+        readings: Readings = {}
+        nvml = self._nvml
+        for call in tuple(self._calls):
+            try:
+                call(readings)
+            except nvml.NVMLError as error:
+                if error.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
+                    self.lost = True
+                    self._calls = []
+                    return {}
+                if error.value in (
+                    nvml.NVML_ERROR_NOT_SUPPORTED,
+                    nvml.NVML_ERROR_INVALID_ARGUMENT,
+                    nvml.NVML_ERROR_NO_PERMISSION,
+                    nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+                ):
+                    self._calls.remove(call)
+        return readings
+
+    def note(self, readings: Readings) -> None:
+        """Count what was read at one moment."""
+        if not readings:
+            return
+        self.samples += 1
+        # Graphics and some virtual GPUs show load but no process.
+        if readings.get("processes") == 0 and not readings.get("gpu_util"):
+            self.no_process += 1
+            return
+        for name, value in readings.items():
+            self._figures[name].add(value)
+        if "gpu_util" in readings:
+            self._steadiness.add(readings["gpu_util"])
+
+    def summary(self) -> Dict[str, Any]:
+        """What the record says of it."""
+        body: Dict[str, Any] = {"uuid": self.uuid, "name": self.name, "mig": self.mig, "lost": self.lost}
+        body["memory_total_mib"] = None if self.memory_mib is None else round(self.memory_mib)
+        body.update({"samples": self.samples, "no_process": self.no_process, "unstable": self._steadiness.unstable})
+        body.update({name: figures.summary() for name, figures in self._figures.items()})
+        return body
+
+    def _utilisation(self, into: Readings) -> None:
+        rates = self._nvml.nvmlDeviceGetUtilizationRates(self._handle)
+        into["gpu_util"], into["memory_util"] = rates.gpu, rates.memory
+
+    def _memory(self, into: Readings) -> None:
+        into["memory_mib"] = self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used / 1048576.0
+
+    def _power(self, into: Readings) -> None:
+        into["power_w"] = self._nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000.0
+
+    def _processes(self, into: Readings) -> None:
+        into["processes"] = len(self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+
+
+def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
+    """The GPUs of a job by Slurm's words: UUIDs where they are given, else the numbers of their device files."""
+    uuids = [word for word in visible.split(",") if UUID.fullmatch(word)]
+    if uuids:
+        return [Gpu(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid), uuid.startswith("MIG-")) for uuid in uuids]
+    wanted = {int(word) for word in (job_gpus or visible).split(",") if word.isdigit()}
+    found = []
+    for index in range(nvml.nvmlDeviceGetCount() if wanted else 0):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        except nvml.NVMLError:
+            continue
+        # NVML counts by bus address, Slurm by the name of the device file. Cut into slices it belongs to several jobs.
+        number = asked(nvml, functools.partial(nvml.nvmlDeviceGetMinorNumber, handle), index)
+        sliced = asked(nvml, functools.partial(nvml.nvmlDeviceGetMigMode, handle), (0, 0))[0]
+        if number in wanted and not sliced:
+            found.append(Gpu(nvml, handle, False))
+    return found
+
+
+def asked(nvml: Any, call: Callable[[], Any], otherwise: Any) -> Any:
+    """What NVML answers, text as text; *otherwise* where it does not."""
+    try:
+        answer = call()
+    except nvml.NVMLError:
+        return otherwise
+    return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+
+
+class Meter(threading.Thread):
+    """Asks NVML every *every_s* seconds, in step with the clock: a beat that was missed is left out."""
+
+    def __init__(self, job_gpus: str, visible: str, every_s: float) -> None:
+        super().__init__(daemon=True)
+        self._wanted, self._every_s = (job_gpus, visible), every_s
+        self._busy_since = time.monotonic()
+        self._resting = False
+        self._lock = threading.Lock()
+        self.gpus: List[Gpu] = []
+        self.trouble = ""
+
+    def run(self) -> None:
+        """Measure as long as there is anything to; what goes wrong is kept as ``trouble`` and ends it."""
+        try:
+            nvml = importlib.import_module("pynvml")
+            nvml.nvmlInit()
+            self.gpus = find_gpus(nvml, *self._wanted)
+            self._measure()
+        except Exception as error:  # a profile may fail in any way; the reason goes to syslog
+            self.trouble = f"{type(error).__name__}: {error}"
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def summaries(self) -> List[Dict[str, Any]]:
+        """What was measured so far; called from another thread."""
+        with self._lock:
+            return [gpu.summary() for gpu in self.gpus]
+
+    @property
+    def hung(self) -> bool:
+        """Whether NVML has kept us waiting for too long."""
+        return not self._resting and time.monotonic() - self._busy_since > max(HUNG_S, 3 * self._every_s)
+
+    def _measure(self) -> None:
+        due = time.monotonic()
+        while any(not gpu.lost for gpu in self.gpus):
+            self._busy_since, self._resting = time.monotonic(), False
+            for gpu in self.gpus:
+                readings = gpu.read()
+                with self._lock:
+                    gpu.note(readings)
+            self._resting = True
+            now = time.monotonic()
+            due += self._every_s * (1 + max(0, int((now - due) / self._every_s)))
+            time.sleep(due - now)
+
+
+class Spool:
+    """The directory of finished records: ours alone, bounded, and whole records only."""
+
+    def __init__(self, path: str) -> None:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        self._at = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        found = os.fstat(self._at)
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise PermissionError(f"{path} is open to others; it must be mode 0700 and ours")
+
+    def add(self, name: str, body: bytes) -> None:
+        """Write a record so that a reader, and a power cut, see all of it or nothing."""
+        draft = f".{name}.{os.getpid()}"
+        handle = os.open(
+            draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._at
+        )
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(draft, name, src_dir_fd=self._at, dst_dir_fd=self._at)
+        except OSError:
+            os.unlink(draft, dir_fd=self._at)
+            raise
+        os.fsync(self._at)
+
+    def make_room(self, size_b: int, most_b: float, oldest_s: float) -> None:
+        """Remove what is older than *oldest_s*, then the oldest, until *size_b* more fit into *most_b*."""
+        files = []
+        for name in os.listdir(self._at):
+            with contextlib.suppress(FileNotFoundError):  # a delivery takes records away meanwhile
+                found = os.stat(name, dir_fd=self._at, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and found.st_mtime < oldest_s:
+                    os.unlink(name, dir_fd=self._at)
+                elif stat.S_ISREG(found.st_mode) and RECORD.fullmatch(name):
+                    files.append((found.st_mtime, name, found.st_size))
+        total_b = size_b + sum(size for _, _, size in files)
+        for _, name, size in sorted(files):
+            if total_b <= most_b:
+                break
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._at)
+            total_b -= size
+
+
+def setting(name: str, default: float, least: float, most: float) -> float:
+    """A number of node.conf; ValueError where it is none or too far off."""
+    text = os.environ.get("SLURMSCHED_" + name) or str(default)
+    value = float(text)
+    if not least <= value <= most:
+        raise ValueError(f"{name} = {text}; accepted: {least:g} to {most:g}")
+    return value
+
+
+def wait_for_the_end(pid_file: str, limit_s: float) -> None:
+    """Sleep until a signal, the time limit, or until *pid_file* is no longer ours: then no epilog will find us."""
+    until_s = time.monotonic() + limit_s
+    while time.monotonic() < until_s:
+        if signal.sigtimedwait(STOP, min(LOOK_EVERY_S, until_s - time.monotonic())):
+            return
+        try:
+            with open(pid_file) as file:
+                if file.read().split()[:1] != [str(os.getpid())]:
+                    return
+        except OSError:
+            return
+
+
+def measure() -> str:
+    """Measure until a signal or the time limit, and write the record; returns why there is none, if so."""
+    environ = os.environ
+    job_id, node = int(environ["SLURM_JOB_ID"]), environ["SLURMD_NODENAME"]
+    if not NODE.fullmatch(node):
+        return f"SLURMD_NODENAME = {node!r} is no name of a node"
+    every_s = setting("EVERY_S", 1.0, 0.01, 3600.0)
+    most_b = setting("SPOOL_MIB", 16.0, 0.0, 65536.0) * 2**20
+    keep_s = setting("SPOOL_DAYS", 7.0, 0.0, 3650.0) * 86400.0
+    limit_s = setting("MEASURE_DAYS", 30.0, 0.0, 365.0) * 86400.0
+    start_s, began_s = int(time.time()), time.monotonic()
+    meter = Meter(environ.get("SLURM_JOB_GPUS", ""), environ.get("CUDA_VISIBLE_DEVICES", ""), every_s)
+    meter.start()
+    wait_for_the_end(environ.get("SLURMSCHED_PID_FILE", ""), limit_s)
+    hung, gpus = meter.hung, meter.summaries()
+    if not any(gpu["samples"] for gpu in gpus):
+        return meter.trouble or ("NVML hangs" if hung else "none of its GPUs could be measured")
+    record = {
+        "version": VERSION,
+        "job_id": job_id,
+        "restart": int(environ.get("SLURM_JOB_RESTART_COUNT") or 0),
+        "node": node,
+        "uid": int(environ.get("SLURM_JOB_UID") or -1),
+        "start_s": start_s,
+        "end_s": start_s + int(time.monotonic() - began_s),  # the wall clock may be set meanwhile
+        "every_s": every_s,
+        "hung": hung,
+        "gpus": gpus,
+    }
+    body = json.dumps(record).encode("ascii")
+    spool = Spool(environ["SLURMSCHED_SPOOL_DIR"])
+    spool.make_room(len(body), most_b, time.time() - keep_s)
+    if len(body) > most_b:
+        return f"a record of {len(body)} bytes is more than SPOOL_MIB"
+    spool.add(f"{job_id}.{node}.{start_s}.json", body)
+    return ""
+
+
+def main() -> None:
+    """Measure one job; always ends with 0, and says in syslog why there is no record."""
+    # Threads inherit the mask, so that only the wait in measure() sees these.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
+    os.closerange(3, 256)  # slurmd's own, which would keep its sockets open after it
+    try:
+        trouble = measure()
+    except Exception as error:  # whatever it is, it is no reason to trouble the job
+        trouble = f"{type(error).__name__}: {error}"
+    if trouble:
+        syslog.openlog("slurmsched")
+        syslog.syslog(syslog.LOG_NOTICE, "no profile of job {}: {}".format(os.environ.get("SLURM_JOB_ID"), trouble))
+    os._exit(0)  # not sys.exit, which would wait for a thread that hangs in NVML
+
+
+if __name__ == "__main__":
+    main()

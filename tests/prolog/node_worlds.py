@@ -1,0 +1,171 @@
+"""A compute node without Slurm: its directories, a scripted NVML, and the programs run as slurmd would."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = Path(__file__).parents[2] / "slurmsched/prolog"
+
+#: Two GPUs, the first at work.
+TWO_GPUS = """
+0 * gpus 2
+0 * memory 1000
+0 * power 100
+0 * limit 400
+0 0 util 40/10
+0 0 processes 1
+0 1 util 0/0
+0 1 processes 0
+"""
+
+
+def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
+    until_s = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < until_s, f"waited {timeout_s} s for {what}"
+        time.sleep(0.01)
+
+
+@dataclass
+class Node:
+    """Where one test's prolog and epilog run; settings go through a node.conf."""
+
+    home: Path
+    nvml: Path
+    shell: str = "sh"
+    job: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.job = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "SLURM_JOB_UID": "1000", "SLURM_JOB_GPUS": "0,1"}
+        self.settings = {
+            "PYTHON": sys.executable,
+            "RUN_DIR": str(self.run_dir),
+            "TASK_DIR": str(self.home / "tasks"),
+            "SPOOL_DIR": str(self.spool),
+            "EVERY_S": "0.02",
+        }
+        self.script(TWO_GPUS)
+
+    @property
+    def run_dir(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def spool(self) -> Path:
+        return self.home / "spool"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.run_dir / "7.n1.pid"
+
+    @property
+    def began(self) -> Path:
+        """What the scripted NVML leaves when it is first called."""
+        return self.home / "script.began"
+
+    def script(self, text: str) -> None:
+        (self.home / "script").write_text(text)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        conf = self.home / "node.conf"
+        conf.write_text("# settings\n" + "".join(f"{key}={value}\n" for key, value in self.settings.items()))
+        return {
+            "PATH": os.environ["PATH"],
+            "LD_LIBRARY_PATH": str(self.nvml),
+            "FAKE_NVML_SCRIPT": str(self.home / "script"),
+            "SLURMSCHED_NODE_CONF": str(conf),
+            **self.job,
+        }
+
+    def run(self, program: str, **changes: str) -> tuple[int, float]:
+        """Exit status and seconds of a program run as slurmd does: a group of its own, killed when it has ended."""
+        began_s = time.monotonic()
+        done = subprocess.Popen(
+            [self.shell, str(PROGRAMS / program)],
+            env=self.environ | changes,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        status = done.wait(30.0)
+        took_s = time.monotonic() - began_s
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(done.pid, signal.SIGKILL)
+        assert done.stdout is not None
+        assert done.stdout.read() == b"", "it spoke, or left someone behind who could"
+        done.stdout.close()
+        return status, took_s
+
+    def sampler(self) -> int | None:
+        """The pid of the sampler of job 7 that runs; None if there is none."""
+        try:
+            pid = int(self.pid_file.read_text().split()[0])
+            running = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError, IndexError):
+            return None
+        return pid if b"sampler.py" in b" ".join(running) else None
+
+    def measured(self) -> int:
+        """The pid of the sampler that a prolog started and that has measured something."""
+        self.began.unlink(missing_ok=True)
+        assert self.run("prolog")[0] == 0
+        wait_until(self.began.exists, "the sampler to measure")
+        time.sleep(0.1)
+        pid = self.sampler()
+        assert pid is not None
+        return pid
+
+    def samplers(self) -> list[int]:
+        """All samplers of this node, whatever the pid files say."""
+        mark = f"SLURMSCHED_SPOOL_DIR={self.spool}".encode()
+        found = []
+        for process in Path("/proc").iterdir():
+            try:
+                if process.name.isdigit() and mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append(int(process.name))
+            except OSError:
+                continue
+        return found
+
+    def stop_all(self) -> None:
+        for pid in self.samplers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.spool.iterdir()) if self.spool.exists() else []
+
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads((self.spool / name).read_text()) for name in self.files()]
+
+    def measure(self, seconds: float, **changes: str) -> dict[str, Any]:
+        """The record of the sampler alone, told to stop after *seconds*."""
+        self.began.unlink(missing_ok=True)
+        program = subprocess.Popen(
+            [sys.executable, "-I", str(PROGRAMS / "sampler.py")],
+            env=self.environ
+            | {"SLURMSCHED_SPOOL_DIR": str(self.spool), "SLURMSCHED_EVERY_S": self.settings["EVERY_S"]}
+            | changes,
+        )
+        try:
+            wait_until(lambda: self.began.exists() or program.poll() is not None, "the sampler to begin")
+            time.sleep(seconds)
+            program.terminate()
+            assert program.wait(10.0) == 0
+        finally:
+            program.kill()
+        records = self.records()
+        return records[0] if records else {}

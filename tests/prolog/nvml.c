@@ -1,0 +1,180 @@
+/* A libnvidia-ml.so.1 that says what a script tells it to, so that the real pynvml can be run without a GPU.
+ *
+ * $FAKE_NVML_SCRIPT names a file of lines `FROM_S GPU CALL ANSWER`; the last line that fits GPU and CALL, and whose
+ * time has come since nvmlInit, counts. ANSWER is a number, `A/B` for two, `error:CODE`, or `hang:SECONDS`.
+ *   0 * gpus 2          two GPUs
+ *   0 0 util 40/10      GPU and memory controller, %
+ *   0 0 memory 4096     MiB used of 81920
+ *   0 0 power 250       W; `limit` is the power limit
+ *   0 0 processes 1
+ *   0 0 minor 3         the number of its device file; else its index
+ *   0 0 mig 1           cut into slices
+ *   5 1 util error:15   lost after five seconds
+ * nvmlInit leaves a file with `.began` behind the script's name.
+ * A UUID is GPU-N or MIG-N for the GPU with index N. What no line tells is not supported.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, LINES = 256, GPUS = 64 };
+
+struct line { double from_s; int gpu; char call[16]; char kind; double a, b; };
+struct gpu { int index; };
+struct memory { unsigned long long total, free, used; };
+struct utilization { unsigned int gpu, memory; };
+struct process { unsigned int pid; unsigned long long used; unsigned int gi, ci; };
+
+static struct line lines[LINES];
+static int count;
+static struct gpu gpus[GPUS];
+static struct timespec began;
+
+static double elapsed_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - began.tv_sec) + (double)(now.tv_nsec - began.tv_nsec) * 1e-9;
+}
+
+static void read_script(void) {
+    const char *path = getenv("FAKE_NVML_SCRIPT");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char gpu[16], answer[64];
+    count = 0;
+    while (file && count < LINES) {
+        struct line *at = &lines[count];
+        if (fscanf(file, "%lf %15s %15s %63s", &at->from_s, gpu, at->call, answer) != 4) break;
+        at->gpu = *gpu == '*' ? -1 : atoi(gpu);
+        at->kind = *answer == 'e' || *answer == 'h' ? *answer : ' ';
+        sscanf(at->kind == ' ' ? answer : strchr(answer, ':') + 1, "%lf/%lf", &at->a, &at->b);
+        count++;
+    }
+    if (file) fclose(file);
+}
+
+static void tell_begin(void) {
+    char path[4096];
+    const char *script = getenv("FAKE_NVML_SCRIPT");
+    if (!script) return;
+    snprintf(path, sizeof path, "%s.began", script);
+    FILE *file = fopen(path, "w");
+    if (file) fclose(file);
+}
+
+/* Whether CALL of GPU has an answer now, which *found then holds; else the NVML error to return. */
+static int look(int gpu, const char *call, struct line **found) {
+    double now_s = elapsed_s();
+    *found = NULL;
+    for (int i = 0; i < count; i++)
+        if ((lines[i].gpu == gpu || lines[i].gpu == -1) && lines[i].from_s <= now_s && !strcmp(lines[i].call, call))
+            *found = &lines[i];
+    if (!*found) return NOT_SUPPORTED;
+    if ((*found)->kind == 'h') {
+        struct timespec pause = {(time_t)(*found)->a, 0};
+        nanosleep(&pause, NULL);
+        return SUCCESS;
+    }
+    return (*found)->kind == 'e' ? (int)(*found)->a : SUCCESS;
+}
+
+#define ASK(gpu, call) \
+    struct line *said; \
+    int trouble = look(gpu, call, &said); \
+    if (trouble) return trouble
+
+int nvmlInitWithFlags(unsigned int flags) {
+    (void)flags;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    read_script();
+    tell_begin();
+    for (int i = 0; i < GPUS; i++) gpus[i].index = i;
+    struct line *said;
+    int trouble = look(-1, "init", &said);
+    return trouble == NOT_SUPPORTED ? SUCCESS : trouble;
+}
+
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+
+const char *nvmlErrorString(int error) {
+    (void)error;
+    return "an error of the script";
+}
+
+int nvmlDeviceGetCount_v2(unsigned int *into) {
+    ASK(-1, "gpus");
+    *into = (unsigned int)said->a;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, struct gpu **into) {
+    if (index >= GPUS) return INVALID;
+    *into = &gpus[index];
+    return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct gpu **into) {
+    return nvmlDeviceGetHandleByIndex_v2((unsigned int)atoi(uuid + 4), into);
+}
+
+int nvmlDeviceGetMinorNumber(struct gpu *gpu, unsigned int *into) {
+    ASK(gpu->index, "minor");
+    *into = (unsigned int)said->a;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMigMode(struct gpu *gpu, unsigned int *now, unsigned int *next) {
+    ASK(gpu->index, "mig");
+    *now = *next = (unsigned int)said->a;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetUUID(struct gpu *gpu, char *into, unsigned int length) {
+    snprintf(into, length, "GPU-%d", gpu->index);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetName(struct gpu *gpu, char *into, unsigned int length) {
+    (void)gpu;
+    snprintf(into, length, "Scripted");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetUtilizationRates(struct gpu *gpu, struct utilization *into) {
+    ASK(gpu->index, "util");
+    into->gpu = (unsigned int)said->a;
+    into->memory = (unsigned int)said->b;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo(struct gpu *gpu, struct memory *into) {
+    ASK(gpu->index, "memory");
+    into->total = 81920ULL << 20;
+    into->used = (unsigned long long)said->a << 20;
+    into->free = into->total - into->used;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPowerUsage(struct gpu *gpu, unsigned int *into) {
+    ASK(gpu->index, "power");
+    *into = (unsigned int)(said->a * 1000);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetEnforcedPowerLimit(struct gpu *gpu, unsigned int *into) {
+    ASK(gpu->index, "limit");
+    *into = (unsigned int)(said->a * 1000);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(struct gpu *gpu, unsigned int *length, struct process *into) {
+    ASK(gpu->index, "processes");
+    unsigned int running = (unsigned int)said->a;
+    if (running > *length) {
+        *length = running;
+        return TOO_SMALL;
+    }
+    for (unsigned int i = 0; i < running; i++) into[i] = (struct process){1000 + i, 1 << 20, 0, 0};
+    *length = running;
+    return SUCCESS;
+}

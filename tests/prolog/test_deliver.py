@@ -1,0 +1,154 @@
+"""Records on their way to the daemon: each once, none lost, nobody kept waiting."""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import pytest
+from node_worlds import PROGRAMS, wait_until
+
+#: Seals nothing, but is called like munge and notes how.
+MUNGE = """#!/bin/sh
+echo "$@" >>{home}/munge.log
+printf MUNGE:
+base64 -w0
+"""
+
+
+@dataclass
+class Desk:
+    """A collector that answers what a test wants."""
+
+    answer: bytes = b"ok\n"
+    heard: list[str] = field(default_factory=list)
+
+    def serve(self, stack: ExitStack) -> str:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        thread = threading.Thread(target=self._run, args=(server,), daemon=True)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(server.shutdown, socket.SHUT_RDWR)
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+    def _run(self, server: socket.socket) -> None:
+        while True:
+            try:
+                stream, _ = server.accept()
+            except OSError:
+                return
+            with stream:
+                line = stream.makefile("rb").readline().removeprefix(b"MUNGE:")
+                self.heard.append(base64.b64decode(line).decode())
+                stream.sendall(self.answer)
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+@pytest.fixture
+def site(node, desk):
+    """A node whose collector is *desk*, with three records in the spool."""
+    munge = node.home / "munge"
+    munge.write_text(MUNGE.format(home=node.home))
+    munge.chmod(0o755)
+    node.spool.mkdir(mode=0o700)
+    for job_id in (1, 2, 3):
+        record = node.spool / f"{job_id}.n1.100.json"
+        record.write_text(f"record {job_id}")
+        os.utime(record, (time.time() - 100 + job_id,) * 2)
+    with ExitStack() as stack:
+        node.settings |= {"COLLECTOR": desk.serve(stack), "COLLECTOR_USER": "990", "MUNGE": str(munge)}
+        yield node
+
+
+def deliver(node, **changes):
+    settings = {f"SLURMSCHED_{key}": value for key, value in node.settings.items()}
+    subprocess.run([sys.executable, "-I", PROGRAMS / "deliver.py"], env=node.environ | settings | changes, check=True)
+
+
+def test_each_record_is_sealed_for_the_daemon_and_goes_newest_first(site, desk):
+    deliver(site, SLURMSCHED_MUNGE_SOCKET="/run/m")
+    assert desk.heard == ["record 3", "record 2", "record 1"]
+    assert site.files() == []
+    assert (site.home / "munge.log").read_text() == "--restrict-uid=990 --socket=/run/m\n" * 3
+
+
+def test_a_record_that_is_never_wanted_is_dropped(site, desk):
+    desk.answer = b"refused: gpus is no list\n"
+    deliver(site)
+    assert site.files() == []
+
+
+@pytest.mark.parametrize("answer", [b"later: the database is away\n", b"", b"nonsense\n", b"okay\n", b"x" * 5000])
+def test_a_record_that_was_not_taken_stays(site, desk, answer):
+    desk.answer = answer
+    deliver(site)
+    assert (len(site.files()), len(desk.heard)) == (3, 3)
+    desk.answer = b"ok\n"
+    deliver(site)
+    assert site.files() == []
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"SLURMSCHED_COLLECTOR": "127.0.0.1:1"},
+        {"SLURMSCHED_COLLECTOR": "nonsense"},
+        {"SLURMSCHED_MUNGE": "/bin/false"},
+        {"SLURMSCHED_MUNGE": "/nonexistent/munge"},
+        {"SLURMSCHED_SPOOL_DIR": "/nonexistent/spool"},
+        {"SLURMSCHED_COLLECTOR": ""},
+    ],
+)
+def test_what_cannot_be_delivered_waits(site, desk, setting):
+    deliver(site, **setting)
+    assert (len(site.files()), desk.heard) == (3, [])
+
+
+def test_only_records_of_samplers_are_sent(site, desk):
+    (site.spool / ".4.n1.100.json.77").write_text("a draft")
+    (site.spool / "notes.json").write_text("no record")
+    (site.spool / "5.n1.100.json").symlink_to("/etc/passwd")
+    (site.spool / "6.n1.100.json").mkdir()
+    (site.spool / "8.n1.100.json").write_bytes(b" " * 100_000)
+    deliver(site)
+    assert desk.heard == ["record 3", "record 2", "record 1"]
+
+
+def test_a_spool_that_others_can_write_is_not_sent(site, desk):
+    site.spool.chmod(0o750)
+    deliver(site)
+    assert desk.heard == []
+
+
+def test_two_deliveries_at_once_send_each_record_once(site, desk):
+    threads = [threading.Thread(target=deliver, args=(site,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(desk.heard) == ["record 1", "record 2", "record 3"]
+
+
+def test_the_epilog_delivers_its_own_record_and_those_that_waited(site, desk):
+    site.measured()
+    site.run("epilog")
+    wait_until(lambda: len(desk.heard) == 4, "the deliveries")
+    assert '"job_id": 7' in desk.heard[0]
+    wait_until(lambda: site.files() == [], "an empty spool")
+
+
+def test_an_epilog_without_a_sampler_delivers_what_waited(site, desk):
+    site.run("epilog")
+    wait_until(lambda: site.files() == [], "an empty spool")
+    assert len(desk.heard) == 3
