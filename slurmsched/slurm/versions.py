@@ -7,6 +7,7 @@ release can do at all is asked of its number.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -97,6 +98,11 @@ class Release:
 
     version: tuple[int, ...]
 
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> Release:
+        """The one that ``scontrol show config`` names; an empty version where it names none."""
+        return cls(tuple(int(part) for part in re.findall(r"\d+", config.get("SLURM_VERSION", ""))[:3]))
+
     def __str__(self) -> str:
         return ".".join(f"{part:02}" if place == 1 else str(part) for place, part in enumerate(self.version))
 
@@ -118,7 +124,7 @@ class Release:
         """Whether it has one of ``ABILITIES``."""
         return self.series >= ABILITIES[ability].since
 
-    def requeue_delay_s(self, config: dict[str, str]) -> float:
+    def requeue_delay_s(self, config: Mapping[str, str]) -> float:
         """How long Slurm itself keeps a requeued job from starting: until its old credential has expired, and a second.
 
         ``cred_expire`` in AuthInfo or, from 25.11, ``requeue_delay`` in SchedulerParameters set it (slurm.conf(5)).

@@ -27,6 +27,11 @@ def test_a_release_is_written_as_slurm_writes_it():
     assert str(Release((26, 5))) == "26.05"
 
 
+def test_a_release_is_read_out_of_slurms_configuration():
+    assert Release.of({"SLURM_VERSION": "24.11.5"}) == Release((24, 11, 5))
+    assert Release.of({}).support is Support.TOO_OLD
+
+
 def test_only_newer_releases_have_what_is_newer():
     oldest, newest = Release(TESTED[0]), Release(TESTED[-1])
     assert not any(oldest.can(name) for name in ABILITIES)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ...cluster.tres import seconds
+from ...slurm.versions import Release
 from .multifactor import Weights
 from .slurmctld import Rules
 
@@ -39,6 +40,7 @@ class SlurmConf:
             bf_max_job_test=int(_number(options, "bf_max_job_test", 500)),
             reservations=int(_number(options, "bf_max_job_test", 500)),
             calc_period_s=_span(config, "PriorityCalcPeriod", 300.0),
+            requeue_delay_s=Release.of(config).requeue_delay_s(config),
         )
         weights = Weights(
             age=_number(config, "PriorityWeightAge", 0.0),
