@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata
 
-.PHONY: demo test soak lint bench setup clean
+.PHONY: demo test test-releases soak lint bench setup clean
 
 setup: .venv/.ready
 .venv/.ready: setup.cfg pyproject.toml scripts/apt-install
@@ -31,6 +31,10 @@ test: lint
 	nice -n 19 $(BIN)/pytest -m 'not lab and not soak'; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \
 	exit $$((others | labs))
+
+# As root: builds the root trees of the other releases the first time; then about ten minutes for each release.
+test-releases: setup
+	$(BIN)/python scripts/test-releases --write docs/releases.md
 
 soak: setup
 	$(BIN)/pytest -m soak --durations=20

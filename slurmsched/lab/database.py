@@ -19,6 +19,8 @@ THRIFTY = (
     "--innodb-lock-wait-timeout=900",
     "--innodb-flush-method=nosync",
     "--innodb-flush-log-at-trx-commit=0",
+    # On by default from MariaDB 11.6 and fatal to slurmdbd at the first conflict; older ones do not know it.
+    "--loose-innodb-snapshot-isolation=OFF",
     "--skip-log-bin",
     "--skip-name-resolve",
 )

@@ -115,9 +115,15 @@ def belonging(marks: Collection[bytes], uids: Collection[int], directory: Path) 
 
     A process belongs when its environment holds a mark, when one of the lab's own unix users owns it, or
     when it is a daemon that works in the lab's directory (Slurm's overwrite their environment with a title).
+    A container may have given the same uid to somebody else, so its processes are not judged by that.
     """
     stats = {stat.pid: stat for stat in _all_stats() if stat.letter not in "ZX"}
-    found = {pid for pid in stats if _is_marked(pid, marks) or _uid_of(pid) in uids or _works_in(pid, directory)}
+    here = _container_of(os.getpid())
+    found = {
+        pid
+        for pid in stats
+        if _is_marked(pid, marks) or (_uid_of(pid) in uids and _container_of(pid) == here) or _works_in(pid, directory)
+    }
     while more := {pid for pid, stat in stats.items() if stat.parent in found} - found:
         found |= more
     return {Process(pid, stats[pid].started) for pid in found - set(_self_and_above(stats))}
@@ -155,6 +161,14 @@ def _uid_of(pid: int) -> int:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return -1
+
+
+def _container_of(pid: int) -> str:
+    """Its namespace of process ids; empty where that cannot be read."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
 
 
 def _works_in(pid: int, directory: Path) -> bool:

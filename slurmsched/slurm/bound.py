@@ -25,6 +25,7 @@ _JOB_TEXTS = {
     "QOS": "qos",
     "Partition": "partition",
     "State": "state",
+    "Reason": "state_reason",
     "NumNodes": "num_nodes",
     "NumTasks": "ntasks",
     "SubmitTime": "submit_time",
@@ -55,7 +56,6 @@ def jobs(slurm: Any) -> Fields:
     return fields | {
         "ArrayTaskID": [_task(job) for job in found],
         "UserName": [_user(job.user_id) for job in found],
-        "Reason": [(job.state_reason or "").replace(" ", "_") for job in found],
         "tres": [f"cpu={job.cpus or 0},mem={job.memory or 0}M,node={job.num_nodes or 0}" for job in found],
         "tres-per-node": [_gres(job.gres_per_node) for job in found],
         "TimeLimit": ["UNLIMITED" if (limit := job.time_limit) is None else str(limit) for job in found],

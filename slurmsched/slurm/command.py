@@ -41,7 +41,7 @@ class SlurmCommand:
         config = dict(_settings(self.console.ask(["scontrol", "show", "config"])))
         self._facts = Facts(
             cluster=config.get("ClusterName", ""),
-            version=tuple(int(part) for part in re.findall(r"\d+", config.get("SLURM_VERSION", ""))[:3]),
+            version=Release.of(config).version,
             config=config,
             user=self.console.user(),
         )
@@ -56,7 +56,7 @@ class SlurmCommand:
         with ThreadPoolExecutor(2) as beside:  # squeue takes longest by far
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
-            jobs = self.long("squeue", ["-h", "-a", "-t", "all"], squeue.FIELDS)
+            jobs = self.long("squeue", ["-h", "-a", "-t", "all"], self._fields)
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
     def act(self, actions: Sequence[Action]) -> list[Answer]:

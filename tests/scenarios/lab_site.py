@@ -38,6 +38,8 @@ from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
 
 DRIVER = Path(__file__).with_name("driver.py")
+BACKEND = "SLURMSCHED_TEST_BACKEND"
+"""The variable with the adapter that the sites here use, for runs with each of them."""
 KINDS = ("longest", "long", "short", "shortest")
 USERS = ("alice", "bob", "carol", "dave")
 NEEDED = ("numpy*", "sqlalchemy*", "alembic*", "mako*", "markupsafe*", "click*", "prometheus_client*", "psycopg*")
@@ -89,7 +91,7 @@ class Site:
         site = cls(lab, directory, user)
         usual = {
             "daemon": "mode = 'act'\nevery_s = 1",
-            "slurm": "timeout_s = 2",
+            "slurm": f"timeout_s = 2\nbackend = '{os.environ.get(BACKEND, 'auto')}'",
             "power": "order = true",
             "policy": "ordering = 'sjf'",
             "order": "scope = 'queue'",

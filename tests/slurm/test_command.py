@@ -88,6 +88,23 @@ def test_variables_that_change_what_slurm_prints_are_not_passed_on(commands):
     assert "SLURM_TIME_FORMAT=%s" in seen
 
 
+@pytest.mark.parametrize(
+    ("commands_are", "slurmctld_is", "asked"),
+    [
+        ("26.05.5", "26.05.5", "Exclusive"),
+        ("25.11.2", "26.05.5", "OverSubscribe"),
+        ("22.05.8", "22.05.8", "OverSubscribe"),
+    ],
+)
+def test_commands_are_asked_only_for_fields_of_their_own_release(commands, commands_are, slurmctld_is, asked):
+    commands.says("squeue", 'echo "$@" > "$(dirname "$0")/asked"')
+    config = CONFIG.replace("22.05.8", slurmctld_is)
+    commands.says("scontrol", f'[ "$1" = --version ] && exec echo slurm-wlm {commands_are}\n{config}')
+    commands.cluster().observe()
+    words = (commands.directory / "asked").read_text()
+    assert [name for name in ("Exclusive", "OverSubscribe") if f",{name}:" in words] == [asked]
+
+
 def test_every_call_draws_fresh_marks(commands):
     commands.says("squeue", 'echo "$@" >> "$(dirname "$0")/asked"')
     cluster = commands.cluster()

@@ -12,7 +12,7 @@ import zoo
 from slurmsched.cluster.jobs import JobState, JobTable
 from slurmsched.cluster.plan import Standing
 from slurmsched.decide.standing import standing
-from slurmsched.slurm import sinfo, sprio, squeue
+from slurmsched.slurm import sinfo, sprio, squeue, versions
 from slurmsched.slurm.records import cut
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -28,7 +28,8 @@ class Release:
             return (GOLDEN / name / f"{of}.txt").read_bytes().decode("utf-8", "surrogateescape")
 
         self.ids: dict[str, int] = json.loads((GOLDEN / name / "jobs.json").read_text())
-        columns = cut(text("squeue"), squeue.FIELDS, *MARKS)
+        fields = squeue.fields_of(versions.Release(tuple(int(part) for part in name.split("."))))
+        columns = cut(text("squeue"), fields, *MARKS)
         factors = cut(text("sprio"), tuple(sprio.FIELDS), "|", ";")
         self.seen = cut(text("sinfo"), sinfo.FIELDS, *MARKS)
         self.refused = (columns.refused, factors.refused, self.seen.refused)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Self
 
@@ -74,10 +76,16 @@ class TimeLimits:
         return Forecast(limit_s, limit_s.copy(), limit_s.copy(), Labels.of(["time limit"] * len(jobs)))
 
 
-def world(lab: Lab, **rules: object) -> World:
+@pytest.fixture
+def world() -> Iterator[Callable[..., World]]:
+    """Makes worlds over a lab, by rules of the test's own; their databases are closed at its end."""
+    with ExitStack() as stores:
+        yield lambda lab, **rules: new_world(lab, stores.enter_context(closing(Store("sqlite://"))), **rules)
+
+
+def new_world(lab: Lab, store: Store, **rules: object) -> World:
     operator = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
     cluster = SlurmCommand(operator)
-    store = Store("sqlite://")
     store.upgrade()
     powers = frozenset({"order"})
     policy = Policy(find_ordering("sjf"), replace(Rules(powers=powers, max_points=0), **rules))
@@ -117,7 +125,7 @@ def points(lab: Lab) -> dict[int, set[int]]:
     return found
 
 
-def test_every_kind_of_job_stands_as_promised_and_what_is_left_alone_gets_no_points(site):
+def test_every_kind_of_job_stands_as_promised_and_what_is_left_alone_gets_no_points(site, world):
     zoo.occupy(site)
     jobs = zoo.waiting_jobs(site)
     here = world(site, scope="queue")
@@ -155,7 +163,7 @@ def test_every_kind_of_job_stands_as_promised_and_what_is_left_alone_gets_no_poi
         assert all(site_points == {0} for site_points in points(site).values())
 
 
-def test_an_admins_priority_wins_over_points_that_were_given_before(site):
+def test_an_admins_priority_wins_over_points_that_were_given_before(site, world):
     zoo.occupy(site)
     later = zoo.sleeper(site, "--time=2")
     first = zoo.sleeper(site, "--time=1")
@@ -170,7 +178,7 @@ def test_an_admins_priority_wins_over_points_that_were_given_before(site):
     assert priorities(site, first) == [123]
 
 
-def test_with_points_qos_keeps_its_say_and_within_one_the_short_job_goes_first(site):
+def test_with_points_qos_keeps_its_say_and_within_one_the_short_job_goes_first(site, world):
     zoo.occupy(site)
     high = zoo.sleeper(site, "--time=30", "--qos=high")
     low_long = zoo.sleeper(site, "--time=20", "--qos=low")
@@ -186,7 +194,7 @@ def test_with_points_qos_keeps_its_say_and_within_one_the_short_job_goes_first(s
     assert of_short > of_long > of_high
 
 
-def test_a_partition_tier_stays_ahead_whatever_the_points(site):
+def test_a_partition_tier_stays_ahead_whatever_the_points(site, world):
     blockers = zoo.occupy(site)
     fast = zoo.sleeper(site, "--time=30", "--gres=gpu:4", "--partition=fast")
     short = zoo.sleeper(site, "--time=1", "--gres=gpu:4")
@@ -198,7 +206,7 @@ def test_a_partition_tier_stays_ahead_whatever_the_points(site):
     assert zoo.state(site, short) == "PENDING"
 
 
-def test_names_up_to_sbatchs_own_limits_are_read_as_they_were_written(site):
+def test_names_up_to_sbatchs_own_limits_are_read_as_they_were_written(site, world):
     zoo.occupy(site)
     written: dict[int, str] = {}
     longest = max(length for length in (100, 1000, 1024, 2000, 4000, 8000) if accepts(site, length, written))
@@ -225,7 +233,7 @@ def accepts(lab: Lab, length: int, written: dict[int, str]) -> bool:
     return done.returncode == 0
 
 
-def test_the_account_that_had_less_stays_ahead_unless_the_scope_is_wider(site):
+def test_the_account_that_had_less_stays_ahead_unless_the_scope_is_wider(site, world):
     """Slurm tells the accounts apart once a minute: the last test here, for most of that to have gone by."""
     zoo.occupy(site)  # dave's: his account has had more than its share
     waiting = zoo.sleeper(site, "--time=30", user="alice")
