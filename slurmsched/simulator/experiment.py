@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..policies.hooks import Ordering, find_ordering
 from ..policies.placement import PLACEMENTS
 from .cluster import SimulatedCluster
-from .fleet import Fleet
+from .fleet import Fleet, Packing
 from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
 from .machine.slurmconf import SlurmConf
 from .machine.slurmctld import FRAGMENTED, IDLE, Controller, Rules
@@ -140,12 +140,14 @@ def simulate(
     learnt: Forecast | None = None,
     generic: bool = False,
     segments: bool = False,
+    packing: Packing | None = None,
 ) -> Replay:
     """Replay *jobs* on *fleet*; with *generic* through the slow loop that shows the policy a View at each decision.
 
     *learnt* is what a setup with ``forecast = "history"`` is told of each job. With *segments* the replay has every run
     with its GPUs, at the price of doing everything twice; the executor slurm, and fleets that are more than one pool,
-    have none. ConfigError names a job that can never run.
+    have none. *packing* is what a policy knows of jobs that share GPUs, where the fleet lets them; without it, all that
+    is true. ConfigError names a job that can never run.
     """
     if len(jobs) and int(jobs.gpus.max()) > fleet.total:
         row = int(np.argmax(jobs.gpus))
@@ -154,7 +156,7 @@ def simulate(
         return _on_slurm(jobs, fleet, setup, learnt)
     told = _told(jobs, setup, learnt)
     if not fleet.equal:
-        return _on_such_a_fleet(jobs, fleet, setup, told)
+        return _on_such_a_fleet(jobs, fleet, setup, told, packing)
     log = no_segments()
     if segments:  # once without, to know how much room they take
         before = simulate(jobs, fleet, setup, learnt=learnt, generic=generic)
@@ -200,7 +202,7 @@ def _on_slurm(jobs: Workload, fleet: Fleet, setup: Setup, learnt: Forecast | Non
     return _modelled(cluster.model, jobs, fleet, setup, said)
 
 
-def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast) -> Replay:
+def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, packing: Packing | None) -> Replay:
     """The direct executor where more than the number of GPUs counts."""
     ask, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
     if setup.ordering.changes == "with_time":
@@ -215,9 +217,12 @@ def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast)
     if fleet.sharing is not None:
         if setup.selection == "preemptive":
             raise ConfigError("on a fleet where jobs share GPUs none can be preempted yet; accepted: other selections")
-        rules = rules._replace(least_speed=fleet.sharing.least)
+        rules = rules._replace(
+            least_speed=fleet.sharing.least if packing is None else packing.least,
+            sharing_first=packing is not None and packing.first,
+        )
     how = np.where(jobs.sensitive, *PLACEMENTS[setup.placement])
-    pace = sharing_of(jobs, fleet, pace_of(jobs, fleet))
+    pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
     model = run_direct(jobs, fleet, rules, keys, how, ask=ask, outages=outages_of(jobs, fleet), pace=pace)
     return _modelled(model, jobs, fleet, setup, told)
 

@@ -26,9 +26,19 @@ class Failures:
 class Sharing:
     """Which jobs may run two on the same GPUs: ``speeds[i, j]`` is that of *names[i]* beside *names[j]*, 1 alone."""
 
-    names: tuple[str, ...]  #: of jobs; who is not among them shares with nobody
-    speeds: FloatArray  #: 0 where the pair was not measured
-    least: float = 0.85  #: what both must keep
+    names: tuple[str, ...]  #: of what jobs compute, or of jobs in a trace that does not say; others share with nobody
+    speeds: FloatArray  #: 0 where the pair was not measured: it never shares
+    least: float = 0.85  #: what both must keep, for a policy that knows all speeds
+
+
+@dataclass(frozen=True)
+class Packing:
+    """What a policy that packs knows and does (Lucid section 3.3), where it does not know all speeds."""
+
+    believed: FloatArray  #: [names, names] what the slower of two keeps, as far as it knows; 0 where never to be tried
+    profiled_s: FloatArray  #: for each job of the workload: how long it runs before it is known; 0 from its submission
+    least: float  #: of ``believed``, to pack
+    first: bool = True  #: join a running job while GPUs are free too, as Algorithm 2 does; else only when none are
 
 
 @dataclass(frozen=True)

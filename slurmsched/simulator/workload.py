@@ -34,9 +34,19 @@ class Workload(Table):
     best_effort: BoolArray  #: never promised anything; true where the trace has no deadlines
     rewards: Labels  #: what meeting deadlines is worth, as ``1@9540,0.8@11340`` (traces/rewards.py); empty where none
     sensitive: BoolArray  #: slows down when spread over more nodes than it needs
+    work: Labels  #: what it computes, as tables of measured pairs name it; empty where unknown
+    gpu_util: FloatArray  #: 0..1 of each GPU while it has it alone; NaN where unknown, and so below
+    memory_util: FloatArray  #: 0..1, of the memory controller
+    gpu_memory_mib: FloatArray  #: of each GPU
+    amp: BoolArray  #: uses mixed precision
 
 
-_NEUTRAL: dict[str, Any] = {"time_limit_s": np.inf, "deadline_s": np.inf, "best_effort": True}
+_NEUTRAL: dict[str, Any] = {
+    "time_limit_s": np.inf,
+    "deadline_s": np.inf,
+    "best_effort": True,
+    **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
+}
 
 
 def workload(length: int, **columns: Any) -> Workload:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
 from slurmsched.policies.hooks import Ordering
-from slurmsched.simulator.experiment import PRESETS, SELECTIONS, Setup, simulate
-from slurmsched.simulator.fleet import Failures, Fleet, Sharing, nodes_of, partition_of
+from slurmsched.simulator.experiment import PRESETS, SELECTIONS, Replay, Setup, simulate
+from slurmsched.simulator.fleet import Failures, Fleet, Packing, Sharing, nodes_of, partition_of
 from slurmsched.simulator.machine.outages import outages
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.workload import Workload, workload
@@ -242,6 +242,41 @@ def test_sharing_loses_no_job_and_no_gpu(data, selection):
     after = jobs_of((1e6, 1, 4), name=["x"])
     last = simulate(jobs.joined(after), sharing(4, pairs), Setup.of("fifo", selection))
     assert last.start_s[-1] == 1e6, "all GPUs are free again"
+
+
+def believing(fleet: Fleet, jobs: Workload, believed: float, profiled_s: tuple[float, ...], first: bool) -> Replay:
+    """What becomes of jobs under a policy that believes the same of every pair."""
+    many = len(fleet.sharing.names)
+    packing = Packing(np.full((many, many), believed), np.array(profiled_s), 0.7, first)
+    return simulate(jobs, fleet, Setup.of("fifo"), packing=packing)
+
+
+def test_who_shares_is_what_the_policy_believes_and_how_fast_they_run_is_the_truth():
+    fleet = sharing(1, {("a", "a"): 0.5}, least=0.9)
+    jobs = jobs_of((0, 10, 1), (0, 10, 1), name=["a", "a"])
+    assert believing(fleet, jobs, 0.8, (0.0, 0.0), False).end_s.tolist() == pytest.approx([20, 20])
+    assert believing(fleet, jobs, 0.6, (0.0, 0.0), False).start_s.tolist() == [0, 10]
+
+
+def test_a_pair_that_was_never_measured_is_not_made_whatever_is_believed():
+    fleet = sharing(1, {("a", "a"): 0.9, ("b", "b"): 0.9})
+    assert believing(fleet, jobs_of((0, 9, 1), (0, 9, 1), name=["a", "b"]), 1.0, (0.0, 0.0), False).start_s[1] == 9
+
+
+def test_a_job_is_nobodys_partner_until_its_profile_is_known():
+    fleet = sharing(1, {("a", "a"): 1.0})
+    jobs = jobs_of((0, 100, 1), (0, 10, 1), (50, 10, 1), name=["a"] * 3)
+    # The first is known after 30 s; the second is not before it has run itself.
+    assert believing(fleet, jobs, 1.0, (30.0, 30.0, 0.0), False).start_s.tolist() == [0, 100, 50]
+
+
+def test_where_sharing_comes_first_free_gpus_are_kept_for_jobs_that_cannot_share():
+    fleet = sharing(2, {("a", "a"): 1.0})
+    both = jobs_of((0, 10, 1), (1, 10, 1), (2, 10, 1), name=["a", "a", "x"])
+    packed = believing(fleet, both, 1.0, (0.0,) * 3, True)
+    assert packed.start_s[2] == 2
+    assert violations(packed) == []
+    assert believing(fleet, both, 1.0, (0.0,) * 3, False).start_s[2] == 10
 
 
 def test_preemption_and_sharing_do_not_go_together_yet():

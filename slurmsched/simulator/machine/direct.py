@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ..fleet import Fleet
+from ..fleet import Fleet, Packing
 from ..pool.loops import Keys
 from ..workload import Workload
 from .calendar import NEVER
@@ -85,15 +85,25 @@ def _ran_s(model: Controller, rows: IntArray, now_s: float) -> FloatArray:
     return np.asarray(life.ran_s[rows] + np.maximum(this_s, 0.0))
 
 
-def sharing_of(jobs: Workload, fleet: Fleet, pace: Pace) -> Pace:
-    """The same pace where the fleet lets jobs share GPUs: by their names, as its table of pairs has them."""
+def sharing_of(jobs: Workload, fleet: Fleet, pace: Pace, packing: Packing | None) -> Pace:
+    """The same pace where the fleet lets jobs share GPUs: by what they compute, or by their names where none says."""
     if fleet.sharing is None:
         return pace
     number = {name: at for at, name in enumerate(fleet.sharing.names, start=1)}
-    profile = jobs.name.map([number.get(name, 0) for name in jobs.name.names], np.int64)
-    beside = np.zeros((len(number) + 1, len(number) + 1))
-    beside[1:, 1:] = fleet.sharing.speeds
-    return pace._replace(profile=profile, beside=beside)
+    says = jobs.work if any(jobs.work.names) else jobs.name
+    profile = says.map([number.get(name, 0) for name in says.names], np.int64)
+    beside = _framed(fleet.sharing.speeds)
+    measured = (beside > 0) & (beside.T > 0)
+    believed = np.minimum(beside, beside.T) if packing is None else _framed(packing.believed)
+    known_s = pace.known_s if packing is None else packing.profiled_s
+    return pace._replace(
+        profile=profile, beside=beside, believed=np.where(measured, believed, -1.0), known_s=known_s.copy()
+    )
+
+
+def _framed(table: FloatArray) -> FloatArray:
+    """A table of pairs with a row and a column for who is beside nobody."""
+    return np.pad(table, ((1, 0), (1, 0)))
 
 
 def pace_of(jobs: Workload, fleet: Fleet) -> Pace:

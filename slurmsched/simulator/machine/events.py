@@ -64,6 +64,8 @@ def decide(c: Controller, now_s: float) -> None:
     """The loops that are due."""
     if c.clock[ORDER_STALE]:
         put_in_order(c)
+    if c.rules.sharing_first and c.clock[MAIN_DUE] <= now_s and c.queue.many[0]:
+        share(c, now_s)
     if c.clock[MAIN_DUE] <= now_s:
         if c.rules.repacking:
             repack(c, now_s)

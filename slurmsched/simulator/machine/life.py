@@ -48,12 +48,15 @@ class Pace(NamedTuple):
     """How fast jobs run: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
 
     Beside another on the same GPUs: ``beside[profile[row], profile[other]]`` times that; profile 0 is beside nobody.
+    A policy believes that the slower one keeps ``believed``, and knows the profile of a job that has run ``known_s``.
     """
 
     kind: IntArray
     by_nodes: FloatArray
     profile: IntArray
     beside: FloatArray
+    believed: FloatArray
+    known_s: FloatArray
 
 
 class Line(NamedTuple):
@@ -111,7 +114,7 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
 def alone(jobs: Sized) -> Pace:
     """Every job at speed 1 wherever it runs, and none beside another."""
     nobody = np.zeros(len(jobs), dtype=np.int64)
-    return Pace(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)))
+    return Pace(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(len(jobs)))
 
 
 def empty_line(room: int) -> Line:

@@ -1,7 +1,8 @@
 """Two jobs on the same GPUs, in loops that compile.
 
-A waiting job for which nothing is free joins a running one with as many GPUs on one node, the pair that slows both the
-least, if both keep a least speed by what was measured of such pairs. Never more than two, never over several nodes.
+A waiting job joins a running one with as many GPUs on one node, the one beside which the slower of the two is believed
+to keep most of its speed, if that is enough. Never more than two, never over several nodes, never one whose profile is
+not known yet.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def share(c: Controller, now_s: float) -> None:
     at = 0
     while at < c.queue.many[0]:
         row = c.queue.rows[at]
-        host = _best_host(c, row) if c.stage.pace.profile[row] and ready(c, row, now_s) else ALONE
+        host = _best_host(c, row, now_s) if c.stage.pace.profile[row] and ready(c, row, now_s) else ALONE
         if host == ALONE:
             at += 1
         else:
@@ -26,20 +27,23 @@ def share(c: Controller, now_s: float) -> None:
 
 
 @inner
-def _best_host(c: Controller, row: int) -> int:
-    """The running job beside which both run fastest, by the slower of the two; ALONE where none will do."""
+def _best_host(c: Controller, row: int, now_s: float) -> int:
+    """The running job beside which the slower of the two should be fastest; ALONE where none will do."""
     stage, pace = c.stage, c.stage.pace
     best, best_speed = ALONE, c.rules.least_speed
+    if pace.known_s[row] > 0:
+        return best
     for at in range(stage.running.many[0]):
         host = stage.running.rows[at]
         if stage.life.state[host] != RUNNING or stage.life.partner[host] != ALONE:
             continue
-        if stage.asks.gpus[host] != stage.asks.gpus[row] or not _fits_beside(c, row, host):
+        if stage.asks.gpus[host] != stage.asks.gpus[row] or now_s - stage.life.since_s[host] < pace.known_s[host]:
             continue
         mine, its = pace.profile[row], pace.profile[host]
-        speed = min(pace.beside[mine, its], pace.beside[its, mine])
-        if speed >= best_speed and (best == ALONE or speed > best_speed):
-            best, best_speed = host, speed
+        speed = pace.believed[mine, its]
+        if speed < best_speed or (best != ALONE and speed == best_speed) or not _fits_beside(c, row, host):
+            continue
+        best, best_speed = host, speed
     return best
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ...cluster.columns import Labels
 from . import cells
 from .cleaning import Raw
 from .file import TraceFile
 from .format import Format, with_columns
 from .sheet import Sheet
+
+_CONFIGURATION = dict.fromkeys(("model", "dataset", "batchsize", "amp"), cells.text)
 
 
 def _list(file: TraceFile) -> Raw:
@@ -34,11 +39,20 @@ def _semisynthetic(file: TraceFile) -> Raw:
             "user": cells.text,
             "job_name": cells.text,
         },
-        {"time_limit_s": cells.limit},
+        {"time_limit_s": cells.limit, **_CONFIGURATION, "gpu_util": cells.number, "gmem_util": cells.number}
+        | {"gmem_mib": cells.number},
     )
-    renamed = {"duration_s": "runtime_s", "vc": "partition", "job_name": "name"}
-    raw = Raw({renamed.get(name, name): column for name, column in read.items()})
-    raw.note("semi-synthetic", len(raw), "semi-synthetic: users, names and time limits of {jobs} were made up")
+    renamed = {"duration_s": "runtime_s", "vc": "partition", "job_name": "name", "gmem_mib": "gpu_memory_mib"}
+    columns = {renamed.get(name, name): column for name, column in read.items() if name not in _CONFIGURATION}
+    if "gpu_util" in columns:
+        columns["gpu_util"] = columns["gpu_util"] / 100
+    if "gmem_util" in columns:
+        columns["memory_util"] = columns.pop("gmem_util") / 100
+    if set(read) >= set(_CONFIGURATION):
+        columns["work"] = Labels.of(map("|".join, zip(*(read[name] for name in _CONFIGURATION), strict=True)))
+        columns["amp"] = read["amp"].map([name == "1" for name in read["amp"].names], np.bool_)
+    raw = Raw(columns)
+    raw.note("semi-synthetic", len(raw), "semi-synthetic: users, names, limits and GPU use of {jobs} were made up")
     return raw
 
 
