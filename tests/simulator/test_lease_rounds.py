@@ -1,0 +1,160 @@
+"""Rounds of leases: the same rules for every scheduler, and promises that are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmsched.errors import ConfigError
+from slurmsched.simulator.leases.presets import NAMES, misjudged, replay
+from slurmsched.simulator.leases.world import Rules
+from slurmsched.simulator.traces.source import Source
+from slurmsched.simulator.workload import workload
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+MINUTE_S = 60.0
+FREE = Rules(resume_s=0.0)
+
+
+def jobs(*rows):
+    """Each is (submit, runtime, GPUs, "share@minutes,..." or "" for best effort), in minutes."""
+    submit, runtime, gpus, steps = zip(*rows, strict=True)
+    first = [float(one.split(",")[0].split("@")[1]) if one else np.inf for one in steps]
+
+    def seconds(one):
+        pairs = [pair.split("@") for pair in one.split(",") if pair]
+        return ",".join(f"{share}@{float(within) * MINUTE_S:g}" for share, within in pairs)
+
+    return workload(
+        len(rows),
+        submit_s=np.array(submit) * MINUTE_S,
+        runtime_s=np.array(runtime) * MINUTE_S,
+        gpus=gpus,
+        deadline_s=(np.array(submit) + np.array(first)) * MINUTE_S,
+        best_effort=[not one for one in steps],
+        rewards=[seconds(one) for one in steps],
+    )
+
+
+def ends_min(outcome):
+    return (outcome.world.end_s / MINUTE_S).tolist()
+
+
+def test_a_job_with_time_to_spare_lets_a_shorter_one_pass():
+    asked = jobs((0, 60, 4, "1@300"), (0, 30, 4, ""))
+    assert ends_min(replay(asked, 4, "chronus")) == [90, 30]
+
+
+def test_a_job_without_time_to_spare_goes_first():
+    asked = jobs((0, 60, 4, "1@70"), (0, 30, 4, ""))
+    assert ends_min(replay(asked, 4, "chronus")) == [60, 90]
+    assert ends_min(replay(asked, 4, "srtf")) == [90, 30]
+
+
+def test_a_job_that_would_break_a_promise_is_promised_its_next_step_or_nothing():
+    asked = jobs((0, 60, 4, "1@65"), (0, 60, 4, "1@70,0.5@130"), (0, 60, 4, "1@75"))
+    outcome = replay(asked, 4, "chronus")
+    assert outcome.promises[:3] == (2, 1, 0)
+    assert ends_min(outcome)[:2] == [60, 120]
+    assert outcome.figures.weighted_miss == pytest.approx(0.5)
+
+
+def test_after_a_refusal_long_jobs_get_no_promise_for_the_last_gpus():
+    crowd, long = [(0, 60, 1, "1@62")] * 10, [(100, 500, 4, "1@510")] * 2
+    assert replay(jobs(*crowd[:9], *long), 10, "chronus").promises[:2] == (11, 0)
+    refused = replay(jobs(*crowd, *long), 10, "chronus")
+    assert refused.promises[:2] == (10, 2)
+    assert refused.figures.miss == 0
+
+
+def test_going_on_after_a_stop_costs_more_on_more_gpus():
+    for gpus, cost_min in ((1, 0.5), (4, 1.5)):
+        outcome = replay(jobs((0, 60, gpus, ""), (5, 20, gpus, "")), gpus, "srtf")
+        assert outcome.world.stops.tolist() == [1, 0]
+        assert ends_min(outcome) == [80 + cost_min, 25]
+
+
+def test_arrivals_are_seen_on_the_beat():
+    assert ends_min(replay(jobs((6, 7, 1, "")), 1, "srtf", FREE)) == [17]
+
+
+def test_edf_runs_the_earliest_deadline_and_genie_the_least_laxity():
+    asked = jobs((0, 10, 1, "1@30"), (0, 35, 1, "1@40"))
+    assert ends_min(replay(asked, 1, "edf", FREE)) == [10, 45]
+    assert ends_min(replay(asked, 1, "genie", FREE))[1] <= 45
+
+
+def test_yarn_leaves_nobody_the_quota_of_others():
+    asked = jobs((0, 60, 1, ""), (0, 60, 1, ""), (0, 60, 1, "1@500"), (0, 60, 1, "1@500"))
+    assert ends_min(replay(asked, 2, "yarn-cs")) == [60, 120, 60, 120]
+
+
+def test_3sigma_never_stops_a_job_with_a_deadline():
+    asked = jobs((0, 100, 1, "1@300"), (5, 20, 1, "1@25"))
+    outcome = replay(asked, 1, "3sigma")
+    assert outcome.world.stops.sum() == 0
+    assert ends_min(outcome) == [100, 120]
+
+
+def test_an_unknown_scheduler_is_refused_with_those_that_are_known():
+    with pytest.raises(ConfigError, match="accepted are chronus, edf"):
+        replay(jobs((0, 1, 1, "")), 1, "no-such")
+
+
+def test_a_job_wider_than_the_cluster_is_refused():
+    with pytest.raises(ValueError, match="accepted are 1 to 4"):
+        replay(jobs((0, 1, 8, "")), 4)
+
+
+def test_a_margin_covers_most_of_what_is_misjudged():
+    runtime_s = np.full(20_000, 1000.0)
+    assert np.mean(misjudged(runtime_s, 0.2, seed=1) >= runtime_s) == pytest.approx(0.9, abs=0.01)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 60),
+        st.integers(1, 90),
+        st.sampled_from([1, 2, 4]),
+        st.sampled_from(["", "1@60", "1@120,0.5@200"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(ROWS, st.sampled_from(NAMES))
+def test_every_job_ends_after_its_work_and_no_more_gpus_are_used_than_exist(rows, name):
+    asked = jobs(*sorted(rows))
+    world = replay(asked, 4, name).world
+    begun = world.started_s
+    assert np.all(begun >= asked.submit_s)
+    assert np.all(world.end_s - begun >= asked.runtime_s - 1e-6)
+    assert float((asked.runtime_s * asked.gpus).sum()) <= 4 * (world.end_s.max() - begun.min()) + 1e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(ROWS)
+def test_promises_of_a_free_stop_and_exact_runtimes_on_single_gpus_are_kept(rows):
+    asked = jobs(*sorted((submit, runtime, 1, steps) for submit, runtime, _, steps in rows))
+    assert replay(asked, 2, "chronus", FREE).promises.broken == 0
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data")
+@pytest.mark.parametrize(
+    ("mix", "best_effort_jct_min", "srtf"), [("mix1", 300, (0.0810, 217.0)), ("mix2", 450, (0.0518, 230.3))]
+)
+def test_on_a_contended_day_of_chronus_own_trace_every_promise_is_kept(mix, best_effort_jct_min, srtf):
+    trace = Source.of(str(DATA / f"chronus_philly_{mix}.csv"), 480).load().workload
+    day = trace.take((trace.gpus > 0) & (trace.submit_s <= 1440 * MINUTE_S))
+    blind = replay(day, 480, "srtf").figures
+    assert (blind.weighted_miss, blind.best_effort_jct_min) == pytest.approx(srtf, rel=2e-3)
+    outcome = replay(day, 480, "chronus")
+    assert outcome.figures.weighted_miss <= 0.002
+    assert outcome.figures.best_effort_jct_min <= best_effort_jct_min
+    assert outcome.promises[1:3] == (0, 0)
