@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -58,6 +59,7 @@ def features(jobs: Described) -> Features:
     return Features(user, buckets, jobs.gpus, limits)
 
 
+@lru_cache(maxsize=100_000)  # the same queue comes every cycle
 def bucket(name: str) -> str:
     """The name without what varies from run to run: ``train_12_v3`` and ``train_7_v10`` are ``train_#_v#``."""
     # slurmdbd keeps a double quote as a backquote; squeue shows it as it was.

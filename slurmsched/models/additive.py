@@ -1,0 +1,308 @@
+"""Additive: a model that is a sum of look-up tables, one per feature or pair of features (a GA2M)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cluster.columns import FloatArray, Labels
+from ..errors import ConfigError
+from .bins import Bins, Continuous, Feature, FeatureDocument, Nominal, feature_of
+
+if TYPE_CHECKING:
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+Columns = Mapping[str, FloatArray | Labels]
+Link = Literal["identity", "log"]
+
+_LINKS: Mapping[str, Link] = {"identity": "identity", "log": "log"}
+
+
+class TermDocument(TypedDict):
+    """A term as JSON; tables are row by row."""
+
+    features: list[str]
+    scores: list[float]
+    weights: list[float]
+
+
+class AdditiveDocument(TypedDict):
+    """A model as JSON."""
+
+    link: str
+    intercept: float
+    features: list[FeatureDocument]
+    terms: list[TermDocument]
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What one feature, or a pair, adds: one score per bin, and the weight of the training rows in that bin."""
+
+    features: tuple[str, ...]  #: one or two names
+    scores: FloatArray  #: as many axes as features
+    weights: FloatArray  #: same shape
+
+    @property
+    def name(self) -> str:
+        """Its features, joined by `` & ``."""
+        return " & ".join(self.features)
+
+    @property
+    def importance(self) -> float:
+        """Mean absolute score over the training rows."""
+        total = self.weights.sum()
+        return float((np.abs(self.scores) * self.weights).sum() / total) if total else 0.0
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """How to train; the defaults suit some 100,000 rows. Names are those of interpret where it has them."""
+
+    objective: str = "rmse"  #: or ``poisson_deviance``, ``gamma_deviance``, ``pseudo_huber:delta=1.0``, ``rmse_log``
+    outer_bags: int = 8
+    max_bins: int = 256
+    max_interaction_bins: int = 32
+    learning_rate: float = 0.04
+    smoothing_rounds: int = 200
+    interaction_smoothing_rounds: int = 50
+    max_rounds: int = 10_000
+    early_stopping_rounds: int = 100
+    validation_size: float = 0.15
+    min_samples_leaf: int = 4
+    max_leaves: int = 3
+    n_jobs: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """A GA2M (Lou et al. 2013; Lucid section 3.4): prediction = inverse link of (intercept + one score per term)."""
+
+    features: tuple[Feature, ...]
+    terms: tuple[Term, ...]
+    intercept: float
+    link: Link = "identity"
+
+    def __post_init__(self) -> None:
+        sizes = {feature.name: feature.sizes for feature in self.features}
+        for term in self.terms:
+            if len(term.features) not in (1, 2) or not set(term.features) <= set(sizes):
+                raise ValueError(f"term {term.name!r} is not of one or two features of the model")
+            shape = tuple(sizes[name][len(term.features) - 1] for name in term.features)
+            if term.scores.shape != shape or term.weights.shape != shape:
+                raise ValueError(f"term {term.name!r} needs tables of shape {shape}")
+
+    @classmethod
+    def fit(
+        cls,
+        columns: Columns,
+        target: FloatArray,
+        *,
+        seed: int,
+        interactions: int | Sequence[tuple[str, str]] = 0,
+        weights: FloatArray | None = None,
+        bags: NDArray[np.int8] | None = None,
+        boosting: Boosting | None = None,
+    ) -> Self:
+        """The model that interpret's explainable boosting machine learns from *columns* (numbers, or texts as Labels).
+
+        NaN and the empty text are missing values; a column that holds nothing else is left out. *interactions* is how
+        many pairs to find, or the pairs. *weights* are above 0. *bags*, of shape (rows, outer bags), holds 1 for rows
+        to train on, -1 for rows to stop by, 0 for neither; by default they are drawn. The same input gives one model.
+        ConfigError where interpret is not installed; ValueError for no rows or a target that is not finite.
+        """
+        if not len(target) or not np.isfinite(target).all():
+            raise ValueError("the target needs at least one row and finite numbers only")
+        columns = {name: column for name, column in columns.items() if _known_rows(column).any()}
+        coded = {name: _coded(column) for name, column in columns.items()}
+        machine = _machine(columns, interactions, boosting or Boosting(), seed, None if bags is None else bags.shape[1])
+        with warnings.catch_warnings():
+            # interpret warns that its own plots leave missing values out; these tables keep their bin.
+            warnings.filterwarnings("ignore", "Missing values detected", UserWarning)
+            machine.fit({name: codes for name, (codes, _) in coded.items()}, target, sample_weight=weights, bags=bags)
+        features = tuple(
+            _feature(name, levels, categories)
+            for levels, (name, (_, categories)) in zip(machine.bins_, coded.items(), strict=True)
+        )
+        names = list(columns)
+        terms = tuple(
+            Term(tuple(names[place] for place in places), scores, counts)
+            for places, scores, counts in zip(
+                machine.term_features_, machine.term_scores_, machine.bin_weights_, strict=True
+            )
+        )
+        return cls(features, terms, float(machine.intercept_), _LINKS[machine.link_])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the terms."""
+        return tuple(term.name for term in self.terms)
+
+    @property
+    def importances(self) -> FloatArray:
+        """Mean absolute score of each term over the training rows."""
+        return np.array([term.importance for term in self.terms])
+
+    def predict(self, columns: Columns) -> FloatArray:
+        """The prediction of each row. *columns* may hold more than the model's features.
+
+        ValueError names a feature that is not there.
+        """
+        bins = self._bins(columns)
+        total = np.full(_rows(columns), self.intercept)
+        for term in self.terms:
+            total += _looked_up(term, bins)
+        return np.exp(total) if self.link == "log" else total
+
+    def contributions(self, columns: Columns) -> FloatArray:
+        """What each term adds (before the link) for each row: shape (rows, terms)."""
+        bins = self._bins(columns)
+        parts = np.empty((_rows(columns), len(self.terms)))
+        for place, term in enumerate(self.terms):
+            parts[:, place] = _looked_up(term, bins)
+        return parts
+
+    def monotone(self, feature: str, *, increasing: bool = True) -> Self:
+        """The model whose prediction never falls (or never rises) as the continuous *feature* grows.
+
+        Its term and each slice of its pairs are replaced by the closest monotone ones, weighted by training rows
+        (isotonic regression); bins of missing values stay. ValueError for a feature that is not continuous.
+        """
+        if not any(isinstance(known, Continuous) and known.name == feature for known in self.features):
+            raise ValueError(f"{feature} is not a continuous feature of the model")
+        terms = tuple(_monotone(term, feature, 1.0 if increasing else -1.0) for term in self.terms)
+        return replace(self, terms=terms)
+
+    def document(self) -> AdditiveDocument:
+        """The model as JSON values, without loss."""
+        return {
+            "link": self.link,
+            "intercept": self.intercept,
+            "features": [feature.document() for feature in self.features],
+            "terms": [
+                {
+                    "features": list(term.features),
+                    "scores": term.scores.ravel().tolist(),
+                    "weights": term.weights.ravel().tolist(),
+                }
+                for term in self.terms
+            ],
+        }
+
+    @classmethod
+    def of_document(cls, document: AdditiveDocument) -> Self:
+        """The model that `document` described. ValueError, KeyError or TypeError where it describes none."""
+        features = tuple(feature_of(feature) for feature in document["features"])
+        sizes = {feature.name: feature.sizes for feature in features}
+        terms = []
+        for term in document["terms"]:
+            names = tuple(term["features"])
+            shape = tuple(sizes[name][len(names) - 1] for name in names)
+            scores, weights = (np.array(term[key], dtype=np.float64).reshape(shape) for key in ("scores", "weights"))
+            terms.append(Term(names, scores, weights))
+        return cls(features, tuple(terms), float(document["intercept"]), _LINKS[document["link"]])
+
+    def _bins(self, columns: Columns) -> dict[str, Bins]:
+        used = {name for term in self.terms for name in term.features}
+        if absent := sorted(used - set(columns)):
+            raise ValueError(f"the model needs the column {', '.join(absent)}")
+        return {feature.name: feature.bins(columns[feature.name]) for feature in self.features if feature.name in used}
+
+
+def _rows(columns: Columns) -> int:
+    return len(next(iter(columns.values()))) if columns else 0
+
+
+def _looked_up(term: Term, bins: Mapping[str, Bins]) -> FloatArray:
+    if len(term.features) == 1:
+        return term.scores.take(bins[term.features[0]].single)
+    first, second = (bins[name].pair for name in term.features)
+    scores: FloatArray = term.scores.ravel().take(first * term.scores.shape[1] + second)
+    return scores
+
+
+def _monotone(term: Term, feature: str, sign: float) -> Term:
+    if feature not in term.features:
+        return term
+    axis = term.features.index(feature)
+    scores = np.moveaxis(term.scores.copy(), axis, -1)
+    weights = np.moveaxis(term.weights, axis, -1)
+    for slice_ in np.ndindex(scores.shape[:-1]):
+        scores[slice_][1:-1] = sign * isotonic(sign * scores[slice_][1:-1], weights[slice_][1:-1])
+    return replace(term, scores=np.ascontiguousarray(np.moveaxis(scores, -1, axis)))
+
+
+def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """The never falling sequence closest to *values* in weighted squares (pool adjacent violators)."""
+    # A bin without rows takes part a little, so that every mean exists.
+    heavy = weights + 1e-9 * max(1.0, float(weights.sum()))
+    means: list[float] = []
+    masses: list[float] = []
+    lengths: list[int] = []
+    for value, weight in zip(values.tolist(), heavy.tolist(), strict=True):
+        mean, mass, length = value, weight, 1
+        while means and means[-1] >= mean:
+            below = masses.pop()
+            mean = (means.pop() * below + mean * mass) / (below + mass)
+            mass += below
+            length += lengths.pop()
+        means.append(mean)
+        masses.append(mass)
+        lengths.append(length)
+    fit: FloatArray = np.repeat(np.array(means), lengths)
+    return fit
+
+
+def _known_rows(column: FloatArray | Labels) -> NDArray[np.bool_]:
+    if isinstance(column, Labels):
+        known: NDArray[np.bool_] = column.map([text != "" for text in column.names], np.bool_)
+        return known
+    return ~np.isnan(column)
+
+
+def _coded(column: FloatArray | Labels) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """The column as numbers, and for texts the text behind each number; NaN is missing."""
+    if not isinstance(column, Labels):
+        return np.asarray(column, dtype=np.float64), None
+    texts = {column.names[code] for code in np.unique(column.codes).tolist()} - {""}
+    categories = tuple(sorted(texts))
+    number = {text: float(place) for place, text in enumerate(categories)}
+    codes: FloatArray = column.map([number.get(text, np.nan) for text in column.names], np.float64)
+    return codes, categories
+
+
+def _machine(
+    columns: Columns, interactions: int | Sequence[tuple[str, str]], boosting: Boosting, seed: int, bags: int | None
+) -> ExplainableBoostingRegressor:
+    try:
+        from interpret.glassbox import ExplainableBoostingRegressor
+    except ImportError as error:
+        raise ConfigError("training an additive model needs interpret: pip install slurmsched[learn]") from error
+    places = {name: place for place, name in enumerate(columns)}
+    pairs: int | list[tuple[int, int]]
+    if isinstance(interactions, int):
+        pairs = interactions
+    else:
+        pairs = [(places[first], places[second]) for first, second in interactions if {first, second} <= places.keys()]
+    settings = vars(boosting) | ({"outer_bags": bags} if bags is not None else {})
+    return ExplainableBoostingRegressor(
+        feature_names=list(columns),
+        feature_types=["nominal" if isinstance(column, Labels) else "continuous" for column in columns.values()],
+        interactions=pairs,
+        random_state=seed,
+        **settings,
+    )
+
+
+def _feature(name: str, levels: Sequence[FloatArray | dict[str, int]], categories: tuple[str, ...] | None) -> Feature:
+    """The feature as interpret binned it; its second level, where it has one, is for pairs."""
+    if categories is None:
+        return Continuous(name, np.asarray(levels[0]), np.asarray(levels[-1]))
+    places = levels[0]
+    assert isinstance(places, dict)
+    return Nominal(name, tuple(categories[int(code)] for code in sorted(places, key=lambda code: places[code])))

@@ -1,0 +1,195 @@
+"""The runtime model that is trained: a middle that can be read, what has ended since, and an interval that adapts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.forecast import Forecast
+from ..cluster.history import OutcomeTable
+from ..cluster.jobs import JobState, JobTable
+from .additive import Columns
+from .centers import Center, Fit, Reason, center_of, fit_ga2m
+from .inputs import CLASSES, Profiles, classes, inputs, numbers, rows_of
+from .intervals import WINDOW, Interval, Misses, rolled
+from .names import NameBuckets
+from .past import Past
+from .runtime import UNKNOWN_S
+
+KEPT = 60_000  #: latest runs that a serving model keeps
+LEAST = 200  #: runs without which there is nothing to train on
+HELD_OUT = 0.2  #: share of the latest runs that the mixture and the first interval are learnt from
+
+_WITHOUT_HISTORY = ("usual runtime with as many GPUs", "usual runtime on the site", "no history: the time limit")
+_RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator:
+    """Forecasts runtimes from a trained Center; ``port.Model``.
+
+    A job of a user without a run takes the usual runtime of jobs with as many GPUs, as in Lucid section 3.4. Learning
+    adds to what is known of earlier runs and moves the interval; the center stays as it was trained.
+    """
+
+    center: Center
+    buckets: NameBuckets
+    before: Misses  #: of runs that the center had not seen when it forecast them
+    fitted_until_s: float  #: the center and *before* know runs that ended before this moment
+    past: Past
+    trained_until_s: float
+
+    @classmethod
+    def fit(
+        cls,
+        history: OutcomeTable,
+        *,
+        until_s: float = np.inf,
+        profiles: Callable[[OutcomeTable], Profiles] | None = None,
+        how: Fit = fit_ga2m,
+    ) -> Self:
+        """The model of all that ended before *until_s*; *profiles* gives what was measured of runs, row by row.
+
+        ValueError for fewer than LEAST runs. ConfigError where what *how* needs is not installed.
+        """
+        past = Past.of(history, until_s)
+        if len(past) < LEAST:
+            raise ValueError(f"{len(past)} runs are too few to train on: at least {LEAST} are needed")
+        runs = past.runs
+        buckets = NameBuckets.fit(runs.name)
+        measured = profiles(runs) if profiles is not None else None
+        columns = inputs(runs, past, buckets, past.known_at(runs.first_submit_s), measured)
+        fitted, unseen = _split(runs)
+        center, told = how(columns, past.log_runtime, unseen, fitted)
+        before = _misses(runs.take(unseen), rows_of(columns, unseen), told)[1]
+        until_s = until_s if np.isfinite(until_s) else float(runs.ended_s[-1])
+        return cls(center, buckets, before, until_s, Past.of(runs, most=KEPT), until_s)
+
+    def learn(self, new: OutcomeTable) -> Self:
+        """The model that also knows *new*."""
+        until_s = max(self.trained_until_s, float(new.ended_s.max(initial=-np.inf)))
+        return replace(self, past=self.past.plus(new, KEPT), trained_until_s=until_s)
+
+    def forecast(self, jobs: JobTable, now_s: float | None = None, profiles: Profiles | None = None) -> Forecast:
+        """Runtime from start to end of each job; with *now_s*, given that running ones have lasted until then."""
+        columns = inputs(jobs, self.past, self.buckets, profiles=profiles)
+        limit_s = np.maximum(np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s), 1.0)
+        log, source = self._middle(columns)
+        guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
+        with np.errstate(over="ignore"):
+            base_s = np.clip(np.where(np.isnan(log), guess_s, np.exp(log)), 1.0, limit_s)
+        elapsed_s = _elapsed(jobs, now_s)
+        factors = self.interval.factors(classes(columns), elapsed_s / base_s)
+        low_s, runtime_s, high_s = np.clip(base_s * factors, 1.0, np.maximum(limit_s, elapsed_s))
+        return Forecast(runtime_s, low_s, high_s, source)
+
+    def reasons(self, jobs: JobTable, row: int, profiles: Profiles | None = None) -> list[Reason]:
+        """What the forecast of the pending job in *row* is made of, in words and the weightiest first.
+
+        The product of the factors is the forecast before the time limit cuts it.
+        """
+        one = profiles.take(np.array([row])) if profiles is not None else None
+        columns = inputs(jobs.take(np.array([row])), self.past, self.buckets, profiles=one)
+        log, source = self._middle(columns)
+        if np.isnan(log[0]):
+            return []
+        if source.names[source.codes[0]] != self.center.kind:
+            return [Reason(source[0], float(np.exp(log[0])))]
+        return self.center.reasons(columns)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """What lies between forecast and runtime, from the last runs whose forecast had not seen them."""
+        return rolled(self._judged).interval
+
+    def judged(self, runs: OutcomeTable, columns: Columns) -> tuple[IntArray, Misses]:
+        """How far off it was about *runs*, given their *columns* at submission, and the rows it said anything of."""
+        return _misses(runs, columns, self._middle(columns)[0])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all it knows, in hex."""
+        known = hashlib.sha256(b"estimate 1\n")
+        known.update(json.dumps(self.document(), sort_keys=True, allow_nan=False).encode())
+        for f in fields(OutcomeTable):
+            column = getattr(self.past.runs, f.name)
+            if isinstance(column, Labels):
+                known.update(json.dumps(column.names).encode("ascii"))
+                column = column.codes
+            known.update(np.ascontiguousarray(column).tobytes())
+        return known.hexdigest()
+
+    def document(self) -> dict[str, Any]:
+        """All it has learnt but for the runs it knows, as JSON values without loss."""
+        misses = {f.name: getattr(self.before, f.name).tolist() for f in fields(Misses)}
+        center, stems = self.center.document(), dict(sorted(self.buckets.stems.items()))
+        return {"center": center, "stems": stems, "misses": misses, "fitted_until_s": self.fitted_until_s}
+
+    @classmethod
+    def of_document(cls, document: dict[str, Any], history: OutcomeTable) -> Self:
+        """The model that `document` described, knowing the runs of *history*.
+
+        ValueError, KeyError or TypeError where it describes none.
+        """
+        said = document["misses"]
+        submitted_s, ended_s, miss = (np.array(said[name], np.float64) for name in ("submitted_s", "ended_s", "miss"))
+        misses = Misses(submitted_s, ended_s, np.array(said["kind"], np.int64), miss)
+        if len(misses) and not 0 <= misses.kind.min() <= misses.kind.max() < CLASSES:
+            raise ValueError(f"classes of evidence are 0 to {CLASSES - 1}")
+        until_s = float(document["fitted_until_s"])
+        past = Past.of(history, most=KEPT)
+        latest_s = max(until_s, float(past.runs.ended_s.max(initial=-np.inf)))
+        return cls(center_of(document["center"]), NameBuckets.of(document["stems"]), misses, until_s, past, latest_s)
+
+    def _middle(self, columns: Columns) -> tuple[FloatArray, Labels]:
+        """Log runtime, NaN where nothing is known, and where it comes from."""
+        log = self.center.log_runtime(columns)
+        unknown = (numbers(columns, "user_runs") == 0) | np.isnan(log)
+        source = np.zeros(len(log), dtype=np.int64)
+        for name in ("gpus_usual", "site_usual"):
+            log = np.where(unknown, numbers(columns, name), log)
+            source += unknown
+            unknown = np.isnan(log)
+        source += unknown
+        return log, Labels(source, (self.center.kind, *_WITHOUT_HISTORY))
+
+    @cached_property
+    def _judged(self) -> Misses:
+        """The misses of training, and those of runs that ended later."""
+        runs = self.past.runs
+        first = max(int(np.searchsorted(runs.ended_s, self.fitted_until_s)), len(runs) - 2 * WINDOW)
+        later = runs.take(slice(first, None))
+        if not len(later):
+            return self.before
+        columns = inputs(later, self.past, self.buckets, self.past.known_at(later.first_submit_s))
+        return self.before.joined(self.judged(later, columns)[1]).take(slice(-2 * WINDOW, None))
+
+
+def _split(runs: OutcomeTable) -> tuple[IntArray, IntArray]:
+    """Rows to fit on, and later ones that were submitted after all of those had ended."""
+    at = int(len(runs) * (1 - HELD_OUT))
+    rows = np.arange(len(runs))
+    return rows[:at], rows[at:][runs.first_submit_s[at:] >= runs.ended_s[at - 1]]
+
+
+def _misses(runs: OutcomeTable, columns: Columns, log: FloatArray) -> tuple[IntArray, Misses]:
+    """How far off forecasts of *log* were, and of which rows: there is none of runs about which nothing was known."""
+    capped = np.minimum(log, np.log(np.maximum(runs.time_limit_s, 1.0)))
+    miss = np.log(np.maximum(runs.runtime_s, 1.0)) - capped
+    told = np.flatnonzero(~np.isnan(miss))
+    return told, Misses(runs.first_submit_s, runs.ended_s, classes(columns), miss).take(told)
+
+
+def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:
+    """Seconds since the start of running jobs, 0 for all others; time suspended counts, Slurm does not tell it."""
+    if now_s is None:
+        return np.zeros(len(jobs))
+    running = np.isin(jobs.state, _RUNNING) & np.isfinite(jobs.started_s)
+    return np.maximum(0.0, np.where(running, now_s - jobs.started_s, 0.0))

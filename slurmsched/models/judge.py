@@ -1,0 +1,178 @@
+"""Which runtime model serves: each forecasts the last part of the history as it would have, and the best one is taken.
+
+Every forecast rests on runs that had ended when the job was submitted, every model on runs that had ended when it was
+fitted; nothing is known of the runs it is judged by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..cluster.columns import FloatArray, IntArray
+from ..cluster.history import OutcomeTable
+from .centers import LAST_OF_NAME, LAST_OF_USER, LIMIT, Fit, fit_ga2m, fit_trees, repeating
+from .estimate import LEAST, Estimator
+from .inputs import Profiles, inputs
+from .intervals import SHARES, Misses, rolled
+from .past import Past
+
+Profiler = Callable[[OutcomeTable], Profiles]
+"""Gives what was measured of runs, row by row."""
+
+SERVING = "serving"  #: the name of the model that serves already, among the scores
+WINDOW = 0.2  #: share of the history, by end, that candidates are judged by
+READABLE: Mapping[str, Fit] = {
+    "additive": fit_ga2m,
+    LAST_OF_NAME.kind: repeating(LAST_OF_NAME),
+    LAST_OF_USER.kind: repeating(LAST_OF_USER),
+    LIMIT.kind: repeating(LIMIT),
+}
+CANDIDATES: Mapping[str, Fit] = {**READABLE, "trees": fit_trees}
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What was said of runs when they were submitted, in the order they ended; logarithms of seconds."""
+
+    runs: OutcomeTable
+    misses: Misses  #: of the same rows
+    bounds: FloatArray  #: at each of intervals.SHARES, shape (3, runs)
+
+    @property
+    def log_runtime(self) -> FloatArray:
+        """The truth."""
+        log: FloatArray = np.log(np.maximum(self.runs.runtime_s, 1.0))
+        return log
+
+    def since(self, submitted_s: float) -> Told:
+        """The part about runs submitted from then on."""
+        rows = np.flatnonzero(self.runs.first_submit_s >= submitted_s)
+        return Told(self.runs.take(rows), self.misses.take(rows), self.bounds[:, rows])
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How good forecasts were; errors are of the natural logarithm of the runtime."""
+
+    runs: int
+    r2: float  #: share of the variance that is explained
+    median_error: float  #: median absolute error
+    mean_error: float  #: mean absolute error
+    pinball: float  #: mean pinball loss of the middle and the 90 % bound
+    coverage: float  #: share of runs that were done by the 90 % bound
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The model that serves from now on, and how each candidate did."""
+
+    chosen: str
+    model: Estimator
+    scores: Mapping[str, Scores]
+
+
+def judge(
+    history: OutcomeTable,
+    *,
+    serving: Estimator | None = None,
+    until_s: float = np.inf,
+    interpretable_only: bool = True,
+    profiles: Profiler | None = None,
+) -> Verdict:
+    """The best candidate on the last WINDOW of what ended before *until_s*, fitted to all of it.
+
+    Best is the lowest pinball loss. The model that is *serving* stays where the best candidate does no better on those
+    runs of the window that it has not seen either, if these are LEAST and more.
+    ValueError for fewer than 2 * LEAST runs.
+    """
+    past = Past.of(history, until_s)
+    if len(past) < 2 * LEAST:
+        raise ValueError(f"{len(past)} runs are too few to judge by: at least {2 * LEAST} are needed")
+    since_s = float(past.runs.ended_s[int(len(past) * (1 - WINDOW))])
+    candidates = READABLE if interpretable_only else CANDIDATES
+    told = {name: foretold(past.runs, how, (since_s,), profiles=profiles) for name, how in candidates.items()}
+    scores = {name: score(one) for name, one in told.items()}
+    chosen = min(scores, key=lambda name: (scores[name].pinball, name))
+    if serving is not None:
+        unseen_s = max(since_s, serving.fitted_until_s)
+        kept = _rolled(past.runs, serving.before, [_told_by(serving, past, unseen_s, np.inf, profiles)])
+        new = told[chosen].since(unseen_s)
+        scores[SERVING] = score(kept)
+        if len(new.runs) >= LEAST and scores[SERVING].pinball <= score(new).pinball:
+            return Verdict(SERVING, serving.learn(past.runs), scores)
+    return Verdict(chosen, Estimator.fit(past.runs, profiles=profiles, how=candidates[chosen]), scores)
+
+
+def foretold(
+    history: OutcomeTable,
+    how: Fit,
+    fitted_s: Sequence[float],
+    until_s: float = np.inf,
+    profiles: Profiler | None = None,
+) -> Told:
+    """What models fitted at each of the rising moments *fitted_s* say of runs submitted from then to the next moment.
+
+    The interval starts from the held-out runs of the first fit and rolls on.
+    """
+    past = Past.of(history)
+    parts: list[tuple[IntArray, Misses]] = []
+    before: Misses | None = None
+    for since_s, to_s in zip(fitted_s, (*fitted_s[1:], until_s), strict=True):
+        model = Estimator.fit(past.runs, until_s=since_s, profiles=profiles, how=how)
+        before = model.before if before is None else before
+        parts.append(_told_by(model, past, since_s, to_s, profiles))
+    assert before is not None
+    return _rolled(past.runs, before, parts)
+
+
+def score(told: Told) -> Scores:
+    """How good *told* was; NaN where there is no run."""
+    truth = told.log_runtime
+    if not len(truth):
+        return Scores(0, *[np.nan] * 5)
+    off = truth - told.bounds[1]
+    return Scores(
+        len(truth),
+        float(1 - np.mean(off**2) / truth.var()) if truth.var() else np.nan,
+        float(np.median(np.abs(off))),
+        float(np.abs(off).mean()),
+        pinball(truth, told.bounds[1:], SHARES[1:]),
+        float((truth <= told.bounds[2]).mean()),
+    )
+
+
+def pinball(truth: FloatArray, bounds: FloatArray, shares: Sequence[float]) -> float:
+    """Mean pinball loss of *bounds*, one row for each of *shares*."""
+    off = truth - bounds
+    levels = np.array(shares)[:, None]
+    return float(np.maximum(levels * off, (levels - 1) * off).mean())
+
+
+def _told_by(
+    model: Estimator, past: Past, since_s: float, until_s: float, profiles: Profiler | None
+) -> tuple[IntArray, Misses]:
+    """What *model* says of the runs submitted from *since_s* to *until_s*, and their rows."""
+    submit_s = past.runs.first_submit_s
+    rows = np.flatnonzero((submit_s >= since_s) & (submit_s < until_s))
+    runs = past.runs.take(rows)
+    measured = profiles(runs) if profiles is not None else None
+    columns = inputs(runs, past, model.buckets, past.known_at(runs.first_submit_s), measured)
+    told, misses = model.judged(runs, columns)
+    return rows[told], misses
+
+
+def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, Misses]]) -> Told:
+    rows = np.concatenate([rows for rows, _ in parts])
+    misses = parts[0][1]
+    for _, more in parts[1:]:
+        misses = misses.joined(more)
+    order = np.argsort(rows)
+    rows, misses = rows[order], misses.take(order)
+    chosen = runs.take(rows)
+    limit = np.log(np.maximum(chosen.time_limit_s, 1.0))
+    log_factors = rolled(before.joined(misses)).log_factors[:, len(before) :]
+    middle = np.log(np.maximum(chosen.runtime_s, 1.0)) - misses.miss
+    return Told(chosen, misses, np.minimum(middle + log_factors, limit))

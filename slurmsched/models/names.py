@@ -1,0 +1,168 @@
+"""Buckets of job names: names that differ little are one category (Lucid section 3.5.3)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cluster.columns import FloatArray, IntArray, Labels
+from ..errors import ConfigError
+from .features import LONGEST, bucket
+
+CLUSTERED = 300  #: most frequent stems that are clustered; the work grows with its square
+FEW = 40  #: up to so many stems each is a bucket of its own
+NEAR = 0.5  #: share of the longer of two stems that may differ, for a stem that was not clustered
+OTHER = "other names"
+
+_FINENESS = 0.7  # quantile of the similarities that a stem needs for itself to be a speaker; more makes more buckets
+_AT_ONCE = 2_000_000  # pairs: bounds the memory of distances
+_WORD = 64
+
+
+@dataclass(frozen=True, eq=False)
+class NameBuckets:
+    """For each stem (a name without its numbers) the stem that speaks for its bucket.
+
+    A stem not met in training goes to the nearest speaker, or to OTHER where none is near.
+    """
+
+    speakers: tuple[str, ...]  #: in alphabetical order
+    stems: Mapping[str, str]  #: stems of training, with their speakers
+    _met: dict[str, str] = field(default_factory=dict, repr=False)  # nearest speakers already looked for
+
+    @classmethod
+    def fit(cls, names: Labels, most: int = CLUSTERED) -> Self:
+        """The buckets of *names*: affinity propagation over the Levenshtein distances of the *most* frequent stems.
+
+        The same names in any order give the same buckets. ConfigError where scikit-learn is not installed.
+        """
+        weights: dict[str, int] = {}
+        counts = np.bincount(names.codes, minlength=len(names.names)).tolist()
+        for name, rows in zip(names.names, counts, strict=True):
+            if rows and name:
+                stem = bucket(name)
+                weights[stem] = weights.get(stem, 0) + rows
+        frequent = sorted(weights, key=lambda stem: (-weights[stem], stem))[:most]
+        stems = _clustered(sorted(frequent))
+        return cls.of(stems)._with(sorted(weights.keys() - stems.keys()))
+
+    @classmethod
+    def of(cls, stems: Mapping[str, str]) -> Self:
+        """The buckets that `stems` once described."""
+        return cls(tuple(sorted(set(stems.values()) - {OTHER})), dict(stems))
+
+    def label(self, names: Labels) -> Labels:
+        """The bucket of each row; empty for a job without a name."""
+        return Labels(names.codes, tuple(self.speakers_of(names.names)))
+
+    def speakers_of(self, names: Iterable[str]) -> list[str]:
+        """The bucket of each of *names*."""
+        stems = [bucket(name) if name else "" for name in names]
+        known = self.stems
+        met = self._met
+        if unknown := sorted({stem for stem in stems if stem and stem not in known and stem not in met}):
+            if len(met) > 100 * CLUSTERED:
+                met.clear()
+            met.update(zip(unknown, self._nearest(unknown), strict=True))
+        return [known[stem] if stem in known else met.get(stem, "") for stem in stems]
+
+    def _with(self, stems: Sequence[str]) -> Self:
+        return type(self)(self.speakers, {**self.stems, **dict(zip(stems, self._nearest(stems), strict=True))})
+
+    def _nearest(self, stems: Sequence[str]) -> list[str]:
+        if not self.speakers:
+            return [OTHER] * len(stems)
+        found: list[str] = []
+        step = max(1, _AT_ONCE // len(self.speakers))
+        for at in range(0, len(stems), step):
+            share = _differing(stems[at : at + step], self.speakers)
+            best = share.argmin(axis=1)
+            near = share[np.arange(len(best)), best] <= NEAR
+            found += [self.speakers[b] if ok else OTHER for b, ok in zip(best.tolist(), near.tolist(), strict=True)]
+        return found
+
+
+def levenshtein(texts: Sequence[str], others: Sequence[str]) -> IntArray:
+    """Insertions, deletions and replacements from each text to each other one: shape (texts, others).
+
+    Characters beyond the first 64 do not count. Bit-parallel (Myers 1999): one machine word holds a column of the
+    matrix, so all pairs advance by a character at once.
+    """
+    texts, others = [text[:_WORD] for text in texts], [other[:_WORD] for other in others]
+    letters = {letter: place for place, letter in enumerate(sorted(set("".join(others))), 1)}
+    masks = np.zeros((len(letters) + 1, len(others)), dtype=np.uint64)
+    for column, other in enumerate(others):
+        for place, letter in enumerate(other):
+            masks[letters[letter], column] |= np.uint64(1 << place)
+    lengths = np.array([len(other) for other in others], dtype=np.int64)
+    last = np.array([1 << max(length - 1, 0) for length in lengths.tolist()], dtype=np.uint64)
+    distance = np.tile(lengths, (len(texts), 1))
+    # Longest texts first: those that have ended drop out at the end.
+    order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+    plus = np.full(distance.shape, ~np.uint64(0))
+    minus = np.zeros(distance.shape, dtype=np.uint64)
+    alive = len(order)
+    for step in range(max(map(len, texts), default=0)):
+        while len(texts[order[alive - 1]]) <= step:
+            alive -= 1
+        here = masks[[letters.get(texts[row][step], 0) for row in order[:alive]]]
+        _advance(here, plus[:alive], minus[:alive], last, distance[:alive])
+    result = np.empty_like(distance)
+    result[order] = distance
+    result[:, lengths == 0] = np.array([len(text) for text in texts], dtype=np.int64)[:, None]
+    return result
+
+
+def _advance(
+    equal: NDArray[np.uint64],
+    plus: NDArray[np.uint64],
+    minus: NDArray[np.uint64],
+    last: NDArray[np.uint64],
+    distance: IntArray,
+) -> None:
+    """One character further: *plus* and *minus* tell where the column of the matrix rises and falls by one."""
+    one = np.uint64(1)
+    diagonal = (((equal & plus) + plus) ^ plus) | equal | minus
+    rises = minus | ~(diagonal | plus)
+    falls = plus & diagonal
+    distance += ((rises & last) != 0).astype(np.int64) - ((falls & last) != 0)
+    rises = (rises << one) | one
+    plus[...] = (falls << one) | ~(diagonal | rises)
+    minus[...] = rises & diagonal
+
+
+def _differing(stems: Sequence[str], others: Sequence[str]) -> FloatArray:
+    """Levenshtein distance over the length of the longer stem."""
+    longer = np.maximum.outer([len(s) for s in stems], [len(o) for o in others])
+    share: FloatArray = levenshtein(stems, others) / np.maximum(longer, 1)
+    return share
+
+
+def _clustered(stems: Sequence[str]) -> dict[str, str]:
+    """Each of *stems* with the one that speaks for it."""
+    if len(stems) <= FEW:
+        return {stem: stem for stem in stems}
+    try:
+        from sklearn.cluster import AffinityPropagation
+        from sklearn.exceptions import ConvergenceWarning
+    except ImportError as error:
+        raise ConfigError("clustering job names needs scikit-learn: pip install slurmsched[learn]") from error
+    alike = -(_differing(stems, stems) ** 2)
+    fine = np.quantile(alike, _FINENESS)
+    machine = AffinityPropagation(affinity="precomputed", damping=0.8, max_iter=400, random_state=0, preference=fine)
+    with warnings.catch_warnings():
+        # Without agreement every stem speaks for itself, which is as good an answer.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine.fit(alike)
+    speakers = machine.cluster_centers_indices_
+    if machine.n_iter_ >= machine.max_iter or len(speakers) == 0:
+        return {stem: stem for stem in stems}
+    return {stem: stems[int(speakers[label])] for stem, label in zip(stems, machine.labels_.tolist(), strict=True)}
+
+
+assert LONGEST <= _WORD  # stems are compared whole

@@ -1,0 +1,193 @@
+"""Throughput: how many jobs, and how many GPUs, the next hour's ten-minute steps will ask for (Lucid section 3.5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cluster.columns import BoolArray, FloatArray
+from .additive import Additive, AdditiveDocument, Boosting
+from .arrivals import DAY, LAG, REACH, SERIES, STEP_S, WEEK, Arrivals, features, rolling_median
+
+JUDGED = 4 * WEEK  #: the newest steps, on which a model has to beat the rolling median; a fifth of a short history
+LEAST = 2 * WEEK  #: steps to train on at least, besides those that only serve as features
+PAIRS = 5  #: interactions to look for
+USUAL = 4 * WEEK  #: steps that say what is idle and busy here
+
+BOOSTING = Boosting(
+    outer_bags=20,
+    max_bins=128,
+    max_rounds=2_000,
+    early_stopping_rounds=50,
+    smoothing_rounds=100,
+    min_samples_leaf=50,
+)
+
+
+class ThroughputDocument(TypedDict):
+    """A throughput model as JSON; a series without an additive model is forecast by the rolling median."""
+
+    models: dict[str, AdditiveDocument | None]
+    errors: dict[str, list[float]]
+
+
+@dataclass(frozen=True, eq=False)
+class ThroughputForecast:
+    """Submissions expected in each of the next LAG steps."""
+
+    start_s: FloatArray
+    jobs: FloatArray
+    gpus: FloatArray
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """One series now and in the hour to come, against what is usual; dynamic packing and scaling ask for it."""
+
+    now: float  #: mean per step of the last hour
+    ahead: float  #: mean per step forecast for the next hour
+    rank: float  #: share of the hours of the last four weeks in which less was submitted than now, ties half; 0..1
+
+    def idle(self, below: float = 0.25) -> bool:
+        """Whether so little is rare."""
+        return self.rank < below
+
+    def busy(self, above: float = 0.75) -> bool:
+        """Whether so much is rare."""
+        return self.rank > above
+
+    def rising(self, by: float = 0.1) -> bool:
+        """Whether more than now is to come, by this share at least."""
+        return self.ahead > self.now * (1.0 + by)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Mean absolute errors per step on the newest steps, by models that had not seen them."""
+
+    model: float  #: infinite where the history was too short to train
+    median: float
+
+
+@dataclass(frozen=True, eq=False)
+class ThroughputModel:
+    """A GA2M of the square root of each series, or the rolling median where that is as good. Immutable.
+
+    The square root evens out the spread of counts, so that the mean it learns is close to the median after squaring,
+    and the absolute error small.
+    """
+
+    models: dict[str, Additive | None]  #: by series
+    errors: dict[str, Errors]
+
+    @classmethod
+    def fit(cls, history: Arrivals, *, seed: int, boosting: Boosting = BOOSTING) -> Self:
+        """The model of *history*; each series gets a GA2M if one that is trained without the newest steps beats the
+        rolling median on them, and is then trained on all. The same history and seed give the same model.
+        """
+        judged = min(JUDGED, len(history) // 5)
+        split = len(history) - judged
+        columns = features(history)
+        models: dict[str, Additive | None] = {}
+        errors = {}
+        for series in SERIES:
+            values = getattr(history, series)
+            newest = np.arange(len(history)) >= max(split, REACH)
+            error = Errors(np.inf, _error(rolling_median(history, series), values, newest))
+            if split - REACH >= LEAST:
+                told = _predicted(_trained(columns, values, ~newest, seed, boosting), columns)
+                error = Errors(_error(told, values, newest), error.median)
+            better = error.model < error.median
+            everything = np.ones(len(history), dtype=np.bool_)
+            models[series] = _trained(columns, values, everything, seed, boosting) if better else None
+            errors[series] = error
+        return cls(models, errors)
+
+    def forecast(self, history: Arrivals) -> ThroughputForecast:
+        """The LAG steps after *history*, of which the newest REACH steps are enough.
+
+        A series forecast is never negative, and 0 where the history is too short even for the median.
+        """
+        recent = history.latest(REACH)
+        told = {series: self.predict(recent, series, ahead=LAG)[-LAG:] for series in SERIES}
+        end_s = float(history.start_s[-1]) + STEP_S if len(history) else 0.0
+        start_s = end_s + STEP_S * np.arange(LAG, dtype=np.float64)
+        return ThroughputForecast(start_s, *(np.nan_to_num(told[series]) for series in SERIES))
+
+    def predict(self, history: Arrivals, series: str, ahead: int = 0) -> FloatArray:
+        """What it would have said of each step of *history*, and says of the *ahead* steps after it.
+
+        NaN for steps with too little history before them.
+        """
+        additive = self.models[series]
+        median = rolling_median(history, series, ahead)
+        if additive is None:
+            return median
+        columns = features(history, ahead)
+        return np.where(_whole(columns), _predicted(additive, columns), median)
+
+    def outlook(self, history: Arrivals, series: str) -> Outlook:
+        """How *series* stands now and in the hour to come; *history* should hold the last four weeks."""
+        values = getattr(history.latest(USUAL), series)
+        now = float(values[-LAG:].mean()) if len(values) else 0.0
+        hours = np.convolve(values, np.full(LAG, 1.0 / LAG), "valid") if len(values) >= LAG else np.zeros(1)
+        rank = float((hours < now - 1e-9).mean() + 0.5 * (np.abs(hours - now) <= 1e-9).mean())
+        return Outlook(now, float(getattr(self.forecast(history), series).mean()), rank)
+
+    def document(self) -> ThroughputDocument:
+        """The model as JSON values, without loss; an error that is not finite becomes -1."""
+        return {
+            "models": {series: None if model is None else model.document() for series, model in self.models.items()},
+            "errors": {
+                series: [error if np.isfinite(error) else -1.0 for error in (errors.model, errors.median)]
+                for series, errors in self.errors.items()
+            },
+        }
+
+    @classmethod
+    def of_document(cls, document: ThroughputDocument) -> Self:
+        """The model that `document` described. ValueError, KeyError or TypeError where it describes none."""
+        read = {series: document["models"][series] for series in SERIES}
+        errors = {
+            series: Errors(*(error if error >= 0.0 else np.inf for error in document["errors"][series]))
+            for series in SERIES
+        }
+        models = {series: None if model is None else Additive.of_document(model) for series, model in read.items()}
+        return cls(models, errors)
+
+
+def _trained(
+    columns: dict[str, FloatArray], values: FloatArray, rows: BoolArray, seed: int, boosting: Boosting
+) -> Additive:
+    rows = rows & _whole(columns)
+    bags = _bags(int(rows.sum()), boosting.outer_bags, seed)
+    chosen = {name: column[rows] for name, column in columns.items()}
+    return Additive.fit(chosen, np.sqrt(values[rows]), interactions=PAIRS, seed=seed, bags=bags, boosting=boosting)
+
+
+def _predicted(model: Additive, columns: dict[str, FloatArray]) -> FloatArray:
+    return np.square(np.maximum(0.0, model.predict(columns)))
+
+
+def _whole(columns: dict[str, FloatArray]) -> BoolArray:
+    """The rows with enough history before them."""
+    whole: BoolArray = ~np.isnan(np.array([*columns.values()])).any(axis=0)
+    return whole
+
+
+def _error(told: FloatArray, values: FloatArray, rows: BoolArray) -> float:
+    return float(np.abs(told[: len(values)] - values)[rows].mean()) if rows.any() else np.inf
+
+
+def _bags(rows: int, bags: int, seed: int) -> NDArray[np.int8]:
+    """Rows to train on (1) and to stop by (-1), one column per bag."""
+    # Runs of three days: a single step held out is too easy, its neighbours tell of it.
+    rng = np.random.default_rng(seed)
+    block = np.arange(rows) // (3 * DAY)
+    blocks = int(block[-1]) + 1
+    held_out = max(1, round(0.15 * blocks))
+    columns = [np.where(np.isin(block, rng.permutation(blocks)[:held_out]), -1, 1) for _ in range(bags)]
+    return np.ascontiguousarray(np.array(columns, dtype=np.int8).T)
