@@ -25,7 +25,7 @@ def slurm_conf(
     if spec.job_submit_lua:
         lines.append("JobSubmitPlugins=lua")
     if spec.gpus:
-        lines.append("GresTypes=gpu")
+        lines.append("GresTypes=gpu,slot" if spec.shared_nodes else "GresTypes=gpu")
     lines += _nodes(spec, ports, host)
     return "\n".join(overridden(lines, spec.extra_conf)) + "\n"
 
@@ -95,15 +95,33 @@ def _storage(layout: Layout, spec: LabSpec, ports: Mapping[str, int]) -> list[st
 
 
 def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
-    names = f"n[1-{spec.nodes}]"
-    first = ports["slurmd"]
-    gres = f" Gres=gpu:{spec.gpus}" if spec.gpus else ""
-    return [
+    plain, shared = _names(spec)
+    slots = ",".join(f"slot:i{gpu}:2" for gpu in range(spec.gpus))
+    lines = [
         f"DefMemPerCPU={max(1, spec.memory_mib // spec.cpus)}",
-        f"NodeName={names} NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{first + spec.nodes - 1}]"
-        f" CPUs={spec.cpus} RealMemory={spec.memory_mib}{gres} State=UNKNOWN",
-        f"PartitionName=gpu Nodes={names} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
+        _node(spec, plain, ports["slurmd"], spec.nodes - spec.shared_nodes, host, f"gpu:{spec.gpus}" * bool(spec.gpus)),
+        f"PartitionName=gpu Nodes={plain} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
     ]
+    if shared:
+        first = ports["slurmd"] + spec.nodes - spec.shared_nodes
+        lines += [
+            _node(spec, shared, first, spec.shared_nodes, host, slots),
+            f"PartitionName=shared Nodes={shared} MaxTime=INFINITE DefaultTime=60 State=UP",
+        ]
+    return lines
+
+
+def _names(spec: LabSpec) -> tuple[str, str]:
+    """Host lists of the nodes with whole GPUs and of those with slots, which may be empty."""
+    last = spec.nodes - spec.shared_nodes
+    return f"n[1-{last}]", f"n[{last + 1}-{spec.nodes}]" * bool(spec.shared_nodes)
+
+
+def _node(spec: LabSpec, names: str, first: int, count: int, host: str, gres: str) -> str:
+    return (
+        f"NodeName={names} NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{first + count - 1}]"
+        f" CPUs={spec.cpus} RealMemory={spec.memory_mib}{' Gres=' * bool(gres)}{gres} State=UNKNOWN"
+    )
 
 
 def overridden(lines: Iterable[str], extra: Iterable[str]) -> list[str]:
@@ -129,7 +147,12 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
     """gres.conf: every node of the lab shares the same fake devices."""
     if not spec.gpus:
         return "AutoDetect=off\n"
-    return f"AutoDetect=off\nNodeName=n[1-{spec.nodes}] Name=gpu File={layout.devices}/gpu[0-{spec.gpus - 1}]\n"
+    plain, shared = _names(spec)
+    lines = ["AutoDetect=off", f"NodeName={plain} Name=gpu File={layout.devices}/gpu[0-{spec.gpus - 1}]"]
+    if shared:  # a device named twice is two slots
+        slots = [f"NodeName={shared} Name=slot Type=i{gpu} File={layout.devices}/gpu{gpu}" for gpu in range(spec.gpus)]
+        lines += [line for line in slots for _ in range(2)]
+    return "\n".join(lines) + "\n"
 
 
 def cgroup_conf(release: tuple[int, ...]) -> str:

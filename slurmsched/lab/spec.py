@@ -18,6 +18,7 @@ class LabSpec:
 
     nodes: int = 4
     gpus: int = 4  #: fake GPUs per node
+    shared_nodes: int = 0  #: the last so many have two slots per GPU in place of it, in the partition ``shared``
     cpus: int = 8  #: per node, whatever the machine really has
     memory_mib: int = 16_000  #: per node, never enforced
     accounting: bool = True  #: slurmdbd over a MariaDB of the lab's own
@@ -33,6 +34,11 @@ class LabSpec:
             raise LabError(
                 f"a lab needs at least one node, one CPU and 1 MiB, and no negative GPUs; got nodes={self.nodes}"
                 f" cpus={self.cpus} memory_mib={self.memory_mib} gpus={self.gpus}"
+            )
+        if not 0 <= self.shared_nodes < max(self.nodes, 1) or (self.shared_nodes and not self.gpus):
+            raise LabError(
+                f"nodes that share GPUs are some of the nodes, never all, and have GPUs; got nodes={self.nodes}"
+                f" gpus={self.gpus} shared_nodes={self.shared_nodes}"
             )
         if both := sorted(set(self.users) & set(self.operators)):
             raise LabError(f"a lab user is either ordinary or an operator, not both: {', '.join(both)}")

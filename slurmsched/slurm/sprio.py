@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.columns import IntArray
+from ..cluster.columns import IntArray, Labels
 from ..cluster.jobs import JobTable
 from .records import Columns
 
@@ -51,7 +51,11 @@ def with_factors(jobs: JobTable, columns: Columns) -> JobTable:
 
 
 def _numbers(texts: list[str]) -> IntArray:
-    return np.array([_sum(text) for text in texts], dtype=np.int64)
+    try:
+        return np.array(texts, dtype=np.int64)
+    except (ValueError, OverflowError):
+        column = Labels.of(texts)
+        return column.map([_sum(text) for text in column.names], np.int64)
 
 
 def _sum(text: str) -> int:

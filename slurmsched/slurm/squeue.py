@@ -192,7 +192,10 @@ def _ints(texts: list[str]) -> IntArray:
 
 
 def _times(texts: list[str]) -> FloatArray:
-    return np.array([float(text) if text.isdecimal() else np.nan for text in texts], dtype=np.float64)
+    try:
+        return np.array(texts, dtype=np.int64).astype(np.float64)
+    except (ValueError, OverflowError):
+        return np.array([float(text) if text.isdecimal() else np.nan for text in texts], dtype=np.float64)
 
 
 def _labels(texts: list[str]) -> Labels:
