@@ -1,0 +1,96 @@
+"""A replay of elastic applications under one policy, with what was foreseen for each when it came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ...errors import ConfigError
+from ...policies.wfq import FIFO, Wfq
+from .applications import Applications
+from .loops import Result, play
+from .state import AFS_L, FAIR, SRSF, THEMIS, WFQ, Known, Rules, fresh
+
+LEASE_S = 600.0
+"""Of Themis, as its authors recommend."""
+
+_KINDS = {"srsf": SRSF, "afs-l": AFS_L, "themis": THEMIS, "fair-share": FAIR}
+
+POLICIES = ("fifo", *_KINDS)
+"""Policies by name. fifo: first come, first served; srsf: shortest remaining service first (Tiresias with known sizes);
+afs-l: a GPU at a time to whoever gains most; themis: farthest behind its fair finish first, anew every ten minutes;
+fair-share: equal shares, to none more than it can use."""
+
+_ROUNDING = 1e-9  #: as a share; so much two ways of adding up the same time may differ
+
+Policy = str | Wfq
+"""One of POLICIES, or weighted fair queueing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What came of a replay, one row per application."""
+
+    apps: Applications
+    gpus: int
+    jct_s: FloatArray
+    predicted_s: FloatArray  #: the JCT foreseen at arrival; NaN where nothing was
+    contention: FloatArray  #: mean applications inside during its stay, itself included, over the events
+
+    @property
+    def error(self) -> FloatArray:
+        """How far each JCT was from the foreseen one, as a share of that (section 2.2)."""
+        off = np.abs(self.jct_s - self.predicted_s) / self.predicted_s
+        return np.where(off < _ROUNDING, 0.0, off)
+
+    @property
+    def unfairness(self) -> FloatArray:
+        """How much longer than on an equal share of the GPUs each took, as a share of that; 0 where it did not."""
+        part = np.minimum(self.gpus / self.contention, self.apps.demand)
+        fair_s = self.apps.service_s / part
+        return np.maximum(self.jct_s / fair_s - 1, 0.0)
+
+
+def replay(
+    apps: Applications, gpus: int, policy: Policy, *, predict: bool = True, told: FloatArray | None = None
+) -> Played:
+    """Replay *apps* on *gpus* GPUs under *policy*.
+
+    With *predict* the state is played forward at each arrival, without those who come later, to foresee its end.
+    *told* is by what factor the policy and the predictions mistake the work of each application.
+    """
+    count = len(apps)
+    told = np.ones(count) if told is None else told
+    _check(apps, gpus, told)
+    wfq = FIFO if policy == "fifo" else policy
+    kind = WFQ
+    if isinstance(wfq, str):
+        if wfq not in _KINDS:
+            raise ConfigError(f"elastic policy {wfq!r} is not known; there are: {', '.join(POLICIES)}")
+        kind, wfq = _KINDS[wfq], FIFO
+    group = wfq.classes(apps.service_s * told)
+    rules = Rules(
+        kind,
+        float(gpus),
+        LEASE_S if kind == THEMIS else np.inf,
+        np.array(wfq.weights),
+        wfq.limits(apps.curves.speed),
+    )
+    known = Known(apps.service_s, apps.submit_s, apps.demand, apps.curve, group, apps.curves.speed)
+    state = fresh(count, group, len(wfq.weights), told)
+    fork = fresh(count, group, len(wfq.weights), np.ones(count))
+    state.clock[0] = fork.clock[0] = apps.submit_s[0] if count else 0.0
+    result = Result(np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan))
+    play(known, rules, state, fork, result, predict)
+    return Played(apps, gpus, result.end_s - apps.submit_s, result.predicted_s - apps.submit_s, result.contention)
+
+
+def _check(apps: Applications, gpus: int, told: FloatArray) -> None:
+    if gpus < 1:
+        raise ConfigError(f"{gpus} GPUs: accepted is 1 and more")
+    if len(apps) and not (apps.service_s.min() > 0 and apps.demand.min() > 0 and np.all(np.diff(apps.submit_s) >= 0)):
+        raise ConfigError("elastic applications need work and a demand above 0, and stand by submit time")
+    if len(told) != len(apps) or not np.all(told > 0):
+        raise ConfigError("what a policy is told of the work of applications is one factor above 0 for each")

@@ -1,0 +1,84 @@
+"""What the loops of the elastic simulator work on: applications as they are known, rules, and where things stand.
+
+Applications that have come and not ended stand in ``rows`` by arrival, those of class *c* from ``first[c]`` on,
+``many[c]`` of them. Those that have GPUs are listed in ``at``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+
+NOW, LEASE, SEEN, EVENTS, INSIDE = range(5)
+"""Of ``State.clock``: the moment, when leases end, the sum of applications inside at each event, the number of events,
+applications inside."""
+
+SRSF, AFS_L, THEMIS, FAIR, WFQ = range(5)
+
+
+class Known(NamedTuple):
+    """The applications by arrival, as the policy is told of them."""
+
+    service_s: FloatArray
+    submit_s: FloatArray
+    demand: IntArray
+    curve: IntArray
+    group: IntArray  #: class
+    speed: FloatArray  #: of each curve (row) on 0, 1, ... GPUs
+
+
+class Rules(NamedTuple):
+    """A policy: SRSF, AFS_L, THEMIS, FAIR or WFQ, and what it goes by."""
+
+    kind: int
+    gpus: float
+    lease_s: float  #: infinite where GPUs are shared anew at arrivals and ends only
+    weights: FloatArray  #: of the classes
+    limits: IntArray  #: GPUs at most, by lowering of the cap and curve
+
+
+class State(NamedTuple):
+    """Where things stand; filled in place."""
+
+    clock: FloatArray
+    rows: IntArray
+    first: IntArray
+    many: IntArray  #: of each class inside
+    wanted: FloatArray  #: GPUs that the applications of each class can use
+    left_s: FloatArray  #: work left of each application
+    told: FloatArray  #: what the policy believes of it, as a factor
+    seen: FloatArray  #: of ``clock[SEEN]`` when an application came, less what it saw then
+    events: FloatArray  #: of ``clock[EVENTS]`` when it came, less one
+    running: IntArray  #: how many have GPUs, in its only place
+    at: IntArray
+    gpus: FloatArray  #: of those in ``at``
+    pace: FloatArray  #: work done per second, of those in ``at``
+    scratch: FloatArray  #: 3 rows for the policies' use
+    ints: IntArray  #: 2 rows likewise
+
+
+def fresh(count: int, groups: IntArray, classes: int, told: FloatArray) -> State:
+    """Before the first arrival of *count* applications in *groups*."""
+    members = np.bincount(groups, minlength=classes)
+    clock = np.zeros(5)
+    clock[LEASE] = np.inf
+    return State(
+        clock,
+        np.zeros(count, np.int64),
+        np.concatenate(([0], np.cumsum(members)[:-1])).astype(np.int64),
+        np.zeros(classes, np.int64),
+        np.zeros(classes),
+        np.zeros(count),
+        told,
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros(1, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros((3, max(count, classes))),
+        np.zeros((2, count), np.int64),
+    )

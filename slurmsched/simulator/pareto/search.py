@@ -1,0 +1,160 @@
+"""The search: SPEA2 from pymoo over the settings, and the front it found judged on samples that it never saw."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ...errors import ConfigError
+from ..elastic.experiment import Policy
+from ..sweep import Workers
+from .measuring import Bench, measuring
+from .objectives import Objective, undominated
+from .progress import Notebook
+from .space import Setting, Space
+
+POPULATION = 20
+
+EXTREMES: dict[str, Policy] = {"FIFO": "fifo", "shortest first": "srsf", "fair share": "fair-share"}
+"""What no setting goes beyond: the most predictable, the fastest and the fairest of the classical policies."""
+
+Told = Callable[[int, int], None]
+"""Called with simulations done and in total."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A policy with its objectives, on the samples it was found by and on those held out."""
+
+    name: str  #: empty for a setting that was found
+    setting: Setting | None  #: None for an extreme
+    train: tuple[float, ...]
+    test: tuple[float, ...]
+    holds: bool  #: no other setting that was found beats it on the samples held out
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """What a search found, by the first objective."""
+
+    objectives: tuple[Objective, ...]
+    points: tuple[Point, ...]
+    extremes: tuple[Point, ...]
+    simulations: int
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A search to make. The same search gives the same front, wherever it runs and however often it was stopped."""
+
+    space: Space
+    train: Bench
+    test: Bench
+    evaluations: int  #: simulations to search by, of all samples together
+    seed: int = 0
+    population: int = POPULATION
+
+    def __post_init__(self) -> None:
+        least = self.population * len(self.train.samples)
+        if self.evaluations < least:
+            raise ConfigError(
+                f"{self.evaluations} evaluations are too few: accepted is {least} and more, {self.population} settings"
+                f" on {len(self.train.samples)} samples"
+            )
+
+    def run(
+        self,
+        workers: Workers | None = None,
+        notebook: Notebook | None = None,
+        told: Told = lambda _done, _total: None,
+    ) -> Front:
+        """Search, going on where *notebook* ends. ConfigError where pymoo is missing."""
+        points, values = self._searched(workers, notebook, told)
+        best = np.flatnonzero(undominated(values))
+        best = best[np.argsort(values[best, 0], kind="stable")]
+        settings = [self.space.setting(points[at]) for at in best]
+        judged: list[Policy] = [*(setting.wfq for setting in settings), *EXTREMES.values()]
+        with measuring(self.test, workers) as measure:
+            test = measure(judged, _nobody)
+        with measuring(self.train, workers) as measure:
+            beyond = measure(list(EXTREMES.values()), _nobody)
+        holds = undominated(test[: len(best)])
+        found = [
+            Point("", setting, _row(values[at]), _row(test[place]), bool(holds[place]))
+            for place, (at, setting) in enumerate(zip(best, settings, strict=True))
+        ]
+        extremes = [
+            Point(name, None, _row(beyond[place]), _row(test[len(best) + place]), False)
+            for place, name in enumerate(EXTREMES)
+        ]
+        simulations = len(points) * len(self.train.samples)
+        return Front(self.train.objectives, tuple(found), tuple(extremes), simulations)
+
+    def _searched(
+        self, workers: Workers | None, notebook: Notebook | None, told: Told
+    ) -> tuple[FloatArray, FloatArray]:
+        """Points and values of everything measured, in order."""
+        population, algorithm = _pymoo("core.population").Population, self._algorithm()
+        samples, wanted = len(self.train.samples), self.evaluations // len(self.train.samples)
+        known = {} if notebook is None else notebook.known()
+        points, values = np.empty((0, self.space.dimensions)), np.empty((0, len(self.train.objectives)))
+        with measuring(self.train, workers) as measure:
+            while len(points) < wanted:
+                asked = algorithm.ask().get("X")
+                if not len(asked):
+                    break
+                cube = asked[: wanted - len(points)]
+                new = [point for point in cube if _row(point) not in known]
+                done = itertools.count(len(points) + len(cube) - len(new) + 1)
+
+                def one_more(done: Iterator[int] = done) -> None:
+                    told(next(done) * samples, wanted * samples)
+
+                policies = [self.space.setting(point).wfq for point in new]
+                measured = measure(policies, one_more)
+                known |= {_row(point): _row(value) for point, value in zip(new, measured, strict=True)}
+                if notebook is not None and new:
+                    notebook.write(known)
+                found = np.array([known[_row(point)] for point in cube])
+                points, values = np.concatenate((points, cube)), np.concatenate((values, found))
+                if len(cube) == len(asked):
+                    algorithm.tell(infills=population.new(X=cube, F=found))
+        return points, values
+
+    def _algorithm(self) -> Any:
+        """SPEA2, which begins with the first points of the space."""
+        problem = _pymoo("core.problem").Problem(
+            n_var=self.space.dimensions, n_obj=len(self.train.objectives), xl=0.0, xu=1.0
+        )
+        spea2 = _pymoo("algorithms.moo.spea2")
+        made = spea2.SPEA2(
+            pop_size=self.population,
+            sampling=self.space.first(self.population, self.seed),
+            survival=spea2.SPEA2Survival(normalize=True),  # its default one remembers earlier searches
+        )
+        endless = _pymoo("core.termination").NoTermination()
+        made.setup(problem, termination=endless, seed=self.seed, verbose=False)
+        return made
+
+
+def _pymoo(module: str) -> Any:
+    try:
+        return importlib.import_module(f"pymoo.{module}")
+    except ImportError as error:
+        raise ConfigError(
+            "the preference solver needs pymoo, which is not installed (pip install 'slurmsched[pareto]')"
+        ) from error
+
+
+def _row(values: FloatArray) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _nobody() -> None:
+    """Nobody is told."""

@@ -1,0 +1,236 @@
+"""PCS's figures: ``python -m tests.bench.pcs``, reference rows, search, fronts and the error of performance first.
+
+Each part can be had alone: ``reference``, ``search``, ``published``, ``automl``, ``mistaken``, ``mismatch``.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from slurmsched.policies.wfq import Wfq
+from slurmsched.simulator.elastic.applications import Applications, applications, read_speedups
+from slurmsched.simulator.elastic.experiment import POLICIES, Played, Policy, replay
+from slurmsched.simulator.elastic.samples import automl
+from slurmsched.simulator.pareto.objectives import DEFAULT, objectives_of
+from slurmsched.simulator.pareto.search import Front, Point
+from slurmsched.simulator.pareto.workloads import Wish, search_on
+from slurmsched.simulator.sweep import Workers
+from slurmsched.simulator.traces.source import Source
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+GPUS = 64
+TESTBED = 16
+SEEDS = range(5)
+RUNS = 5
+
+PUBLISHED = {
+    "PCS-jct": Wfq((1182, 29225, 752852, math.inf), (5 / 11, 276 / 1001, 24 / 143, 102 / 1001), 0.884013, 0.742860),
+    "PCS-bal": Wfq((3516, 437700, math.inf), (147 / 1000, 36 / 125, 113 / 200), 0.724092, 0.362806),
+    "PCS-pred": Wfq((25469, 5123638, math.inf), (941 / 1000, 7 / 125, 3 / 1000), 0.545920, 0.095946),
+}
+THEIRS = {
+    "fifo": (1134525, 1585164, 0.0, 0.0),
+    "srsf": (152675, 2195583, 9.40, 158.0),
+    "afs-l": (158001, 1771050, 10.26, 118.0),
+    "themis": (166610, 2291881, 32.07, 142.2),
+    "PCS-jct": (181423, 1600020, 6.10, 58.2),
+    "PCS-bal": (208656, 1472817, 5.26, 76.6),
+    "PCS-pred": (284924, 2075445, 2.08, 44.0),
+}
+
+
+def trace(name: str = "ee9e8c") -> Applications:
+    """One of the traces that came with PCS."""
+    known = read_speedups(DATA / "pcs_speedups.json")
+    return applications(Source.of(str(DATA / f"pcs_trace_{name}.csv"), GPUS).load().workload, known)
+
+
+def bench_reference() -> None:
+    """The rows of the reference, with the time of a run that predicts at every arrival."""
+    apps = trace().take(slice(0, 301))
+    print("first 301 applications of ee9e8c, 64 GPUs, a prediction at every arrival (theirs in brackets)")
+    every: dict[str, Policy] = {name: name for name in POLICIES} | PUBLISHED
+    for name, policy in every.items():
+        played = replay(apps, GPUS, policy)
+        took_s = statistics.median(_timed(lambda policy=policy: replay(apps, GPUS, policy)) for _ in range(RUNS))
+        mean, p99, error, worst = THEIRS.get(name, (math.nan,) * 4)
+        print(
+            f"  {name:<11} JCT {played.jct_s.mean():9.0f} ({mean:9.0f})  p99 {_p99(played.jct_s):9.0f} ({p99:9.0f})"
+            f"  error % {100 * played.error.mean():5.2f} ({error:5.2f})"
+            f"  p99 {100 * _p99(played.error):5.1f} ({worst:5.1f})  {1000 * took_s:6.1f} ms"
+        )
+
+
+def bench_search(workers: int = 2) -> None:
+    """A thousand simulations of a thousand jobs."""
+    wish = Wish(objectives_of(DEFAULT), GPUS, 0.9)
+    for who in (None, Workers("loky", workers)):
+        search, _ = search_on(trace(), wish)
+        began, cpu = time.perf_counter(), time.process_time()
+        front = search.run(who)
+        took_s, spent_s = time.perf_counter() - began, time.process_time() - cpu
+        print(
+            f"search: {front.simulations:,} simulations of {wish.jobs:,} jobs at load 0.9 on {GPUS} GPUs,"
+            f" {who.number if who else 1} processes: {took_s:.1f} s, {spent_s:.1f} s of CPU here"
+            f" (target: 60 s); {len(front.points)} points"
+        )
+    _show(front)
+
+
+def bench_published() -> None:
+    """Fronts with delta as published: is there a point no worse than the published one in both, on held-out samples?"""
+    print("fronts on ee9e8c with delta fixed at each published value, held-out samples (target: a point no worse)")
+    for name, policy in PUBLISHED.items():
+        search, _ = search_on(trace(), Wish(objectives_of(DEFAULT), GPUS, 0.9, delta=policy.delta))
+        front = search.run()
+        jct_s, error = search.test.measure(policy)
+        better = [point for point in front.points if point.test[0] <= jct_s and point.test[1] <= error]
+        print(f"  {name}: JCT {jct_s:.0f} s, error {100 * error:.2f} %; {len(better)} points no worse in both")
+        for point in better[:3]:
+            print(f"    {_named(point)}")
+
+
+def bench_automl() -> None:
+    """Error against performance first: AFS's p90 JCT within 1.1, and half its error (figures 4, 5)."""
+    print(f"AutoML workload, {TESTBED} GPUs, load 0.9, 1,000 jobs, means of {len(SEEDS)} seeds")
+    front = _automl_front(0.9)
+    rows: dict[str, Policy] = {name: name for name in POLICIES}
+    picked = {name: point.setting.wfq for name, point in _picked(front).items() if point.setting}
+    tests = [automl(1000, TESTBED, 0.9, 100 + seed) for seed in SEEDS]
+    _compare(tests, TESTBED, rows | picked)
+
+
+def bench_workload_2() -> None:
+    """The same on ee9e8c, where speed-ups are not linear (figure 7)."""
+    print(f"ee9e8c resampled, {GPUS} GPUs, load 0.9, 1,000 jobs, held-out samples")
+    search, _ = search_on(trace(), Wish(objectives_of(DEFAULT), GPUS, 0.9))
+    front = search.run()
+    rows: dict[str, Policy] = {name: name for name in POLICIES} | PUBLISHED
+    picked = {name: point.setting.wfq for name, point in _picked(front).items() if point.setting}
+    _compare(search.test.samples, GPUS, rows | picked)
+
+
+def bench_mistaken() -> None:
+    """Figures 10a and 10b: sizes known up to a share, against AFS that knows them."""
+    print("sizes mistaken by up to a share: mean error of FIFO and PCS, mean JCT over that of AFS with true sizes")
+    front = _automl_front(0.9)
+    fast = _picked(front)["found, fastest"].setting
+    assert fast is not None
+    tests = [automl(1000, TESTBED, 0.9, 200 + seed) for seed in SEEDS]
+    afs_s = np.mean([replay(apps, TESTBED, "afs-l").jct_s.mean() for apps in tests])
+    for off in (0.0, 0.05, 0.1, 0.2, 0.3, 0.4):
+        told = [np.random.default_rng(seed).uniform(1 - off, 1 + off, 1000) for seed in SEEDS]
+        fifo = [replay(apps, TESTBED, "fifo", told=one) for apps, one in zip(tests, told, strict=True)]
+        ours = [replay(apps, TESTBED, fast.wfq, told=one) for apps, one in zip(tests, told, strict=True)]
+        jct_s = np.mean([played.jct_s.mean() for played in ours])
+        print(
+            f"  {100 * off:3.0f} %  error FIFO {_mean(fifo, 'error'):5.1f} %  PCS {_mean(ours, 'error'):5.1f} %"
+            f"  JCT of PCS over AFS {jct_s / afs_s:.3f} (target: 1.05)"
+        )
+
+
+def bench_mismatch() -> None:
+    """Figure 10c: settings found at load 0.6 on a system at 0.8."""
+    there, here = _automl_front(0.6), _automl_front(0.8)
+    tests = [automl(1000, TESTBED, 0.8, 300 + seed) for seed in SEEDS]
+    real = np.array([_values(tests, point) for point in here.points])
+    moved = np.array([_values(tests, point) for point in there.points])
+    scale = real.max(axis=0) - real.min(axis=0)
+    off = np.array([np.linalg.norm((real - one) / scale, axis=1).min() for one in moved])
+    print(
+        f"load mismatch: of {len(moved)} settings found at load 0.6, {100 * np.mean(off <= 0.1):.0f} % are within 10 %"
+        " of the nearest point of the front at 0.8 (paper: 75 %)"
+    )
+
+
+def _automl_front(load: float) -> Front:
+    history = automl(4000, TESTBED, load, 1)
+    search, _ = search_on(history, Wish(objectives_of(DEFAULT), TESTBED, load, delta=0.1))
+    return search.run()
+
+
+def _picked(front: Front) -> dict[str, Point]:
+    """The fastest that was found, the most predictable but for one class, and the one between."""
+    able = [point for point in front.points if point.setting and len(point.setting.wfq.weights) > 1]
+    most = [max(point.train[at] for point in able) for at in range(2)]
+    between = min(able, key=lambda point: point.train[0] / most[0] + point.train[1] / most[1])
+    return {"found, fastest": able[0], "found, between": between, "found, surest": able[-1]}
+
+
+def _compare(tests: Sequence[Applications], gpus: int, rows: dict[str, Policy]) -> None:
+    for name, policy in rows.items():
+        played = [replay(apps, gpus, policy) for apps in tests]
+        print(
+            f"  {name:<15} JCT mean {np.mean([one.jct_s.mean() for one in played]):9.0f} s"
+            f"  p90 {np.mean([np.percentile(one.jct_s, 90) for one in played]):9.0f} s"
+            f"  error mean {_mean(played, 'error'):6.1f} %  p90 {_mean(played, 'error', 90):6.1f} %"
+            f"  p99 {_mean(played, 'error', 99):7.1f} %  unfairness {_mean(played, 'unfairness'):8.1f} %"
+        )
+
+
+def _values(tests: Sequence[Applications], point: Point) -> list[float]:
+    assert point.setting is not None
+    played = [replay(apps, TESTBED, point.setting.wfq) for apps in tests]
+    return [float(np.mean([one.jct_s.mean() for one in played])), _mean(played, "error")]
+
+
+def _mean(played: Sequence[Played], what: str, percentile: float | None = None) -> float:
+    """Per cent: the mean over replays of a mean or percentile."""
+    rows = [getattr(one, what) for one in played]
+    return 100 * float(np.mean([row.mean() if percentile is None else np.percentile(row, percentile) for row in rows]))
+
+
+def _show(front: Front) -> None:
+    for point in (*front.points, *front.extremes):
+        print(f"    {_named(point)}")
+
+
+def _named(point: Point) -> str:
+    jct_s, error = point.test
+    setting = point.setting
+    if setting is None:
+        said = point.name
+    else:
+        wfq = setting.wfq
+        said = f"T {setting.variation:.3g} W {setting.slope:.2f} zeta {wfq.zeta:.2f} delta {wfq.delta:.2f}"
+        said += f" ({len(wfq.weights)} classes)"
+    return f"{said:<60} JCT {jct_s:9.0f} s  error {100 * error:6.2f} %"
+
+
+def _p99(values: np.ndarray) -> float:
+    return float(np.percentile(values, 99))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+PARTS = {
+    "reference": bench_reference,
+    "search": bench_search,
+    "published": bench_published,
+    "automl": bench_automl,
+    "workload-2": bench_workload_2,
+    "mistaken": bench_mistaken,
+    "mismatch": bench_mismatch,
+}
+
+
+def main(parts: Sequence[str]) -> None:
+    """The *parts* asked for, else all."""
+    for name in parts or PARTS:
+        PARTS[name]()
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
