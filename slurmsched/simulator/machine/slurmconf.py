@@ -58,10 +58,11 @@ class SlurmConf:
 
 
 def _number(texts: Mapping[str, str], name: str, otherwise: float) -> float:
+    """Always a float: another type would have the whole machine compiled once more."""
     try:
         return float(texts[name])
     except (KeyError, ValueError):
-        return otherwise
+        return float(otherwise)
 
 
 def _span(config: Mapping[str, str], name: str, otherwise: float) -> float:
