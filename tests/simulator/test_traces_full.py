@@ -62,9 +62,9 @@ def test_semisynthetic_jobs_are_those_of_philly():
 def test_philly_is_read_in_well_under_a_second():
     times_s = []
     for _ in range(3):
-        start_s = time.perf_counter()
+        start_s = time.process_time()  # whatever else this machine does
         traces.read(DATA / "philly.csv")
-        times_s.append(time.perf_counter() - start_s)
+        times_s.append(time.process_time() - start_s)
     assert min(times_s) < 0.8
 
 
