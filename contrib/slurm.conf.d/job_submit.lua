@@ -1,4 +1,5 @@
--- slurmsched: refuse malformed "slurmsched:" tokens in --comment while their author is still looking.
+-- slurmsched: refuse malformed "slurmsched:" tokens in --comment, and requests for shared GPUs that only slurmsched
+-- makes, while their author is still looking.
 --
 -- For Slurm's job_submit/lua plugin (JobSubmitPlugins=lua): slurmctld reads it from the directory of slurm.conf, and
 -- again whenever it changes. It changes nothing in a job and never stops one for a fault of its own.
@@ -8,6 +9,8 @@
 -- The grammar is that of slurmsched/cluster/comment.py; a test feeds both the same comments.
 
 local DAEMON_USER = "slurmsched" -- beside root, whom we let write slurmsched:share=
+
+local SHARE_PARTITION = "shared" -- where jobs share GPUs (sharing.conf): only root and DAEMON_USER put jobs there
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
   .. "urgency=0..10, iterations=N, stop=never|opt|acc:X, off"
@@ -186,9 +189,26 @@ end
 
 local DAEMON_UID = select(2, pcall(uid_of, DAEMON_USER))
 
-local function verdict(comment, uid, now)
-  if type(comment) ~= "string" then return slurm.SUCCESS end
-  local fine, trouble = pcall(check, comment, uid == 0 or uid == DAEMON_UID, now)
+-- Raises a table with a text if a user asks for what only the daemon gives: slots, and the partition that has them.
+local function check_request(job)
+  for _, name in ipairs({ "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task", "gres" }) do
+    local request = job[name]
+    if type(request) == "string" and ("," .. request):find("[,:/]slot[:=/,]") or request == "slot" then
+      refuse(nil, "slots are not for users; ask for GPUs, and slurmsched makes slots of them where jobs share")
+    end
+  end
+  if type(job.partition) == "string" and ("," .. job.partition .. ","):find("," .. SHARE_PARTITION .. ",", 1, true) then
+    refuse(nil, "the partition " .. SHARE_PARTITION .. " is not for users; slurmsched moves jobs there that may share")
+  end
+end
+
+local function check_all(job, may_share, now)
+  if not may_share then check_request(job) end
+  if type(job.comment) == "string" then check(job.comment, may_share, now) end
+end
+
+local function verdict(job, uid, now)
+  local fine, trouble = pcall(check_all, job, uid == 0 or uid == DAEMON_UID, now)
   if fine then return slurm.SUCCESS end
   if type(trouble) == "table" then
     pcall(slurm.log_user, "%s", trouble.text) -- in slurm_job_modify, Slurm before 23.02 puts it into its log instead
@@ -201,14 +221,14 @@ end
 local site_submit, site_modify = slurm_job_submit, slurm_job_modify -- set where a site's own script calls this one
 
 function slurm_job_submit(job, partitions, uid)
-  local answer = verdict(job.comment, uid, os.time())
+  local answer = verdict(job, uid, os.time())
   if answer == slurm.SUCCESS and site_submit then return site_submit(job, partitions, uid) end
   return answer
 end
 
 function slurm_job_modify(job, record, partitions, uid)
   -- The daemon adds its share token to comments that are not its to judge.
-  local answer = uid == DAEMON_UID and slurm.SUCCESS or verdict(job.comment, uid, nil)
+  local answer = uid == DAEMON_UID and slurm.SUCCESS or verdict(job, uid, nil)
   if answer == slurm.SUCCESS and site_modify then return site_modify(job, record, partitions, uid) end
   return answer
 end

@@ -74,6 +74,41 @@ class RequireNodes(Action):
     power = "partition"
 
 
+@dataclass(frozen=True)
+class Share(Action):
+    """Ask for slots in place of the GPUs of a pending job: one of each GPU of *token* (0+1) on *node*.
+
+    It waits until a time, and in partitions *home* that *node* is not in: half-way it asks for no GPUs at all, and
+    must not start so even if nobody ever comes back to it. *comment* is its owner's, to which the token is added.
+    """
+
+    home: str
+    node: str
+    token: str
+    comment: str
+    until_s: float
+    power = "share"
+
+
+@dataclass(frozen=True)
+class StartShared(Action):
+    """Let a job that has its slots start in the sharing partition."""
+
+    partition: str
+    power = "share"
+
+
+@dataclass(frozen=True)
+class Unshare(Action):
+    """Give a pending job its whole GPUs back, *gpus* per node, and its owner's *comment*."""
+
+    home: str
+    gpus: int
+    comment: str
+    until_s: float
+    power = "share"
+
+
 ACTIONS: dict[str, type[Action]] = {
     kind.__name__: kind for kind in (Rank, Hold, Release, Requeue, Suspend, Resume, MovePartition, RequireNodes)
 }

@@ -96,16 +96,17 @@ def _storage(layout: Layout, spec: LabSpec, ports: Mapping[str, int]) -> list[st
 
 def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
     plain, shared = _names(spec)
+    gres = f"gpu:{spec.gpus}" * bool(spec.gpus)
     slots = ",".join(f"slot:i{gpu}:2" for gpu in range(spec.gpus))
     lines = [
         f"DefMemPerCPU={max(1, spec.memory_mib // spec.cpus)}",
-        _node(spec, plain, ports["slurmd"], spec.nodes - spec.shared_nodes, host, f"gpu:{spec.gpus}" * bool(spec.gpus)),
+        _node(spec, plain, ports["slurmd"], spec.nodes - spec.shared_nodes, host, gres),
         f"PartitionName=gpu Nodes={plain} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
     ]
     if shared:
         first = ports["slurmd"] + spec.nodes - spec.shared_nodes
         lines += [
-            _node(spec, shared, first, spec.shared_nodes, host, slots),
+            _node(spec, shared, first, spec.shared_nodes, host, f"{gres},{slots}"),
             f"PartitionName=shared Nodes={shared} MaxTime=INFINITE DefaultTime=60 State=UP",
         ]
     return lines
@@ -147,11 +148,14 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
     """gres.conf: every node of the lab shares the same fake devices."""
     if not spec.gpus:
         return "AutoDetect=off\n"
-    plain, shared = _names(spec)
-    lines = ["AutoDetect=off", f"NodeName={plain} Name=gpu File={layout.devices}/gpu[0-{spec.gpus - 1}]"]
-    if shared:  # a device named twice is two slots
-        slots = [f"NodeName={shared} Name=slot Type=i{gpu} File={layout.devices}/gpu{gpu}" for gpu in range(spec.gpus)]
-        lines += [line for line in slots for _ in range(2)]
+    shared = _names(spec)[1]
+    lines = ["AutoDetect=off", f"NodeName=n[1-{spec.nodes}] Name=gpu File={layout.devices}/gpu[0-{spec.gpus - 1}]"]
+    if shared:  # two slots are two files, which newer releases want to have two names
+        lines += [
+            f"NodeName={shared} Name=slot Type=i{gpu} File={layout.devices}/{name}{gpu}"
+            for gpu in range(spec.gpus)
+            for name in ("gpu", "slot")
+        ]
     return "\n".join(lines) + "\n"
 
 

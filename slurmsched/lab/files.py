@@ -15,7 +15,7 @@ from slurmsched.lab.manifest import Manifest
 
 
 def make_directories(layout: Layout, gpus: int) -> None:
-    """The empty directories, and the fake GPUs that all nodes share."""
+    """The empty directories, and the fake GPUs that all nodes share, each under a second name too."""
     for directory in (layout.etc, layout.logs, layout.run, layout.state, layout.spool, layout.devices, layout.work):
         directory.mkdir()
         directory.chmod(0o755)
@@ -23,7 +23,8 @@ def make_directories(layout: Layout, gpus: int) -> None:
     layout.secrets.mkdir(mode=0o700)
     for number in range(gpus):
         # slurmd wants a character device; a link to this one takes no root to make.
-        (layout.devices / f"gpu{number}").symlink_to(os.devnull)
+        for name in ("gpu", "slot"):
+            (layout.devices / f"{name}{number}").symlink_to(os.devnull)
 
 
 def write_configuration(layout: Layout, manifest: Manifest, password: str) -> None:

@@ -18,7 +18,7 @@ class LabSpec:
 
     nodes: int = 4
     gpus: int = 4  #: fake GPUs per node
-    shared_nodes: int = 0  #: the last so many have two slots per GPU in place of it, in the partition ``shared``
+    shared_nodes: int = 0  #: the last so many have two slots per GPU too, in the partition ``shared`` alone
     cpus: int = 8  #: per node, whatever the machine really has
     memory_mib: int = 16_000  #: per node, never enforced
     accounting: bool = True  #: slurmdbd over a MariaDB of the lab's own

@@ -11,7 +11,7 @@ read_settings() {
         while IFS='=' read -r key value || [ -n "$key" ]; do
             case $key in
                 PYTHON | RUN_DIR | TASK_DIR | SPOOL_DIR | SPOOL_MIB | SPOOL_DAYS | EVERY_S | MEASURE_DAYS | COLLECTOR \
-                    | COLLECTOR_USER | MUNGE | MUNGE_SOCKET)
+                    | COLLECTOR_USER | MUNGE | MUNGE_SOCKET | SHARE_PARTITION | MPS | MPS_DIR | GPU_INFO_DIR)
                     eval "[ -n \"\${SLURMSCHED_$key+said}\" ] || SLURMSCHED_$key=\$value"
                     ;;
             esac
@@ -22,8 +22,11 @@ read_settings() {
     : "${SLURMSCHED_SPOOL_MIB:=16}" "${SLURMSCHED_SPOOL_DAYS:=7}" "${SLURMSCHED_EVERY_S:=1}"
     : "${SLURMSCHED_MEASURE_DAYS:=30}" "${SLURMSCHED_COLLECTOR:=}" "${SLURMSCHED_COLLECTOR_USER:=slurmsched}"
     : "${SLURMSCHED_MUNGE:=munge}" "${SLURMSCHED_MUNGE_SOCKET:=}"
+    : "${SLURMSCHED_SHARE_PARTITION:=shared}" "${SLURMSCHED_MPS:=nvidia-cuda-mps-control}"
+    : "${SLURMSCHED_MPS_DIR:=/run/slurmsched-mps}" "${SLURMSCHED_GPU_INFO_DIR:=/proc/driver/nvidia/gpus}"
     export SLURMSCHED_SPOOL_DIR SLURMSCHED_SPOOL_MIB SLURMSCHED_SPOOL_DAYS SLURMSCHED_EVERY_S SLURMSCHED_MEASURE_DAYS
     export SLURMSCHED_COLLECTOR SLURMSCHED_COLLECTOR_USER SLURMSCHED_MUNGE SLURMSCHED_MUNGE_SOCKET
+    export SLURMSCHED_RUN_DIR SLURMSCHED_MPS SLURMSCHED_MPS_DIR
 }
 
 # Sets job to what names this job's files: several slurmd may share a machine. False where Slurm's words are no names.
@@ -31,8 +34,8 @@ name_job() {
     case ${SLURM_JOB_ID:-} in '' | *[!0-9]*) return 1 ;; esac
     case ${SLURMD_NODENAME:-} in '' | .* | *[!A-Za-z0-9_.-]*) return 1 ;; esac
     job=$SLURM_JOB_ID.$SLURMD_NODENAME
-    SLURMSCHED_PID_FILE=$SLURMSCHED_RUN_DIR/$job.pid
-    export SLURMSCHED_PID_FILE
+    SLURMSCHED_PID_FILE=$SLURMSCHED_RUN_DIR/$job.pid SLURMSCHED_TASK_FILE=$SLURMSCHED_TASK_DIR/$job.env
+    export SLURMSCHED_PID_FILE SLURMSCHED_TASK_FILE
 }
 
 # Make directory $1 if it is missing; false unless it is ours, real, and of mode $2 as ls shows it.
@@ -65,15 +68,58 @@ detach() {
     return 1
 }
 
-# Whether comment $1 says slurmsched:noprofile or slurmsched:off; the grammar is that of job_submit.lua.
-unwanted() {
-    rest=$1
+# Sets token to the items of the next slurmsched: token in rest; the grammar is that of job_submit.lua.
+next_token() {
     while :; do
         case $rest in *slurmsched:*) ;; *) return 1 ;; esac
         before=${rest%%slurmsched:*}
         rest=${rest#*slurmsched:}
         case $before in *[A-Za-z0-9_]) continue ;; esac
-        case ,${rest%%[$ENDS]*}, in *,noprofile,* | *,off,*) return 0 ;; esac
+        token=${rest%%[$ENDS]*}
+        return 0
     done
+}
+
+# Whether comment $1 says slurmsched:noprofile or slurmsched:off.
+unwanted() {
+    rest=$1
+    while next_token; do
+        case ,$token, in *,noprofile,* | *,off,*) return 0 ;; esac
+    done
+    return 1
+}
+
+# Sets gpus (0+1), threads (percent), mib and turns (yes: without MPS) from the share token of comment $1, which is
+# GPUS[:tPERCENT][:mMIB][:time]. False where there is none that can be read.
+find_share() {
+    rest=$1 share=
+    while next_token; do
+        case ,$token, in *,share=*) share=${token#*share=} share=${share%%,*} ;; esac
+    done
+    gpus=${share%%:*} threads= mib= turns=
+    case $gpus in '' | *[!0-9+]* | +* | *+ | *++*) return 1 ;; esac
+    while case $share in *:*) true ;; *) false ;; esac; do
+        share=${share#*:}
+        case ${share%%:*} in
+            time) turns=yes ;;
+            t[0-9]*) threads=${share%%:*} threads=${threads#t} ;;
+            m[0-9]*) mib=${share%%:*} mib=${mib#m} ;;
+            *) return 1 ;;
+        esac
+    done
+    case $threads$mib in *[!0-9]*) return 1 ;; esac
+}
+
+# Sets uuid to the UUID that the driver gives for device file number $1; false where it says none.
+uuid_of() {
+    for information in "$SLURMSCHED_GPU_INFO_DIR"/*/information; do
+        minor= uuid=
+        while read -r key word value _; do
+            case "$key $word" in 'Device Minor:') minor=$value ;; 'GPU UUID:') uuid=$value ;; esac
+        done <"$information"
+        [ "$minor" = "$1" ] || continue
+        case $uuid in *[!A-Za-z0-9-]*) return 1 ;; GPU-*) return 0 ;; esac
+    done
+    return 1
 }
 ENDS=$(printf ' \t\n\v\f\r;')

@@ -1,6 +1,7 @@
 """The allow-list: every line we may ever send to scontrol, every call to pyslurm. Nothing else here writes to Slurm.
 
-There is no verb here that cancels a job, shortens a time limit or touches a comment.
+There is no verb here that cancels a job or shortens a time limit. A comment is only ever given or relieved of our share
+token, as it was otherwise.
 """
 
 from __future__ import annotations
@@ -9,7 +10,20 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..cluster.actions import Action, Hold, MovePartition, Rank, Release, Requeue, RequireNodes, Resume, Suspend
+from ..cluster.actions import (
+    Action,
+    Hold,
+    MovePartition,
+    Rank,
+    Release,
+    Requeue,
+    RequireNodes,
+    Resume,
+    Share,
+    StartShared,
+    Suspend,
+    Unshare,
+)
 
 BASIC_BAND = 0xFFFF0000
 """Priorities that priority/basic gives lie below this; those we fix lie above, in the order of their points."""
@@ -21,6 +35,10 @@ slurmd still holds the revoked credential of the run that was ended: a run that 
 refused by it, and the job FAILS (seen on 22.05). Slurm's own delay of two minutes guards against just that.
 """
 
+PLAIN_COMMENT = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
+"""Comments that scontrol's standard input takes as they are: it cuts at blanks and keeps quotes (seen on 22.05)."""
+
+_TOKEN = re.compile(r"[0-9]{1,3}(\+[0-9]{1,3})*(:[a-z0-9]+)*")
 _NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
 
 
@@ -94,6 +112,40 @@ def _require(action: RequireNodes) -> tuple[str, ...]:
     return (f"update jobid={action.job_id} reqnodelist={_name(action.nodes)}",)
 
 
+def _share(action: Share) -> tuple[str, ...]:
+    if not _TOKEN.fullmatch(action.token):
+        raise ValueError(f"{action.token!r} is no share token")
+    slots = ",".join(f"gres:slot:i{int(gpu)}:1" for gpu in action.token.partition(":")[0].split("+"))
+    token = f"{_comment(action.comment)}{';' if action.comment else ''}slurmsched:share={action.token}"
+    waits = f"starttime=uts{int(action.until_s)} partition={_name(action.home)} reqnodelist={_name(action.node)}"
+    # Slurm adds to a request and replaces none. What takes the GPUs away keeps the job from starting in the same line:
+    # newer releases refuse a change now and then (Resource temporarily unavailable), and then the whole line.
+    return (
+        f"update jobid={action.job_id} {waits} comment={token} tresperjob= trespernode=",
+        f"update jobid={action.job_id} trespernode={slots}",
+    )
+
+
+def _start_shared(action: StartShared) -> tuple[str, ...]:
+    return (f"update jobid={action.job_id} partition={_name(action.partition)} starttime=now",)
+
+
+def _unshare(action: Unshare) -> tuple[str, ...]:
+    change = f"update jobid={action.job_id}"
+    waits = f"starttime=uts{int(action.until_s)} partition={_name(action.home)}"
+    return (
+        f"{change} {waits} tresperjob= trespernode=",
+        f"{change} trespernode=gres:gpu:{int(action.gpus)}",
+        f"{change} comment={_comment(action.comment)} reqnodelist= starttime=now",
+    )
+
+
+def _comment(text: str) -> str:
+    if not PLAIN_COMMENT.fullmatch(text):
+        raise ValueError(f"the comment {text!r} has blanks or quotes, which scontrol cannot write back as they are")
+    return text
+
+
 def _name(text: str) -> str:
     if not _NAMES.fullmatch(text):
         raise ValueError(f"{text!r} is no list of partition or node names")
@@ -109,5 +161,8 @@ _WRITERS: dict[type[Action], Callable[[Any], tuple[str, ...]]] = {
     Resume: _resume,
     MovePartition: _move,
     RequireNodes: _require,
+    Share: _share,
+    StartShared: _start_shared,
+    Unshare: _unshare,
 }
 _BASIC_WRITERS = _WRITERS | {Rank: _rank_basic}

@@ -35,6 +35,19 @@ def test_a_lab_without_gpus_names_none():
     assert "Name=gpu" not in gres_conf(Layout(Path("/tmp/a")), LabSpec(gpus=0))
 
 
+def test_nodes_that_share_have_two_slots_of_two_device_files_per_gpu_and_a_partition_of_their_own():
+    lines = conf_of(nodes=3, gpus=2, shared_nodes=1)
+    assert any("NodeName=n[3-3]" in line and "Gres=gpu:2,slot:i0:2,slot:i1:2 " in line for line in lines)
+    assert any("NodeName=n[1-2]" in line and "Gres=gpu:2 " in line and "Port=[21003-21004]" in line for line in lines)
+    assert {line.split(" MaxTime")[0] for line in lines if line.startswith("PartitionName")} == {
+        "PartitionName=gpu Nodes=n[1-2] Default=YES",
+        "PartitionName=shared Nodes=n[3-3]",
+    }
+    spec = LabSpec(nodes=3, gpus=2, shared_nodes=1)
+    files = [line.rpartition("=")[2] for line in gres_conf(Layout(Path("/tmp/a")), spec).splitlines()]
+    assert len(files) == len(set(files)) == 2 + 2 * 2
+
+
 def test_without_accounting_nothing_needs_slurmdbd():
     assert not [line for line in conf_of(accounting=False) if "PriorityWeight" in line or "slurmdbd" in line]
 
@@ -54,7 +67,7 @@ def test_a_spec_survives_json():
     assert LabSpec.from_json(spec.to_json()) == spec
 
 
-@pytest.mark.parametrize("wrong", [{"nodes": 0}, {"gpus": -1}, {"operators": ("alice",)}])
+@pytest.mark.parametrize("wrong", [{"nodes": 0}, {"gpus": -1}, {"operators": ("alice",)}, {"shared_nodes": 4}])
 def test_a_spec_that_means_nothing_is_refused(wrong):
     with pytest.raises(LabError):
         LabSpec(**wrong)

@@ -1,0 +1,324 @@
+"""MPS for jobs that share GPUs: one control daemon per set of GPUs and user, from the first sharer to the last.
+
+A program of its own, started as root by Slurm's prolog and epilog: Python 3.6 or newer and the standard library.
+``join GPUS UUIDS PERCENT MIB`` takes the job of the environment into the set and starts its daemon if there is none;
+``leave DIRECTORY`` takes it out again. The settings of node.conf come in the environment as SLURMSCHED_NAME.
+
+Pairs are the domain of a fault: when the daemon dies, or its log tells of a fatal fault, each job of the pair leaves a
+record in the spool, ``JOB.NODE.START.fault``.
+"""
+
+import contextlib
+import fcntl
+import importlib
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import syslog
+import time
+
+# ruff: noqa: UP006, UP035, UP045 - newer spellings do not run on Python 3.6
+from typing import Any, Dict, Iterator, List, Optional
+
+VERSION = 1
+WHOLE_S = 60  #: then the kernel ends us, wherever we are
+READY_S = 10.0
+QUIT_S = 5.0
+LOGS = ("control.log", "server.log")
+READ_B = 1024 * 1024  #: of a log, from where it stood when the job came
+FAULT = re.compile(rb"exited with status [1-9]|[Ff]atal|\bFAULT\b")
+
+
+class Share:
+    """One set of GPUs and one user: who shares it now, in a directory that only root reads."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.name = os.path.basename(directory)  # 0+1.1000
+        self.gpus, _, uid = self.name.rpartition(".")
+        self.uid = int(uid)
+        node = os.path.basename(os.path.dirname(directory))
+        self.public = os.path.join(os.environ["SLURMSCHED_MPS_DIR"], node[len("mps.") :] + "." + self.name)
+
+    @property
+    def pipes(self) -> str:
+        """Where clients find the daemon; the user's alone."""
+        return os.path.join(self.public, "pipe")
+
+    @property
+    def logs(self) -> str:
+        """Where the daemon writes; the user's alone."""
+        return os.path.join(self.public, "log")
+
+    def sharers(self) -> Dict[int, Dict[str, Any]]:
+        """What is noted of each job that shares, by job id."""
+        found = {}
+        for name in os.listdir(self.directory) if os.path.isdir(self.directory) else []:
+            if name.isdigit():
+                with contextlib.suppress(OSError, ValueError), open(os.path.join(self.directory, name)) as file:
+                    found[int(name)] = json.load(file)
+        return found
+
+    def note(self, job_id: int, body: Dict[str, Any]) -> None:
+        """Keep *body* for a job."""
+        path = os.path.join(self.directory, str(job_id))
+        with open(path + ".new", "w") as file:
+            json.dump(body, file)
+        os.rename(path + ".new", path)
+
+    def forget(self, job_id: int) -> None:
+        """The job shares no more."""
+        os.unlink(os.path.join(self.directory, str(job_id)))
+
+    def daemon(self) -> Optional[int]:
+        """The pid of the control daemon; None where it does not run."""
+        try:
+            with open(os.path.join(self.directory, "daemon")) as file:
+                pid, since = file.read().split()
+        except (OSError, ValueError):
+            return None
+        return int(pid) if started(int(pid)) == since else None
+
+    def start(self, uuids: str) -> None:
+        """Start the control daemon as the user, and wait until clients can find it."""
+        user = pwd.getpwuid(self.uid)
+        shutil.rmtree(self.public, ignore_errors=True)  # of a daemon that died
+        os.mkdir(self.public)
+        for directory in (self.pipes, self.logs):
+            os.mkdir(directory, 0o700)
+            os.chown(directory, user.pw_uid, user.pw_gid)
+        process = subprocess.Popen(
+            [os.environ["SLURMSCHED_MPS"], "-f"],
+            env=self.environment(CUDA_VISIBLE_DEVICES=uuids),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: become(user),
+        )
+        with open(os.path.join(self.directory, "daemon"), "w") as file:
+            file.write(f"{process.pid} {started(process.pid)}")
+        until_s = time.monotonic() + READY_S
+        while not os.path.exists(os.path.join(self.pipes, "control")):
+            if process.poll() is not None:
+                raise OSError(f"{os.environ['SLURMSCHED_MPS']} ended at once with {process.returncode}")
+            if time.monotonic() > until_s:
+                raise OSError(f"{os.environ['SLURMSCHED_MPS']} was not ready within {READY_S:g} s")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End the daemon, asked first and then made to, and remove what is its own."""
+        pid = self.daemon()
+        if pid is not None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                user = pwd.getpwuid(self.uid)
+                subprocess.run(
+                    [os.environ["SLURMSCHED_MPS"]],
+                    input=b"quit\n",
+                    env=self.environment(),
+                    cwd="/",
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=QUIT_S,
+                    check=False,
+                    preexec_fn=lambda: become(user),
+                )
+            for signum in (0, signal.SIGTERM, signal.SIGKILL):
+                if self.daemon() is None:
+                    break
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signum)
+                until_s = time.monotonic() + 1.0
+                while self.daemon() is not None and time.monotonic() < until_s:
+                    time.sleep(0.02)
+        shutil.rmtree(self.public, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def environment(self, **more: str) -> Dict[str, str]:
+        """The environment in which the control program means this daemon."""
+        kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+        return {**kept, "CUDA_MPS_PIPE_DIRECTORY": self.pipes, "CUDA_MPS_LOG_DIRECTORY": self.logs, **more}
+
+    def log_ends(self) -> Dict[str, int]:
+        """How long each log is now."""
+        return {name: len(self._log(name, 0)) for name in LOGS}
+
+    def fault(self, since: Dict[str, int]) -> str:
+        """What has gone wrong since the logs were so long; empty where nothing has."""
+        for name in LOGS:
+            for line in self._log(name, since.get(name, 0)).splitlines():
+                if FAULT.search(line):
+                    return line.decode("ascii", "replace").strip()[:200]
+        return "" if self.daemon() is not None else "the control daemon has ended"
+
+    def _log(self, name: str, offset: int) -> bytes:
+        # The directory is the user's, who could put anything there.
+        try:
+            handle = os.open(os.path.join(self.logs, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        with os.fdopen(handle, "rb") as file:
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode) or about.st_uid != self.uid:
+                return b""
+            file.seek(offset)
+            return file.read(READ_B)
+
+
+def started(pid: int) -> str:
+    """When a process that runs was started, in clock ticks; empty for one that does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def become(user: pwd.struct_passwd) -> None:
+    """Give up root for *user*, who may be ourselves already."""
+    if os.geteuid() != user.pw_uid:
+        os.initgroups(user.pw_name, user.pw_gid)
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+    os.umask(0o077)
+
+
+@contextlib.contextmanager
+def locked(directory: str) -> Iterator[None]:
+    """Nobody else joins or leaves on this node meanwhile."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
+    """Take the job into the set of *gpus*, and tell its tasks where MPS is.
+
+    Nothing is told where another user shares one of them: MPS is for processes of one user, others take turns.
+    """
+    environ = os.environ
+    job_id, uid, node = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_JOB_UID"]), environ["SLURMD_NODENAME"]
+    parent = os.path.join(environ["SLURMSCHED_RUN_DIR"], "mps." + node)
+    share = Share(os.path.join(parent, f"{gpus}.{uid}"))
+    with locked(parent):
+        other = someone_else(parent, gpus, uid)
+        if other is not None:
+            complain(f"job {job_id} has GPUs {gpus} without MPS: user {other} shares one of them")
+            return
+        os.makedirs(share.directory, mode=0o700, exist_ok=True)
+        partners = {partner: its for partner, its in share.sharers().items() if partner != job_id}
+        runs = share.daemon() is not None
+        for partner, its in partners.items():
+            if not runs:  # it died under them; what its log says goes with it
+                its.update({"fault": its.get("fault") or failed(share, its), "mps": False})
+            share.note(partner, {**its, "with": sorted({*its["with"], job_id})})
+        body: Dict[str, Any] = {
+            "restart": int(environ.get("SLURM_JOB_RESTART_COUNT") or 0),
+            "start_s": int(time.time()),
+        }
+        body.update({"with": sorted(partners), "logs": share.log_ends() if runs else {}, "mps": runs})
+        share.note(job_id, body)  # before there is a daemon, so that the epilog ends it whatever happens here
+        tasks = os.open(environ["SLURMSCHED_TASK_FILE"], os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if not runs:
+            share.start(uuids)
+            share.note(job_id, {**body, "mps": True})
+        with os.fdopen(tasks, "w") as file:
+            file.write("".join(line + "\n" for line in client_settings(share, uuids, percent, mib)))
+
+
+def someone_else(parent: str, gpus: str, uid: int) -> Optional[int]:
+    """Another user who shares one of *gpus*; None where there is none."""
+    for name in os.listdir(parent):
+        other = Share(os.path.join(parent, name))
+        if other.uid != uid and set(other.gpus.split("+")) & set(gpus.split("+")) and other.sharers():
+            return other.uid
+    return None
+
+
+def client_settings(share: Share, uuids: str, percent: int, mib: int) -> List[str]:
+    """The variables with which a process is a client of MPS, within the limits given; 0 is no limit."""
+    lines = ["CUDA_MPS_PIPE_DIRECTORY=" + share.pipes, "CUDA_MPS_LOG_DIRECTORY=" + share.logs]
+    if 0 < percent <= 100:
+        lines.append(f"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={percent}")
+    if mib > 0:
+        lines.append("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=" + ",".join(f"{uuid}={mib}M" for uuid in uuids.split(",")))
+    return lines
+
+
+def leave(directory: str) -> None:
+    """Take the job out of its set, record a fault of the pair, and end the daemon after the last one."""
+    job_id = int(os.environ["SLURM_JOB_ID"])
+    share = Share(directory)
+    with locked(os.path.dirname(directory)):
+        mine = share.sharers().get(job_id)
+        if mine is None:
+            return
+        fault = mine.get("fault") or failed(share, mine)
+        share.forget(job_id)
+        if not share.sharers():
+            share.stop()
+    if fault:
+        record(share, job_id, mine, fault)
+
+
+def failed(share: Share, its: Dict[str, Any]) -> str:
+    """What went wrong with MPS while a job had a partner; a job that is alone harms nobody else."""
+    return share.fault(its["logs"]) if its["mps"] and its["with"] else ""
+
+
+def record(share: Share, job_id: int, mine: Dict[str, Any], fault: str) -> None:
+    """Put down in the spool that a pair has failed, for this job of it."""
+    node = os.environ["SLURMD_NODENAME"]
+    complain(f"job {job_id} and {mine['with']} on GPUs {share.gpus}: {fault}")
+    body = {
+        "version": VERSION,
+        "job_id": job_id,
+        "restart": mine["restart"],
+        "node": node,
+        "uid": share.uid,
+        "start_s": mine["start_s"],
+        "end_s": int(time.time()),
+        "gpus": [int(gpu) for gpu in share.gpus.split("+")],
+        "with": mine["with"],
+        "fault": fault,
+    }
+    # -I keeps our own directory out of the path.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    spool = importlib.import_module("sampler").Spool(os.environ["SLURMSCHED_SPOOL_DIR"])
+    spool.add(f"{job_id}.{node}.{mine['start_s']}.fault", json.dumps(body).encode("ascii"))
+
+
+def complain(text: str) -> None:
+    """Say it in syslog, for the admin."""
+    syslog.openlog("slurmsched")
+    syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
+
+
+def main(argv: List[str]) -> None:
+    """Join or leave; always ends with 0 unless it takes too long, and says in syslog what went wrong."""
+    signal.alarm(WHOLE_S)
+    os.umask(0o022)
+    os.closerange(3, 256)
+    try:
+        if argv[0] == "join":
+            join(argv[1], argv[2], int(argv[3]), int(argv[4]))
+        else:
+            leave(argv[1])
+    except Exception as error:  # whatever it is, it is no reason to trouble the job
+        complain(f"sharing by job {os.environ.get('SLURM_JOB_ID')}: {type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

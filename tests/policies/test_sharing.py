@@ -1,0 +1,220 @@
+"""Indolent packing: an un-packable pair is never packed, and a pair that harms is not made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurmsched.cluster.columns import Labels
+from slurmsched.policies.sharing import (
+    APATHETIC,
+    INDOLENT,
+    OFF,
+    Packing,
+    Sharers,
+    allowed,
+    capacity,
+    gains_s,
+    pairs,
+    why_not,
+)
+
+HOUR_S = 3600.0
+#: A light job that may share with its like.
+LIGHT = {
+    "user": "alice",
+    "kind": "train",
+    "gpus": 1,
+    "nodes": 1,
+    "score": 0,
+    "memory_mib": 5_000.0,
+    "speed": 0.95,
+    "left_s": HOUR_S,
+    "measured": True,
+    "unstable": False,
+    "barred": False,
+}
+ROOMY = Packing(memory_mib=20_000.0)
+
+
+def sharers(*jobs: dict[str, object], first: int = 1) -> Sharers:
+    rows = [LIGHT | {"job_id": first + at} | job for at, job in enumerate(jobs)]
+    columns = {name: [row[name] for row in rows] for name in ("job_id", *LIGHT)}
+    return Sharers(
+        **{
+            name: Labels.of(values) if name in ("user", "kind") else np.array(values, dtype=kind_of(name))
+            for name, values in columns.items()
+        }
+    )
+
+
+def kind_of(name: str) -> type:
+    if name in ("memory_mib", "speed", "left_s"):
+        return np.float64
+    return np.bool_ if name in ("measured", "unstable", "barred") else np.int64
+
+
+def one_pair(guest: dict[str, object], host: dict[str, object], packing: Packing = ROOMY, wait_s: float = 2 * HOUR_S):
+    waiting, running = sharers(guest), sharers(host, first=100)
+    made = pairs(waiting, np.array([wait_s]), running, np.ones(1, dtype=np.bool_), packing)
+    return made, why_not(waiting, 0, running, 0, packing)
+
+
+def test_two_light_jobs_of_one_user_share():
+    made, why = one_pair({}, {})
+    assert [(pair.guest, pair.host) for pair in made] == [(1, 100)]
+    assert why == ""
+
+
+@pytest.mark.parametrize(
+    ("guest", "host", "packing", "words"),
+    [
+        ({"gpus": 2}, {}, {}, "different numbers of GPUs"),
+        ({"gpus": 0}, {"gpus": 0}, {}, "only jobs with GPUs of one node"),
+        ({"nodes": 2, "gpus": 2}, {"gpus": 2}, {}, "of one node"),
+        ({"score": 2}, {"score": 1}, {}, "add up to 3, more than 2"),
+        ({"score": 1}, {"score": 1}, {"capacity": APATHETIC}, "more than 1"),
+        ({}, {}, {"capacity": OFF}, "nobody shares"),
+        ({"memory_mib": 16_000.0}, {}, {}, "21000 MiB of each GPU, more than 20000"),
+        ({"memory_mib": np.nan}, {}, {}, "memory of one of the two was never measured"),
+        ({"user": "bob"}, {}, {}, "different users"),
+        ({}, {"measured": False}, {}, "never measured"),
+        ({}, {"unstable": True}, {}, "unstable"),
+        ({"barred": True}, {}, {}, "does not share"),
+        ({"job_id": 7}, {"job_id": 7}, {}, "same job"),
+        ({}, {"kind": "eval"}, {"failed": frozenset({frozenset({"train", "eval"})})}, "failed together"),
+        ({}, {"kind": "eval"}, {"failed": frozenset({frozenset({"eval"})})}, "failed together"),
+    ],
+)
+def test_what_stands_against_a_pair_is_said_and_the_pair_not_made(guest, host, packing, words):
+    made, why = one_pair(guest, host, replace(ROOMY, **packing))
+    assert made == ()
+    assert words in why
+
+
+def test_different_users_share_where_the_admin_allows_it():
+    made, why = one_pair({"user": "bob"}, {}, replace(ROOMY, other_users=True))
+    assert len(made) == 1
+    assert why == ""
+
+
+def test_nobody_shares_before_the_admin_says_how_much_memory_there_is():
+    assert one_pair({}, {}, Packing())[0] == ()
+
+
+def test_nobody_waits_beside_another_for_gpus_that_are_about_to_be_free():
+    assert one_pair({}, {"speed": 0.85}, wait_s=60.0)[0] == ()
+
+
+def test_a_short_job_joins_a_long_one_sooner_than_a_long_one_does():
+    host = {"left_s": 100 * HOUR_S, "speed": 0.85}
+    short, _ = one_pair({"left_s": 0.1 * HOUR_S}, host, wait_s=HOUR_S)
+    long, _ = one_pair({"left_s": 100 * HOUR_S}, host, wait_s=HOUR_S)
+    assert len(short) == 1
+    assert long == ()
+
+
+def test_a_gain_is_what_both_jobs_end_sooner_than_one_after_the_other():
+    waiting, running = sharers({"left_s": 100.0, "speed": 0.5}), sharers({"left_s": 400.0, "speed": 0.8})
+    # Together for 200 s: the guest ends 100 s late, the host has done 160 s of its work and ends 40 s late.
+    assert gains_s(waiting, np.array([500.0]), running, ROOMY)[0, 0] == pytest.approx(500.0 - 100.0 - 40.0)
+
+
+def test_without_a_forecast_nobody_shares():
+    assert one_pair({"left_s": np.nan}, {})[0] == ()
+    assert one_pair({}, {"left_s": np.nan})[0] == ()
+
+
+def test_each_job_takes_the_host_with_which_most_is_gained():
+    waiting = sharers({}, {})
+    running = sharers({"speed": 0.86}, {"speed": 0.99}, {"speed": 0.9}, first=100)
+    made = pairs(waiting, np.full(2, 2 * HOUR_S), running, np.ones(3, dtype=np.bool_), ROOMY)
+    assert [(pair.guest, pair.host) for pair in made] == [(1, 101), (2, 102)]
+
+
+def test_an_idle_cluster_packs_only_what_the_forecast_asks_for():
+    assert capacity(INDOLENT, 1.0, 5.0, 10.0) == INDOLENT
+    assert capacity(INDOLENT, 0.2, 5.0, 10.0) == OFF
+    assert capacity(INDOLENT, 0.2, 20.0, 10.0) == APATHETIC
+    assert capacity(OFF, 0.2, 20.0, 10.0) == OFF
+
+
+number = st.one_of(st.just(np.nan), st.floats(0.0, 20_000.0))
+job = st.fixed_dictionaries(
+    {
+        "user": st.sampled_from(["alice", "bob"]),
+        "kind": st.sampled_from(["a", "b", "c"]),
+        "gpus": st.sampled_from([0, 1, 1, 2, 8]),
+        "nodes": st.sampled_from([1, 1, 1, 2]),
+        "score": st.integers(0, 2),
+        "memory_mib": number,
+        "speed": st.one_of(st.just(np.nan), st.floats(0.0, 1.0)),
+        "left_s": number,
+        "measured": st.sampled_from([True, True, False]),
+        "unstable": st.sampled_from([False, False, True]),
+        "barred": st.sampled_from([False, False, True]),
+    }
+)
+rules = st.builds(
+    Packing,
+    capacity=st.sampled_from([OFF, APATHETIC, INDOLENT]),
+    memory_mib=st.floats(0.0, 30_000.0),
+    other_users=st.booleans(),
+    failed=st.frozensets(st.frozensets(st.sampled_from("abc"), min_size=1, max_size=2), max_size=2),
+)
+
+
+def may_pack(guest: dict, host: dict, packing: Packing) -> bool:
+    """Every rule once more, in the plainest words."""
+    for side in (guest, host):
+        if not side["measured"] or side["unstable"] or side["barred"]:
+            return False
+        if side["nodes"] != 1 or side["gpus"] == 0:
+            return False
+    if guest["gpus"] != host["gpus"] or packing.capacity == OFF:
+        return False
+    if guest["score"] + host["score"] > packing.capacity:
+        return False
+    if not guest["memory_mib"] + host["memory_mib"] <= packing.memory_mib:
+        return False
+    if guest["user"] != host["user"] and not packing.other_users:
+        return False
+    return not any(kinds <= {guest["kind"], host["kind"]} for kinds in packing.failed)
+
+
+@given(st.lists(job, max_size=6), st.lists(st.tuples(job, st.booleans()), max_size=6), rules, st.floats(0.0, 1e5))
+def test_an_unpackable_pair_is_never_packed_and_no_gpu_has_three_jobs(guests, hosts, packing, wait_s):
+    waiting = sharers(*guests)
+    running, free = (
+        sharers(*(host for host, _ in hosts), first=100),
+        np.array([alone for _, alone in hosts], dtype=bool),
+    )
+    made = pairs(waiting, np.full(len(guests), wait_s), running, free, packing)
+    for pair in made:
+        guest, (host, alone) = guests[pair.guest - 1], hosts[pair.host - 100]
+        assert alone
+        assert pair.gain_s > 0.0
+        assert may_pack(guest, host, packing)
+        assert why_not(waiting, pair.guest - 1, running, pair.host - 100, packing) == ""
+    assert max(Counter(pair.guest for pair in made).values(), default=1) == 1
+    assert max(Counter(pair.host for pair in made).values(), default=1) == 1
+    ok = allowed(waiting, running, packing)
+    for row, guest in enumerate(guests):
+        for column, (host, _) in enumerate(hosts):
+            assert ok[row, column] == may_pack(guest, host, packing)
+            assert ok[row, column] == (why_not(waiting, row, running, column, packing) == "")
+
+
+@given(st.lists(job, max_size=6), st.lists(job, max_size=6), rules, st.randoms(use_true_random=False))
+def test_the_pairs_do_not_depend_on_the_order_of_the_running_jobs(guests, hosts, packing, random):
+    waiting, running = sharers(*guests), sharers(*hosts, first=100)
+    order = list(range(len(hosts)))
+    random.shuffle(order)
+    wait_s, free = np.full(len(guests), 5e4), np.ones(len(hosts), dtype=np.bool_)
+    shuffled = pairs(waiting, wait_s, running.take(np.array(order, dtype=np.int64)), free, packing)
+    assert shuffled == pairs(waiting, wait_s, running, free, packing)

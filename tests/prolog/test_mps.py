@@ -1,0 +1,270 @@
+"""Jobs that share GPUs: which GPUs they see, the one control daemon of a pair, and what a fault leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from node_worlds import PROGRAMS, Node, wait_until
+
+CONTROL = Path(__file__).parent / "mps_control.py"
+UUIDS = [f"GPU-0000000{number}-1111-2222-3333-444444444444" for number in range(4)]
+SOON_S = 2.0
+PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that any user may run
+
+
+class SharedNode(Node):
+    """A node whose driver names four GPUs, and jobs that hold slots of them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        control = self.home / "nvidia-cuda-mps-control"
+        (self.home / "control.py").write_text(CONTROL.read_text())
+        control.write_text(f'#!/bin/sh\nexec {PYTHON} -I {self.home}/control.py "$@"\n')
+        control.chmod(0o755)
+        for number, uuid in enumerate(UUIDS):
+            information = self.home / "gpus" / f"0000:0{3 - number}:00.0" / "information"
+            information.parent.mkdir(parents=True)
+            information.write_text(f"Model: \t\t NVIDIA H200\nGPU UUID: \t {uuid}\nDevice Minor: \t {number}\n")
+        self.settings |= {
+            "MPS": str(control),
+            "MPS_DIR": str(self.home / "mps"),
+            "GPU_INFO_DIR": str(self.home / "gpus"),
+        }
+        self.job |= {"SLURM_JOB_UID": str(os.getuid()), "SLURM_JOB_PARTITION": "shared", "SLURM_JOB_GPUS": ""}
+
+    def starts(self, job_id: int, token: str, **changes: str) -> dict[str, str]:
+        """Run the prolog of a job with this share token; what its tasks then have in their environment."""
+        job = {"SLURM_JOB_ID": str(job_id), "SLURM_JOB_COMMENT": f"note;slurmsched:share={token}"} | changes
+        status, took_s = self.run("prolog", **job)
+        assert status == 0
+        assert took_s < SOON_S
+        done = subprocess.run(
+            [self.shell, PROGRAMS / "taskprolog"],
+            env=self.environ | job,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return dict(line.removeprefix("export ").split("=", 1) for line in done.stdout.splitlines())
+
+    def ends(self, job_id: int) -> None:
+        """Run the epilog of a job, and wait until it has left its set."""
+        status, took_s = self.run("epilog", SLURM_JOB_ID=str(job_id))
+        assert status == 0
+        assert took_s < SOON_S
+        wait_until(lambda: not list(self.run_dir.glob(f"mps.n1/*/{job_id}")), f"job {job_id} to leave")
+
+    def tell(self, pipes: str, command: str) -> None:
+        (Path(pipes) / "control").write_text(command + "\n")
+        log = Path(pipes).parent / "log/control.log"
+        wait_until(lambda: f"COMMAND {command}\n" in log.read_text(), command)
+
+    def faults(self) -> list[dict[str, object]]:
+        """What is in the spool of pairs that failed."""
+        return [json.loads(path.read_text()) for path in sorted(self.spool.glob("*.fault"))]
+
+    def controls(self) -> dict[int, list[bytes]]:
+        """The words of each control program of this node that runs, by its pid."""
+        mark = str(self.home / "mps").encode()
+        found = {}
+        for process in Path("/proc").iterdir():
+            try:
+                if process.name.isdigit() and mark in (process / "environ").read_bytes():
+                    found[int(process.name)] = (process / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+        return found
+
+    def daemons(self) -> list[int]:
+        """Those that are daemons."""
+        return [pid for pid, words in self.controls().items() if b"-f" in words]
+
+    def stop_all(self) -> None:
+        super().stop_all()
+        for pid in self.controls():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def node():
+    with tempfile.TemporaryDirectory(prefix="mps-", dir="/tmp") as directory:
+        home = Path(directory)
+        home.chmod(0o755)  # another user's daemon goes through it
+        node = SharedNode(home, home)
+        yield node
+        node.stop_all()
+
+
+@pytest.fixture(params=[shell for shell in ("dash", "bash") if shutil.which(shell)])
+def each_shell(request, node):
+    node.shell = request.param
+    return node
+
+
+def test_a_sharer_sees_its_gpus_and_its_daemon(each_shell):
+    node = each_shell
+    seen = node.starts(7, "3+1")
+    assert seen["CUDA_VISIBLE_DEVICES"] == f"{UUIDS[3]},{UUIDS[1]}"
+    assert seen["SLURMSCHED_SHARE"] == "3+1"
+    pipes, logs = Path(seen["CUDA_MPS_PIPE_DIRECTORY"]), Path(seen["CUDA_MPS_LOG_DIRECTORY"])
+    daemon = json.loads((pipes / "seen").read_text())
+    assert daemon["CUDA_VISIBLE_DEVICES"] == seen["CUDA_VISIBLE_DEVICES"]
+    assert [path.stat().st_mode & 0o777 for path in (pipes, logs)] == [0o700, 0o700]
+    assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" not in seen
+    assert node.samplers() == []
+
+
+def test_the_token_limits_threads_and_memory(each_shell):
+    node = each_shell
+    seen = node.starts(7, "0+1:t60:m20000")
+    assert seen["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "60"
+    assert seen["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"{UUIDS[0]}=20000M,{UUIDS[1]}=20000M"
+
+
+def test_a_pair_has_one_daemon_from_its_first_sharer_to_its_last(node):
+    first, second = node.starts(7, "0"), node.starts(8, "0")
+    assert first == second
+    assert len(node.daemons()) == 1
+    node.ends(7)
+    assert len(node.daemons()) == 1
+    node.ends(8)
+    wait_until(lambda: node.daemons() == [], "the daemon to end")
+    wait_until(lambda: list((node.home / "mps").iterdir()) == [], "its directories to go")
+    assert list((node.run_dir / "mps.n1").iterdir()) == []
+    assert list((node.home / "tasks").iterdir()) == []
+    assert node.faults() == []
+
+
+def test_other_gpus_have_a_daemon_of_their_own(node):
+    assert node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"] != node.starts(8, "1")["CUDA_MPS_PIPE_DIRECTORY"]
+    assert len(node.daemons()) == 2
+
+
+def test_a_fault_is_put_down_for_both_jobs_of_the_pair(node):
+    pipes = node.starts(7, "0+2")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0+2")
+    node.tell(pipes, "fault")
+    node.ends(8)
+    node.ends(7)
+    wait_until(lambda: len(node.faults()) == 2, "two records")
+    told = [(fault["job_id"], fault["with"], fault["gpus"], fault["fault"]) for fault in node.faults()]
+    line = "[Control] Server 4711 exited with status 1"
+    assert told == [(7, [8], [0, 2], line), (8, [7], [0, 2], line)]
+
+
+def test_the_death_of_the_daemon_is_a_fault_of_the_pair(node):
+    node.starts(7, "0")
+    node.starts(8, "0")
+    os.kill(node.daemons()[0], signal.SIGKILL)
+    node.ends(7)
+    node.ends(8)
+    wait_until(lambda: len(node.faults()) == 2, "two records")
+    assert {fault["fault"] for fault in node.faults()} == {"the control daemon has ended"}
+
+
+def test_who_came_after_a_fault_is_not_blamed_for_it(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.starts(8, "0")
+    node.tell(pipes, "fault")
+    node.ends(8)
+    node.starts(9, "0")
+    node.ends(7)
+    node.ends(9)
+    wait_until(lambda: len(node.faults()) == 2, "two records")
+    time.sleep(0.1)
+    assert sorted(fault["job_id"] for fault in node.faults()) == [7, 8]
+
+
+def test_a_daemon_that_died_is_started_anew_for_the_next_job_and_its_fault_kept(node):
+    node.starts(7, "0")
+    node.starts(8, "0")
+    os.kill(node.daemons()[0], signal.SIGKILL)
+    node.ends(8)
+    assert "CUDA_MPS_PIPE_DIRECTORY" in node.starts(9, "0")
+    assert len(node.daemons()) == 1
+    node.ends(7)
+    node.ends(9)
+    wait_until(lambda: len(node.faults()) == 2, "two records")
+    assert sorted(fault["job_id"] for fault in node.faults()) == [7, 8]
+
+
+def test_a_job_alone_on_its_gpus_leaves_no_record_of_its_own_faults(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.tell(pipes, "fault")
+    node.ends(7)
+    wait_until(lambda: node.daemons() == [], "the daemon to end")
+    assert node.faults() == []
+
+
+def test_a_log_that_its_user_made_a_link_is_not_followed(node):
+    pipes = Path(node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"])
+    node.starts(8, "0")
+    secret = node.home / "secret"
+    secret.write_text("fatal: root's own words\n")
+    (pipes.parent / "log/server.log").symlink_to(secret)
+    node.ends(7)
+    node.ends(8)
+    wait_until(lambda: node.daemons() == [], "the daemon to end")
+    assert node.faults() == []
+    assert secret.exists()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"MPS": "none"}, {"MPS": "/nonexistent/mps"}, {"PYTHON": "/nonexistent/python3"}, {"MPS_DIR": "/proc/nowhere"},
+     {"RUN_DIR": "/proc/nowhere"}, {"MPS": "/bin/false"}],
+)  # fmt: skip
+def test_without_mps_a_sharer_still_has_its_gpus(node, settings):
+    node.settings |= settings
+    assert node.starts(7, "2") == {"CUDA_VISIBLE_DEVICES": UUIDS[2], "SLURMSCHED_SHARE": "2"}
+    node.ends(7)
+    assert node.daemons() == []
+
+
+def test_jobs_that_take_turns_have_no_mps(node):
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in node.starts(7, "0:time")
+
+
+def test_without_uuids_gpus_are_numbered_and_there_is_no_mps(node):
+    node.settings["GPU_INFO_DIR"] = "/nonexistent"
+    assert node.starts(7, "2+3") == {"CUDA_VISIBLE_DEVICES": "2,3", "SLURMSCHED_SHARE": "2+3"}
+
+
+def test_a_daemon_that_is_slow_delays_no_job_and_is_ended_with_it(node):
+    control = node.home / "nvidia-cuda-mps-control"
+    control.write_text(control.read_text().replace("exec ", "export MPS_SLOW_S=3; exec "))
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in node.starts(7, "0")
+    node.run("epilog")
+    wait_until(lambda: node.daemons() == [], "the daemon to end")
+    wait_until(lambda: not list((node.run_dir / "mps.n1").iterdir()), "the set to go")
+
+
+@pytest.mark.parametrize("token", ["", "x", "0+", "+0", "0++1", "-1", "0:x", "0:t", "0:t6x", "0/../1", "*"])
+def test_what_is_no_token_shares_nothing(node, token):
+    assert node.starts(7, token) == {}
+
+
+def test_a_token_counts_in_the_sharing_partition_alone(node):
+    assert node.starts(7, "0", SLURM_JOB_PARTITION="gpu") == {}
+    assert not node.run_dir.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start daemons of others")
+def test_the_daemon_is_the_users_own_and_another_user_takes_turns(node):
+    first = node.starts(7, "0", SLURM_JOB_UID="65534")
+    pipes = Path(first["CUDA_MPS_PIPE_DIRECTORY"])
+    assert pipes.stat().st_uid == 65534
+    assert json.loads((pipes / "seen").read_text())["uid"] == 65534
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in node.starts(8, "0", SLURM_JOB_UID="2")
+    assert "CUDA_MPS_PIPE_DIRECTORY" in node.starts(9, "0", SLURM_JOB_UID="65534")

@@ -1,0 +1,222 @@
+"""Two jobs on one GPU on a real Slurm: slots in place of GPUs, the index that was meant, and one MPS for the pair."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from node_worlds import PROGRAMS, wait_until
+
+from slurmsched.cluster.actions import Share, StartShared
+from slurmsched.errors import LabError
+from slurmsched.lab import Lab, LabSpec, programs
+from slurmsched.policies.slots import Asked, next_step
+from slurmsched.slurm.command import SlurmCommand
+from slurmsched.slurm.console import Console
+
+pytestmark = pytest.mark.lab
+
+ROOT = PROGRAMS.parents[1]
+CONTROL = Path(__file__).parent / "mps_control.py"
+UUIDS = [f"GPU-0000000{number}-1111-2222-3333-444444444444" for number in range(4)]
+WRAPPER = """#!/bin/sh
+export SLURMSCHED_NODE_CONF={home}/node.conf
+exec {home}/programs/{program}
+"""
+#: As far as a change gets whose sender and whose Slurm both end before its last line.
+HALF = ("reqnodelist=n2", "comment=slurmsched:share=0", "tresperjob=", "trespernode=", "starttime=now")
+#: Says what it sees, and stays until its file is there.
+JOB = "env | grep -E '^(CUDA|SLURMSCHED)' | sort; until [ -e end ]; do sleep 0.1; done"
+
+
+@dataclass
+class Site:
+    """A Slurm with one node of whole GPUs, n1, and one on which they are shared, n2."""
+
+    lab: Lab
+    home: Path
+
+    def __post_init__(self) -> None:
+        self.slurm = SlurmCommand(Console(environment=self.lab.env(), prefix=tuple(self.lab.command([]))))
+
+    def submit(self, *options: str, comment: str = "") -> int:
+        """A job that waits in the partition of whole GPUs."""
+        held = ("--partition=gpu", "--begin=now+1hour", f"--comment={comment}", "--output=%j.out", f"--wrap={JOB}")
+        return self.lab.submit(*options, *held, user="alice")
+
+    def share(self, job_id: int, token: str) -> None:
+        """Make slots of its GPUs as a first cycle does, then let it start as the next one does."""
+        job = self.asked(job_id)
+        self.act(Share(job_id, job.partition, "n2", token, job.comment, time.time() + 60.0))
+        assert self.state(job_id) == "PENDING"
+        step = next_step(self.asked(job_id), "shared", "gpu", time.time() + 60.0)
+        assert step == StartShared(job_id, "shared")
+        self.act(step)
+        assert next_step(self.asked(job_id), "shared", "gpu", time.time() + 60.0) is None
+
+    def act(self, action: object) -> None:
+        (answer,) = self.slurm.act([action])
+        assert answer.refused is None
+
+    def asked(self, job_id: int) -> Asked:
+        fields = ("Partition", "ReqNodes", "tres-per-node", "Comment")
+        words = ["squeue", "-h", "-t", "all", "-j", str(job_id), "-O", ",".join(f"{name}:.99" for name in fields)]
+        shown = self.lab.ask(words).rstrip("\n")
+        texts = [shown[at * 99 : at * 99 + 99].strip() for at in range(4)]
+        return Asked(job_id, *("" if text in ("N/A", "(null)") else text for text in texts))
+
+    def state(self, job_id: int) -> str:
+        return self.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", "%T"]).strip()
+
+    def runs(self, *job_ids: int) -> None:
+        wait_until(lambda: {self.state(job_id) for job_id in job_ids} == {"RUNNING"}, f"{job_ids} to run", 30.0)
+
+    def reason(self, job_id: int) -> str:
+        return self.lab.ask(["squeue", "-h", "-j", str(job_id), "-o", "%r"]).strip()
+
+    def seen(self, job_id: int) -> dict[str, str]:
+        """What a job that runs has in its environment."""
+        output = self.lab.layout.work / f"{job_id}.out"
+        wait_until(lambda: output.exists() and "SLURMSCHED_SHARE" in output.read_text(), f"job {job_id} to speak")
+        return dict(line.split("=", 1) for line in output.read_text().splitlines())
+
+    def used(self) -> str:
+        shown = self.lab.ask(["scontrol", "show", "node", "n2", "-d"])
+        return next(word for word in shown.split() if word.startswith("GresUsed="))
+
+    def end_all(self) -> None:
+        (self.lab.layout.work / "end").touch()
+        wait_until(lambda: not self.lab.ask(["squeue", "-h", "-t", "R,CG", "-o", "%A"]).split(), "all jobs to end")
+        (self.lab.layout.work / "end").unlink()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    if os.geteuid() != 0:
+        pytest.skip("the prolog of a site is root's")
+    with tempfile.TemporaryDirectory(prefix="sharing-", dir="/tmp") as directory:
+        home = Path(directory)
+        home.chmod(0o755)
+        shutil.copytree(PROGRAMS, home / "programs")
+        shutil.copy(CONTROL, home / "control.py")
+        control = home / "nvidia-cuda-mps-control"
+        python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+        control.write_text(f'#!/bin/sh\nexec {python} -I {home}/control.py "$@"\n')
+        for number, uuid in enumerate(UUIDS):
+            (home / "gpus" / str(number)).mkdir(parents=True)
+            (home / "gpus" / str(number) / "information").write_text(
+                f"GPU UUID: \t {uuid}\nDevice Minor: \t {number}\n"
+            )
+        said = {
+            "PYTHON": sys.executable,
+            "RUN_DIR": f"{home}/run",
+            "TASK_DIR": f"{home}/tasks",
+            "SPOOL_DIR": f"{home}/spool",
+            "MPS": str(control),
+            "MPS_DIR": f"{home}/mps",
+            "GPU_INFO_DIR": f"{home}/gpus",
+        }
+        (home / "node.conf").write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+        hooks = []
+        for program in ("prolog", "epilog", "taskprolog"):
+            (home / program).write_text(WRAPPER.format(home=home, program=program))
+            (home / program).chmod(0o755)
+            hooks.append(f"{program}={home / program}")
+        control.chmod(0o755)
+        spec = LabSpec(
+            nodes=2,
+            shared_nodes=1,
+            accounting=False,
+            job_submit_lua=str(ROOT / "contrib/slurm.conf.d/job_submit.lua"),
+            extra_conf=(*hooks, "PrologFlags=Alloc"),
+        )
+        try:
+            programs.check(spec)
+        except LabError as error:
+            pytest.skip(str(error))
+        with Lab(home / "lab", spec) as lab:
+            yield Site(lab, home)
+
+
+def test_two_jobs_run_on_the_same_gpus_at_once(site):
+    ones = [site.submit("--gpus=1", comment="slurmsched:ckpt"), site.submit("--gres=gpu:1")]
+    twos = [site.submit("--gpus=2", "--nodes=1"), site.submit("--gpus-per-node=2", comment="note")]
+    for job_id in ones:
+        site.share(job_id, "2:t60")
+    for job_id in twos:
+        site.share(job_id, "0+1")
+    site.runs(*ones, *twos)
+    assert site.used() == "GresUsed=gpu:0,slot:i0:2(IDX:0-1),slot:i1:2(IDX:2-3),slot:i2:2(IDX:4-5),slot:i3:0(IDX:N/A)"
+    first, second = (site.seen(job_id) for job_id in ones)
+    assert first == second
+    assert first["CUDA_VISIBLE_DEVICES"] == UUIDS[2]
+    assert first["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "60"
+    assert {site.seen(job_id)["CUDA_VISIBLE_DEVICES"] for job_id in twos} == {f"{UUIDS[0]},{UUIDS[1]}"}
+    pipes = {site.seen(job_id)["CUDA_MPS_PIPE_DIRECTORY"] for job_id in (*ones, *twos)}
+    assert len(pipes) == 2
+    assert site.asked(ones[0]).comment == "slurmsched:ckpt;slurmsched:share=2:t60"
+    (Path(first["CUDA_MPS_PIPE_DIRECTORY"]) / "control").write_text("fault\n")
+    site.end_all()
+    wait_until(lambda: not list((site.home / "mps").iterdir()), "both daemons to end")
+    wait_until(lambda: len(list((site.home / "spool").glob("*.fault"))) == 2, "two records")
+    faults = [json.loads(path.read_text()) for path in sorted((site.home / "spool").glob("*.fault"))]
+    assert sorted((fault["job_id"], *fault["with"]) for fault in faults) == [tuple(ones), tuple(reversed(ones))]
+    assert set(site.lab.ask(["sinfo", "-h", "-N", "-o", "%t"]).split()) == {"idle"}
+
+
+def test_a_third_job_waits_for_a_slot(site):
+    jobs = [site.submit("--gpus=1") for _ in range(3)]
+    for job_id in jobs:
+        site.share(job_id, "3")
+    site.runs(*jobs[:2])
+    time.sleep(0.5)
+    assert site.state(jobs[2]) == "PENDING"
+    site.lab.ask(["scancel", str(jobs[0])])
+    site.runs(*jobs[1:])
+    site.end_all()
+
+
+def test_a_job_left_half_way_never_runs_without_its_gpus_and_is_mended(site):
+    job_id = site.submit("--gpus=1")
+    half = [f"update jobid={job_id} {words}" for words in HALF]
+    site.lab.ask(["scontrol"], input="\n".join(half) + "\n")
+    beside = site.submit("--gpus=1")
+    site.lab.ask(["scontrol", "update", f"jobid={beside}", "starttime=now"])
+    site.runs(beside)
+    wait_until(lambda: site.reason(job_id) == "BadConstraints", "Slurm to look at the job", 30.0)
+    while step := next_step(site.asked(job_id), "shared", "gpu", time.time() + 60.0):
+        site.act(step)
+    site.runs(job_id)
+    assert site.used().startswith("GresUsed=gpu:0,slot:i0:1(IDX:0),")
+    site.end_all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--gres=slot:i0:1"], "slots are not for users"),
+        (["--gres=gpu:1,slot:i0:1"], "slots are not for users"),
+        (["--gpus=1", "--partition=shared"], "the partition shared is not for users"),
+        (["--gpus=1", "--partition=gpu,shared"], "the partition shared is not for users"),
+        (["--gpus=1", "--comment=slurmsched:share=0"], "is not for users"),
+    ],
+)
+def test_users_ask_for_neither_slots_nor_their_partition_nor_the_token(site, options, words):
+    done = site.lab.run(["sbatch", "--parsable", *options, "--wrap=true"], user="alice")
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+def test_users_do_not_get_there_by_a_change_either(site):
+    job_id = site.submit("--gpus=1")
+    for change in ("partition=shared", "trespernode=gres:slot:i0:1", "comment=slurmsched:share=0"):
+        assert site.lab.run(["scontrol", "update", f"jobid={job_id}", change], user="alice").returncode != 0, change
+    site.lab.cancel_all()
