@@ -30,6 +30,12 @@ def qssf(view: View) -> FloatArray:
     return view.forecast.runtime_s * np.maximum(view.pending.gpus, 1)
 
 
+@ordering("lucid")
+def lucid(view: View) -> FloatArray:
+    """GPUs times forecast runtime (Lucid, Algorithm 2): what `qssf` does, for a composition that also packs jobs."""
+    return qssf(view)
+
+
 @ordering("edf")
 def edf(view: View) -> FloatArray:
     """Earliest deadline first; jobs without one after all jobs with one, in order of submission."""

@@ -16,6 +16,7 @@ from ..policies.hooks import Ordering, find_ordering
 from ..policies.placement import PLACEMENTS
 from .cluster import SimulatedCluster
 from .fleet import Fleet, Packing
+from .lucid.packing import pack
 from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
 from .machine.slurmconf import SlurmConf
 from .machine.slurmctld import FRAGMENTED, IDLE, Controller, Rules
@@ -36,6 +37,7 @@ PRESETS = {
     "fifo": "strict",
     "sjf": "backfill",
     "qssf": "backfill",
+    "lucid": "backfill",
     "edf": "backfill",
     "srtf": "preemptive",
     "srsf": "preemptive",
@@ -146,8 +148,9 @@ def simulate(
 
     *learnt* is what a setup with ``forecast = "history"`` is told of each job. With *segments* the replay has every run
     with its GPUs, at the price of doing everything twice; the executor slurm, and fleets that are more than one pool,
-    have none. *packing* is what a policy knows of jobs that share GPUs, where the fleet lets them; without it, all that
-    is true. ConfigError names a job that can never run.
+    have none. *packing* is what a policy knows of jobs that share GPUs, where the fleet lets them; without it the
+    ordering ``lucid`` has that of ``lucid.packing``, any other knows all that is true.
+    ConfigError names a job that can never run.
     """
     if len(jobs) and int(jobs.gpus.max()) > fleet.total:
         row = int(np.argmax(jobs.gpus))
@@ -215,12 +218,11 @@ def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast,
     if setup.selection in RESERVING:
         _reserve_by(jobs, setup)
     if fleet.sharing is not None:
+        if packing is None and setup.ordering.name == "lucid":
+            packing = pack(jobs, fleet.sharing, told.runtime_s)
         if setup.selection == "preemptive":
             raise ConfigError("on a fleet where jobs share GPUs none can be preempted yet; accepted: other selections")
-        rules = rules._replace(
-            least_speed=fleet.sharing.least if packing is None else packing.least,
-            sharing_first=packing is not None and packing.first,
-        )
+        rules = rules._replace(sharing=True, weighing=packing is not None and packing.told_s is not None)
     how = np.where(jobs.sensitive, *PLACEMENTS[setup.placement])
     pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
     model = run_direct(jobs, fleet, rules, keys, how, ask=ask, outages=outages_of(jobs, fleet), pace=pace)

@@ -32,13 +32,25 @@ class Sharing:
 
 
 @dataclass(frozen=True)
+class Mode:
+    """How a policy packs from a moment on (Lucid section 3.3, dynamic strategy)."""
+
+    from_s: float
+    least: float  #: of what the slower of two is believed to keep; above 1 for no sharing
+    first: bool = True
+    coming: float = 0.0  #: jobs that are soon to wait too, where pairs are weighed
+
+
+@dataclass(frozen=True)
 class Packing:
     """What a policy that packs knows and does (Lucid section 3.3), where it does not know all speeds."""
 
-    believed: FloatArray  #: [names, names] what the slower of two keeps, as far as it knows; 0 where never to be tried
+    believed: FloatArray  #: [names, names] what the first keeps beside the second, as far as it knows; 0 for never
     profiled_s: FloatArray  #: for each job of the workload: how long it runs before it is known; 0 from its submission
-    least: float  #: of ``believed``, to pack
+    least: float  #: of what the slower of two is believed to keep, to pack
     first: bool = True  #: join a running job while GPUs are free too, as Algorithm 2 does; else only when none are
+    told_s: FloatArray | None = None  #: forecast runtimes; with them pairs are weighed against the wait that they save
+    modes: tuple[Mode, ...] = ()  #: by time, the first from -inf on; in place of *least* and *first*
 
 
 @dataclass(frozen=True)

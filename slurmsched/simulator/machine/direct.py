@@ -12,13 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ..fleet import Fleet, Packing
+from ..fleet import Fleet, Mode, Packing
 from ..pool.loops import Keys
 from ..workload import Workload
 from .calendar import NEVER
 from .controller import controller
 from .events import advance, decide
-from .life import RUNNING, Pace, alone
+from .life import RUNNING, Pace, Packs, alone
 from .outages import no_outages, outages
 from .slurmconf import ALL, SlurmConf
 from .slurmctld import NOW, Controller, Outages, Rules, put_in_order
@@ -94,10 +94,23 @@ def sharing_of(jobs: Workload, fleet: Fleet, pace: Pace, packing: Packing | None
     profile = says.map([number.get(name, 0) for name in says.names], np.int64)
     beside = _framed(fleet.sharing.speeds)
     measured = (beside > 0) & (beside.T > 0)
-    believed = np.minimum(beside, beside.T) if packing is None else _framed(packing.believed)
-    known_s = pace.known_s if packing is None else packing.profiled_s
-    return pace._replace(
-        profile=profile, beside=beside, believed=np.where(measured, believed, -1.0), known_s=known_s.copy()
+    packs = pace.packs._replace(least=np.full(1, fleet.sharing.least)) if packing is None else _packs(packing)
+    believed = beside if packing is None else _framed(packing.believed)
+    packs = packs._replace(believed=np.where(measured, believed, -1.0))
+    return pace._replace(profile=profile, beside=beside, packs=packs)
+
+
+def _packs(packing: Packing) -> Packs:
+    modes = packing.modes or (Mode(-np.inf, packing.least, packing.first),)
+    told_s = packing.profiled_s if packing.told_s is None else packing.told_s
+    return Packs(
+        packing.believed,
+        packing.profiled_s.copy(),
+        told_s.copy(),
+        np.array([mode.from_s for mode in modes], dtype=np.float64),
+        np.array([mode.least for mode in modes], dtype=np.float64),
+        np.array([mode.first for mode in modes], dtype=np.bool_),
+        np.array([mode.coming for mode in modes], dtype=np.float64),
     )
 
 

@@ -10,7 +10,7 @@ from .calendar import BEGIN, END, FREE, NEVER, STEP, first, next_s, strike
 from .ground import is_on
 from .life import COMPLETED, PENDING, RUNNING, end, release, send_back
 from .repack import repack, restart_cost
-from .sharing import share
+from .sharing import share, step_of
 from .slurmctld import (
     ACTIVE,
     ARRIVED,
@@ -64,16 +64,18 @@ def decide(c: Controller, now_s: float) -> None:
     """The loops that are due."""
     if c.clock[ORDER_STALE]:
         put_in_order(c)
-    if c.rules.sharing_first and c.clock[MAIN_DUE] <= now_s and c.queue.many[0]:
+    due, shared = c.clock[MAIN_DUE] <= now_s, -1
+    if c.rules.sharing and due and c.queue.many[0] and c.stage.pace.packs.first[step_of(c, now_s)]:
         share(c, now_s)
-    if c.clock[MAIN_DUE] <= now_s:
+        shared = c.queue.many[0]
+    if due:
         if c.rules.repacking:
             repack(c, now_s)
         else:
             main_loop(c, now_s)
     if c.clock[BACKFILL_DUE] <= now_s:
         backfill_loop(c, now_s)
-    if c.rules.least_speed <= 1 and c.queue.many[0]:
+    if c.rules.sharing and c.queue.many[0] and c.queue.many[0] != shared:
         share(c, now_s)
 
 

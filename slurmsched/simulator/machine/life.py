@@ -44,19 +44,29 @@ class Life(NamedTuple):
     keeps: BoolArray  #: its work survives a requeue
 
 
+class Packs(NamedTuple):
+    """What a policy that packs believes and does; the last four have a row for each step of time."""
+
+    believed: FloatArray  #: what one keeps beside the other, by their profiles; below 0 where never to be tried
+    known_s: FloatArray  #: per job: how long it runs until its profile is known; 0 from its submission
+    told_s: FloatArray  #: per job: its forecast runtime, where pairs are weighed
+    from_s: FloatArray  #: when each step begins, rising
+    least: FloatArray  #: what the slower of two must be believed to keep
+    first: BoolArray  #: join running jobs while GPUs are free too
+    coming: FloatArray  #: jobs that are soon to wait too
+
+
 class Pace(NamedTuple):
     """How fast jobs run: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
 
     Beside another on the same GPUs: ``beside[profile[row], profile[other]]`` times that; profile 0 is beside nobody.
-    A policy believes that the slower one keeps ``believed``, and knows the profile of a job that has run ``known_s``.
     """
 
     kind: IntArray
     by_nodes: FloatArray
     profile: IntArray
     beside: FloatArray
-    believed: FloatArray
-    known_s: FloatArray
+    packs: Packs
 
 
 class Line(NamedTuple):
@@ -114,7 +124,9 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
 def alone(jobs: Sized) -> Pace:
     """Every job at speed 1 wherever it runs, and none beside another."""
     nobody = np.zeros(len(jobs), dtype=np.int64)
-    return Pace(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(len(jobs)))
+    zeros, step = np.zeros(len(jobs)), np.zeros(1)
+    packs = Packs(np.zeros((1, 1)), zeros, zeros.copy(), np.full(1, -np.inf), step, step > 0, step.copy())
+    return Pace(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), packs)
 
 
 def empty_line(room: int) -> Line:

@@ -1,12 +1,17 @@
 """Two jobs on the same GPUs, in loops that compile.
 
-A waiting job joins a running one with as many GPUs on one node, the one beside which the slower of the two is believed
-to keep most of its speed, if that is enough. Never more than two, never over several nodes, never one whose profile is
-not known yet.
+A waiting job joins a running one with as many GPUs on one node. Never more than two, never over several nodes, never
+one whose profile is not known yet, never where the slower of the two is believed to keep too little of its speed.
+
+Of several it joins the one beside which the slower is fastest; or, where pairs are weighed, the one where that costs
+least: the two lose time while they run together, and their GPUs come free sooner for those that wait.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from ...cluster.columns import IntArray
 from ...policies.compiled import inner
 from .ground import NEXT, NODE, NONE, link
 from .life import ALONE, RUNNING, go_on, pause, set_out
@@ -14,48 +19,98 @@ from .slurmctld import Controller, drop_from_queue, ready
 
 
 @inner
-def share(c: Controller, now_s: float) -> None:
-    """Let waiting jobs, in order, join running ones."""
-    at = 0
-    while at < c.queue.many[0]:
-        row = c.queue.rows[at]
-        host = _best_host(c, row, now_s) if c.stage.pace.profile[row] and ready(c, row, now_s) else ALONE
-        if host == ALONE:
-            at += 1
-        else:
-            _join(c, row, host, now_s)
+def step_of(c: Controller, now_s: float) -> int:
+    """The step of time that the policy is in."""
+    return int(np.searchsorted(c.stage.pace.packs.from_s, now_s, side="right")) - 1
 
 
 @inner
-def _best_host(c: Controller, row: int, now_s: float) -> int:
-    """The running job beside which the slower of the two should be fastest; ALONE where none will do."""
-    stage, pace = c.stage, c.stage.pace
-    best, best_speed = ALONE, c.rules.least_speed
-    if pace.known_s[row] > 0:
-        return best
+def share(c: Controller, now_s: float) -> None:
+    """Let waiting jobs, in order, join running ones."""
+    stage, step = c.stage, step_of(c, now_s)
+    hosts, many = _hosts(c, now_s)
+    capacity = max(1, stage.ground.has.gpus.sum())
+    free = stage.ground.free.gpus.sum()
+    at, ahead_s = 0, 0.0
+    while at < c.queue.many[0] and many:
+        row = c.queue.rows[at]
+        gpus = stage.asks.gpus[row]
+        # What it would wait: the work before it in the queue, unless there is room.
+        waits_s = 0.0 if gpus <= free else ahead_s / capacity
+        found = -1
+        if stage.pace.profile[row] and stage.pace.packs.known_s[row] <= 0 and ready(c, row, now_s):
+            found = _best(c, row, hosts[:many], step, waits_s, now_s)
+        if found < 0:
+            ahead_s += gpus * stage.pace.packs.told_s[row]
+            at += 1
+            continue
+        _join(c, row, hosts[found], now_s)
+        many -= 1
+        hosts[found] = hosts[many]
+
+
+@inner
+def _hosts(c: Controller, now_s: float) -> tuple[IntArray, int]:
+    """The running jobs that one more may join, and how many."""
+    stage, many = c.stage, 0
+    hosts = np.empty(stage.running.many[0], dtype=np.int64)
     for at in range(stage.running.many[0]):
         host = stage.running.rows[at]
-        if stage.life.state[host] != RUNNING or stage.life.partner[host] != ALONE:
+        if stage.life.state[host] != RUNNING or stage.life.partner[host] != ALONE or not stage.pace.profile[host]:
             continue
-        if stage.asks.gpus[host] != stage.asks.gpus[row] or now_s - stage.life.since_s[host] < pace.known_s[host]:
+        if now_s - stage.life.since_s[host] + stage.life.ran_s[host] < stage.pace.packs.known_s[host]:
             continue
-        mine, its = pace.profile[row], pace.profile[host]
-        speed = pace.believed[mine, its]
-        if speed < best_speed or (best != ALONE and speed == best_speed) or not _fits_beside(c, row, host):
+        if stage.held.links[NEXT, stage.held.first[host]] != NONE or stage.asks.exclusive[host]:
             continue
-        best, best_speed = host, speed
+        hosts[many] = host
+        many += 1
+    return hosts, many
+
+
+@inner
+def _best(c: Controller, row: int, hosts: IntArray, step: int, waits_s: float, now_s: float) -> int:
+    """The place of the host that the row should join; -1 where none will do."""
+    asks, pace = c.stage.asks, c.stage.pace
+    if asks.nodes[row] > 1 or asks.exclusive[row]:
+        return -1
+    best, best_cost = -1, np.inf
+    for place in range(len(hosts)):
+        host = hosts[place]
+        if asks.gpus[host] != asks.gpus[row]:
+            continue
+        mine = pace.packs.believed[pace.profile[row], pace.profile[host]]
+        its = pace.packs.believed[pace.profile[host], pace.profile[row]]
+        if min(mine, its) < pace.packs.least[step]:
+            continue
+        cost = -min(mine, its)
+        if c.rules.weighing:
+            cost = _cost_s(c, row, host, mine, its, step, now_s)
+            if cost > waits_s:
+                continue
+        if (cost > best_cost or (cost == best_cost and best >= 0 and host > hosts[best])) or not _room(c, row, host):
+            continue
+        best, best_cost = place, cost
     return best
 
 
 @inner
-def _fits_beside(c: Controller, row: int, host: int) -> bool:
-    """Whether the host is on one node alone, which has CPUs and memory for a second job of this kind."""
-    stage, spot = c.stage, c.stage.held.first[host]
-    if stage.held.links[NEXT, spot] != NONE or stage.asks.nodes[row] > 1:
-        return False
-    if stage.asks.exclusive[row] or stage.asks.exclusive[host]:
-        return False
-    node, free = stage.held.links[NODE, spot], stage.ground.free
+def _cost_s(c: Controller, row: int, host: int, mine: float, its: float, step: int, now_s: float) -> float:
+    """What the two lose together, less what those that wait gain: seconds."""
+    life, packs = c.stage.life, c.stage.pace.packs
+    ran_s = life.ran_s[host] + now_s - life.since_s[host]
+    # A job that has run longer than was forecast is taken to run as long again.
+    left_s = packs.told_s[host] - ran_s if packs.told_s[host] > ran_s else ran_s
+    together_s = min(packs.told_s[row] / mine, left_s / its)
+    speed = mine + its
+    gain = (speed - 1) * c.stage.asks.gpus[row] * (c.queue.many[0] + packs.coming[step])
+    return float(together_s * (2 - speed - gain / max(1, c.stage.ground.has.gpus.sum())))
+
+
+@inner
+def _room(c: Controller, row: int, host: int) -> bool:
+    """Whether the host's node has CPUs and memory for a second job of this kind."""
+    stage = c.stage
+    node, free = stage.held.links[NODE, stage.held.first[host]], stage.ground.free
     roomy = free.cpus[node] >= stage.asks.cpus[row] and free.memory_mib[node] >= stage.asks.memory_mib[row]
     return bool(roomy and stage.ground.allowed[stage.asks.kind[row], node])
 

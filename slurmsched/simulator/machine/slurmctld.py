@@ -49,8 +49,8 @@ class Rules(NamedTuple):
     blocking: bool = True  #: nothing passes a job of its partition that does not fit
     backfilling: bool = True
     repacking: bool = False  #: at each decision the best jobs run, whatever ran before
-    least_speed: float = 2.0  #: that both of two jobs must be believed to keep to share GPUs; above 1 nobody shares
-    sharing_first: bool = False  #: sharing comes before free GPUs are handed out, not only after
+    sharing: bool = False  #: two jobs may run on the same GPUs
+    weighing: bool = False  #: only where that costs the two less time than it saves those that wait
 
 
 class Wishes(NamedTuple):

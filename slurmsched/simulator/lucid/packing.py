@@ -1,0 +1,52 @@
+"""What Lucid knows of the jobs of a trace when it packs them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ...models.sharing import SharingModel
+from ..fleet import Mode, Packing, Sharing
+from ..workload import Workload
+from .belief import believed, curve_of, use_of
+
+PROFILE_S = 200.0  #: a job that has run so long is known (Lucid section 4.6)
+LEAST = 0.3  #: no pair is made in which one is believed to keep less, whatever it would save
+
+
+def pack(
+    jobs: Workload,
+    sharing: Sharing,
+    told_s: FloatArray,
+    *,
+    history: Workload | None = None,
+    scores: SharingModel | None = None,
+    modes: tuple[Mode, ...] = (),
+    profile_s: float = PROFILE_S,
+) -> Packing:
+    """Indolent packing of *jobs* on a fleet with *sharing*: beliefs, known profiles, and pairs that are weighed.
+
+    *told_s* are forecast runtimes. *sharing* holds measured pairs only: what it leaves out is not believed in. A trace
+    that says nothing of GPU use is believed to be as the table of pairs has it. *history* is what ran before *jobs*, on
+    the same clock.
+    """
+    use = use_of(jobs if history is None else history.joined(jobs), sharing.names)
+    told = bool(np.isfinite(use.gpu_util).any())
+    speeds = believed(use, curve_of(sharing, use), scores) if told else sharing.speeds.copy()
+    return Packing(speeds, profiled_s(jobs, history, profile_s), LEAST, True, told_s, modes)
+
+
+def profiled_s(jobs: Workload, history: Workload | None = None, profile_s: float = PROFILE_S) -> FloatArray:
+    """How long each job runs until its profile is known: 0 where one of the same user and name was profiled before.
+
+    A job is taken to have started when it was submitted, and to be profiled *profile_s* later or at its end: when the
+    replay itself starts a job depends on the policy.
+    """
+    both = jobs if history is None else history.joined(jobs)
+    pairs = both.user.codes * (both.name.codes.max(initial=0) + 1) + both.name.codes
+    at_s = both.submit_s + np.minimum(both.runtime_s, profile_s)
+    _, kind = np.unique(pairs, return_inverse=True)
+    first_s = np.full(int(kind.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(first_s, kind, at_s)
+    known = first_s[kind] < both.submit_s
+    return np.where(known, 0.0, profile_s)[len(both) - len(jobs) :]

@@ -1,0 +1,249 @@
+"""``python -m tests.bench.lucid [main] [ablation] [levels] [weeks] [slurm]``: Lucid against what it has to beat.
+
+The semi-synthetic Philly trace on 48 nodes of 8 GPUs, forecasts and models from what was submitted before the week;
+all but ``slurm`` and ``weeks`` without a name. ``slurm`` is the modelled slurmctld, which takes many minutes.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from slurmsched.cluster.columns import FloatArray, Labels
+from slurmsched.cluster.forecast import Forecast
+from slurmsched.models.arrivals import Arrivals
+from slurmsched.models.estimate import Estimator
+from slurmsched.models.sharing import SharingModel
+from slurmsched.models.throughput import ThroughputModel
+from slurmsched.policies.hooks import Ordering
+from slurmsched.policies.ordering import FAR_S
+from slurmsched.simulator.experiment import Replay, Setup, simulate
+from slurmsched.simulator.fleet import Fleet, Mode, Sharing
+from slurmsched.simulator.lucid.modes import modes
+from slurmsched.simulator.lucid.packing import pack
+from slurmsched.simulator.lucid.truth import completed
+from slurmsched.simulator.traces import read
+from slurmsched.simulator.workload import Workload, as_submitted
+
+from .lucid_models import DATA, measured, rows_of, trained
+from .lucid_runtime import outcomes
+
+FIRST_S, WEEK_S = 2294959.0, 604800.0  # October begins, in the trace's own seconds
+NODES, GPUS = 48, 8
+RESTART_S = 62.0  # of a preempted job, Lucid section 4.8
+THRESHOLDS = (  # GPU-seconds of attained service between Tiresias' queues
+    (3600.0, 36000.0),
+    (3600.0, 14400.0, 86400.0),
+    (36000.0, 360000.0),
+    (1200.0, 29000.0, 750000.0),
+)
+PARTS = ("main", "ablation", "levels", "weeks", "slurm")
+SHIFT = 0.5  # share of the jobs whose configuration is exchanged for a lighter or heavier one
+DEBUG_S = 60.0
+
+
+@dataclass(frozen=True)
+class Week:
+    """A week of the trace, and what had been learnt before it."""
+
+    jobs: Workload
+    history: Workload
+    told: Forecast
+    modes: tuple[Mode, ...]
+    eager: tuple[Mode, ...]  # where all that is forecast for the next hour counts as waiting
+
+
+def main() -> None:
+    """The parts that were named."""
+    asked = sys.argv[1:] or ["main", "ablation", "levels"]
+    if unknown := set(asked) - set(PARTS):
+        raise SystemExit(f"{', '.join(sorted(unknown))} is not known; there are: {', '.join(PARTS)}")
+    for part, run in zip(PARTS, (against, ablation, levels, weeks, on_slurm), strict=True):
+        if part in asked:
+            run()
+
+
+@cache
+def trace() -> Workload:
+    return read(DATA / "philly_semisynthetic.csv.gz").workload
+
+
+@cache
+def pairs() -> Sharing:
+    """The pairs that were measured, by the names that the trace gives configurations."""
+    keys = ("model", "dataset", "batchsize", "amp")
+    names = tuple("|".join(row[key] for key in keys) for row in rows_of("lucid_single_data.csv"))
+    at = {name: place for place, name in enumerate(names)}
+    speeds = np.zeros((len(names), len(names)))
+    with (DATA / "lucid_colocate_info.csv").open() as file:
+        for row in csv.DictReader(file):
+            one, other = (at["|".join(row[f"{key}{side}"] for key in keys)] for side in (1, 2))
+            speeds[one, other] = min(1.0, float(row["speed1"]))
+            speeds[other, one] = min(1.0, float(row["speed2"]))
+    return Sharing(names, speeds)
+
+
+@cache
+def fleet() -> Fleet:
+    """48 nodes where jobs may share GPUs; pairs that were not measured run as the nearest ones."""
+    return replace(Fleet.of(NODES, GPUS), sharing=completed(pairs(), measured().use.gpu_util))
+
+
+@cache
+def scores() -> SharingModel:
+    data = measured()
+    return trained(data, data.label, np.ones(len(data.use), np.bool_), np.ones(len(data.first), np.bool_))
+
+
+@cache
+def week(number: int) -> Week:
+    jobs, from_s = trace(), FIRST_S + (number - 1) * WEEK_S
+    inside = (jobs.submit_s >= from_s) & (jobs.submit_s < from_s + WEEK_S)
+    now, before = jobs.take(inside), jobs.take(jobs.submit_s < from_s)
+    told = Estimator.fit(outcomes(before), until_s=from_s).forecast(as_submitted(now))
+    model = ThroughputModel.fit(Arrivals.of(before.submit_s, before.gpus, from_s), seed=1)
+    return Week(now, before, told, modes(model, now, before), modes(model, now, before, eager=True))
+
+
+def head(text: str) -> None:
+    print(f"\n{text}\n{'':34}{'JCT':>9}{'queueing':>10}{'P99.9':>9}{'debug':>8}{'took':>7}")
+
+
+def row(name: str, run: Callable[[], Replay]) -> float:
+    """One line: mean JCT, mean and P99.9 of queueing, mean queueing of debug jobs; seconds."""
+    began = time.perf_counter()
+    replay = run()
+    took_s = time.perf_counter() - began
+    jobs = replay.workload
+    jct_s, queued_s = replay.end_s - jobs.submit_s, replay.start_s - jobs.submit_s
+    debug_s = queued_s[jobs.runtime_s <= DEBUG_S].mean()
+    figures = f"{jct_s.mean():9.0f}{queued_s.mean():10.0f}{np.percentile(queued_s, 99.9):9.0f}{debug_s:8.0f}"
+    print(f"{name:34}{figures}{took_s:6.1f}s", flush=True)
+    return float(jct_s.mean())
+
+
+def tiresias(thresholds: tuple[float, ...]) -> Setup:
+    steps = np.array(thresholds)
+
+    def key(view):  # type: ignore[no-untyped-def]
+        service_s = view.pending.ran_s * np.maximum(view.pending.gpus, 1)
+        return np.searchsorted(steps, service_s, side="right") * FAR_S + view.pending.first_submit_s
+
+    return Setup(Ordering("tiresias", key, "", "while_running", thresholds), "preemptive", restart_s=RESTART_S)
+
+
+def lucid(of: Week, *, told_s: FloatArray | None = None, pairing: bool = True, veto: bool = True) -> Replay:
+    """Lucid on a week; *told_s* in place of its forecasts, without *veto* two Jumbos may share."""
+    told = of.told if told_s is None else replace(of.told, runtime_s=told_s)
+    packing = pack(
+        of.jobs, pairs(), told.runtime_s, history=of.history, scores=scores() if veto else None, modes=of.modes
+    )
+    where = fleet() if pairing else Fleet.of(NODES, GPUS)
+    return simulate(of.jobs, where, Setup.of("lucid", forecast="history"), learnt=told, packing=packing)
+
+
+def preemptive(of: Week) -> float:
+    """The least mean JCT of Tiresias over all threshold sets."""
+    plain = Fleet.of(NODES, GPUS)
+    return min(
+        row(f"tiresias {' '.join(f'{s:.0f}' for s in steps)}", lambda s=steps: simulate(of.jobs, plain, tiresias(s)))  # type: ignore[misc]
+        for steps in THRESHOLDS
+    )
+
+
+def against() -> None:
+    """Lucid and all others on the first week of October."""
+    of, plain = week(1), Fleet.of(NODES, GPUS)
+    runtime_s = of.jobs.runtime_s.mean()
+    head(f"week 1, {len(of.jobs):,} jobs, {NODES} x {GPUS} GPUs, executor direct (mean runtime {runtime_s:.0f} s)")
+    fifo = row("fifo", lambda: simulate(of.jobs, plain, Setup.of("fifo")))
+    row("sjf, exact", lambda: simulate(of.jobs, plain, Setup.of("sjf")))
+    row("qssf, exact", lambda: simulate(of.jobs, plain, Setup.of("qssf")))
+    row("qssf", lambda: simulate(of.jobs, plain, Setup.of("qssf", forecast="history"), learnt=of.told))
+    best = preemptive(of)
+    ours = row("lucid", lambda: lucid(of))
+    print(f"lucid: {best / ours:.2f} times as fast as the best tiresias, {fifo / ours:.2f} times as fast as fifo")
+
+
+def ablation() -> None:
+    """Parts of Lucid left out, as in figure 11."""
+    of = week(1)
+    usual = {int(gpus): float(of.history.runtime_s[of.history.gpus == gpus].mean()) for gpus in np.unique(of.jobs.gpus)}
+    blind_s = np.array([usual[int(gpus)] for gpus in of.jobs.gpus])
+    head("week 1, parts of Lucid left out")
+    row("lucid", lambda: lucid(of))
+    row("exact forecasts", lambda: lucid(of, told_s=of.jobs.runtime_s))
+    row("no sharing", lambda: lucid(of, pairing=False))
+    row("no estimator (mean by GPUs)", lambda: lucid(of, told_s=blind_s))
+    row("two Jumbos may share", lambda: lucid(of, veto=False))
+    row("and eager", lambda: lucid(replace(of, modes=of.eager), veto=False))
+    row("no throughput forecast", lambda: lucid(replace(of, modes=())))
+    row("no history of profiles", lambda: lucid(replace(of, history=of.history.take(slice(0, 0)))))
+
+
+def levels() -> None:
+    """Lighter and heavier jobs, as in figure 12."""
+    for name, towards in (("lighter", -1), ("heavier", 1)):
+        of = shifted(week(1), towards)
+        head(f"week 1 with {name} configurations, mean GPU utilisation {of.jobs.gpu_util.mean():.2f}")
+        best = preemptive(of)
+        print(f"lucid: {best / row('lucid', lambda of=of: lucid(of)):.2f} times as fast as the best tiresias")  # type: ignore[misc]
+
+
+def shifted(of: Week, towards: int) -> Week:
+    """The week in which half the users + names compute something a third of all configurations lighter or heavier."""
+    data, names = measured(), pairs().names
+    rank = np.argsort(data.use.gpu_util, kind="stable")
+    place = np.empty(len(rank), dtype=np.int64)
+    place[rank] = np.arange(len(rank))
+    rng = np.random.default_rng(1)
+
+    def exchanged(jobs: Workload, chosen: dict[tuple[str, str], bool]) -> Workload:
+        kinds = list(zip(jobs.user, jobs.name, strict=True))
+        for kind in kinds:
+            if kind not in chosen:
+                chosen[kind] = bool(rng.random() < SHIFT)
+        moved = np.array([chosen[kind] for kind in kinds])
+        now = jobs.work.map([names.index(name) for name in jobs.work.names], np.int64)
+        to = rank[np.clip(place[now] + towards * len(rank) // 3, 0, len(rank) - 1)]
+        work = np.where(moved, to, now)
+        use = data.use
+        return replace(
+            jobs,
+            work=Labels(work, names),
+            gpu_util=use.gpu_util[work],
+            memory_util=use.memory_util[work],
+            gpu_memory_mib=use.memory_mib[work],
+            amp=use.amp[work] > 0,
+        )
+
+    chosen: dict[tuple[str, str], bool] = {}
+    return replace(of, history=exchanged(of.history, chosen), jobs=exchanged(of.jobs, chosen))
+
+
+def weeks() -> None:
+    """The next two weeks of October, on which constants were chosen."""
+    for number in (2, 3):
+        of = week(number)
+        head(f"week {number}, {len(of.jobs):,} jobs (mean runtime {of.jobs.runtime_s.mean():.0f} s)")
+        best = preemptive(of)
+        print(f"lucid: {best / row('lucid', lambda of=of: lucid(of)):.2f} times as fast as the best tiresias")  # type: ignore[misc]
+
+
+def on_slurm() -> None:
+    """What a modelled slurmctld makes of week 1, without sharing: alone, and under the order of Lucid."""
+    of, plain = week(1), Fleet.of(NODES, GPUS)
+    head("week 1, a modelled slurmctld, no sharing")
+    row("stock Slurm", lambda: simulate(of.jobs, plain, Setup.of("slurm")))
+    ours = Setup.of("lucid", executor="slurm", forecast="history")
+    row("lucid's order", lambda: simulate(of.jobs, plain, ours, learnt=of.told))
+
+
+if __name__ == "__main__":
+    main()
