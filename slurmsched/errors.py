@@ -8,6 +8,7 @@ SlurmschedError
 │   └── SlurmRefused      answered no: remember why, do not repeat at once
 ├── MemoryUnavailable     the database is away: decide without history
 ├── SchemaMismatch        the database belongs to another version: refuse to start
+├── ModelUnusable         a model file is absent, damaged or not for us: serve the baseline
 └── LabError              the private Slurm could not be brought up or down
 """
 
@@ -44,6 +45,10 @@ class MemoryUnavailable(SlurmschedError):
 
 class SchemaMismatch(SlurmschedError):
     """The database was written by another version of slurmsched; refuse to start."""
+
+
+class ModelUnusable(SlurmschedError):
+    """A model file is absent, damaged or not for us; serve the baseline."""
 
 
 class LabError(SlurmschedError):

@@ -10,17 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from ..errors import SlurmschedError
+from ..errors import ModelUnusable
 
 FORMAT = "slurmsched model"
 SCHEMA = 1  #: the newest that this version writes and reads
 MAX_B = 512 << 20  #: a larger file is not read
 
 T = TypeVar("T")
-
-
-class ModelUnusable(SlurmschedError):
-    """A model file is absent, damaged, or not for us; the catcher serves the baseline."""
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ class Estimator:
 
     def learn(self, new: OutcomeTable) -> Self:
         """The model that also knows *new*."""
+        if not len(new):
+            return self
         until_s = max(self.trained_until_s, float(new.ended_s.max(initial=-np.inf)))
         return replace(self, past=self.past.plus(new, KEPT), trained_until_s=until_s)
 
@@ -112,6 +114,16 @@ class Estimator:
     def judged(self, runs: OutcomeTable, columns: Columns) -> tuple[IntArray, Misses]:
         """How far off it was about *runs*, given their *columns* at submission, and the rows it said anything of."""
         return _misses(runs, columns, self._middle(columns)[0])
+
+    def told(self, runs: OutcomeTable) -> FloatArray:
+        """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
+
+        The interval is the one of now. NaN where nothing was known.
+        """
+        columns = inputs(runs, self.past, self.buckets, self.past.known_at(runs.first_submit_s))
+        log = self._middle(columns)[0]
+        limit = np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0))
+        return np.minimum(log + np.log(self.interval.factors(classes(columns), np.zeros(len(runs)))), limit)
 
     @cached_property
     def digest(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -94,12 +94,13 @@ def inputs(
 
     Nothing here was unknown when the job was submitted: for training, *known* is what had ended by then.
     """
+    jobs = replace(jobs, user=compact(jobs.user), name=compact(jobs.name))
     columns: dict[str, FloatArray | Labels] = {
-        "user": compact(jobs.user),
+        "user": jobs.user,
         "account": jobs.account,
         "qos": jobs.qos,
         "partition": jobs.partition,
-        "bucket": buckets.label(compact(jobs.name)),
+        "bucket": buckets.label(jobs.name),
         "gpus": jobs.gpus.astype(np.float64),
         "cpus": jobs.cpus.astype(np.float64),
         "nodes": jobs.nodes.astype(np.float64),

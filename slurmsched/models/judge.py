@@ -15,14 +15,18 @@ from ..cluster.columns import FloatArray, IntArray
 from ..cluster.history import OutcomeTable
 from .centers import LAST_OF_NAME, LAST_OF_USER, LIMIT, Fit, fit_ga2m, fit_trees, repeating
 from .estimate import LEAST, Estimator
+from .evidence import Evidence
+from .hindsight import said_then
 from .inputs import Profiles, inputs
-from .intervals import SHARES, Misses, rolled
+from .intervals import SHARES, STEP, Misses, rolled
 from .past import Past
+from .runs import Runs
 
 Profiler = Callable[[OutcomeTable], Profiles]
 """Gives what was measured of runs, row by row."""
 
 SERVING = "serving"  #: the name of the model that serves already, among the scores
+BASELINE = "baseline"  #: the name of ``runtime.RuntimeModel``, which any other has to beat, among the scores
 WINDOW = 0.2  #: share of the history, by end, that candidates are judged by
 READABLE: Mapping[str, Fit] = {
     "additive": fit_ga2m,
@@ -67,11 +71,21 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The model that serves from now on, and how each candidate did."""
+    """The best model, and how each candidate did."""
 
     chosen: str
     model: Estimator
     scores: Mapping[str, Scores]
+
+    @property
+    def beats_baseline(self) -> bool:
+        """Whether the model did better than the forecast that is always there."""
+        return self.scores[self.chosen].pinball < self.scores[BASELINE].pinball
+
+    @property
+    def promoted(self) -> bool:
+        """Whether there is a new model, and it should serve."""
+        return self.chosen != SERVING and self.beats_baseline
 
 
 def judge(
@@ -96,6 +110,7 @@ def judge(
     told = {name: foretold(past.runs, how, (since_s,), profiles=profiles) for name, how in candidates.items()}
     scores = {name: score(one) for name, one in told.items()}
     chosen = min(scores, key=lambda name: (scores[name].pinball, name))
+    scores[BASELINE] = score(_told_by_baseline(past.runs, since_s))
     if serving is not None:
         unseen_s = max(since_s, serving.fitted_until_s)
         kept = _rolled(past.runs, serving.before, [_told_by(serving, past, unseen_s, np.inf, profiles)])
@@ -162,6 +177,17 @@ def _told_by(
     columns = inputs(runs, past, model.buckets, past.known_at(runs.first_submit_s), measured)
     told, misses = model.judged(runs, columns)
     return rows[told], misses
+
+
+def _told_by_baseline(runs: OutcomeTable, since_s: float) -> Told:
+    """What the baseline said of the *runs* submitted from *since_s* on."""
+    chosen = runs.take(np.flatnonzero(runs.first_submit_s >= since_s))
+    evidence = Evidence(Runs.of(runs))
+    known = np.searchsorted(evidence.runs.ended_s, chosen.first_submit_s, side="right")
+    said = said_then(evidence, chosen, known, STEP)
+    bounds = np.log([said.low_s, said.runtime_s, said.high_s])
+    miss = np.log(np.maximum(chosen.runtime_s, 1.0)) - bounds[1]
+    return Told(chosen, Misses(chosen.first_submit_s, chosen.ended_s, np.zeros(len(chosen), np.int64), miss), bounds)
 
 
 def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, Misses]]) -> Told:

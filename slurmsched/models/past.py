@@ -195,7 +195,7 @@ def compact(texts: Labels) -> Labels:
     if len(texts.names) <= len(texts):
         return texts
     used, codes = np.unique(texts.codes, return_inverse=True)
-    return Labels(codes, tuple(texts.names[code] for code in used.tolist()))
+    return Labels(codes, tuple(map(texts.names.__getitem__, used.tolist())))
 
 
 def _unlimited(limit_s: FloatArray) -> FloatArray:

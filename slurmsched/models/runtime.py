@@ -84,6 +84,23 @@ class RuntimeModel:
         source = self._evidence.source(groups, estimate)
         return Forecast(runtime_s, low_s, high_s, source.take(which))
 
+    def told(self, runs: OutcomeTable) -> FloatArray:
+        """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
+
+        The interval is the one of now.
+        """
+        evidence = self._evidence
+        seen = features(runs)
+        known = np.searchsorted(evidence.runs.ended_s, runs.first_submit_s, side="right")
+        estimate = evidence.estimate(evidence.groups_of(seen), known)
+        limit_s = np.maximum(seen.time_limit_s, 1.0)
+        guess = np.log(np.where(np.isinf(limit_s), UNKNOWN_S, limit_s))
+        log = np.where(estimate.kind == NOTHING, guess, estimate.log_runtime)
+        fresh = np.zeros(len(log))
+        factors = np.array([self._spread.factor(estimate.kind, share, fresh) for share in (0.1, 0.5, 0.9)])
+        bounds: FloatArray = np.minimum(log + np.log(factors), np.log(limit_s))
+        return bounds
+
 
 def _bounded(runs: Runs) -> Runs:
     """The runs that any forecast or the interval rests on."""

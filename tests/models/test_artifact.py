@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slurmsched.errors import SlurmschedError
+from slurmsched.errors import ModelUnusable, SlurmschedError
 from slurmsched.models.additive import Additive, Term
-from slurmsched.models.artifact import SCHEMA, Artifact, ModelUnusable, digest_of
+from slurmsched.models.artifact import SCHEMA, Artifact, digest_of
 from slurmsched.models.bins import Continuous
 
 ADDITIVE = Additive(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from outcome_worlds import busy_site, history
@@ -7,7 +9,7 @@ from outcome_worlds import busy_site, history
 from slurmsched.cluster.history import OutcomeTable
 from slurmsched.models.centers import LAST_OF_NAME, LAST_OF_USER, LIMIT, repeating
 from slurmsched.models.estimate import Estimator
-from slurmsched.models.judge import CANDIDATES, READABLE, SERVING, Verdict, foretold, judge, pinball, score
+from slurmsched.models.judge import BASELINE, CANDIDATES, READABLE, SERVING, Verdict, foretold, judge, pinball, score
 
 pytest.importorskip("interpret")
 
@@ -34,12 +36,18 @@ def test_the_tables_step_aside_where_the_limit_tells_all():
     assert verdict.scores[LIMIT.kind].r2 == pytest.approx(1)
 
 
+def test_what_beats_the_baseline_is_promoted(verdict: Verdict):
+    assert verdict.promoted
+    assert verdict.scores["additive"].pinball < verdict.scores[BASELINE].pinball
+    assert not replace(verdict, chosen=LAST_OF_USER.kind).beats_baseline
+
+
 def test_the_winner_is_fitted_to_all_runs(verdict: Verdict):
     assert verdict.model.trained_until_s == busy_site(1500).ended_s.max()
 
 
 def test_a_model_one_cannot_read_is_no_candidate_unless_allowed(verdict: Verdict):
-    assert set(verdict.scores) == set(READABLE)
+    assert set(verdict.scores) == {*READABLE, BASELINE}
     assert set(CANDIDATES) - set(READABLE) == {"trees"}
 
 

@@ -1,0 +1,65 @@
+"""Serving: which model of runtimes forecasts, the one on the shelf or the baseline."""
+
+from __future__ import annotations
+
+import logging
+
+from ..cluster.history import OutcomeTable
+from ..cluster.jobs import job_table
+from ..errors import ConfigError, ModelUnusable
+from .estimate import Estimator
+from .port import Model
+from .runtime import RuntimeModel
+from .served import Drift, Served
+from .shelf import RUNTIME, Shelf, Stamp
+
+logger = logging.getLogger(__name__)
+
+BASELINE = "baseline"
+
+
+class Serving:
+    """Makes the model that serves, and knows when it is out of date.
+
+    *wanted* is ``auto``, or ``baseline`` for that whatever lies on the shelf.
+    """
+
+    def __init__(self, shelf: Shelf, wanted: str) -> None:
+        self.shelf, self.wanted = shelf, wanted
+        self._made_of: tuple[str, Stamp | None] | None = None
+        self._trouble = ""
+
+    def stale(self) -> bool:
+        """Whether there is none yet, the model on the shelf has changed, or another is wanted. Costs one stat."""
+        return self._made_of != self._now()
+
+    def model(self, history: OutcomeTable) -> Model:
+        """The model that serves and knows *history*: the baseline, with one warning, where the trained is unusable."""
+        self._made_of, self._trouble = self._now(), ""
+        baseline = RuntimeModel.fit(history)
+        if self.wanted == BASELINE or self._made_of[1] is None:
+            return baseline
+        try:
+            trained = self.shelf.read(RUNTIME).read_as(lambda document: Estimator.of_document(document, history))
+            trained.forecast(job_table(1))  # where it needs what is not installed, now is the time to know
+        except (ModelUnusable, ConfigError) as error:
+            self._trouble = str(error)
+            logger.warning("the baseline forecasts: %s", error)
+            return baseline
+        return Served.of(trained, baseline, history)
+
+    def said(self, model: Model) -> str:
+        """What *model*, that this made, is, in words."""
+        if isinstance(model, Served):
+            return model.name
+        if self.wanted == BASELINE:
+            return "baseline: models.serve says so"
+        return f"baseline: {self._trouble or 'no model of runtimes was trained yet'}"
+
+    def _now(self) -> tuple[str, Stamp | None]:
+        return self.wanted, self.shelf.stamp(RUNTIME)
+
+
+def drift_of(model: Model) -> Drift | None:
+    """How the trained model in *model* compares with the baseline; None where there is none."""
+    return model.drift if isinstance(model, Served) else None

@@ -1,0 +1,161 @@
+"""Training: a new model of each kind, and whether it is better than what serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.history import OutcomeTable
+from ..errors import ModelUnusable
+from .additive import Boosting
+from .arrivals import SERIES, Arrivals
+from .artifact import Artifact
+from .estimate import Estimator
+from .judge import judge
+from .measured import Measured
+from .past import Past
+from .sharing import GpuUse, SharingModel
+from .shelf import RUNTIME, SHARING, THROUGHPUT
+from .throughput import BOOSTING, LEAST, ThroughputModel
+
+SEED = 1
+GOOD_SPEED = 0.85  #: mean speed from which a pair keeps its speed
+DEALS, PARTS = 20, 5  #: how often, and into how many parts, configurations are dealt to be held out in turn
+FEWEST = 10  #: configurations to train a sharing model on
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of one training."""
+
+    kind: str
+    promoted: Artifact | None  #: the model that should serve; None where what serves stays
+    why: str  #: the decision in words
+    scores: Mapping[str, Mapping[str, float]]  #: of each candidate, by name
+
+
+def train_runtime(
+    history: OutcomeTable, serving: Artifact | None = None, *, interpretable_only: bool = True
+) -> Trained:
+    """The best model of runtimes, promoted where it beats the one that serves and the baseline.
+
+    ValueError for too little history, ConfigError where what it needs is not installed.
+    """
+    known = _estimator(serving, history)
+    verdict = judge(history, serving=known, interpretable_only=interpretable_only)
+    scores = {name: asdict(found) for name, found in verdict.scores.items()}
+    ours, base = verdict.scores[verdict.chosen].pinball, scores["baseline"]["pinball"]
+    told = f"{verdict.chosen}: pinball loss {ours:.3f}, baseline {base:.3f}"
+    if not verdict.promoted:
+        stays = "what serves is as good" if verdict.beats_baseline else "nothing beats the baseline"
+        return Trained(RUNTIME, None, f"{stays} ({told})", scores)
+    model = verdict.model
+    kept = {name: value for name, value in scores[verdict.chosen].items() if np.isfinite(value)}
+    begin_s = float(Past.of(history).runs.first_submit_s.min())
+    artifact = Artifact(RUNTIME, begin_s, model.trained_until_s, kept | {"baseline_pinball": base}, model.document())
+    return Trained(RUNTIME, artifact, f"better ({told})", scores)
+
+
+def train_throughput(
+    submitted_s: FloatArray,
+    gpus: IntArray,
+    until_s: float,
+    serving: Artifact | None,
+    *,
+    boosting: Boosting = BOOSTING,
+) -> Trained:
+    """The model of submissions until *until_s*, promoted where it beats the rolling median in a series.
+
+    A model that serves stays where it has not seen two weeks and more of this history and does better there. ValueError
+    for less than four weeks of history.
+    """
+    arrivals = Arrivals.of(submitted_s, gpus, until_s)
+    if len(arrivals) < 2 * LEAST:
+        raise ValueError(
+            f"{len(arrivals) / 144:.1f} days of submissions are too few to train on: at least 28 are needed"
+        )
+    model = ThroughputModel.fit(arrivals, seed=SEED, boosting=boosting)
+    scores = {series: {"model": error.model, "median": error.median} for series, error in model.errors.items()}
+    told = ", ".join(f"{name} {row['model']:.3f}, median {row['median']:.3f}" for name, row in scores.items())
+    if not any(model.models.values()):
+        return Trained(THROUGHPUT, None, f"the rolling median is as good (mean absolute error of {told})", scores)
+    if serving is not None and (before := _unseen(serving, arrivals)) is not None:
+        scores["serving"] = before
+        if all(before[series] < row for series, row in _errors_of(model).items()):
+            return Trained(THROUGHPUT, None, f"what serves is better on what it has not seen ({told})", scores)
+    kept = {f"{series}_{name}": value for series in SERIES for name, value in scores[series].items()}
+    kept = {name: value for name, value in kept.items() if np.isfinite(value)}
+    artifact = Artifact(THROUGHPUT, float(arrivals.start_s[0]), until_s, kept, dict(model.document()))
+    return Trained(THROUGHPUT, artifact, f"better (mean absolute error of {told})", scores)
+
+
+def train_sharing(measured: Measured, now_s: float, serving: Artifact | None, *, deals: int = DEALS) -> Trained:
+    """The model of *measured* configurations and pairs, promoted where it beats the one that serves.
+
+    Each configuration is scored by models that were trained without it, over *deals* into parts. The one that serves
+    scores all of them, so one that was trained on these same configurations stays. ValueError for fewer than FEWEST
+    configurations.
+    """
+    use, score = measured.use, measured.score
+    if len(use) < FEWEST:
+        raise ValueError(f"{len(use)} configurations are too few to train on: at least {FEWEST} are needed")
+    sums, good = measured.sums, measured.speeds.mean(axis=1) >= GOOD_SPEED
+    right = held_out(use, score, sums, good, deals)
+    most = float(np.bincount(score).max() / len(score))
+    scores = {"trees": {"right": right}, "always the most frequent": {"right": most}}
+    model = SharingModel.fit(use, score, sums, good, seed=SEED)
+    told = f"right about {right:.0%} of configurations held out, the most frequent score about {most:.0%}"
+    better = right > most
+    if serving is not None:
+        before = float((serving.read_as(SharingModel.of_document).score(use) == score).mean())
+        scores["serving"] = {"right": before}
+        told += f", what serves about {before:.0%}"
+        better &= right > before
+    if not better:
+        return Trained(SHARING, None, f"no better ({told})", scores)
+    artifact = Artifact(SHARING, now_s, now_s, {"right_held_out": right, "right_most_frequent": most}, model.document())
+    return Trained(SHARING, artifact, f"better ({told})", scores)
+
+
+def held_out(use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, deals: int) -> float:
+    """The share of configurations whose score is told right by trees that have not seen them, over *deals*."""
+    random = np.random.default_rng(SEED)
+    right = []
+    for _ in range(deals):
+        part = random.permutation(len(use)) % PARTS
+        for held in range(PARTS):
+            model = SharingModel.fit(use.take(part != held), score[part != held], sums, good, seed=SEED)
+            right.append(model.score(use.take(part == held)) == score[part == held])
+    return float(np.concatenate(right).mean())
+
+
+def _estimator(serving: Artifact | None, history: OutcomeTable) -> Estimator | None:
+    """The model that serves, with all it may know; None for one that cannot be read."""
+    if serving is None:
+        return None
+    try:
+        return serving.read_as(lambda document: Estimator.of_document(document, history))
+    except ModelUnusable:
+        return None
+
+
+def _errors_of(model: ThroughputModel) -> dict[str, float]:
+    return {series: min(error.model, error.median) for series, error in model.errors.items()}
+
+
+def _unseen(serving: Artifact, arrivals: Arrivals) -> dict[str, float] | None:
+    """Mean absolute error of the model that serves on the steps it has not seen; None where these are too few."""
+    later = arrivals.start_s >= serving.trained_until_s
+    if later.sum() < LEAST:
+        return None
+    try:
+        model = serving.read_as(ThroughputModel.of_document)
+    except ModelUnusable:
+        return None
+    return {
+        series: float(np.nanmean(np.abs(model.predict(arrivals, series) - getattr(arrivals, series))[later]))
+        for series in SERIES
+    }
