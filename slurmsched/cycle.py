@@ -15,6 +15,7 @@ from .db.decisions import DecisionRecord
 from .db.memory import Memory
 from .decide.engine import decide
 from .decide.policy import Policy
+from .decide.settling import settle
 from .models.port import Model
 from .slurm.port import Answer, Slurm
 from .slurm.writer import Writer
@@ -75,17 +76,28 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     watch.enter("remember")
     remembered = world.memory.remember(state, now_s)
     state = remembered.state
+    promises = settle(world.memory.promises(now_s, acting=mode == "act"), state, remembered.ended, now_s)
     watch.enter("predict")
     if world.learns:
         world.model = world.model.learn(remembered.ended)
     forecast = world.model.forecast(state.pending, now_s)
     forecast_running = world.model.forecast(state.running, now_s)
     view = View(
-        now_s, state.pending, state.running, state.nodes, state.partitions, state.qos, forecast, forecast_running
+        now_s,
+        state.pending,
+        state.running,
+        state.nodes,
+        state.partitions,
+        state.qos,
+        forecast,
+        forecast_running,
+        promises,
     )
     watch.enter("decide")
     policy = world.policy.capped_for(view.qos, world.site)
     plan = decide(view, policy.ordering, policy.rules)
+    # Who only looks on can keep nothing new.
+    world.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
     watch.enter("act")
     answers, deferred = _act(world, watch, number, plan, now_s) if mode == "act" else ((), 0)
     watch.enter("record")

@@ -23,7 +23,7 @@ LEVELS = (
 )
 LEVEL = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 FREE = {"__init__", "__main__"}  # the package itself, and the way into it
-ALONE = {"prolog"}  # runs on compute nodes, where slurmsched is not installed
+ALONE = {"prolog", "job"}  # run on compute nodes, where slurmsched is not installed
 
 
 def part_of(parts: tuple[str, ...]) -> str:

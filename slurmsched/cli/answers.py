@@ -22,7 +22,7 @@ class Answers:
     def __init__(self, socket: Path, recorded: Recorded, story: Callable[[int], Sequence[Any]]) -> None:
         self._socket, self._recorded, self._story = socket, recorded, story
 
-    def ask(self, about: str, **details: int) -> dict[str, Any]:
+    def ask(self, about: str, **details: int | str) -> dict[str, Any]:
         """What the daemon says *about* a job or the queue; where no daemon answers, what its last record says.
 
         Raises AnswerRefused where the daemon will not tell, DaemonUnreachable where there is no record either.
@@ -37,7 +37,7 @@ class Answers:
             except SlurmschedError as error:
                 raise DaemonUnreachable(f"{away}\nand without it: {error}") from error
 
-    def _from_record(self, about: str, details: Mapping[str, int]) -> dict[str, Any]:
+    def _from_record(self, about: str, details: Mapping[str, Any]) -> dict[str, Any]:
         from ..daemon.questions import plain
 
         if about == "story":
@@ -53,12 +53,24 @@ class Answers:
         if about == "queue":
             rows = explain.queue(record.view, record.plan)
             return facts | {"pending": len(rows), "limit": details["limit"], "queue": plain(rows[: details["limit"]])}
+        if about == "check":
+            raise SlurmschedError("what a new job would be told only a daemon can say")
+        if about in ("deadline", "deadlines"):
+            return facts | {"mode": record.mode, about: plain(_deadlines(about, record, details))}
         if about == "advice":
             from ..decide.advice import advice
 
             return facts | {"advice": plain(advice(record.view, record.plan))}
         explained = getattr(explain, about)(record.view, record.plan, details["job_id"])
         return facts | {"job_id": details["job_id"], about: plain(explained)}
+
+
+def _deadlines(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> Any:
+    from ..decide import deadlines
+
+    if about == "deadlines":
+        return deadlines.deadlines(record.view, record.plan)
+    return deadlines.deadline(record.view, record.plan, details["job_id"])
 
 
 def tell(reply: Mapping[str, Any], *parts: str | Sheet, now_s: float, as_json: bool) -> None:

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..clock import local_zone
 from ..cluster.known import outcomes_of
-from ..cluster.state import ClusterState
+from ..cluster.plan import Plan
+from ..cluster.sbatch import probe, read_options
+from ..cluster.state import ClusterState, View
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleReport, World, run_cycle
 from ..daemon.collector import Collector, Receiver, parse_listen
@@ -23,8 +26,9 @@ from ..db.memory import Memory
 from ..db.store import Store, Unchanged
 from ..decide import explain
 from ..decide.advice import advice, in_words
+from ..decide.deadlines import DeadlineAnswer, check, deadline, deadlines
 from ..decide.policy import Policy
-from ..decide.rules import Rules
+from ..decide.rules import DeadlineRules, Rules
 from ..errors import MemoryUnavailable, SlurmError, SlurmUnavailable
 from ..models.runtime import RuntimeModel
 from ..policies.hooks import find_ordering
@@ -55,8 +59,25 @@ def policy_of(settings: Settings) -> Policy:
         window=order.window,
         only_partitions=frozenset(order.partitions),
         starvation_s=settings.policy.starvation_s,
+        deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
     )
     return Policy(find_ordering(settings.policy.ordering), rules)
+
+
+def _deadline_rules(settings: Settings) -> DeadlineRules:
+    said = settings.deadline
+    return DeadlineRules(
+        margin=said.margin,
+        reserve=said.reserve,
+        lead_s=said.lead_s,
+        hold_s=2 * settings.daemon.every_s,
+        user_gpu_hours=said.user_gpu_hours,
+        account_gpu_hours=said.account_gpu_hours,
+        window_s=said.quota_days * DAY_S,
+        user_gpus=said.user_gpus,
+        interval_s=said.interval_s,
+        exempt=tuple(sorted(said.exempt)),
+    )
 
 
 @dataclass
@@ -162,10 +183,19 @@ class Daemon:
             explain=explain.explain,
             queue=explain.queue,
             advice=advice,
+            deadline=deadline,
+            deadlines=deadlines,
+            check=self._check,
             story=lambda job_id: self._store.story(self._facts.cluster, job_id),
             private=lambda: "jobs" in self._facts.config.get("PrivateData", "").split(","),
             operator=lambda user: user in self._facts.operators,
         )
+
+    def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
+        """What a job of *user* with these *options* of sbatch would be told now."""
+        job = probe(read_options(options), user, view.now_s, local_zone(), tuple(view.partitions.name))
+        world = self._world
+        return check(view, plan, job, world.model.forecast(job, view.now_s), world.policy.rules)
 
     def cycle(self, now_s: float, mode: str) -> CycleReport:
         """One cycle in *mode*, with what belongs around it: history for the model, heed of the load, retention."""

@@ -21,6 +21,7 @@ COMMANDS = {
     "queue": Place("slurmsched.cli.queue", "queue", "List pending jobs in the order we want."),
     "why": Place("slurmsched.cli.why", "why", "Say why JOB is not running yet."),
     "explain": Place("slurmsched.cli.explain", "explain", "Explain forecast, rank and points of JOB, term by term."),
+    "deadline": Place("slurmsched.cli.deadline", "deadline", "Say what JOB was promised, or what a new job would be."),
     "advice": Place("slurmsched.cli.advice", "advice", "Say which accounts and QOS our order helps and harms."),
     "story": Place("slurmsched.cli.story", "story", "Tell the whole history of JOB."),
     "replay": Place("slurmsched.cli.replay", "replay", "Decide a recorded CYCLE again and compare."),
@@ -35,6 +36,9 @@ COMMANDS = {
     ),
     "what-if": Place(
         "slurmsched.cli.whatif", "what_if", "Say what another policy or more nodes would do to the jobs that wait now."
+    ),
+    "pareto": Place(
+        "slurmsched.cli.pareto", "pareto", "Find settings of weighted fair queueing that none beats in all objectives."
     ),
     "lab": Place("slurmsched.cli.lab", "lab", "A private real Slurm on loopback, beside whatever this host runs."),
     "demo": Place("slurmsched.cli.demo", "demo", "Show on a private Slurm what slurmsched gains."),

@@ -58,6 +58,8 @@ def differences(recorded: Plan, again: Plan, jobs: JobTable) -> Iterator[str]:
             continue
         for row in np.flatnonzero(before != now):
             yield f"job {jobs.job_id[row]}: {column.name} {before[row]} on record, {now[row]} now"
+    if not recorded.promises.equals(again.promises):
+        yield f"promises: {len(recorded.promises)} on record, {len(again.promises)} now, and not the same"
     for noun, before, now in (
         ("action", recorded.actions, again.actions),
         ("refusal", recorded.refusals, again.refusals),

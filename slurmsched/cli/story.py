@@ -39,6 +39,7 @@ def _sentence(event: Mapping[str, Any]) -> str:
 _SENTENCES = {
     "submitted": "it was submitted",
     "standing": "we see it as {standing}, before as {before}",
+    "deadline": "its deadline: {what} {reason}",
     "ranked": "we gave it {value} points",
     "held": "we delayed it",
     "released": "we ended our delay",

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from .actions import Action, Refusal
 from .columns import BoolArray, IntArray, Table
+from .promises import NO_PROMISES, PromiseTable
 
 
 class Standing(IntEnum):
@@ -47,3 +48,4 @@ class Plan:
     jobs: Placing
     actions: tuple[Action, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    promises: PromiseTable = NO_PROMISES  #: of the view, and what this decision adds

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .columns import Rows
 from .forecast import Forecast
 from .jobs import JobTable
 from .nodes import NodeTable, PartitionTable, QosTable
+from .promises import NO_PROMISES, PromiseTable
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,8 @@ class View:
     qos: QosTable
     forecast: Forecast  #: of the pending jobs, row by row
     forecast_running: Forecast  #: of the running jobs, row by row
+    promises: PromiseTable = NO_PROMISES  #: deadlines asked for before, with what was answered
 
     def take(self, rows: Rows) -> View:
         """The same view with only *rows* of the pending jobs."""
-        return View(
-            self.now_s,
-            self.pending.take(rows),
-            self.running,
-            self.nodes,
-            self.partitions,
-            self.qos,
-            self.forecast.take(rows),
-            self.forecast_running,
-        )
+        return replace(self, pending=self.pending.take(rows), forecast=self.forecast.take(rows))

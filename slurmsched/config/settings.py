@@ -86,6 +86,32 @@ class OrderSettings:
 
 
 @dataclass(frozen=True)
+class DeadlineSettings:
+    """``[deadline]``: promises to jobs that say slurmsched:deadline= in their comment."""
+
+    enabled: bool = setting(False, "answer jobs with deadlines, and order promised ones so that they end in time")
+    margin: float = setting(
+        0.9, "the share of such runs that end within the runtime that is planned with", least=0.5, most=0.999
+    )
+    reserve: float = setting(0.05, "of the GPUs, the share that new promises leave free", least=0, most=0.9)
+    lead_s: float = setting(
+        120.0, "seconds that plans allow Slurm for starting a job that is first in the order", least=0, most=86400
+    )
+    user_gpu_hours: float = setting(
+        0.0, "most GPU-hours that one user is promised in quota_days; 0 means no limit", least=0, most=1e9
+    )
+    account_gpu_hours: float = setting(
+        0.0, "most GPU-hours that one account is promised in quota_days; 0 means no limit", least=0, most=1e9
+    )
+    quota_days: float = setting(7.0, "how far back a promise counts against quotas", least=0.01, most=31)
+    user_gpus: int = setting(
+        0, "most GPUs that one user may ask deadlines for in interval_s; 0 means no limit", least=0, most=1000000
+    )
+    interval_s: float = setting(3600.0, "the interval of user_gpus in seconds", least=1, most=2678400)
+    exempt: tuple[str, ...] = setting((), "users and accounts to whom no quota applies")
+
+
+@dataclass(frozen=True)
 class ForecastSettings:
     """``[forecast]``: where forecasts come from."""
 
@@ -127,6 +153,7 @@ class Settings:
     power: PowerSettings = field(default_factory=PowerSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
     order: OrderSettings = field(default_factory=OrderSettings)
+    deadline: DeadlineSettings = field(default_factory=DeadlineSettings)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pwd
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -18,9 +18,11 @@ from ..errors import SlurmschedError
 from .privacy import narrow, owns, veil
 
 SCHEMA = "slurmsched/1"
-ASKS = ("status", "queue", "why", "explain", "story", "advice")
+ASKS = ("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check")
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
+
+OPTIONS_MOST = 2_000  #: characters of the options of a job that is only asked about
 
 Explainer = Callable[[View, Plan, int], Any]
 
@@ -39,6 +41,9 @@ class Sources:
     queue: Callable[[View, Plan], Any]
     story: Callable[[int], Sequence[Any]]
     advice: Callable[[View, Plan], Any] = lambda view, plan: ()
+    deadline: Explainer = lambda view, plan, job_id: None
+    deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
+    check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
     private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
     operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
 
@@ -75,6 +80,10 @@ class Questions:
             body = self._story(_job_id(request), asker)
         elif ask == "advice":
             body = self._advice(asker)
+        elif ask == "deadlines":
+            body = self._deadlines(asker)
+        elif ask == "check":
+            body = self._check(request, uid)
         elif ask == "queue":
             body = self._queue(_limit(request), asker)
         else:
@@ -84,10 +93,7 @@ class Questions:
     def _only(self, uid: int) -> str | None:
         if uid in self._trusted or not self._sources.private():
             return None
-        try:
-            user = pwd.getpwuid(uid).pw_name
-        except KeyError as error:
-            raise AnswerRefused(f"jobs are private on this cluster, and uid {uid} has no name here") from error
+        user = _user(uid, "jobs are private on this cluster, and ")
         return None if self._sources.operator(user) else user
 
     def _seen(self) -> CycleReport:
@@ -102,11 +108,12 @@ class Questions:
             if self._owner(job_id) != asker.only:
                 raise _not_yours(job_id)
             view = veil(view, asker.only)
-        explainer = self._sources.why if ask == "why" else self._sources.explain
+        explainer: Explainer = getattr(self._sources, ask)
         return {
             "job_id": job_id,
             "as_of_s": report.now_s,
             "cycle": report.number,
+            "mode": report.mode,
             ask: plain(explainer(view, report.plan, job_id)),
         }
 
@@ -134,6 +141,23 @@ class Questions:
         shares = self._sources.advice(report.view, report.plan)
         return {"as_of_s": report.now_s, "cycle": report.number, "advice": plain(shares)}
 
+    def _deadlines(self, asker: Asker) -> dict[str, Any]:
+        report = self._seen()
+        plan = report.plan
+        if asker.only is not None:
+            theirs = [name == asker.only for name in plan.promises.user]
+            plan = replace(plan, promises=plan.promises.take(np.array(theirs, dtype=np.bool_)))
+        told = plain(self._sources.deadlines(report.view, plan)[:QUEUE_MOST])
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "deadlines": told}
+
+    def _check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
+        options = request.get("options")
+        if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
+            raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
+        report = self._seen()
+        told = plain(self._sources.check(report.view, report.plan, options, _user(uid)))
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": told}
+
     def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
         # Whose job it is only the queue says: the story of one that is over stays with those who may see all.
         if asker.only is not None and self._owner(job_id) != asker.only:
@@ -146,7 +170,15 @@ class Questions:
             row = jobs.row_of(job_id)
             if row is not None:
                 return jobs.user[row]
-        return None
+        place = latest.plan.promises.last_of(job_id) if latest else None
+        return latest.plan.promises.user[place] if latest and place is not None else None
+
+
+def _user(uid: int, why: str = "") -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError as error:
+        raise AnswerRefused(f"{why}uid {uid} has no name here") from error
 
 
 def plain(value: Any) -> Any:

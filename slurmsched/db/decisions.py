@@ -18,6 +18,7 @@ from ..cluster.forecast import Forecast
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.plan import Placing, Plan
+from ..cluster.promises import NO_PROMISES, PromiseTable
 from ..cluster.state import View
 from ..errors import SchemaMismatch
 from .database import insert_or
@@ -52,6 +53,7 @@ def parts_of(record: DecisionRecord) -> dict[str, bytes]:
     """The record as named blobs, one per table, so that an unchanged table need not be stored again."""
     parts = {name: encode(getattr(record.view, name)) for name in _VIEW}
     parts["placing"] = encode(record.plan.jobs)
+    parts["promises"], parts["promised"] = encode(record.view.promises), encode(record.plan.promises)
     parts["actions"] = _pack([_action_row(action) for action in record.plan.actions])
     parts["refusals"] = _pack([[_action_row(r.action), r.rule, r.detail] for r in record.plan.refusals])
     parts["settings"] = _pack(record.settings_json)
@@ -62,15 +64,21 @@ def record_of(parts: dict[str, bytes], *, now_s: float, **rest: Any) -> Decision
     """The record that ``parts_of`` made *parts* from; ``ValueError`` where they hold something else."""
     try:
         tables: dict[str, Any] = {name: decode(kind, parts[name]) for name, kind in _VIEW.items()}
-        view = View(now_s=now_s, **tables)
+        view = View(now_s=now_s, **tables, promises=_promises(parts, "promises"))
         plan = Plan(
             decode(Placing, parts["placing"]),
             tuple(_action(row) for row in _unpack(parts["actions"])),
             tuple(Refusal(_action(row), rule, detail) for row, rule, detail in _unpack(parts["refusals"])),
+            _promises(parts, "promised"),
         )
         return DecisionRecord(now_s=now_s, view=view, plan=plan, settings_json=_unpack(parts["settings"]), **rest)
     except (KeyError, TypeError, zlib.error) as error:
         raise ValueError(f"no decision record: {error!r}") from error
+
+
+def _promises(parts: dict[str, bytes], name: str) -> PromiseTable:
+    """One part; records of earlier releases have none."""
+    return decode(PromiseTable, parts[name]) if name in parts else NO_PROMISES
 
 
 def _action_row(action: Action) -> list[Any]:

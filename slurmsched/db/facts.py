@@ -13,6 +13,7 @@ from ..cluster.known import KnownJob, Phase
 from .database import insert_or
 from .intents import Intent, save_intents
 from .outcomes import add_outcomes
+from .promises import Key, Row, save_promises
 from .story import StoryEvent, save_story
 from .tables import jobs
 
@@ -31,17 +32,22 @@ class Facts:
     intents: dict[tuple[int, int, str], Intent] = field(default_factory=dict)
     outcomes: list[OutcomeTable] = field(default_factory=list)
     story: list[StoryEvent] = field(default_factory=list)
+    promises: dict[Key, Row] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.jobs) + len(self.intents) + len(self.story) + sum(len(table) for table in self.outcomes)
+        few = len(self.jobs) + len(self.intents) + len(self.story) + len(self.promises)
+        return few + sum(len(table) for table in self.outcomes)
 
     def note(self, intents: Iterable[Intent]) -> None:
         """Take in *intents* as they are now."""
         self.intents.update((intent.key, intent) for intent in intents)
 
     def trim(self, limit: int) -> int:
-        """Drop the oldest story first, then intents, jobs and outcomes, down to *limit*; returns how many."""
-        before = len(self)
+        """Drop the oldest story first, then intents, jobs and outcomes, down to *limit*; returns how many.
+
+        Promises stay, over and above the limit.
+        """
+        before, limit = len(self), limit + len(self.promises)
         del self.story[: max(0, before - limit)]
         _drop_oldest(self.intents, len(self) - limit)
         _drop_oldest(self.jobs, len(self) - limit)
@@ -71,6 +77,7 @@ def save_facts(connection: Connection, cluster: str, facts: Facts) -> None:
         add_outcomes(connection, cluster, table)
     save_intents(connection, cluster, list(facts.intents.values()))
     save_story(connection, cluster, facts.story)
+    save_promises(connection, cluster, facts.promises.values())
 
 
 def load_jobs(connection: Connection, cluster: str) -> list[KnownJob]:

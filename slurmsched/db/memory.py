@@ -10,19 +10,24 @@ from ..cluster.actions import Action
 from ..cluster.events import Event, JobRequeued
 from ..cluster.history import OutcomeTable
 from ..cluster.ledger import Ledger
+from ..cluster.promises import NO_PROMISES, PromiseTable
 from ..cluster.state import ClusterState
 from ..errors import MemoryUnavailable, SchemaMismatch
 from .control import Control
 from .decisions import DecisionRecord
 from .facts import Facts
 from .intents import BACK_OFF_S, Intent, Intents
+from .promises import Key, Row, rows_of
 from .store import Store
-from .story import Standings, story_of, story_of_answer
+from .story import Standings, story_of, story_of_answer, story_of_promise
 
 logger = logging.getLogger(__name__)
 
 #: Facts kept while the database is away; some hundred bytes each.
 BACKLOG = 200_000
+
+#: So long an answer to a job with a deadline is kept at hand: quotas look back so far at most.
+PROMISES_S = 32 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Memory:
         self._ledger, self._intents, self._standings = Ledger(), Intents(), Standings()
         self._facts = Facts()
         self._control = Control()
+        self._promises, self._own_promises = NO_PROMISES, False
         self._number = 0
         self._loaded = False
         self._retry_s = float("-inf")
@@ -109,6 +115,33 @@ class Memory:
         if not self._attempt(lambda: self._store.save_decision(self._cluster, record), record.now_s):
             self.decisions_dropped += 1
 
+    def promises(self, now_s: float, *, acting: bool) -> PromiseTable:
+        """The promises that are to be kept, and all deadlines asked for lately; oldest first.
+
+        Who is not *acting*, or was not last time, reads what another daemon may have promised meanwhile.
+        """
+        if not (acting and self._own_promises) and not self._facts.promises:
+            read = self._attempt(lambda: self._read_promises(now_s), now_s)
+            self._own_promises = acting and read
+        table = self._promises
+        recent = table.open | (table.asked_s >= now_s - PROMISES_S)
+        self._promises = table if recent.all() else table.take(recent)
+        return self._promises
+
+    def keep_promises(self, promises: PromiseTable, now_s: float) -> None:
+        """Take *promises* for what holds now, and save what changed of them."""
+        before = dict(rows_of(self._promises))
+        changed: dict[Key, Row] = {
+            key: row
+            for key, row in rows_of(promises)
+            if repr(before.get(key)) != repr(row)  # NaN equals NaN
+        }
+        self._promises = promises
+        if changed:
+            self._facts.promises |= changed
+            self._facts.story += [story_of_promise(row, now_s) for row in changed.values()]
+            self._flush(now_s)
+
     def control(self, now_s: float) -> Control:
         """Whether an admin has paused us; what was last known while the database is away."""
 
@@ -149,6 +182,9 @@ class Memory:
         self._number = max(self._number, number)
         if last is not None:
             self._standings.change(last.number, last.view.pending.job_id, last.plan.jobs.standing, last.now_s)
+
+    def _read_promises(self, now_s: float) -> None:
+        self._promises = self._store.promises(self._cluster, now_s - PROMISES_S)
 
     def _flush(self, now_s: float) -> None:
         if len(self._facts) and self._attempt(lambda: self._store.save(self._cluster, self._facts), now_s):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, exists, func, select, tuple_
+from sqlalchemy import Connection, Table, and_, delete, exists, func, select, tuple_
 
-from .tables import blobs, cycle_blobs, cycles, intents, job_events, outcomes, profiles
+from ..cluster.promises import PromiseState
+from .tables import blobs, cycle_blobs, cycles, intents, job_events, outcomes, profiles, promises
 
 _CYCLES = 1_000
 _ROWS = 20_000
@@ -22,11 +23,13 @@ class Pruned:
     story: int
     intents: int
     profiles: int
+    promises: int
     more: bool
 
 
 def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_outcomes_s: float) -> Pruned:
-    """Forget cycles and closed intents older than one limit, outcomes, stories and profiles older than the other."""
+    """Forget cycles and closed intents older than one limit, outcomes, stories, profiles and answered
+    promises older than the other."""
     decided_s, ended_s = now_s - keep_decisions_s, now_s - keep_outcomes_s
     old_cycles = select(cycles.c.cluster, cycles.c.number).where(cycles.c.at_s < decided_s)
     gone = connection.execute(old_cycles.order_by(cycles.c.at_s).limit(_CYCLES)).all()
@@ -40,8 +43,10 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
     told = _delete_some(connection, job_events, job_events.c.at_s < ended_s)
     asked = _delete_some(connection, intents, intents.c.closed_s < decided_s)
     measured = _delete_some(connection, profiles, profiles.c.end_s < ended_s)
-    more = len(gone) == _CYCLES or _ROWS in (runs, told, asked, measured)
-    return Pruned(len(gone), runs, told, asked, measured, more)
+    over = and_(promises.c.state != PromiseState.OPEN, promises.c.asked_s < ended_s)
+    answered = _delete_some(connection, promises, over)
+    more = len(gone) == _CYCLES or _ROWS in (runs, told, asked, measured, answered)
+    return Pruned(len(gone), runs, told, asked, measured, answered, more)
 
 
 def _delete_some(connection: Connection, table: Table, old: Any) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 from ..cluster.history import OutcomeTable
 from ..cluster.known import KnownJob
 from ..cluster.profiles import NodeProfile, ProfileTable
-from . import control, decisions, facts, intents, outcomes, profiles, retention, schema, story
+from ..cluster.promises import PromiseTable
+from . import control, decisions, facts, intents, outcomes, profiles, promises, retention, schema, story
 from .control import Control
 from .database import Database
 from .decisions import DecisionRecord
@@ -88,6 +89,11 @@ class Store:
         """What runs did with their GPUs, of those whose profile ended in [since, until), oldest end first."""
         with self.database.transaction("reading profiles") as connection:
             return profiles.load_profiles(connection, cluster, since_s, until_s)
+
+    def promises(self, cluster: str, since_s: float) -> PromiseTable:
+        """The promises that are to be kept, and all that was asked for since then; oldest first."""
+        with self.database.transaction("reading the promises") as connection:
+            return promises.load_promises(connection, cluster, since_s)
 
     def clusters(self) -> list[str]:
         """The clusters whose runs are remembered, by name."""

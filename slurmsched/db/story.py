@@ -14,6 +14,7 @@ from ..cluster.actions import Action
 from ..cluster.columns import IntArray
 from ..cluster.events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
 from ..cluster.plan import Standing
+from ..cluster.promises import PromiseState
 from .database import insert_or
 from .intents import value_of
 from .tables import job_events
@@ -22,6 +23,7 @@ from .tables import job_events
 KINDS = (
     "submitted",
     "standing",
+    "deadline",
     "ranked",
     "held",
     "released",
@@ -74,6 +76,14 @@ def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: floa
     if refused is None:
         return StoryEvent(now_s, _OF_ACTION[kind], details, action.job_id)
     return StoryEvent(now_s, "refused", {**details, "action": kind, "answer": refused}, action.job_id)
+
+
+def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:
+    """An answer to a job with a deadline, or what became of it, as a line of the job's story."""
+    details = {name: row[name] if row[name] == row[name] else None for name in ("promised_s", "earliest_s")}
+    doubtful = row["state"] == PromiseState.OPEN and row["announced_s"] == row["announced_s"]
+    what = "in doubt" if doubtful else PromiseState(row["state"]).name.lower()
+    return StoryEvent(now_s, "deadline", {**details, "what": what, "reason": row["reason"]}, row["job_id"])
 
 
 class Standings:

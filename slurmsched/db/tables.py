@@ -139,6 +139,27 @@ profiles = Table(
     Index("profiles_by_end", "cluster", "end_s"),
 )
 
+#: Deadlines that were asked for, with what was answered and what became of it; a job may ask again.
+promises = Table(
+    "promises",
+    metadata,
+    _cluster(),
+    _key("job_id"),
+    Column("asked_s", Double, primary_key=True),
+    Column("first_submit_s", Seconds),
+    *(_words(name) for name in ("user", "account", "reason")),
+    _number("gpus"),
+    _number("state"),
+    *(
+        Column(name, Seconds)
+        for name in (
+            *("deadline_s", "needs_s", "promised_s", "worth", "earliest_s"),
+            *("announced_s", "settled_s"),
+        )
+    ),
+    Index("promises_by_state", "cluster", "state"),
+)
+
 #: The story of each job: changes only, never one row per cycle.
 job_events = Table(
     "job_events",

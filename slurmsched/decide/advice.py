@@ -9,8 +9,8 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.plan import Plan
 from ..cluster.state import View
-from .explain import spell
 from .ranking import base_priority, order, tiers
+from .words import spell
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cluster.actions import Action, Rank, Release
+from ..cluster.actions import Action, Hold, Rank, Release
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
@@ -12,6 +12,7 @@ from ..cluster.state import View
 from ..policies.hooks import Ordering
 from ..slurm.labels import MOST_POINTS, label
 from ..slurm.verbs import SETTLE_S
+from .promising import Promised, in_the_way, promise
 from .ranking import base_priority, order, qos_classes, tiers, waited_s
 from .referee import judge
 from .rules import Rules
@@ -22,36 +23,83 @@ from .standing import standing
 def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     """What should run, in which order, and the writes that make Slurm see it.
 
-    Jobs that are left alone keep no points of ours. With a native ordering no job gets any.
+    Jobs that are left alone keep no points of ours. With a native ordering no job gets any, but those that must run now
+    to keep a promise.
     """
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
-    rows = np.flatnonzero(standings == Standing.RANKED)
-    waited = waited_s(jobs, view.now_s)
-    starving = waited > rules.starvation_s
+    starving = waited_s(jobs, view.now_s) > rules.starvation_s
+    if rules.deadlines is None:
+        return _plan(view, ordering, rules, standings, starving, None, _nobody(jobs))
+    promised = promise(view, standings, rules.deadlines, steers="order" in rules.powers)
+    plan = _plan(view, ordering, rules, standings, starving, promised, promised.due)
+    ranked = np.flatnonzero(plan.jobs.rank >= 0)
+    blocking, endangered = in_the_way(view, promised, ranked[np.argsort(plan.jobs.rank[ranked])])
+    if not len(blocking):
+        return plan
+    # A starving job stands only behind those that waited longer: it is never made to wait for a promise.
+    held = blocking[~starving[blocking]]
+    return _plan(view, ordering, rules, standings, starving, promised, promised.due | endangered, held)
+
+
+def _plan(
+    view: View,
+    ordering: Ordering,
+    rules: Rules,
+    standings: IntArray,
+    starving: BoolArray,
+    promised: Promised | None,
+    due: BoolArray,
+    held: IntArray | None = None,
+) -> Plan:
+    """The plan with jobs that are *due* to keep a promise before all others, and those that are in their way *held*."""
+    jobs, rank = view.pending, np.full(len(view.pending), -1, dtype=np.int64)
+    tier, base = tiers(jobs, view.partitions), base_priority(jobs)
+    due = due & (standings == Standing.RANKED)
+    ranked = _ranked(view, ordering, rules, np.flatnonzero(standings == Standing.RANKED), starving, promised, due)
+    rank[ranked] = np.arange(len(ranked))
+    held = np.zeros(0, dtype=np.int64) if held is None or "hold" not in rules.powers else held
+    runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, held)]
+    runs[wanted] = fill((jobs.gpus * jobs.tasks)[wanted], free_gpus(view.nodes))
+    points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
+    if not ordering.native or due.any():
+        points, capped = _points(jobs, ranked, tier, base, rules, ordering.native)
+    wishes = [*_release_wishes(jobs, view.now_s, held), *_rank_wishes(jobs, ranked, points)]
+    if rules.deadlines is not None:
+        wishes += [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
+    actions, refusals = judge(wishes, view, rules)
+    promises = view.promises if promised is None else promised.table
+    return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals), promises)
+
+
+def _ranked(
+    view: View,
+    ordering: Ordering,
+    rules: Rules,
+    rows: IntArray,
+    starving: BoolArray,
+    promised: Promised | None,
+    due: BoolArray,
+) -> IntArray:
+    """The *rows* in the wanted order: within a class starving jobs, then those that are due by laxity, then by key."""
+    jobs, waited = view.pending, waited_s(view.pending, view.now_s)
     tier, qos, base = tiers(jobs, view.partitions), qos_classes(jobs, view.qos), base_priority(jobs)
     if ordering.native:
-        ranked = rows[
-            order(-base[rows].astype(np.float64), _none(rows), waited[rows], tier[rows], base[rows], jobs.job_id[rows])
-        ]
+        key, classes = -base.astype(np.float64), tier
+        starving = starving if due.any() else _nobody(jobs)
     else:
-        classes = tier if rules.scope == "queue" else tier * (int(qos.max(initial=0)) + 1) + qos
         key = _checked(ordering(view), jobs, ordering)
-        ranked = rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], jobs.job_id[rows])]
-    rank = np.full(len(jobs), -1, dtype=np.int64)
-    rank[ranked] = np.arange(len(ranked))
-    runs = np.zeros(len(jobs), dtype=bool)
-    runs[ranked] = fill((jobs.gpus * jobs.tasks)[ranked], free_gpus(view.nodes))
-    points, capped = (np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs), dtype=bool))
-    if not ordering.native:
-        points, capped = _points(jobs, ranked, tier, base, rules)
-    wishes = [*_release_wishes(jobs, view.now_s), *_rank_wishes(jobs, ranked, points)]
-    actions, refusals = judge(wishes, view, rules)
-    return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals))
+        classes = tier if rules.scope == "queue" else tier * (int(qos.max(initial=0)) + 1) + qos
+    if promised is not None and due.any():
+        place = np.unique(np.where(np.isnan(key), np.inf, key), return_inverse=True)[1].astype(np.float64)
+        laxity = np.unique(promised.laxity_s[due], return_inverse=True)[1].astype(np.float64)
+        place[due] = laxity - len(laxity)
+        key = place
+    return rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], jobs.job_id[rows])]
 
 
-def _none(rows: IntArray) -> BoolArray:
-    return np.zeros(len(rows), dtype=bool)
+def _nobody(jobs: JobTable) -> BoolArray:
+    return np.zeros(len(jobs), dtype=np.bool_)
 
 
 def _checked(key: FloatArray, jobs: JobTable, ordering: Ordering) -> FloatArray:
@@ -61,15 +109,17 @@ def _checked(key: FloatArray, jobs: JobTable, ordering: Ordering) -> FloatArray:
 
 
 def _points(
-    jobs: JobTable, ranked: IntArray, tier: IntArray, base: IntArray, rules: Rules
+    jobs: JobTable, ranked: IntArray, tier: IntArray, base: IntArray, rules: Rules, native: bool
 ) -> tuple[IntArray, BoolArray]:
     """Points per pending job: the top of each partition tier is labelled, everything else gets none.
 
-    Slurm serves tiers one after the other, so that only jobs of one tier need be told apart.
+    Slurm serves tiers one after the other, so that only jobs of one tier need be told apart. In Slurm's own order
+    (*native*) the cap alone keeps QOS apart.
     """
     points = np.zeros(len(jobs), dtype=np.int64)
     capped = np.zeros(len(jobs), dtype=bool)
-    cap = rules.max_points if rules.scope == "points" else MOST_POINTS
+    capped_scope = rules.scope == "points" or (native and rules.scope == "qos")
+    cap = rules.max_points if capped_scope else MOST_POINTS
     length = min(rules.window, cap)
     for value in np.unique(tier[ranked]).tolist():
         chain = ranked[tier[ranked] == value]
@@ -80,10 +130,10 @@ def _points(
     return points, capped
 
 
-def _release_wishes(jobs: JobTable, now_s: float) -> list[Action]:
-    """Ends of begin times of ours that no policy wants any more, once a requeue has settled."""
+def _release_wishes(jobs: JobTable, now_s: float, held: IntArray) -> list[Action]:
+    """Ends of begin times of ours that no policy wants any more (not those of *held*), once a requeue has settled."""
     settled = (jobs.restarts == 0) | (now_s - jobs.submitted_s >= SETTLE_S)
-    rows = np.flatnonzero(jobs.held_by_us & (jobs.eligible_s > now_s) & settled)
+    rows = np.setdiff1d(np.flatnonzero(jobs.held_by_us & (jobs.eligible_s > now_s) & settled), held)
     return [Release(job_id) for job_id in jobs.job_id[rows].tolist()]
 
 

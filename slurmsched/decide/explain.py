@@ -10,8 +10,10 @@ from ..cluster.columns import FloatArray, IntArray
 from ..cluster.jobs import JobState
 from ..cluster.plan import Plan, Standing
 from ..cluster.state import View
+from .deadlines import promise_words
 from .ranking import base_priority, waited_s
 from .runset import free_gpus
+from .words import count, spell
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
     """Why *job_id* is not running: who is ahead, what stands against it, what would change it."""
     row = view.pending.row_of(job_id)
     if row is None:
-        return _why_not_pending(view, job_id)
+        return _why_not_pending(view, plan, job_id)
     jobs = view.pending
     what = Standing(int(plan.jobs.standing[row]))
     rank = int(plan.jobs.rank[row])
@@ -111,6 +113,7 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
     else:
         sentences += _place(view, plan, row, ahead)
         sentences += _room(view, plan, row, ahead, free)
+    sentences += promise_words(view, plan, int(jobs.job_id[row]))
     return Why(
         job_id=job_id,
         known=True,
@@ -124,7 +127,7 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
     )
 
 
-def _why_not_pending(view: View, job_id: int) -> Why:
+def _why_not_pending(view: View, plan: Plan, job_id: int) -> Why:
     row = view.running.row_of(job_id)
     if row is None:
         text = f"Slurm listed no pending or running job {job_id} in that cycle; 'slurmsched story {job_id}' knows more."
@@ -137,7 +140,8 @@ def _why_not_pending(view: View, job_id: int) -> Why:
         text += (
             f" and has run for {spell(ran_s)} of about {spell(float(forecast.runtime_s[row]))} ({forecast.source[row]})"
         )
-    return Why(job_id, True, state, "", None, 0, 0, free_gpus(view.nodes), (text + ".",))
+    sentences = (text + ".", *promise_words(view, plan, job_id))
+    return Why(job_id, True, state, "", None, 0, 0, free_gpus(view.nodes), sentences)
 
 
 def _introduction(view: View, row: int) -> str:
@@ -145,7 +149,7 @@ def _introduction(view: View, row: int) -> str:
     tasks = f", {jobs.tasks[row]} tasks of an array" if jobs.tasks[row] > 1 else ""
     waited = spell(float(waited_s(jobs, view.now_s)[row]))
     return (
-        f"Job {jobs.job_id[row]} of {jobs.user[row]} asks for {_count(int(jobs.gpus[row]), 'GPU')}{tasks} in "
+        f"Job {jobs.job_id[row]} of {jobs.user[row]} asks for {count(int(jobs.gpus[row]), 'GPU')}{tasks} in "
         f"{jobs.partition[row]} and has waited {waited}."
     )
 
@@ -155,7 +159,7 @@ def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
     jobs = view.pending
     total = int((plan.jobs.rank >= 0).sum())
     if not len(ahead):
-        sentences = [f"It is next of {_count(total, 'job')} in the order."]
+        sentences = [f"It is next of {count(total, 'job')} in the order."]
     else:
         users, counts = np.unique(jobs.user.codes[ahead], return_counts=True)
         most = int(np.argmax(counts))
@@ -163,7 +167,7 @@ def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
         theirs = f", {counts[most]} of them {name}'s" if name != HIDDEN else ""
         gpus = int((jobs.gpus * jobs.tasks)[ahead].sum())
         sentences = [
-            f"{_count(len(ahead), 'job')} asking for {_count(gpus, 'GPU')} stand ahead of it{theirs}; it is "
+            f"{count(len(ahead), 'job')} asking for {count(gpus, 'GPU')} stand ahead of it{theirs}; it is "
             f"number {len(ahead) + 1} of {total}."
         ]
     if plan.jobs.starving[row]:
@@ -181,9 +185,9 @@ def _room(view: View, plan: Plan, row: int, ahead: IntArray, free: int) -> list[
     gpus = int(view.pending.gpus[row])
     if plan.jobs.runs[row]:
         return [
-            f"{_count(free, 'GPU')} are free and it fits behind those ahead: Slurm should start it at its next pass."
+            f"{count(free, 'GPU')} are free and it fits behind those ahead: Slurm should start it at its next pass."
         ]
-    sentences = [f"{_count(free, 'GPU')} are free now."]
+    sentences = [f"{count(free, 'GPU')} are free now."]
     first_s = _room_for(view, gpus, free)
     if gpus > int(view.nodes.gpus[view.nodes.usable].sum()):
         sentences.append("More GPUs than the nodes that are up have: it cannot start before nodes come back.")
@@ -198,7 +202,7 @@ def _what_would_help(view: View, plan: Plan, row: int, ahead: IntArray, free: in
     spare = free - int((view.pending.gpus * view.pending.tasks)[plan.jobs.runs].sum())
     if 0 < spare < gpus:
         return [
-            f"{_count(spare, 'GPU')} stay free behind the jobs that start next: a request of that size could start now."
+            f"{count(spare, 'GPU')} stay free behind the jobs that start next: a request of that size could start now."
         ]
     if len(ahead) and not plan.jobs.starving[row]:
         shorter = view.forecast.runtime_s[ahead] < view.forecast.runtime_s[row]
@@ -223,7 +227,7 @@ def explain(view: View, plan: Plan, job_id: int) -> Explanation:
     """What *job_id*'s place is made of."""
     row = view.pending.row_of(job_id)
     if row is None:
-        told = _why_not_pending(view, job_id)
+        told = _why_not_pending(view, plan, job_id)
         at = view.running.row_of(job_id)
         figures = _forecast_figures(
             view.forecast_running.runtime_s, view.forecast_running.low_s, view.forecast_running.high_s, at
@@ -246,6 +250,7 @@ def explain(view: View, plan: Plan, job_id: int) -> Explanation:
         + (" + ".join(f"{t.text} {t.value:g}" for t in terms if t.value) or "0")
         + ".",
     ]
+    sentences += promise_words(view, plan, int(jobs.job_id[row]))
     if plan.jobs.points[row] != jobs.site_points[row]:
         sentences.append(f"It should have {plan.jobs.points[row]} points of ours and has {jobs.site_points[row]}.")
     return Explanation(
@@ -301,24 +306,3 @@ def queue(view: View, plan: Plan) -> tuple[QueueRow, ...]:
         )
         for row in np.lexsort((-jobs.priority, rank)).tolist()
     )
-
-
-def spell(seconds: float) -> str:
-    """A span of time in two units at most: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
-    if not np.isfinite(seconds):
-        return "an unknown time"
-    whole = round(max(0.0, seconds))
-    if whole < 120:
-        return f"{whole} s"
-    minutes = round(whole / 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..cluster.nodes import QosTable
 from ..policies.hooks import Ordering, find_ordering
-from .rules import Rules
+from .rules import DeadlineRules, Rules
 
 NO_LIMIT_POINTS = 1_000_000
 
@@ -36,6 +36,8 @@ class Policy:
         stored = json.loads(text)
         rules = stored["rules"]
         rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
+        if told := rules.get("deadlines"):
+            rules["deadlines"] = DeadlineRules(**(told | {"exempt": tuple(told["exempt"])}))
         return cls(find_ordering(stored["ordering"]), Rules(**rules))
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:

@@ -17,8 +17,9 @@ from slurmsched.cluster.state import View
 from slurmsched.daemon.privacy import HIDDEN, veil
 from slurmsched.decide import explain as explain_module
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain import LEFT_ALONE, explain, queue, spell, why
+from slurmsched.decide.explain import LEFT_ALONE, explain, queue, why
 from slurmsched.decide.rules import Rules
+from slurmsched.decide.words import spell
 from slurmsched.policies.hooks import find_ordering
 
 SJF = find_ordering("sjf")

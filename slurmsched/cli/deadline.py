@@ -1,0 +1,66 @@
+"""``slurmsched deadline``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from .answers import tell
+from .app import App
+from .failure import NotFound
+from .jobs import JobName, JobType
+from .output import Cell, Sheet, json_option
+from .spans import moment, span
+
+COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK", "EARLIEST")
+
+
+@click.command()
+@click.argument("job", type=JobType(), metavar="[JOB]", required=False)
+@click.option(
+    "--check", "options", metavar="OPTIONS", help="The options of sbatch, as one word, of a job to ask about."
+)
+@json_option
+@click.pass_obj
+def deadline(app: App, job: JobName | None, options: str | None, as_json: bool) -> None:
+    """Say what JOB was promised, or what a new job would be.
+
+    Without JOB all answers to jobs with deadlines are listed. With --check the exit status is 1 where nothing would be
+    promised, and nothing is promised by asking:
+
+        slurmsched deadline --check "-p gpu -G 4 -t 2:00:00 --comment=slurmsched:deadline=+6h"
+    """
+    now_s = app.clock.now()
+    if job is not None and options is not None:
+        raise click.UsageError("Say JOB or --check OPTIONS, one of them.")
+    if options is not None:
+        reply = app.answers().ask("check", options=options)
+        told = reply["check"]
+    elif job is not None:
+        reply = app.answers().ask("deadline", job_id=job.job_id)
+        told = reply["deadline"]
+        if not told["known"]:
+            raise NotFound(" ".join(told["sentences"]))
+    else:
+        reply = app.answers().ask("deadlines")
+        tell(reply, Sheet(COLUMNS, [_cells(row, now_s) for row in reply["deadlines"]]), now_s=now_s, as_json=as_json)
+        return
+    parts = [*told["sentences"], *_figures(told, now_s)]
+    if reply["mode"] != "act":
+        parts.append(f"slurmsched only looks on (mode {reply['mode']}): nothing new is promised.")
+    tell(reply, *parts, now_s=now_s, as_json=as_json)
+    sys.exit(1 if options is not None and told["answer"] != "promised" else 0)
+
+
+def _figures(told: Mapping[str, Any], now_s: float) -> list[str]:
+    named = {"deadline": "deadline_s", "promised": "promised_s", "start by": "start_by_s", "earliest": "earliest_s"}
+    known = [f"{name} {moment(told[key], now_s)}" for name, key in named.items() if told[key] is not None]
+    return ["; ".join(known)] if known else []
+
+
+def _cells(row: Mapping[str, Any], now_s: float) -> list[Cell]:
+    times = (moment(row[name], now_s) for name in ("deadline_s", "promised_s", "start_by_s"))
+    return [row["job_id"], row["user"], row["answer"], *times, span(row["slack_s"]), moment(row["earliest_s"], now_s)]

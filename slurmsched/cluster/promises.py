@@ -1,0 +1,66 @@
+"""Deadlines that were asked for, and what was answered, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+
+
+class PromiseState(IntEnum):
+    """What became of a deadline that was asked for."""
+
+    REFUSED = 0  #: nothing was promised; the job runs like any other
+    OPEN = 1  #: promised, the job has not ended, and the promise can still be kept
+    MET = 2  #: the job ended by then
+    BROKEN = 3  #: promised, and not so
+    WITHDRAWN = 4  #: promised, and then the owner or an admin changed or cancelled the job
+
+
+@dataclass(frozen=True, eq=False)
+class PromiseTable(Table):
+    """One row for each time a deadline was asked for, oldest first; times are Unix seconds, NaN where there is none."""
+
+    job_id: IntArray
+    first_submit_s: FloatArray
+    asked_s: FloatArray  #: when the answer was given
+    user: Labels
+    account: Labels
+    gpus: IntArray
+    deadline_s: FloatArray  #: as the comment said it then
+    needs_s: FloatArray  #: runtime that was planned with
+    state: IntArray  #: a PromiseState
+    promised_s: FloatArray  #: the moment that was promised: the deadline, or a later step of a soft one
+    worth: FloatArray  #: of that moment, 1 for the deadline itself, 0 where nothing was promised
+    earliest_s: FloatArray  #: the earliest end that could have been promised
+    reason: Labels  #: why it was refused, withdrawn or broken, in words
+    announced_s: FloatArray  #: since when its owner has been told that it will hardly be kept
+    settled_s: FloatArray  #: when it was met, broken or withdrawn
+    start_by_s: FloatArray  #: by the latest plan, of a job that waits; not kept in the database
+
+    @property
+    def open(self) -> BoolArray:
+        """Which promises are to be kept."""
+        return np.asarray(self.state == PromiseState.OPEN)
+
+    def last_of(self, job_id: int) -> int | None:
+        """The row of the latest answer to *job_id*; None where it never asked."""
+        found = np.flatnonzero(self.job_id == job_id)
+        return int(found[-1]) if len(found) else None
+
+
+_MAYBE = ("needs_s", "promised_s", "earliest_s", "announced_s", "settled_s", "start_by_s")
+_NEUTRAL: dict[str, Any] = dict.fromkeys(_MAYBE, np.nan)
+
+
+def promise_table(length: int, **columns: Any) -> PromiseTable:
+    """A PromiseTable of *length* rows from the columns that are known."""
+    return table_of(PromiseTable, length, _NEUTRAL, columns)
+
+
+NO_PROMISES = promise_table(0)
+"""Nobody ever asked."""

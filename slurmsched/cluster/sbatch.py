@@ -1,0 +1,110 @@
+"""What a job would ask for, from the options of sbatch(1) that matter to a plan."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping
+from datetime import tzinfo
+
+from ..errors import CommentError, ConfigError
+from .comment import parse
+from .jobs import JobTable, job_table
+from .tres import gpus_in, seconds
+
+PROBE_ID = 2**32
+"""The job id of what was never submitted: no job of Slurm has it."""
+
+SHORT = {"A": "account", "G": "gpus", "J": "job-name", "N": "nodes", "a": "array", "n": "ntasks", "p": "partition",
+         "q": "qos", "t": "time"}  # fmt: skip
+LONG = (*SHORT.values(), "comment", "gres", "gpus-per-node", "gpus-per-task")
+ACCEPTED = "-A -G -J -N -a -n -p -q -t, their long forms, --gres, --gpus-per-node, --gpus-per-task and --comment"
+
+
+def read_options(text: str) -> dict[str, str]:
+    """The options in *text* by their long names, up to the script; others of the form --name=value are passed over.
+
+    ConfigError where an option is not known and may swallow the next word.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"the options {text[:80]!r} cannot be read: {error}") from error
+    said: dict[str, str] = {}
+    rest = iter(words[1:] if words[:1] == ["sbatch"] else words)
+    for word in rest:
+        if not word.startswith("-"):
+            break
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--"):
+            name, equals, value = SHORT.get(word[1:2], ""), word[2:3], word[2:].removeprefix("=")
+        if name not in LONG and not (equals and word.startswith("--")):
+            raise ConfigError(f"{word[:80]!r} is not read here; accepted: {ACCEPTED}; and others as --name=value")
+        if not equals:
+            value = next(rest, "")
+        said[name] = value
+    return said
+
+
+def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, partitions: tuple[str, ...]) -> JobTable:
+    """The job that *options* would submit now, a table of one row; ConfigError or CommentError says what is wrong."""
+    partition = options.get("partition", partitions[0] if len(partitions) == 1 else "")
+    if unknown := set(partition.split(",")) - set(partitions):
+        raise ConfigError(f"partition {min(unknown)!r}: say -p and one of {', '.join(partitions)}")
+    comment = options.get("comment", "")
+    wishes = parse(comment)
+    deadline_s = math.inf if wishes.deadline is None else wishes.deadline.resolve(now_s, zone)
+    if deadline_s <= now_s:
+        raise CommentError(f"the deadline {wishes.deadline} has passed")
+    nodes = _number(options, "nodes")
+    gpus, kind = _gpus(options, nodes)
+    times = {name: [now_s] for name in ("submitted_s", "first_submit_s", "eligible_s")}
+    return job_table(
+        1,
+        job_id=[PROBE_ID],
+        array_job_id=[PROBE_ID if "array" in options else 0],
+        name=[options.get("job-name", "sbatch")],
+        user=[user],
+        account=[options.get("account", "")],
+        qos=[options.get("qos", "")],
+        partition=[partition],
+        reason=["Priority"],
+        gpus=[gpus],
+        gpu_type=[kind],
+        nodes=[nodes],
+        time_limit_s=[_limit_s(options)],
+        comment=[comment],
+        deadline_s=[deadline_s],
+        **times,
+    )
+
+
+def _gpus(options: Mapping[str, str], nodes: int) -> tuple[int, str]:
+    try:
+        if "gres" in options:
+            gpus, kind = gpus_in(options["gres"])
+            return gpus * nodes, kind
+        for name, times in (("gpus", 1), ("gpus-per-node", nodes), ("gpus-per-task", _number(options, "ntasks"))):
+            if name in options:
+                gpus, kind = gpus_in(f"gpu:{options[name]}")
+                return gpus * times, kind
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return 0, ""
+
+
+def _number(options: Mapping[str, str], name: str) -> int:
+    """The least of a count such as ``2`` or ``2-4``."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})(?:-[0-9]{1,6})?", options.get(name, "1"))
+    if not found:
+        raise ConfigError(f"--{name}={options[name]!r}: accepted are a number such as 2, and a range such as 2-4")
+    return int(found[1])
+
+
+def _limit_s(options: Mapping[str, str]) -> float:
+    try:
+        limit_s = seconds(options.get("time", ""))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return math.inf if math.isnan(limit_s) or limit_s == 0 else limit_s

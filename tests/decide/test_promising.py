@@ -1,0 +1,309 @@
+"""Who is promised a deadline, who is refused, and what is done to keep promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view, views
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from slurmsched.cluster.actions import Hold, Rank
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.promises import NO_PROMISES, PromiseState
+from slurmsched.decide.deadlines import deadline, deadlines
+from slurmsched.decide.engine import decide
+from slurmsched.decide.explain import explain, why
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.promising import steps_of
+from slurmsched.decide.rules import DeadlineRules, Rules
+from slurmsched.policies.hooks import find_ordering
+
+SJF, FIFO = find_ordering("sjf"), find_ordering("fifo")
+HOUR_S = 3600.0
+ASKED = DeadlineRules(lead_s=60.0, reserve=0.0)
+
+
+def wanted(count, **columns):
+    """Jobs with a limit of two hours that want to be done in ten, a forecast of one hour and an upper decile of two."""
+    known = {"deadline_s": np.full(count, NOW_S + 10 * HOUR_S), "time_limit_s": np.full(count, 2 * HOUR_S)}
+    return jobs(count, **(known | columns))
+
+
+def seen(pending, **known):
+    return view(pending, np.full(len(pending), HOUR_S), **known)
+
+
+def planned(what, ordering=SJF, powers=ALL_POWERS, **rules):
+    return decide(what, ordering, Rules(powers=powers, scope="queue", deadlines=replace(ASKED, **rules)))
+
+
+def later(what, plan, **changes):
+    """The view of a next cycle: with the promises made, and *changes*."""
+    return replace(what, promises=plan.promises, **changes)
+
+
+def states(plan):
+    return [PromiseState(state).name for state in plan.promises.state.tolist()]
+
+
+def test_nothing_is_promised_where_deadlines_are_not_switched_on():
+    plan = decide(seen(wanted(2)), SJF, Rules(powers=ALL_POWERS))
+    assert plan.promises is NO_PROMISES
+
+
+def test_a_job_that_can_end_in_time_is_promised_its_deadline_and_told_by_when_it_must_start():
+    what = seen(wanted(1))
+    plan = planned(what)
+    told = deadline(what, plan, 1)
+    assert (told.answer, told.promised_s) == ("promised", NOW_S + 10 * HOUR_S)
+    assert told.needs_s == 2 * HOUR_S, "the upper decile, which is the limit too"
+    assert told.start_by_s == NOW_S + 8 * HOUR_S
+    assert told.slack_s == 8 * HOUR_S
+
+
+def test_the_runtime_planned_with_is_a_quantile_of_the_forecast_and_never_more_than_the_limit():
+    what = seen(wanted(1, time_limit_s=[1.5 * HOUR_S]))
+    assert planned(what).promises.needs_s.tolist() == [1.5 * HOUR_S]
+    assert planned(what, margin=0.5).promises.needs_s.tolist() == [HOUR_S]
+    between_s = planned(what, margin=0.6).promises.needs_s[0]
+    assert HOUR_S < between_s < 1.5 * HOUR_S
+
+
+def test_what_cannot_be_kept_is_refused_at_once_with_the_earliest_end_that_could_be_promised():
+    what = seen(wanted(1, deadline_s=[NOW_S + HOUR_S]))
+    told = deadline(what, planned(what), 1)
+    assert told.answer == "refused"
+    assert told.earliest_s == NOW_S + 60.0 + 2 * HOUR_S
+    assert "deadline=+" in " ".join(told.sentences)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    gpus=st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=8),
+    hours=st.lists(st.floats(0.1, 12.0), min_size=8, max_size=8),
+    used=st.lists(st.integers(0, 4), min_size=2, max_size=2),
+)
+def test_the_earliest_end_told_is_promised_to_who_asks_for_it(gpus, hours, used):
+    count = len(gpus)
+    due_s = NOW_S + np.array(hours[:count]) * HOUR_S
+    asked = wanted(count, gpus=gpus, nodes=[max(1, g // 4) for g in gpus], deadline_s=due_s)
+    running = running_jobs(2, gpus=used, node_list=["n1", "n2"], time_limit_s=[HOUR_S, 2 * HOUR_S])
+    what = seen(asked, running=running, room=nodes((4, 4), used))
+    promises = planned(what).promises
+    for place in np.flatnonzero(promises.state == PromiseState.REFUSED)[:2].tolist():
+        before = promises.take(np.arange(len(promises)) < place)
+        moved_s = due_s.copy()
+        moved_s[place] = promises.earliest_s[place] + 1.0
+        moved = replace(what, pending=replace(asked, deadline_s=moved_s), promises=before)
+        assert planned(moved.take(np.arange(place + 1))).promises.open[-1]
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    gpus=st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=14),
+    hours=st.lists(st.floats(2.1, 14.0), min_size=14, max_size=14),
+)
+def test_all_that_is_promised_can_be_kept_at_the_same_time(gpus, hours):
+    count = len(gpus)
+    what = seen(wanted(count, gpus=gpus, deadline_s=NOW_S + np.array(hours[:count]) * HOUR_S))
+    promises = planned(what).promises
+    kept = promises.take(promises.open)
+    for moment_s in kept.start_by_s:
+        during = (kept.start_by_s <= moment_s) & (moment_s < kept.start_by_s + kept.needs_s - 1)
+        assert kept.gpus[during].sum() <= 8
+    assert (kept.start_by_s + kept.needs_s <= kept.promised_s + 1).all()
+    assert (kept.start_by_s >= NOW_S).all()
+
+
+def test_who_came_first_keeps_the_promise_and_the_next_one_is_refused():
+    both = wanted(2, gpus=[8, 8], nodes=[2, 2], deadline_s=np.full(2, NOW_S + 3 * HOUR_S))
+    first = planned(seen(both.take([0])))
+    plan = planned(later(seen(both), first))
+    assert states(plan) == ["OPEN", "REFUSED"]
+    assert plan.promises.earliest_s[1] > NOW_S + 4 * HOUR_S
+
+
+def test_an_answer_stands_until_the_job_asks_for_something_else():
+    what = seen(wanted(1, deadline_s=[NOW_S + HOUR_S]))
+    plan = planned(what)
+    again = planned(replace(later(what, plan), now_s=NOW_S + 60))
+    assert again.promises.equals(plan.promises)
+    changed = replace(what.pending, deadline_s=np.array([NOW_S + 9 * HOUR_S]))
+    assert states(planned(later(what, plan, pending=changed))) == ["REFUSED", "OPEN"]
+
+
+@pytest.mark.parametrize(
+    ("special", "reason"),
+    [
+        ({"deadline_s": [NOW_S - 1]}, "the deadline has passed"),
+        ({"tasks": [5], "array_job_id": [1]}, "it is an array"),
+        ({"gpus": [0]}, "no GPU"),
+        ({"gpus": [64]}, "more GPUs than the nodes"),
+    ],
+)
+def test_what_no_promise_can_be_about_is_refused_in_words(special, reason):
+    what = seen(wanted(1, **special))
+    told = deadline(what, planned(what), 1)
+    assert told.answer == "refused"
+    assert reason in " ".join(told.sentences)
+
+
+def test_without_history_a_job_is_planned_by_its_limit_and_refused_without_one():
+    unknown = Labels.of(["no history: the time limit"] * 2)
+    what = seen(wanted(2, time_limit_s=[HOUR_S, np.inf]))
+    what = replace(what, forecast=replace(what.forecast, source=unknown))
+    plan = planned(what)
+    assert states(plan) == ["OPEN", "REFUSED"]
+    assert plan.promises.needs_s[0] == HOUR_S
+    assert "no history" in plan.promises.reason[1]
+
+
+def test_nothing_is_promised_without_the_power_to_order():
+    plan = planned(seen(wanted(1)), powers=frozenset())
+    assert states(plan) == ["REFUSED"]
+    assert "power.order is off" in plan.promises.reason[0]
+
+
+def test_a_job_that_we_leave_alone_gets_no_answer_until_it_is_ours():
+    what = seen(wanted(1, reason=["Dependency"]))
+    plan = planned(what)
+    assert len(plan.promises) == 0
+    assert "while we leave it alone" in deadline(what, plan, 1).sentences[0]
+
+
+def test_a_promise_is_withdrawn_when_its_owner_takes_the_job_out_of_our_hands():
+    what = seen(wanted(1))
+    held = replace(what.pending, reason=Labels.of(["JobHeldUser"]), priority=np.array([0]))
+    plan = planned(later(what, planned(what), pending=held))
+    assert states(plan) == ["WITHDRAWN"]
+    assert plan.promises.reason[0] == "its owner holds it"
+
+
+def test_a_soft_deadline_is_promised_a_later_step_where_the_first_cannot_be_kept():
+    soft = wanted(1, comment=["slurmsched:deadline=+2h,soft"], deadline_s=[NOW_S - 60 + 2 * HOUR_S])
+    promises = planned(seen(soft)).promises
+    assert promises.worth.tolist() == [0.8]
+    assert promises.promised_s.tolist() == [NOW_S - 60 + 2.2 * HOUR_S]
+
+
+def test_steps_of_a_soft_deadline_are_its_own_or_the_usual_ones():
+    assert steps_of("slurmsched:deadline=+10h", 36e3, 0.0) == [(36e3, 1.0)]
+    usual = steps_of("slurmsched:deadline=+10h,soft", 36e3, 0.0)
+    assert [(round(at_s), worth) for at_s, worth in usual] == [(36000, 1.0), (39600, 0.8), (43200, 0.5), (54000, 0.2)]
+    own = "slurmsched:deadline=2026-12-01T18:00,80@2026-12-01T20:00,50@+10h"
+    assert steps_of(own, 100.0, 5.0)[1:] == [(7300.0, 0.8), (36005.0, 0.5)]
+
+
+def test_quotas_count_what_was_promised_before_and_spare_the_exempt():
+    what = seen(wanted(3, user=["alice", "alice", "bob"], account=["a", "a", "b"]))
+    assert states(planned(what, user_gpu_hours=3.0)) == ["OPEN", "REFUSED", "OPEN"]
+    assert states(planned(what, account_gpu_hours=3.0)) == ["OPEN", "REFUSED", "OPEN"]
+    assert states(planned(what, user_gpus=1)) == ["OPEN", "REFUSED", "OPEN"]
+    assert states(planned(what, user_gpu_hours=3.0, exempt=("alice",))) == ["OPEN"] * 3
+    assert "deadline.user_gpu_hours" in planned(what, user_gpu_hours=3.0).promises.reason[1]
+
+
+def test_part_of_the_gpus_is_kept_from_new_promises():
+    what = seen(wanted(2, gpus=[4, 4], deadline_s=np.full(2, NOW_S + 3 * HOUR_S)))
+    assert states(planned(what)) == ["OPEN", "OPEN"]
+    assert states(planned(what, reserve=0.4)) == ["OPEN", "REFUSED"]
+
+
+def test_a_promised_job_comes_first_only_when_it_must_start():
+    asked = wanted(3, deadline_s=[np.inf, NOW_S + 10 * HOUR_S, np.inf], gpus=[1, 1, 1])
+    what = seen(asked)
+    what = replace(what, forecast=replace(what.forecast, runtime_s=np.array([60.0, HOUR_S, 90.0])))
+    plan = planned(what)
+    assert plan.jobs.rank.tolist() == [0, 2, 1]
+    tomorrow = replace(later(what, plan), now_s=NOW_S + 8 * HOUR_S - 60)
+    assert planned(tomorrow).jobs.rank.tolist() == [1, 0, 2]
+
+
+def test_under_slurms_own_order_only_the_job_that_must_start_gets_points():
+    what = seen(wanted(3, deadline_s=[np.inf, np.inf, NOW_S + 2 * HOUR_S + 90], priority=[3000, 2000, 1000]))
+    plan = planned(what, FIFO)
+    assert plan.jobs.rank.tolist() == [1, 2, 0]
+    assert [action.job_id for action in plan.actions if isinstance(action, Rank)] == [3]
+
+
+def test_a_higher_qos_and_a_starving_job_stay_ahead_of_a_promise():
+    asked = wanted(
+        3, deadline_s=[np.inf, np.inf, NOW_S + 2 * HOUR_S + 90], qos=["high", "normal", "normal"],
+        eligible_s=NOW_S - np.array([60.0, 700_000.0, 60.0]),
+    )  # fmt: skip
+    plan = decide(seen(asked), SJF, Rules(powers=ALL_POWERS, scope="qos", deadlines=ASKED))
+    assert plan.jobs.rank.tolist() == [0, 1, 2]
+
+
+def test_a_long_job_that_would_take_the_gpus_of_a_promise_is_delayed_and_the_promised_one_goes_first():
+    asked = wanted(
+        2, gpus=[8, 8], nodes=[2, 2], deadline_s=[np.inf, NOW_S + 6 * HOUR_S], time_limit_s=[9 * HOUR_S, 2 * HOUR_S]
+    )
+    what = seen(asked)
+    high_s = np.array([9 * HOUR_S, 2 * HOUR_S])
+    what = replace(what, forecast=replace(what.forecast, runtime_s=np.array([60.0, HOUR_S]), high_s=high_s))
+    plan = planned(what)
+    assert plan.jobs.rank.tolist() == [1, 0]
+    assert [action for action in plan.actions if isinstance(action, Hold)] == [Hold(1, NOW_S + 30.0)]
+    without = planned(what, powers=ALL_POWERS - {"hold"})
+    assert without.jobs.rank.tolist() == [1, 0]
+    assert not [action for action in without.actions if isinstance(action, Hold)]
+
+
+def test_a_short_job_runs_before_a_promised_one_that_has_time():
+    asked = wanted(2, gpus=[8, 8], nodes=[2, 2], deadline_s=[np.inf, NOW_S + 6 * HOUR_S])
+    plan = planned(seen(asked))
+    assert plan.jobs.rank.tolist() == [0, 1]
+    assert not [action for action in plan.actions if isinstance(action, Hold)]
+
+
+def test_a_starving_job_is_never_delayed_for_a_promise():
+    asked = wanted(
+        2, gpus=[8, 8], nodes=[2, 2], deadline_s=[np.inf, NOW_S + 3 * HOUR_S], eligible_s=NOW_S - np.array([7e5, 60.0])
+    )
+    plan = planned(seen(asked))
+    assert plan.jobs.rank.tolist() == [0, 1]
+    assert not [action for action in plan.actions if isinstance(action, Hold)]
+
+
+def test_an_owner_is_told_as_soon_as_the_promise_will_hardly_be_kept():
+    what = seen(wanted(1, gpus=[8], nodes=[2]))
+    plan = planned(what)
+    gone = replace(later(what, plan), nodes=nodes((4, 4), usable=False), now_s=NOW_S + 60)
+    doubt = planned(gone)
+    assert deadline(gone, doubt, 1).answer == "in doubt"
+    assert doubt.promises.announced_s.tolist() == [NOW_S + 60]
+    assert "hardly be kept" in " ".join(why(gone, doubt, 1).sentences)
+
+
+def test_why_explain_and_the_list_tell_of_the_promise():
+    what = seen(wanted(1))
+    plan = planned(what)
+    for told in (why(what, plan, 1), explain(what, plan, 1)):
+        assert any("It is promised to end in 10 h" in sentence for sentence in told.sentences)
+    assert [one.job_id for one in deadlines(what, plan)] == [1]
+
+
+def test_a_deadline_that_daylight_saving_makes_ambiguous_is_explained():
+    what = seen(wanted(1, deadline_s=[np.inf], comment=["slurmsched:deadline=2026-10-25T02:30"]))
+    assert "Add the offset" in deadline(what, planned(what), 1).sentences[0]
+
+
+def test_the_rules_of_promises_survive_the_record():
+    policy = Policy(SJF, Rules(deadlines=DeadlineRules(exempt=("alice",))))
+    assert Policy.from_json(policy.to_json()) == policy
+
+
+@settings(deadline=None, max_examples=25, phases=[Phase.generate])
+@given(what=views(), hours=st.lists(st.floats(-1.0, 50.0), min_size=25, max_size=25))
+def test_any_queue_gets_one_answer_for_each_job_with_a_deadline(what, hours):
+    due_s = NOW_S + np.array(hours[: len(what.pending)]) * HOUR_S
+    what = replace(what, pending=replace(what.pending, deadline_s=due_s))
+    plan = planned(what)
+    ours = what.pending.job_id[plan.jobs.standing == 0]
+    assert sorted(plan.promises.job_id.tolist()) == sorted(ours.tolist())
+    assert planned(later(what, plan)).promises.equals(plan.promises)
+    assert sorted(plan.jobs.rank[plan.jobs.rank >= 0].tolist()) == list(range(len(ours)))
