@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-"""What asks a job to stop: a requeue sends the first one, ``scancel --batch --signal=USR1`` the other."""
+"""What asks a job to stop: a requeue sends the first one, an owner or admin the other."""
 
 Agree = Callable[[bool], bool]
 """Given whether this rank was asked to stop, whether any was; called by all ranks after the same iteration."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..db.decisions import DecisionRecord
     from ..db.intents import Intent
     from ..db.store import Store
+    from ..models.shelf import Shelf
     from ..slurm.console import Console
     from ..slurm.port import Slurm
     from .answers import Answers
@@ -78,6 +79,13 @@ class App:
         console = self.console()
         wanted = self.settings().slurm.backend
         return SlurmBackend.of(console if called is None else replace(console, called=called), wanted)
+
+    def shelf(self) -> Shelf:
+        """Where trained models lie."""
+        from ..models.shelf import Shelf
+
+        settings = self.settings()
+        return Shelf(Path(settings.models.directory or Path(settings.daemon.state_dir, "models")))
 
     def console(self) -> Console:
         """What runs Slurm's commands, by the settings."""

@@ -108,7 +108,7 @@ class Asked:
 
     def setups(self) -> list[Setup]:
         """The policies, the model of stock Slurm first."""
-        from ..simulator.experiment import STOCK, Setup
+        from ..simulator.experiment import LEARNT, STOCK, Setup
         from ..simulator.policyfile import read_policy
 
         parts = self._parts()
@@ -118,8 +118,8 @@ class Asked:
         if self.baseline:
             stock = [setup for setup in setups if setup.label == STOCK] or [Setup.of(STOCK)]
             setups = stock + [setup for setup in setups if setup.label != STOCK]
-        if self.train is not None and all(setup.forecast != "history" for setup in setups):
-            raise click.UsageError("--train goes with --forecast history: nothing else is learnt.")
+        if self.train is not None and all(setup.forecast not in LEARNT for setup in setups):
+            raise click.UsageError("--train goes with --forecast history or model: nothing else is learnt.")
         return setups
 
     def who(self) -> Workers | None:

@@ -27,10 +27,13 @@ from ..db.store import Store, Unchanged
 from ..decide import explain
 from ..decide.advice import advice, in_words
 from ..decide.deadlines import DeadlineAnswer, check, deadline, deadlines
+from ..decide.factors import with_factors
 from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, Rules
 from ..errors import MemoryUnavailable, SlurmError, SlurmUnavailable
 from ..models.runtime import RuntimeModel
+from ..models.served import Served
+from ..models.serving import Serving, drift_of
 from ..policies.hooks import find_ordering
 from ..slurm.addresses import NodeAddresses
 from ..slurm.budget import Budget
@@ -99,7 +102,12 @@ class Daemon:
         self._app, self._settings = app, app.settings()
         self._model = _Model()
         self._whereabouts = Whereabouts()
-        metrics = Metrics(lambda: self._settings.policy.ordering, lambda: self._world.model.trained_until_s)
+        self._serving = Serving(app.shelf(), self._settings.models.serve)
+        metrics = Metrics(
+            lambda: self._settings.policy.ordering,
+            lambda: self._world.model.trained_until_s,
+            lambda: drift_of(self._world.model),
+        )
         cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
         self._facts = _facts_of(cluster, app, patience_s)
         self._store = app.open_store(Unchanged) if dry else _opened(app)
@@ -178,9 +186,9 @@ class Daemon:
 
     def _sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
         return Sources(
-            status=status,
+            status=lambda: status() | {"model": self._serving.said(self._world.model)},
             why=explain.why,
-            explain=explain.explain,
+            explain=self._explain,
             queue=explain.queue,
             advice=advice,
             deadline=deadline,
@@ -196,6 +204,13 @@ class Daemon:
         job = probe(read_options(options), user, view.now_s, local_zone(), tuple(view.partitions.name))
         world = self._world
         return check(view, plan, job, world.model.forecast(job, view.now_s), world.policy.rules)
+
+    def _explain(self, view: View, plan: Plan, job_id: int) -> explain.Explanation:
+        """What the job's place is made of, and its forecast where that can be taken apart."""
+        told, row, model = explain.explain(view, plan, job_id), view.pending.row_of(job_id), self._world.model
+        if row is None or not isinstance(model, Served):
+            return told
+        return with_factors(told, model.reasons(view.pending, row))
 
     def cycle(self, now_s: float, mode: str) -> CycleReport:
         """One cycle in *mode*, with what belongs around it: history for the model, heed of the load, retention."""
@@ -216,15 +231,15 @@ class Daemon:
             logger.warning("the load of slurmctld is not known: %s", error)
 
     def _learn_history(self, now_s: float) -> None:
-        """Teach the model what the database holds, once it answers."""
-        if self._model.taught:
+        """Teach the model what the database holds, once it answers, and again when another model is to serve."""
+        if self._model.taught and not self._serving.stale():
             return
         history = self._world.memory.history(now_s, now_s - self._settings.database.keep_outcomes_days * DAY_S)
         if history is not None:
-            model = RuntimeModel.fit(history)
+            model = self._serving.model(history)
             self._world.model = model
             self._model.taught = True
-            logger.info("the forecast knows %d runs", model.runs)
+            logger.info("the forecast knows %d runs (%s)", len(history), self._serving.said(model))
 
     def _forget(self, now_s: float) -> None:
         """Clean the database now and then, a bounded amount after a cycle."""
@@ -251,6 +266,7 @@ class Daemon:
             logger.warning("the cluster's configuration was not read again: %s", error)
         self._world.policy, self._world.site = policy, self._facts.config
         self._world.learns = settings.forecast.learn_online
+        self._serving.wanted = settings.models.serve
         budget = self._world.writer.budget
         self._world.writer.budget = replace(
             budget, per_s=settings.slurm.writes_per_s, burst=settings.slurm.writes_burst
@@ -312,7 +328,7 @@ def _fixed_changes(before: Settings, after: Settings) -> list[str]:
     """Settings that a running daemon cannot change."""
     names = (
         *("daemon.state_dir", "daemon.run_dir", "slurm.conf", "slurm.bin_dir", "slurm.backend"),
-        *("database.url", "metrics.listen", "profile.listen"),
+        *("database.url", "metrics.listen", "profile.listen", "models.directory"),
     )
     places = [name.split(".") for name in names]
     return [

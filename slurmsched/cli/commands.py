@@ -29,6 +29,8 @@ COMMANDS = {
     "resume": Place("slurmsched.cli.pause", "resume", "End a pause."),
     "config": Place("slurmsched.cli.config", "config", "Check or show the settings."),
     "history": Place("slurmsched.cli.history", "history", "Import or count what past jobs did."),
+    "train": Place("slurmsched.cli.train", "train", "Train models on history, and let those serve that are better."),
+    "models": Place("slurmsched.cli.models", "models", "Show what was trained, and what it rests on."),
     "db": Place("slurmsched.cli.db", "db", "Look after the database."),
     "release-all": Place("slurmsched.cli.release_all", "release_all", "Give every job back to Slurm."),
     "simulate": Place(
@@ -38,7 +40,9 @@ COMMANDS = {
         "slurmsched.cli.whatif", "what_if", "Say what another policy or more nodes would do to the jobs that wait now."
     ),
     "pareto": Place(
-        "slurmsched.cli.pareto", "pareto", "Find settings of weighted fair queueing that none beats in all objectives."
+        "slurmsched.cli.pareto",
+        "pareto",
+        "Find settings of weighted fair queueing of which none is better in all objectives.",
     ),
     "lab": Place("slurmsched.cli.lab", "lab", "A private real Slurm on loopback, beside whatever this host runs."),
     "demo": Place("slurmsched.cli.demo", "demo", "Show on a private Slurm what slurmsched gains."),

@@ -42,7 +42,8 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--placement", help="pool, first-free, consolidate and others.  [default: consolidate]")
 @click.option(
     "--forecast",
-    help="What orderings know: exact runtimes, the time limit, or forecasts from history.  [default: exact]",
+    help="What orderings know: exact runtimes, the time limit, forecasts from history, or of a model trained on it "
+    "every day.  [default: exact]",
 )
 @click.option("--train", metavar="A:B", help="The jobs that history is learnt from too; else all before --jobs.")
 @click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs asked for by admitted jobs over all.")

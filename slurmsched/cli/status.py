@@ -33,6 +33,8 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
     yield f"slurmsched {reply['version']}, pid {reply['pid']}: mode {reply['mode']}{configured}{why}"
     yield f"health: {reply['problem'] or 'fine'}"
     yield f"database: {'answers' if reply['database_available'] else 'away, deciding without history'}"
+    if model := reply.get("model"):
+        yield f"forecasts: {model}"
     if reply["last_error"]:
         yield f"last error: {reply['last_error']}"
     if cycle := reply.get("cycle"):

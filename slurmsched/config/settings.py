@@ -8,6 +8,7 @@ from typing import Any
 MODES = ("observe", "advise", "act")
 SCOPES = ("points", "qos", "queue")
 BACKENDS = ("auto", "pyslurm", "command")
+SERVES = ("auto", "baseline")
 
 
 def setting(default: Any, help: str, **rules: Any) -> Any:  # noqa: A002 - the word an admin sees
@@ -121,6 +122,18 @@ class ForecastSettings:
 
 
 @dataclass(frozen=True)
+class ModelsSettings:
+    """``[models]``: what is trained, and whether it serves."""
+
+    directory: str = setting("", "directory of trained models; empty means models in daemon.state_dir")
+    serve: str = setting(
+        "auto", "auto: the trained model of runtimes, while it is no worse than the baseline; baseline", choices=SERVES
+    )
+    interpretable_only: bool = setting(True, "train only models that can be read; off: boosted trees are tried too")
+    train_days: float = setting(365.0, "how many days of history slurmsched train reads", least=1, most=36500)
+
+
+@dataclass(frozen=True)
 class DatabaseSettings:
     """``[database]``: where history and decisions are kept."""
 
@@ -155,6 +168,7 @@ class Settings:
     order: OrderSettings = field(default_factory=OrderSettings)
     deadline: DeadlineSettings = field(default_factory=DeadlineSettings)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
+    models: ModelsSettings = field(default_factory=ModelsSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     profile: ProfileSettings = field(default_factory=ProfileSettings)

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from .. import __version__
 from ..config import MODES
 from ..cycle import CycleReport
+from ..models.served import Drift
 from .accuracy import Accuracy
 from .loop import Turn
 
@@ -24,17 +25,24 @@ BUG = "bug"
 class Metrics:
     """The daemon's metrics in a registry of their own, fed after each cycle and by the Slurm adapter's calls.
 
-    *policy* names the ordering in force; *trained_until_s* is the end of the history the serving model learnt from.
+    *policy* names the ordering in force; *trained_until_s* is the end of the history the serving model learnt from;
+    *drift* compares a trained model with the baseline, None where there is none.
     """
 
-    def __init__(self, policy: Callable[[], str], trained_until_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        policy: Callable[[], str],
+        trained_until_s: Callable[[], float],
+        drift: Callable[[], Drift | None] = lambda: None,
+    ) -> None:
         self.registry = CollectorRegistry()
-        self._policy, self._trained_until_s = policy, trained_until_s
+        self._policy, self._trained_until_s, self._drift = policy, trained_until_s, drift
         self._accuracy = Accuracy()
         self._parts: set[str] = set()
         self._declare_cycle(self.registry)
         self._declare_cluster(self.registry)
         self._declare_state(self.registry)
+        self._declare_models(self.registry)
 
     def _declare_cycle(self, to: CollectorRegistry) -> None:
         self._cycles = Counter("slurmsched_cycles", "Cycles by how they ended.", ["result"], registry=to)
@@ -110,11 +118,38 @@ class Metrics:
         build = Info("slurmsched_build", "What is running.", registry=to)
         build.info({"version": __version__, "python": platform.python_version()})
 
+    def _declare_models(self, to: CollectorRegistry) -> None:
+        told = "by the trained model and by the baseline, over the last runs the trained one was not fitted to."
+        self._loss = Gauge("slurmsched_model_pinball_loss", f"Of log runtime {told}", ["model"], registry=to)
+        self._done_by = Gauge(
+            "slurmsched_model_coverage_ratio", f"Runs done by the 90 % bound {told}", ["model"], registry=to
+        )
+        self._worse = Gauge(
+            "slurmsched_model_drifted",
+            "1 while the trained model is clearly worse and the baseline serves.",
+            registry=to,
+        )
+
+    def _compared(self) -> None:
+        drift = self._drift()
+        self._worse.set(drift is not None and drift.worse)
+        if drift is None or not drift.runs:
+            self._loss.clear()
+            self._done_by.clear()
+            return
+        for model, loss, coverage in (
+            ("trained", drift.model, drift.model_coverage),
+            ("baseline", drift.baseline, drift.baseline_coverage),
+        ):
+            self._loss.labels(model).set(loss)
+            self._done_by.labels(model).set(coverage)
+
     def turn(self, turn: Turn) -> None:
         """Count a cycle that ended, well or not."""
         self._cycles.labels("ok" if turn.ok else "bug" if turn.bug else "failed").inc()
         self._cycle_s.observe(turn.took_s)
         self._model_age.set(turn.now_s - self._trained_until_s())
+        self._compared()
         if turn.ok:
             self._last.set(turn.now_s)
         if turn.report is not None:

@@ -10,6 +10,7 @@ from ..cluster.columns import FloatArray, IntArray
 from ..cluster.jobs import JobState
 from ..cluster.plan import Plan, Standing
 from ..cluster.state import View
+from ..models.centers import Reason
 from .deadlines import promise_words
 from .ranking import base_priority, waited_s
 from .runset import free_gpus
@@ -53,6 +54,7 @@ class Explanation:
     source: str
     terms: tuple[Term, ...]
     sentences: tuple[str, ...]
+    factors: tuple[Reason, ...] = ()  #: what a trained model's forecast is the product of
 
 
 @dataclass(frozen=True)

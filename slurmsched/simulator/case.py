@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..cluster.forecast import Forecast
-from .foresight import learnt
+from .foresight import learnt, trained
 from .traces.source import Source
 from .traces.trace import Trace, TraceError
 
@@ -30,9 +30,9 @@ class Case:
         """The jobs to replay; TraceError where there are none."""
         return _trace(self)
 
-    def foresight(self) -> Forecast:
-        """What was known of each job's runtime at its submission, see ``learnt``."""
-        return _foresight(self)
+    def foresight(self, forecast: str = "history") -> Forecast:
+        """What was known of each job's runtime at its submission: ``learnt``, or ``trained`` for *forecast* "model"."""
+        return _foresight(self, forecast)
 
 
 @lru_cache(maxsize=2)
@@ -47,14 +47,15 @@ def _trace(case: Case) -> Trace:
 
 
 @lru_cache(maxsize=2)
-def _foresight(case: Case) -> Forecast:
+def _foresight(case: Case, forecast: str) -> Forecast:
+    told = trained if forecast == "model" else learnt
     whole, jobs = _whole(case.source, case.seed), _trace(case).workload
     first = 0 if case.span is None else whole.rows(case.span)[0]
     begin, end = (0, first) if case.train is None else whole.rows(case.train)
     if end > first:
         raise TraceError(f"learning from jobs {case.train!r}: accepted are jobs before those replayed, 0:{first}")
     if begin == end:
-        return learnt(jobs)
+        return told(jobs)
     # The first job that is replayed stays where it is, and what came before keeps its distance in the scaled time.
     since_s = float(whole.workload.submit_s[first])
-    return learnt(jobs, whole.jobs(f"{begin}:{end}").scaled(case.load, since_s).workload)
+    return told(jobs, whole.jobs(f"{begin}:{end}").scaled(case.load, since_s).workload)

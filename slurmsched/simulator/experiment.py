@@ -32,7 +32,8 @@ from .workload import Workload, as_submitted
 
 SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")
 RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}
-FORECASTS = ("exact", "limit", "history")
+LEARNT = ("history", "model")  #: forecasts that come from runs: of the baseline, of the model trained daily
+FORECASTS = ("exact", "limit", *LEARNT)
 PRESETS = {
     "fifo": "strict",
     "sjf": "backfill",
@@ -60,7 +61,7 @@ class Setup:
     ordering: Ordering
     selection: str
     placement: str = "consolidate"
-    forecast: str = "exact"  #: what the ordering knows of runtimes: the truth, the time limit, or learnt from history
+    forecast: str = "exact"  #: what the ordering knows of runtimes: the truth, the time limit, or learnt (LEARNT)
     admission: float = np.inf  #: GPUs that admitted jobs ask for, over all GPUs, at most; others wait outside in turn
     restart_s: float = 0.0  #: what going on after a preemption costs a job of one GPU
     restart_doubling_s: float = 0.0  #: and so much more for each doubling of its GPUs
@@ -146,7 +147,7 @@ def simulate(
 ) -> Replay:
     """Replay *jobs* on *fleet*; with *generic* through the slow loop that shows the policy a View at each decision.
 
-    *learnt* is what a setup with ``forecast = "history"`` is told of each job. With *segments* the replay has every run
+    *learnt* is what a setup with a forecast among LEARNT is told of each job. With *segments* the replay has every run
     with its GPUs, at the price of doing everything twice; the executor slurm, and fleets that are more than one pool,
     have none. *packing* is what a policy knows of jobs that share GPUs, where the fleet lets them; without it the
     ordering ``lucid`` has that of ``lucid.packing``, any other knows all that is true.
@@ -272,9 +273,9 @@ def keys_of(jobs: Workload, ordering: Ordering, told: Forecast) -> Keys:
 
 def _told(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Forecast:
     """What the policy is told of each job's runtime."""
-    if setup.forecast == "history":
+    if setup.forecast in LEARNT:
         if learnt is None:
-            raise ConfigError("forecast 'history' needs runs to learn from")
+            raise ConfigError(f"forecast {setup.forecast!r} needs runs to learn from")
         return learnt
     runtime_s = jobs.runtime_s if setup.forecast == "exact" else _time_limits(jobs, "forecast by")
     source = Labels(np.zeros(len(jobs), dtype=np.int64), (setup.forecast,))

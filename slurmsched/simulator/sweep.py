@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import ConfigError, SlurmschedError
 from .case import Case
-from .experiment import Replay, Setup, simulate
+from .experiment import LEARNT, Replay, Setup, simulate
 from .fleet import Fleet
 from .pool.segments import impossible
 from .report.metrics import Summary, summary, violations
@@ -166,7 +166,8 @@ def _run(cell: Cell, fleet: Fleet, check: bool) -> Run:
             raise ConfigError(
                 f"{idle} jobs ask for no GPUs, and only GPUs of these nodes are known: try --cluster, or executor slurm"
             )
-        learnt = cell.case.foresight() if cell.setup.forecast == "history" else None
+        known = cell.setup.forecast
+        learnt = cell.case.foresight(known) if known in LEARNT else None
         replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool)
         if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")

@@ -263,7 +263,7 @@ def test_what_is_wrong_is_named_with_what_is_accepted(trace, words, said):
         (("--nodes", "1", "--from-db", "month"), "accepted are 90m, 12h, 30d, 4w"),
         (("--nodes", "1", "--cluster-name", "c1"), "goes with --from-db"),
         (("--nodes", "1", "--seed", "3"), "--seed changes nothing here"),
-        (("--nodes", "1", "--train", "0:1"), "goes with --forecast history"),
+        (("--nodes", "1", "--train", "0:1"), "goes with --forecast history or model"),
         (("--nodes", "1", "--scheduler", "tcp://x:1"), "goes with --backend dask"),
         (("--nodes", "1", "--html", "x.html", "--scale-load", "1", "--scale-load", "2"), "one page of one trace"),
     ],

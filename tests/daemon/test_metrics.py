@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from slurmsched import __version__
 from slurmsched.daemon.loop import Turn
 from slurmsched.daemon.metrics import PARTS_MOST, Metrics
+from slurmsched.models.served import Drift
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -36,6 +37,18 @@ def test_a_cycle_is_counted_with_its_phases(metrics):
     assert value(metrics, "slurmsched_cycle_phase_duration_seconds_sum", phase="observe") == 0.2
     assert value(metrics, "slurmsched_last_cycle_timestamp_seconds") == 1000.0
     assert value(metrics, "slurmsched_model_age_seconds") == 600.0
+
+
+def test_a_trained_model_is_shown_beside_the_baseline_while_there_is_one():
+    found: list[Drift | None] = [None, Drift(300, 0.5, 0.4, 0.8, 0.9, True), None]
+    told = iter(found)
+    metrics = Metrics(lambda: "sjf", lambda: 400.0, lambda: next(told))
+    shown = []
+    for _ in found:
+        metrics.turn(Turn(1000.0, 0.3, report()))
+        loss = [value(metrics, "slurmsched_model_pinball_loss", model=model) for model in ("trained", "baseline")]
+        shown.append((*loss, value(metrics, "slurmsched_model_drifted")))
+    assert shown == [(None, None, 0), (0.5, 0.4, 1), (None, None, 0)]
 
 
 def test_a_lost_cycle_and_a_bug_are_told_apart_and_move_no_timestamp(metrics):

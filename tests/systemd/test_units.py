@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 UNITS = Path(__file__).parents[2] / "systemd"
-SERVICES = ["slurmsched.service", "slurmsched-release.service", "slurmsched-history.service"]
+SERVICES = [
+    "slurmsched.service",
+    "slurmsched-release.service",
+    "slurmsched-history.service",
+    "slurmsched-train.service",
+]
 
 
 def tool(name: str) -> str:

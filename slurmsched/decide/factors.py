@@ -1,0 +1,26 @@
+"""A forecast as a product: what an additive model of log runtime says, in words and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..models.centers import Reason
+from .explain import Explanation
+from .words import spell
+
+SHOWN = 6  #: factors in the sentence; the others are multiplied together
+
+
+def with_factors(told: Explanation, reasons: Sequence[Reason]) -> Explanation:
+    """*told*, with what its forecast is made of where *reasons* say so."""
+    if len(reasons) < 2:
+        return told
+    first, *others = reasons
+    parts = [f"x {reason.factor:.2f} ({reason.words})" for reason in others[:SHOWN]]
+    if rest := others[SHOWN:]:
+        product = math.prod(reason.factor for reason in rest)
+        parts.append(f"x {product:.2f} ({len(rest)} more)")
+    sentence = f"Forecast = {spell(first.factor)} ({first.words}) {' '.join(parts)}, before the time limit."
+    return replace(told, factors=tuple(reasons), sentences=(told.sentences[0], sentence, *told.sentences[1:]))

@@ -1,0 +1,251 @@
+"""``slurmsched train`` and ``slurmsched models`` on a site with history in its database, and in the daemon."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from slurmsched.cli import main
+from slurmsched.cli.app import App
+from slurmsched.cli.assembly import Daemon
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.jobs import JobState
+from slurmsched.models.additive import Additive, Term
+from slurmsched.models.artifact import Artifact
+from slurmsched.models.bins import Continuous
+from slurmsched.models.blend import Blend
+from slurmsched.models.centers import LIMIT, Ga2m, repeating
+from slurmsched.models.estimate import Estimator
+from slurmsched.models.shelf import RUNTIME
+from slurmsched.slurm.fake import FakeSlurm
+
+NOW_S = 1_700_000_000.0
+DAY_S = 86400.0
+
+
+class Site(App):
+    """An App whose cluster is a fake and whose files lie in a directory of the test."""
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "slurmsched.toml"
+        self.file.write_text(
+            f"[daemon]\nmode = 'act'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
+            f"[power]\norder = true\n[policy]\nordering = 'sjf'\n[metrics]\nlisten = ''\n"
+        )
+        super().__init__(str(self.file), clock=ManualClock(NOW_S), environ={})
+        self.slurm = FakeSlurm(now_s=NOW_S)
+
+    def cluster(self, called=None):
+        return self.slurm
+
+    def say(self, text: str) -> None:
+        with self.file.open("a") as file:
+            file.write(text)
+
+
+def runs(length: int = 420) -> OutcomeTable:
+    """Runs of the last ten days whose time limits tell how long they take, and nothing else does."""
+    random = np.random.default_rng(1)
+    runtime_s = np.ceil(np.exp(random.normal(5, 2, length)))
+    submit_s = np.sort(random.uniform(NOW_S - 11 * DAY_S, NOW_S - 2 * DAY_S, length))
+    user = Labels.of([f"user{number % 7}" for number in range(length)])
+    times = dict.fromkeys(("first_submit_s", "eligible_s", "started_s"), submit_s)
+    more = {"job_id": 1 + np.arange(length), "gpus": np.ones(length, np.int64), "ended_s": submit_s + runtime_s}
+    told = {"runtime_s": runtime_s, "time_limit_s": runtime_s, "user": user}
+    return table_of(OutcomeTable, length, {"state": JobState.COMPLETED}, times | more | told)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    site = Site(tmp_path)
+    store = site.open_store()
+    store.upgrade()
+    store.add_outcomes(site.cluster_name(), runs())
+    store.close()
+    return site
+
+
+def run(site: App, *words: str) -> Result:
+    result = CliRunner().invoke(main, words, obj=site)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def said(site: App, *words: str) -> dict:
+    return json.loads(run(site, *words, "--json").stdout)
+
+
+# Training
+
+
+def test_a_dry_run_lets_nothing_serve_and_the_real_one_does(site: Site):
+    pytest.importorskip("interpret")
+    tried = said(site, "train", "--model", "runtime", "--dry-run")
+    assert [(row["model"], row["decision"]) for row in tried["models"]] == [("runtime", "would be promoted")]
+    assert not site.shelf().path(RUNTIME).exists()
+    result = run(site, "train", "--model", "runtime")
+    assert result.exit_code == 0, result.output
+    assert "promoted" in result.output
+    assert "requested limit" in result.output
+    assert site.shelf().read(RUNTIME).digest == tried["models"][0]["digest"]
+    assert site.shelf().directory == Path(site.settings().daemon.state_dir, "models")
+
+
+def test_too_little_history_fails_and_says_so(site: Site):
+    site.clock.now_s = NOW_S
+    result = run(site, "train", "--model", "throughput")
+    assert result.exit_code == 1
+    assert "not trained" in result.output
+    assert "at least 28 are needed" in result.output
+
+
+def test_no_history_is_status_3(tmp_path: Path):
+    site = Site(tmp_path)
+    run(site, "db", "upgrade")
+    result = run(site, "train")
+    assert result.exit_code == 3
+    assert "history import" in result.stderr
+
+
+def test_two_trainings_at_once_are_refused(site: Site):
+    with site.shelf().training():
+        result = run(site, "train", "--model", "throughput")
+    assert result.exit_code == 1
+    assert "another training holds" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--model", "sharing"), "needs --configs FILE and --pairs FILE"),
+        (("--trace", "x.csv", "--from-db", "3d"), "exclude each other"),
+        (("--configs", __file__), "go with --model sharing"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(site: Site, words, why):
+    result = run(site, "train", *words)
+    assert result.exit_code == 2
+    assert why in result.stderr
+
+
+# Showing
+
+
+def kept(site: Site, limit_factor: float = 1.0) -> None:
+    """A model on the shelf that takes a factor of e for each unit above 5 in the logarithm of the limit."""
+    site.shelf().directory.mkdir(exist_ok=True)
+    limit = Continuous("limit", np.array([5.0]), np.array([5.0]))
+    term = Term(("limit",), limit_factor * np.array([0.0, -1.0, 1.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0]))
+    other = Term(("gpus",), np.array([0.0, 0.1, 0.2, 0.0]), np.array([0.0, 1.0, 1.0, 0.0]))
+    tables = Additive((limit, Continuous("gpus", np.array([1.5]), np.array([1.5]))), (term, other), 5.0)
+    document = Estimator.fit(runs(), how=repeating(LIMIT)).document()
+    document = document | {"center": Ga2m(tables, Blend({})).document()}
+    site.shelf().put(Artifact(RUNTIME, NOW_S - 10 * DAY_S, NOW_S, {"pinball": 0.3}, document))
+
+
+def test_the_list_says_what_is_there_and_what_is_not(site: Site):
+    kept(site)
+    rows = {row["kind"]: row for row in said(site, "models", "list")["models"]}
+    assert rows["runtime"]["data"] == "data from 2023-11-04 to 2023-11-14"
+    assert "there is no model" in rows["throughput"]["unusable"]
+    assert rows["sharing"]["digest"]
+
+
+def test_a_model_is_shown_with_what_it_looks_at(site: Site):
+    kept(site)
+    result = run(site, "models", "show", "runtime")
+    assert "time limit" in result.output
+    assert "held-out runs below the bounds" in result.output
+    assert list(said(site, "models", "show", "runtime")["importances"]["log runtime"]) == ["time limit", "GPUs"]
+    assert "memory-controller utilisation" in run(site, "models", "show", "sharing").output
+
+
+def test_a_model_that_is_not_there_is_status_3(site: Site):
+    result = run(site, "models", "show", "runtime")
+    assert result.exit_code == 3
+    assert "slurmsched train --model runtime" in result.stderr
+
+
+def test_a_damaged_model_is_named_not_shown(site: Site):
+    kept(site)
+    path = site.shelf().path(RUNTIME)
+    path.write_text(path.read_text().replace('"pinball":0.3', '"pinball":0.1'))
+    result = run(site, "models", "show", "runtime")
+    assert result.exit_code == 1
+    assert "was changed after it was written" in result.stderr
+
+
+def test_the_page_is_written_and_a_place_that_is_none_is_named(site: Site, tmp_path: Path):
+    kept(site)
+    assert run(site, "models", "plot", "runtime", "--html", str(tmp_path / "m.html")).exit_code == 0
+    assert (tmp_path / "m.html").read_text().startswith("<!doctype html>")
+    result = run(site, "models", "plot", "runtime", "--html", str(tmp_path / "nowhere" / "m.html"))
+    assert result.exit_code == 1
+    assert "writing the page" in result.stderr
+
+
+def test_two_files_are_compared(site: Site, tmp_path: Path):
+    kept(site)
+    (tmp_path / "old.json").write_bytes(site.shelf().path(RUNTIME).read_bytes())
+    kept(site, 2.0)
+    files = (str(tmp_path / "old.json"), str(site.shelf().path(RUNTIME)))
+    told = said(site, "models", "compare", *files)
+    assert [told[side]["importances"]["log runtime"]["time limit"] for side in ("first", "second")] == [1.0, 2.0]
+    assert "log runtime: time limit" in run(site, "models", "compare", *files).output
+    (tmp_path / "no.json").write_text("{}")
+    assert "is not a model" in run(site, "models", "compare", str(tmp_path / "no.json"), files[1]).stderr
+
+
+# Serving
+
+
+def once(daemon: Daemon):
+    turn = daemon.service.once()
+    assert turn.ok, turn.error
+    return turn.report
+
+
+def asked(daemon: Daemon, **question) -> dict:
+    return daemon.service._questions.answer(question, 0)
+
+
+def test_the_daemon_serves_a_model_from_the_cycle_after_it_appears(site: Site):
+    site.slurm.submit(5000.0, gpus=16)
+    site.slurm.submit(100.0, gpus=16, time_limit_s=np.exp(6.0), user="user1")
+    site.clock.now_s = site.slurm.now_s
+    daemon = Daemon(site)
+    once(daemon)
+    assert asked(daemon, ask="status")["model"] == "baseline: no model of runtimes was trained yet"
+    kept(site)
+    report = once(daemon)
+    assert asked(daemon, ask="status")["model"] == "trained: additive"
+    job = int(report.view.pending.job_id[-1])
+    told = asked(daemon, ask="explain", job_id=job)["explain"]
+    assert (
+        told["sentences"][1]
+        == "Forecast = 2 min (typical runtime) x 2.72 (time limit 6.72 min) x 1.22 (GPUs 16), before the time limit."
+    )
+    assert told["forecast_s"] <= np.exp(6.0)
+    site.say("[models]\nserve = 'baseline'\n")
+    daemon.reload()
+    once(daemon)
+    assert asked(daemon, ask="status")["model"] == "baseline: models.serve says so"
+    assert asked(daemon, ask="explain", job_id=job)["explain"]["factors"] == []
+    daemon.close()
+
+
+def test_a_damaged_model_is_warned_of_once_and_the_cycles_go_on(site: Site, caplog):
+    kept(site)
+    site.shelf().path(RUNTIME).write_text("{}")
+    daemon = Daemon(site)
+    for _ in range(3):
+        once(daemon)
+    assert caplog.text.count("the baseline forecasts:") == 1
+    assert "is not a model that slurmsched wrote" in asked(daemon, ask="status")["model"]
+    daemon.close()
