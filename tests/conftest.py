@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
+
+# Who runs tests in the background may have Ctrl-C ignored for them, and so for all that they start; some send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LAB_FIXTURES = {"lab", "plain_lab", "lab_directory"}
 
