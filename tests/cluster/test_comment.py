@@ -198,17 +198,17 @@ def test_no_text_crashes_reading(comment):
 )
 def test_sixty_four_kilobytes_are_read_at_once(unit):
     comment = ("slurmsched:" + unit * 65536)[:65536]
-    started_s = time.perf_counter()
+    started_s = time.process_time()
     read(comment)
-    assert time.perf_counter() - started_s < 0.5
+    assert time.process_time() - started_s < 0.5
 
 
 @pytest.mark.parametrize("comment", ["team=vision run 7", "tag slurmsched:deadline=+6h,ckpt", "slurmsched:dedline=+6h"])
 def test_ten_thousand_comments_are_cheap(comment):
-    started_s = time.perf_counter()
+    started_s = time.process_time()
     for _ in range(10_000):
         read(comment)
-    assert time.perf_counter() - started_s < 2.0
+    assert time.process_time() - started_s < 2.0
 
 
 def test_a_relative_deadline_counts_from_the_first_submit():

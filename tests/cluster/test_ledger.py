@@ -276,7 +276,7 @@ def test_ten_thousand_unchanged_jobs_take_little_time():
     ledger.update(state, 105)
     took_s = []
     for now_s in (120, 135, 150):
-        begun_s = time.perf_counter()
+        begun_s = time.process_time()
         assert ledger.update(state, now_s).jobs == {}
-        took_s.append(time.perf_counter() - begun_s)
+        took_s.append(time.process_time() - begun_s)
     assert min(took_s) < 0.05
