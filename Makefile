@@ -23,11 +23,12 @@ lint: setup
 	$(BIN)/ruff format --check slurmsched tests
 	$(BIN)/mypy
 
-# Tests on a lab mostly wait for Slurm and mind the time, the others compute and give way: both at once, each with its own
-# summary of passes and skips. (Without job control the shell would have background tests ignore Ctrl-C, which some send.)
+# Tests on a lab mostly wait for Slurm and mind the time, so their files run three at once, each worker with labs of its
+# own; the others compute and give way. Both at once, each with its own summary of passes and skips. (Without job control
+# the shell would have background tests ignore Ctrl-C, which some send.)
 test: lint
 	@set -m; log=$$(mktemp); \
-	$(BIN)/pytest -m 'lab and not soak' >$$log 2>&1 & lab=$$!; \
+	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile >$$log 2>&1 & lab=$$!; \
 	nice -n 19 $(BIN)/pytest -m 'not lab and not soak'; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \
 	exit $$((others | labs))

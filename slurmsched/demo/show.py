@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..cluster.history import OutcomeTable
+from ..errors import LabError
 from ..lab import Lab
 from .stage import GPUS, Say, fresh_lab, occupy, outcomes_of, submit, watch
 from .steering import Slurmsched
@@ -130,15 +131,22 @@ class _Questions:
         self.why = self.explain = ""
 
     def ask_when_due(self, ended: int) -> None:
-        """Ask about the job three quarters down the queue; about another, later, if it starts between the questions."""
+        """Ask about the last job of the queue; about another, later, if it starts between the questions."""
         if self._done or ended < self._due or not (waiting := self._waiting()):
             return
-        row = waiting[len(waiting) * 3 // 4]
-        self.job_id, owner = row["job_id"], self._users[row["user"]]
-        self.why, self.explain = (
-            self._program.ask(command, str(self.job_id), user=owner).strip() for command in ("why", "explain")
-        )
-        self._done = any(row["job_id"] == self.job_id for row in self._waiting())
+        row = waiting[-1]
+        job_id, owner = row["job_id"], self._users[row["user"]]
+        try:
+            why, explain = (self._program.ask(word, str(job_id), user=owner).strip() for word in ("why", "explain"))
+        except LabError:
+            if self._waits(job_id):
+                raise
+            return  # it is over already: nothing is known of it any more
+        self.job_id, self.why, self.explain = job_id, why, explain
+        self._done = self._waits(job_id)
+
+    def _waits(self, job_id: int) -> bool:
+        return any(row["job_id"] == job_id for row in self._waiting())
 
     def _waiting(self) -> list[dict[str, Any]]:
         """The queue as an ordinary user sees it, soonest first."""
