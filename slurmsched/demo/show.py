@@ -28,10 +28,11 @@ class Size:
     jobs: int
     longest_s: int
     minutes: int  #: what it takes, about
+    asked_after: int  #: ended jobs, when a user asks
 
 
-FULL = Size(BURST, LONGEST_S, 4)
-QUICK = Size(28, 3, 1)
+FULL = Size(BURST, LONGEST_S, 4, BURST // 4)
+QUICK = Size(28, 3, 1, 0)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Demo:
         with fresh_lab() as lab:
             program = Slurmsched(lab)
             program.remember(history, users={name: lab.user(name) for name in USERS})
-            questions = _Questions(program, lab, self._size.jobs)
+            questions = _Questions(program, lab, self._size.asked_after)
             with program.steering():
                 occupy(lab)
                 jobs = self._burst(lab, self._measured, questions)
@@ -120,12 +121,12 @@ class Demo:
 
 
 class _Questions:
-    """What an ordinary user asks once a quarter of the burst is over, about a job that has still long to wait."""
+    """What an ordinary user asks once *due* jobs of the burst are over, about a job that has still long to wait."""
 
-    def __init__(self, program: Slurmsched, lab: Lab, jobs: int) -> None:
+    def __init__(self, program: Slurmsched, lab: Lab, due: int) -> None:
         self._program = program
         self._users = {lab.user(name): name for name in USERS}
-        self._due = jobs // 4
+        self._due = due
         self._done = False
         self.job_id = 0
         self.why = self.explain = ""
