@@ -8,17 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.actions import Action, Hold, MovePartition, Rank, Release, Requeue, RequireNodes, Resume, Suspend
+from ..cluster.actions import (
+    Action,
+    AskToStop,
+    Hold,
+    MovePartition,
+    Rank,
+    Release,
+    Requeue,
+    RequireNodes,
+    Resume,
+    Share,
+    StartShared,
+    Suspend,
+    Tell,
+    Unshare,
+)
 from ..cluster.columns import Labels
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.lending import SetNodes
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
 from ..slurm.port import Answer, Facts, Load
-from .fleet import Fleet
+from .fleet import Fleet, with_nodes
 from .machine.calendar import END
 from .machine.controller import controller, extended, places_changed
 from .machine.events import advance, reordered, requeue
+from .machine.ground import number_forms
 from .machine.life import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, Pace, foresee, go_on, pause
 from .machine.looks import nodes_of, one_row_per_array, seen
 from .machine.slurmconf import SlurmConf
@@ -48,6 +65,7 @@ class SimulatedCluster:
     outages: Outages | None = None  #: failures to come
     pace: Pace | None = None  #: how fast jobs run; all at speed 1 where none is told
     away: bool = False  #: answer nothing, as a stopped slurmctld
+    told: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
     model: Controller = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,6 +134,19 @@ class SimulatedCluster:
             reordered(self.model)
         return answers
 
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """Change which nodes a partition has; what runs there goes on."""
+        self._answering()
+        for change in changes:
+            names = list(self.fleet.partitions.name)
+            if change.partition not in names:
+                return f"Invalid partition name specified for partition {change.partition}"
+            self.fleet = with_nodes(self.fleet, change)
+            self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
+        if changes:
+            reordered(self.model)
+        return None
+
     def load(self) -> Load:
         """Always at ease."""
         self._answering()
@@ -153,6 +184,7 @@ class SimulatedCluster:
         model = controller(self.jobs, self.fleet, self.conf, required=required, outages=self.outages, pace=self.pace)
         model.stage.life.keeps[:] = self._table.ckpt
         model.stage.asks.exclusive[:] = self._table.exclusive
+        number_forms(model.stage.asks)
         return model
 
     def _index(self) -> None:
@@ -192,6 +224,8 @@ class SimulatedCluster:
                 if any(part not in self.fleet.partitions.name.names for part in name.split(",")):
                     return "Invalid partition name specified"
                 self._move(rows, "partition", name)
+            case Share() | StartShared() | Unshare():  # no slots are modelled
+                return "Invalid generic resource (gres) specification"
             case RequireNodes(nodes=names):
                 self._move(rows, "required_nodes", names)
         return None
@@ -215,6 +249,13 @@ class SimulatedCluster:
                 if not self._table.requeueable[row]:
                     return "Requested operation is presently disabled"
                 requeue(model, row, now_s)
+            case AskToStop() if state == RUNNING:
+                if model.stage.life.keeps[row]:  # it saves its work and queues itself again in no time
+                    requeue(model, row, now_s)
+            case AskToStop() if state == PENDING:
+                pass  # a signal passes over what does not run
+            case Tell(text=text):
+                self.told[action.job_id] = text
             case Suspend() if state == RUNNING:
                 pause(model.stage, row, now_s)
                 model.stage.life.state[row] = SUSPENDED
@@ -226,4 +267,4 @@ class SimulatedCluster:
         return None
 
 
-_OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes)
+_OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes, Share, StartShared, Unshare)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..cluster.columns import FloatArray, Labels, table_of
+from ..cluster.hostlist import expand
+from ..cluster.lending import SetNodes
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 
 PLENTY = 1_000_000  #: CPUs of a node of which only its GPUs are known
@@ -109,3 +111,24 @@ def partition_of(name: str, nodes: str, **columns: object) -> PartitionTable:
     """One partition over a host list of nodes; *columns* of PartitionTable say more about it."""
     known: dict[str, object] = {"name": Labels.of([name]), "nodes": Labels.of([nodes])}
     return table_of(PartitionTable, 1, {"tier": 1, "up": True, "max_time_s": float("inf")}, known | columns)
+
+
+def with_nodes(fleet: Fleet, change: SetNodes) -> Fleet:
+    """*fleet* with the nodes of one partition changed."""
+    parts, members = fleet.partitions, set(expand(change.nodes))
+    lists = [
+        change.nodes if name == change.partition else nodes for name, nodes in zip(parts.name, parts.nodes, strict=True)
+    ]
+    inside = [
+        ",".join([*_others(names, change.partition), *([change.partition] if node in members else [])])
+        for node, names in zip(fleet.nodes.name, fleet.nodes.partitions, strict=True)
+    ]
+    return replace(
+        fleet,
+        nodes=replace(fleet.nodes, partitions=Labels.of(inside)),
+        partitions=replace(parts, nodes=Labels.of(lists)),
+    )
+
+
+def _others(names: str, partition: str) -> list[str]:
+    return [name for name in names.split(",") if name and name != partition]

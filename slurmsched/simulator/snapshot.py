@@ -15,13 +15,12 @@ from ..decide.ranking import base_priority
 from ..errors import ConfigError
 from .cluster import SimulatedCluster
 from .fleet import Fleet
-from .machine.calendar import BEGIN, END, NEVER, note
+from .machine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from .machine.controller import YEAR_S, controller
 from .machine.ground import link
-from .machine.life import PENDING, RUNNING, SUSPENDED, line_up
-from .machine.multifactor import base_priority as modelled_base
+from .machine.life import PENDING, RUNNING, SUSPENDED, Line
 from .machine.slurmconf import SlurmConf
-from .machine.slurmctld import ARRIVED, CALC_DUE, NOW, Controller, key_of, stir
+from .machine.slurmctld import ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
 from .workload import Workload, workload
 
 HELD = ("JobHeldUser", "JobHeldAdmin")
@@ -179,25 +178,48 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -
     model.clock[NOW], model.clock[ARRIVED] = now_s, len(table)
     model.clock[CALC_DUE] = now_s + model.rules.calc_period_s
     model.usage.until_s[0] = now_s
-    life = model.stage.life
-    life.submit_s[:] = np.nan_to_num(table.submitted_s, nan=now_s)
-    _seat(model, table, running, view)
-    for row in range(running):
-        _run(model, table, row, now_s)
+    model.stage.life.submit_s[:] = np.nan_to_num(table.submitted_s, nan=now_s)
     model.wishes.points[:] = table.site_points
     model.wishes.nice[:] = table.nice
     model.base[:] = base_priority(table) + table.nice
     model.wishes.held[:], model.wishes.barred[:] = held(table), barred(table)
-    for row in range(running, len(table)):
-        life.state[row] = PENDING
-        begin_s = float(table.eligible_s[row])
-        life.begin_s[row] = begin_s if np.isfinite(begin_s) else now_s
-        if begin_s > now_s:
-            note(model.stage.calendar, begin_s, BEGIN, row)
-        own = modelled_base(model.usage, model.weights, model.factors, row, max(0.0, now_s - life.begin_s[row]))
-        model.factors.offset[row] += model.base[row] - own
-        line_up(model.queue, row, key_of(model, row))
+    _seat(model, table, running, view)
+    ends_s = _run(model, table, running, now_s)
+    begins_s = _queue(model, table, running, now_s)
+    _enter(model.stage.calendar, ends_s, begins_s)
     stir(model, now_s)
+
+
+def _queue(model: Controller, table: JobTable, running: int, now_s: float) -> FloatArray:
+    """Let the jobs that do not run wait in order; when each job begins that may not begin yet, NEVER for others."""
+    life, factors, weights = model.stage.life, model.factors, model.weights
+    eligible_s = np.where(np.isfinite(table.eligible_s), table.eligible_s, now_s)
+    rows = np.arange(running, len(table))
+    life.state[rows], life.begin_s[rows] = PENDING, eligible_s[rows]
+    age = np.minimum(1.0, np.maximum(0.0, now_s - eligible_s) / weights.max_age_s)
+    fair = model.usage.fair[model.usage.user]
+    own = weights.age * age + weights.fair_share * fair + weights.size * factors.width + weights.qos * factors.qos
+    factors.offset[rows] = model.base[rows] - np.maximum(1, own[rows].astype(np.int64))
+    priority = np.maximum(1, model.base + model.wishes.points - model.wishes.nice)
+    priority[model.wishes.held] = 0
+    keys = -(model.parts.tier[model.parts.of] * MOST_PRIORITY + priority)
+    _line(model.queue, rows, keys[rows])
+    return np.asarray(np.where((np.arange(len(table)) >= running) & (eligible_s > now_s), eligible_s, NEVER))
+
+
+def _line(line: Line, rows: IntArray, keys: FloatArray) -> None:
+    """Put *rows* into an empty line, by *keys* and then by row."""
+    order, many = np.lexsort((rows, keys)), len(rows)
+    line.rows[:many], line.keys[:many], line.many[0] = rows[order], keys[order], many
+
+
+def _enter(calendar: Calendar, ends_s: FloatArray, begins_s: FloatArray) -> None:
+    """Write the ends and begin times that are to come into an empty calendar. What is in order is a heap."""
+    ends, begins = np.flatnonzero(ends_s < NEVER), np.flatnonzero(begins_s < NEVER)
+    at_s = np.concatenate([ends_s[ends], begins_s[begins]])
+    what = np.concatenate([END * SERIALS + ends, BEGIN * SERIALS + begins])
+    order, many = np.lexsort((what, at_s)), len(at_s)
+    calendar.at_s[:many], calendar.what[:many], calendar.many[0] = at_s[order], what[order], many
 
 
 def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
@@ -207,28 +229,33 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
     says is in use beside those, as evenly as there is room; nobody gets what a node has not.
     """
     number = {name: at for at, name in enumerate(view.nodes.name)}
-    names = [_names(table.node_list[row]) for row in range(running)]
-    free, in_use = model.stage.ground.free, view.nodes.gpus_used.copy()
+    names = [_names(text) for text in table.node_list.take(slice(0, running))]
+    free, held_, in_use = model.stage.ground.free, model.stage.held, view.nodes.gpus_used.copy()
+    free_gpus, free_cpus, free_memory_mib = free.gpus, free.cpus, free.memory_mib
+    memory_mib, wanted = model.stage.asks.memory_mib, table.gpus.tolist()
+    cpus_in_all, exclusive = table.cpus.tolist(), table.exclusive.tolist()
     for row in sorted(range(running), key=lambda row: len(names[row])):
         at = np.array([number[name] for name in names[row] if name in number], dtype=np.int64)
         if not len(at):
             continue
-        gpus = int(table.gpus[row])
+        gpus = wanted[row]
         here = -(-gpus * len(at) // len(names[row]))
-        share = _evenly(here, np.minimum(in_use[at], free.gpus[at]))
-        share += _evenly(here - int(share.sum()), free.gpus[at] - share)
+        share = _evenly(here, np.minimum(in_use[at], free_gpus[at]))
+        share += _evenly(here - int(share.sum()), free_gpus[at] - share)
         in_use[at] = np.maximum(0, in_use[at] - share)
-        cpus = max(1, -(-int(table.cpus[row]) // len(names[row])))
+        cpus = max(1, -(-cpus_in_all[row] // len(names[row])))
         for node, its in zip(at.tolist(), share.tolist(), strict=True):
             if its or not gpus:
-                left = max(0, int(free.cpus[node]))
-                link(free, model.stage.held, row, node, its, left if table.exclusive[row] else min(cpus, left))
-                free.memory_mib[node] -= model.stage.asks.memory_mib[row]
+                left = max(0, int(free_cpus[node]))
+                link(free, held_, row, node, its, left if exclusive[row] else min(cpus, left))
+                free_memory_mib[node] -= memory_mib[row]
 
 
 def _evenly(gpus: int, room: IntArray) -> IntArray:
     """Shares of so many GPUs, as even as *room* allows; less in all where it has less."""
     room = np.maximum(room, 0)
+    if len(room) == 1:
+        return np.minimum(room, gpus)
     share, left = np.zeros_like(room), min(gpus, int(room.sum()))
     while left > 0:
         open_ = np.flatnonzero(share < room)
@@ -248,20 +275,18 @@ def _names(text: str) -> tuple[str, ...]:
         return ()
 
 
-def _run(model: Controller, table: JobTable, row: int, now_s: float) -> None:
-    """Let a job that has its nodes run."""
-    stage, life = model.stage, model.stage.life
-    started_s = float(table.started_s[row]) if np.isfinite(table.started_s[row]) else now_s
-    life.started_s[row] = life.first_s[row] = started_s
-    life.spread[row], life.restarts[row] = max(1, len(_names(table.node_list[row]))), table.restarts[row]
-    limit_s = float(table.time_limit_s[row])
-    life.plan_s[row] = limit_s if np.isfinite(limit_s) else YEAR_S
-    line_up(stage.running, row, started_s + life.plan_s[row])
-    model.caps.used[model.caps.account[row]] += stage.asks.gpus[row]
-    life.since_s[row] = now_s
-    if table.state[row] == JobState.SUSPENDED:
-        life.state[row], life.due_s[row] = SUSPENDED, NEVER
-        return
-    life.state[row] = RUNNING
-    life.due_s[row] = now_s + life.left_s[row]
-    note(stage.calendar, life.due_s[row], END, row)
+def _run(model: Controller, table: JobTable, running: int, now_s: float) -> FloatArray:
+    """Let the jobs that have their nodes run; when each job ends, NEVER where it does not run."""
+    stage, life, some = model.stage, model.stage.life, slice(0, running)
+    started_s = np.where(np.isfinite(table.started_s), table.started_s, now_s)[some]
+    nodes = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)
+    plan_s = np.where(np.isfinite(table.time_limit_s), table.time_limit_s, YEAR_S)[some]
+    life.started_s[some], life.first_s[some], life.since_s[some] = started_s, started_s, now_s
+    life.spread[some], life.restarts[some] = np.maximum(1, nodes[some]), table.restarts[some]
+    life.plan_s[some] = plan_s
+    _line(stage.running, np.arange(running), started_s + plan_s)
+    np.add.at(model.caps.used, model.caps.account[some], stage.asks.gpus[some])
+    suspended = table.state[some] == JobState.SUSPENDED
+    life.state[some] = np.where(suspended, SUSPENDED, RUNNING)
+    life.due_s[some] = np.where(suspended, NEVER, now_s + life.left_s[some])
+    return np.asarray(life.due_s)

@@ -20,9 +20,7 @@ from .ground import NODE as HELD_NODE
 from .life import Stage
 from .records import records
 
-MANY, ENDED, FOUND = 0, 1, 2
-SHAPES, PROBES = 256, 16
-"""Kinds of asking that a pass remembers answers for."""
+MANY, ENDED, FOUND, TRIED = 0, 1, 2, 3
 
 
 class Outlook(NamedTuple):
@@ -34,14 +32,15 @@ class Outlook(NamedTuple):
     memory_mib: FloatArray
     total: IntArray  #: GPUs free over all nodes
     falls: BoolArray  #: whether something is less free at this step than at the one before
-    counts: IntArray  #: MANY steps made; jobs ENDED by the last of them; nodes FOUND for the job asked about last
+    counts: IntArray  #: MANY steps made; jobs ENDED by the last; nodes FOUND for whom was asked about; forms TRIED
     least: Free  #: scratch: the least that is free over a stretch of steps
     nowhere: BoolArray  #: bars no node
-    tried: IntArray  #: a job that was asked about, for one shape of jobs each; NONE
+    tried: IntArray  #: for each form of jobs one that was asked about; NONE
+    forms: IntArray  #: the forms that were
     full_s: FloatArray  #: beside it: it has no room at steps up to this one
 
 
-def blank_outlook(nodes: int, steps: int) -> Outlook:
+def blank_outlook(nodes: int, steps: int, forms: int) -> Outlook:
     """Room for so many steps."""
     return Outlook(
         np.empty(steps),
@@ -50,11 +49,12 @@ def blank_outlook(nodes: int, steps: int) -> Outlook:
         np.empty((steps, nodes)),
         np.empty(steps, dtype=np.int64),
         np.empty(steps, dtype=np.bool_),
-        np.zeros(3, dtype=np.int64),
+        np.zeros(4, dtype=np.int64),
         records(Free(np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64), np.empty(nodes))),
         np.zeros(nodes, dtype=np.bool_),
-        np.empty(SHAPES, dtype=np.int64),
-        np.empty(SHAPES),
+        np.full(forms, NONE, dtype=np.int64),
+        np.empty(forms, dtype=np.int64),
+        np.empty(forms),
     )
 
 
@@ -67,7 +67,9 @@ def look(outlook: Outlook, ground: Ground, now_s: float) -> None:
     outlook.total[0] = 0
     for node in range(len(ground.up)):
         outlook.total[0] += max(0, ground.free.gpus[node])
-    outlook.tried[:] = NONE
+    for at in range(outlook.counts[TRIED]):
+        outlook.tried[outlook.forms[at]] = NONE
+    outlook.counts[TRIED] = 0
 
 
 @inner
@@ -83,8 +85,11 @@ def earliest(outlook: Outlook, stage: Stage, row: int, resolution_s: float, unti
     held_s = outlook.at_s[0] if now_only else NEVER
     full_s = _before(outlook, step) if step >= 0 else held_s
     if full_s > known_s:
-        slot = _slot(asks, row, outlook.tried)
-        outlook.tried[slot], outlook.full_s[slot] = row, full_s
+        form = asks.form[row]
+        if outlook.tried[form] == NONE:
+            outlook.forms[outlook.counts[TRIED]] = form
+            outlook.counts[TRIED] += 1
+        outlook.tried[form], outlook.full_s[form] = row, full_s
     return step
 
 
@@ -122,41 +127,17 @@ def _before(outlook: Outlook, step: int) -> float:
 
 
 @inner
-def _slot(asks: Asks, row: int, tried: IntArray) -> int:
-    """Where jobs that ask for the same are noted; where there is no place left near it, others give way."""
-    home = asks.gpus[row] * 7 + asks.kind[row] * 37 + asks.nodes[row] * 101
-    for step in range(PROBES):
-        slot = (home + step) % SHAPES
-        if tried[slot] == NONE or _alike(asks, row, tried[slot]):
-            return int(slot)
-    return int(home % SHAPES)
-
-
-@inner
-def _alike(asks: Asks, row: int, other: int) -> bool:
-    return bool(
-        asks.gpus[row] == asks.gpus[other]
-        and asks.kind[row] == asks.kind[other]
-        and asks.nodes[row] == asks.nodes[other]
-        and asks.cpus[row] == asks.cpus[other]
-        and asks.memory_mib[row] == asks.memory_mib[other]
-        and asks.exclusive[row] == asks.exclusive[other]
-        and asks.how[row] == asks.how[other]
-    )
-
-
-@inner
 def full_until(tried: IntArray, full_s: FloatArray, asks: Asks, plan_s: FloatArray, row: int) -> float:
     """Up to when a job is known to have no room; NEVER where it has none in this pass, -inf where nothing is known.
 
     What is free in a plan only shrinks as more is planned: where a job had no room, another that asks for the same and
     for no shorter has none. It takes few arrays, since a pass asks it for each job that waits.
     """
-    slot = _slot(asks, row, tried)
-    other = tried[slot]
-    if other == NONE or plan_s[row] < plan_s[other] or not _alike(asks, row, other):
+    form = asks.form[row]
+    other = tried[form]
+    if other == NONE or plan_s[row] < plan_s[other]:
         return -np.inf
-    return float(full_s[slot])
+    return float(full_s[form])
 
 
 @inner

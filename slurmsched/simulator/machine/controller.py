@@ -15,9 +15,9 @@ from ..pool.loops import Keys
 from ..workload import Workload
 from .backfill import blank_outlook
 from .calendar import NEVER, NODES, blank, note
-from .ground import Asks, Free, Ground, carry_over, find, nothing_held
+from .ground import Asks, Free, Ground, carry_over, find, nothing_held, number_forms
 from .life import Pace, Stage, alone, empty_line, unborn
-from .multifactor import Factors, unused
+from .multifactor import Factors, share_out, unused
 from .outages import no_outages
 from .records import records
 from .slurmconf import SlurmConf
@@ -83,7 +83,7 @@ def controller(
         parts=parts,
         caps=_caps(jobs.account, fleet),
         outages=failures,
-        outlook=blank_outlook(nodes, min(steps, MOST_STEPS)),
+        outlook=blank_outlook(nodes, min(steps, MOST_STEPS), size),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
         scratch=_scratch(fleet, len(stage.running.rows), most_links, len(jobs.account.names)),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
@@ -162,7 +162,7 @@ def _places(jobs: Workload, fleet: Fleet, required: Labels | None) -> Places:
 
 
 def _asks(jobs: Workload, kind: IntArray) -> Asks:
-    return records(
+    asks = records(
         Asks(
             gpus=jobs.gpus,
             nodes=jobs.nodes,
@@ -171,8 +171,11 @@ def _asks(jobs: Workload, kind: IntArray) -> Asks:
             exclusive=np.zeros(len(jobs), dtype=np.bool_),
             kind=kind,
             how=np.full(len(jobs), CONSOLIDATE, dtype=np.int64),
+            form=_zeros(len(jobs)),
         )
     )
+    number_forms(asks)
+    return asks
 
 
 def _ground(fleet: Fleet, allowed: BoolArray) -> Ground:
@@ -257,6 +260,7 @@ def places_changed(model: Controller, jobs: Workload, fleet: Fleet, required: La
     """The same Slurm after jobs were moved to other partitions or nodes."""
     places = _places(jobs, fleet, required)
     model.stage.asks.kind[:] = places.kind
+    number_forms(model.stage.asks)
     stage = model.stage._replace(ground=model.stage.ground._replace(allowed=places.allowed))
     sets = len(places.parts.tier)
     blocked = np.zeros(sets, dtype=np.bool_)
@@ -280,6 +284,7 @@ def extended(model: Controller, fresh: Controller) -> Controller:
     new.ground.up[:] = old.ground.up
     fresh.usage.used_s[: len(model.usage.used_s)] = model.usage.used_s
     fresh.usage.until_s[:] = model.usage.until_s
+    share_out(fresh.usage)
     fresh.caps.used[: len(model.caps.used)] = model.caps.used
     fresh.clock[:] = model.clock
     return fresh

@@ -18,6 +18,7 @@ from ..workload import Workload
 from .calendar import NEVER
 from .controller import controller
 from .events import advance, decide
+from .ground import number_forms
 from .life import RUNNING, Pace, Packs, alone
 from .outages import no_outages, outages
 from .slurmconf import ALL, SlurmConf
@@ -65,6 +66,7 @@ def run_direct(
     conf = SlurmConf(rules._replace(asked=ask is not None))
     model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
     model.stage.asks.how[:] = how
+    number_forms(model.stage.asks)
     while advance(model, NEVER):
         assert ask is not None
         waiting = model.queue.rows[: model.queue.many[0]]

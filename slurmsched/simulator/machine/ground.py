@@ -44,6 +44,7 @@ class Asks(NamedTuple):
     exclusive: BoolArray
     kind: IntArray  #: jobs of one kind may use the same nodes
     how: IntArray  #: one of ``PLACEMENTS``
+    form: IntArray  #: jobs of one form ask for just the same
 
 
 class Held(NamedTuple):
@@ -75,6 +76,17 @@ def carry_over(old: Held, new: Held) -> None:
     chain = np.flatnonzero(unused)
     new.links[NEXT, chain] = np.append(chain[1:], NONE)
     new.spare[0] = chain[0]
+
+
+def number_forms(asks: Asks) -> None:
+    """Tell who asks for the same, after what jobs ask for was changed."""
+    form = np.zeros(len(asks.gpus), dtype=np.int64)
+    for name in ("gpus", "nodes", "cpus", "memory_mib", "exclusive", "kind", "how"):
+        column = getattr(asks, name)
+        if len(column) and column.min() != column.max():
+            values, at = np.unique(column, return_inverse=True)
+            form = np.unique(form * len(values) + at, return_inverse=True)[1]
+    asks.form[:] = form
 
 
 @compiled

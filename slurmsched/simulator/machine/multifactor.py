@@ -30,6 +30,7 @@ class Usage(NamedTuple):
 
     user: IntArray  #: of each job
     used_s: FloatArray  #: GPU-seconds per user
+    fair: FloatArray  #: what that makes of each user's fair share, 0..1
     until_s: FloatArray  #: one time
 
 
@@ -43,7 +44,7 @@ class Factors(NamedTuple):
 
 def unused(user: IntArray, users: int) -> Usage:
     """Nobody has used anything."""
-    return Usage(user, np.zeros(users), np.zeros(1))
+    return Usage(user, np.zeros(users), np.ones(users), np.zeros(1))
 
 
 @compiled
@@ -56,14 +57,22 @@ def accrue(usage: Usage, weights: Weights, rows: IntArray, gpus: IntArray, cpus:
     usage.used_s[:] *= 0.5 ** (passed_s / weights.half_life_s)
     for row in rows:
         usage.used_s[usage.user[row]] += passed_s * (gpus[row] if gpus[row] else cpus[row])
+    share_out(usage)
+
+
+@compiled
+def share_out(usage: Usage) -> None:
+    """Work out the fair share of each user from what was used."""
+    total_s = usage.used_s.sum()
+    for user in range(len(usage.used_s)):
+        used = usage.used_s[user] / total_s if total_s > 0 else 0.0
+        usage.fair[user] = 2.0 ** (-used * len(usage.used_s))
 
 
 @compiled
 def base_priority(usage: Usage, weights: Weights, factors: Factors, row: int, waited_s: float) -> int:
     """A job's priority without our points and without nice."""
-    total_s = usage.used_s.sum()
-    used = usage.used_s[usage.user[row]] / total_s if total_s > 0 else 0.0
-    fair = 2.0 ** (-used * len(usage.used_s))
+    fair = usage.fair[usage.user[row]]
     age = min(1.0, waited_s / weights.max_age_s)
     points = weights.age * age + weights.fair_share * fair + weights.size * factors.width[row]
     return int(max(1, int(points + weights.qos * factors.qos[row]) + factors.offset[row]))
