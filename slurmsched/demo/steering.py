@@ -48,6 +48,9 @@ ordering = "{ordering}"
 [forecast]
 learn_online = false
 
+[predict]
+enabled = false
+
 [metrics]
 listen = ""
 """

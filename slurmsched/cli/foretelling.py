@@ -1,0 +1,91 @@
+"""Predictions put together for a daemon: the play-forward in its process, the database, the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+
+import numpy as np
+
+from ..clock import Clock
+from ..cluster.forecast import Forecast
+from ..cluster.jobs import JobTable
+from ..cluster.kept import KeptTable
+from ..cluster.plan import Plan
+from ..cluster.predictions import PredictionTable
+from ..cluster.state import View
+from ..config.settings import PredictSettings
+from ..daemon.foretelling import Foretelling
+from ..daemon.metrics import Metrics
+from ..db.store import Store
+from ..decide.engine import decide
+from ..decide.eta import Eta, Foretold, etas
+from ..decide.policy import Policy
+from .playing import NotPlayed, Player
+
+NEEDS = "predictions need the compiled simulator: pip install slurmsched[sim]"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The predictions of one cluster in the database."""
+
+    store: Store
+    cluster: str
+
+    def load(self, since_s: float) -> KeptTable:
+        """Those made since then."""
+        return self.store.predictions(self.cluster, since_s)
+
+    def save(self, kept: KeptTable) -> None:
+        """Write what is new of *kept*, and what came of the rest."""
+        if len(kept):
+            self.store.save_predictions(self.cluster, kept)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The play-forward in the order that serves: ours where we act and may order, else Slurm's."""
+
+    policy: Callable[[], Policy]
+    config: Callable[[], Mapping[str, str]]
+    player: Player = field(default_factory=Player)
+
+    def foretell(self, view: View, plan: Plan, mode: str) -> PredictionTable:
+        """What becomes of the jobs of *view*."""
+        ours = mode == "act" and "order" in self.policy().rules.powers
+        rank = plan.jobs.rank if ours else np.full(len(view.pending), -1, dtype=np.int64)
+        return self.player.foretell(view, rank, plan.jobs.standing, self.config())
+
+    def close(self) -> None:
+        """End the process."""
+        self.player.close()
+
+
+def foretelling(
+    settings: PredictSettings, served: Forward, kept: Kept, clock: Clock, metrics: Metrics
+) -> Foretelling | None:
+    """What makes predictions by these settings; None where it is off, or what it needs is missing."""
+    if not settings.enabled or find_spec("numba") is None:
+        return None
+    band = settings.least, settings.most
+    return Foretelling(served, kept, clock, settings.every_s, band, metrics.predictions)
+
+
+def foretold(settings: PredictSettings, made: Foretelling | None) -> Foretold:
+    """The latest predictions, or why there are none."""
+    if made is not None:
+        return made.foretold()
+    return Foretold(trouble=NEEDS if settings.enabled else "predictions are off (predict.enabled)")
+
+
+def with_new_job(made: Foretelling | None, view: View, job: JobTable, forecast: Forecast, policy: Policy) -> Eta:
+    """When *job*, one that nobody has submitted, would start and finish; it comes last where priorities decide."""
+    if made is None:
+        raise NotPlayed(NEEDS)
+    least = int(view.pending.priority[view.pending.priority > 0].min(initial=1000))
+    job = replace(job, priority=np.full(1, max(1, least - 1)), reason=job.reason.renamed(["Priority"]))
+    more = replace(view, pending=view.pending.joined(job), forecast=view.forecast.joined(forecast))
+    table = made.try_out(more, decide(more, policy.ordering, policy.rules))
+    return etas(table, view.now_s, [len(view.pending)])[0]

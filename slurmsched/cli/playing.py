@@ -1,0 +1,93 @@
+"""The play-forward as the daemon asks for it: in a process of its own, started when it is first needed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Lock
+
+from ..cluster.columns import IntArray
+from ..cluster.predictions import PredictionTable
+from ..cluster.state import View
+from ..errors import SlurmschedError
+
+TIMEOUT_S = 300.0
+"""For one answer; the first one may have to wait for the compiler."""
+
+_SOURCES = str(Path(__file__).resolve().parents[2])
+
+
+class NotPlayed(SlurmschedError):
+    """Nothing could be predicted this time; the text says why."""
+
+
+class Player:
+    """Asks the process, one question at a time; one that died or hangs is replaced at the next."""
+
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
+        self._lock, self._closed = Lock(), False
+
+    def foretell(self, view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
+        """What ``simulator.playforward.foretell`` says; NotPlayed where it says nothing."""
+        with self._lock:
+            if self._closed:
+                raise NotPlayed("the daemon is stopping")
+            connection = (self._child or self._started())[1]
+            try:
+                connection.send((view, rank, standing, dict(config)))
+                if not connection.poll(self._timeout_s):
+                    raise NotPlayed(f"the play-forward took longer than {self._timeout_s:g} s")
+                error, table = connection.recv()
+            except (OSError, EOFError) as trouble:
+                self._end()
+                raise NotPlayed("the process that plays forward has died") from trouble
+            except NotPlayed:
+                self._end()
+                raise
+        if table is None:
+            raise NotPlayed(f"the play-forward failed: {error}")
+        assert isinstance(table, PredictionTable)
+        return table
+
+    def close(self) -> None:
+        """End the process, also in the middle of an answer."""
+        self._closed = True
+        child = self._child
+        if child is not None:
+            child[0].kill()
+        with self._lock:
+            self._end()
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            argv = [sys.executable, "-m", "slurmsched.simulator.player", str(theirs.fileno())]
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=_importing(),
+                start_new_session=True,  # signals of a terminal are for the daemon
+            )
+        self._child = process, Connection(ours.detach())
+        return self._child
+
+    def _end(self) -> None:
+        if self._child is not None:
+            process, connection = self._child
+            connection.close()
+            process.kill()
+            process.wait()
+            self._child = None
+
+
+def _importing() -> dict[str, str]:
+    """Our environment, in which the package is found where it is now."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (_SOURCES, os.environ.get("PYTHONPATH"))))}

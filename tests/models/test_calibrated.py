@@ -1,0 +1,179 @@
+"""Times that keep their promise, and what becomes of predictions that were kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.jobs import JobState, JobTable, job_table
+from slurmsched.cluster.kept import NOTHING_KEPT, KeptState, KeptTable
+from slurmsched.cluster.predictions import PredictionKind, PredictionTable, prediction_table
+from slurmsched.models.accuracy import accuracy
+from slurmsched.models.calibrated import LATE_S, Calibration, conformal
+from slurmsched.models.keeping import met, with_new, without_lost
+
+NOW_S = 1_000_000.0
+TIMES = (*("made_s", "start_s", "start_from_s", "start_by_s", "finish_s", "finish_from_s", "finish_by_s"),)
+
+
+def raw(job_ids: list[int], wait_s: float = 600.0, runtime_s: float = 1000.0, **columns: object) -> PredictionTable:
+    """A play-forward: all wait and run that long, the forecast is unsure by a factor of two."""
+    count = len(job_ids)
+    start_s = NOW_S + wait_s
+    known: dict[str, object] = {
+        "job_id": job_ids,
+        "first_submit_s": np.full(count, NOW_S),
+        "made_s": np.full(count, NOW_S),
+        "partition": ["gpu"] * count,
+        "gpus": np.ones(count),
+        "runtime_s": np.full(count, runtime_s),
+        **dict.fromkeys(("start_s", "start_from_s", "start_by_s"), np.full(count, start_s)),
+        "finish_s": np.full(count, start_s + runtime_s),
+        "finish_from_s": np.full(count, start_s + runtime_s / 2),
+        "finish_by_s": np.full(count, start_s + 2 * runtime_s),
+    }
+    return prediction_table(count, **(known | columns))
+
+
+def ended(job_id: int, started_s: float, ended_s: float, **columns: object) -> OutcomeTable:
+    same = {name: Labels.of(["x"]) for name in ("name", "user", "account", "qos", "partition")}
+    numbers = {name: np.ones(1, np.int64) for name in ("gpus", "nodes", "cpus")}
+    known: dict[str, object] = {
+        "job_id": np.array([job_id]),
+        "restart": np.zeros(1, np.int64),
+        "first_submit_s": np.array([NOW_S]),
+        "eligible_s": np.array([NOW_S]),
+        "time_limit_s": np.array([np.inf]),
+        "started_s": np.array([started_s]),
+        "ended_s": np.array([ended_s]),
+        "runtime_s": np.array([ended_s - started_s]),
+        "state": np.array([int(JobState.COMPLETED)]),
+    }
+    return OutcomeTable(**(known | same | numbers | columns))
+
+
+def nobody() -> JobTable:
+    return job_table(0)
+
+
+def lived(count: int, factor: float, seed: int = 1) -> KeptTable:
+    """Predictions made one after the other, each told by what was known, waits longer by *factor* and a spread."""
+    random = np.random.default_rng(seed)
+    kept = NOTHING_KEPT
+    for start in range(0, count, 50):
+        made_s = NOW_S + 1e5 * start
+        table = raw([start + number for number in range(1, 51)])
+        moved = {name: getattr(table, name) - NOW_S + made_s for name in TIMES}
+        table = replace(table, **moved)
+        kept, _ = with_new(kept, table, Calibration.of(kept).told(table))
+        rows = np.arange(len(kept) - 50, len(kept))
+        spread = random.lognormal(np.log(factor), 0.5, 50)
+        starts, ends = kept.started_s.copy(), kept.ended_s.copy()
+        starts[rows] = made_s + 600.0 * spread
+        ends[rows] = starts[rows] + 1000.0 * random.lognormal(0, 0.3, 50)
+        state = np.full(len(kept), int(KeptState.SETTLED))
+        kept = KeptTable(**{**vars(kept), "started_s": starts, "ended_s": ends, "state": state})
+    return kept
+
+
+def test_a_first_prediction_is_a_guess_and_says_so():
+    told = Calibration.of(NOTHING_KEPT).told(raw([1]))
+    assert told.start_basis.tolist() == [0]
+    assert told.start_from_s[0] < told.start_s[0] == NOW_S + 600.0 < told.start_by_s[0]
+    assert told.finish_by_s[0] - told.finish_s[0] == pytest.approx(1000.0 + told.start_by_s[0] - told.start_s[0])
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_nine_in_ten_come_by_the_moment_told_also_where_the_play_forward_is_always_early(factor):
+    kept = lived(1500, factor)
+    row = accuracy(kept, NOW_S, (36500.0,))[0]
+    assert 0.87 <= row.starts.by <= 0.93
+    assert 0.87 <= row.finishes.by <= 0.93
+    told = Calibration.of(kept).told(raw([9999]))
+    assert told.start_s[0] - NOW_S == pytest.approx(600.0 * factor, rel=0.15)
+    assert told.finish_basis[0] >= 1000
+
+
+def test_a_class_with_enough_of_its_own_is_calibrated_by_itself():
+    kept = lived(200, 1.0)
+    other = lived(200, 5.0, seed=2)
+    other = KeptTable(**{**vars(other), "partition": Labels.of(["debug"] * 200)})
+    told = Calibration.of(kept.joined(other)).told(raw([1, 2], partition=["gpu", "debug"]))
+    assert told.start_s[1] - NOW_S > 3 * (told.start_s[0] - NOW_S)
+
+
+def test_nobody_is_told_a_later_end_than_the_time_limit_allows():
+    told = Calibration.of(NOTHING_KEPT).told(raw([1], time_limit_s=[1100.0]))
+    assert told.finish_by_s[0] == told.start_by_s[0] + 1100.0 + LATE_S
+
+
+def test_jobs_that_run_or_cannot_be_told_stay_as_they_are():
+    kinds = [int(PredictionKind.RUNNING), int(PredictionKind.HELD)]
+    nothing = [NOW_S + 1600.0, np.nan]
+    table = raw([1, 2], kind=kinds, finish_s=nothing, finish_from_s=nothing, finish_by_s=nothing)
+    assert Calibration.of(lived(100, 2.0)).told(table).equals(table)
+
+
+def test_the_conformal_quantile_is_one_sided():
+    misses = np.arange(1.0, 10.0)
+    assert conformal(misses, 0.9) == 9.0
+    assert conformal(misses, 0.1) == 1.0
+    assert conformal(np.arange(1.0, 100.0), 0.9) == 90.0
+
+
+def test_a_prediction_is_kept_first_and_again_only_when_it_moved_much():
+    table = raw([1])
+    kept, fresh = with_new(NOTHING_KEPT, table, table)
+    assert fresh.tolist() == [True]
+    a_minute_on = raw([1], wait_s=630.0, made_s=[NOW_S + 60.0])
+    assert len(with_new(kept, a_minute_on, a_minute_on)[0]) == 1
+    much_later = raw([1], wait_s=6000.0, made_s=[NOW_S + 60.0])
+    again, _ = with_new(kept, much_later, much_later)
+    assert again.number.tolist() == [0, 1]
+
+
+def test_a_prediction_meets_the_start_and_then_the_end():
+    kept, _ = with_new(NOTHING_KEPT, raw([7]), raw([7]))
+    running = job_table(1, job_id=[7], first_submit_s=[NOW_S], started_s=[NOW_S + 5])
+    kept, changed = met(kept, running, ended(8, 0.0, 1.0))
+    assert (kept.started_s[0], kept.state[0], changed[0]) == (NOW_S + 5, KeptState.OPEN, True)
+    kept, _ = met(kept, nobody(), ended(7, NOW_S + 5, NOW_S + 50))
+    assert (kept.ended_s[0], kept.state[0]) == (NOW_S + 50, KeptState.SETTLED)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"state": np.array([int(JobState.REQUEUED)])},
+        {"runtime_s": np.zeros(1), "state": np.array([int(JobState.CANCELLED)])},
+        {"restart": np.array([1])},
+    ],
+)
+def test_a_run_that_is_not_the_one_foretold_proves_nothing(columns):
+    kept, _ = with_new(NOTHING_KEPT, raw([7]), raw([7]))
+    started_s = np.nan if "runtime_s" in columns else NOW_S + 5
+    kept, _ = met(kept, nobody(), ended(7, started_s, NOW_S + 50, **columns))
+    assert kept.state.tolist() == [KeptState.VOID]
+
+
+def test_a_job_that_vanished_unseen_proves_nothing():
+    kept, _ = with_new(NOTHING_KEPT, raw([7, 8]), raw([7, 8]))
+    kept, lost = without_lost(kept, job_table(1, job_id=[8]), nobody())
+    assert kept.state.tolist() == [KeptState.VOID, KeptState.OPEN]
+    assert lost.tolist() == [True, False]
+
+
+def test_accuracy_puts_slurms_own_estimate_beside_ours():
+    kept, _ = with_new(NOTHING_KEPT, raw([7]), raw([7], slurm_start_s=[NOW_S + 5000.0]))
+    kept, _ = met(kept, nobody(), ended(7, NOW_S + 700, NOW_S + 900))
+    rows = accuracy(kept, NOW_S + 1000.0)
+    assert [(row.days, row.partition, row.size) for row in rows[:3]] == [
+        (1.0, "", ""),
+        (1.0, "gpu", ""),
+        (1.0, "", "1 GPU"),
+    ]
+    assert (rows[0].slurm_error_s, rows[0].ours_there_s, rows[0].finishes.error_s) == (4300.0, 100.0, 700.0)
