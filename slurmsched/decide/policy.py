@@ -10,7 +10,7 @@ import numpy as np
 
 from ..cluster.nodes import QosTable
 from ..policies.hooks import Ordering, find_ordering
-from .rules import DeadlineRules, Rules
+from .rules import SOFT_STEPS, DeadlineRules, ProfilingRules, Rules, SharingRules
 
 NO_LIMIT_POINTS = 1_000_000
 
@@ -28,7 +28,7 @@ class Policy:
             "powers": sorted(self.rules.powers),
             "only_partitions": sorted(self.rules.only_partitions),
         }
-        return json.dumps({"ordering": self.ordering.name, "rules": rules}, sort_keys=True)
+        return json.dumps({"ordering": self.ordering.line, "rules": rules}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Policy:
@@ -37,7 +37,12 @@ class Policy:
         rules = stored["rules"]
         rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
         if told := rules.get("deadlines"):
-            rules["deadlines"] = DeadlineRules(**(told | {"exempt": tuple(told["exempt"])}))
+            steps = tuple(map(tuple, told.get("soft_steps", SOFT_STEPS)))
+            rules["deadlines"] = DeadlineRules(**(told | {"exempt": tuple(told["exempt"]), "soft_steps": steps}))
+        if told := rules.get("sharing"):
+            rules["sharing"] = SharingRules(**(told | {"failed": tuple(map(tuple, told["failed"]))}))
+        if told := rules.get("profiling"):
+            rules["profiling"] = ProfilingRules(**told)
         return cls(find_ordering(stored["ordering"]), Rules(**rules))
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from .hooks import ordering
 from .wfq import Wfq
+from .wfqline import line_of, rules_from
 
 STEPS = (3_600.0, 36_000.0, 360_000.0, math.inf)
 """GPU-seconds between the classes of ``wfq`` where nobody chose others: one, ten and a hundred GPU-hours."""
@@ -19,7 +22,22 @@ _RAW = np.exp(-0.5 * np.arange(len(STEPS)))
 DEFAULT = Wfq(STEPS, tuple((_RAW / _RAW.sum()).tolist()), 0.0)
 
 
-@ordering("wfq", changes="with_time")
+@dataclass(frozen=True)
+class Queueing:
+    """The key of ``wfq`` under *rules*."""
+
+    rules: Wfq
+
+    def __call__(self, view: View) -> FloatArray:
+        """The key per pending job."""
+        return reached(view, self.rules)
+
+
+def _tuned(said: Mapping[str, str]) -> Queueing:
+    return Queueing(rules_from(said, DEFAULT))
+
+
+@ordering("wfq", changes="with_time", tuned=_tuned, defaults=line_of(DEFAULT))
 def wfq(view: View) -> FloatArray:
     """Weighted fair queueing by classes of GPU time, first come first served in each (PCS)."""
     return reached(view, DEFAULT)

@@ -1,0 +1,69 @@
+"""What orders jobs in a daemon: the ordering of the settings file, or the one an admin chose instead."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ..config import Settings
+from ..db.choices import PolicyChoice
+from ..decide.policy import Policy
+from ..errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+MadeOf = Callable[[Settings, str], Policy]
+"""Settings and the line of an ordering as a policy; ConfigError where the line means nothing."""
+
+
+class Chosen:
+    """The policy that serves; ConfigError at the start where the settings name no ordering."""
+
+    def __init__(self, made_of: MadeOf, settings: Settings) -> None:
+        self._made_of, self._settings = made_of, settings
+        self._choice: PolicyChoice | None = None
+        self._trouble = ""
+        self.policy = made_of(settings, settings.policy.ordering)
+
+    def take(self, settings: Settings) -> None:
+        """Serve by *settings* from now on, and by the choice if there is one; on ConfigError nothing changes."""
+        self._made_of(settings, settings.policy.ordering)
+        self._settings = settings
+        self._serve()
+
+    def heed(self, choice: PolicyChoice | None) -> None:
+        """Serve what was chosen. Where that means nothing here, the settings serve and the log says why."""
+        if choice != self._choice:
+            self._choice = choice
+            self._serve()
+            if choice is not None:
+                reason = f": {choice.reason}" if choice.reason else ""
+                logger.info("%s chose %s%s", choice.by, choice.line or "the ordering of the settings", reason)
+
+    def _serve(self) -> None:
+        own = self._settings.policy.ordering
+        line = self._choice.line if self._choice and self._choice.line else own
+        self._trouble = ""
+        try:
+            self.policy = self._made_of(self._settings, line)
+        except ConfigError as error:
+            self._trouble = f"what was chosen cannot serve: {error}"
+            logger.error("the ordering of the settings serves, %s", self._trouble)
+            self.policy = self._made_of(self._settings, own)
+
+    def said(self) -> dict[str, Any]:
+        """What serves and the latest choice, ready for JSON; ``from`` says whether that choice or the settings rule."""
+        ordering, choice = self.policy.ordering, self._choice
+        ruled = choice is not None and bool(choice.line) and not self._trouble
+        return {
+            "ordering": ordering.line,
+            "name": ordering.name,
+            "summary": ordering.summary,
+            "parameters": ordering.settings,
+            "from": "policy set" if ruled else "settings",
+            "since_s": choice.at_s if choice else None,
+            "by": choice.by if choice else None,
+            "reason": choice.reason if choice else None,
+            "trouble": self._trouble,
+        }

@@ -1,0 +1,113 @@
+"""When a job would start that nobody has submitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slurmsched.cli.tryout import try_out
+from slurmsched.cluster.forecast import Forecast
+from slurmsched.cluster.jobs import JobTable
+from slurmsched.cluster.known import outcomes_of
+from slurmsched.cluster.state import View
+from slurmsched.decide.engine import decide
+from slurmsched.decide.eta import Eta, etas
+from slurmsched.decide.rules import Rules
+from slurmsched.errors import CommentError, ConfigError
+from slurmsched.models.runtime import RuntimeModel
+from slurmsched.policies.hooks import find_ordering
+from slurmsched.simulator.playforward import foretell
+from slurmsched.slurm.fake import FakeSlurm
+
+NOW_S = 1_700_000_000.0
+RULES = Rules(powers=frozenset({"order"}), scope="queue")
+
+
+class World:
+    """A fake cluster of two nodes with eight GPUs each, seen now."""
+
+    def __init__(self):
+        self.slurm = FakeSlurm(now_s=NOW_S)
+        self.model = RuntimeModel.fit(outcomes_of(()))
+
+    def seen(self) -> View:
+        state = self.slurm.observe()
+        now_s = self.slurm.now_s
+        said = (self.model.forecast(jobs, now_s) for jobs in (state.pending, state.running))
+        return View(now_s, state.pending, state.running, state.nodes, state.partitions, state.qos, *said)
+
+    def told(self, options: str, view: View | None = None) -> Eta:
+        seen = view or self.seen()
+        return try_out(seen, self.model, lambda job, said: self.played(seen, job, said), options, "ann")
+
+    def played(self, seen: View, job: JobTable, said: Forecast) -> Eta:
+        more = replace(seen, pending=seen.pending.joined(job), forecast=seen.forecast.joined(said))
+        placed = decide(more, find_ordering("sjf"), RULES).jobs
+        table = foretell(more, placed.rank, placed.standing, self.slurm.facts().config)
+        return etas(table, seen.now_s, [len(seen.pending)])[0]
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def full(world: World, limit_s: float = 3600.0) -> None:
+    world.slurm.submit(limit_s, gpus=16, time_limit_s=limit_s)
+    world.slurm.advance(1.0)
+
+
+def partition(world: World) -> str:
+    return world.seen().partitions.name[0]
+
+
+def test_on_an_empty_cluster_it_starts_at_once_and_nothing_is_submitted(world):
+    told = world.told(f"-p {partition(world)} -G 4 -t 60")
+    assert told.start_s == pytest.approx(NOW_S, abs=120)
+    assert told.finish_s == pytest.approx(told.start_s + 3600, abs=120)
+    assert told.job_id == 0
+    assert len(world.slurm.observe().pending) == 0
+
+
+def test_it_waits_for_what_runs_and_for_those_before_it_in_the_order_that_serves(world):
+    full(world)
+    name = partition(world)
+    alone = world.told(f"-p {name} -G 16 -t 60")
+    assert alone.start_s == pytest.approx(NOW_S + 3600, abs=300)
+    world.slurm.submit(1800.0, gpus=16, time_limit_s=1800.0)
+    behind = world.told(f"-p {name} -G 16 -t 60")
+    assert behind.start_s == pytest.approx(alone.start_s + 1800, abs=300)
+    assert (behind.rank, behind.ahead) == (2, 1)
+    before = world.told(f"-p {name} -G 16 -t 10")
+    assert before.start_s == pytest.approx(alone.start_s, abs=300)
+    assert (before.rank, before.ahead) == (1, 0)
+
+
+def test_what_cannot_be_counted_is_named(world):
+    told = world.told(f"-p {partition(world)} -G 4 -t 60 --dependency=afterok:5 --begin=now+1hour")
+    assert "--begin, --dependency: not counted in these times." in told.notes
+
+
+def test_without_a_time_limit_it_has_that_of_its_partition(world):
+    seen = world.seen()
+    limited = replace(seen, partitions=replace(seen.partitions, max_time_s=np.full(len(seen.partitions), 600.0)))
+    told = world.told(f"-p {partition(world)} -G 4", view=limited)
+    assert told.finish_s - told.start_s == pytest.approx(600, abs=120)
+
+
+def test_what_could_never_run_is_told_in_words(world):
+    told = world.told(f"-p {partition(world)} -G 4000 -t 60")
+    assert (told.start_s, told.finish_by_s) == (None, None)
+    assert told.notes
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [("-p nowhere -G 4", ConfigError), ("-G 4 -N x", ConfigError), ("-x 4", ConfigError),
+     ("-G 4 --comment=slurmsched:deadline=soon", CommentError)],
+)  # fmt: skip
+def test_options_that_mean_nothing_are_refused(world, options, error):
+    with pytest.raises(error):
+        world.told(options)
