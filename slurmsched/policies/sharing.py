@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table
 
 OFF, APATHETIC, INDOLENT = 0, 1, 2
 """Modes: the largest sum of share scores on a GPU (the paper's G_SS); with OFF nobody shares."""
+
+_AT_ONCE = 128  # waiting jobs looked at together at first, then twice as many: the work ends with the hosts
 
 IDLE_BELOW = 0.75
 """A cluster with a smaller share of its GPUs in use is called idle."""
@@ -65,34 +67,103 @@ def pairs(
     their GPUs, with CPUs and memory for a second job on their node. Each job is in one pair at most, and a job that
     would gain nothing is in none.
     """
-    ok = allowed(waiting, running, packing) & free
-    gain_s = np.where(ok, gains_s(waiting, wait_s, running, packing), -np.inf)
+    guests_of, hosts_of = _numbered_alike(waiting.user, running.user)
+    waiting, running = replace(waiting, user=guests_of), replace(running, user=hosts_of)
+    # the lightest host among equals, then the oldest, so that the answer never depends on the order of rows
+    light = np.lexsort((running.job_id, running.score))
+    hosts = running.take(light[(_packable(running) & free)[light]])
     made: list[Pair] = []
-    for row, job_id in enumerate(waiting.job_id.tolist()):
-        if not len(running) or not (best := float(gain_s[row].max())) > 0.0:
-            continue
-        # the lightest pair among equals, then the oldest job, so that the answer never depends on the order of rows
-        equals = np.flatnonzero(gain_s[row] == best)
-        host = int(equals[np.lexsort((running.job_id[equals], running.score[equals]))[0]])
-        made.append(Pair(job_id, int(running.job_id[host]), best))
-        gain_s[:, host] = -np.inf
+    rest, some_rows = np.flatnonzero(_packable(waiting)), _AT_ONCE
+    while len(rest) and len(hosts):
+        guests, rest = rest[:some_rows], rest[some_rows:]
+        some_rows *= 2
+        some = waiting.take(guests)
+        rows, columns = _fitting(some, hosts, packing)
+        speeds = _speed(some, packing)[rows], _speed(hosts, packing)[columns]
+        gain_s = _gain_s(some.left_s[rows], wait_s[guests[rows]], hosts.left_s[columns], *speeds)
+        gaining = gain_s > 0.0
+        chosen = _in_turn(rows[gaining].tolist(), columns[gaining].tolist(), gain_s[gaining].tolist())
+        taken = np.zeros(len(hosts), dtype=np.bool_)
+        for row, host, best in chosen:
+            taken[host] = True
+            made.append(Pair(int(some.job_id[row]), int(hosts.job_id[host]), best))
+        hosts = hosts.take(~taken)
     return tuple(made)
+
+
+def _in_turn(rows: list[int], columns: list[int], gains_s: list[float]) -> list[tuple[int, int, float]]:
+    """Row, column and gain of the pairs to make of those given, row by row: each row takes the best column left."""
+    chosen: list[tuple[int, int, float]] = []
+    taken: set[int] = set()
+    last, column, best_s = -1, -1, 0.0
+    for row, other, gain_s in (*zip(rows, columns, gains_s, strict=True), (-2, -1, 0.0)):
+        if row != last:
+            if best_s > 0.0:
+                taken.add(column)
+                chosen.append((last, column, best_s))
+            last, best_s = row, 0.0
+        if gain_s > best_s and other not in taken:
+            column, best_s = other, gain_s
+    return chosen
 
 
 def allowed(waiting: Sharers, running: Sharers, packing: Packing) -> BoolArray:
     """Which of *waiting* (rows) may join which of *running* (columns), by every rule but time."""
     fits = np.zeros((len(waiting), len(running)), dtype=np.bool_)
+    fits[_fitting(waiting, running, packing)] = True
+    return fits
+
+
+def _fitting(waiting: Sharers, running: Sharers, packing: Packing) -> tuple[IntArray, IntArray]:
+    """Rows of *waiting*, and the rows of *running* that they may join by every rule but time, in the order of both."""
+    rows, columns = _alike(waiting, running, packing.other_users)
+    fits = (_packable(waiting)[rows] & _packable(running)[columns]) & (packing.capacity != OFF)
+    fits &= waiting.job_id[rows] != running.job_id[columns]
+    fits &= waiting.score[rows] + running.score[columns] <= packing.capacity
+    fits &= waiting.memory_mib[rows] + running.memory_mib[columns] <= packing.memory_mib  # false for NaN
+    rows, columns = rows[fits], columns[fits]
+    if packing.failed:
+        kinds = zip(waiting.kind.take(rows), running.kind.take(columns), strict=True)
+        good = np.array([not _has_failed(one, other, packing.failed) for one, other in kinds], dtype=np.bool_)
+        rows, columns = rows[good], columns[good]
+    return rows, columns
+
+
+def _numbered_alike(one: Labels, other: Labels) -> tuple[Labels, Labels]:
+    """Both columns with one tuple of texts, so that equal codes are equal texts."""
+    if one.names is other.names and len(set(one.names)) == len(one.names):
+        return one, other
+    names = tuple(dict.fromkeys((*one.names, *other.names)))
+    number = {name: at for at, name in enumerate(names)}
+    first, second = (texts.map([number[name] for name in texts.names], np.int64) for texts in (one, other))
+    return Labels(first, names), Labels(second, names)
+
+
+def _alike(waiting: Sharers, running: Sharers, other_users: bool) -> tuple[IntArray, IntArray]:
+    """The pairs with as many GPUs, of one user unless *other_users*."""
+    one, other = waiting.gpus, running.gpus
+    if not other_users:
+        users = _numbered_alike(waiting.user, running.user)
+        one, other = (
+            jobs.gpus * len(user.names) + user.codes for jobs, user in zip((waiting, running), users, strict=True)
+        )
+    order = np.argsort(other, kind="stable")
+    begin, end = (np.searchsorted(other[order], one, side=side) for side in ("left", "right"))
+    many = end - begin
+    rows = np.repeat(np.arange(len(waiting)), many)
+    places = np.arange(len(rows)) + np.repeat(begin - (np.cumsum(many) - many), many)
+    return rows, order[places]
+
+
+def packable(jobs: Sharers, packing: Packing) -> BoolArray:
+    """Which of *jobs* could share with the lightest job there may be of their own kind of request."""
     if packing.capacity == OFF:
-        return fits
-    first, second = _packable(waiting), _packable(running)
-    fits = first[:, None] & second[None, :]
-    fits &= waiting.job_id[:, None] != running.job_id[None, :]
-    fits &= waiting.gpus[:, None] == running.gpus[None, :]
-    fits &= waiting.score[:, None] + running.score[None, :] <= packing.capacity
-    fits &= waiting.memory_mib[:, None] + running.memory_mib[None, :] <= packing.memory_mib  # false for NaN
-    if not packing.other_users:
-        fits &= _same(waiting.user, running.user)
-    return fits & ~_failed(waiting.kind, running.kind, packing.failed)
+        return np.zeros(len(jobs), dtype=np.bool_)
+    light = (jobs.score <= packing.capacity) & (jobs.memory_mib < packing.memory_mib)
+    alone = np.array([frozenset({kind}) in packing.failed for kind in jobs.kind.names], dtype=np.bool_)
+    failing = alone[jobs.kind.codes] if len(jobs) else np.zeros(0, dtype=np.bool_)
+    found: BoolArray = _packable(jobs) & light & ~failing
+    return found
 
 
 def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: Packing) -> FloatArray:
@@ -102,13 +173,17 @@ def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: Pac
     and the other goes on alone: this is what keeps a long job from being slowed by a short one for nothing, and a short
     one from a long one where its own GPUs are about to be free. -infinity where a forecast is missing.
     """
-    guest_s, host_s = waiting.left_s[:, None], running.left_s[None, :]
-    guest_speed = _speed(waiting, packing)[:, None]
-    host_speed = _speed(running, packing)[None, :]
+    speeds = _speed(waiting, packing)[:, None], _speed(running, packing)[None, :]
+    return _gain_s(waiting.left_s[:, None], wait_s[:, None], running.left_s[None, :], *speeds)
+
+
+def _gain_s(
+    guest_s: FloatArray, wait_s: FloatArray, host_s: FloatArray, guest_speed: FloatArray, host_speed: FloatArray
+) -> FloatArray:
     with np.errstate(invalid="ignore"):
         together_s = np.minimum(guest_s / guest_speed, host_s / host_speed)
         guest_late_s, host_late_s = together_s * (1.0 - guest_speed), together_s * (1.0 - host_speed)
-        gain_s = wait_s[:, None] - guest_late_s - host_late_s
+        gain_s = wait_s - guest_late_s - host_late_s
     return np.where(np.isfinite(gain_s), gain_s, -np.inf)
 
 
@@ -157,23 +232,6 @@ def _packable(jobs: Sharers) -> BoolArray:
 
 def _speed(jobs: Sharers, packing: Packing) -> FloatArray:
     return np.clip(np.where(np.isnan(jobs.speed), packing.slowest, jobs.speed), 0.01, 1.0)
-
-
-def _same(one: Labels, other: Labels) -> BoolArray:
-    number = {name: at for at, name in enumerate(dict.fromkeys((*one.names, *other.names)))}
-    left = np.array([number[name] for name in one.names], dtype=np.int64)[one.codes]
-    right = np.array([number[name] for name in other.names], dtype=np.int64)[other.codes]
-    equal: BoolArray = left[:, None] == right[None, :]
-    return equal
-
-
-def _failed(one: Labels, other: Labels, failed: Collection[frozenset[str]]) -> BoolArray:
-    if not failed:
-        return np.zeros((len(one), len(other)), dtype=np.bool_)
-    table = np.array(
-        [[_has_failed(left, right, failed) for right in other.names] for left in one.names], dtype=np.bool_
-    )
-    return table.reshape(len(one.names), len(other.names))[one.codes][:, other.codes]
 
 
 def _has_failed(one: str, other: str, failed: Collection[frozenset[str]]) -> bool:

@@ -12,11 +12,11 @@ from typing import Self
 
 from ..cluster.actions import Action, Share, StartShared, Unshare
 from ..cluster.comment import PREFIX, read
+from ..cluster.tres import slots_in
 
 _TOKEN = re.compile(
     r"(?P<gpus>[0-9]{1,3}(?:\+[0-9]{1,3})*)(?::t(?P<threads>[0-9]{1,3}))?(?::m(?P<mib>[0-9]{1,7}))?(?P<turns>:time)?"
 )
-_SLOT = re.compile(r"slot[:/]i([0-9]+)(?:[:=]1)?")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def next_step(job: Asked, sharing: str, home: str, until_s: float) -> Action | N
     elsewhere = ",".join(name for name in job.partition.split(",") if name != sharing) or home
     if not job.required_nodes:
         return Unshare(job.job_id, elsewhere, len(token.gpus), own, until_s)
-    if "gpu" in job.per_node or sorted(map(int, _SLOT.findall(job.per_node))) != sorted(token.gpus):
+    if "gpu" in job.per_node or slots_in(job.per_node) != tuple(sorted(token.gpus)):
         return Share(job.job_id, elsewhere, job.required_nodes, str(token), own, until_s)
     return None if job.partition == sharing else StartShared(job.job_id, sharing)
 

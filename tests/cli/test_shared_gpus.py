@@ -1,0 +1,201 @@
+"""Sharing by a whole daemon on a fake Slurm: pairs by itself, after a kill, on an ordered stop, after a fault."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurmsched.cli.app import App
+from slurmsched.cli.assembly import Daemon
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
+from slurmsched.cluster.faults import Fault
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.known import KnownJob, Run, outcomes_of
+from slurmsched.cluster.profiles import NodeProfile
+from slurmsched.decide.engine import decide
+from slurmsched.decide.policy import Policy
+from slurmsched.slurm.fake import FakeSlurm
+
+NOW_S = 1_700_000_000.0
+EVERY_S = 15.0
+PAST_S = int(NOW_S) - 5000
+PROFILE = NodeProfile(7, 0, "n1", PAST_S, PAST_S + 1000, 1, 1000.0, 0.9, 0.1, 0.1, 0.05, 2000.0, 100.0, 0.0)
+BEFORE = KnownJob(
+    *(7, 0, -1, 1, "light_0", "alice", "physics", "normal", "gpu", 1, 1, 1),
+    *(3600.0, PAST_S, PAST_S, PAST_S, 0, PAST_S),
+)
+
+
+class Site(App):
+    """n1 has whole GPUs, all of them in use for long; those of n2 are shared. Jobs called light_N were measured."""
+
+    def __init__(self, directory: Path, slurm: type[FakeSlurm] = FakeSlurm) -> None:
+        self.file = directory / "slurmsched.toml"
+        self.file.write_text(
+            f"[daemon]\nmode = 'act'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
+            f"[power]\norder = true\nshare = true\n[share]\nmemory_mib = 16000\n[metrics]\nlisten = ''\n"
+        )
+        super().__init__(str(self.file), clock=ManualClock(NOW_S), environ={})
+        self.slurm = slurm(
+            nodes=2,
+            shared_nodes=1,
+            now_s=NOW_S,
+            partitions={"gpu": 1, "shared": 1},
+            node_lists={"gpu": "n1", "shared": "n2"},
+        )
+        self.slurm.submit(50_000.0, gpus=4, time_limit_s=60_000.0)
+        self.slurm.advance(1.0)
+
+    def cluster(self, called=None):
+        return self.slurm
+
+    def daemon(self) -> Daemon:
+        daemon = Daemon(self)
+        store = self.store()
+        store.add_outcomes("fake", outcomes_of([Run(BEFORE, PAST_S + 1000.0, JobState.COMPLETED)]))
+        store.add_profiles("fake", [PROFILE])
+        return daemon
+
+    def turn(self, daemon: Daemon, times: int = 1):
+        for _ in range(times):
+            self.clock.now_s = self.slurm.now_s
+            turn = daemon.service.once()
+            assert turn.ok, turn.error
+            self.slurm.advance(EVERY_S)
+        return turn.report
+
+    def light(self, **details) -> int:
+        return self.slurm.submit(900.0, **{"name": "light_1", "time_limit_s": 1800.0, **details})
+
+    def runs_on(self, job_id: int) -> str:
+        job = self.slurm.jobs[job_id]
+        return f"{job.required_nodes} {job.per_node}" if job.state == JobState.RUNNING else ""
+
+
+@pytest.fixture
+def site(tmp_path):
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+def sent(site, *kinds):
+    return [action for action in site.slurm.written if isinstance(action, kinds)]
+
+
+def test_a_daemon_pairs_measured_jobs_by_itself(site):
+    daemon = site.daemon()
+    ones, twos = [site.light(), site.light()], [site.light(gpus=2), site.light(gpus=2)]
+    stranger = site.light(name="unknown")
+    site.turn(daemon, 3)
+    assert site.runs_on(ones[0]) == "n2 gres:slot:i0:1"
+    later = site.light(comment="note")
+    site.turn(daemon, 5)
+    assert site.runs_on(later) == site.runs_on(ones[0])
+    assert {site.runs_on(job) for job in twos} <= {
+        "n2 gres:slot:i1:1,gres:slot:i2:1",
+        "n2 gres:slot:i2:1,gres:slot:i3:1",
+    }
+    assert site.slurm.jobs[later].comment == "note;slurmsched:share=0"
+    assert not site.runs_on(stranger)
+    assert not sent(site, Unshare)
+    told = [event.kind for event in site.store().story("fake", later)]
+    assert [kind for kind in told if kind in ("shared", "let start", "started")] == ["shared", "let start", "started"]
+    daemon.close()
+
+
+def test_what_a_killed_daemon_began_the_next_one_ends(site):
+    first = site.daemon()
+    job = site.light()
+    site.turn(first)
+    first.close()
+    assert sent(site, Share)
+    assert not sent(site, StartShared)
+    # of the two commands only the first had reached Slurm
+    site.slurm.jobs[job] = replace(site.slurm.jobs[job], per_node="none")
+    second = Daemon(site)
+    site.turn(second, 2)
+    assert len(sent(site, Share)) == 2
+    assert site.runs_on(job) == "n2 gres:slot:i0:1"
+    second.close()
+
+
+class Moody(FakeSlurm):
+    """Takes the first Share by half: the GPUs are gone, the slots are refused."""
+
+    def act(self, actions):
+        answers = super().act(actions)
+        for at, action in enumerate(actions):
+            if isinstance(action, Share) and self.written.count(action) == len(self.written):
+                self.jobs[action.job_id] = replace(self.jobs[action.job_id], per_node="none")
+                answers[at] = replace(answers[at], refused="Resource temporarily unavailable")
+        return answers
+
+
+def test_a_change_that_slurm_refused_in_part_is_asked_again_in_the_next_cycle(tmp_path):
+    site = Site(tmp_path, slurm=Moody)
+    daemon = site.daemon()
+    job = site.light()
+    assert site.turn(daemon).refused == 1
+    site.turn(daemon, 2)
+    assert len(sent(site, Share)) == 2
+    assert site.runs_on(job)
+    daemon.close()
+    site.close()
+
+
+def test_a_token_that_a_user_typed_moves_nothing_and_why_says_so(site):
+    daemon = site.daemon()
+    job = site.light(comment="slurmsched:share=0")
+    site.turn(daemon, 2)
+    assert not sent(site, Share, StartShared, Unshare)
+    told = site.answers().ask("why", job_id=job)["why"]
+    assert "It shares no GPUs: its comment has a share token that is not ours." in told["sentences"]
+    daemon.close()
+
+
+def test_an_ordered_stop_leaves_nobody_half_way(site):
+    daemon = site.daemon()
+    whole, half = site.light(), site.light()
+    site.turn(daemon)
+    site.slurm.jobs[half] = replace(site.slurm.jobs[half], per_node="none")
+    daemon.give_back(10.0)
+    assert sent(site, StartShared, Unshare) == [StartShared(whole, "shared"), sent(site, Unshare)[0]]
+    back = site.slurm.jobs[half]
+    assert (back.comment, back.required_nodes, back.per_node, back.partition) == ("", "", "", "gpu")
+    daemon.close()
+
+
+def test_kinds_that_failed_together_are_kept_apart_and_the_story_tells_why(site):
+    daemon = site.daemon()
+    first = site.light()
+    site.turn(daemon, 3)
+    fault = Fault(7, 0, "n1", PAST_S, PAST_S + 900, (0,), (7,), "the control daemon has ended")
+    site.store().add_faults("fake", [fault, fault])
+    assert site.store().failed("fake") == (("alice/light_#",),)
+    site.slurm.advance(60.0)
+    site.turn(daemon)
+    second = site.light()
+    site.turn(daemon, 4)
+    assert site.runs_on(first)
+    assert not site.runs_on(second)
+    (event,) = [event for event in site.store().story("fake", 7) if event.kind == "failed together"]
+    assert event.details == {"partners": "7", "fault": "the control daemon has ended"}
+    daemon.close()
+
+
+def test_what_was_known_of_jobs_that_share_is_in_the_record(site):
+    daemon = site.daemon()
+    site.light()
+    site.turn(daemon)
+    record = site.store().latest_decision("fake")
+    assert (record.view.pending.measured.tolist(), record.view.pending.share_score.tolist()) == ([True], [0])
+    assert json.loads(record.settings_json)["rules"]["sharing"]["memory_mib"] == 16000
+    assert [type(action) for action in record.plan.actions if not isinstance(action, Rank)] == [Share]
+    policy = Policy.from_json(record.settings_json)
+    assert decide(record.view, policy.ordering, policy.rules).actions == record.plan.actions
+    daemon.close()

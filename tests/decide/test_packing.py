@@ -1,0 +1,341 @@
+"""Which jobs share GPUs: decisions with sharing on, over views of sites with a sharing node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from views import NOW_S, forecast, jobs, nodes, partitions, running_jobs, view
+
+from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.comment import read
+from slurmsched.cluster.plan import Standing
+from slurmsched.cluster.state import ClusterState
+from slurmsched.cluster.tres import slots_in
+from slurmsched.cluster.names import kind_of
+from slurmsched.decide.engine import decide
+from slurmsched.decide.packing import settle_shared
+from slurmsched.decide.paired import sharing_words
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import Rules, SharingRules
+from slurmsched.decide.waits import own_waits_s
+from slurmsched.policies.hooks import find_ordering
+from slurmsched.policies.slots import Token
+
+RULES = SharingRules(memory_mib=16_000.0, wait_s=30.0)
+HOUR_S = 3600.0
+
+
+def site(gpus: int = 4, usable: bool = True) -> Any:
+    """n1 and n2 are full of whole-GPU jobs; n3 has as many *gpus*, which jobs share."""
+    table = nodes((4, 4, gpus), (4, 4, gpus))
+    usable_now = np.array([True, True, usable])
+    return replace(table, partitions=Labels.of(["gpu", "gpu", "shared"]), usable=usable_now)
+
+
+def doors() -> Any:
+    table = partitions()
+    longer = [np.append(column, column[0]) for column in (table.tier, table.up, table.max_time_s)]
+    return replace(
+        table,
+        name=Labels.of([*table.name, "shared"]),
+        tier=longer[0],
+        up=longer[1],
+        max_time_s=longer[2],
+        nodes=Labels.of([*table.nodes, "n3"]),
+    )
+
+
+LIGHT = {"measured": [True], "gpu_util": [0.2], "gpu_memory_mib": [4000.0], "share_score": [0]}
+
+
+def light(count: int = 1, **columns: Any) -> dict[str, Any]:
+    """Columns of measured jobs that may share."""
+    return {name: values * count for name, values in LIGHT.items()} | columns
+
+
+def waiting(count: int = 1, **columns: Any) -> Any:
+    return jobs(count, **light(count, **{"per_node": ["gres:gpu:1"] * count, **columns}))
+
+
+def blockers() -> Any:
+    """Two jobs that hold all whole GPUs."""
+    return running_jobs(2, gpus=[4, 4], per_node=["gres:gpu:4"] * 2, node_list=["n1", "n2"])
+
+
+def sharing(token: str, **columns: Any) -> Any:
+    """Job 911, which runs on slots of n3 by a token of ours."""
+    gpus = Token.of(token).gpus
+    slots = ",".join(f"gres:slot:i{gpu}:1" for gpu in gpus)
+    known = {
+        "job_id": [911],
+        "gpus": [len(gpus)],
+        "partition": ["shared"],
+        "node_list": ["n3"],
+        "required_nodes": ["n3"],
+        "per_node": [slots],
+        "comment": [f"slurmsched:share={token}"],
+        "shares": [True],
+    }
+    return running_jobs(1, **light(**(known | columns)))
+
+
+def seen(pending: Any, *running: Any, left_s: float = HOUR_S, runtime_s: float = 600.0, **more: Any) -> Any:
+    table = blockers()
+    for each in running:
+        table = table.joined(each)
+    made = view(pending, [runtime_s] * len(pending), running=table, room=more.pop("room", site()))
+    ends = forecast([left_s + 600.0] * len(table))
+    return replace(made, partitions=doors(), forecast_running=ends, **more)
+
+
+def decided(looked: Any, rules: SharingRules = RULES, powers: Any = ("order", "share")) -> Any:
+    return decide(looked, find_ordering("fifo"), Rules(powers=frozenset(powers), sharing=rules))
+
+
+def shares(looked: Any, rules: SharingRules = RULES) -> list[Share]:
+    return [action for action in decided(looked, rules).actions if isinstance(action, Share)]
+
+
+def test_a_light_job_joins_a_light_job_that_runs_on_slots():
+    (share,) = shares(seen(waiting(comment=["note"]), sharing("2")))
+    assert share == Share(1, "gpu", "n3", "2", "note", NOW_S + 30.0)
+
+
+def test_the_first_of_a_pair_goes_to_a_free_gpu_of_the_sharing_node():
+    first, second = shares(seen(waiting(2, gpus=[1, 2])))
+    assert (first.token, second.token) == ("0", "1+2")
+
+
+def test_where_a_gpu_of_its_own_is_free_a_job_does_not_share():
+    free = replace(site(), gpus_used=np.array([4, 3, 4]))
+    assert shares(seen(waiting(), sharing("2"), room=free)) == []
+
+
+def test_a_short_wait_is_not_worth_a_long_time_beside_another():
+    looked = seen(waiting(), sharing("2"), left_s=40.0)
+    assert shares(looked) == [] or all(share.token != "2" for share in shares(looked))
+
+
+def test_a_third_job_is_never_put_on_a_gpu():
+    other = sharing("2", job_id=[912])
+    assert {share.token for share in shares(seen(waiting(), sharing("2"), other))} == {"0"}
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        {"comment": ["slurmsched:nopack"]},
+        {"comment": ["slurmsched:share=0"]},
+        {"comment": ["two words"]},
+        {"interactive": [True]},
+        {"exclusive": [True]},
+        {"tasks": [3], "array_job_id": [1]},
+        {"per_task": [True]},
+        {"deadline_s": [NOW_S + HOUR_S]},
+        {"required_nodes": ["n1"]},
+        {"features": ["fast"]},
+        {"gpu_type": ["h100"]},
+        {"measured": [False]},
+        {"unstable": [True]},
+        {"gpu_memory_mib": [13_000.0]},
+        {"share_score": [2]},
+        {"nodes": [2]},
+        {"user": ["bob"]},
+    ],
+    ids=lambda special: "-".join(special),
+)
+def test_jobs_that_may_not_share_with_it_do_not_join(special):
+    host = sharing("0+1+2+3", gpus=[1], per_node=["gres:slot:i0:1"], share_score=[1])
+    full = seen(waiting(**special), host, room=site(1))
+    assert shares(full) == []
+    (words,) = sharing_words(full, decided(full), RULES, 1)
+    assert words.startswith(("It shares no GPUs: ", "It may share, with none of the jobs that run: "))
+
+
+def test_jobs_of_other_users_take_turns_where_the_admin_lets_them():
+    looked = seen(waiting(user=["bob"]), sharing("0"), room=site(1))
+    assert [share.token for share in shares(looked, replace(RULES, other_users=True))] == ["0:time"]
+
+
+def test_kinds_that_failed_together_never_share_again():
+    kind = kind_of("alice", "train")
+    assert shares(seen(waiting(), sharing("0"), room=site(1)), replace(RULES, failed=((kind,),))) == []
+
+
+def test_nobody_is_moved_where_nobody_shares_or_no_node_is_up():
+    assert shares(seen(waiting(), sharing("0")), replace(RULES, capacity=0)) == []
+    assert shares(seen(waiting(), room=site(usable=False))) == []
+
+
+def test_without_its_power_the_wish_is_a_refusal():
+    plan = decided(seen(waiting(), sharing("2")), powers=("order",))
+    assert not any(isinstance(action, Share) for action in plan.actions)
+    assert [refusal.detail for refusal in plan.refusals] == ["power.share is off"]
+
+
+def on_the_way(**columns: Any) -> Any:
+    known = {
+        "shares": [True],
+        "comment": ["slurmsched:share=2"],
+        "required_nodes": ["n3"],
+        "reason": ["BadConstraints"],
+    }
+    return waiting(**(known | columns))
+
+
+def test_a_change_that_broke_off_is_made_again_and_one_that_is_whole_may_start():
+    half = decided(seen(on_the_way(per_node=[""])))
+    assert half.jobs.standing.tolist() == [Standing.SHARES]
+    assert half.actions == (Share(1, "gpu", "n3", "2", "", NOW_S + 30.0),)
+    assert decided(seen(on_the_way(per_node=["gres:slot:i2:1"]))).actions == (StartShared(1, "shared"),)
+    there = on_the_way(per_node=["gres:slot:i2:1"], partition=["shared"])
+    assert decided(seen(there)).actions == ()
+
+
+def test_a_job_whose_node_takes_no_jobs_any_more_has_its_own_gpus_back():
+    there = on_the_way(per_node=["gres:slot:i2:1"], partition=["shared"])
+    assert decided(seen(there, room=site(usable=False))).actions == (Unshare(1, "gpu", 1, "", NOW_S + 30.0),)
+
+
+def test_a_token_that_is_not_ours_moves_nothing_and_is_no_partner():
+    typed = on_the_way(shares=[False], reason=["Priority"], per_node=["gres:gpu:1"], required_nodes=[""])
+    assert shares(seen(typed, sharing("0"))) == []
+    stranger = sharing("2", shares=[False])
+    assert [share.token for share in shares(seen(waiting(), stranger))] == ["0"]
+
+
+def test_jobs_on_their_way_keep_their_slots_and_no_points():
+    coming = on_the_way(per_node=["gres:slot:i0:1"], partition=["shared"], comment=["slurmsched:share=0"])
+    looked = seen(replace(coming, site_points=np.array([7])).joined(waiting(job_id=[2])))
+    plan = decided(looked)
+    assert Rank(1, 0) in plan.actions
+    assert [share.token for share in plan.actions if isinstance(share, Share)] == ["1"]
+
+
+def test_on_an_ordered_stop_nobody_is_left_half_way():
+    whole = on_the_way(per_node=["gres:slot:i2:1"])
+    half = on_the_way(job_id=[2], per_node=[""])
+    typed = on_the_way(job_id=[3], per_node=[""])
+    looked = seen(whole.joined(half).joined(typed))
+    empty = looked.pending.take(slice(0, 0))
+    state = ClusterState(looked.pending, looked.running, empty, looked.nodes, looked.partitions, looked.qos)
+    assert settle_shared(state, {1, 2}, RULES, NOW_S) == [StartShared(1, "shared"), Unshare(2, "gpu", 1, "", NOW_S)]
+
+
+def test_waits_follow_the_order_and_the_ends_of_what_runs():
+    looked = seen(waiting(4, gpus=[4, 2, 2, 8]), left_s=100.0, runtime_s=50.0)
+    assert own_waits_s(looked, np.arange(4), "shared").tolist() == [100.0, 100.0, 100.0, 150.0]
+    assert own_waits_s(seen(waiting(gpus=[64])), np.arange(1), "shared").tolist() == [np.inf]
+
+
+def test_why_tells_with_whom_and_why_not():
+    looked = seen(waiting(), sharing("2"))
+    assert "It goes to 1 GPU (2) of n3, to share them with job 911." in sharing_words(looked, decided(looked), RULES, 1)
+    looked = seen(waiting(), sharing("2"), left_s=20.0)
+    assert "gains no time" in sharing_words(looked, decided(looked), RULES, 1)[0]
+    looked = seen(waiting(user=["bob"]), sharing("0"), room=site(1))
+    assert "job 911: they belong to different users" in sharing_words(looked, decided(looked), RULES, 1)[0]
+    running = seen(waiting(), sharing("2"), sharing("2", job_id=[912]))
+    assert sharing_words(running, decided(running), RULES, 912) == (
+        "It has 1 GPU (2) of n3 as a job that shares, with job 911.",
+    )
+
+
+def test_rules_of_sharing_come_back_from_the_record():
+    rules = Rules(sharing=replace(RULES, failed=(("a/x", "b/y"), ("c/z",)), capacity=1))
+    policy = Policy(find_ordering("fifo"), rules)
+    assert Policy.from_json(policy.to_json()).rules == rules
+
+
+TOKENS = ("0", "1", "2", "3", "0", "3", "0+1", "2+3", "0+1+2+3")
+
+
+@st.composite
+def looks(draw: st.DrawFn) -> tuple[Any, SharingRules]:
+    """Any queue before any sharing node: heavy, light, unknown and declining jobs of two users."""
+
+    def columns(count: int) -> dict[str, Any]:
+        def each(values: st.SearchStrategy[Any]) -> list[Any]:
+            return draw(st.lists(values, min_size=count, max_size=count))
+
+        rarely = st.integers(0, 9).map(lambda number: number == 9)
+        return {
+            "user": each(st.sampled_from(["alice", "alice", "bob"])),
+            "name": each(st.sampled_from(["train_1", "train_2", "eval"])),
+            "measured": each(rarely.map(lambda no: not no)),
+            "unstable": each(rarely),
+            "gpu_memory_mib": each(st.sampled_from([1000.0, 1000.0, 8000.0, 8001.0, 15_000.0, float("nan")])),
+            "share_score": each(st.sampled_from([0, 0, 1, 2])),
+            "interactive": each(rarely),
+            "exclusive": each(rarely),
+        }
+
+    count, runners = draw(st.integers(3, 8)), draw(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=6))
+    comments = st.sampled_from([*[""] * 8, "slurmsched:nopack", "slurmsched:off", "slurmsched:share=1", "a b"])
+    pending = jobs(
+        count,
+        **columns(count),
+        gpus=draw(st.lists(st.sampled_from([1, 1, 1, 2, 4]), min_size=count, max_size=count)),
+        comment=(said := draw(st.lists(comments, min_size=count, max_size=count))),
+        off=[read(text)[0].off for text in said],
+    )
+    taken: Counter[int] = Counter()
+    table = None
+    for number, token in enumerate(runners):
+        gpus = Token.of(token).gpus
+        if any(taken[gpu] == 2 for gpu in gpus):
+            continue
+        taken.update(gpus)
+        host = sharing(token, job_id=[911 + number], **columns(1), shares=[draw(st.sampled_from([True, True, False]))])
+        table = host if table is None else table.joined(host)
+    rules = replace(
+        RULES,
+        capacity=draw(st.sampled_from([2, 2, 2, 1, 0])),
+        other_users=draw(st.booleans()),
+        failed=draw(st.sampled_from([(), (("alice/train_#",),), (("alice/eval", "alice/train_#"),)])),
+    )
+    return seen(pending, *([] if table is None else [table])), rules
+
+
+def packable(table: Any, row: int) -> bool:
+    said = read(table.comment[row])[0]
+    known = table.measured[row] and not table.unstable[row] and not np.isnan(table.gpu_memory_mib[row])
+    return bool(known and not said.nopack and not said.off and not table.interactive[row] and table.nodes[row] == 1)
+
+
+@given(looks())
+@settings(max_examples=100)
+def test_a_pair_that_may_not_share_is_never_made_whatever_the_view(case):
+    looked, rules = case
+    pending, running = looked.pending, looked.running
+    taken = Counter(gpu for row in range(len(running)) for gpu in slots_in(running.per_node[row]))
+    for share in shares(looked, rules):
+        row, gpus = pending.row_of(share.job_id), Token.of(share.token).gpus
+        taken.update(gpus)
+        assert share.node == "n3"
+        assert len(gpus) == pending.gpus[row]
+        assert packable(pending, row)
+        assert not pending.exclusive[row]
+        assert pending.comment[row] == share.comment
+        assert rules.capacity > 0
+        for host in range(len(running)):
+            theirs = slots_in(running.per_node[host])
+            if not set(theirs) & set(gpus):
+                continue
+            assert theirs == tuple(sorted(gpus))
+            assert packable(running, host)
+            assert running.shares[host]
+            assert pending.share_score[row] + running.share_score[host] <= rules.capacity
+            assert pending.gpu_memory_mib[row] + running.gpu_memory_mib[host] <= rules.memory_mib
+            assert rules.other_users or pending.user[row] == running.user[host]
+            kinds = {kind_of(table.user[at], table.name[at]) for table, at in ((pending, row), (running, host))}
+            assert not any(set(failed) <= kinds for failed in rules.failed)
+    assert all(times <= 2 for times in taken.values())
+    assert max(taken, default=0) < 4

@@ -1,0 +1,216 @@
+"""GPUs shared on a real Slurm: a daemon makes pairs of measured jobs by itself, and what that saves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lab_site import Site
+
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.known import KnownJob, Run, outcomes_of
+from slurmsched.cluster.profiles import NodeProfile
+from slurmsched.errors import LabError
+from slurmsched.lab import Lab, LabSpec, programs
+
+pytestmark = pytest.mark.lab
+
+POWER = "order = true\nshare = true"
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+SHARE = "memory_mib = 20000\nhome = 'gpu'"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """One node of four whole GPUs, n1, and one on which four are shared, n2."""
+    if os.geteuid() != 0:
+        pytest.skip("a daemon under another user needs root")
+    spec = LabSpec(nodes=2, shared_nodes=1, cpus=16)
+    try:
+        programs.check(spec)
+    except LabError as error:
+        pytest.skip(str(error))
+    with tempfile.TemporaryDirectory(prefix="shared-", dir="/tmp") as directory:
+        Path(directory).chmod(0o755)
+        with Lab(Path(directory) / "lab", spec) as up:
+            yield up
+
+
+def measured(
+    site: Site, name: str, runtime_s: float, gpu_util: float = 0.1, memory_util: float = 0.05, memory_mib: float = 3e3
+) -> None:
+    """Let the database know three runs of alice's *name* on one GPU, an hour ago."""
+    start_s = int(time.time()) - 3600
+    end_s, alice = int(start_s + runtime_s), site.lab.user("alice")
+    first = 2_000_000 + 10 * sum(name.encode())
+    jobs = [
+        KnownJob(job_id, 0, -1, 1, name, alice, "astro", "normal", "gpu", 1, 1, 1, 3600.0, *[start_s] * 3, 0, start_s)
+        for job_id in range(first, first + 3)
+    ]
+    profiles = [
+        NodeProfile(
+            *(job.job_id, 0, "n1", start_s, end_s, 1, runtime_s),
+            *(0.9, gpu_util, 0.1, memory_util, memory_mib, 100.0, 0.0),
+        )
+        for job in jobs
+    ]
+    with site.store() as store:
+        store.add_outcomes(site.lab.cluster, outcomes_of([Run(job, end_s, JobState.COMPLETED) for job in jobs]))
+        store.add_profiles(site.lab.cluster, profiles)
+
+
+def used(site: Site) -> str:
+    shown = site.lab.ask(["scontrol", "show", "node", "n2", "-d"])
+    return next(word for word in shown.split() if word.startswith("GresUsed="))
+
+
+def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
+    site = Site.of(lab, power=POWER, share=SHARE, policy="ordering = 'fifo'")
+    measured(site, "light_1", 600.0)
+    blocker = lab.submit("--gres=gpu:4", "-wn1", "-t600", "--wrap=sleep 600", "-o/dev/null", user="alice")
+    site.until(lambda: site.states()[blocker] == "RUNNING", "the whole GPUs to be taken")
+
+    def light(*options: str, name: str = "light_7", user: str = "alice") -> int:
+        return lab.submit(f"-J{name}", "-t20", "--wrap=sleep 600", "-o/dev/null", *options, user=user)
+
+    first = [light("--gpus=1"), light("--gres=gpu:2", "--comment=note")]
+    alone = [light("--gpus=1", "--comment=slurmsched:nopack"), light("--gpus=1", name="unknown")]
+    with site.daemon():
+        site.until(lambda: {site.states()[job] for job in first} == {"RUNNING"}, "two jobs on slots")
+        assert used(site).startswith("GresUsed=gpu:0,slot:i0:1(IDX:0),slot:i1:1(IDX:2),slot:i2:1(IDX:4),")
+        second = [light("--gpus=1"), light("--gpus-per-node=2")]
+        site.until(lambda: {site.states()[job] for job in second} == {"RUNNING"}, "two more beside them")
+        assert used(site).startswith("GresUsed=gpu:0,slot:i0:2(IDX:0-1),slot:i1:2(IDX:2-3),slot:i2:2(IDX:4-5),")
+        assert {site.states()[job] for job in alone} == {"PENDING"}
+        comments = lab.ask(["squeue", "-h", "-t", "R", "-p", "shared", "-o", "%A %k"]).split("\n")
+        said = dict(line.split(" ", 1) for line in comments if line)
+        assert said[str(first[1])] == "note;slurmsched:share=1+2"
+        assert {said[str(job)] for job in second} == {"slurmsched:share=0", "slurmsched:share=1+2"}
+        beside = site.said("why", str(second[0]))["why"]["sentences"][-1]
+        assert beside == f"It has 1 GPU (0) of n2 as a job that shares, with job {first[0]}."
+        declined, unknown = (site.said("why", str(job))["why"]["sentences"][-1] for job in alone)
+        assert declined == "It shares no GPUs: its owner does not want to share."
+        assert unknown == "It shares no GPUs: neither it nor a job of its kind was ever measured."
+        path = site.said("explain", str(alone[0]))["explain"]["sentences"][-1]
+        assert re.fullmatch(r"Share score: .*, so Tiny \(.*\)\.", path)
+        late = light("--gpus=1")
+        site.until(lambda: "share=3" in lab.ask(["squeue", "-h", "-j", str(late), "-o", "%k"]), "one more on its way")
+    # killed: the next one goes on from what it finds
+    with site.daemon():
+        site.until(lambda: site.states()[late] == "RUNNING", "the last job on its slot")
+    assert used(site).endswith("slot:i3:1(IDX:6)")
+    assert set(lab.ask(["sinfo", "-h", "-N", "-o", "%T"]).split()) <= {"mixed", "allocated"}
+    lab.cancel_all()
+
+
+KINDS = {
+    "mobilenet": ("MobileNetV3", "ImageNet", "32", "0"),
+    "resnet": ("ResNet18", "CIFAR-10", "32", "0"),
+    "pointnet": ("PointNet", "ShapeNet", "64", "0"),
+    "vgg": ("VGG", "CIFAR-10", "64", "0"),
+    "efficientnet": ("EfficientNet", "CIFAR-10", "64", "0"),
+    "bert": ("BERT", "SQuAD", "32", "0"),
+}
+JOBS = 40
+#: Runs until so many seconds of work are done, at the speed that its kind keeps beside whoever else holds its GPUs.
+WORKER = """
+import json, os, re, subprocess, sys, time
+kind, work_s, home = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+job = os.environ["SLURM_JOB_ID"]
+comment = subprocess.run(["squeue", "-h", "-j", job, "-o", "%k"], capture_output=True, text=True).stdout
+share = re.search(r"slurmsched:share=([0-9+]+)", comment)
+places = [os.path.join(home, "gpu" + gpu) for gpu in share[1].split("+")] if share else []
+speeds = json.load(open(os.path.join(home, "speeds.json")))
+for place in places:
+    os.makedirs(place, mode=0o777, exist_ok=True)
+    open(os.path.join(place, job), "w").write(kind)
+before_s = time.monotonic()
+while work_s > 0:
+    time.sleep(0.25)
+    others = [open(os.path.join(place, name)).read() for place in places for name in os.listdir(place) if name != job]
+    now_s = time.monotonic()
+    work_s -= (now_s - before_s) * min([speeds[kind][other] for other in others if other], default=1.0)
+    before_s = now_s
+for place in places:
+    os.unlink(os.path.join(place, job))
+"""
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def measured_speeds() -> dict[str, dict[str, float]]:
+    """What each kind keeps beside each other, as Lucid's authors measured; their slowest where nobody did."""
+    found: dict[tuple[Any, Any], float] = {}
+    for row in rows("lucid_colocate_info.csv"):
+        one, other = (tuple(row[f"{name}{at}"] for name in ("model", "dataset", "batchsize", "amp")) for at in (1, 2))
+        found[one, other], found[other, one] = float(row["speed1"]), float(row["speed2"])
+    slowest = min(speed for speed in found.values() if speed > 0)
+    return {
+        mine: {its: found.get((key, other)) or slowest for its, other in KINDS.items()} for mine, key in KINDS.items()
+    }
+
+
+def burst(directory: Path, shared_nodes: int, power: str) -> tuple[float, float, int]:
+    """Mean queueing delay and mean completion time of one burst on eight GPUs, and how many jobs shared."""
+    alone = {(row["model"], row["dataset"], row["batchsize"], row["amp"]): row for row in rows("lucid_single_data.csv")}
+    rng = np.random.default_rng(5)
+    work_s = rng.uniform(12.0, 25.0, JOBS)
+    with Lab(directory / "lab", LabSpec(nodes=2, shared_nodes=shared_nodes, cpus=16)) as lab:
+        home = lab.layout.work / "worker"
+        home.mkdir()
+        home.chmod(0o777)
+        (home / "speeds.json").write_text(json.dumps(measured_speeds()))
+        (home / "worker.py").write_text(WORKER)
+        site = Site.of(lab, power=power, share="memory_mib = 23000\nhome = 'gpu'", policy="ordering = 'fifo'")
+        for kind, key in KINDS.items():
+            row = alone[key]
+            measured(
+                site, f"{kind}_0", 18.0, float(row["gpu_util"]) / 100, float(row["gmem_util"]) / 100, float(row["gmem"])
+            )
+        with site.daemon():
+            jobs = [
+                lab.submit(
+                    f"-J{kind}_{number}", "--gpus=1", "-t2", "-o/dev/null",
+                    f"--wrap=exec python3 {home}/worker.py {kind} {work_s[number]:.2f} {home}", user="alice",
+                )
+                for number, kind in zip(range(JOBS), cycle(KINDS))
+            ]  # fmt: skip
+            site.until(lambda: {site.states()[job] for job in jobs} == {"COMPLETED"}, "the burst to end", 400.0)
+        asked = ["env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-t", "all", "-O"]
+        said = lab.ask([*asked, "JobID:9,SubmitTime:12,StartTime:12,EndTime:12,Partition:9"]).splitlines()
+    times = [(int(row[1]), int(row[2]), int(row[3]), row[4]) for row in map(str.split, said) if int(row[0]) in jobs]
+    queued_s = np.mean([started - submitted for submitted, started, *_ in times])
+    took_s = np.mean([ended - submitted for submitted, _, ended, _ in times])
+    return float(queued_s), float(took_s), sum(partition == "shared" for *_, partition in times)
+
+
+@pytest.mark.soak
+def test_a_burst_queues_for_fewer_seconds_where_gpus_are_shared(tmp_path, capsys):
+    if os.geteuid() != 0:
+        pytest.skip("a daemon under another user needs root")
+    told = {}
+    for name, shared_nodes, power in (("without", 0, "order = true"), ("with", 1, POWER)):
+        with tempfile.TemporaryDirectory(prefix="shared-", dir="/tmp") as directory:
+            Path(directory).chmod(0o755)
+            told[name] = burst(Path(directory), shared_nodes, power)
+    with capsys.disabled():
+        for name, (queued_s, took_s, shared) in told.items():
+            print(f"\n{name} sharing: queued {queued_s:.1f} s, done after {took_s:.1f} s (means), {shared} jobs shared")
+    assert told["with"][2] > JOBS // 4
+    assert told["with"][0] < told["without"][0]
