@@ -2,7 +2,8 @@
 -- makes, while their author is still looking.
 --
 -- For Slurm's job_submit/lua plugin (JobSubmitPlugins=lua): slurmctld reads it from the directory of slurm.conf, and
--- again whenever it changes. It changes nothing in a job and never stops one for a fault of its own.
+-- again whenever it changes. It never stops a job for a fault of its own, and changes nothing in one unless
+-- PROFILE_PARTITION is set: then new jobs may start there too.
 -- A site that has a job_submit.lua keeps it: save this file as slurmsched.lua beside it and write
 -- dofile("/etc/slurm/slurmsched.lua") before the last line of the site's; that asks us first, then the site.
 --
@@ -11,6 +12,9 @@
 local DAEMON_USER = "slurmsched" -- beside root, whom we let write slurmsched:share=
 
 local SHARE_PARTITION = "shared" -- where jobs share GPUs (sharing.conf): only root and DAEMON_USER put jobs there
+
+local PROFILE_PARTITION = "" -- where new jobs may start to be measured (docs/profiling.md); empty: nowhere
+local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.toml or more
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
   .. "urgency=0..10, iterations=N, stop=never|opt|acc:X, off"
@@ -207,6 +211,68 @@ local function check_all(job, may_share, now)
   if type(job.comment) == "string" then check(job.comment, may_share, now) end
 end
 
+local function known(value) -- false where Slurm says that nothing was said: nil, NO_VAL16, NO_VAL, INFINITE
+  return value ~= nil and value ~= "" and value ~= 65534 and value ~= 4294967294 and value ~= 4294967295
+end
+
+-- How many GPUs a request such as gres:gpu:2,gres/gpu:a100=4 names.
+local function gpus_in(request)
+  local sum = 0
+  for item in (type(request) == "string" and request or ""):gmatch("[^,]+") do
+    local rest = item:gsub("^gres[:/]", ""):match("^gpu(.*)$")
+    if rest == "" then sum = sum + 1
+    elseif rest and rest:match("^[:=]") then sum = sum + (tonumber(rest:match("[:=]([0-9]+)$")) or 1) end
+  end
+  return sum
+end
+
+-- nil where it cannot be known for sure.
+local function gpus_of(job)
+  if gpus_in(job.tres_per_socket) > 0 then return nil end
+  if gpus_in(job.tres_per_job) > 0 then return gpus_in(job.tres_per_job) end
+  local per_task = gpus_in(job.tres_per_task)
+  if per_task > 0 then return known(job.num_tasks) and per_task * job.num_tasks or nil end
+  local nodes = known(job.min_nodes) and math.max(1, job.min_nodes) or 1
+  if known(job.max_nodes) and job.max_nodes ~= 0 and job.max_nodes ~= nodes then return nil end
+  return nodes * gpus_in(job.tres_per_node or job.gres)
+end
+
+local function said_to_stay(comment) -- off or noprofile
+  for body in (type(comment) == "string" and comment or ""):gmatch("slurmsched:([^ \t\n\v\f\r;]*)") do
+    for item in (body .. ","):gmatch("([^,]*),") do
+      if item == "off" or item == "noprofile" then return true end
+    end
+  end
+  return false
+end
+
+-- Whether a job is as well off in one partition as in the other: its time limit must mean the same in both.
+local function as_good(profile, home, limit)
+  if known(limit) then return profile.max_time >= limit or profile.max_time >= home.max_time end
+  return profile.max_time == home.max_time and profile.default_time == home.default_time
+end
+
+-- The partitions that a new job should ask for; nil where it stays as it is.
+local function with_profiling(job, partitions)
+  local profile = PROFILE_PARTITION ~= "" and partitions[PROFILE_PARTITION]
+  if not profile or said_to_stay(job.comment) then return nil end
+  if not known(job.script) or known(job.array_inx) or known(job.het_job_offset) then return nil end
+  if known(job.req_nodes) or known(job.reservation) then return nil end
+  local gpus, home = gpus_of(job), known(job.partition) and job.partition or nil
+  if not gpus or gpus < 1 or gpus > PROFILE_GPUS then return nil end
+  if not home then
+    for name, partition in pairs(partitions) do
+      if partition.flag_default == 1 or partition.flag_default == true then home = name end
+    end
+  end
+  if not home then return nil end
+  for name in home:gmatch("[^,]+") do
+    local own = partitions[name]
+    if name == PROFILE_PARTITION or not own or not as_good(profile, own, job.time_limit) then return nil end
+  end
+  return PROFILE_PARTITION .. "," .. home
+end
+
 local function verdict(job, uid, now)
   local fine, trouble = pcall(check_all, job, uid == 0 or uid == DAEMON_UID, now)
   if fine then return slurm.SUCCESS end
@@ -222,7 +288,12 @@ local site_submit, site_modify = slurm_job_submit, slurm_job_modify -- set where
 
 function slurm_job_submit(job, partitions, uid)
   local answer = verdict(job, uid, os.time())
-  if answer == slurm.SUCCESS and site_submit then return site_submit(job, partitions, uid) end
+  if answer == slurm.SUCCESS and site_submit then answer = site_submit(job, partitions, uid) end
+  if answer == slurm.SUCCESS then
+    local fine, wanted = pcall(with_profiling, job, partitions)
+    if fine and wanted then job.partition = wanted end
+    if not fine then pcall(slurm.log_info, "slurmsched: a fault in job_submit.lua: %s", tostring(wanted)) end
+  end
   return answer
 end
 

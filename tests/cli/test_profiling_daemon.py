@@ -1,0 +1,142 @@
+"""The profiling flow in a daemon that is put together from its settings, on a Slurm in memory."""
+
+from __future__ import annotations
+
+import json
+from threading import Event
+
+import pytest
+from click.testing import CliRunner
+
+from slurmsched.cli import main
+from slurmsched.cli.app import App
+from slurmsched.cli.assembly import Daemon
+from slurmsched.cli.check import problems_of
+from slurmsched.cli.rules import profiling_rules
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.lending import members
+from slurmsched.config import PowerSettings, ProfileSettings, Settings
+from slurmsched.errors import ConfigError
+from slurmsched.slurm.fake import FakeSlurm
+
+NOW_S = 1_700_000_000.0
+SETTINGS = """
+[daemon]
+mode = 'act'
+state_dir = '{here}'
+run_dir = '{here}'
+[power]
+order = true
+requeue = true
+partition = true
+profile = true
+nodes = true
+[profile]
+home = 'gpu'
+t_s = 100
+wait_s = 1000
+[policy]
+ordering = 'sjf'
+[metrics]
+listen = ''
+"""
+
+
+class Site(App):
+    """A fake of four nodes, one of them in the partition profile, whose jobs all start on n1."""
+
+    def __init__(self, directory) -> None:
+        file = directory / "slurmsched.toml"
+        file.write_text(SETTINGS.format(here=directory))
+        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
+        lists = {"gpu": "n[2-4]", "profile": "n1"}
+        self.slurm = FakeSlurm(now_s=NOW_S, partitions={"gpu": 1, "profile": 2}, node_lists=lists)
+
+    def cluster(self, called=None):
+        return self.slurm
+
+    def later(self, seconds: float) -> None:
+        self.slurm.advance(seconds)
+        self.clock.wait(seconds, Event())
+
+    def lists(self):
+        parts = self.slurm.observe().partitions
+        return {name: members(parts, name) for name in ("gpu", "profile")}
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Site(tmp_path)
+
+
+@pytest.fixture
+def daemon(site):
+    made = Daemon(site)
+    yield made
+    made.close()
+
+
+def test_a_consenting_job_makes_room_at_its_limit_and_waits_for_its_own_partition_alone(site, daemon):
+    first = site.slurm.submit(5000.0, gpus=16, partition="profile,gpu", comment="slurmsched:ckpt")
+    site.slurm.advance(1.0)
+    second = site.slurm.submit(50.0, gpus=4, partition="profile,gpu")
+    daemon.service.once()
+    assert site.slurm.jobs[first].partition == "profile"
+    site.later(120.0)
+    daemon.service.once()
+    assert site.slurm.jobs[first].restarts == 1
+    assert site.slurm.jobs[first].partition == "profile,gpu", "as Slurm does"
+    site.later(5.0)
+    daemon.service.once()
+    assert site.slurm.jobs[first].partition == "gpu"
+    assert site.slurm.jobs[second].partition == "profile"
+
+
+def test_nodes_that_were_lent_go_back_on_an_ordered_stop(site, daemon):
+    own = site.lists()
+    site.slurm.submit(5000.0, gpus=4, partition="profile,gpu")
+    site.slurm.advance(1.0)
+    site.later(120.0)
+    for _ in range(3):
+        daemon.service.once()
+        site.later(60.0)
+    assert site.lists()["profile"] == ("n2",)
+    daemon.give_back(10.0)
+    assert site.lists() == own
+
+
+def test_release_all_gives_nodes_back_that_a_killed_daemon_left(site, daemon):
+    own = site.lists()
+    site.slurm.submit(5000.0, gpus=4, partition="profile,gpu")
+    site.slurm.advance(1.0)
+    site.later(120.0)
+    daemon.service.once()
+    assert site.lists() != own
+    done = CliRunner().invoke(main, ["release-all", "--json"], obj=site)
+    assert done.exit_code == 0, done.output
+    assert site.lists() == own
+
+
+def test_why_tells_of_the_profiling_partition_without_a_daemon_too(site, daemon):
+    site.slurm.submit(5000.0, gpus=16, partition="gpu")
+    site.slurm.advance(1.0)
+    job = site.slurm.submit(50.0, partition="profile,gpu")
+    daemon.service.once()
+    done = CliRunner().invoke(main, ["why", str(job), "--json"], obj=site)
+    assert any("may start in profile too" in sentence for sentence in json.loads(done.output)["why"]["sentences"])
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"partition": ""}, r"profile.partition = ''.*the name of one partition"),
+        ({"partition": "a,b"}, r"profile.partition = 'a,b'.*the name of one partition"),
+        ({"home": "a b"}, r"profile.home = 'a b'.*the name of one partition"),
+        ({"home": "profile"}, "profile.home = 'profile'.*it is another one"),
+    ],
+)
+def test_partitions_that_make_no_sense_are_refused_in_words(said, words):
+    settings = Settings(power=PowerSettings(profile=True), profile=ProfileSettings(**said))
+    with pytest.raises(ConfigError, match=words):
+        profiling_rules(settings)
+    assert len(problems_of(settings)) == 1

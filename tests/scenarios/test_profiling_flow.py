@@ -1,0 +1,186 @@
+"""New jobs are measured first on a real Slurm: job_submit.lua lets them in, the daemon moves them on, or is dead."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_site import Site
+
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.known import KnownJob, Run, outcomes_of
+from slurmsched.cluster.lending import members
+from slurmsched.cluster.profiles import NodeProfile
+from slurmsched.cluster.state import View
+from slurmsched.daemon.lender import Lender
+from slurmsched.decide.rules import ProfilingRules
+from slurmsched.errors import LabError
+from slurmsched.lab import Lab, LabSpec, programs
+from slurmsched.models.runtime import RuntimeModel
+from slurmsched.slurm.command import SlurmCommand
+from slurmsched.slurm.console import Console
+
+T_PROF_S = 4
+SCRIPT = Path(__file__).parents[2] / "contrib/slurm.conf.d/job_submit.lua"
+CONF = (
+    "PartitionName=gpu Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP",
+    "PartitionName=profile Nodes=n3 MaxTime=INFINITE PriorityTier=2 State=UP",
+)
+ONCE_MORE = '[ "$SLURM_RESTART_COUNT" ] || sleep 300'
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def profiling_lab() -> Iterator[Lab]:
+    """Two nodes in the partition gpu, one in the partition profile, and our job_submit.lua told of it."""
+    if os.geteuid() != 0:
+        pytest.skip("a daemon under another user needs root")
+    with tempfile.TemporaryDirectory(prefix="sslab-", dir="/tmp") as directory:
+        Path(directory).chmod(0o755)
+        script = Path(directory, "job_submit.lua")
+        script.write_text(SCRIPT.read_text().replace('PROFILE_PARTITION = ""', 'PROFILE_PARTITION = "profile"'))
+        spec = LabSpec(nodes=3, job_submit_lua=str(script), extra_conf=CONF)
+        try:
+            programs.check(spec)
+        except LabError as error:
+            pytest.skip(str(error))
+        with Lab(Path(directory, "lab"), spec) as lab:
+            yield lab
+
+
+@pytest.fixture
+def site(profiling_lab) -> Iterator[Site]:
+    made = Site.of(
+        profiling_lab,
+        power="order = true\nrequeue = true\npartition = true\nprofile = true",
+        profile=f"t_s = {T_PROF_S}\nt_least_s = {T_PROF_S}\nn_max = 4\nn_least = 4",
+    )
+    yield made
+    shutil.rmtree(made.directory)
+    profiling_lab.cancel_all()
+
+
+def submit(site: Site, name: str, gpus: int, script: str, comment: str = "") -> int:
+    return site.lab.submit(
+        f"--gres=gpu:{gpus}", "-n1", "-t2", "--requeue", "-o/dev/null", f"-J{name}", f"--comment={comment}",
+        f"--wrap={script}", user="alice",
+    )  # fmt: skip
+
+
+def where(site: Site, job: int) -> tuple[str, str]:
+    """The partitions and the state of *job*."""
+    partition, state = site.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job), "-o", "%P %T"]).split()
+    return partition, state
+
+
+def until(site: Site, job: int, *expected: tuple[str, str]) -> None:
+    site.until(lambda: where(site, job) in expected, f"job {job} in {expected}", 30.0)
+
+
+def fill_main(site: Site) -> list[int]:
+    """Jobs that take all of the partition gpu, in which they came and stay."""
+    jobs = [submit(site, "blocker", 4, "sleep 600", "slurmsched:noprofile") for _ in range(2)]
+    for job in jobs:
+        until(site, job, ("gpu", "RUNNING"))
+    return jobs
+
+
+def teach_kind(site: Site, name: str) -> None:
+    """Let a job of this name have been measured an hour ago."""
+    at_s = int(time.time()) - 3600
+    job = KnownJob(
+        *(
+            77,
+            0,
+            -1,
+            1,
+            name,
+            site.lab.user("alice"),
+            "astro",
+            "normal",
+            "gpu",
+            1,
+            1,
+            1,
+            60.0,
+            at_s,
+            at_s,
+            at_s,
+            0,
+            at_s,
+        )
+    )
+    profile = NodeProfile(77, 0, "n1", at_s, at_s + 50, 1, 50.0, 1.0, 0.4, 0.0, 0.2, 4096.0, 100.0, 0.0)
+    with site.store() as store:
+        store.add_outcomes(site.lab.cluster, outcomes_of([Run(job, at_s + 50.0, JobState.COMPLETED)]))
+        store.add_profiles(site.lab.cluster, [profile])
+
+
+def test_new_jobs_are_measured_first_and_none_is_lost_when_the_daemon_dies_at_the_limit(site):
+    known, fresh = "model_7", [f"{name}_kind" for name in ("short", "saving", "plain", "waiting")]
+    teach_kind(site, known)
+    blockers = fill_main(site)
+    with site.daemon() as daemon:
+        short = submit(site, fresh[0], 1, "sleep 1")
+        saving = submit(site, fresh[1], 2, ONCE_MORE, "slurmsched:ckpt")
+        plain = submit(site, fresh[2], 1, f"sleep {2 * T_PROF_S + 2}")
+        for job in (short, saving, plain):
+            until(site, job, ("profile", "RUNNING"), ("profile", "COMPLETED"))
+        measured = submit(site, "model_8", 1, "true")
+        waiting = submit(site, fresh[3], 3, f"sleep {2 * T_PROF_S + 4}", f"slurmsched:ckpt,coldstart={T_PROF_S}")
+        until(site, measured, ("gpu", "PENDING"))
+        assert "may start in profile too" in site.run("why", str(waiting)).stdout
+        until(site, short, ("profile", "COMPLETED"))
+        until(site, saving, ("gpu", "PENDING"))
+        until(site, waiting, ("profile", "RUNNING"))
+        assert where(site, plain)[0] == "profile"
+        site.until(lambda: saving not in site.begin_times(), "a job that may go on")
+        last = submit(site, "last_kind", 4, "true", "slurmsched:ckpt")
+        daemon.kill()
+    # From here on Slurm is alone. The last job waits, and the one it waits for passes its time.
+    for job in (plain, waiting):
+        until(site, job, ("profile", "COMPLETED"))
+    until(site, last, ("profile", "COMPLETED"))
+    site.lab.ask(["scancel", *map(str, blockers)])
+    for job in (saving, measured):
+        until(site, job, ("gpu", "COMPLETED"))
+    query = ["sacct", "-n", "-X", "-D", "-P", "-o", "jobid,state", "-j", f"{short},{plain},{waiting},{saving}"]
+    runs = {*(f"{job}|COMPLETED" for job in (short, plain, waiting, saving)), f"{saving}|REQUEUED"}
+    site.until(lambda: set(site.lab.ask(query).split()) == runs, f"just {runs} in sacct")
+
+
+def test_nodes_move_live_under_a_running_job_and_go_back(site):
+    lab = site.lab
+    cluster = SlurmCommand(Console(environment=lab.env()))
+
+    def lists() -> dict[str, tuple[str, ...]]:
+        state = cluster.observe()
+        return {name: members(state.partitions, name) for name in ("gpu", "profile")}
+
+    def look() -> View:
+        state, model = cluster.observe(), RuntimeModel.fit(outcomes_of(()))
+        forecasts = (model.forecast(jobs) for jobs in (state.pending, state.running))
+        tables = (state.pending, state.running, state.nodes, state.partitions, state.qos)
+        return View(time.time(), *tables, *forecasts)
+
+    own = lists()
+    assert own == {"gpu": ("n1", "n2"), "profile": ("n3",)}
+    job = submit(site, "stays", 4, "sleep 6")
+    until(site, job, ("profile", "RUNNING"))
+    rules = ProfilingRules("profile", home="gpu", t_s=0.0)
+    with site.store() as store:
+        site.until(lambda: look().running.started_s[0] < time.time(), "a start that is over")
+        Lender(cluster, lab.cluster, store, lambda: True).turn(look(), rules, 0)
+        assert lists() == {"gpu": ("n2",), "profile": ("n1", "n3")}
+        Lender(cluster, lab.cluster, store, lambda: True).turn(look(), rules, 0)
+        assert lists() == {"gpu": ("n2", "n3"), "profile": ("n1",)}
+        assert where(site, job) == ("profile", "RUNNING")
+        assert Lender(cluster, lab.cluster, store, lambda: True).give_back() == ""
+    assert lists() == own
+    until(site, job, ("profile", "COMPLETED"))
