@@ -10,15 +10,18 @@ Standard library only, and it imports nothing of slurmsched: the file may be cop
         if lease.should_stop(step):
             save(step + 1)
             lease.checkpoint_done(step + 1)
-            break
+            if lease.give_way():
+                break
 
 In a shell: ``python -m slurmsched.job run --dir checkpoints -- ./train.sh`` starts a command in a process group of its
-own, passes SIGTERM and SIGUSR1 on to all of it, and ends as it ends; ``python -m slurmsched.job stopping --dir
-checkpoints`` says by its exit status (0 or 1) whether to stop.
+own, passes on to all of it what asks it to stop, and ends as it ends; where the command has saved its work before, the
+job is queued again. ``python -m slurmsched.job stopping --dir checkpoints`` says by its exit status (0 or 1) whether to
+stop, and ``python -m slurmsched.job done --dir checkpoints --iteration N`` that the work is saved.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -28,8 +31,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-"""What asks a job to stop: a requeue sends the first one, an owner or admin the other."""
+SIGNALS = (signal.SIGTERM, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2)
+"""What asks a job to stop: the end of a run sends the first one, who wants the job to queue itself again another."""
+
+PATIENCE_S = 600.0
+"""How long a job that has saved its work waits for the end of its run before it goes on."""
 
 Agree = Callable[[bool], bool]
 """Given whether this rank was asked to stop, whether any was; called by all ranks after the same iteration."""
@@ -52,13 +58,14 @@ class Lease:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._agree, self._margin = agree, margin
         self._ranks = int(os.environ.get("SLURM_NTASKS", "1")) if ranks is None else ranks
-        self._run = f"{os.environ.get('SLURM_JOB_ID', '0')}.{os.environ.get('SLURM_RESTART_COUNT', '0')}"
-        self._asked = False
+        self._run = _run_name()
+        self._asked = self._ends = self._saved = False
         for each in SIGNALS:
             signal.signal(each, self._ask)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self._asked = True
+        self._ends = self._ends or number == signal.SIGTERM
 
     def should_stop(self, iteration: int) -> bool:
         """Whether to stop after *iteration*: true on every rank after the same one. Call it once per iteration."""
@@ -76,8 +83,29 @@ class Lease:
 
     def checkpoint_done(self, iteration: int) -> None:
         """Say that the work is saved and goes on at *iteration*; one rank is enough."""
-        _replace(self.directory / "resume", str(iteration))
-        _replace(self.directory / f"done.{self._run}", str(time.time()))
+        _say_saved(self.directory, iteration)
+        self._saved = True
+
+    def give_way(self, patience_s: float = PATIENCE_S) -> bool:
+        """Queue the job again, its work being saved, and wait for the end of this run; called by all ranks.
+
+        True where the run ends now: leave. False where nobody ended it within *patience_s*: go on with the next
+        iteration. Outside Slurm it is true at once.
+        """
+        if "SLURM_JOB_ID" not in os.environ:
+            return True
+        if self._saved and not self._ends:
+            _queue_again()
+        # Who has saved clears up first, so that no other rank takes the old word for a new one.
+        until_s = time.monotonic() + patience_s + (0.0 if self._saved else 2.0)
+        while not self._ends and time.monotonic() < until_s:
+            time.sleep(0.1)
+        if self._ends:
+            return True
+        for name in (f"stop.{self._run}", f"last.{self._run}"):
+            (self.directory / name).unlink(missing_ok=True)
+        self._asked = self._saved = False
+        return False
 
     def resume_at(self, default: int = 0) -> int:
         """The iteration that the last ``checkpoint_done`` said; *default* where there was none."""
@@ -91,6 +119,26 @@ class Lease:
             return int((self.directory / f"last.{self._run}").read_text())
         except FileNotFoundError:
             return None
+
+
+def _run_name() -> str:
+    return f"{os.environ.get('SLURM_JOB_ID', '0')}.{os.environ.get('SLURM_RESTART_COUNT', '0')}"
+
+
+def _say_saved(directory: Path, iteration: int) -> None:
+    _replace(directory / "resume", str(iteration))
+    _replace(directory / f"done.{_run_name()}", str(time.time()))
+
+
+def _queue_again() -> None:
+    """Ask Slurm for a requeue; where it does not hear, slurmsched asks when the job has had its time."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            ["scontrol", "requeue", "incomplete", os.environ["SLURM_JOB_ID"]],
+            timeout=60,
+            check=False,
+            capture_output=True,
+        )
 
 
 def _replace(path: Path, text: str) -> None:
@@ -115,44 +163,84 @@ def _link_once(path: Path, text: str) -> None:
         part.unlink()
 
 
-def run(directory: Path, command: Sequence[str]) -> int:
-    """Run *command*, passing on what asks it to stop; its exit status, 128 + the number of the signal that ended it."""
+class _Command:
+    """A command that is told what we are told, in a process group of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.asked = self.ends = False
+        self._stop = directory / f"stop.{_run_name()}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        for each in SIGNALS:
+            signal.signal(each, self._told)
+
+    def _told(self, number: int, frame: FrameType | None) -> None:
+        self._stop.touch()
+        self.asked = True
+        self.ends = self.ends or number == signal.SIGTERM
+        if self._process is None:
+            self._early.append(number)
+        elif self._process.poll() is None:
+            os.killpg(self._process.pid, number)
+
+    def status(self, command: Sequence[str]) -> int:
+        """Run *command* to its end."""
+        self._process = subprocess.Popen(command, start_new_session=True)
+        for number in self._early:
+            os.killpg(self._process.pid, number)
+        status = self._process.wait()
+        return status if status >= 0 else 128 - status
+
+    def ended_within(self, patience_s: float) -> bool:
+        """Whether the run is ended within that time; waits for it."""
+        until_s = time.monotonic() + patience_s
+        while not self.ends and time.monotonic() < until_s:
+            time.sleep(0.1)
+        return self.ends
+
+    def go_on(self) -> None:
+        """Forget that it was asked."""
+        self._stop.unlink(missing_ok=True)
+        self.asked, self._process, self._early = False, None, []
+
+
+def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S) -> int:
+    """Run *command*, passing on what asks it to stop; its exit status, 128 + the number of the signal that ended it.
+
+    Where it was asked, has saved its work and ended well, the job is queued again; where nobody ends this run within
+    *patience_s*, the command is started once more.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    job, restart = os.environ.get("SLURM_JOB_ID", "0"), os.environ.get("SLURM_RESTART_COUNT", "0")
-    process: subprocess.Popen[bytes] | None = None
-    early: list[int] = []
-
-    def told(number: int, frame: FrameType | None) -> None:
-        (directory / f"stop.{job}.{restart}").touch()
-        if process is None:
-            early.append(number)
-        elif process.poll() is None:
-            os.killpg(process.pid, number)
-
-    for each in SIGNALS:
-        signal.signal(each, told)
-    process = subprocess.Popen(command, start_new_session=True)
-    for number in early:
-        os.killpg(process.pid, number)
-    status = process.wait()
-    return status if status >= 0 else 128 - status
+    done, child = directory / f"done.{_run_name()}", _Command(directory)
+    while True:
+        done.unlink(missing_ok=True)
+        status = child.status(command)
+        if status or not child.asked or child.ends or not done.exists() or "SLURM_JOB_ID" not in os.environ:
+            return status
+        _queue_again()
+        if child.ended_within(patience_s):
+            return status
+        child.go_on()
 
 
 def main(words: Sequence[str]) -> int:
-    """The shell form: ``run [--dir DIR] -- COMMAND...`` or ``stopping [--dir DIR]``."""
+    """The shell form: ``run [--dir DIR] -- COMMAND...``, ``stopping`` or ``done --iteration N``."""
     from argparse import ArgumentParser
 
     parser = ArgumentParser(prog="python -m slurmsched.job", description="Stop a job in good order.")
-    parser.add_argument("what", choices=("run", "stopping"))
+    parser.add_argument("what", choices=("run", "stopping", "done"))
     parser.add_argument("--dir", type=Path, default=Path("."), help="directory shared by all ranks")
+    parser.add_argument("--iteration", type=int, default=0, help="where the work goes on, written to DIR/resume")
     at = words.index("--") if "--" in words else len(words)
     said, command = parser.parse_args(words[:at]), words[at + 1 :]
     if said.what == "run":
         if not command:
             parser.error("say what to run after --")
         return run(said.dir, command)
-    job, restart = os.environ.get("SLURM_JOB_ID", "0"), os.environ.get("SLURM_RESTART_COUNT", "0")
-    return 0 if (said.dir / f"stop.{job}.{restart}").exists() else 1
+    if said.what == "done":
+        _say_saved(said.dir, said.iteration)
+        return 0
+    return 0 if (said.dir / f"stop.{_run_name()}").exists() else 1
 
 
 if __name__ == "__main__":

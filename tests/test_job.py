@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.job import Lease
+from slurmsched.job import SIGNALS, Lease
 
 FILE = Path(__file__).parent.parent / "slurmsched/job.py"
 
@@ -40,8 +40,19 @@ def alone(tmp_path):
     return tmp_path
 
 
-def start(*argv, cwd=None):
-    return subprocess.Popen([sys.executable, "-I", *map(str, argv)], stdout=subprocess.PIPE, text=True, cwd=cwd)
+@pytest.fixture
+def inside(alone):
+    """The environment of job 77, and a Slurm that notes what it is asked and ends the run of who asks for a requeue."""
+    scontrol = alone / "bin/scontrol"
+    scontrol.parent.mkdir()
+    scontrol.write_text(f'#!/bin/sh\necho "$@" >> {alone}/asked\n[ -e {alone}/deaf ] || kill -TERM $PPID\n')
+    scontrol.chmod(0o755)
+    return os.environ | {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "1", "PATH": f"{scontrol.parent}:{os.environ['PATH']}"}
+
+
+def start(*argv, cwd=None, env=None):
+    command = [sys.executable, "-I", *map(str, argv)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd, env=env)
 
 
 def test_all_ranks_stop_after_the_same_iteration_when_one_is_asked(alone):
@@ -61,10 +72,131 @@ def test_all_ranks_stop_after_the_same_iteration_when_one_is_asked(alone):
     assert int((shared / "resume").read_text()) == steps[0] + 1
 
 
+TRAINING = """
+import sys, time
+sys.path.insert(0, {folder!r})
+from job import Lease
+lease = Lease(sys.argv[1])
+for step in range(lease.resume_at(), 1000):
+    time.sleep(0.01)
+    if step == lease.resume_at() + 5:
+        print("ready", flush=True)
+    if lease.should_stop(step):
+        lease.checkpoint_done(step + 1)
+        print("saved", step, flush=True)
+        if lease.give_way(patience_s=0.3):
+            break
+        print("goes on", step + 1, flush=True)
+print("left", flush=True)
+"""
+
+
+def test_a_job_that_is_asked_saves_queues_itself_again_and_leaves_when_its_run_ends(alone, inside):
+    (alone / "train.py").write_text(TRAINING.format(folder=str(alone)))
+    training = start(alone / "train.py", alone / "d", env=inside)
+    assert training.stdout.readline() == "ready\n"
+    training.send_signal(signal.SIGURG)
+    saved, left = training.communicate(timeout=20)[0].splitlines()
+    assert (alone / "asked").read_text() == "requeue 77\n"
+    assert left == "left"
+    assert int((alone / "d/resume").read_text()) == int(saved.split()[1]) + 1
+
+
+def test_a_job_that_nobody_ends_goes_on_with_the_next_iteration_and_can_be_asked_again(alone, inside):
+    (alone / "train.py").write_text(TRAINING.format(folder=str(alone)))
+    (alone / "deaf").touch()
+    training = start(alone / "train.py", alone / "d", env=inside)
+    assert training.stdout.readline() == "ready\n"
+    for _ in range(2):
+        training.send_signal(signal.SIGURG)
+        step = int(training.stdout.readline().removeprefix("saved"))
+        assert int(training.stdout.readline().removeprefix("goes on")) == step + 1
+    training.send_signal(signal.SIGTERM)
+    assert training.communicate(timeout=20)[0].splitlines()[-1] == "left"
+
+
+def test_the_shell_form_queues_the_job_again_where_the_command_has_saved_its_work(alone, inside):
+    done = f"{sys.executable} -I {alone}/job.py done --dir {alone}/d --iteration 8"
+    script = f"trap '{done}; exit 0' URG; echo ready; while :; do sleep 0.05; done"
+    running = start(alone / "job.py", "run", "--dir", alone / "d", "--", "sh", "-c", script, env=inside)
+    assert running.stdout.readline() == "ready\n"
+    running.send_signal(signal.SIGURG)
+    running.communicate(timeout=20)
+    assert running.returncode == 0
+    assert (alone / "asked").read_text() == "requeue 77\n"
+    assert (alone / "d/resume").read_text() == "8"
+
+
+def test_the_shell_form_leaves_a_command_alone_that_was_done_when_it_was_asked(alone, inside):
+    script = "trap 'exit 0' URG; echo ready; while :; do sleep 0.05; done"
+    running = start(alone / "job.py", "run", "--dir", alone / "d", "--", "sh", "-c", script, env=inside)
+    assert running.stdout.readline() == "ready\n"
+    running.send_signal(signal.SIGURG)
+    assert running.communicate(timeout=20)[0] == ""
+    assert running.returncode == 0
+    assert not (alone / "asked").exists()
+
+
+TWIN = """
+import os, signal, sys
+from multiprocessing import get_context
+sys.path.insert(0, {folder!r})
+from job import Lease
+
+def reduced(barrier, slots, rank, value, how):
+    slots[rank] = value
+    barrier.wait()
+    result = how(slots[:])
+    barrier.wait()
+    return result
+
+def train(rank, barrier, slots, folder, asked_at):
+    lease = Lease(folder, agree=lambda asked: bool(reduced(barrier, slots, rank, float(asked), max)))
+    first, weight = lease.resume_at(), 1.0
+    if first:
+        weight = float(open(folder + "/weight").read())
+    for step in range(first, 20):
+        weight -= 0.1 * reduced(barrier, slots, rank, weight * (rank + 1), sum) / 2
+        if rank == 1 and step == asked_at:
+            os.kill(os.getpid(), signal.SIGURG)
+        if lease.should_stop(step):
+            if rank == 0:
+                open(folder + "/weight", "w").write(repr(weight))
+                lease.checkpoint_done(step + 1)
+            if lease.give_way():
+                break
+    print(rank, step, repr(weight), flush=True)
+
+if __name__ == "__main__":
+    fork = get_context("fork")
+    shared = fork.Barrier(2), fork.Array("d", 2)
+    ranks = [fork.Process(target=train, args=(rank, *shared, sys.argv[1], int(sys.argv[2]))) for rank in range(2)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join()
+"""
+"""What the example for PyTorch does, with an all-reduce of its own."""
+
+
+def test_ranks_that_agree_by_a_reduction_stop_together_and_end_with_the_weights_of_an_unbroken_run(alone):
+    (alone / "twin.py").write_text(TWIN.format(folder=str(alone)))
+
+    def trained(folder, asked_at):
+        lines = start(alone / "twin.py", alone / folder, asked_at).communicate(timeout=20)[0].splitlines()
+        return sorted(line.split()[1:] for line in lines)
+
+    whole = trained("whole", -1)
+    first = trained("broken", 7)
+    assert [step for step, _ in first] == ["7", "7"], "both after the same step, of which one alone was asked"
+    assert trained("broken", -1) == whole
+    assert whole[0] == whole[1]
+
+
 @pytest.fixture
 def signals():
     """Handlers as they were."""
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGUSR1)}
+    before = {each: signal.getsignal(each) for each in SIGNALS}
     yield
     for each, handler in before.items():
         signal.signal(each, handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,9 +24,13 @@ COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK",
 @click.option(
     "--check", "options", metavar="OPTIONS", help="The options of sbatch, as one word, of a job to ask about."
 )
+@click.option("--chart", "charted", is_flag=True, help="Draw the plan: who holds what JOB needs, and what would help.")
+@click.option("--html", "page", type=click.Path(path_type=Path), help="Write the plan of JOB as a page to this file.")
 @json_option
 @click.pass_obj
-def deadline(app: App, job: JobName | None, options: str | None, as_json: bool) -> None:
+def deadline(
+    app: App, job: JobName | None, options: str | None, charted: bool, page: Path | None, as_json: bool
+) -> None:
     """Say what JOB was promised, or what a new job would be.
 
     Without JOB all answers to jobs with deadlines are listed. With --check the exit status is 1 where nothing would be
@@ -36,6 +41,11 @@ def deadline(app: App, job: JobName | None, options: str | None, as_json: bool) 
     now_s = app.clock.now()
     if job is not None and options is not None:
         raise click.UsageError("Say JOB or --check OPTIONS, one of them.")
+    if charted or page is not None:
+        if job is None:
+            raise click.UsageError("--chart and --html go with a JOB.")
+        _chart(app, job, page, now_s, as_json)
+        return
     if options is not None:
         reply = app.answers().ask("check", options=options)
         told = reply["check"]
@@ -53,6 +63,21 @@ def deadline(app: App, job: JobName | None, options: str | None, as_json: bool) 
         parts.append(f"slurmsched only looks on (mode {reply['mode']}): nothing new is promised.")
     tell(reply, *parts, now_s=now_s, as_json=as_json)
     sys.exit(1 if options is not None and told["answer"] != "promised" else 0)
+
+
+def _chart(app: App, job: JobName, page: Path | None, now_s: float, as_json: bool) -> None:
+    from .leasechart import html_chart, text_chart
+
+    reply, answer = (app.answers().ask(about, job_id=job.job_id) for about in ("chart", "deadline"))
+    told = reply["chart"]
+    if not told["known"]:
+        raise NotFound(" ".join(told["sentences"]))
+    sentences = [*answer["deadline"]["sentences"], *told["sentences"]]
+    if page is not None:
+        page.write_text(html_chart(told, sentences, now_s), encoding="utf-8")
+        sentences.append(f"The plan is in {page}.")
+    parts = [*sentences, *text_chart(told, now_s), *told["changes"]]
+    tell(reply, *parts, now_s=now_s, as_json=as_json)
 
 
 def _figures(told: Mapping[str, Any], now_s: float) -> list[str]:

@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from lab_site import Site, history
 
+import slurmsched.job
+from slurmsched.cluster.actions import Tell
+from slurmsched.lab.users import nobody_gid, uid_of
+from slurmsched.slurm.command import SlurmCommand
+from slurmsched.slurm.console import Console
+
 TOOK_S = 4.0
-DEADLINE = "enabled = true\nlead_s = 3\nreserve = 0"
+DEADLINE = "enabled = true\nlead_s = 3\nreserve = 0\nyields = true\nlease_s = 1\nstop_s = 6"
+POWER = "order = true\nhold = true\nrequeue = true"
+STEPS = 40
+SAVER = f"""
+import sys, time
+sys.path.insert(0, {{folder!r}})
+from job import Lease
+lease = Lease("saved")
+for step in range(lease.resume_at(), {STEPS}):
+    time.sleep(0.25)
+    print(step, file=open("steps", "a"))
+    if lease.should_stop(step):
+        lease.checkpoint_done(step + 1)
+        if lease.give_way():
+            break
+"""
 
 
-@pytest.fixture
-def promising(new_site):
-    """Promises, and knows that every job of its names takes four seconds."""
-    site = new_site(deadline=DEADLINE, power="order = true\nhold = true", policy="ordering = 'fifo'")
+@dataclass(frozen=True)
+class Burst:
+    """Jobs that each want the whole lab, and by when those with deadlines want to be done."""
+
+    saver: int
+    others: list[int]
+    strict: int
+    soft: int
+    never: int
+    due_s: dict[int, float]
+
+
+def taught(site: Site) -> Site:
+    """The *site* with a history by which every job of its names takes four seconds."""
     known = history(site.lab, site.names)
     ended_s = time.time() - 20_000.0 + 60.0 * np.arange(len(known))
     times = dict.fromkeys(("first_submit_s", "eligible_s", "started_s"), ended_s - TOOK_S)
     runtime_s = np.full(len(known), TOOK_S)
-    taught = replace(known, runtime_s=runtime_s, ended_s=ended_s, job_id=known.job_id + 1000, **times)
+    learnt = replace(known, runtime_s=runtime_s, ended_s=ended_s, job_id=known.job_id + 1000, **times)
     with site.store() as store:
         store.prune(time.time(), 1.0, 1.0)
-        store.add_outcomes(site.lab.cluster, taught)
+        store.add_outcomes(site.lab.cluster, learnt)
     return site
 
 
@@ -35,40 +70,95 @@ def submit(site: Site, comment: str = "", *options: str) -> int:
     )  # fmt: skip
 
 
+@contextmanager
+def saving(site: Site) -> Iterator[tuple[int, Path]]:
+    """A running job of ten seconds that saves its work when asked to, and the directory where it notes its steps."""
+    home = site.lab.layout.work / f"saver-{site.names[0]}"
+    home.mkdir()
+    shutil.copy(slurmsched.job.__file__, home / "job.py")
+    (home / "train.py").write_text(SAVER.format(folder=str(home)))
+    shutil.chown(home, uid_of(site.lab.user("alice")), nobody_gid())
+    job = site.lab.submit(
+        "--gres=gpu:4", "-N4", "--exclusive", "-t3", "--requeue", f"-D{home}", "-oout", "-Jsaver",
+        "--comment=slurmsched:ckpt", "--wrap=exec python3 train.py", user="alice",
+    )  # fmt: skip
+    site.until(lambda: (home / "steps").exists(), "the first step")
+    yield job, home
+    shutil.rmtree(home)
+
+
+def burst(site: Site, saver: int) -> Burst:
+    others = [submit(site) for _ in range(2)]
+    at_s = time.time()
+    strict, soft = (submit(site, f"slurmsched:deadline={text}") for text in ("+18s", "+5s,50@+40s"))
+    never = submit(site, "slurmsched:deadline=+2s")
+    return Burst(saver, others, strict, soft, never, {strict: at_s + 18, soft: at_s + 40})
+
+
 def answer(site: Site, job: int) -> str:
     return str(site.said("deadline", str(job)).get("deadline", {}).get("answer"))
 
 
-def end_s(site: Site, job: int) -> float:
+def ended(site: Site, job: int) -> float:
     """When the job ended, after it has."""
-    site.until(lambda: site.states().get(job) == "COMPLETED", f"the end of job {job}", 60.0)
+    site.until(lambda: site.states().get(job) == "COMPLETED", f"the end of job {job}", 90.0)
     asked = ["env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-t", "all", "-j", str(job), "-O", "EndTime:20"]
     return float(site.lab.ask(asked).strip())
 
 
-def test_guaranteed_deadlines_are_met_in_a_burst_and_an_impossible_one_is_refused_at_once(promising):
-    site = promising
-    with site.daemon():
-        begun_s = time.time()
-        others = [submit(site) for _ in range(4)]
-        strict = submit(site, "slurmsched:deadline=+22s")
-        soft = submit(site, "slurmsched:deadline=+5s,50@+50s")
-        never = submit(site, "slurmsched:deadline=+2s")
-        for job, expected in ((strict, "promised met"), (soft, "promised met"), (never, "refused")):
-            site.until(
-                lambda job=job, expected=expected: answer(site, job) in expected.split(), f"{expected}: job {job}", 8.0
-            )
-        told = site.said("deadline", str(never))["deadline"]
-        assert told["earliest_s"] > told["deadline_s"]
-        assert site.said("deadline", str(soft))["deadline"]["worth"] == 0.5
-        assert "No promise for its deadline" in site.run("why", str(never)).stdout
-        options = f"-p gpu -N4 --gres=gpu:4 -t1 -J {site.names[0]} --comment=slurmsched:deadline=+1h"
-        asked = site.run("deadline", "--check", options)
-        assert asked.returncode == 0, asked.stderr
-        assert site.run("deadline", "--check", options.replace("+1h", "+2s")).returncode == 1
-        assert never in {row["job_id"] for row in site.said("deadline")["deadlines"]}
-        assert end_s(site, strict) <= begun_s + 24
-        assert end_s(site, soft) <= begun_s + 52
-        assert end_s(site, others[-1]) > end_s(site, strict), "stock Slurm runs those that came first before"
-        site.until(lambda: {answer(site, strict), answer(site, soft)} == {"met"}, "both met")
-    site.lab.ask(["scancel", *map(str, (*others, never))])
+def story(site: Site, job: int) -> list[str]:
+    return [event["kind"] for event in site.said("story", str(job)).get("story", [])]
+
+
+def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_that_agreed_makes_room(new_site):
+    """The daemon is killed while the job that was asked saves its work; the next one goes on."""
+    site = taught(new_site(deadline=DEADLINE, power=POWER, policy="ordering = 'fifo'"))
+    with saving(site) as (saver, home):
+        with site.daemon():
+            jobs = burst(site, saver)
+            expected = {jobs.strict: "promised", jobs.soft: "promised", jobs.never: "refused"}
+            for job, word in expected.items():
+                site.until(lambda job=job, word=word: answer(site, job) == word, f"{word}: job {job}", 8.0)
+            assert site.said("deadline", str(jobs.soft))["deadline"]["worth"] == 0.5
+            told = site.said("deadline", str(jobs.never))["deadline"]
+            assert told["earliest_s"] > told["deadline_s"]
+            assert "No promise for its deadline" in site.run("why", str(jobs.never)).stdout
+            options = f"-p gpu -N4 --gres=gpu:4 -t1 -J {site.names[0]} --comment=slurmsched:deadline=+1h"
+            assert site.run("deadline", "--check", options).returncode == 0
+            assert site.run("deadline", "--check", options.replace("+1h", "+2s")).returncode == 1
+            assert jobs.never in {row["job_id"] for row in site.said("deadline")["deadlines"]}
+            site.until(lambda: "asked to stop" in story(site, saver), "the question to the running job")
+        with site.daemon():
+            assert ended(site, jobs.strict) <= jobs.due_s[jobs.strict] + 1
+            assert ended(site, jobs.soft) <= jobs.due_s[jobs.soft] + 1
+            site.until(lambda: {answer(site, jobs.strict), answer(site, jobs.soft)} == {"met"}, "both met")
+            assert ended(site, saver) > ended(site, jobs.strict)
+        steps = [int(line) for line in (home / "steps").read_text().split()]
+        assert steps == list(range(STEPS)), "no step is lost and none is done twice"
+        kinds = [kind for kind in story(site, saver) if kind in {"asked to stop", "requeue asked", "requeued"}]
+        assert sorted(kinds) == ["asked to stop", "requeued"], "it queued itself again"
+    assert ended(site, jobs.others[-1]) > ended(site, jobs.strict), "stock Slurm runs those that came first before"
+    site.lab.ask(["scancel", *map(str, (*jobs.others, jobs.never))])
+
+
+def test_answers_are_written_into_admin_comments_with_the_right_to_and_never_over_another(lab):
+    job = lab.submit("-H", "-t1", "--wrap=true", "-o/dev/null", user="alice")
+    ours, answers = SlurmCommand(Console(environment=lab.env())), [Tell(job, "slurmsched:guaranteed,finish-by=x")]
+    operator = SlurmCommand(Console(environment=lab.env("operator"), prefix=tuple(lab.command([], user="operator"))))
+    assert "denied" in operator.act(answers)[0].refused
+    assert ours.act(answers)[0].refused is None
+    assert "AdminComment=slurmsched:guaranteed,finish-by=x" in lab.ask(["scontrol", "show", "job", str(job)])
+    assert ours.act([Tell(job, "slurmsched:met")])[0].refused is None
+    lab.ask(["scontrol", "update", f"jobid={job}", "admincomment=ticket 12"])
+    assert "somebody else" in ours.act(answers)[0].refused
+    assert "AdminComment=ticket 12" in lab.ask(["scontrol", "show", "job", str(job)])
+    lab.ask(["scancel", str(job)])
+
+
+@pytest.mark.soak
+def test_stock_slurm_misses_deadlines_of_the_same_burst(new_site):
+    site = taught(new_site(daemon="mode = 'observe'\nevery_s = 1", deadline=DEADLINE, policy="ordering = 'fifo'"))
+    with saving(site) as (saver, _), site.daemon():
+        jobs = burst(site, saver)
+        late_s = {job: ended(site, job) - due_s for job, due_s in jobs.due_s.items()}
+    assert max(late_s.values()) > 0, late_s

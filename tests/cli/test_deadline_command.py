@@ -1,0 +1,132 @@
+"""``slurmsched deadline`` against a Slurm in memory, from the record of a cycle."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from slurmsched.cli import main
+from slurmsched.cli.app import App
+from slurmsched.clock import ManualClock
+from slurmsched.slurm.fake import FakeSlurm
+
+NOW_S = 1_700_000_000.0
+SETTINGS = """
+[daemon]
+mode = 'act'
+state_dir = '{0}'
+run_dir = '{0}'
+[power]
+order = true
+requeue = true
+[deadline]
+enabled = true
+yields = true
+reserve = 0
+"""
+
+
+class Site(App):
+    """A cluster of one node whose four GPUs two jobs hold for ten hours, with three jobs that said deadlines."""
+
+    def __init__(self, directory):
+        file = directory / "slurmsched.toml"
+        file.write_text(SETTINGS.format(directory))
+        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
+        self.slurm = FakeSlurm(nodes=1, now_s=NOW_S - 7200.0)
+        self.slurm.submit(36_000.0, gpus=3, time_limit_s=36_000.0, user="<b>bob")
+        self.slurm.submit(36_000.0, gpus=1, time_limit_s=36_000.0, comment="slurmsched:ckpt")
+        self.slurm.advance(7200.0)
+        for gpus, within in ((1, "+3h"), (4, "+2h"), (1, "+3h,soft")):
+            self.slurm.submit(3600.0, gpus=gpus, time_limit_s=3600.0, comment=f"slurmsched:deadline={within}")
+
+    def cluster(self, called=None):
+        return self.slurm
+
+
+@pytest.fixture
+def site(tmp_path):
+    made = Site(tmp_path)
+    assert run(made, "once").exit_code == 0
+    return made
+
+
+def run(site, *words):
+    result = CliRunner().invoke(main, words, obj=site)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def said(site, *words):
+    return json.loads(run(site, *words, "--json").stdout)
+
+
+def test_the_chart_draws_who_holds_what_a_promised_job_will_need(site):
+    told = said(site, "deadline", "3", "--chart")["chart"]
+    kinds = {bar["job_id"]: bar["kind"] for bar in told["bars"]}
+    assert kinds == {3: "this", 5: "promised", 1: "running", 2: "can make room"}
+    assert told["promised_s"] == NOW_S + 3 * 3600
+    assert told["changes"] == []
+    lines = run(site, "deadline", "3", "--chart").stdout.splitlines()
+    drawn = {line.split()[0]: line[30:] for line in lines if line.split()[:1] and line.split()[0] in "1235"}
+    assert set(drawn["1"].strip()) == {"#"}
+    assert "*" in drawn["3"]
+    assert "=" in drawn["5"]
+    assert "~" in drawn["2"]
+
+
+def test_a_refused_job_is_told_what_would_change_the_answer(site):
+    told = said(site, "deadline", "4", "--chart")["chart"]
+    changes = " ".join(told["changes"])
+    assert "later (deadline=+" in changes
+    assert "If job 1 (<b>bob) said slurmsched:ckpt" in changes
+    assert "With 1 GPU it would be in time" not in changes, "that one GPU is promised to others"
+    assert all(change in run(site, "deadline", "4", "--chart").stdout for change in told["changes"])
+
+
+def test_what_is_said_would_help_helps(site):
+    minutes = said(site, "deadline", "4", "--chart")["chart"]["changes"][0].partition("deadline=+")[2].partition("m")[0]
+    site.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0, comment=f"slurmsched:deadline=+{minutes}m")
+    run(site, "once")
+    assert said(site, "deadline", "6")["deadline"]["answer"] == "promised"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words", "change"),
+    [
+        ({"gpus": 2, "time_limit_s": 3600.0, "within": "+7h"}, "With 1 GPU", {"gpus": 1}),
+        ({"gpus": 4, "time_limit_s": 3600.0, "within": "+8h30m"}, "--time of at most 30 min", {"time_limit_s": 1800.0}),
+        ({"gpus": 4, "time_limit_s": 3600.0, "within": "+8h30m"}, "--time of at most 30 min", {"time_limit_s": 1860.0}),
+    ],
+)
+def test_with_fewer_gpus_or_a_shorter_limit_it_is_promised_just_as_was_said(site, asked, words, change):
+    def submitted(gpus, time_limit_s, within):
+        comment = f"slurmsched:deadline={within}"
+        job = site.slurm.submit(time_limit_s, gpus=gpus, time_limit_s=time_limit_s, comment=comment)
+        run(site, "once")
+        return job
+
+    job = submitted(**asked)
+    assert words in " ".join(said(site, "deadline", str(job), "--chart")["chart"]["changes"])
+    expected = "refused" if change == {"time_limit_s": 1860.0} else "promised"
+    assert said(site, "deadline", str(submitted(**asked | change)))["deadline"]["answer"] == expected
+
+
+def test_the_page_needs_nothing_else_and_obeys_no_name(site, tmp_path):
+    page = tmp_path / "plan.html"
+    assert run(site, "deadline", "4", "--html", str(page)).exit_code == 0
+    text = page.read_text()
+    assert "default-src 'none'" in text
+    assert "<b>bob" not in text
+    assert "&lt;b&gt;bob" in text
+    assert text.count("<rect") == 5
+    assert "What would change the answer" in text
+
+
+@pytest.mark.parametrize(("words", "problem"), [(("1", "--chart"), "does not wait"), (("--chart",), "go with a JOB")])
+def test_what_cannot_be_drawn_is_said(site, words, problem):
+    result = run(site, "deadline", *words)
+    assert result.exit_code != 0
+    assert problem in result.output
