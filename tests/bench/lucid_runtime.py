@@ -7,6 +7,7 @@ fitted. A run ends its runtime after its submission, as if it had never waited.
 from __future__ import annotations
 
 import csv
+import gc
 import gzip
 import resource
 import sys
@@ -19,15 +20,16 @@ import numpy as np
 
 from slurmsched.cluster.columns import FloatArray, Labels, table_of
 from slurmsched.cluster.history import OutcomeTable
-from slurmsched.cluster.jobs import JobState, job_table
+from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.models.centers import LAST_OF_NAME, LAST_OF_USER, LIMIT, Fit, fit_ga2m, fit_trees, repeating
 from slurmsched.models.estimate import Estimator
 from slurmsched.models.inputs import Profiles, inputs
 from slurmsched.models.judge import Told, foretold, judge, pinball, score
-from slurmsched.models.past import Past
+from slurmsched.models.past import Past, compact
 from slurmsched.models.windows import Windows
+from slurmsched.policies.sharing import Packing, Sharers, pairs
 from slurmsched.simulator.traces import read
-from slurmsched.simulator.workload import Workload
+from slurmsched.simulator.workload import Workload, as_submitted
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 OCTOBER_S = (2294959.0, 2899759.0)  # its first week, in the semi-synthetic trace's own seconds
@@ -54,10 +56,12 @@ class Case:
 
 
 def main() -> None:
-    """All of it, or the cases whose names begin with a word given."""
+    """All of it, or the cases whose names begin with a word given, ``serving`` and ``large`` among them."""
     for case in cases():
         if len(sys.argv) < 2 or any(case.name.startswith(word) for word in sys.argv[1:]):
             bench(case)
+    if len(sys.argv) < 2 or "serving" in sys.argv[1:]:
+        bench_serving()
     if len(sys.argv) < 2 or "large" in sys.argv[1:]:
         for rows in LARGE:
             bench_training(rows)
@@ -153,6 +157,69 @@ def user_quantiles(past: Past) -> Callable[[Told], FloatArray]:
         return result
 
     return quantiles
+
+
+def bench_serving() -> None:
+    """One cycle of Lucid for queues of October by tables trained on September; milliseconds of processor time.
+
+    First is the first cycle of a new model, with what it derives for each known group of runs; then comes the median of
+    later ones. Packing looks for hosts among 384 running jobs.
+    """
+    trace = read(DATA / "philly_semisynthetic.csv.gz").workload
+    october = trace.submit_s >= OCTOBER_S[0]
+    history, waiting = outcomes(trace.take(~october)), as_submitted(trace.take(october))
+    document = Estimator.fit(history).document()
+    running = sharers(compacted(waiting.take(np.arange(384))), np.full(384, 3600.0), shift=1_000_000)
+    print(f"{'jobs':>8}{'':8}{'features':>10}{'forecast':>10}{'order':>8}{'packing':>9}{'all':>8}   ms")
+    for jobs in (2_048, 100_000):
+        queue = compacted(waiting.take(np.arange(jobs) % len(waiting)))
+        use, took = sharers(queue, np.zeros(jobs)), []
+        model = Estimator.of_document(document, history)
+        gc.collect()
+        for _ in range(16):
+            began = [time.process_time()]
+            inputs(queue, model.past, model.buckets)
+            began.append(time.process_time())
+            told = model.forecast(queue)
+            began.append(time.process_time())
+            work_s = told.runtime_s * queue.gpus
+            order = np.lexsort((queue.job_id, work_s))
+            began.append(time.process_time())
+            wait_s = np.cumsum(work_s[order]) / 384
+            pairs(replace(use, left_s=told.runtime_s).take(order), wait_s, running, np.ones(384, np.bool_), PACKING)
+            began.append(time.process_time())
+            took.append(np.diff(began) * 1e3)
+        for name, (features, forecast, order_, packing) in (("first", took[0]), ("later", np.median(took[1:], axis=0))):
+            whole = forecast + order_ + packing  # a forecast makes its features itself
+            print(f"{jobs:8,}{name:>8}{features:10.2f}{forecast:10.2f}{order_:8.2f}{packing:9.2f}{whole:8.2f}")
+
+
+PACKING = Packing(memory_mib=0.95 * 24576)
+
+
+def compacted(jobs: JobTable) -> JobTable:
+    """The same jobs without the texts that none of them has, as they come from Slurm."""
+    texts = {name: compact(column) for name, column in vars(jobs).items() if isinstance(column, Labels)}
+    return replace(jobs, **texts)
+
+
+def sharers(jobs: JobTable, left_s: FloatArray, shift: int = 0) -> Sharers:
+    """The jobs as ones that were all measured, with made-up use."""
+    random, length = np.random.default_rng(0), len(jobs)
+    return Sharers(
+        job_id=jobs.job_id + shift,
+        user=jobs.user,
+        kind=jobs.name,
+        gpus=jobs.gpus,
+        nodes=np.ones(length, np.int64),
+        score=random.integers(0, 3, length),
+        memory_mib=random.uniform(1000, 20000, length),
+        speed=random.uniform(0.8, 1.0, length),
+        left_s=left_s,
+        measured=np.ones(length, np.bool_),
+        unstable=np.zeros(length, np.bool_),
+        barred=np.zeros(length, np.bool_),
+    )
 
 
 def bench_training(rows: int) -> None:

@@ -1,0 +1,114 @@
+"""``slurmsched tune``: on a trace and on the database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from slurmsched.cli import main
+from slurmsched.cli.app import App
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.profiles import NodeProfile
+from slurmsched.config.files import load
+from slurmsched.db.store import Store
+
+NOW_S = 1_700_000_000.0
+DAYS, DAY_S = 12, 86400.0
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> App:
+    (tmp_path / "slurmsched.toml").write_text(
+        f"[daemon]\nstate_dir = '{tmp_path}'\nrun_dir = '{tmp_path}'\n[policy]\nordering = 'sjf'\n"
+    )
+    return App(str(tmp_path / "slurmsched.toml"), clock=ManualClock(NOW_S), environ={})
+
+
+def run(app: App, *words: str) -> Result:
+    return CliRunner().invoke(main, ("tune", *words), obj=app)
+
+
+def history() -> OutcomeTable:
+    """Each midnight thirty jobs of six hours with a GPU each: two days' work for six GPUs every day and a half."""
+    submit_s = NOW_S - DAYS * DAY_S + np.repeat(np.arange(DAYS) * DAY_S, 30)
+    length = len(submit_s)
+    times = dict.fromkeys(("first_submit_s", "eligible_s", "started_s"), submit_s)
+    return table_of(
+        OutcomeTable,
+        length,
+        {"state": JobState.COMPLETED, "nodes": 1, "gpus": 1, "cpus": 1, "time_limit_s": 30000.0},
+        {
+            "job_id": np.arange(1, length + 1),
+            "user": Labels.of(["alice"] * length),
+            "name": Labels.of(f"train_{number}" for number in range(length)),
+            "ended_s": submit_s + 21600.0,
+            "runtime_s": np.full(length, 21600.0),
+            **times,
+        },
+    )
+
+
+def profile_of(job_id: int, start_s: float) -> NodeProfile:
+    return NodeProfile(
+        job_id, 0, "n1", int(start_s), int(start_s) + 21600, 1, 21600.0, 1.0, 0.2, 0.01, 0.1, 900.0, 90.0, 0.0
+    )
+
+
+def stocked(app: App) -> None:
+    store = app.open_store(Store)
+    store.upgrade()
+    runs = history()
+    store.add_outcomes("lab", runs)
+    store.add_profiles(
+        "lab", [profile_of(*known) for known in zip(runs.job_id.tolist(), runs.started_s.tolist(), strict=True)]
+    )
+    store.close()
+
+
+def test_the_database_is_searched_and_the_lines_to_add_are_printed(app: App, tmp_path: Path):
+    stocked(app)
+    before = (tmp_path / "slurmsched.toml").read_text()
+    said = run(app, "--nodes", "6", "--gpus-per-node", "1", "--gpu-memory", "20000", "--evaluations", "4", "--json")
+    assert said.exit_code == 0, said.output
+    told = json.loads(said.output)
+    assert told["jobs"] == told["measured"] == 30 * DAYS
+    assert told["recommended"], "light jobs that wait for each other had better share"
+    assert told["best"]["capacity"] > 0
+    assert told["held_out"]["low"] > 0
+    assert (tmp_path / "slurmsched.toml").read_text() == before, "nothing is changed"
+    text = "\n".join(line for line in told["settings"] if not line.startswith("and in slurm.conf"))
+    (tmp_path / "new.toml").write_text(text)
+    loaded = load(str(tmp_path / "new.toml"), {}).settings
+    assert loaded.power.share
+    assert loaded.share.capacity == told["best"]["capacity"]
+
+
+def test_a_trace_is_tried_and_people_are_told_why_not(app: App):
+    said = run(app, "--trace", "synthetic:1500:0.3", "--nodes", "4", "--evaluations", "3")
+    assert said.exit_code == 0, said.output
+    assert "sharing was not tried" in said.output
+    assert "recommended" in said.output
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--trace", "synthetic:100", "--from-db", "30d", "--nodes", "4"), "exclude each other"),
+        (("--trace", "synthetic:100"), "Say --nodes N or --cluster FILE"),
+        (("--trace", "synthetic:100", "--nodes", "4"), "as many before"),
+        (("--trace", "synthetic:100", "--nodes", "4", "--ordering", "nonsense"), "is not known"),
+        (("--nodes", "4"), "database"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(app: App, words: tuple[str, ...], error: str):
+    said = run(app, *words)
+    assert said.exit_code != 0
+    assert error in said.output
+    assert "Traceback" not in said.output

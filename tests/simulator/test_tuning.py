@@ -1,0 +1,185 @@
+"""The tuner: the profiling partition it simulates, what it searches, and when it recommends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.usage import Use
+from slurmsched.errors import ConfigError
+from slurmsched.models.sharing import SharingModel
+from slurmsched.models.shelf import shipped
+from slurmsched.simulator.experiment import Setup, simulate
+from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.foresight import learnt
+from slurmsched.simulator.tuning.knobs import Knobs, Space
+from slurmsched.simulator.tuning.profiler import profiled
+from slurmsched.simulator.tuning.search import DAY_S, gain, tuned
+from slurmsched.simulator.tuning.trial import Site, completion_s, speed_beside, with_use
+from slurmsched.simulator.workload import Workload, workload
+
+NOW = Knobs(200.0, 8, 0, 0, "fifo")
+
+
+def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
+    submit_s, runtime_s, gpus = (np.array(column) for column in zip(*rows, strict=True))
+    known = {"job_id": np.arange(len(rows)) + 1, "submit_s": submit_s * 1.0, "runtime_s": runtime_s * 1.0, "gpus": gpus}
+    return workload(len(rows), **known, **columns)
+
+
+def month(days: int = 16, seed: int = 0) -> Workload:
+    """Each midnight forty jobs of seven hours on a GPU, and every hour three of a minute, which find all GPUs taken."""
+    midnights, hours = np.repeat(np.arange(days) * DAY_S, 40), np.repeat(np.arange(days * 24) * 3600.0, 3) + 60
+    submit_s = np.concatenate([midnights, hours])
+    order = np.argsort(submit_s, kind="stable")
+    long = order < len(midnights)
+    scatter = np.random.default_rng(seed).uniform(0.8, 1.2, len(order))
+    return workload(
+        len(order),
+        job_id=np.arange(len(order)),
+        submit_s=submit_s[order],
+        runtime_s=np.where(long, 25000.0, 60.0) * scatter,
+        gpus=np.ones(len(order), np.int64),
+        name=Labels(long.astype(np.int64), ("short", "long")),
+    )
+
+
+def site_of(jobs: Workload, nodes: int, gpus: int, gpu_mib: float = 0.0) -> Site:
+    scores = shipped().read_as(SharingModel.of_document)
+    return Site(jobs, learnt(jobs), Fleet.of(nodes, gpus), scores, gpu_mib)
+
+
+def test_least_gpus_are_profiled_first_and_nobody_for_longer_than_the_limit():
+    jobs = jobs_of((0, 50, 1), (1, 1000, 2), (2, 30, 1), (3, 10, 4))
+    found = profiled(jobs, 1, widest=2, limit_s=40, patience_s=np.inf)
+    assert found.left_s[:1] == 40
+    assert found.left_s[2] == 70, "after the first"
+    assert found.ran.tolist() == [True, False, True, False]
+    assert found.done.tolist() == [False, False, True, False]
+    assert np.isnan(found.left_s[[1, 3]]).all(), "wider than the partition, or than is profiled"
+
+
+def test_who_waits_too_long_is_not_profiled():
+    found = profiled(jobs_of((0, 100, 1), (1, 100, 1)), 1, widest=1, limit_s=100, patience_s=20)
+    assert found.left_s.tolist() == [100, 21]
+    assert found.ran.tolist() == [True, False]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200), st.integers(1, 4)), max_size=30), st.integers(1, 6))
+def test_the_partition_is_never_overfull_and_nobody_is_lost(rows, gpus):
+    if not rows:
+        return
+    jobs = jobs_of(*sorted(rows))
+    found = profiled(jobs, gpus, widest=3, limit_s=50, patience_s=60)
+    asked = jobs.gpus <= min(3, gpus)
+    assert np.array_equal(np.isfinite(found.left_s), asked)
+    start_s = found.left_s - np.minimum(jobs.runtime_s, 50)
+    assert (start_s[found.ran] >= jobs.submit_s[found.ran]).all()
+    assert (start_s[found.ran] <= jobs.submit_s[found.ran] + 60).all()
+    for now_s in start_s[found.ran]:
+        inside = found.ran & (start_s <= now_s) & (found.left_s > now_s)
+        assert jobs.gpus[inside].sum() <= gpus
+
+
+def test_without_profiling_and_sharing_a_trial_is_a_plain_replay():
+    jobs = month(3)
+    site = site_of(jobs, 2, 2)
+    replay = simulate(jobs, site.fleet, Setup.of("qssf", forecast="history"), learnt=site.told)
+    assert np.array_equal(completion_s(site, replace(NOW, ordering="qssf")), replay.end_s - jobs.submit_s)
+
+
+def test_a_job_that_profiling_does_not_end_begins_anew_after_it():
+    site = site_of(jobs_of((0, 30, 1), (0, 500, 1)), 2, 2)
+    assert completion_s(site, Knobs(100.0, 1, 1, 0, "fifo")).tolist() == [30, 600]
+
+
+def test_who_was_measured_shares_at_the_speed_of_the_pair():
+    use = {"gpu_util": [0.2] * 3, "memory_util": [0.1] * 3, "gpu_memory_mib": [1000.0] * 3}
+    names = {"name": Labels(np.array([0, 0, 0]), ("train",))}
+    jobs = jobs_of((0, 10, 1), (100, 50_000, 1), (200, 50_000, 1), **use, **names)
+    site = site_of(jobs, 1, 1, gpu_mib=20_000)
+    alone, shared = completion_s(site, NOW), completion_s(site, replace(NOW, capacity=2))
+    assert alone[2] == 2 * 50_000 - 100
+    assert shared[2] == pytest.approx(50_000), "light ones keep their speed"
+    blind = replace(site, jobs=replace(jobs, name=Labels(np.array([0, 1, 2]), ("a", "b", "c"))))
+    assert np.array_equal(completion_s(blind, replace(NOW, capacity=2)), alone), "no job of their kind was measured"
+    assert not replace(site, gpu_mib=0.0).sharing
+
+
+def test_two_that_fill_a_gpu_take_turns():
+    assert speed_beside(np.array([0.0, 0.5, 1.0, 2.0])).tolist() == [1, 1, 1, 0.5]
+
+
+def test_what_was_measured_of_a_job_is_that_of_its_last_run():
+    jobs = jobs_of((1000, 10, 1), (2000, 10, 1))
+    use = [
+        Use(start_s, start_s + 10, util, 0.1, 500.0, False) for start_s, util in ((10, 0.9), (1500, 0.3), (1200, 0.5))
+    ]
+    found = with_use(jobs, [(1, one) for one in use] + [(7, use[0])])
+    assert found.gpu_util[0] == 0.3, "not that of another job of this id long ago"
+    assert np.isnan(found.gpu_util[1])
+
+
+def test_the_space_holds_only_what_can_be_simulated():
+    space = Space.of(NOW, nodes=20, gpus=4, profiling=True, sharing=False)
+    assert space.profile_nodes == (0, 1, 2, 4)
+    assert space.profile_gpus == (1, 2, 4, 8), "the current width stays"
+    assert space.capacities == (0,)
+    drawn = space.drawn(500, 0, NOW)
+    assert drawn[0] == NOW
+    assert len(set(drawn)) == len(drawn) == 1 + 3 * 5 * 4, "without a partition its limits make no difference"
+    assert space.drawn(9, 3, NOW) == space.drawn(9, 3, NOW) != space.drawn(9, 4, NOW)
+
+
+def test_the_widest_job_still_finds_its_gpus():
+    space = Space.of(NOW, nodes=20, gpus=4, profiling=True, sharing=False, widest=73)
+    assert space.profile_nodes == (0, 1), "nineteen nodes are for the widest job"
+
+
+def test_the_parameters_of_an_ordering_are_searched_too():
+    line = "wfq thresholds=100,inf weights=0.5,0.5"
+    space = Space.of(replace(NOW, ordering=line), nodes=4, gpus=8, profiling=False, sharing=False)
+    assert space.orderings[0] == line
+    assert any("thresholds=200,inf" in other for other in space.orderings)
+
+
+def test_what_helps_before_and_in_the_last_week_is_recommended():
+    jobs = month()
+    site = site_of(jobs, 14, 1)
+    space = Space((0, 1), (1,), (0,), ("fifo",))
+    steps: list[tuple[int, int]] = []
+    verdict = tuned(site, NOW, space, evaluations=6, told=lambda *step: steps.append(step))
+    assert verdict.best.profile_nodes == 1
+    assert verdict.recommended
+    assert 0 < verdict.held_out.low <= verdict.held_out.share <= verdict.held_out.high
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+
+
+def test_what_helps_only_before_the_last_week_is_not_recommended():
+    jobs = month()
+    last = jobs.submit_s >= jobs.submit_s.max() - 7 * DAY_S
+    # Short jobs are what profiling helps; in the last week there are none.
+    jobs = replace(jobs, runtime_s=np.where(last, 25000.0 / 4, jobs.runtime_s))
+    verdict = tuned(site_of(jobs, 14, 1), NOW, Space((0, 1), (1,), (0,), ("fifo",)), evaluations=6)
+    assert verdict.best.profile_nodes == 1
+    assert verdict.searched.share > 0 >= verdict.held_out.low
+    assert not verdict.recommended
+
+
+def test_a_gain_that_days_do_not_agree_on_is_noise():
+    day = np.repeat(np.arange(7), 10)
+    now_s = np.full(70, 100.0)
+    steady, lucky = gain(now_s, now_s * 0.9, day), gain(now_s, np.where(day == 3, 20.0, 103.0), day)
+    assert steady.low == pytest.approx(0.1)
+    assert lucky.share > 0 > lucky.low
+
+
+def test_too_short_a_history_is_refused():
+    with pytest.raises(ConfigError, match="as many before"):
+        tuned(site_of(month(5), 4, 1), NOW, Space(), evaluations=2)
