@@ -28,6 +28,11 @@ def _nothing(news: object) -> None:
     """Nobody watches."""
 
 
+def _as_it_is(state: ClusterState) -> ClusterState:
+    """Nobody shares."""
+    return state
+
+
 @dataclass
 class World:
     """Everything a cycle works with, put together once by ``cli`` or by the simulator."""
@@ -42,6 +47,7 @@ class World:
     site: Mapping[str, str] = field(default_factory=dict)  #: ``scontrol show config``
     entering: Callable[[str], None] = _nothing  #: told of each phase as it begins
     observed: Callable[[ClusterState], object] = _nothing  #: told what Slurm said, first of all
+    scored: Callable[[ClusterState], ClusterState] = _as_it_is  #: fills in the share scores of jobs
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     watch.enter("predict")
     if world.learns:
         world.model = world.model.learn(remembered.ended)
+    state = world.scored(state)
     forecast = world.model.forecast(state.pending, now_s)
     forecast_running = world.model.forecast(state.running, now_s)
     view = View(

@@ -22,7 +22,7 @@ class Answers:
     def __init__(self, socket: Path, recorded: Recorded, story: Callable[[int], Sequence[Any]]) -> None:
         self._socket, self._recorded, self._story = socket, recorded, story
 
-    def ask(self, about: str, **details: int | str) -> dict[str, Any]:
+    def ask(self, about: str, **details: int | str | list[int]) -> dict[str, Any]:
         """What the daemon says *about* a job or the queue; where no daemon answers, what its last record says.
 
         Raises AnswerRefused where the daemon will not tell, DaemonUnreachable where there is no record either.
@@ -42,6 +42,8 @@ class Answers:
 
         if about == "story":
             return {"job_id": details["job_id"], "story": plain(list(self._story(details["job_id"])))}
+        if about in ("eta", "eta_check"):
+            raise SlurmschedError("when jobs will start and finish only a daemon can say")
         from ..decide import explain
 
         record = self._recorded()
@@ -57,11 +59,26 @@ class Answers:
             raise SlurmschedError("what a new job would be told only a daemon can say")
         if about in ("deadline", "deadlines"):
             return facts | {"mode": record.mode, about: plain(_deadlines(about, record, details))}
+        if about == "chart":
+            from ..decide.chart import chart
+            from ..decide.policy import Policy
+
+            rules = Policy.from_json(record.settings_json).rules
+            drawn = chart(record.view, record.plan, details["job_id"], rules)
+            return facts | {"mode": record.mode, about: plain(drawn)}
         if about == "advice":
             from ..decide.advice import advice
 
             return facts | {"advice": plain(advice(record.view, record.plan))}
         explained = getattr(explain, about)(record.view, record.plan, details["job_id"])
+        if about == "why":
+            from ..decide.paired import with_sharing
+            from ..decide.policy import Policy
+            from ..decide.profiled import with_profiling
+
+            rules = Policy.from_json(record.settings_json).rules
+            explained = with_profiling(explained, record.view, rules.profiling)
+            explained = with_sharing(explained, record.view, record.plan, rules.sharing)
         return facts | {"job_id": details["job_id"], about: plain(explained)}
 
 

@@ -16,71 +16,49 @@ from ..cluster.state import ClusterState, View
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleReport, World, run_cycle
 from ..daemon.collector import Collector, Receiver, parse_listen
+from ..daemon.flow import Flow
+from ..daemon.foretelling import Foretelling
+from ..daemon.lender import Lender
 from ..daemon.metrics import Metrics
 from ..daemon.notify import Notifier
 from ..daemon.questions import Sources
 from ..daemon.service import Parts, Service
+from ..daemon.sharer import Sharer
 from ..daemon.whereabouts import Whereabouts
 from ..db.leader import Leadership, leadership
 from ..db.memory import Memory
 from ..db.store import Store, Unchanged
 from ..decide import explain
 from ..decide.advice import advice, in_words
+from ..decide.chart import chart
 from ..decide.deadlines import DeadlineAnswer, check, deadline, deadlines
+from ..decide.eta import Eta
 from ..decide.factors import with_factors
+from ..decide.paired import with_score, with_sharing
 from ..decide.policy import Policy
-from ..decide.rules import DeadlineRules, Rules
+from ..decide.profiled import with_profiling
 from ..errors import MemoryUnavailable, SlurmError, SlurmUnavailable
 from ..models.runtime import RuntimeModel
 from ..models.served import Served
 from ..models.serving import Serving, drift_of
-from ..policies.hooks import find_ordering
+from ..models.use import UseHistory
 from ..slurm.addresses import NodeAddresses
 from ..slurm.budget import Budget
-from ..slurm.checkup import powers
 from ..slurm.port import Facts, Slurm
 from ..slurm.versions import TESTED, Release, Support
 from ..slurm.writer import Writer
 from .app import App
+from .chosen import Chosen
+from .foretelling import Forward, Kept, foretelling, foretold, with_new_job
 from .release_all import give_back
+from .rules import DAY_S, policy_of, share_rules
+from .tryout import try_out
 
 logger = logging.getLogger(__name__)
 
-DAY_S = 86400.0
 PRUNE_EVERY_S = 3600.0
 PATIENCE_S = 60.0  #: how long a starting daemon waits for slurmctld before it gives up and is started again
 RETRY_S = 2.0
-
-
-def policy_of(settings: Settings) -> Policy:
-    """What decides, by the settings; ConfigError where the ordering is not known."""
-    order = settings.order
-    rules = Rules(
-        powers=frozenset(powers(settings)),
-        scope=order.scope,  # type: ignore[arg-type]  # the loader lets only scopes through
-        max_points=order.max_points,
-        window=order.window,
-        only_partitions=frozenset(order.partitions),
-        starvation_s=settings.policy.starvation_s,
-        deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
-    )
-    return Policy(find_ordering(settings.policy.ordering), rules)
-
-
-def _deadline_rules(settings: Settings) -> DeadlineRules:
-    said = settings.deadline
-    return DeadlineRules(
-        margin=said.margin,
-        reserve=said.reserve,
-        lead_s=said.lead_s,
-        hold_s=2 * settings.daemon.every_s,
-        user_gpu_hours=said.user_gpu_hours,
-        account_gpu_hours=said.account_gpu_hours,
-        window_s=said.quota_days * DAY_S,
-        user_gpus=said.user_gpus,
-        interval_s=said.interval_s,
-        exempt=tuple(sorted(said.exempt)),
-    )
 
 
 @dataclass
@@ -103,8 +81,9 @@ class Daemon:
         self._model = _Model()
         self._whereabouts = Whereabouts()
         self._serving = Serving(app.shelf(), self._settings.models.serve)
+        self._chosen = Chosen(policy_of, self._settings)
         metrics = Metrics(
-            lambda: self._settings.policy.ordering,
+            lambda: self._chosen.policy.ordering.name,
             lambda: self._world.model.trained_until_s,
             lambda: drift_of(self._world.model),
         )
@@ -112,7 +91,11 @@ class Daemon:
         self._facts = _facts_of(cluster, app, patience_s)
         self._store = app.open_store(Unchanged) if dry else _opened(app)
         self.leadership: Leadership = leadership(self._store, self._facts.cluster)
+        lender = Lender(cluster, self._facts.cluster, self._store, self.leadership.held)
+        self._flow = Flow(app.shelf(), lender)
+        self._sharer = Sharer(app.shelf(), lambda: self._world.memory.failed, self._flow.outlooks)
         self._world = self._build(cluster)
+        self._foretelling = None if dry else self._foretelling_of(metrics)
         self.service = Service(self._parts(metrics))
         if restraint := self._restraint():
             logger.warning("nothing is written: %s", restraint)
@@ -120,7 +103,13 @@ class Daemon:
     def rehearse(self, now_s: float) -> CycleReport:
         """One cycle that observes and writes nothing anywhere."""
         self._learn_history(now_s)
+        self._heed_choice(now_s)
         return run_cycle(self._world, self._world.memory.next_number(now_s), now_s, "observe")
+
+    @property
+    def policy(self) -> Policy:
+        """What orders jobs now, an admin's choice included."""
+        return self._world.policy
 
     def close(self) -> None:
         """Close the database."""
@@ -132,13 +121,14 @@ class Daemon:
             cluster=cluster,
             memory=Memory(self._store, cluster=self._facts.cluster),
             model=RuntimeModel.fit(outcomes_of(())),
-            policy=policy_of(self._settings),
+            policy=self._chosen.policy,
             writer=Writer(cluster, Budget(slurm.writes_per_s, slurm.writes_burst), self.leadership.held),
             clock=self._app.clock,
             learns=self._settings.forecast.learn_online,
             site=self._facts.config,
             entering=lambda phase: self.service.progressed(),
             observed=self._saw,
+            scored=self._sharer.scored,
         )
 
     def _saw(self, state: ClusterState) -> None:
@@ -160,6 +150,7 @@ class Daemon:
             release_all=self.give_back,
             restraint=self._restraint,
             collector=self._collector_of(metrics),
+            foretelling=self._foretelling,
         )
 
     def _collector_of(self, metrics: Metrics) -> Callable[[], Collector] | None:
@@ -171,6 +162,7 @@ class Daemon:
             addresses=NodeAddresses(self._app.console().ask, self._app.clock.monotonic),
             ran=self._whereabouts.ran,
             keep=lambda profile: self._store.add_profiles(self._facts.cluster, [profile]),
+            keep_fault=lambda fault: self._store.add_faults(self._facts.cluster, [fault]),
             counted=metrics.profile_record,
         )
         socket = re.search(r"\bsocket=([^,]+)", self._facts.config.get("AuthInfo", ""))  # where munged is not at home
@@ -186,14 +178,17 @@ class Daemon:
 
     def _sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
         return Sources(
-            status=lambda: status() | {"model": self._serving.said(self._world.model)},
-            why=explain.why,
+            status=lambda: status() | {"model": self._serving.said(self._world.model), "policy": self._chosen.said()},
+            why=self._why,
             explain=self._explain,
             queue=explain.queue,
             advice=advice,
             deadline=deadline,
             deadlines=deadlines,
+            chart=lambda view, plan, job_id: chart(view, plan, job_id, self._world.policy.rules),
             check=self._check,
+            foretold=lambda: foretold(self._settings.predict, self._foretelling),
+            eta_check=self._eta_check,
             story=lambda job_id: self._store.story(self._facts.cluster, job_id),
             private=lambda: "jobs" in self._facts.config.get("PrivateData", "").split(","),
             operator=lambda user: user in self._facts.operators,
@@ -205,9 +200,30 @@ class Daemon:
         world = self._world
         return check(view, plan, job, world.model.forecast(job, view.now_s), world.policy.rules)
 
+    def _foretelling_of(self, metrics: Metrics) -> Foretelling | None:
+        """What predicts, where it is wanted and can be."""
+        served = Forward(lambda: self._world.policy, lambda: self._facts.config)
+        kept = Kept(self._store, self._facts.cluster)
+        return foretelling(self._settings.predict, served, kept, self._app.clock, metrics)
+
+    def _eta_check(self, view: View, plan: Plan, options: str, user: str) -> Eta:
+        """When a job of *user* with these *options* of sbatch would start and finish."""
+        made, world = self._foretelling, self._world
+        return try_out(
+            view, world.model, lambda job, said: with_new_job(made, view, job, said, world.policy), options, user
+        )
+
+    def _why(self, view: View, plan: Plan, job_id: int) -> explain.Why:
+        """Why the job waits, and what the profiling partition and sharing have to do with it."""
+        rules = self._world.policy.rules
+        told = with_profiling(explain.why(view, plan, job_id), view, rules.profiling)
+        return with_sharing(told, view, plan, rules.sharing)
+
     def _explain(self, view: View, plan: Plan, job_id: int) -> explain.Explanation:
         """What the job's place is made of, and its forecast where that can be taken apart."""
         told, row, model = explain.explain(view, plan, job_id), view.pending.row_of(job_id), self._world.model
+        if row is not None and view.pending.measured[row]:
+            told = with_score(told, self._sharer.why(view.pending, row))
         if row is None or not isinstance(model, Served):
             return told
         return with_factors(told, model.reasons(view.pending, row))
@@ -215,13 +231,22 @@ class Daemon:
     def cycle(self, now_s: float, mode: str) -> CycleReport:
         """One cycle in *mode*, with what belongs around it: history for the model, heed of the load, retention."""
         self._learn_history(now_s)
+        self._heed_choice(now_s)
         if mode == "act":
             self._heed_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
+        self._flow.after(report, self._world.policy)
+        self._sharer.looked(report.view, self._world.policy.rules.sharing)
         if mode == "advise":
             logger.info("advice: %s", in_words(advice(report.view, report.plan)))
         self._forget(now_s)
         return report
+
+    def _heed_choice(self, now_s: float) -> None:
+        """Order by what an admin chose last, from this cycle on."""
+        self._chosen.heed(self._world.memory.choice(now_s))
+        policy = self._flow.under_pressure(self._chosen.policy, now_s)
+        self._world.policy = self._sharer.adapted(policy, now_s)
 
     def _heed_load(self) -> None:
         """Slow our writes down while slurmctld is slow; without its figures they keep their pace."""
@@ -236,9 +261,11 @@ class Daemon:
             return
         history = self._world.memory.history(now_s, now_s - self._settings.database.keep_outcomes_days * DAY_S)
         if history is not None:
-            model = self._serving.model(history)
+            measured = self._world.memory.measured(now_s)
+            model = self._serving.model(history, UseHistory.of((kind, use) for _, kind, use in measured))
             self._world.model = model
             self._model.taught = True
+            self._flow.learn(history)
             logger.info("the forecast knows %d runs (%s)", len(history), self._serving.said(model))
 
     def _forget(self, now_s: float) -> None:
@@ -257,14 +284,14 @@ class Daemon:
     def reload(self) -> DaemonSettings:
         """Take the settings as they are on disk now; on any error everything stays as it was."""
         settings = self._app.reload()
-        policy = policy_of(settings)
+        self._chosen.take(settings)
         for name in _fixed_changes(self._settings, settings):
             logger.warning("%s takes effect only when the daemon is started again", name)
         try:
             self._facts = self._world.cluster.facts()
         except SlurmError as error:
             logger.warning("the cluster's configuration was not read again: %s", error)
-        self._world.policy, self._world.site = policy, self._facts.config
+        self._world.policy, self._world.site = self._chosen.policy, self._facts.config
         self._world.learns = settings.forecast.learn_online
         self._serving.wanted = settings.models.serve
         budget = self._world.writer.budget
@@ -284,12 +311,14 @@ class Daemon:
         SlurmError or MemoryUnavailable where some jobs keep our marks, or where it cannot be known who leads.
         """
         intents = self._world.memory.intents()
-        if self._settings.daemon.mode != "act" and not intents:
+        if self._settings.daemon.mode != "act" and not intents and not self._flow.lends():
             return
         if not (self.leadership.held() or self.leadership.acquire()):
             return
-        report = give_back(self._world.cluster, intents, self._app.clock, budget_s)
+        report = give_back(self._world.cluster, intents, self._app.clock, budget_s, share_rules(self._settings))
         logger.info("gave back: points of %d jobs, holds of %d; %d left", report.ranked, report.held, report.left)
+        if trouble := self._flow.give_back():
+            raise SlurmError(f"partitions keep nodes of each other: {trouble}")
         if report.refused or report.left:
             raise SlurmError(f"{report.left} writes were left, {len(report.refused)} refused {report.refused[:1]}")
 
@@ -329,6 +358,7 @@ def _fixed_changes(before: Settings, after: Settings) -> list[str]:
     names = (
         *("daemon.state_dir", "daemon.run_dir", "slurm.conf", "slurm.bin_dir", "slurm.backend"),
         *("database.url", "metrics.listen", "profile.listen", "models.directory"),
+        *("predict.enabled", "predict.every_s", "predict.least", "predict.most"),
     )
     places = [name.split(".") for name in names]
     return [

@@ -64,15 +64,17 @@ def problems_of(settings: Settings) -> list[str]:
     """What is wrong with *settings* that only the parts they are for can tell."""
     from ..daemon.endpoint import parse_listen
     from ..policies.hooks import find_ordering
+    from .rules import profiling_rules
 
     problems = []
-    tests: tuple[tuple[Callable[[str], object], str], ...] = (
-        (find_ordering, settings.policy.ordering),
-        (parse_listen, settings.metrics.listen),
+    tests: tuple[Callable[[], object], ...] = (
+        lambda: find_ordering(settings.policy.ordering),
+        lambda: parse_listen(settings.metrics.listen),
+        lambda: settings.power.profile and profiling_rules(settings),
     )
-    for test, value in tests:
+    for test in tests:
         try:
-            test(value)
+            test()
         except ConfigError as error:
             problems.append(str(error))
     return problems

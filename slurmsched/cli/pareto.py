@@ -36,6 +36,7 @@ SPEEDUPS = "pcs_speedups.json"
 @click.option("--jobs", type=click.IntRange(10), default=1000, help="Jobs in a sample.  [default: 1000]")
 @click.option("--samples", type=click.IntRange(1), default=5, help="Samples each setting is tried on.  [default: 5]")
 @click.option("--evaluations", type=click.IntRange(1), default=1000, help="Simulations in total.  [default: 1000]")
+@click.option("--population", type=click.IntRange(4), default=20, help="Settings tried at a time.  [default: 20]")
 @click.option("--delta", type=float, help="Steps by which the cap is lowered.  [default: searched too]")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of samples and search.  [default: 0]")
 @click.option("--state", "state_path", type=click.Path(dir_okay=False), help="A file to go on from when stopped.")
@@ -60,7 +61,7 @@ def pareto(
     objectives = objectives_of(said["objectives"] or DEFAULT)
     apps, source = _applications(app, trace, said)
     load = said["load"] if said["load"] is not None else min(apps.load(said["gpus"]), 0.9)
-    kept = ("gpus", "jobs", "samples", "evaluations", "delta", "seed")
+    kept = ("gpus", "jobs", "samples", "evaluations", "population", "delta", "seed")
     search, asked = search_on(apps, Wish(objectives, load=load, **{name: said[name] for name in kept}))
     notebook = None if state_path is None else Notebook(Path(state_path), asked)
     with _bar() as told:

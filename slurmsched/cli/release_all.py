@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,13 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from ..clock import Clock
+from ..errors import SlurmschedError
 from .app import App
 from .output import emit, json_option
 
 if TYPE_CHECKING:
     from ..db.intents import Intent
+    from ..decide.rules import SharingRules
     from ..slurm.port import Slurm
     from ..slurm.release import ReleaseReport
+
+
+logger = logging.getLogger(__name__)
 
 
 @click.command("release-all")
@@ -28,24 +34,52 @@ if TYPE_CHECKING:
 def release_all(app: App, budget: float, as_json: bool) -> None:
     """Give every job back to Slurm.
 
-    Every SiteFactor becomes 0 and every hold of ours ends. Needs no daemon; without the database a hold of ours is not
-    known from a user's begin time, and ends by itself within two cycles. Stop or pause a running daemon first: it would
-    order again. Exit status 1 if anything is left.
+    Every SiteFactor becomes 0, every hold of ours ends, jobs on their way to shared GPUs get there or have their own
+    again, and nodes that partitions lent each other go back. Needs no daemon; without the database a hold of ours is
+    not known from a user's begin time, and ends by itself within two cycles, and nodes and jobs on their way stay where
+    they are. Stop or pause a running daemon first: it would order again. Exit status 1 if anything is left.
     """
-    report = give_back(app.cluster(), app.open_intents(), app.clock, budget)
+    from .rules import share_rules
+
+    cluster = app.cluster()
+    report = give_back(cluster, app.open_intents(), app.clock, budget, share_rules(app.settings()))
     sentence = f"points taken from {report.ranked} jobs, holds of {report.held} jobs ended"
     more = [f"Slurm refused: {words}" for words in report.refused]
+    nodes = _give_nodes_back(app, cluster)
+    more += [f"partitions keep nodes of each other: {nodes}"] if nodes else []
     if report.left:
         more.append(f"{report.left} writes were left when {budget:g} s were over; run it again")
     emit(asdict(report), sentence, *more, as_json=as_json)
-    sys.exit(1 if report.left or report.refused else 0)
+    sys.exit(1 if report.left or report.refused or nodes else 0)
 
 
-def give_back(cluster: Slurm, intents: Sequence[Intent], clock: Clock, budget_s: float) -> ReleaseReport:
-    """Take our hands off every job, within about *budget_s* seconds."""
+def _give_nodes_back(app: App, cluster: Slurm) -> str:
+    from ..daemon.lender import Lender
+
+    try:
+        return Lender(cluster, app.cluster_name(), app.store(), lambda: True).give_back()
+    except SlurmschedError as error:
+        logger.warning("which nodes are lent is not known: %s", error)
+        return ""
+
+
+def give_back(
+    cluster: Slurm, intents: Sequence[Intent], clock: Clock, budget_s: float, sharing: SharingRules
+) -> ReleaseReport:
+    """Take our hands off every job, within about *budget_s* seconds; *sharing* names the partitions of shared GPUs."""
+    from ..decide.packing import settle_shared
     from ..slurm.release import release_all as release
 
     until_s = clock.monotonic() + budget_s
+    shared = {intent.job_id for intent in intents if intent.kind == "Share"}
     ranked = {intent.job_id for intent in intents if intent.kind == "Rank"}
     held = {intent.job_id for intent in intents if intent.kind == "Hold"}
-    return release(cluster, ranked, held, now_s=clock.now(), within=lambda: clock.monotonic() < until_s)
+    now_s = clock.now()
+    return release(
+        cluster,
+        ranked,
+        held,
+        now_s=now_s,
+        settling=lambda state: settle_shared(state, shared, sharing, now_s),
+        within=lambda: clock.monotonic() < until_s,
+    )

@@ -9,6 +9,7 @@ import click
 
 from .app import App
 from .output import emit, json_option
+from .policy import serving
 from .spans import as_of, span
 
 
@@ -33,6 +34,8 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
     yield f"slurmsched {reply['version']}, pid {reply['pid']}: mode {reply['mode']}{configured}{why}"
     yield f"health: {reply['problem'] or 'fine'}"
     yield f"database: {'answers' if reply['database_available'] else 'away, deciding without history'}"
+    if policy := reply.get("policy"):
+        yield f"order: {serving(policy, now_s)}"
     if model := reply.get("model"):
         yield f"forecasts: {model}"
     if reply["last_error"]:

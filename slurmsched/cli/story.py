@@ -31,6 +31,9 @@ def story(app: App, job: JobName, as_json: bool) -> None:
 def _sentence(event: Mapping[str, Any]) -> str:
     details = defaultdict[str, Any](lambda: "?", event["details"])
     run = f", run {details['restart'] + 1}" if details.get("restart") else ""
+    if event["kind"] == "policy":
+        details["line"] = details["line"] or "what the settings say"
+        details["why"] = f": {details['reason']}" if details.get("reason") else ""
     cycle = f" (cycle {details['cycle']})" if "cycle" in details else ""
     sentence = _SENTENCES.get(event["kind"], str(event["kind"])).format_map(details | {"run": run})
     return sentence + cycle
@@ -40,11 +43,18 @@ _SENTENCES = {
     "submitted": "it was submitted",
     "standing": "we see it as {standing}, before as {before}",
     "deadline": "its deadline: {what} {reason}",
+    "policy": "{by} set the policy to {line}{why}",
     "ranked": "we gave it {value} points",
     "held": "we delayed it",
     "released": "we ended our delay",
     "moved": "we moved it to partition {value}",
     "placed": "we gave it the node list {value}",
+    "shared": "we began to change its GPUs into GPUs that it shares",
+    "let start": "we let it start in partition {value}",
+    "unshared": "we gave its own GPUs back to it",
+    "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
+    "told": "we wrote {value} into its AdminComment",
+    "asked to stop": "we asked it to save its work and stop (signal {value})",
     "requeue asked": "we asked Slurm to requeue it",
     "suspended": "we suspended it",
     "resumed": "we resumed it",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..models.artifact import Artifact
     from ..models.shelf import Shelf
     from ..models.training import Trained
+    from ..models.use import UseHistory
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DAY_S = 86400.0
@@ -67,12 +68,14 @@ def train(
         raise click.UsageError("the sharing model needs --configs FILE and --pairs FILE.")
     if "sharing" not in wanted and any(files.values()):
         raise click.UsageError("--configs and --pairs go with --model sharing.")
+    from ..models.use import UseHistory
+
     shelf = app.shelf()
-    history = None
+    history, use = None, UseHistory.of(())
     if set(wanted) - {"sharing"}:
-        history = _of_trace(app, trace) if trace else _of_database(app, from_db_s, cluster_name)
+        history, use = _of_trace(trace) if trace else _of_database(app, from_db_s, cluster_name)
     with shelf.training():
-        steps = [(kind, _step(app, shelf, kind, history, files)) for kind in wanted]
+        steps = [(kind, _step(app, shelf, kind, history, use, files)) for kind in wanted]
         results = list(_watched(steps))
         if not dry_run:
             for result in results:
@@ -93,7 +96,7 @@ class Result:
 
 
 def _step(
-    app: App, shelf: Shelf, kind: str, history: OutcomeTable | None, files: dict[str, Path | None]
+    app: App, shelf: Shelf, kind: str, history: OutcomeTable | None, use: UseHistory, files: dict[str, Path | None]
 ) -> Callable[[], Trained]:
     """How to train a model of this *kind*."""
     from ..models.measured import Measured
@@ -111,7 +114,7 @@ def _step(
         until_s = float(runs.ended_s.max(initial=0.0))
         return lambda: train_throughput(first.first_submit_s, first.gpus, until_s, serving)
     readable = app.settings().models.interpretable_only
-    return lambda: train_runtime(runs, serving, interpretable_only=readable)
+    return lambda: train_runtime(runs, serving, interpretable_only=readable, profiles=use)
 
 
 def _serving(shelf: Shelf, kind: str) -> Artifact | None:
@@ -145,21 +148,27 @@ def _showing(doing: str) -> Iterator[None]:
         yield
 
 
-def _of_database(app: App, span_s: float | None, cluster_name: str | None) -> OutcomeTable:
+def _of_database(app: App, span_s: float | None, cluster_name: str | None) -> tuple[OutcomeTable, UseHistory]:
+    """Runs, and what was measured of them."""
+    from ..models.use import UseHistory
+
     span_s = span_s or app.settings().models.train_days * DAY_S
     store, name = app.store(), cluster_name or app.cluster_name()
     runs = store.history(name, since_s=app.clock.now() - span_s)
     if not len(runs):
         raise NotFound(f"the database holds no runs of {name} of that time; try: slurmsched history import")
-    return runs
+    measured = store.measured(name, app.clock.now() - span_s)
+    return runs, UseHistory.of((kind, use) for _, kind, use in measured)
 
 
-def _of_trace(app: App, trace: str) -> OutcomeTable:
-    from ..simulator.foresight import as_outcomes
+def _of_trace(trace: str) -> tuple[OutcomeTable, UseHistory]:
+    """The same of a file of jobs, each as if it had never waited."""
+    from ..models.use import UseHistory
+    from ..simulator.foresight import as_outcomes, measured_in
     from ..simulator.traces.source import Source
 
-    source = Source.of(trace, 8)
-    return as_outcomes(source.load().workload)
+    jobs = Source.of(trace, 8).load().workload
+    return as_outcomes(jobs), UseHistory.of(measured_in(jobs))
 
 
 def _tell(history: OutcomeTable | None, results: Sequence[Result], *, dry_run: bool, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from .spans import moment, span
 if TYPE_CHECKING:
     from ..cluster.nodes import NodeTable
     from ..config import Settings
+    from ..decide.policy import Policy
     from ..simulator.whatif import Comparison, LeftOut, Option
 
 NAMED = 5
@@ -59,9 +60,10 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
         report = daemon.rehearse(app.clock.now())
     finally:
         daemon.close()
+    ours = daemon.policy
     view, config = report.view, app.cluster().facts().config
     known = "database" not in report.fallbacks
-    options = list(_options(settings, policies))
+    options = list(_options(settings, ours, policies))
     if not len(view.pending):
         facts = {"as_of_s": view.now_s, "queued": 0, "running": len(view.running), "database": known, "rows": []}
         return emit(facts, f"nobody waits, as of {moment(view.now_s)}", as_json=as_json)
@@ -69,18 +71,16 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     if nodes is not None:
         options = [way for option in options for way in (option, _with_nodes(option, nodes))]
     result = compare(view, config, options, settings.daemon.every_s)
-    notes = [*_head(result, settings, known), *_nodes(nodes)]
+    notes = [*_head(result, settings, ours, known), *_nodes(nodes)]
     emit(_facts(result, nodes, known), *notes, _sheet(result), *_after(result), as_json=as_json)
     return None
 
 
-def _options(settings: Settings, policies: tuple[str, ...]) -> Iterator[Option]:
+def _options(settings: Settings, ours: Policy, policies: tuple[str, ...]) -> Iterator[Option]:
     """As now first, then each policy in act mode under the rules of the settings."""
     from ..policies.hooks import find_ordering
     from ..simulator.whatif import Option
-    from .assembly import policy_of
 
-    ours = policy_of(settings)
     yield Option("as now", ours if _steers(settings) else None)
     rules = replace(ours.rules, powers=ours.rules.powers | {"order"})
     for name in dict.fromkeys(policies):
@@ -95,12 +95,10 @@ def _with_nodes(option: Option, nodes: NodeTable) -> Option:
     return replace(option, name=f"{option.name} + {_many(len(nodes), 'node')}", more=nodes)
 
 
-def _head(result: Comparison, settings: Settings, known: bool) -> Iterator[str]:
+def _head(result: Comparison, settings: Settings, ours: Policy, known: bool) -> Iterator[str]:
     """What was looked at and what is assumed."""
     yield f"{_many(result.queued, 'job')} waiting, {result.running} running, as of {moment(result.now_s)}"
-    now = (
-        f"{settings.policy.ordering}, in act mode" if _steers(settings) else "Slurm's own order, slurmsched not acting"
-    )
+    now = f"{ours.ordering.line}, in act mode" if _steers(settings) else "Slurm's own order, slurmsched not acting"
     yield f"as now: {now}; times are from now on, of the {_many(result.counted, 'job')} that start under every row"
     yield "assumed: every forecast is right, nobody else's jobs arrive, nodes stay as they are"
     if not known:

@@ -45,6 +45,22 @@ class Requeue(Action):
 
 
 @dataclass(frozen=True)
+class AskToStop(Action):
+    """Signal a running job that consented (``ckpt``) to save its work and queue itself again."""
+
+    signal: str  #: its name, such as URG
+    power = "requeue"
+
+
+@dataclass(frozen=True)
+class Tell(Action):
+    """Write what a job's deadline was answered into its AdminComment."""
+
+    text: str
+    power = "comment"
+
+
+@dataclass(frozen=True)
 class Suspend(Action):
     """Stop a running job in place; its GPUs and memory stay taken."""
 
@@ -87,7 +103,14 @@ class Share(Action):
     token: str
     comment: str
     until_s: float
+    gpu_type: str = ""  #: that it asked for, to be remembered
     power = "share"
+
+    @property
+    def asked_for(self) -> str:
+        """What the job would have back: its partitions, a blank, its GPUs."""
+        gpus = self.token.partition(":")[0].count("+") + 1
+        return f"{self.home} gpu{self.gpu_type and ':'}{self.gpu_type}:{gpus}"
 
 
 @dataclass(frozen=True)
@@ -100,19 +123,25 @@ class StartShared(Action):
 
 @dataclass(frozen=True)
 class Unshare(Action):
-    """Give a pending job its whole GPUs back, *gpus* per node, and its owner's *comment*."""
+    """Give a pending job its whole GPUs back, *gpus* per node, and its owner's *comment*; None leaves it as it is."""
 
     home: str
     gpus: int
-    comment: str
+    comment: str | None
     until_s: float
+    gpu_type: str = ""
     power = "share"
 
 
 ACTIONS: dict[str, type[Action]] = {
-    kind.__name__: kind for kind in (Rank, Hold, Release, Requeue, Suspend, Resume, MovePartition, RequireNodes)
+    kind.__name__: kind
+    for kind in (
+        *(Rank, Hold, Release, Requeue, AskToStop, Suspend, Resume, MovePartition, RequireNodes, Tell),
+        *(Share, StartShared, Unshare),
+    )
 }
-POWERS = tuple(dict.fromkeys(kind.power for kind in ACTIONS.values()))
+POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "profile", "nodes"]))
+"""Every switch there is; the last two are about partitions, not about single jobs."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Self, TypeVar, get_type_hints
 
 import numpy as np
@@ -105,11 +106,16 @@ def table_of(kind: type[T], length: int, neutral: Mapping[str, Any], columns: Ma
 
     ValueError names a column that the table has not.
     """
-    hints = get_type_hints(kind)
-    types = {f.name: hints[f.name] for f in fields(kind)}
+    types = _types(kind)  # type: ignore[arg-type]  # a class can be hashed
     if unknown := sorted(set(columns) - set(types)):
         raise ValueError(f"{kind.__name__} has no column {', '.join(unknown)}")
     return kind(**{name: _column(types[name], length, columns.get(name), neutral.get(name, 0)) for name in types})
+
+
+@cache
+def _types(kind: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind)}
 
 
 def _column(kind: Any, length: int, values: Any, neutral: Any) -> Any:

@@ -14,8 +14,20 @@ from .jobs import JobTable
 
 T = TypeVar("T", bound=Table)
 
-ADDED: dict[type[Table], dict[str, float]] = {JobTable: {"deadline_s": np.inf}}
-"""Number columns that tables kept by an earlier release lack, and what they hold then."""
+ADDED: dict[type[Table], dict[str, float | bool | str]] = {
+    JobTable: {
+        "deadline_s": np.inf,
+        "per_node": "",
+        "asked_s": np.nan,
+        "asks": 0,
+        "told": "",
+        **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
+        **dict.fromkeys(("unstable", "measured", "shares", "per_task", "given_back"), False),
+        "asked_for": "",
+        "share_score": 2,
+    }
+}
+"""Columns that tables kept by an earlier release lack, and what they hold then."""
 
 
 def encode(table: Table) -> bytes:
@@ -52,7 +64,13 @@ def decode(kind: type[T], blob: bytes) -> T:
             at += entry["bytes"]
             columns[entry["name"]] = Labels(array, tuple(entry["labels"])) if "labels" in entry else array
         length = len(next(iter(columns.values()), ()))
-        added = {name: np.full(length, neutral) for name, neutral in ADDED.get(kind, {}).items()}
+        added = {name: _full(length, neutral) for name, neutral in ADDED.get(kind, {}).items()}
         return kind(**(added | columns))
     except (zlib.error, KeyError, TypeError) as error:
         raise ValueError(f"these bytes hold no {kind.__name__}: {error}") from error
+
+
+def _full(length: int, neutral: float | bool | str) -> Any:
+    if isinstance(neutral, str):
+        return Labels(np.zeros(length, dtype=np.int64), (neutral,))
+    return np.full(length, neutral)

@@ -95,6 +95,20 @@ class JobTable(Table):
     ckpt: BoolArray  #: its owner consented to requeues
     deadline_s: FloatArray  #: when its owner wants the result; infinite where none was said
     held_by_us: BoolArray  #: its StartTime is an expiring hold of ours
+    asked_s: FloatArray  #: when we last asked it to stop; NaN where we never did
+    asks: IntArray  #: how often we did within a day
+    told: Labels  #: what we last wrote, or tried to write, into its AdminComment
+    per_node: Labels  #: the generic resources it asks for on each node, as squeue's tres-per-node
+    gpu_util: FloatArray  #: 0..1, mean of earlier runs of it or of its kind; NaN where never measured
+    memory_util: FloatArray  #: the same of the memory controller
+    gpu_memory_mib: FloatArray  #: the most such runs took of one GPU; NaN where never measured
+    unstable: BoolArray  #: their utilisation did not keep its level
+    measured: BoolArray  #: there are such runs
+    share_score: IntArray  #: how much it disturbs another job on its GPUs: 0 tiny, 1 medium, 2 jumbo
+    shares: BoolArray  #: the share token in its comment is ours
+    asked_for: Labels  #: PARTITIONS GPUS such as gpu gpu:a100:2, of a job that shares: what it has back if it does not
+    given_back: BoolArray  #: it waited in vain for GPUs to share and had its own back
+    per_task: BoolArray  #: asks for GPUs per task or socket, which cannot be changed into slots
 
     def row_of(self, job_id: int) -> int | None:
         """The row of *job_id*, or of the array that holds it; None if there is none."""
@@ -114,9 +128,14 @@ NEUTRAL: dict[str, Any] = {
     "started_s": np.nan,
     "ended_s": np.nan,
     "eligible_s": np.nan,
+    "asked_s": np.nan,
     "deadline_s": np.inf,
     "priority": 1,
     "requeueable": True,
+    "gpu_util": np.nan,
+    "memory_util": np.nan,
+    "gpu_memory_mib": np.nan,
+    "share_score": 2,
 }
 """What a column holds where nothing is known; every other column is zero, false or empty."""
 

@@ -20,7 +20,7 @@ class NodeTable(Table):
     memory_mib: FloatArray
     memory_used_mib: FloatArray
     gpus: IntArray
-    gpus_used: IntArray
+    gpus_used: IntArray  #: all of them on a node whose GPUs are shared: none is for a job alone
     gpu_type: Labels
     features: Labels
 

@@ -27,6 +27,7 @@ class Standing(IntEnum):
     OUT_OF_SCOPE = 11
     PARTITION_CLOSED = 12
     CANNOT_RUN = 13
+    SHARES = 14
 
 
 @dataclass(frozen=True, eq=False)

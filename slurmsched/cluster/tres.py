@@ -18,6 +18,7 @@ _NAME = r"[A-Za-z_][\w.+-]*"
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _ITEM = re.compile(rf"(?:gres[:/])?(?P<name>{_NAME})(?P<rest>(?:[:/=][^,:=]*)*)")
 _GPU = re.compile(r"(?::(?P<type>(?![0-9]+[Kk]?(?:$|=))[^:=]+))?(?:[:=](?P<count>[0-9]{1,9}[Kk]?))?")
+_SLOT = re.compile(r"slot[:/]i([0-9]{1,3})(?:[:=]1)?(?=,|\(|$)")
 _MEMORY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)B?([cn]?)", re.ASCII)
 _TIME = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 _COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:-[0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?|\+)?")
@@ -46,6 +47,11 @@ def gpus_in(gres: str) -> tuple[int, str]:
         else:
             total += count
     return asked + max(total, typed), first
+
+
+def slots_in(gres: str) -> tuple[int, ...]:
+    """The numbers of the GPUs of which a GRES text asks for one slot each (docs/sharing.md), rising."""
+    return tuple(sorted(int(number) for number in _SLOT.findall(gres)))
 
 
 def memory_mib(text: str) -> float:

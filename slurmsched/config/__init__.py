@@ -13,7 +13,9 @@ from .settings import (
     OrderSettings,
     PolicySettings,
     PowerSettings,
+    ProfileSettings,
     Settings,
+    ShareSettings,
     SlurmSettings,
 )
 
@@ -31,7 +33,9 @@ __all__ = [
     "OrderSettings",
     "PolicySettings",
     "PowerSettings",
+    "ProfileSettings",
     "Settings",
+    "ShareSettings",
     "SlurmSettings",
     "load",
 ]

@@ -9,6 +9,7 @@ MODES = ("observe", "advise", "act")
 SCOPES = ("points", "qos", "queue")
 BACKENDS = ("auto", "pyslurm", "command")
 SERVES = ("auto", "baseline")
+SIGNALS = ("URG", "USR1", "USR2")
 
 
 def setting(default: Any, help: str, **rules: Any) -> Any:  # noqa: A002 - the word an admin sees
@@ -55,13 +56,22 @@ class PowerSettings:
     requeue: bool = setting(False, "requeue running jobs whose owner said slurmsched:ckpt")
     suspend: bool = setting(False, "suspend and resume running jobs")
     partition: bool = setting(False, "move pending jobs between partitions and set their node lists")
+    comment: bool = setting(
+        False, "write what a deadline was answered into the job's AdminComment; needs SlurmUser's rights"
+    )
+    profile: bool = setting(False, "serve a partition in which new jobs are measured first ([profile])")
+    nodes: bool = setting(False, "move nodes between profile.partition and profile.home; needs SlurmUser's rights")
+    share: bool = setting(False, "let jobs that were measured share GPUs, on nodes that are there for it")
 
 
 @dataclass(frozen=True)
 class PolicySettings:
     """``[policy]``: which composition decides."""
 
-    ordering: str = setting("fifo", "who runs sooner: fifo (Slurm's own order), sjf, qssf, or a plug-in's name")
+    ordering: str = setting(
+        "fifo",
+        "who runs sooner: fifo (Slurm's own order), sjf, qssf, wfq, ... or a plug-in's name; parameters follow it",
+    )
     starvation_s: float = setting(
         604800.0, "a job that waited longer stands only behind jobs that waited longer", least=1, most=31536000
     )
@@ -110,6 +120,42 @@ class DeadlineSettings:
     )
     interval_s: float = setting(3600.0, "the interval of user_gpus in seconds", least=1, most=2678400)
     exempt: tuple[str, ...] = setting((), "users and accounts to whom no quota applies")
+    soft_steps: tuple[str, ...] = setting(
+        ("80@1.1", "50@1.2", "20@1.5"),
+        "what a soft deadline without steps of its own is worth later: per cent at so many times its time",
+    )
+    yields: bool = setting(
+        False, "ask running jobs that said slurmsched:ckpt to make room for promises; needs power.requeue"
+    )
+    lease_s: float = setting(
+        300.0, "seconds that a job runs at least before it is asked to make room, or asked again", least=1, most=86400
+    )
+    stop_s: float = setting(
+        120.0, "seconds that a job gets to save its work before it is requeued", least=1, most=86400
+    )
+    stop_signal: str = setting(
+        "URG",
+        "the signal that asks: URG, or USR1 or USR2, which end a program that does not know them",
+        choices=SIGNALS,
+    )
+    asks_a_day: int = setting(4, "how often one job is asked to make room within a day at most", least=0, most=1000)
+
+
+@dataclass(frozen=True)
+class ShareSettings:
+    """``[share]``: which jobs share GPUs, and where; see power.share."""
+
+    partition: str = setting("shared", "the partition of the nodes on which GPUs are shared")
+    home: str = setting(
+        "", "where jobs wait that were only in share.partition; empty: in the first other partition there is"
+    )
+    memory_mib: float = setting(
+        0.0, "most MiB that two jobs may take of a GPU together: less than it has; 0: nobody shares", least=0, most=1e7
+    )
+    capacity: int = setting(
+        2, "largest sum of share scores on a GPU: 2, or 1 for the lightest jobs only, 0 for nobody", least=0, most=2
+    )
+    other_users: bool = setting(False, "let jobs of different users share too; they take turns then")
 
 
 @dataclass(frozen=True)
@@ -155,6 +201,24 @@ class ProfileSettings:
     """``[profile]``: what compute nodes measure of jobs."""
 
     listen: str = setting("", "IP address and port where nodes deliver profiles, as 10.0.0.1:9818; empty for none")
+    partition: str = setting("profile", "where new jobs may start to be measured, with power.profile")
+    n_max: int = setting(8, "most GPUs of a job that is measured there first", least=1, most=100000)
+    n_least: int = setting(1, "the same in a burst of submissions", least=1, most=100000)
+    t_s: float = setting(200.0, "seconds after which a job there may be requeued", least=1, most=86400)
+    t_least_s: float = setting(60.0, "the same in a burst of submissions", least=1, most=86400)
+    wait_s: float = setting(600.0, "a job that waited longer is not measured first any more", least=0, most=86400)
+    home: str = setting("", "the partition that lends nodes to profile.partition and borrows them, with power.nodes")
+    nodes_most: int = setting(2, "most nodes of profile.partition beyond as many as its own", least=0, most=10000)
+
+
+@dataclass(frozen=True)
+class PredictSettings:
+    """``[predict]``: when jobs will start and finish."""
+
+    enabled: bool = setting(True, "predict when jobs start and finish, in a process of its own; needs slurmsched[sim]")
+    every_s: float = setting(60.0, "seconds from one prediction to the next at least", least=1, most=86400)
+    least: float = setting(0.85, "alarm where fewer jobs end by the moment that nine in ten should", least=0, most=1)
+    most: float = setting(0.95, "alarm where more do: the intervals are too wide", least=0, most=1)
 
 
 @dataclass(frozen=True)
@@ -167,8 +231,10 @@ class Settings:
     policy: PolicySettings = field(default_factory=PolicySettings)
     order: OrderSettings = field(default_factory=OrderSettings)
     deadline: DeadlineSettings = field(default_factory=DeadlineSettings)
+    share: ShareSettings = field(default_factory=ShareSettings)
     forecast: ForecastSettings = field(default_factory=ForecastSettings)
     models: ModelsSettings = field(default_factory=ModelsSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     profile: ProfileSettings = field(default_factory=ProfileSettings)
+    predict: PredictSettings = field(default_factory=PredictSettings)

@@ -15,10 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..clock import Clock
+from ..cluster.faults import Fault
 from ..cluster.profiles import NodeProfile
 from ..errors import ConfigError, SlurmschedError
+from .fault_record import read_delivery
 from .listener import BACKLOG, Listener
-from .profile_record import BadRecord, read_record
+from .profile_record import BadRecord
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ class Receiver:
     addresses: Callable[[str], frozenset[str]]  #: the IP addresses of a node; empty where it is not known
     ran: Callable[[int, str], bool | None]  #: whether a job ran on a node; None where that cannot be told (yet)
     keep: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it once more later
+    keep_fault: Callable[[Fault], None] = lambda fault: None  #: the same of jobs that failed together
     counted: Callable[[str], None] = lambda result: None  #: told the result of each delivery
 
 
@@ -142,19 +145,22 @@ class Collector:
         if uid != 0:
             raise Refused("user", f"user {uid} made the credential; only root of a node may", final=True)
         try:
-            profile = read_record(payload, self._clock.now())
+            record = read_delivery(payload, self._clock.now())
         except BadRecord as error:
             raise Refused("record", str(error), final=True) from error
         # The munged of a node whose name means 127.0.1.1 to itself tells no more than that.
         host = peer if origin.is_loopback or origin.is_unspecified else origin
-        known = {_address(text) for text in self._receiver.addresses(profile.node)}
+        known = {_address(text) for text in self._receiver.addresses(record.node)}
         if host not in known:
-            raise Refused("host", f"{host} is not known as an address of node {profile.node}")
-        ran = self._receiver.ran(profile.job_id, profile.node)
+            raise Refused("host", f"{host} is not known as an address of node {record.node}")
+        ran = self._receiver.ran(record.job_id, record.node)
         if not ran:
-            why = f"job {profile.job_id} was not seen" + (f" on node {profile.node}" if ran is False else "")
+            why = f"job {record.job_id} was not seen" + (f" on node {record.node}" if ran is False else "")
             raise Refused("job", why, final=ran is False)
-        self._receiver.keep(profile)
+        if isinstance(record, Fault):
+            self._receiver.keep_fault(record)
+        else:
+            self._receiver.keep(record)
 
     def _open(self, line: bytes) -> tuple[bytes, int, IpAddress]:
         """Payload, user and address of the encoder; what munged refuses (forged, used twice, not ours) is refused."""

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from .. import __version__
 from ..config import MODES
 from ..cycle import CycleReport
+from ..decide.eta import Coverage
 from ..models.served import Drift
 from .accuracy import Accuracy
 from .loop import Turn
@@ -43,6 +44,7 @@ class Metrics:
         self._declare_cluster(self.registry)
         self._declare_state(self.registry)
         self._declare_models(self.registry)
+        self._declare_predictions(self.registry)
 
     def _declare_cycle(self, to: CollectorRegistry) -> None:
         self._cycles = Counter("slurmsched_cycles", "Cycles by how they ended.", ["result"], registry=to)
@@ -129,6 +131,23 @@ class Metrics:
             "1 while the trained model is clearly worse and the baseline serves.",
             registry=to,
         )
+
+    def _declare_predictions(self, to: CollectorRegistry) -> None:
+        self._foretold = Gauge(
+            "slurmsched_prediction_coverage_ratio",
+            "Share of the first predictions of the last 30 days that came true by the moment nine in ten should.",
+            ["of"],
+            registry=to,
+        )
+        self._uncovered = Gauge(
+            "slurmsched_prediction_coverage_alarm", "1 while that of finishes is outside its band.", registry=to
+        )
+
+    def predictions(self, coverage: Coverage, alarm: bool) -> None:
+        """Say how predictions came true; called from another thread than the rest."""
+        self._foretold.labels("start").set(coverage.started_by)
+        self._foretold.labels("finish").set(coverage.done_by)
+        self._uncovered.set(alarm)
 
     def _compared(self) -> None:
         drift = self._drift()

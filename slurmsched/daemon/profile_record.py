@@ -17,8 +17,8 @@ GPUS_MOST = 64
 CLOCK_S = 600  #: by which the clocks of a node and of ours may differ
 AGE_S = 400 * 86400  #: longer than any spool keeps a record
 
-_NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
-_ID_MOST = 2**32 - 1
+NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+ID_MOST = 2**32 - 1
 
 #: The figures of a GPU and the largest value that is not absurd.
 _MOST = {"gpu_util": 100.0, "memory_util": 100.0, "memory_mib": 2.0**24, "power_w": 10_000.0, "processes": 100_000.0}
@@ -46,8 +46,16 @@ class _Gpu:
     figures: dict[str, _Figure]  #: of what was measured
 
 
+Record = dict[str, Any]
+
+
 def read_record(payload: bytes, now_s: float) -> NodeProfile:
     """What *payload* says; BadRecord where it is malformed, of another version, or absurd."""
+    return profile_of(opened(payload), now_s)
+
+
+def opened(payload: bytes) -> Record:
+    """The JSON object that *payload* is; BadRecord where it is none of this version."""
     if len(payload) > RECORD_B:
         raise BadRecord(f"{len(payload)} bytes; at most {RECORD_B}")
     try:
@@ -56,11 +64,16 @@ def read_record(payload: bytes, now_s: float) -> NodeProfile:
         raise BadRecord(f"no JSON: {error}") from error
     if not isinstance(record, dict) or record.get("version") != VERSION:
         raise BadRecord(f"not a record of version {VERSION}")
+    return record
+
+
+def profile_of(record: Record, now_s: float) -> NodeProfile:
+    """What *record* says; BadRecord where it is malformed or absurd."""
     node = record.get("node")
-    if not isinstance(node, str) or not _NODE.fullmatch(node):
+    if not isinstance(node, str) or not NODE.fullmatch(node):
         raise BadRecord("node is no name of a node")
-    start_s = _whole(record, "start_s", int(now_s) - AGE_S, int(now_s) + CLOCK_S)
-    end_s = _whole(record, "end_s", start_s, int(now_s) + CLOCK_S)
+    start_s = whole(record, "start_s", int(now_s) - AGE_S, int(now_s) + CLOCK_S)
+    end_s = whole(record, "end_s", start_s, int(now_s) + CLOCK_S)
     every_s = _number(record, "every_s", 3600.0)
     if every_s < 0.01:
         raise BadRecord(f"every_s = {every_s}; accepted: 0.01 to 3600")
@@ -70,8 +83,8 @@ def read_record(payload: bytes, now_s: float) -> NodeProfile:
     # Times are whole seconds, and a sample is taken at each end.
     gpus = [_gpu(each, (end_s - start_s + 1) / every_s + 1) for each in listed]
     return NodeProfile(
-        job_id=_whole(record, "job_id", 1, _ID_MOST),
-        restart=_whole(record, "restart", 0, _ID_MOST),
+        job_id=whole(record, "job_id", 1, ID_MOST),
+        restart=whole(record, "restart", 0, ID_MOST),
         node=node,
         start_s=start_s,
         end_s=end_s,
@@ -84,8 +97,8 @@ def read_record(payload: bytes, now_s: float) -> NodeProfile:
 def _gpu(said: object, samples_most: float) -> _Gpu:
     if not isinstance(said, dict):
         raise BadRecord("a GPU is no JSON object")
-    samples = _whole(said, "samples", 0, int(samples_most))
-    no_process = _whole(said, "no_process", 0, samples)
+    samples = whole(said, "samples", 0, int(samples_most))
+    no_process = whole(said, "no_process", 0, samples)
     unstable = said.get("unstable")
     if unstable is not None and not isinstance(unstable, bool):
         raise BadRecord("unstable is neither true, false nor null")
@@ -99,7 +112,7 @@ def _figure(name: str, said: object, count_most: int) -> _Figure:
     most = _number(said, "max", _MOST[name])
     # Means are rounded to thousandths.
     return _Figure(
-        _whole(said, "n", 1, count_most), _number(said, "mean", most + 0.001), _number(said, "var", most**2), most
+        whole(said, "n", 1, count_most), _number(said, "mean", most + 0.001), _number(said, "var", most**2), most
     )
 
 
@@ -139,7 +152,8 @@ def _sum(values: list[float]) -> float:
     return sum(values) if values else math.nan
 
 
-def _whole(said: dict[str, Any], name: str, least: int, most: int) -> int:
+def whole(said: Record, name: str, least: int, most: int) -> int:
+    """A whole number of a record; BadRecord outside *least* to *most*."""
     value = said.get(name)
     if type(value) is not int or not least <= value <= most:
         raise BadRecord(f"{name} = {_shown(value)}; accepted: {least} to {most}")

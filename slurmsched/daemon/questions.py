@@ -7,21 +7,28 @@ import pwd
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from ..cluster.plan import Plan
+from ..cluster.predictions import PredictionKind, PredictionTable
 from ..cluster.state import View
 from ..cycle import CycleReport
+from ..decide.eta import Eta, Foretold, coverage_words, etas, unknown, unpredicted
 from ..errors import SlurmschedError
 from .privacy import narrow, owns, veil
 
 SCHEMA = "slurmsched/1"
-ASKS = ("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check")
+ASKS = (
+    *("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check", "chart"),
+    *("eta", "eta_check"),
+)
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
 
+JOBS_MOST = 100  #: asked about by number at once
 OPTIONS_MOST = 2_000  #: characters of the options of a job that is only asked about
 
 Explainer = Callable[[View, Plan, int], Any]
@@ -43,7 +50,10 @@ class Sources:
     advice: Callable[[View, Plan], Any] = lambda view, plan: ()
     deadline: Explainer = lambda view, plan, job_id: None
     deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
+    chart: Explainer = lambda view, plan, job_id: None
     check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
+    foretold: Callable[[], Foretold] = Foretold
+    eta_check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: likewise
     private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
     operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
 
@@ -63,6 +73,7 @@ class Questions:
         self._sources = sources
         self._trusted = frozenset(trusted)  # uids that see all: root and the daemon's own
         self._latest: CycleReport | None = None
+        self._trying = Lock()  # what takes long is done one at a time, so that a thread stays for the rest
 
     def saw(self, report: CycleReport) -> None:
         """Answer from *report* from now on."""
@@ -84,6 +95,10 @@ class Questions:
             body = self._deadlines(asker)
         elif ask == "check":
             body = self._check(request, uid)
+        elif ask == "eta":
+            body = self._eta(request, asker)
+        elif ask == "eta_check":
+            body = self._eta_check(request, uid)
         elif ask == "queue":
             body = self._queue(_limit(request), asker)
         else:
@@ -151,12 +166,68 @@ class Questions:
         return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "deadlines": told}
 
     def _check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
-        options = request.get("options")
-        if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
-            raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
-        report = self._seen()
+        options, report = _options(request), self._seen()
         told = plain(self._sources.check(report.view, report.plan, options, _user(uid)))
         return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": told}
+
+    def _eta(self, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+        report, foretold, limit = self._seen(), self._sources.foretold(), _limit(request)
+        table = foretold.table
+        if table is None:
+            raise AnswerRefused(foretold.trouble)
+        if "job_ids" in request:
+            job_ids = _job_ids(request)
+            total, answers = len(job_ids), [self._eta_of(job_id, table, report, asker) for job_id in job_ids]
+        else:
+            user = asker.only if request.get("all") is True else _user(asker.uid)
+            mine = table.user.map([user in (name, None) for name in table.user.names], np.bool_)
+            there = np.concatenate([report.view.pending.job_id, report.view.running.job_id])
+            rows = np.flatnonzero(mine & np.isin(table.job_id, there))
+            total = len(rows)
+            soonest = rows[np.argsort(table.start_s[rows], kind="stable")]
+            answers = etas(table, report.now_s, soonest[:limit].tolist())
+        return {
+            "as_of_s": float(table.made_s[0]) if len(table) else report.now_s,
+            "cycle": report.number,
+            "mode": report.mode,
+            "jobs": total,
+            "limit": limit,
+            "eta": [vars(one) for one in answers],
+            "coverage": plain(foretold.coverage),
+            "coverage_words": coverage_words(foretold.coverage),
+        }
+
+    def _eta_of(self, job_id: int, table: PredictionTable, report: CycleReport, asker: Asker) -> Eta:
+        if asker.only is not None and self._owner(job_id) != asker.only:
+            raise _not_yours(job_id)
+        waits, runs = report.view.pending.row_of(job_id), report.view.running.row_of(job_id)
+        jobs, at = (report.view.running, runs) if waits is None else (report.view.pending, waits)
+        if at is None:
+            return unknown(job_id, report.now_s)
+        row = table.row_of(job_id)
+        # A job may have come, or started, since the predictions were made.
+        if row is None or (waits is None and table.kind[row] not in (PredictionKind.RUNNING, PredictionKind.SUSPENDED)):
+            return unpredicted(job_id, jobs.user[at], jobs.partition[at], int(jobs.gpus[at]), report.now_s)
+        return etas(table, report.now_s, [row])[0]
+
+    def _eta_check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
+        options, report, foretold = _options(request), self._seen(), self._sources.foretold()
+        if foretold.table is None:
+            raise AnswerRefused(foretold.trouble)
+        if not self._trying.acquire(blocking=False):
+            raise AnswerRefused("another new job is being tried out; ask again in a moment")
+        try:
+            told = self._sources.eta_check(report.view, report.plan, options, _user(uid))
+        finally:
+            self._trying.release()
+        return {
+            "as_of_s": report.now_s,
+            "cycle": report.number,
+            "mode": report.mode,
+            "eta": [plain(told)],
+            "coverage": plain(foretold.coverage),
+            "coverage_words": coverage_words(foretold.coverage),
+        }
 
     def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
         # Whose job it is only the queue says: the story of one that is over stays with those who may see all.
@@ -208,6 +279,20 @@ def _job_id(request: Mapping[str, Any]) -> int:
     if type(job_id) is not int or not 0 < job_id < 2**32:
         raise AnswerRefused('"job_id" must be the number of a job, such as 1234')
     return job_id
+
+
+def _job_ids(request: Mapping[str, Any]) -> list[int]:
+    job_ids = request["job_ids"]
+    if not isinstance(job_ids, list) or not 0 < len(job_ids) <= JOBS_MOST:
+        raise AnswerRefused(f'"job_ids" must be a list of 1 to {JOBS_MOST} numbers of jobs')
+    return [_job_id({"job_id": job_id}) for job_id in job_ids]
+
+
+def _options(request: Mapping[str, Any]) -> str:
+    options = request.get("options")
+    if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
+        raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
+    return options
 
 
 def _limit(request: Mapping[str, Any]) -> int:

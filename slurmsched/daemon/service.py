@@ -20,6 +20,7 @@ from . import signals
 from .answers import Answers
 from .collector import Collector
 from .endpoint import Endpoint, parse_listen
+from .foretelling import Foretelling
 from .health import Health
 from .lock import StateLock
 from .loop import Loop, Turn
@@ -101,6 +102,7 @@ class Parts:
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
     release_budget_s: float = 60.0
     collector: Callable[[], Collector] | None = None  #: opens it; none where no node delivers
+    foretelling: Foretelling | None = None  #: none where nothing is to be predicted
     restraint: Callable[[], str] = str  #: why nothing may be written, whatever the settings say; empty if it may
 
 
@@ -199,14 +201,17 @@ class Service:
             }
         return body
 
-    def _doors(self) -> list[Endpoint | Answers | Collector]:
+    def _doors(self) -> list[Endpoint | Answers | Collector | Foretelling]:
         address = parse_listen(self._parts.listen)
-        doors: list[Endpoint | Answers | Collector] = [Answers(Path(self._settings.run_dir), self._questions)]
+        doors: list[Endpoint | Answers | Collector | Foretelling]
+        doors = [Answers(Path(self._settings.run_dir), self._questions)]
         try:
             if address:
                 doors.append(Endpoint(address, self._parts.metrics.registry, self._health.problem))
             if self._parts.collector:
                 doors.append(self._parts.collector())
+            if self._parts.foretelling:
+                doors.append(self._parts.foretelling)
         except SlurmschedError:
             for door in doors:
                 door.close()
@@ -223,6 +228,8 @@ class Service:
         if turn.report is not None:
             self._report = turn.report
             self._questions.saw(turn.report)
+            if self._parts.foretelling:
+                self._parts.foretelling.saw(turn.report)
         stance, bug = self._stance, self._loop.bug
         self._parts.notifier.status(self._line(turn))
         self._parts.metrics.turn(turn)

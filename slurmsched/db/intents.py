@@ -10,10 +10,11 @@ import numpy as np
 from sqlalchemy import Connection, or_, select
 
 from ..cluster.actions import Action
-from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.ledger import held_rows
 from ..cluster.state import ClusterState
+from ..cluster.tres import slots_in
 from .database import insert_or
 from .tables import intents
 
@@ -23,6 +24,15 @@ HOLD_WITHIN_S = 5.0
 REQUEUE_DELAY_S = 600.0
 #: How long a job whose write was refused is left alone.
 BACK_OFF_S = 600.0
+#: How long what a job was asked to do may be the reason of its queueing itself again.
+GIVING_WAY_S = 3600.0
+#: So far back it counts how often a job was asked to stop.
+ASKS_S = 86_400.0
+
+#: What our share token begins with, wherever it stands in a comment.
+SHARE = "slurmsched:share="
+
+_QUEUES_AGAIN = ("Requeue", "AskToStop")
 
 Value = int | float | str | None
 
@@ -60,12 +70,14 @@ class Intents:
     def __init__(self, intents: Iterable[Intent] = ()) -> None:
         self._open: dict[tuple[int, str], list[Intent]] = {}
         self._refused_s: dict[int, float] = {}
+        self._asked_s: dict[int, list[float]] = {}
         self.adopt(intents)
 
     def adopt(self, intents: Iterable[Intent]) -> None:
         """Learn *intents* that an earlier process made."""
         for intent in intents:
-            if intent.refused is not None:
+            self._count(intent)
+            if intent.refused is not None and intent.kind != "Tell":
                 at_s = intent.answered_s if intent.answered_s is not None else intent.requested_s
                 self._refused_s[intent.job_id] = max(at_s, self._refused_s.get(intent.job_id, at_s))
             if intent.closed_s is None:
@@ -90,12 +102,18 @@ class Intents:
             same = self._open.get((action.job_id, kind), [])
             mine = next((intent for intent in same if intent.cycle == cycle), None)
             mine = mine or Intent(action.job_id, kind, value_of(action), now_s, cycle)
-            mine = replace(mine, answered_s=now_s, refused=refused, closed_s=None if refused is None else now_s)
+            # What was told and refused stays open, else it would be told again and again.
+            # And of what a refused Share asked for a part may be done: the next look shows it.
+            over = refused is not None and kind not in ("Tell", "Share")
+            mine = replace(mine, answered_s=now_s, refused=refused, closed_s=now_s if over else None)
+            self._count(mine)
             others = [intent for intent in same if intent.cycle != cycle]
-            if refused is None:
+            if not over:
                 changed += [replace(other, closed_s=now_s) for other in others]
                 others = [mine]
             else:
+                self._refused_s[action.job_id] = now_s
+            if refused is not None and kind == "Share":
                 self._refused_s[action.job_id] = now_s
             changed.append(mine)
             self._keep((action.job_id, kind), others)
@@ -108,13 +126,17 @@ class Intents:
         look = _Look(state, set(requeued), now_s)
         changed: list[Intent] = []
         released: set[int] = set()
+        unshared: set[int] = set()
         for key, same in list(self._open.items()):
             fresh = [look.judge(intent) for intent in same]
             changed += [new for new, old in zip(fresh, same, strict=True) if new is not old]
             released |= {new.job_id for new in fresh if new.kind == "Release" and new.seen_s is not None}
+            unshared |= {new.job_id for new in fresh if new.kind == "Unshare" and new.seen_s is not None}
             self._keep(key, [intent for intent in fresh if intent.closed_s is None])
         for job_id in released:
             changed += [replace(hold, closed_s=now_s) for hold in self._open.pop((job_id, "Hold"), [])]
+        for job_id in unshared:
+            changed += [replace(share, closed_s=now_s) for share in self._open.pop((job_id, "Share"), [])]
         return changed
 
     def holds(self) -> tuple[IntArray, FloatArray]:
@@ -125,17 +147,51 @@ class Intents:
     def held(self, pending: JobTable, now_s: float) -> BoolArray:
         """Which *pending* jobs wait for a start time of ours: a hold, or Slurm's delay after a requeue we asked for."""
         held = held_rows(pending, *self.holds(), now_s=now_s, within_s=HOLD_WITHIN_S)
-        requeued = [intent.job_id for intent in self if intent.kind == "Requeue" and intent.seen_s is not None]
+        requeued = [intent.job_id for intent in self if intent.kind in _QUEUES_AGAIN and intent.seen_s is not None]
         if requeued:
             delay_s = pending.eligible_s - np.maximum(pending.submitted_s, now_s - REQUEUE_DELAY_S)
             delayed = (pending.eligible_s > now_s) & (delay_s <= REQUEUE_DELAY_S)
             held |= np.isin(pending.job_id, requeued) & delayed
         return held
 
+    def asked(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, IntArray]:
+        """When each of *jobs* was last asked to stop within a day, NaN where it was not; and how often."""
+        self._asked_s = {
+            job: recent
+            for job, asked in self._asked_s.items()
+            if (recent := [at_s for at_s in asked if at_s > now_s - ASKS_S])
+        }
+        last_s, often = np.full(len(jobs), np.nan), np.zeros(len(jobs), dtype=np.int64)
+        if self._asked_s:
+            for row in np.flatnonzero(np.isin(jobs.job_id, list(self._asked_s))).tolist():
+                asked = self._asked_s[int(jobs.job_id[row])]
+                last_s[row], often[row] = max(asked), len(asked)
+        return last_s, often
+
+    def told(self, jobs: JobTable) -> Labels:
+        """What each of *jobs* was last told in its AdminComment, whatever Slurm said to that."""
+        told = {intent.job_id: str(intent.value) for intent in self if intent.kind == "Tell"}
+        if not told:
+            return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
+        return Labels.of([told.get(job, "") for job in jobs.job_id.tolist()])
+
+    def shared(self, jobs: JobTable) -> BoolArray:
+        """Which of *jobs* carry a share token that we wrote."""
+        ours = [intent.job_id for intent in self if intent.kind == "Share"]
+        if not ours:
+            return np.zeros(len(jobs), dtype=np.bool_)
+        says = jobs.comment.map([SHARE in text for text in jobs.comment.names], np.bool_)
+        return np.asarray(np.isin(jobs.job_id, ours) & says, dtype=np.bool_)
+
     def recently_refused(self, now_s: float) -> set[int]:
-        """Jobs of which Slurm refused a write in the last ten minutes."""
+        """Jobs of which Slurm refused a write in the last ten minutes; not those that must not stay half-way."""
         self._refused_s = {job: at_s for job, at_s in self._refused_s.items() if now_s - at_s < BACK_OFF_S}
-        return set(self._refused_s)
+        return {job for job in self._refused_s if (job, "Share") not in self._open}
+
+    def _count(self, intent: Intent) -> None:
+        """Note that a job was asked to stop, where it is known that it was."""
+        if intent.kind == "AskToStop" and intent.answered_s is not None and intent.refused is None:
+            self._asked_s.setdefault(intent.job_id, []).append(intent.answered_s)
 
     def _keep(self, key: tuple[int, str], same: list[Intent]) -> None:
         if same:
@@ -164,8 +220,10 @@ class _Look:
         return replace(intent, seen_s=seen_s, closed_s=closed_s)
 
     def _seen(self, intent: Intent) -> bool:
-        if intent.kind == "Requeue":
+        if intent.kind in _QUEUES_AGAIN:
             return intent.job_id in self._requeued
+        if intent.kind == "Tell":
+            return intent.answered_s is not None and intent.refused is None
         row = self._running_row.get(intent.job_id)
         if intent.kind in ("Suspend", "Resume"):
             wanted = JobState.SUSPENDED if intent.kind == "Suspend" else JobState.RUNNING
@@ -179,8 +237,16 @@ class _Look:
             return True
         if intent.kind == "Rank":  # ours until the job starts, unless it was given back
             return not pending or (seen and intent.value == 0)
-        if intent.kind == "Requeue":  # ours until its next run starts
+        if intent.kind == "AskToStop" and not seen and intent.requested_s < self._now_s - GIVING_WAY_S:
+            return True
+        if intent.kind in _QUEUES_AGAIN:  # ours until its next run starts
             return seen and not pending
+        if intent.kind == "Tell":  # ours as long as there is a job
+            return False
+        if intent.kind == "Share":  # ours while its token is there
+            return pending and SHARE not in self._pending.comment[self._pending_row[intent.job_id]]
+        if intent.kind in ("StartShared", "Unshare"):
+            return seen or not pending
         if intent.kind == "Hold":
             return not pending or (isinstance(intent.value, int | float) and intent.value <= self._now_s)
         return seen
@@ -204,6 +270,9 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "Release": _is_free,
     "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == value,
     "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
+    "Share": lambda pending, row, value, now_s: bool(slots_in(pending.per_node[row])),
+    "StartShared": lambda pending, row, value, now_s: pending.partition[row] == value,
+    "Unshare": lambda pending, row, value, now_s: SHARE not in pending.comment[row],
 }
 
 
@@ -216,13 +285,14 @@ def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -
     insert_or(connection, intents, rows, replace=("answered_s", "refused", "seen_s", "closed_s"))
 
 
-def load_intents(connection: Connection, cluster: str, refused_since_s: float) -> list[Intent]:
-    """Those that are open, and those refused lately."""
+def load_intents(connection: Connection, cluster: str, refused_since_s: float, asked_since_s: float) -> list[Intent]:
+    """Those that are open, those refused lately, and those that asked a job to stop since then."""
     names = [f.name for f in fields(Intent)]
     lately = intents.c.refused.is_not(None) & (intents.c.answered_s >= refused_since_s)
+    asks = (intents.c.kind == "AskToStop") & (intents.c.answered_s >= asked_since_s)
     query = (
         select(*(intents.c[name] for name in names))
-        .where(intents.c.cluster == cluster, or_(intents.c.closed_s.is_(None), lately))
+        .where(intents.c.cluster == cluster, or_(intents.c.closed_s.is_(None), lately, asks))
         .order_by(intents.c.cycle, intents.c.job_id, intents.c.kind)
     )
     rows = (dict(zip(names, row, strict=True)) for row in connection.execute(query))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,13 +14,15 @@ from ..cluster.ledger import Ledger
 from ..cluster.promises import NO_PROMISES, PromiseTable
 from ..cluster.state import ClusterState
 from ..errors import MemoryUnavailable, SchemaMismatch
+from .choices import PolicyChoice
 from .control import Control
 from .decisions import DecisionRecord
 from .facts import Facts
-from .intents import BACK_OFF_S, Intent, Intents
+from .intents import ASKS_S, BACK_OFF_S, Intent, Intents
 from .promises import Key, Row, rows_of
 from .store import Store
 from .story import Standings, story_of, story_of_answer, story_of_promise
+from .usage import Measured, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +37,7 @@ PROMISES_S = 32 * 86_400.0
 class Remembered:
     """A look at the cluster, completed by memory, and what it brought."""
 
-    state: ClusterState  #: with ``first_submit_s`` and ``held_by_us``
+    state: ClusterState  #: with ``first_submit_s``, ``held_by_us`` and what is known of the use of GPUs
     events: tuple[Event, ...]
     ended: OutcomeTable
     available: bool
@@ -54,8 +57,10 @@ class Memory:
         self.decisions_dropped = 0
         self._store, self._cluster, self._limit = store, cluster, backlog
         self._ledger, self._intents, self._standings = Ledger(), Intents(), Standings()
-        self._facts = Facts()
+        self._facts, self._usage = Facts(), Usage()
+        self.failed: tuple[tuple[str, ...], ...] = ()  #: kinds of jobs that failed together on their GPUs
         self._control = Control()
+        self._choice: PolicyChoice | None = None
         self._promises, self._own_promises = NO_PROMISES, False
         self._number = 0
         self._loaded = False
@@ -77,9 +82,21 @@ class Memory:
         if len(changes.ended):
             self._facts.outcomes.append(changes.ended)
         self._flush(now_s)
-        pending = changes.state.pending
-        known = replace(changes.state, pending=replace(pending, held_by_us=self._intents.held(pending, now_s)))
-        return Remembered(known, changes.events, changes.ended, self.available)
+        known = self._with_intents(changes.state, now_s)
+        if self._usage.due(now_s):
+            self._attempt(lambda: self._read_usage(now_s), now_s)
+        return Remembered(self._usage.filled(known), changes.events, changes.ended, self.available)
+
+    def _with_intents(self, state: ClusterState, now_s: float) -> ClusterState:
+        """*state* with what we have asked for: holds, stops, what jobs were told, GPUs they share."""
+        tables = []
+        for jobs in (state.pending, state.running):
+            asked_s, asks = self._intents.asked(jobs, now_s)
+            told, shares = self._intents.told(jobs), self._intents.shared(jobs)
+            tables.append(replace(jobs, asked_s=asked_s, asks=asks, told=told, shares=shares))
+        pending, running = tables
+        pending = replace(pending, held_by_us=self._intents.held(pending, now_s))
+        return replace(state, pending=pending, running=running)
 
     def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> None:
         """Note what is about to be asked of Slurm, before it is."""
@@ -151,6 +168,16 @@ class Memory:
         self._attempt(read, now_s)
         return self._control.at(now_s)
 
+    def choice(self, now_s: float) -> PolicyChoice | None:
+        """Which policy an admin chose last; what was last known while the database is away."""
+
+        def read() -> None:
+            latest = self._store.choices(self._cluster, 1)
+            self._choice = latest[0] if latest else None
+
+        self._attempt(read, now_s)
+        return self._choice
+
     def next_number(self, now_s: float) -> int:
         """A number for the next cycle, higher than all that are kept."""
         self._load(now_s)
@@ -163,6 +190,12 @@ class Memory:
         self._attempt(lambda: found.append(self._store.history(self._cluster, since_s, None)), now_s)
         return found[0] if found else None
 
+    def measured(self, now_s: float) -> list[Measured]:
+        """The newest runs that were measured; none while the database is away."""
+        found: list[Measured] = []
+        self._attempt(lambda: found.extend(self._store.measured(self._cluster, -math.inf)), now_s)
+        return found
+
     def _load(self, now_s: float) -> None:
         """Learn what earlier processes knew, once; later than at the start if the database was away then."""
         if not self._loaded:
@@ -170,7 +203,7 @@ class Memory:
 
     def _read_all(self, now_s: float) -> None:
         jobs = self._store.jobs(self._cluster)
-        intents = self._store.intents(self._cluster, now_s - BACK_OFF_S)
+        intents = self._store.intents(self._cluster, now_s - BACK_OFF_S, now_s - ASKS_S)
         number = self._store.last_number(self._cluster)
         try:
             last = self._store.latest_decision(self._cluster)
@@ -182,6 +215,10 @@ class Memory:
         self._number = max(self._number, number)
         if last is not None:
             self._standings.change(last.number, last.view.pending.job_id, last.plan.jobs.standing, last.now_s)
+
+    def _read_usage(self, now_s: float) -> None:
+        self._usage.learn(self._store.measured(self._cluster, self._usage.since_s()), now_s)
+        self.failed = self._store.failed(self._cluster)
 
     def _read_promises(self, now_s: float) -> None:
         self._promises = self._store.promises(self._cluster, now_s - PROMISES_S)

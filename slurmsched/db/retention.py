@@ -8,10 +8,22 @@ from typing import Any
 from sqlalchemy import Connection, Table, and_, delete, exists, func, select, tuple_
 
 from ..cluster.promises import PromiseState
-from .tables import blobs, cycle_blobs, cycles, intents, job_events, outcomes, profiles, promises
+from .tables import (
+    blobs,
+    cycle_blobs,
+    cycles,
+    faults,
+    intents,
+    job_events,
+    outcomes,
+    predictions,
+    profiles,
+    promises,
+)
 
 _CYCLES = 1_000
 _ROWS = 20_000
+_PREDICTIONS_S = 60 * 86_400.0  #: nobody looks back farther than a month
 
 
 @dataclass(frozen=True)
@@ -43,9 +55,11 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
     told = _delete_some(connection, job_events, job_events.c.at_s < ended_s)
     asked = _delete_some(connection, intents, intents.c.closed_s < decided_s)
     measured = _delete_some(connection, profiles, profiles.c.end_s < ended_s)
+    faulty = _delete_some(connection, faults, faults.c.end_s < ended_s)
     over = and_(promises.c.state != PromiseState.OPEN, promises.c.asked_s < ended_s)
     answered = _delete_some(connection, promises, over)
-    more = len(gone) == _CYCLES or _ROWS in (runs, told, asked, measured, answered)
+    foretold = _delete_some(connection, predictions, predictions.c.made_s < max(ended_s, now_s - _PREDICTIONS_S))
+    more = len(gone) == _CYCLES or _ROWS in (runs, told, asked, measured, faulty, answered, foretold)
     return Pruned(len(gone), runs, told, asked, measured, answered, more)
 
 

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..cluster.faults import Fault
 from ..cluster.history import OutcomeTable
+from ..cluster.kept import KeptTable
 from ..cluster.known import KnownJob
+from ..cluster.lending import Lent
 from ..cluster.profiles import NodeProfile, ProfileTable
 from ..cluster.promises import PromiseTable
-from . import control, decisions, facts, intents, outcomes, profiles, promises, retention, schema, story
+from . import (
+    choices,
+    control,
+    decisions,
+    facts,
+    faults,
+    intents,
+    lending,
+    outcomes,
+    predictions,
+    profiles,
+    promises,
+    retention,
+    schema,
+    story,
+    usage,
+)
+from .choices import PolicyChoice
 from .control import Control
 from .database import Database
 from .decisions import DecisionRecord
@@ -65,10 +86,10 @@ class Store:
         with self.database.transaction("reading the known jobs") as connection:
             return facts.load_jobs(connection, cluster)
 
-    def intents(self, cluster: str, refused_since_s: float) -> list[Intent]:
-        """The intents not closed, and those refused since then."""
+    def intents(self, cluster: str, refused_since_s: float, asked_since_s: float = math.inf) -> list[Intent]:
+        """The intents not closed, those refused since then, and those that asked a job to stop since then."""
         with self.database.transaction("reading the intents") as connection:
-            return intents.load_intents(connection, cluster, refused_since_s)
+            return intents.load_intents(connection, cluster, refused_since_s, asked_since_s)
 
     def add_outcomes(self, cluster: str, table: OutcomeTable) -> int:
         """Write the runs that are not there yet; returns how many were new, or mended one that had vanished."""
@@ -90,10 +111,35 @@ class Store:
         with self.database.transaction("reading profiles") as connection:
             return profiles.load_profiles(connection, cluster, since_s, until_s)
 
+    def measured(self, cluster: str, since_s: float) -> list[usage.Measured]:
+        """The newest runs that were measured since then, with their kind; a bounded number, oldest end first."""
+        with self.database.transaction("reading what was measured") as connection:
+            return usage.load_measured(connection, cluster, since_s)
+
+    def add_faults(self, cluster: str, news: Iterable[Fault]) -> None:
+        """Write the records of jobs that failed together, those that are not there yet."""
+        with self.database.transaction("saving faults", write=True) as connection:
+            faults.add_faults(connection, cluster, news)
+
+    def failed(self, cluster: str) -> tuple[tuple[str, ...], ...]:
+        """The sets of kinds of jobs that failed together on their GPUs."""
+        with self.database.transaction("reading faults") as connection:
+            return faults.load_failed(connection, cluster)
+
     def promises(self, cluster: str, since_s: float) -> PromiseTable:
         """The promises that are to be kept, and all that was asked for since then; oldest first."""
         with self.database.transaction("reading the promises") as connection:
             return promises.load_promises(connection, cluster, since_s)
+
+    def save_predictions(self, cluster: str, kept: KeptTable) -> None:
+        """Write what is new of *kept*, and what came of the rest; repeating it changes nothing."""
+        with self.database.transaction("saving predictions", write=True) as connection:
+            predictions.save_predictions(connection, cluster, kept)
+
+    def predictions(self, cluster: str, since_s: float) -> KeptTable:
+        """The predictions made since then with what came of them, oldest first; a bounded number."""
+        with self.database.transaction("reading predictions") as connection:
+            return predictions.load_predictions(connection, cluster, since_s)
 
     def clusters(self) -> list[str]:
         """The clusters whose runs are remembered, by name."""
@@ -103,7 +149,9 @@ class Store:
     def story(self, cluster: str, job_id: int) -> list[StoryEvent]:
         """What happened to one job, oldest first."""
         with self.database.transaction(f"reading the story of job {job_id}") as connection:
-            return story.load_story(connection, cluster, job_id)
+            told = story.load_story(connection, cluster, job_id)
+            meanwhile = choices.choices_in(told, choices.load_choices(connection, cluster))
+        return story.in_order([*told, *meanwhile])
 
     def save_decision(self, cluster: str, record: DecisionRecord) -> None:
         """Keep a cycle; tables that did not change are stored once."""
@@ -144,6 +192,26 @@ class Store:
         with self.database.transaction("resuming", write=True) as connection:
             control.save_control(connection, cluster, Control(False, None, by, now_s))
 
+    def choose(self, cluster: str, choice: PolicyChoice) -> None:
+        """Let every daemon of *cluster* order by this from its next cycle on."""
+        with self.database.transaction("keeping the choice of a policy", write=True) as connection:
+            choices.save_choice(connection, cluster, choice)
+
+    def choices(self, cluster: str, last: int | None = None) -> list[PolicyChoice]:
+        """The *last* policies that were chosen, or all; the latest first."""
+        with self.database.transaction("reading the choices of a policy") as connection:
+            return choices.load_choices(connection, cluster, last)
+
+    def save_lent(self, cluster: str, lent: Iterable[Lent]) -> None:
+        """Remember that just these partitions have other nodes than their admin gave them."""
+        with self.database.transaction("keeping which nodes are lent", write=True) as connection:
+            lending.save_lent(connection, cluster, lent)
+
+    def lent(self, cluster: str) -> tuple[Lent, ...]:
+        """The partitions whose nodes we changed, by name."""
+        with self.database.transaction("reading which nodes are lent") as connection:
+            return lending.load_lent(connection, cluster)
+
     def control(self, cluster: str, now_s: float) -> Control:
         """Whether *cluster* is paused now."""
         with self.database.transaction("reading the pause switch") as connection:
@@ -162,4 +230,7 @@ class Unchanged(Store):
         """Leave it as it is."""
 
     def save_decision(self, cluster: str, record: object) -> None:
+        """Leave it as it is."""
+
+    def save_lent(self, cluster: str, lent: object) -> None:
         """Leave it as it is."""

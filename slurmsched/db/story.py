@@ -24,11 +24,18 @@ KINDS = (
     "submitted",
     "standing",
     "deadline",
+    "policy",
     "ranked",
     "held",
     "released",
     "moved",
     "placed",
+    "shared",
+    "let start",
+    "unshared",
+    "failed together",
+    "told",
+    "asked to stop",
     "requeue asked",
     "suspended",
     "resumed",
@@ -44,10 +51,15 @@ _OF_ACTION = {
     "Hold": "held",
     "Release": "released",
     "Requeue": "requeue asked",
+    "AskToStop": "asked to stop",
+    "Tell": "told",
     "Suspend": "suspended",
     "Resume": "resumed",
     "MovePartition": "moved",
     "RequireNodes": "placed",
+    "Share": "shared",
+    "StartShared": "let start",
+    "Unshare": "unshared",
 }
 
 
@@ -128,4 +140,9 @@ def load_story(connection: Connection, cluster: str, job_id: int) -> list[StoryE
         job_events.c.cluster == cluster, job_events.c.job_id == job_id
     )
     told = [StoryEvent(at_s, kind, json.loads(details), job_id) for at_s, kind, details in connection.execute(query)]
+    return in_order(told)
+
+
+def in_order(told: Iterable[StoryEvent]) -> list[StoryEvent]:
+    """*told*, oldest first."""
     return sorted(told, key=lambda event: (event.at_s, KINDS.index(event.kind)))

@@ -139,6 +139,20 @@ profiles = Table(
     Index("profiles_by_end", "cluster", "end_s"),
 )
 
+#: Jobs that failed together on GPUs that they shared, as the node of each told.
+faults = Table(
+    "faults",
+    metadata,
+    _cluster(),
+    _key("job_id"),
+    Column("node", String(255), primary_key=True),
+    _key("start_s"),
+    _number("restart"),
+    _number("end_s"),
+    *(_words(name) for name in ("gpus", "partners", "fault")),
+    Index("faults_by_end", "cluster", "end_s"),
+)
+
 #: Deadlines that were asked for, with what was answered and what became of it; a job may ask again.
 promises = Table(
     "promises",
@@ -158,6 +172,25 @@ promises = Table(
         )
     ),
     Index("promises_by_state", "cluster", "state"),
+)
+
+#: What was predicted of jobs, and what came of it; a job has several where its prediction changed much.
+predictions = Table(
+    "predictions",
+    metadata,
+    _cluster(),
+    _key("job_id"),
+    Column("made_s", Double, primary_key=True),
+    *(_number(name) for name in ("restarts", "number", "gpus", "state")),
+    _words("partition"),
+    *(
+        Column(name, Seconds)
+        for name in (
+            *("first_submit_s", "raw_start_s", "raw_finish_s", "scale", "start_s", "start_from_s", "start_by_s"),
+            *("finish_s", "finish_from_s", "finish_by_s", "slurm_start_s", "started_s", "ended_s"),
+        )
+    ),
+    Index("predictions_by_time", "cluster", "made_s"),
 )
 
 #: The story of each job: changes only, never one row per cycle.
@@ -217,6 +250,24 @@ blobs = Table(
     metadata,
     Column("digest", String(64), primary_key=True),
     Column("body", LargeBinary, nullable=False),
+)
+
+#: Which ordering admins chose; the latest row of a cluster holds.
+policy_choices = Table(
+    "policy_choices",
+    metadata,
+    _cluster(),
+    Column("at_s", Double, primary_key=True),
+    *(_words(name) for name in ("line", "by", "reason")),
+)
+
+#: Partitions whose nodes we changed: host lists of what their admin gave them, and of what we asked for last.
+lent = Table(
+    "lent",
+    metadata,
+    _cluster(),
+    Column("partition", String(255), primary_key=True),
+    *(_words(name) for name in ("own", "given")),
 )
 
 control = Table(

@@ -16,6 +16,7 @@ from ..cluster.promises import PromiseState, PromiseTable
 from ..cluster.state import View
 from .promising import promise
 from .rules import Rules
+from .stopping import stops
 from .words import spell
 
 
@@ -33,7 +34,7 @@ class DeadlineAnswer:
     start_by_s: float | None = None  #: by when it must start; None unless it waits
     slack_s: float | None = None  #: how long that is from now
     earliest_s: float | None = None  #: the earliest end that could be promised when it asked
-    announced_s: float | None = None  #: when its owner was told that the promise will hardly be kept
+    announced_s: float | None = None  #: when its owner was told that the promise may not be kept
     user: str = ""
     sentences: tuple[str, ...] = ()
 
@@ -73,7 +74,9 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
         view, pending=view.pending.joined(job), forecast=view.forecast.joined(forecast), promises=plan.promises
     )
     standings = np.append(plan.jobs.standing, int(Standing.RANKED))
-    told = promise(beside, standings, rules.deadlines, steers="order" in rules.powers).table
+    stopping = stops(beside, rules)
+    by_s = None if stopping is None else stopping.by_s
+    told = promise(beside, standings, rules.deadlines, "order" in rules.powers, by_s).table
     place = told.last_of(job_id)
     assert place is not None, "a ranked job with a deadline is always answered"
     return _answered(told, place, view.now_s)
@@ -131,7 +134,7 @@ def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
             late = "should have started already" if table.start_by_s[place] <= now_s else "must start"
             yield f"It {late} {_when(table.start_by_s[place], now_s)}, unless it starts sooner by itself."
         if state == "in doubt":
-            yield "By the forecast of now that promise will hardly be kept."
+            yield "By the forecast of now that promise may not be kept."
 
 
 def _offer(table: PromiseTable, place: int) -> Iterator[str]:

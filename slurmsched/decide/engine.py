@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..cluster.actions import Action, Hold, Rank, Release
@@ -12,12 +14,16 @@ from ..cluster.state import View
 from ..policies.hooks import Ordering
 from ..slurm.labels import MOST_POINTS, label
 from ..slurm.verbs import SETTLE_S
+from .packing import packing_wishes
+from .profiling import fresh, least_gpus_first, level, profiling_wishes
 from .promising import Promised, in_the_way, promise
 from .ranking import base_priority, order, qos_classes, tiers, waited_s
 from .referee import judge
 from .rules import Rules
 from .runset import fill, free_gpus
 from .standing import standing
+from .stopping import stop_wishes, stops
+from .telling import answer_wishes
 
 
 def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
@@ -26,20 +32,24 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     Jobs that are left alone keep no points of ours. With a native ordering no job gets any, but those that must run now
     to keep a promise.
     """
+    view = level(view, rules.profiling)
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
     starving = waited_s(jobs, view.now_s) > rules.starvation_s
     if rules.deadlines is None:
         return _plan(view, ordering, rules, standings, starving, None, _nobody(jobs))
-    promised = promise(view, standings, rules.deadlines, steers="order" in rules.powers)
-    plan = _plan(view, ordering, rules, standings, starving, promised, promised.due)
+    stopping = stops(view, rules)
+    by_s = None if stopping is None else stopping.by_s
+    promised = promise(view, standings, rules.deadlines, "order" in rules.powers, by_s)
+    asks = stop_wishes(view, promised, rules.deadlines, stopping)
+    plan = _plan(view, ordering, rules, standings, starving, promised, promised.due, asks=asks)
     ranked = np.flatnonzero(plan.jobs.rank >= 0)
     blocking, endangered = in_the_way(view, promised, ranked[np.argsort(plan.jobs.rank[ranked])])
     if not len(blocking):
         return plan
     # A starving job stands only behind those that waited longer: it is never made to wait for a promise.
     held = blocking[~starving[blocking]]
-    return _plan(view, ordering, rules, standings, starving, promised, promised.due | endangered, held)
+    return _plan(view, ordering, rules, standings, starving, promised, promised.due | endangered, held, asks)
 
 
 def _plan(
@@ -51,6 +61,7 @@ def _plan(
     promised: Promised | None,
     due: BoolArray,
     held: IntArray | None = None,
+    asks: Sequence[Action] = (),
 ) -> Plan:
     """The plan with jobs that are *due* to keep a promise before all others, and those that are in their way *held*."""
     jobs, rank = view.pending, np.full(len(view.pending), -1, dtype=np.int64)
@@ -64,11 +75,17 @@ def _plan(
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
     if not ordering.native or due.any():
         points, capped = _points(jobs, ranked, tier, base, rules, ordering.native)
-    wishes = [*_release_wishes(jobs, view.now_s, held), *_rank_wishes(jobs, ranked, points)]
+    moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, standings)
+    if rules.sharing is not None:
+        busy = {*jobs.job_id[held].tolist(), *(wish.job_id for wish in moves)}
+        moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy)]
+    wishes = [*_release_wishes(jobs, view.now_s, held), *asks, *moves, *_rank_wishes(jobs, ranked, points)]
     if rules.deadlines is not None:
         wishes += [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
-    actions, refusals = judge(wishes, view, rules)
     promises = view.promises if promised is None else promised.table
+    if "comment" in rules.powers:
+        wishes += answer_wishes(view, promises)
+    actions, refusals = judge(wishes, view, rules)
     return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals), promises)
 
 
@@ -95,7 +112,10 @@ def _ranked(
         laxity = np.unique(promised.laxity_s[due], return_inverse=True)[1].astype(np.float64)
         place[due] = laxity - len(laxity)
         key = place
-    return rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], jobs.job_id[rows])]
+    ranked = rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], jobs.job_id[rows])]
+    if rules.profiling is None or ordering.native:
+        return ranked
+    return least_gpus_first(ranked, fresh(view, rules.profiling) & ~starving & ~due, jobs.gpus, classes)
 
 
 def _nobody(jobs: JobTable) -> BoolArray:

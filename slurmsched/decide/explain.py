@@ -14,6 +14,7 @@ from ..models.centers import Reason
 from .deadlines import promise_words
 from .ranking import base_priority, waited_s
 from .runset import free_gpus
+from .stopping import stop_words
 from .words import count, spell
 
 
@@ -95,6 +96,7 @@ LEFT_ALONE = {
     Standing.OUT_OF_SCOPE: "its partition ({partition}) is not one that order.partitions names",
     Standing.PARTITION_CLOSED: "its partition ({partition}) takes no jobs now",
     Standing.CANNOT_RUN: "Slurm says it cannot run now: {reason}",
+    Standing.SHARES: "it is on its way to GPUs that it shares with another job",
 }
 
 
@@ -142,7 +144,7 @@ def _why_not_pending(view: View, plan: Plan, job_id: int) -> Why:
         text += (
             f" and has run for {spell(ran_s)} of about {spell(float(forecast.runtime_s[row]))} ({forecast.source[row]})"
         )
-    sentences = (text + ".", *promise_words(view, plan, job_id))
+    sentences = (text + ".", *promise_words(view, plan, job_id), *stop_words(view, row))
     return Why(job_id, True, state, "", None, 0, 0, free_gpus(view.nodes), sentences)
 
 
@@ -252,7 +254,8 @@ def explain(view: View, plan: Plan, job_id: int) -> Explanation:
         + (" + ".join(f"{t.text} {t.value:g}" for t in terms if t.value) or "0")
         + ".",
     ]
-    sentences += promise_words(view, plan, int(jobs.job_id[row]))
+    if words := promise_words(view, plan, int(jobs.job_id[row])):
+        sentences += [*words, f"'slurmsched deadline {job_id} --chart' draws the plan behind that."]
     if plan.jobs.points[row] != jobs.site_points[row]:
         sentences.append(f"It should have {plan.jobs.points[row]} points of ours and has {jobs.site_points[row]}.")
     return Explanation(

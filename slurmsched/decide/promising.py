@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,12 +13,10 @@ from ..cluster.plan import Standing
 from ..cluster.promises import PromiseState, PromiseTable, promise_table
 from ..cluster.state import View
 from ..policies.reserving import Asks, Room, latest_plan
+from .doubts import announced
 from .quotas import over_quota
-from .rooms import Rooms, planned_s
-from .rules import DeadlineRules
-
-SOFT_STEPS = ((0.8, 1.1), (0.5, 1.2), (0.2, 1.5))
-"""What a soft deadline without steps of its own is worth by so many times its time from the first submit."""
+from .rooms import Rooms
+from .rules import SOFT_STEPS, DeadlineRules
 
 MOST = 256
 """So many jobs from the top of the order are looked at for being in a promise's way."""
@@ -33,6 +32,44 @@ _TAKEN_AWAY = {
 }
 
 
+PLANS = 64
+"""After so many plans in one decision the jobs that ask and have no answer wait for the next one."""
+
+AFRESH = 32
+"""So many promises are made beside a plan before all of them are planned anew."""
+
+
+class _Offer:
+    """The room for new promises, with a plan of those that were made."""
+
+    def __init__(self, room: Room, held: Asks) -> None:
+        self.plans = 0  #: how many were made; each costs as much as all that was promised
+        self._room, self._held = room, held
+        self._starts_s, self._left = latest_plan(room, held)
+
+    def earliest(self, ask: Asks) -> float:
+        """The earliest start beside the plan; NaN where there is none."""
+        return self._left.earliest(ask.rows[0], int(ask.gpus[0]), float(ask.needs_s[0]), float(ask.since_s[0]))
+
+    def takes(self, ask: Asks) -> bool:
+        """Whether one more can be promised; if so it is one of those that were."""
+        rows, gpus, since_s = ask.rows[0], int(ask.gpus[0]), float(ask.since_s[0])
+        needs_s, due_s = float(ask.needs_s[0]), float(ask.due_s[0])
+        if np.isnan(self._room.latest(rows, gpus, needs_s, since_s, due_s)):
+            return False  # not even if nothing had been promised
+        held, start_s = self._held.plus(ask), self._left.latest(rows, gpus, needs_s, since_s, due_s)
+        if np.isfinite(start_s) and len(held) % AFRESH:
+            self._left.take(rows, gpus, start_s, start_s + needs_s)
+            self._held, self._starts_s = held, np.append(self._starts_s, start_s)
+            return True
+        starts_s, left = latest_plan(self._room, held)
+        self.plans += 1
+        if np.isnan(starts_s[np.append(np.isfinite(self._starts_s), True)]).any():
+            return False
+        self._held, self._starts_s, self._left = held, starts_s, left
+        return True
+
+
 @dataclass(frozen=True, eq=False)
 class Promised:
     """The promises after a decision, and what keeping them asks for now."""
@@ -40,39 +77,50 @@ class Promised:
     table: PromiseTable
     due: BoolArray  #: pending jobs that must start now
     laxity_s: FloatArray  #: of pending jobs with a promise: time to spare before they must start, else infinite
+    kept: IntArray  #: those jobs
+    due_s: FloatArray  #: by when each of those was promised to end
     rooms: Rooms | None = None  #: where there is anything to keep
     room: Room | None = None  #: what running jobs leave free
     left: Room | None = None  #: what the latest plan leaves free
 
 
-def promise(view: View, standings: IntArray, rules: DeadlineRules, steers: bool) -> Promised:
-    """Answer every job that asks for a deadline and has no answer yet, and plan for all promises.
+def promise(
+    view: View, standings: IntArray, rules: DeadlineRules, steers: bool, stops_s: FloatArray | None = None
+) -> Promised:
+    """Answer jobs that ask for a deadline and have no answer yet, and plan for all promises.
+
+    Where that takes many plans, some wait for the next decision.
 
     Nothing is promised to jobs that we do not order; *steers* says whether we may order at all. No promise made before
-    is given up here: new ones are made only beside them.
+    is given up here: new ones are made only beside them. Where *stops_s* says by when running jobs can have made room,
+    plans count on it, and jobs are due early enough to ask for it.
     """
     count = len(view.pending)
     table = _withdrawn(view, standings, view.promises)
     new = _asking(view, standings, table)
     kept = _pending_rows(view, table)
     if not len(new) and not table.open.any():
-        return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf))
-    rooms = Rooms(view, rules.margin, rules.lead_s)
+        nobody = np.zeros(0, dtype=np.int64)
+        return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), nobody, nobody.astype(np.float64))
+    rooms = Rooms(view, rules.margin, rules.lead_s, stops_s)
     room = rooms.open(np.concatenate([kept, new]))
     held = rooms.asks(kept, _due_s(view, table, kept), view.now_s)
+    offer = _Offer(room.less(rules.reserve), held)
     for row in new[np.lexsort((view.pending.job_id[new], view.pending.first_submit_s[new]))].tolist():
+        if offer.plans >= PLANS:
+            break
         refused = _refused_outright(view, table, row, rules, steers, rooms)
-        answer, ask = _answer(view, rooms, room.less(rules.reserve), held, row, rules, refused)
+        answer, ask = _answer(view, rooms, offer, row, rules, refused)
         table = table.joined(answer)
         if ask is not None:
             held, kept = held.plus(ask), np.append(kept, row)
     starts_s, left = latest_plan(room, held)
-    table = _announced(view, table, kept, starts_s, held, left)
+    table = announced(view, table, kept, starts_s, held, left, rules.lead_s)
     laxity_s = np.full(count, np.inf)
     laxity_s[kept] = np.where(np.isnan(starts_s), held.due_s - held.needs_s, starts_s) - view.now_s
-    due = laxity_s <= rules.lead_s + rules.hold_s
+    due = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stops_s is None else rules.stop_s)
     due[kept] |= np.isnan(starts_s)
-    return Promised(_started_by(view, table, laxity_s), due, laxity_s, rooms, room, left)
+    return Promised(_started_by(view, table, laxity_s), due, laxity_s, kept, held.due_s, rooms, room, left)
 
 
 def in_the_way(view: View, promised: Promised, order: IntArray) -> tuple[IntArray, BoolArray]:
@@ -107,8 +155,10 @@ def in_the_way(view: View, promised: Promised, order: IntArray) -> tuple[IntArra
     return np.array(found, dtype=np.int64), endangered
 
 
-def steps_of(comment: str, deadline_s: float, first_submit_s: float) -> list[tuple[float, float]]:
-    """Moments and what ending by them is worth, the deadline itself first (1.0).
+def steps_of(
+    comment: str, deadline_s: float, first_submit_s: float, usual: Sequence[tuple[float, float]] = SOFT_STEPS
+) -> list[tuple[float, float]]:
+    """Moments and what ending by them is worth, the deadline itself first (1.0); *usual* steps where it has none.
 
     A step in local time counts from the deadline as the clock on the wall does, without a change of its hour between.
     """
@@ -118,7 +168,7 @@ def steps_of(comment: str, deadline_s: float, first_submit_s: float) -> list[tup
         return steps
     if not wishes.steps:
         ahead_s = deadline_s - first_submit_s
-        return steps + [(first_submit_s + times * ahead_s, value) for value, times in SOFT_STEPS]
+        return steps + [(first_submit_s + times * ahead_s, value) for value, times in usual]
     for step in wishes.steps:
         if step.by.since == wishes.deadline.since:
             steps.append((deadline_s + step.by.at_s - wishes.deadline.at_s, step.value))
@@ -191,24 +241,20 @@ def _refused_outright(
 
 
 def _answer(
-    view: View, rooms: Rooms, room: Room, held: Asks, row: int, rules: DeadlineRules, refused: str
+    view: View, rooms: Rooms, offer: _Offer, row: int, rules: DeadlineRules, refused: str
 ) -> tuple[PromiseTable, Asks | None]:
     """The answer to one job, and its ask where something was promised."""
     jobs, since_s = view.pending, view.now_s + rules.lead_s
     deadline_s, needs_s = float(jobs.deadline_s[row]), float(rooms.needs_s[row])
-    starts_s, left = latest_plan(room, held)
     ask = rooms.asks(np.array([row]), np.array([np.inf]), since_s)
-    earliest_s = left.earliest(ask.rows[0], int(ask.gpus[0]), needs_s, since_s) + needs_s
+    earliest_s = offer.earliest(ask) + needs_s
     answer: tuple[float, float] | None = None
     if not refused:
-        steps = steps_of(jobs.comment[row], deadline_s, float(jobs.first_submit_s[row]))
-        kept = np.isfinite(starts_s)
+        steps = steps_of(jobs.comment[row], deadline_s, float(jobs.first_submit_s[row]), rules.soft_steps)
         for until_s, worth in steps:
-            wanted = replace(ask, due_s=np.array([until_s]))
-            beside = np.isfinite(left.latest(ask.rows[0], int(ask.gpus[0]), needs_s, since_s, until_s))
-            again_s = starts_s if beside else latest_plan(room, held.plus(wanted))[0]
-            if beside or (np.isfinite(again_s[-1]) and not np.isnan(again_s[:-1][kept]).any()):
-                answer, ask = (until_s, worth), replace(wanted, since_s=np.array([view.now_s]))
+            if offer.takes(replace(ask, due_s=np.array([until_s]))):
+                answer = (until_s, worth)
+                ask = replace(ask, due_s=np.array([until_s]), since_s=np.array([view.now_s]))
                 break
         else:
             refused = "there are not enough GPUs in time beside what was promised before"
@@ -230,29 +276,6 @@ def _answer(
         reason=[refused],
     )
     return told, None if answer is None else ask
-
-
-def _announced(
-    view: View, table: PromiseTable, kept: IntArray, starts_s: FloatArray, held: Asks, left: Room
-) -> PromiseTable:
-    """Owners are told while, by the median of the forecast, a promise will not be kept."""
-    ends_s = {
-        int(job): float(end_s)
-        for job, end_s in zip(
-            view.running.job_id, view.running.started_s + view.forecast_running.runtime_s, strict=True
-        )
-    }
-    median_s = planned_s(view.forecast, view.pending, 0.5)
-    for place in np.flatnonzero(np.isnan(starts_s)).tolist():
-        row = int(kept[place])
-        start_s = left.earliest(held.rows[place], int(held.gpus[place]), float(median_s[row]), view.now_s)
-        ends_s[int(view.pending.job_id[row])] = (start_s if np.isfinite(start_s) else np.inf) + float(median_s[row])
-    told_s = table.announced_s.copy()
-    for place in np.flatnonzero(table.open).tolist():
-        doubtful = ends_s.get(int(table.job_id[place]), -np.inf) > table.promised_s[place]
-        since_s = told_s[place] if np.isfinite(told_s[place]) else view.now_s
-        told_s[place] = since_s if doubtful else np.nan
-    return replace(table, announced_s=told_s)
 
 
 def _started_by(view: View, table: PromiseTable, laxity_s: FloatArray) -> PromiseTable:

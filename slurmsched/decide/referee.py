@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..cluster.actions import (
     Action,
+    AskToStop,
     Hold,
     MovePartition,
     Rank,
@@ -14,7 +15,11 @@ from ..cluster.actions import (
     Requeue,
     RequireNodes,
     Resume,
+    Share,
+    StartShared,
     Suspend,
+    Tell,
+    Unshare,
 )
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import View
@@ -51,6 +56,13 @@ def owner_consented(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
     return None if jobs.requeueable[row] else "it was submitted with --no-requeue"
 
 
+def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """No job is asked to stop more often within a day than the admin said."""
+    most = rules.deadlines.asks_a_day if rules.deadlines is not None else 0
+    asks = int(jobs.asks[row])
+    return f"it was asked to stop {asks} times within a day (deadline.asks_a_day)" if asks >= most else None
+
+
 def job_is_pending(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """What has started is no longer ordered, held or moved."""
     return _in_state(jobs, row, JobState.PENDING)
@@ -83,8 +95,20 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     MovePartition: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     RequireNodes: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     Requeue: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front, owner_consented),
+    AskToStop: (
+        power_is_on,
+        job_is_running,
+        owner_did_not_opt_out,
+        nobody_sits_in_front,
+        owner_consented,
+        not_asked_too_often,
+    ),
+    Tell: (power_is_on, owner_did_not_opt_out),
     Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front),
     Resume: (power_is_on, job_is_suspended),
+    Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
+    StartShared: (power_is_on, job_is_pending),
+    Unshare: (power_is_on, job_is_pending),
 }
 """What stands over each action; the first rule that says no is the one told."""
 

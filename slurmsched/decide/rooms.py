@@ -34,14 +34,16 @@ def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
 class Rooms:
     """Rows of room for a view: a row is a set of nodes, in blocks of some number of GPUs.
 
-    Rows are made for *pending* rows of the view that want promises; other jobs then count in those rows too.
+    Rows are made for *pending* rows of the view that want promises; other jobs then count in those rows too. *stops_s*
+    says by when running jobs make room, where they do so before their end.
     """
 
-    def __init__(self, view: View, margin: float, lead_s: float) -> None:
-        self._view = view
+    def __init__(self, view: View, margin: float, lead_s: float, stops_s: FloatArray | None = None) -> None:
+        self._view, self._soonest_s = view, view.now_s + max(lead_s, 1.0)
+        self.ends_s = view.running.started_s + planned_s(view.forecast_running, view.running, margin)
         self._nodes: dict[tuple[str, str], BoolArray] = {}
         self._rows: list[tuple[BoolArray, int]] = []
-        self._begins_s, self._free = self._over_time(margin, lead_s)
+        self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
         self.needs_s = planned_s(view.forecast, view.pending, margin)
 
     def open(self, rows: IntArray) -> Room:
@@ -53,9 +55,22 @@ class Rooms:
                 kinds[(nodes.tobytes(), 1)] = (nodes, 1)
                 kinds[(nodes.tobytes(), block)] = (nodes, block)
         self._rows = list(kinds.values())
-        free = [(self._free[nodes] // block * block).sum(axis=0) for nodes, block in self._rows]
-        shape = (len(free), len(self._begins_s))
-        return Room(self._begins_s.copy(), np.array(free, dtype=np.int64).reshape(shape))
+        return self._room(self._begins_s, self._free)
+
+    def freed(self, stops_s: FloatArray) -> Room:
+        """The same rows where running jobs make room by *stops_s*, and else by a planned end that is still to come."""
+        ends_s = np.where(self.ends_s > self._view.now_s, self.ends_s, np.inf)
+        return self._room(*self._over_time(ends_s, stops_s))
+
+    def holding(self, rows: IntArray) -> BoolArray:
+        """Which running jobs hold GPUs on nodes that one of the pending *rows* may run on."""
+        nodes = np.zeros(len(self._view.nodes), dtype=np.bool_)
+        for row in rows.tolist():
+            nodes |= self._shape(row)[0]
+        names = {name for name, mine in zip(self._view.nodes.name, nodes.tolist(), strict=True) if mine}
+        hosts = self._view.running.node_list
+        inside = [bool(names & set(_expanded(text))) for text in hosts.names]
+        return hosts.map(inside, np.bool_) & (self._view.running.gpus > 0)
 
     def asks(self, rows: IntArray, due_s: FloatArray, since_s: float) -> Asks:
         """The pending *rows* as asks; each counts in the rows of room that hold all nodes it may run on."""
@@ -113,17 +128,21 @@ class Rooms:
         count = max(int(jobs.nodes[row]), -(-gpus // widest) if widest else 1)
         return nodes, -(-gpus // count) if widest else 0
 
-    def _over_time(self, margin: float, lead_s: float) -> tuple[FloatArray, IntArray]:
-        """Free GPUs of each node, from now on as running jobs end.
+    def _room(self, begins_s: FloatArray, free: IntArray) -> Room:
+        blocks = [(free[nodes] // block * block).sum(axis=0) for nodes, block in self._rows]
+        return Room(begins_s.copy(), np.array(blocks, dtype=np.int64).reshape(len(blocks), len(begins_s)))
 
-        A job that has outlasted what was planned may end any moment: *lead_s* from now. GPUs in use of which no running
-        job is known come back when the last one ends, or then where none runs.
+    def _over_time(self, ends_s: FloatArray, stops_s: FloatArray | None) -> tuple[FloatArray, IntArray]:
+        """When that changes, and the free GPUs of each node from then on, as running jobs end or stop.
+
+        A job that has outlasted what was planned may end any moment: ``lead_s`` from now. GPUs in use of which no
+        running job is known come back when the last one ends, or then where none runs.
         """
         view, have = self._view, self._view.nodes
-        ends_s = view.running.started_s + planned_s(view.forecast_running, view.running, margin)
-        ends_s = np.where(np.isfinite(ends_s), np.maximum(ends_s, view.now_s + max(lead_s, 1.0)), np.inf)
+        ends_s = np.minimum(ends_s, np.inf if stops_s is None else stops_s)
+        ends_s = np.where(np.isfinite(ends_s), np.maximum(ends_s, self._soonest_s), np.inf)
         moments, which = _thinned(ends_s)
-        moments = moments if len(ends_s) else np.array([view.now_s + max(lead_s, 1.0)])
+        moments = moments if len(ends_s) else np.array([self._soonest_s])
         back = np.zeros((len(have), len(moments) + 1), dtype=np.int64)
         places = {name: place for place, name in enumerate(have.name)}
         hosts = [_hosts(text, places) for text in view.running.node_list.names]
@@ -152,7 +171,11 @@ def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def _hosts(text: str, places: dict[str, int]) -> list[int]:
+    return [places[name] for name in _expanded(text) if name in places]
+
+
+def _expanded(text: str) -> list[str]:
     try:
-        return [places[name] for name in expand(text) if name in places]
+        return list(expand(text))
     except ValueError:
         return []

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..cluster.actions import POWERS
+from ..errors import ConfigError
+from ..policies.sharing import Packing
 
 Scope = Literal["points", "qos", "queue"]
+
+
+SOFT_STEPS = ((0.8, 1.1), (0.5, 1.2), (0.2, 1.5))
+"""What a soft deadline without steps of its own is worth by so many times its time from the first submit."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,50 @@ class DeadlineRules:
     user_gpus: int = 0  #: most GPUs that one user asks deadlines for in an interval; 0 for no limit
     interval_s: float = 3_600.0
     exempt: tuple[str, ...] = ()  #: users and accounts without a quota
+    soft_steps: tuple[tuple[float, float], ...] = SOFT_STEPS
+    yields: bool = False  #: running jobs that said ckpt are asked to make room for promises
+    lease_s: float = 300.0  #: how long a job runs at least before it is asked, and asked again
+    stop_s: float = 120.0  #: how long it may take to save its work before it is requeued
+    stop_signal: str = "URG"  #: what asks it
+    asks_a_day: int = 4  #: no job is asked more often
+
+
+@dataclass(frozen=True)
+class ProfilingRules:
+    """Which new jobs are measured in a partition of their own first, and for how long (Lucid section 3.2)."""
+
+    partition: str  #: where they are measured
+    n_max: int = 8  #: most GPUs of a job that is (N_prof)
+    n_least: int = 1  #: the same in a burst
+    t_s: float = 200.0  #: for how long at most (T_prof)
+    t_least_s: float = 60.0  #: the same in a burst
+    wait_s: float = 600.0  #: a job that waited longer is not measured first any more
+    home: str = ""  #: the partition that lends nodes and borrows them; empty for none
+    nodes_most: int = 2  #: most nodes that the profiling partition has beyond its own
+
+    def under(self, pressure: float) -> ProfilingRules:
+        """The same rules under a *pressure* of new jobs, from 0 for none to 1 for a burst."""
+        n_max = self.n_max + round(pressure * (min(self.n_least, self.n_max) - self.n_max))
+        t_s = self.t_s + pressure * (min(self.t_least_s, self.t_s) - self.t_s)
+        return replace(self, n_max=n_max, t_s=t_s)
+
+
+@dataclass(frozen=True)
+class SharingRules:
+    """Which jobs may share GPUs, and where; see ``policies.sharing.Packing``."""
+
+    partition: str = "shared"  #: of the nodes on which GPUs are shared
+    home: str = ""  #: where jobs wait that were in no other partition; empty: in the first other one there is
+    capacity: int = 2  #: the largest sum of share scores on a GPU, now
+    memory_mib: float = 0.0  #: what two jobs may take of a GPU together
+    other_users: bool = False
+    wait_s: float = 30.0  #: how long a job that is being changed may not start
+    failed: tuple[tuple[str, ...], ...] = ()  #: kinds of jobs that failed together
+
+    def packing(self) -> Packing:
+        """The part of it that says who shares with whom."""
+        failed = frozenset(frozenset(kinds) for kinds in self.failed)
+        return Packing(self.capacity, self.memory_mib, self.other_users, failed=failed)
 
 
 @dataclass(frozen=True)
@@ -37,8 +89,26 @@ class Rules:
     only_partitions: frozenset[str] = field(default_factory=frozenset)  #: empty means all
     starvation_s: float = 604800.0  #: waited longer: stands only behind jobs that waited longer
     deadlines: DeadlineRules | None = None  #: None where nothing is promised
+    sharing: SharingRules | None = None  #: None where no job shares its GPUs
+    profiling: ProfilingRules | None = None  #: None where no job is measured in a partition of its own first
 
     def __post_init__(self) -> None:
         unknown = self.powers - set(POWERS)
         if unknown:
             raise ValueError(f"no such power: {sorted(unknown)}; there are {', '.join(POWERS)}")
+
+
+def read_steps(texts: Sequence[str]) -> tuple[tuple[float, float], ...]:
+    """Steps of a soft deadline from texts such as ``80@1.1``: worth in per cent at so many times its time."""
+    steps: list[tuple[float, float]] = []
+    for text in texts:
+        found = re.fullmatch(r"(\d{1,2})@(\d+(?:\.\d+)?)", text)
+        worth, times = (int(found[1]) / 100, float(found[2])) if found else (0.0, 0.0)
+        before = steps[-1] if steps else (1.0, 1.0)
+        if not (0 < worth < before[0] and times > before[1]):
+            raise ConfigError(
+                f"deadline.soft_steps: {text!r} is no step; accepted are PERCENT@TIMES such as 80@1.1: 99 to 1 per cent"
+                " and falling, with times above 1 and rising"
+            )
+        steps.append((worth, times))
+    return tuple(steps)

@@ -55,6 +55,8 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
         ((jobs.priority == 0) & (result != Standing.HELD_BY_USER), Standing.HELD_BY_ADMIN),
         (result == Standing.HELD_BY_USER, Standing.HELD_BY_USER),
         (jobs.off, Standing.OWNER_SAID_OFF),
+        # What Slurm says of it (BadConstraints, BeginTime) is our doing.
+        (jobs.shares, Standing.SHARES),
     ):
         if rows.any():
             result[rows] = why

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cluster.columns import FloatArray, Labels
+from ..cluster.columns import FloatArray, IntArray, Labels
 from ..errors import ConfigError
 from .bins import Bins, Continuous, Feature, FeatureDocument, Nominal, feature_of
+from .coded import Coded
 
 if TYPE_CHECKING:
     from interpret.glassbox import ExplainableBoostingRegressor
 
-Columns = Mapping[str, FloatArray | Labels]
+Columns = Mapping[str, FloatArray | Labels | Coded]
 Link = Literal["identity", "log"]
 
 _LINKS: Mapping[str, Link] = {"identity": "identity", "log": "log"}
@@ -87,6 +89,9 @@ class Additive:
     terms: tuple[Term, ...]
     intercept: float
     link: Link = "identity"
+    #: What was looked up for all values of a Coded column: by term (its scores) or feature (its bins in pairs).
+    _scores: dict[str, tuple[FloatArray, FloatArray]] = field(default_factory=dict, init=False, repr=False)
+    _places: dict[str, tuple[FloatArray, IntArray]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         sizes = {feature.name: feature.sizes for feature in self.features}
@@ -153,18 +158,16 @@ class Additive:
 
         ValueError names a feature that is not there.
         """
-        bins = self._bins(columns)
         total = np.full(_rows(columns), self.intercept)
-        for term in self.terms:
-            total += _looked_up(term, bins)
+        for part in self._parts(columns):
+            total += part
         return np.exp(total) if self.link == "log" else total
 
     def contributions(self, columns: Columns) -> FloatArray:
         """What each term adds (before the link) for each row: shape (rows, terms)."""
-        bins = self._bins(columns)
         parts = np.empty((_rows(columns), len(self.terms)))
-        for place, term in enumerate(self.terms):
-            parts[:, place] = _looked_up(term, bins)
+        for place, part in enumerate(self._parts(columns)):
+            parts[:, place] = part
         return parts
 
     def monotone(self, feature: str, *, increasing: bool = True) -> Self:
@@ -207,23 +210,53 @@ class Additive:
             terms.append(Term(names, scores, weights))
         return cls(features, tuple(terms), float(document["intercept"]), _LINKS[document["link"]])
 
-    def _bins(self, columns: Columns) -> dict[str, Bins]:
+    def _parts(self, columns: Columns) -> Iterator[FloatArray]:
+        """What each term adds for each row, term by term."""
         used = {name for term in self.terms for name in term.features}
         if absent := sorted(used - set(columns)):
             raise ValueError(f"the model needs the column {', '.join(absent)}")
-        return {feature.name: feature.bins(columns[feature.name]) for feature in self.features if feature.name in used}
+        plain: dict[str, Bins] = {}
+        for term in self.terms:
+            column = columns[term.features[0]]
+            if len(term.features) == 2:
+                first, second = (self._in_pairs(name, columns, plain) for name in term.features)
+                yield term.scores.ravel().take(first * term.scores.shape[1] + second)
+            elif isinstance(column, Coded):
+                yield self._scores_of(term, column.values).take(column.codes)
+            else:
+                yield term.scores.take(self._bins(term.name, columns, plain).single)
+
+    def _in_pairs(self, name: str, columns: Columns, plain: dict[str, Bins]) -> IntArray:
+        column = columns[name]
+        if not isinstance(column, Coded):
+            return self._bins(name, columns, plain).pair
+        values, places = self._places.get(name, (None, None))
+        if places is None or values is not column.values:
+            places = self._by_name[name].bins(column.values).pair
+            self._places[name] = column.values, places
+        return places.take(column.codes)
+
+    def _scores_of(self, term: Term, values: FloatArray) -> FloatArray:
+        before, scores = self._scores.get(term.name, (None, None))
+        if scores is None or before is not values:
+            scores = term.scores.take(self._by_name[term.name].bins(values).single)
+            self._scores[term.name] = values, scores
+        return scores
+
+    def _bins(self, name: str, columns: Columns, plain: dict[str, Bins]) -> Bins:
+        if name not in plain:
+            column = columns[name]
+            assert not isinstance(column, Coded)
+            plain[name] = self._by_name[name].bins(column)
+        return plain[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Feature]:
+        return {feature.name: feature for feature in self.features}
 
 
 def _rows(columns: Columns) -> int:
     return len(next(iter(columns.values()))) if columns else 0
-
-
-def _looked_up(term: Term, bins: Mapping[str, Bins]) -> FloatArray:
-    if len(term.features) == 1:
-        return term.scores.take(bins[term.features[0]].single)
-    first, second = (bins[name].pair for name in term.features)
-    scores: FloatArray = term.scores.ravel().take(first * term.scores.shape[1] + second)
-    return scores
 
 
 def _monotone(term: Term, feature: str, sign: float) -> Term:
@@ -258,15 +291,19 @@ def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
     return fit
 
 
-def _known_rows(column: FloatArray | Labels) -> NDArray[np.bool_]:
+def _known_rows(column: FloatArray | Labels | Coded) -> NDArray[np.bool_]:
+    if isinstance(column, Coded):
+        column = column.numbers()
     if isinstance(column, Labels):
         known: NDArray[np.bool_] = column.map([text != "" for text in column.names], np.bool_)
         return known
     return ~np.isnan(column)
 
 
-def _coded(column: FloatArray | Labels) -> tuple[FloatArray, tuple[str, ...] | None]:
+def _coded(column: FloatArray | Labels | Coded) -> tuple[FloatArray, tuple[str, ...] | None]:
     """The column as numbers, and for texts the text behind each number; NaN is missing."""
+    if isinstance(column, Coded):
+        return column.numbers(), None
     if not isinstance(column, Labels):
         return np.asarray(column, dtype=np.float64), None
     texts = {column.names[code] for code in np.unique(column.codes).tolist()} - {""}

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..cluster.columns import FloatArray
 from .additive import Columns
-from .inputs import classes, numbers
+from .inputs import CLASSES, classes, numbers
 
 #: Columns of log runtime that may stand beside the model.
 REPEATS = (
@@ -66,13 +66,15 @@ class Blend:
 
     def mixed(self, columns: Columns, model: FloatArray) -> FloatArray:
         """Log runtime of each job; where there is no run to repeat, the *model* alone."""
-        result = model.copy()
-        if self.parts:
-            kinds = classes(columns)
-            for kind, part in self.parts.items():
-                rows = np.flatnonzero(kinds == kind)
-                result[rows] = _mixture(model[rows], numbers(columns, part.column)[rows], part.share)
-        return result
+        if not self.parts:
+            return model
+        names = list(dict.fromkeys(part.column for part in self.parts.values()))
+        repeats = np.array([numbers(columns, name) for name in names])
+        beside, share = np.zeros(CLASSES, dtype=np.int64), np.zeros(CLASSES)
+        for kind, part in self.parts.items():
+            beside[kind], share[kind] = names.index(part.column), part.share
+        kinds = classes(columns)
+        return _mixture(model, repeats[beside.take(kinds), np.arange(len(kinds))], share.take(kinds))
 
     def document(self) -> dict[str, PartDocument]:
         """As JSON values."""
@@ -84,6 +86,8 @@ class Blend:
         parts = {int(kind): Part(part["column"], float(part["share"])) for kind, part in document.items()}
         if bad := [p for p in parts.values() if p.column not in REPEATS or not 0 <= p.share <= 1]:
             raise ValueError(f"{bad[0]} is no mixture: accepted are shares of 0..1 of {', '.join(REPEATS)}")
+        if not set(parts) <= set(range(CLASSES)):
+            raise ValueError(f"mixtures are of classes 0 to {CLASSES - 1}")
         return cls(parts)
 
 
@@ -100,7 +104,7 @@ def _best(repeats: Mapping[str, FloatArray], model: FloatArray, log_runtime: Flo
     return found
 
 
-def _mixture(model: FloatArray, repeat: FloatArray, share: float) -> FloatArray:
+def _mixture(model: FloatArray, repeat: FloatArray, share: float | FloatArray) -> FloatArray:
     return np.where(np.isnan(repeat), model, share * repeat + (1 - share) * model)
 
 

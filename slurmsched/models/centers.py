@@ -14,7 +14,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels
 from ..errors import ConfigError
 from .additive import Additive, Boosting, Columns
 from .blend import Blend
-from .features import printable
+from .coded import Coded
 from .inputs import LOGARITHMS, WORDS, classes, numbers, rows_of
 
 SEED = 5
@@ -274,7 +274,7 @@ def _matrix(columns: Columns, names: tuple[str, ...], categories: Mapping[str, t
         if isinstance(column, Labels):
             places = {text: float(place) for place, text in enumerate(categories[name])}
             column = column.map([places.get(text, np.nan) for text in column.names], np.float64)
-        parts.append(column)
+        parts.append(column.numbers() if isinstance(column, Coded) else column)
     return np.column_stack(parts)
 
 

@@ -45,6 +45,7 @@ class Estimator:
     fitted_until_s: float  #: the center and *before* know runs that ended before this moment
     past: Past
     trained_until_s: float
+    profiles: Callable[[OutcomeTable], Profiles] | None = None  #: what was known of the use of runs that ended
 
     @classmethod
     def fit(
@@ -70,7 +71,7 @@ class Estimator:
         center, told = how(columns, past.log_runtime, unseen, fitted)
         before = _misses(runs.take(unseen), rows_of(columns, unseen), told)[1]
         until_s = until_s if np.isfinite(until_s) else float(runs.ended_s[-1])
-        return cls(center, buckets, before, until_s, Past.of(runs, most=KEPT), until_s)
+        return cls(center, buckets, before, until_s, Past.of(runs, most=KEPT), until_s, profiles)
 
     def learn(self, new: OutcomeTable) -> Self:
         """The model that also knows *new*."""
@@ -120,7 +121,7 @@ class Estimator:
 
         The interval is the one of now. NaN where nothing was known.
         """
-        columns = inputs(runs, self.past, self.buckets, self.past.known_at(runs.first_submit_s))
+        columns = self._columns_then(runs)
         log = self._middle(columns)[0]
         limit = np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0))
         return np.minimum(log + np.log(self.interval.factors(classes(columns), np.zeros(len(runs)))), limit)
@@ -130,6 +131,7 @@ class Estimator:
         """SHA-256 of all it knows, in hex."""
         known = hashlib.sha256(b"estimate 1\n")
         known.update(json.dumps(self.document(), sort_keys=True, allow_nan=False).encode())
+        known.update(getattr(self.profiles, "digest", "").encode("ascii"))
         for f in fields(OutcomeTable):
             column = getattr(self.past.runs, f.name)
             if isinstance(column, Labels):
@@ -145,8 +147,13 @@ class Estimator:
         return {"center": center, "stems": stems, "misses": misses, "fitted_until_s": self.fitted_until_s}
 
     @classmethod
-    def of_document(cls, document: dict[str, Any], history: OutcomeTable) -> Self:
-        """The model that `document` described, knowing the runs of *history*.
+    def of_document(
+        cls,
+        document: dict[str, Any],
+        history: OutcomeTable,
+        profiles: Callable[[OutcomeTable], Profiles] | None = None,
+    ) -> Self:
+        """The model that `document` described, knowing the runs of *history*, and by *profiles* how these used GPUs.
 
         ValueError, KeyError or TypeError where it describes none.
         """
@@ -158,7 +165,8 @@ class Estimator:
         until_s = float(document["fitted_until_s"])
         past = Past.of(history, most=KEPT)
         latest_s = max(until_s, float(past.runs.ended_s.max(initial=-np.inf)))
-        return cls(center_of(document["center"]), NameBuckets.of(document["stems"]), misses, until_s, past, latest_s)
+        center, buckets = center_of(document["center"]), NameBuckets.of(document["stems"])
+        return cls(center, buckets, misses, until_s, past, latest_s, profiles)
 
     def _middle(self, columns: Columns) -> tuple[FloatArray, Labels]:
         """Log runtime, NaN where nothing is known, and where it comes from."""
@@ -172,6 +180,11 @@ class Estimator:
         source += unknown
         return log, Labels(source, (self.center.kind, *_WITHOUT_HISTORY))
 
+    def _columns_then(self, runs: OutcomeTable) -> Columns:
+        """The columns of *runs* as they were at their submission."""
+        measured = None if self.profiles is None else self.profiles(runs)
+        return inputs(runs, self.past, self.buckets, self.past.known_at(runs.first_submit_s), measured)
+
     @cached_property
     def _judged(self) -> Misses:
         """The misses of training, and those of runs that ended later."""
@@ -180,7 +193,7 @@ class Estimator:
         later = runs.take(slice(first, None))
         if not len(later):
             return self.before
-        columns = inputs(later, self.past, self.buckets, self.past.known_at(later.first_submit_s))
+        columns = self._columns_then(later)
         return self.before.joined(self.judged(later, columns)[1]).take(slice(-2 * WINDOW, None))
 
 

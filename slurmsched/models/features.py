@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, Labels
-
-LONGEST = 64  #: characters of a name that tell buckets apart
-
-# Numbers and random ids (hex of 8 and more) are what people and tools vary from run to run.
-_VARYING = re.compile(r"[0-9a-f]{8,}|[0-9]+", re.ASCII)
+from ..cluster.names import bucket, printable
 
 
 class Described(Protocol):
@@ -57,15 +51,3 @@ def features(jobs: Described) -> Features:
     buckets = Labels(jobs.name.codes, tuple(bucket(name) for name in jobs.name.names))
     limits = np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s)
     return Features(user, buckets, jobs.gpus, limits)
-
-
-@lru_cache(maxsize=100_000)  # the same queue comes every cycle
-def bucket(name: str) -> str:
-    """The name without what varies from run to run: ``train_12_v3`` and ``train_7_v10`` are ``train_#_v#``."""
-    # slurmdbd keeps a double quote as a backquote; squeue shows it as it was.
-    return _VARYING.sub("#", printable(name.replace('"', "`")))[:LONGEST]
-
-
-def printable(text: str) -> str:
-    """*text* fit for a terminal and a digest: line breaks, escapes and broken UTF-8 become question marks."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels, Table
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobTable
 from .additive import Columns
+from .coded import Coded
 from .names import NameBuckets
 from .past import Past, compact
 
@@ -36,9 +37,9 @@ WORDS: Mapping[str, str] = {
     "limit": "time limit",
     "hour": "hour of submission",
     "weekday": "day of submission",
-    "gpu_util": "GPU utilisation",
-    "gmem_util": "GPU memory utilisation",
-    "gmem_mib": "GPU memory",
+    "gpu_util": "GPU utilisation of earlier runs",
+    "gmem_util": "GPU memory utilisation of earlier runs",
+    "gmem_mib": "GPU memory of earlier runs in MiB",
     "task_last": "last two runs of this user, name and number of GPUs",
     "task_median": "median of the last runs of this user, name and number of GPUs",
     "task_spread": "spread of the last runs of this user, name and number of GPUs",
@@ -68,19 +69,20 @@ LOGARITHMS = frozenset(
     name for name in WORDS if name.endswith(("_last", "_median", "_usual")) or name == "limit"
 )  #: columns that hold the natural logarithm of seconds
 
+DAY_S = 86400.0
 PROFILE = ("gpu_util", "gmem_util", "gmem_mib")
 _LEVELS = ("user", "kind", "name")  # coarsest first
-_STEADINESS = (0.1, 0.4, 0.9)  # standard deviations of log runtime between classes of a level
+_STEADINESS = np.array([0.1, 0.4, 0.9])  # standard deviations of log runtime between classes of a level
 CLASSES = 1 + len(_LEVELS) * (len(_STEADINESS) + 1)  #: of `classes`
 
 
 @dataclass(frozen=True, eq=False)
 class Profiles(Table):
-    """What a profile measured of each job, mean over its GPUs; NaN where there is none."""
+    """What earlier runs of each job's kind did with a GPU, as it was known; NaN where none was measured."""
 
-    gpu_util: FloatArray  #: percent
-    gmem_util: FloatArray  #: percent
-    gmem_mib: FloatArray
+    gpu_util: FloatArray  #: 0..1
+    gmem_util: FloatArray  #: 0..1, of the memory controller
+    gmem_mib: FloatArray  #: the most
 
 
 def inputs(
@@ -92,23 +94,26 @@ def inputs(
 ) -> Columns:
     """The columns that forecasts of *jobs* are made from, given the first *known* runs of *past* (by default all).
 
-    Nothing here was unknown when the job was submitted: for training, *known* is what had ended by then.
+    What was measured is in the columns of jobs; for runs that ended it comes as *profiles*. Nothing here was unknown
+    when the job was submitted: for training, *known* is what had ended by then.
     """
-    jobs = replace(jobs, user=compact(jobs.user), name=compact(jobs.name))
-    columns: dict[str, FloatArray | Labels] = {
-        "user": jobs.user,
+    day = np.floor(jobs.first_submit_s / DAY_S)  # floors and products: what % says of floats takes ten times as long
+    columns: dict[str, FloatArray | Labels | Coded] = {
+        "user": compact(jobs.user),
         "account": jobs.account,
         "qos": jobs.qos,
         "partition": jobs.partition,
-        "bucket": buckets.label(jobs.name),
+        "bucket": buckets.label(compact(jobs.name)),
         "gpus": jobs.gpus.astype(np.float64),
         "cpus": jobs.cpus.astype(np.float64),
         "nodes": jobs.nodes.astype(np.float64),
         "limit": _log_limit(jobs.time_limit_s),
-        "hour": jobs.first_submit_s % 86400 // 3600,
-        "weekday": jobs.first_submit_s // 86400 % 7,
+        "hour": np.floor((jobs.first_submit_s - day * DAY_S) / 3600.0),
+        "weekday": day - 7.0 * np.floor(day / 7.0),
     }
-    columns |= past.columns(jobs, HISTORY, known)
+    columns |= past.coded(jobs, HISTORY) if known is None else past.columns(jobs, HISTORY, known)
+    if profiles is None and isinstance(jobs, JobTable):
+        profiles = Profiles(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib)
     nothing = np.full(len(jobs), np.nan)
     return columns | {name: nothing if profiles is None else getattr(profiles, name) for name in PROFILE}
 
@@ -118,10 +123,11 @@ def classes(columns: Columns) -> IntArray:
 
     0 without two runs of its user, else by the finest of user, kind of name and name with two, and by how steady it is.
     """
-    found = np.zeros(len(numbers(columns, "user_runs")), dtype=np.int64)
+    found = np.zeros(len(columns["user_runs"]), dtype=np.int64)
     for place, level in enumerate(_LEVELS):
-        spread = np.nan_to_num(numbers(columns, f"{level}_spread"), nan=np.inf)
-        kind = 1 + place * (len(_STEADINESS) + 1) + np.digitize(spread, _STEADINESS)
+        # NaN is searched for as the largest of all numbers: nothing is known to be steady.
+        kind = np.searchsorted(_STEADINESS, numbers(columns, f"{level}_spread"), side="right")
+        kind += 1 + place * (len(_STEADINESS) + 1)
         found = np.where(numbers(columns, f"{level}_runs") >= 2, kind, found)
     return found
 
@@ -131,12 +137,15 @@ def numbers(columns: Columns, name: str) -> FloatArray:
     column = columns[name]
     if isinstance(column, Labels):
         raise ValueError(f"{name} is a column of texts, not of numbers")
-    return column
+    return column.numbers() if isinstance(column, Coded) else column
 
 
 def rows_of(columns: Columns, rows: IntArray) -> Columns:
     """The *rows* of all columns."""
-    return {name: column.take(rows) if isinstance(column, Labels) else column[rows] for name, column in columns.items()}
+    return {
+        name: column.take(rows) if isinstance(column, Labels | Coded) else column[rows]
+        for name, column in columns.items()
+    }
 
 
 def _log_limit(limit_s: FloatArray) -> FloatArray:

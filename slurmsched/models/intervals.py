@@ -44,11 +44,13 @@ class Interval(NamedTuple):
 
     def factors(self, kinds: IntArray, survived: FloatArray) -> FloatArray:
         """Runtime / forecast at each of SHARES, shape (3, jobs), for jobs that have lasted *survived* forecasts."""
-        low, high = (self.spread.factor(kinds, share, survived) for share in self.shares[::2])
         middle = np.ones(len(kinds))
-        if survived.any():
-            later, fresh = (self.spread.factor(kinds, self.shares[1], lasted) for lasted in (survived, 0 * survived))
-            middle = np.maximum(later / fresh, survived)
+        if not survived.any():
+            low, high = (self.spread.fresh(kinds, share) for share in self.shares[::2])
+        else:
+            low, high = (self.spread.factor(kinds, share, survived) for share in self.shares[::2])
+            later = self.spread.factor(kinds, self.shares[1], survived)
+            middle = np.maximum(later / self.spread.fresh(kinds, self.shares[1]), survived)
         return np.array([np.minimum(low, middle), middle, np.maximum(high, middle)])
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..errors import ConfigError
-from .features import LONGEST, bucket
 
 CLUSTERED = 300  #: most frequent stems that are clustered; the work grows with its square
 FEW = 40  #: up to so many stems each is a bucket of its own
@@ -22,6 +21,7 @@ OTHER = "other names"
 _FINENESS = 0.7  # quantile of the similarities that a stem needs for itself to be a speaker; more makes more buckets
 _AT_ONCE = 2_000_000  # pairs: bounds the memory of distances
 _WORD = 64
+_MOST_ASKED = 100_000  # names and stems remembered with their speakers
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,8 @@ class NameBuckets:
 
     speakers: tuple[str, ...]  #: in alphabetical order
     stems: Mapping[str, str]  #: stems of training, with their speakers
-    _met: dict[str, str] = field(default_factory=dict, repr=False)  # nearest speakers already looked for
+    _met: dict[str, str] = field(default_factory=dict, repr=False)  # speakers of stems
+    _asked: dict[str, str] = field(default_factory=dict, repr=False)  # and of names
 
     @classmethod
     def fit(cls, names: Labels, most: int = CLUSTERED) -> Self:
@@ -62,14 +63,22 @@ class NameBuckets:
 
     def speakers_of(self, names: Iterable[str]) -> list[str]:
         """The bucket of each of *names*."""
-        stems = [bucket(name) if name else "" for name in names]
-        known = self.stems
-        met = self._met
-        if unknown := sorted({stem for stem in stems if stem and stem not in known and stem not in met}):
-            if len(met) > 100 * CLUSTERED:
-                met.clear()
-            met.update(zip(unknown, self._nearest(unknown), strict=True))
-        return [known[stem] if stem in known else met.get(stem, "") for stem in stems]
+        names = list(names)
+        asked = self._asked
+        if unknown := set(names).difference(asked):
+            if len(asked) > _MOST_ASKED:
+                asked.clear()
+                unknown = set(names)
+            stems = {name: bucket(name) if name else "" for name in unknown}
+            met = self._met
+            if new := sorted(set(stems.values()) - met.keys()):
+                if len(met) > _MOST_ASKED:
+                    met.clear()
+                met.update({"": ""}, **self.stems)
+                new = [stem for stem in new if stem not in met]
+                met.update(zip(new, self._nearest(new), strict=True))
+            asked.update((name, met[stem]) for name, stem in stems.items())
+        return [asked[name] for name in names]
 
     def _with(self, stems: Sequence[str]) -> Self:
         return type(self)(self.speakers, {**self.stems, **dict(zip(stems, self._nearest(stems), strict=True))})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobTable
-from .features import bucket
+from .coded import Coded
 from .runs import TELLING
 from .windows import Windows
 
@@ -21,9 +22,11 @@ _ROUNDING = 1e-6  # variance that sums over a long history may make of equal val
 _DENSE = 1_000_000  # possible keys up to which a group is looked up rather than searched for
 LAST, SOME, MANY = 2, 5, 20  #: runs of a group behind its mean, its median, and its usual value and spread
 
+PAIR = "user and name"  #: the group of level ``name``, as a part of a finer level
+
 #: Groups of runs, by what their members have in common.
 LEVELS: Mapping[str, tuple[str, ...]] = {
-    "task": ("user", "name", "gpus"),
+    "task": (PAIR, "gpus"),
     "name": ("user", "name"),
     "kind": ("user", "stem"),
     "user": ("user",),
@@ -40,26 +43,39 @@ ALL = tuple(f"{level}_{statistic}" for level in LEVELS for statistic in STATISTI
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
-    """The runs of one level, by group."""
+class Places:
+    """The groups of one level by their keys."""
 
     keys: IntArray  #: of each group, increasing
-    windows: Windows
     dense: IntArray | None  #: the group of each possible key, the last for key -1; None where there are too many keys
 
     @classmethod
-    def of(cls, keys: IntArray, possible: int, values: FloatArray) -> Group:
-        """The groups of runs that have the same of *keys*, which are below *possible*."""
+    def of(cls, keys: IntArray, possible: int) -> tuple[Places, IntArray]:
+        """The groups of runs that have the same of *keys*, which are below *possible*, and the group of each run."""
         distinct, codes = np.unique(keys, return_inverse=True)
         dense = None
         if possible <= _DENSE:
             dense = np.full(possible + 1, -1)
             dense[distinct] = np.arange(len(distinct))
-        return cls(distinct, Windows.of(codes, len(distinct), values), dense)
+        return cls(distinct, dense), codes
 
     def codes(self, keys: IntArray) -> IntArray:
         """The group of each of *keys*; -1 where there is none."""
-        return _places(self.keys, keys) if self.dense is None else self.dense[keys]
+        return _places(self.keys, keys) if self.dense is None else self.dense.take(keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The runs of one level, by group."""
+
+    places: Places
+    windows: Windows
+
+    @classmethod
+    def of(cls, grouped: tuple[Places, IntArray], values: FloatArray) -> Group:
+        """The groups of runs, given the group of each and what is known of it."""
+        places, codes = grouped
+        return cls(places, Windows.of(codes, len(places.keys), values))
 
     def columns(self, codes: IntArray, known: IntArray) -> dict[str, FloatArray]:
         """What the first *known* runs of the history say about jobs of groups *codes*; NaN where nothing."""
@@ -126,14 +142,20 @@ class Past:
         the mean (``usual``) and standard deviation (``spread``) of the last twenty, all of log runtime and NaN where
         there is no run, and how many of twenty ``runs`` there are.
         """
-        parts = self._parts(jobs)
+        if known is None:
+            return {name: column.numbers() for name, column in self.coded(jobs, wanted).items()}
         columns: dict[str, FloatArray] = {}
-        for level in LEVELS:
-            codes = self._groups[level].codes(self._keys(level, parts))
-            found = self._tables[level] if known is None else self._groups[level].columns(codes, known)
-            for statistic, values in found.items():
-                if (name := f"{level}_{statistic}") in wanted:
-                    columns[name] = values[codes] if known is None else values
+        for level, codes in self._codes(jobs).items():
+            found = self._groups[level].columns(codes, known)
+            columns |= {name: found[statistic] for statistic, name in _named(level) if name in wanted}
+        return columns
+
+    def coded(self, jobs: JobTable | OutcomeTable, wanted: Collection[str]) -> dict[str, Coded]:
+        """The same of all runs, each group's values once: they stay the same arrays from one call to the next."""
+        columns: dict[str, Coded] = {}
+        for level, codes in self._codes(jobs).items():
+            table = self._tables[level]
+            columns |= {name: Coded(table[statistic], codes) for statistic, name in _named(level) if name in wanted}
         return columns
 
     @cached_property
@@ -143,41 +165,68 @@ class Past:
         return {part: {text: number for number, text in enumerate(known)} for part, known in texts.items()}
 
     @cached_property
+    def _stems(self) -> IntArray:
+        """The number of the stem of each name; the last is for new names."""
+        stems = self._numbers["stem"]
+        return np.array([*(stems[bucket(name)] for name in self.runs.name.names), -1], dtype=np.int64)
+
+    @cached_property
     def _values(self) -> dict[str, IntArray | FloatArray]:
         return {"gpus": np.unique(self.runs.gpus), "time_limit_s": np.unique(self.runs.time_limit_s)}
 
     @cached_property
     def _groups(self) -> dict[str, Group]:
         parts = self._parts(self.runs)
-        groups = {}
-        for level in LEVELS:
-            possible = math.prod(self._sizes(part) for part in LEVELS[level])
-            groups[level] = Group.of(self._keys(level, parts), possible, self.log_runtime)
-        return groups
+        return {level: Group.of(self._places_of(level, parts), self.log_runtime) for level in LEVELS}
+
+    @cached_property
+    def _pairs(self) -> Places:
+        """The groups of level ``name``, of which finer levels are parts."""
+        return self._places_of("name", self._told(self.runs))[0]
+
+    def _places_of(self, level: str, parts: Mapping[str, IntArray]) -> tuple[Places, IntArray]:
+        possible = math.prod(self._sizes(part) for part in LEVELS[level])
+        return Places.of(self._keys(level, parts), possible)
 
     @cached_property
     def _tables(self) -> dict[str, dict[str, FloatArray]]:
         """The columns of each group when everything is known; the last row is for jobs of no group."""
         tables = {}
         for level, group in self._groups.items():
-            codes = np.append(np.arange(len(group.keys)), -1)
+            codes = np.append(np.arange(len(group.places.keys)), -1)
             tables[level] = group.columns(codes, np.full(len(codes), len(self)))
         return tables
 
+    def _codes(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
+        """The group of each job at each level; -1 where there is none."""
+        parts = self._parts(jobs)
+        return {level: group.places.codes(self._keys(level, parts)) for level, group in self._groups.items()}
+
     def _parts(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
         """The number of each job's user, name, ... among those of the history; -1 where it is new."""
-        numbers = self._numbers
+        told = self._told(jobs)
+        return told | {PAIR: self._pairs.codes(self._keys("name", told))}
+
+    def _told(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
+        """The parts that a job says itself."""
+        users, names, stems = (self._numbers[part] for part in ("user", "name", "stem"))
         user, name = compact(jobs.user), compact(jobs.name)
+        of_name = _looked_up(names, name.names)
+        of_stem = self._stems.take(of_name)
+        for new in np.flatnonzero(of_name < 0).tolist():
+            of_stem[new] = stems.get(bucket(name.names[new]), -1)
         return {
-            "user": user.map([numbers["user"].get(text, -1) for text in user.names], np.int64),
-            "name": name.map([numbers["name"].get(text, -1) for text in name.names], np.int64),
-            "stem": name.map([numbers["stem"].get(bucket(text), -1) for text in name.names], np.int64),
+            "user": _looked_up(users, user.names).take(user.codes),
+            "name": of_name.take(name.codes),
+            "stem": of_stem.take(name.codes),
             "gpus": _places(self._values["gpus"], jobs.gpus),
             "time_limit_s": _places(self._values["time_limit_s"], _unlimited(jobs.time_limit_s)),
             "site": np.full(len(jobs), 0 if len(self) else -1),
         }
 
     def _sizes(self, part: str) -> int:
+        if part == PAIR:
+            return max(1, len(self._pairs.keys))
         return max(1, len(self._numbers[part] if part in self._numbers else self._values[part]))
 
     def _keys(self, level: str, parts: Mapping[str, IntArray]) -> IntArray:
@@ -188,6 +237,16 @@ class Past:
             new = (keys < 0) | (parts[part] < 0)
             keys = np.where(new, -1, keys * self._sizes(part) + parts[part])
         return keys
+
+
+def _named(level: str) -> list[tuple[str, str]]:
+    """The statistics of a level, and the columns that hold them."""
+    return [(statistic, f"{level}_{statistic}") for statistic in STATISTICS]
+
+
+def _looked_up(numbers: Mapping[str, int], texts: Sequence[str]) -> IntArray:
+    """The number of each text; -1 where it has none."""
+    return np.fromiter(map(numbers.get, texts, repeat(-1)), np.int64, len(texts))
 
 
 def compact(texts: Labels) -> Labels:

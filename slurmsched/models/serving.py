@@ -8,6 +8,7 @@ from ..cluster.history import OutcomeTable
 from ..cluster.jobs import job_table
 from ..errors import ConfigError, ModelUnusable
 from .estimate import Estimator
+from .judge import Profiler
 from .port import Model
 from .runtime import RuntimeModel
 from .served import Drift, Served
@@ -33,14 +34,19 @@ class Serving:
         """Whether there is none yet, the model on the shelf has changed, or another is wanted. Costs one stat."""
         return self._made_of != self._now()
 
-    def model(self, history: OutcomeTable) -> Model:
-        """The model that serves and knows *history*: the baseline, with one warning, where the trained is unusable."""
+    def model(self, history: OutcomeTable, profiles: Profiler | None = None) -> Model:
+        """The model that serves and knows *history*, and by *profiles* how its runs used GPUs.
+
+        It is the baseline, with one warning, where the trained one is unusable.
+        """
         self._made_of, self._trouble = self._now(), ""
         baseline = RuntimeModel.fit(history)
         if self.wanted == BASELINE or self._made_of[1] is None:
             return baseline
         try:
-            trained = self.shelf.read(RUNTIME).read_as(lambda document: Estimator.of_document(document, history))
+            trained = self.shelf.read(RUNTIME).read_as(
+                lambda document: Estimator.of_document(document, history, profiles)
+            )
             trained.forecast(job_table(1))  # where it needs what is not installed, now is the time to know
         except (ModelUnusable, ConfigError) as error:
             self._trouble = str(error)

@@ -37,6 +37,14 @@ class Spread:
             result[rows] = self._later(self.quantiles[kind], share, log_survived[rows])
         return result
 
+    def fresh(self, kinds: IntArray, share: float) -> FloatArray:
+        """``factor`` of jobs that have not started, whatever their number at the price of a look-up."""
+        place = share * (len(_SHARES) - 1)
+        below = min(int(place), len(_SHARES) - 2)
+        low, high = self.quantiles[:, below], self.quantiles[:, below + 1]
+        factor: FloatArray = np.exp(low + (high - low) * (place - below)).take(kinds)
+        return factor
+
     @staticmethod
     def _later(quantiles: FloatArray, share: float, log_survived: FloatArray) -> FloatArray:
         gone = np.interp(log_survived, quantiles, _SHARES, left=0.0)

@@ -14,7 +14,7 @@ from .additive import Boosting
 from .arrivals import SERIES, Arrivals
 from .artifact import Artifact
 from .estimate import Estimator
-from .judge import judge
+from .judge import Profiler, judge
 from .measured import Measured
 from .past import Past
 from .sharing import GpuUse, SharingModel
@@ -38,14 +38,20 @@ class Trained:
 
 
 def train_runtime(
-    history: OutcomeTable, serving: Artifact | None = None, *, interpretable_only: bool = True
+    history: OutcomeTable,
+    serving: Artifact | None = None,
+    *,
+    interpretable_only: bool = True,
+    profiles: Profiler | None = None,
 ) -> Trained:
     """The best model of runtimes, promoted where it beats the one that serves and the baseline.
 
+    *profiles* says what was known of the use of runs when they were submitted.
+
     ValueError for too little history, ConfigError where what it needs is not installed.
     """
-    known = _estimator(serving, history)
-    verdict = judge(history, serving=known, interpretable_only=interpretable_only)
+    known = _estimator(serving, history, profiles)
+    verdict = judge(history, serving=known, interpretable_only=interpretable_only, profiles=profiles)
     scores = {name: asdict(found) for name, found in verdict.scores.items()}
     ours, base = verdict.scores[verdict.chosen].pinball, scores["baseline"]["pinball"]
     told = f"{verdict.chosen}: pinball loss {ours:.3f}, baseline {base:.3f}"
@@ -132,12 +138,12 @@ def held_out(use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, de
     return float(np.concatenate(right).mean())
 
 
-def _estimator(serving: Artifact | None, history: OutcomeTable) -> Estimator | None:
+def _estimator(serving: Artifact | None, history: OutcomeTable, profiles: Profiler | None) -> Estimator | None:
     """The model that serves, with all it may know; None for one that cannot be read."""
     if serving is None:
         return None
     try:
-        return serving.read_as(lambda document: Estimator.of_document(document, history))
+        return serving.read_as(lambda document: Estimator.of_document(document, history, profiles))
     except ModelUnusable:
         return None
 

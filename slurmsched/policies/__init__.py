@@ -1,5 +1,5 @@
 """Decide, the wishes: pure functions over a view."""
 
-from . import ordering, queueing, service
+from . import baselines, ordering, queueing, service
 
-__all__ = ["ordering", "queueing", "service"]  # imported so that the built-in orderings are registered
+__all__ = ["baselines", "ordering", "queueing", "service"]  # imported so that the built-in orderings are registered

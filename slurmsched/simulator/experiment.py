@@ -45,6 +45,8 @@ PRESETS = {
     "las": "preemptive",
     "tiresias": "preemptive",
     "tiresias-promoting": "preemptive",
+    "afs-l": "preemptive",
+    "themis": "preemptive",
     "slurm": "easy",
 }
 """The selection that belongs to each ordering; others take backfill."""
@@ -89,7 +91,7 @@ class Setup:
             details = {"executor": "slurm", "name": STOCK, **details}
         ordering = find_ordering("fifo" if stock else name)
         on_slurm = details.get("executor") == "slurm"
-        selection = selection or ("easy" if on_slurm else PRESETS.get(name, "backfill"))
+        selection = selection or ("easy" if on_slurm else PRESETS.get(name.partition(" ")[0], "backfill"))
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
         for part, known in (
             ("selection", SELECTIONS),
@@ -115,7 +117,7 @@ class Setup:
     @property
     def label(self) -> str:
         """What a comparison calls it."""
-        return self.name or self.ordering.name
+        return self.name or self.ordering.line
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def simulate(
         log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
     empty = _stage(jobs, fleet, setup, log)
     if generic or setup.ordering.changes == "with_time":
-        _shown(jobs, setup, told, empty)
+        _shown(jobs, fleet, setup, told, empty)
     elif len(jobs):
         _compiled(jobs, setup, told, empty)
     result = empty.result
@@ -210,7 +212,7 @@ def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast,
     """The direct executor where more than the number of GPUs counts."""
     ask, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
     if setup.ordering.changes == "with_time":
-        ask = _asking(jobs, setup, told)
+        ask = _asking(jobs, fleet, setup, told)
     elif len(jobs):
         keys = keys_of(jobs, setup.ordering, told)
     rules = _restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup)
@@ -321,9 +323,9 @@ def _compiled(jobs: Workload, setup: Setup, told: Forecast, empty: Stage) -> Non
         run_to_end(empty, keys.at[0], nobody(jobs.gpus, empty.site.how), setup.selection == "strict")
 
 
-def _asking(jobs: Workload, setup: Setup, told: Forecast) -> Ask:
+def _asking(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast) -> Ask:
     """The ordering as it is asked at a decision: it sees the jobs that are there, as they are."""
-    view = all_pending(jobs, told)
+    view = replace(all_pending(jobs, told), nodes=fleet.nodes)
 
     def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
         return _ask(setup.ordering, replace(view.take(rows), now_s=now_s), ran_s)
@@ -331,9 +333,9 @@ def _asking(jobs: Workload, setup: Setup, told: Forecast) -> Ask:
     return keys
 
 
-def _shown(jobs: Workload, setup: Setup, told: Forecast, empty: Stage) -> None:
+def _shown(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, empty: Stage) -> None:
     """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
-    keys = _asking(jobs, setup, told)
+    keys = _asking(jobs, fleet, setup, told)
     if setup.selection == "preemptive":
         replay(Books(empty, keys, setup.ordering.steps), repack)
     elif setup.selection in RESERVING:

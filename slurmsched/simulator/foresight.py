@@ -10,6 +10,8 @@ from ..cluster.columns import FloatArray, Labels, table_of
 from ..cluster.forecast import Forecast
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState
+from ..cluster.names import kind_of
+from ..cluster.usage import Use
 from ..models.centers import Fit, fit_ga2m
 from ..models.estimate import LEAST
 from ..models.evidence import Evidence
@@ -106,6 +108,17 @@ def as_outcomes(jobs: Workload, history: Workload | None = None) -> OutcomeTable
             "runtime_s": runtime_s,
         },
     )
+
+
+def measured_in(jobs: Workload) -> list[tuple[str, Use]]:
+    """What the trace says of the use of jobs, each with its kind, as if every job had run when it was submitted."""
+    some = jobs.take(np.isfinite(jobs.gpu_util))
+    columns = (some.submit_s, some.submit_s + some.runtime_s, some.gpu_util, some.memory_util, some.gpu_memory_mib)
+    uses = [
+        Use(start_s, end_s, gpu_util, memory_util, mib, unstable=False)
+        for start_s, end_s, gpu_util, memory_util, mib in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return [(kind_of(user, name), use) for user, name, use in zip(some.user, some.name, uses, strict=True)]
 
 
 def _joined(columns: list[Labels]) -> Labels:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..cluster.actions import Action
 from ..cluster.history import OutcomeTable
+from ..cluster.lending import SetNodes
 from ..cluster.state import ClusterState
 from ..errors import SlurmError, SlurmUnavailable
 from .binding import SlurmBinding
@@ -70,6 +71,10 @@ class SlurmBackend:
     def act(self, actions: Sequence[Action]) -> list[Answer]:
         """What ``Slurm.act`` promises."""
         return self._chosen.act(actions)
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """What ``Slurm.set_nodes`` promises."""
+        return self.command.set_nodes(changes)
 
     def load(self) -> Load:
         """What ``Slurm.load`` promises."""

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from ..cluster.actions import Action
 from ..cluster.history import OutcomeTable
+from ..cluster.lending import SetNodes
 from ..cluster.state import ClusterState
 from .command import SlurmCommand
 from .look import state_of
@@ -67,6 +68,10 @@ class SlurmBinding:
                 answers += self.command.act(batch)
         return answers
 
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """By scontrol."""
+        return self.command.set_nodes(changes)
+
     def load(self) -> Load:
         """The counters of sdiag(1)."""
         return self.command.load()
@@ -79,7 +84,10 @@ class SlurmBinding:
         """What pyslurm is told; None for what it cannot do, and for arrays, of which it would write one record."""
         if action.job_id in self._arrays or not multifactor:
             return None
-        return call(action)
+        try:
+            return call(action)
+        except ValueError:
+            return None  # the command adapter says why
 
     def _with_requests(self, jobs: Columns) -> Columns:
         """*jobs* with what was asked for per job, socket or task, which pyslurm does not tell."""

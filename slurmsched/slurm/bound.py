@@ -46,7 +46,7 @@ _JOB_TEXTS = {
 _UNSAID = ("tres-per-job", "tres-per-socket", "tres-per-task")
 """What was asked for in these ways pyslurm does not tell."""
 
-_CALLS = ("modify", "requeue", "suspend", "unsuspend")
+_CALLS = ("modify", "suspend", "unsuspend")
 
 
 def jobs(slurm: Any) -> Fields:

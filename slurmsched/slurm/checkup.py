@@ -84,9 +84,30 @@ def _least_privilege(facts: Facts, settings: Settings) -> Finding:
     text = f"we run as {facts.user} with {facts.admin_level} rights; Operator is enough for all we do"
     if not facts.accounting:
         return Finding(name, None, f"we run as {facts.user}: without slurmdbd there is no lesser right that can write")
+    if needs := [f"power.{power}" for power in ("nodes", "comment") if power in powers(settings)]:
+        return Finding(name, None, f"we run as {facts.user} with {facts.admin_level} rights for {' and '.join(needs)}")
     return Finding(
         name, False, text, "run as a user of its own: sacctmgr add user slurmsched account=root adminlevel=Operator"
     )
+
+
+def _admin_comment(facts: Facts, settings: Settings) -> Finding:
+    name = "answers in AdminComment"
+    if not settings.power.comment:
+        return Finding(name, True, "power.comment is off: they are not written there")
+    if facts.admin_level == "SlurmUser":
+        return Finding(name, True, f"{facts.user} may write them")
+    text = f"only SlurmUser and root may write AdminComment; {facts.user} has {facts.admin_level} rights"
+    return Finding(name, False, text, "[power] comment = false, or run slurmsched as SlurmUser")
+
+
+def _yields(facts: Facts, settings: Settings) -> Finding:
+    name = "room for promises"
+    if not settings.deadline.yields:
+        return Finding(name, True, "deadline.yields is off: no running job is asked to stop")
+    if not (settings.deadline.enabled and settings.power.requeue):
+        return Finding(name, False, "deadline.yields needs both", "[deadline] enabled = true, [power] requeue = true")
+    return Finding(name, True, f"jobs that said slurmsched:ckpt are asked by SIG{settings.deadline.stop_signal}")
 
 
 def _priority(facts: Facts, settings: Settings) -> Finding:
@@ -165,6 +186,48 @@ def _submit_plugin(facts: Facts, settings: Settings) -> Finding:
     return Finding("submit plugin", None, text, f"{line}, with contrib/slurm.conf.d/job_submit.lua")
 
 
+def _profiling(facts: Facts, settings: Settings) -> Finding:
+    name, on = "profiling partition", powers(settings)
+    if "profile" not in on:
+        return Finding(name, True, "power.profile is off: jobs are measured where they run")
+    if facts.config.get("EnforcePartLimits", "NO") in ("ALL", "YES"):
+        text = "EnforcePartLimits=ALL refuses a job that does not fit into every partition it may start in"
+        return Finding(name, False, text, "EnforcePartLimits=ANY")
+    lacks = [power for power in ("partition", "requeue") if power not in on]
+    where = settings.profile.partition
+    if lacks:
+        lost = {"partition": "no job leaves its queue again", "requeue": "no job there makes room for others"}
+        text = f"{where}: without power.{' and power.'.join(lacks)} {' and '.join(lost[power] for power in lacks)}"
+        return Finding(name, None, text, f"[power] {lacks[0]} = true, in slurmsched.toml")
+    return Finding(name, True, f"new jobs may start in {where}, if PROFILE_PARTITION in job_submit.lua says so")
+
+
+def _nodes(facts: Facts, settings: Settings) -> Finding:
+    name = "nodes of partitions"
+    if "nodes" not in powers(settings):
+        return Finding(name, True, "power.nodes is off: partitions keep the nodes they have")
+    if not (settings.power.profile and settings.profile.home):
+        return Finding(name, False, "power.nodes needs power.profile and profile.home", '[profile] home = "gpu"')
+    if facts.admin_level == "SlurmUser":
+        return Finding(name, True, f"{settings.profile.partition} and {settings.profile.home} lend each other nodes")
+    text = f"{facts.user} has {facts.admin_level} rights; only SlurmUser and root change the nodes of a partition"
+    owner = facts.config.get("SlurmUser", "").partition("(")[0] or "SlurmUser"
+    return Finding(name, False, text, f"[power] nodes = false; or run slurmsched as {owner}")
+
+
+def _sharing(facts: Facts, settings: Settings) -> Finding:
+    name, said = "shared GPUs", settings.share
+    if not settings.power.share:
+        return Finding(name, True, "power.share is off: every job has its GPUs alone")
+    if "slot" not in _words(facts, "GresTypes"):
+        text = "GresTypes has no slot: no node has GPUs that jobs can share"
+        return Finding(name, False, text, "the lines of contrib/slurm.conf.d/sharing.conf")
+    if not said.memory_mib:
+        text = "share.memory_mib is 0: no two jobs have room on a GPU"
+        return Finding(name, False, text, "[share] memory_mib = 76000, for GPUs with 80 GB")
+    return Finding(name, True, f"jobs that were measured share GPUs in partition {said.partition}")
+
+
 _RULES: tuple[Callable[[Facts, Settings], Finding], ...] = (
     _version,
     _abilities,
@@ -172,6 +235,8 @@ _RULES: tuple[Callable[[Facts, Settings], Finding], ...] = (
     _powers,
     _rights,
     _least_privilege,
+    _admin_comment,
+    _yields,
     _priority,
     _site_factor,
     _accounting,
@@ -180,6 +245,9 @@ _RULES: tuple[Callable[[Facts, Settings], Finding], ...] = (
     _job_age,
     _requeue,
     _submit_plugin,
+    _profiling,
+    _nodes,
+    _sharing,
 )
 
 

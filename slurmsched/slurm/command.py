@@ -9,19 +9,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..cluster.actions import Action
+from ..cluster.actions import Action, AskToStop, Tell
 from ..cluster.columns import Labels, table_of
 from ..cluster.history import OutcomeTable
+from ..cluster.lending import SetNodes
 from ..cluster.nodes import QosTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmError, SlurmUnavailable
 from . import sinfo, sprio, squeue
 from .accounting import read_outcomes
-from .console import Console, mark, unreachable
+from .console import Console, Printed, mark, unreachable
 from .look import state_of
 from .port import Answer, Facts, Load
 from .records import Columns, cut, long_format
-from .verbs import lines
+from .verbs import lines, ours_to_tell, partition_line, signals
 from .versions import Release
 
 _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
@@ -60,19 +61,60 @@ class SlurmCommand:
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
     def act(self, actions: Sequence[Action]) -> list[Answer]:
-        """One scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done."""
+        """One scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done.
+
+        Signals and what jobs are told go out one by one.
+        """
+        alone = {at: self._alone(action) for at, action in enumerate(actions) if isinstance(action, AskToStop | Tell)}
+        rest = iter(self._batch([action for action in actions if not isinstance(action, AskToStop | Tell)]))
+        return [alone[at] if at in alone else next(rest) for at in range(len(actions))]
+
+    def _alone(self, action: AskToStop | Tell) -> Answer:
+        """Ask one job to stop, or tell it something unless somebody else wrote into its AdminComment."""
+        if isinstance(action, Tell):
+            shown = self.console.run(["scontrol", "show", "job", str(action.job_id)])
+            if not shown.code and not ours_to_tell(shown.out):
+                return Answer(action, "its AdminComment is somebody else's")
+            return self._batch([action])[0]
+        for argv in signals(action):
+            printed = self.console.run(argv)
+            if unreachable(printed.err):
+                raise SlurmUnavailable(f"{argv[0]}: {printed.err.strip()[:500]}")
+            if printed.code:
+                return Answer(action, printed.err.strip()[:300] or f"exit status {printed.code}")
+        return Answer(action)
+
+    def _batch(self, actions: Sequence[Action]) -> list[Answer]:
         if not actions:
             return []
         multifactor = self.known_facts().multifactor
-        script = [line for action in actions for line in lines(action, multifactor=multifactor)]
-        printed = self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
-        complaints = _complaints(printed.err)
+        script, complaints = [], {}
+        for action in actions:
+            try:
+                script += lines(action, multifactor=multifactor)
+            except ValueError as error:  # what a user wrote must never keep the others from being done
+                complaints[action.job_id] = str(error)
+        printed = self._send(script)
+        complaints = _complaints(printed.err) | complaints
         if printed.code and not any(action.job_id in complaints for action in actions):
             kind = SlurmUnavailable if unreachable(printed.err) else SlurmError
             raise kind(f"scontrol: {printed.err.strip()[:500] or f'exit status {printed.code}'}")
         if unreachable(printed.err):
             raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
         return [Answer(action, complaints.get(action.job_id)) for action in actions]
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """One scontrol for each change: its complaints about partitions do not say which."""
+        for change in changes:
+            printed = self._send([partition_line(change)])
+            if unreachable(printed.err):
+                raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
+            if printed.code:
+                return f"{printed.err.strip()[:300] or printed.code} for partition {change.partition}"
+        return None
+
+    def _send(self, script: Sequence[str]) -> Printed:
+        return self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
 
     def load(self) -> Load:
         """The counters of sdiag(1) over all message types."""

@@ -13,15 +13,34 @@ from itertools import count
 
 import numpy as np
 
-from ..cluster.actions import Action, Hold, MovePartition, Rank, Release, Requeue, RequireNodes, Resume, Suspend
+from ..cluster.actions import (
+    Action,
+    AskToStop,
+    Hold,
+    MovePartition,
+    Rank,
+    Release,
+    Requeue,
+    RequireNodes,
+    Resume,
+    Share,
+    StartShared,
+    Suspend,
+    Tell,
+    Unshare,
+)
 from ..cluster.columns import Labels
 from ..cluster.comment import read
 from ..cluster.history import OutcomeTable
+from ..cluster.hostlist import expand, fold
 from ..cluster.jobs import JobState, JobTable, deadlines, job_table
+from ..cluster.lending import SetNodes
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
+from .fakeslots import has_room, reshaped
 from .port import Answer, Facts, Load
+from .verbs import MARK
 
 REQUEUE_DELAY_S = 121.0
 """Slurm lets the credential of the last run expire before it starts a requeued job again."""
@@ -55,6 +74,11 @@ class FakeJob:
     requeueable: bool = True
     interactive: bool = False
     required_nodes: str = ""
+    per_node: str = ""  #: the slots it asks for in place of its GPUs
+    admin_comment: str = ""
+    saves_s: float = float("inf")  #: how long it takes to save its work and queue itself again when it is asked to stop
+    stops_s: float = float("inf")  #: when it does
+    asked: str = ""  #: the partitions it asked for, while it is in one of them
 
     @property
     def priority(self) -> int:
@@ -68,6 +92,7 @@ class FakeSlurm:
 
     nodes: int = 4
     gpus_per_node: int = 4
+    shared_nodes: int = 0  #: the last so many nodes have slots and no whole GPUs; see ``node_lists``
     now_s: float = 1_000_000.0
     partitions: dict[str, int] = field(default_factory=lambda: {"gpu": 1})  #: tier by name
     qos: dict[str, int] = field(default_factory=lambda: {"normal": 0})  #: priority by name
@@ -79,6 +104,7 @@ class FakeSlurm:
         }
     )
     jobs: dict[int, FakeJob] = field(default_factory=dict)
+    node_lists: dict[str, str] = field(default_factory=dict)  #: host lists of partitions that have not all nodes
     away: bool = False  #: answer nothing, as a stopped slurmctld
     reads: int = 0
     written: list[Action] = field(default_factory=list)
@@ -101,7 +127,8 @@ class FakeSlurm:
             begins = [
                 job.begin_s for job in self.jobs.values() if job.state == JobState.PENDING and job.begin_s > self.now_s
             ]
-            next_s = min([until_s, *(at_s for at_s, _ in ends), *begins])
+            stops = [job.stops_s for job in self.jobs.values() if job.state == JobState.RUNNING]
+            next_s = min([until_s, *(at_s for at_s, _ in ends), *begins, *stops])
             self._run_until(next_s)
             self._start_jobs()
             if next_s >= until_s:
@@ -128,7 +155,7 @@ class FakeSlurm:
                 np.array(list(self.partitions.values()), dtype=np.int64),
                 np.ones(len(self.partitions), dtype=bool),
                 np.full(len(self.partitions), np.inf),
-                Labels.of(["n[1-4]"] * len(self.partitions)),
+                Labels.of(fold(self._members(name)) for name in self.partitions),
             ),
             qos=QosTable(Labels.of(self.qos), np.array(list(self.qos.values()), dtype=np.int64)),
         )
@@ -141,6 +168,15 @@ class FakeSlurm:
             self.written.append(action)
             answers.append(Answer(action, self._do(action)))
         return answers
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """Change what is shown; jobs start on the one pool of GPUs all the same."""
+        self._answering()
+        for change in changes:
+            if change.partition not in self.partitions:
+                return f"Invalid partition name specified for partition {change.partition}"
+            self.node_lists[change.partition] = change.nodes
+        return None
 
     def load(self) -> Load:
         """Always at ease."""
@@ -161,7 +197,10 @@ class FakeSlurm:
         job = self.jobs.get(action.job_id)
         if job is None:
             return f"Invalid job id specified for job {action.job_id}"
-        changed = self._changed(job, action)
+        try:
+            changed = self._changed(job, action)
+        except ValueError as error:
+            return str(error)
         if isinstance(changed, str):
             return f"{changed} for job {action.job_id}"
         self.jobs[job.job_id] = changed
@@ -178,15 +217,23 @@ class FakeSlurm:
             case Release() if pending:
                 return replace(job, begin_s=self.now_s)
             case MovePartition(partition=partition) if pending:
-                return (
-                    replace(job, partition=partition)
-                    if partition in self.partitions
-                    else "Invalid partition name specified"
-                )
+                there = all(name in self.partitions for name in partition.split(","))
+                return replace(job, partition=partition) if there else "Invalid partition name specified"
+            case Share() | StartShared() | Unshare() if pending:
+                if not self.shared_nodes:
+                    return "Invalid generic resource (gres) specification"
+                return reshaped(job, action, self.now_s)
             case RequireNodes(nodes=nodes) if pending:
                 return replace(job, required_nodes=nodes)
             case Requeue() if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
                 return self._requeued(job) if job.requeueable else "Requested operation is presently disabled"
+            case AskToStop() if job.state == JobState.RUNNING:
+                return replace(job, stops_s=self.now_s + job.saves_s)
+            case AskToStop() if pending:
+                return job  # a signal passes over what does not run
+            case Tell(text=text):
+                theirs = job.admin_comment and not job.admin_comment.startswith(MARK)
+                return "its AdminComment is somebody else's" if theirs else replace(job, admin_comment=text)
             case Suspend() if job.state == JobState.RUNNING:
                 return replace(job, state=JobState.SUSPENDED)
             case Resume() if job.state == JobState.SUSPENDED:
@@ -200,8 +247,10 @@ class FakeSlurm:
             submitted_s=self.now_s,
             begin_s=self.now_s + REQUEUE_DELAY_S,
             started_s=float("nan"),
-            left_s=job.runtime_s,
+            stops_s=float("inf"),
+            left_s=job.left_s if job.stops_s <= self.now_s else job.runtime_s,
             restarts=job.restarts + 1,
+            partition=job.asked or job.partition,
         )
 
     def _run_until(self, at_s: float) -> None:
@@ -210,37 +259,63 @@ class FakeSlurm:
             if job.state == JobState.RUNNING:
                 left_s = job.left_s - passed_s
                 ended = left_s <= 1e-9
-                self.jobs[job.job_id] = replace(
+                ran = replace(
                     job,
                     left_s=max(0.0, left_s),
                     state=JobState.COMPLETED if ended else JobState.RUNNING,
                     ended_s=at_s if ended else float("nan"),
                 )
+                self.jobs[job.job_id] = self._requeued(ran) if ran.stops_s <= at_s and not ended else ran
 
     def _start_jobs(self) -> None:
-        """Start the best pending jobs while they fit, stopping at the first that does not: no backfill here."""
+        """Start the best pending jobs while they fit, stopping at the first that does not: no backfill here.
+
+        Jobs with slots stand in no queue but that for their GPUs.
+        """
+        full = False
         waiting = [
             j for j in self.jobs.values() if j.state == JobState.PENDING and j.begin_s <= self.now_s and not j.held
         ]
-        for job in sorted(waiting, key=lambda j: (-self.partitions[j.partition], -j.priority, j.job_id)):
-            if job.gpus > self.free_gpus:
-                return
-            self.jobs[job.job_id] = replace(job, state=JobState.RUNNING, started_s=self.now_s)
+        for job in sorted(waiting, key=lambda j: (-self._tier(j.partition), -j.priority, j.job_id)):
+            if job.per_node:
+                if not has_room(job, self.jobs.values(), self._members(job.partition)):
+                    continue
+            elif full or job.gpus > self.free_gpus:
+                full = True
+                continue
+            self.jobs[job.job_id] = replace(
+                job,
+                state=JobState.RUNNING,
+                started_s=self.now_s,
+                partition=max(job.partition.split(","), key=self._tier),
+                asked=job.partition,
+            )
+
+    def _tier(self, names: str) -> int:
+        return max(self.partitions[name] for name in names.split(","))
+
+    def _members(self, partition: str) -> tuple[str, ...]:
+        return expand(self.node_lists.get(partition, f"n[1-{self.nodes}]"))
 
     @property
     def free_gpus(self) -> int:
-        """GPUs that no running or suspended job holds."""
+        """GPUs that no running or suspended job holds and none shares."""
         holding = {JobState.RUNNING, JobState.SUSPENDED}
-        return self.nodes * self.gpus_per_node - sum(j.gpus for j in self.jobs.values() if j.state in holding)
+        whole = (self.nodes - self.shared_nodes) * self.gpus_per_node
+        return whole - sum(j.gpus for j in self.jobs.values() if j.state in holding and not j.per_node)
 
     def _node_table(self) -> NodeTable:
-        size, total = self.nodes, self.nodes * self.gpus_per_node
+        size, total = self.nodes, (self.nodes - self.shared_nodes) * self.gpus_per_node
         used = np.diff(np.minimum(np.arange(size + 1) * self.gpus_per_node, total - self.free_gpus))
+        used[size - self.shared_nodes :] = self.gpus_per_node
         same = Labels.of([""] * size)
         zeros = np.zeros(size, dtype=np.int64)
         return NodeTable(
             name=Labels.of(f"n{number}" for number in range(1, size + 1)),
-            partitions=Labels.of([",".join(self.partitions)] * size),
+            partitions=Labels.of(
+                ",".join(name for name in self.partitions if f"n{number}" in self._members(name))
+                for number in range(1, size + 1)
+            ),
             state=Labels.of(["idle"] * size),
             usable=np.ones(size, dtype=bool),
             cpus=zeros + 64,
@@ -271,7 +346,8 @@ def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:
         site_points=[job.points for job in jobs],
         state=[job.state for job in jobs],
         reason=[_reason(job, now_s) for job in jobs],
-        node_list=["n1" if job.state == JobState.RUNNING else "" for job in jobs],
+        node_list=[(job.required_nodes or "n1") if job.state == JobState.RUNNING else "" for job in jobs],
+        per_node=[job.per_node or f"gres:gpu:{job.gpus}" for job in jobs],
         off=comment.map([wish.off for wish in wishes], np.bool_),
         ckpt=comment.map([wish.ckpt for wish in wishes], np.bool_),
         deadline_s=deadlines(comment, wishes, submitted_s, UTC),

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..cluster.actions import Action
 from ..cluster.history import OutcomeTable
+from ..cluster.lending import SetNodes
 from ..cluster.state import ClusterState
 
 
@@ -79,6 +80,13 @@ class Slurm(Protocol):
         """Do *actions* in order, one batch; one Answer each, in the same order.
 
         What became of an accepted action is seen by the next ``observe``, never assumed.
+        """
+        ...
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """Do *changes* of partitions in order, up to the first that is refused; Slurm's sentence on that one.
+
+        Every node named must be one that ``observe`` shows.
         """
         ...
 

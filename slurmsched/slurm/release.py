@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from ..cluster.actions import Action, Rank, Release
+from ..cluster.actions import Action, Rank, Release, StartShared, Unshare
 from ..cluster.jobs import JobTable
+from ..cluster.state import ClusterState
 from .port import Slurm
 from .verbs import SETTLE_S
 
@@ -21,6 +22,7 @@ class ReleaseReport:
     held: int  #: jobs whose begin time was lifted
     refused: tuple[str, ...]  #: Slurm's own words
     left: int = 0
+    shared: int = 0  #: jobs on their way to GPUs that they share, let go on or given their own back
 
 
 def release_all(
@@ -29,17 +31,20 @@ def release_all(
     held: Collection[int],
     *,
     now_s: float,
+    settling: Callable[[ClusterState], Sequence[Action]] = lambda state: (),
     within: Callable[[], bool] = lambda: True,
 ) -> ReleaseReport:
     """Take our hands off every pending job.
 
     Points are read from the cluster, so that nothing is missed even without a database; *ranked* names jobs that may
     have points where sprio shows none (they are not eligible), *held* those whose begin time is ours; one requeued
-    a moment ago keeps it, since starting at once would fail it. Asked before each batch, *within* ends it early where
+    a moment ago keeps it, since starting at once would fail it. *settling* says what brings an end to changes that take
+    several steps. Asked before each batch, *within* ends it early where
     the time is up. Raises SlurmUnavailable.
     """
-    pending = cluster.observe().pending
-    actions = _wanted(pending, set(ranked), set(held), now_s)
+    state = cluster.observe()
+    settled = list(settling(state))
+    actions = [*settled, *_wanted(state.pending, set(ranked), set(held), now_s)]
     refused: dict[int, str] = {}
     done: list[Action] = []
     while len(done) < len(actions) and within():
@@ -54,6 +59,7 @@ def release_all(
         held=sum(isinstance(action, Release) for action in done),
         refused=tuple(refused.values()),
         left=len(actions) - len(done),
+        shared=sum(isinstance(action, StartShared | Unshare) for action in done),
     )
 
 

@@ -40,7 +40,13 @@ def read_nodes(columns: Columns) -> NodeTable:
         memory_mib=_whole(pick["Memory"]).astype(np.float64),
         memory_used_mib=_whole(pick["AllocMem"]).astype(np.float64),
         gpus=np.array([gpus for gpus, _ in has], dtype=np.int64),
-        gpus_used=np.array([gpus_in(_known(text))[0] for text in pick["GresUsed"]], dtype=np.int64),
+        gpus_used=np.array(
+            [
+                gpus if "slot:i" in text else gpus_in(_known(used))[0]
+                for (gpus, _), text, used in zip(has, pick["Gres"], pick["GresUsed"], strict=True)
+            ],
+            dtype=np.int64,
+        ),
         gpu_type=Labels.of(kind for _, kind in has),
         features=Labels.of(_known(text) for text in pick["Features"]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import tzinfo
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from ..clock import local_zone
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable, deadlines, job_table
-from ..cluster.tres import count, gpus_in, memory_mib, seconds
+from ..cluster.tres import count, gpus_in, memory_mib, seconds, slots_in
 from .records import Columns
 from .versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, Release
 
@@ -74,6 +74,7 @@ def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
         requeueable=[text == "1" for text in columns["Requeue"]],
         interactive=[text != "1" for text in columns["BatchFlag"]],
         exclusive=_whole_nodes(columns),
+        per_task=["gpu" in task or "gpu" in socket for task, socket in _beside_nodes(columns)],
         comment=comments,
         off=comments.map([wish.off for wish in wishes], np.bool_),
         ckpt=comments.map([wish.ckpt for wish in wishes], np.bool_),
@@ -96,7 +97,12 @@ _TEXTS = {
     "dependency": "Dependency",
     "required_nodes": "ReqNodes",
     "node_list": "NodeList",
+    "per_node": "tres-per-node",
 }
+
+
+def _beside_nodes(columns: Columns) -> Iterator[tuple[str, str]]:
+    return zip(columns["tres-per-task"], columns["tres-per-socket"], strict=True)
 
 
 def _whole_nodes(columns: Columns) -> list[bool]:
@@ -151,6 +157,8 @@ def _gpus_of(tres: str, job: str, node: str, socket: str, task: str, nodes: str,
         if gpus:
             asked = (gpus * max(times, 1), kind)
             break
+    if not counted[0] and not asked[0]:  # GPUs that it shares
+        asked = (len(slots_in(node)) * max(_lenient(count, nodes, 1), 1), "")
     return (counted[0] or asked[0], counted[1] or asked[1])
 
 

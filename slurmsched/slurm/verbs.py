@@ -1,7 +1,7 @@
 """The allow-list: every line we may ever send to scontrol, every call to pyslurm. Nothing else here writes to Slurm.
 
-There is no verb here that cancels a job or shortens a time limit. A comment is only ever given or relieved of our share
-token, as it was otherwise.
+There is no verb here that cancels a job or shortens a time limit: scancel only sends one of ``SIGNALS``. A comment is
+only ever given or relieved of our share token, as it was otherwise; an AdminComment is only written where it is ours.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from ..cluster.actions import (
     Action,
+    AskToStop,
     Hold,
     MovePartition,
     Rank,
@@ -22,8 +23,10 @@ from ..cluster.actions import (
     Share,
     StartShared,
     Suspend,
+    Tell,
     Unshare,
 )
+from ..cluster.lending import SetNodes
 
 BASIC_BAND = 0xFFFF0000
 """Priorities that priority/basic gives lie below this; those we fix lie above, in the order of their points."""
@@ -38,6 +41,12 @@ refused by it, and the job FAILS (seen on 22.05). Slurm's own delay of two minut
 PLAIN_COMMENT = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
 """Comments that scontrol's standard input takes as they are: it cuts at blanks and keeps quotes (seen on 22.05)."""
 
+SIGNALS = ("URG", "USR1", "USR2")
+"""What may ask a job to stop. Who does not know of SIGURG ignores it; the other two end a program that does not."""
+
+MARK = "slurmsched:"
+"""How an AdminComment of ours begins."""
+
 _TOKEN = re.compile(r"[0-9]{1,3}(\+[0-9]{1,3})*(:[a-z0-9]+)*")
 _NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
 
@@ -48,6 +57,16 @@ def lines(action: Action, *, multifactor: bool = True) -> tuple[str, ...]:
         raise ValueError(f"{action!r}: a job id is a positive number")
     writer: Callable[[Any], tuple[str, ...]] = _WRITERS[type(action)] if multifactor else _BASIC_WRITERS[type(action)]
     return writer(action)
+
+
+def partition_line(change: SetNodes) -> str:
+    """The scontrol(1) command that gives a partition its nodes; ValueError where it names what no command may.
+
+    The caller sees to it that all nodes exist: one that does not leaves the partition without any node (seen on 22.05).
+    """
+    if not change.nodes or not change.partition or "," in change.partition:
+        raise ValueError(f"{change!r}: one partition gets at least one node")
+    return f"update partitionname={_name(change.partition)} nodes={_name(change.nodes)}"
 
 
 def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
@@ -63,14 +82,44 @@ def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
             return job_id, "modify", {"begin_time": int(until_s)}
         case Release(job_id):
             return job_id, "modify", {"begin_time": "now"}
-        case Requeue(job_id):
-            return job_id, "requeue", {}
         case Suspend(job_id):
             return job_id, "suspend", {}
         case Resume(job_id):
             return job_id, "unsuspend", {}
         case _:
             return None
+
+
+def signals(action: AskToStop) -> tuple[tuple[str, ...], ...]:
+    """The scancel(1) commands that ask a running job to stop; ValueError where no such signal may be sent.
+
+    Its steps get the signal by one command, its script with all it started by the other (seen on 22.05). Without a
+    state, scancel tries for a minute to signal a job that waits again.
+    """
+    if not (isinstance(action.job_id, int) and action.job_id > 0) or action.signal not in SIGNALS:
+        raise ValueError(f"{action!r}: a job id is a positive number, and signals are {', '.join(SIGNALS)}")
+    running = ("scancel", "--state=RUNNING", f"--signal={action.signal}")
+    return ((*running, str(action.job_id)), (*running, "--full", str(action.job_id)))
+
+
+def ours_to_tell(shown: str) -> bool:
+    """Whether the AdminComment in what ``scontrol show job`` printed is empty or ours.
+
+    A name or a comment may hold lines that look like one: where there are several, all must be ours.
+    """
+    found = re.findall(r"^ *AdminComment=(.*)$", shown, re.MULTILINE)
+    return all(text.startswith(MARK) for text in found if text.strip())
+
+
+def _tell(action: Tell) -> tuple[str, ...]:
+    if not action.text.startswith(MARK):
+        raise ValueError(f"{action.text!r} does not say that it is ours")
+    return (f"update jobid={action.job_id} admincomment={_comment(action.text)}",)
+
+
+def _ask_to_stop(action: AskToStop) -> tuple[str, ...]:
+    signals(action)
+    return ()  # scontrol has no word for it
 
 
 def _rank(action: Rank) -> tuple[str, ...]:
@@ -92,8 +141,9 @@ def _release(action: Release) -> tuple[str, ...]:
 
 
 def _requeue(action: Requeue) -> tuple[str, ...]:
-    # a later cycle releases it (StartTime=now): Slurm overwrites a start time given while the job completes
-    return (f"requeue {action.job_id}",)
+    # A job that has ended since we looked would run once more without "incomplete". A later cycle releases this one
+    # (StartTime=now): Slurm overwrites a start time given while the job completes.
+    return (f"requeue incomplete {action.job_id}",)
 
 
 def _suspend(action: Suspend) -> tuple[str, ...]:
@@ -133,10 +183,12 @@ def _start_shared(action: StartShared) -> tuple[str, ...]:
 def _unshare(action: Unshare) -> tuple[str, ...]:
     change = f"update jobid={action.job_id}"
     waits = f"starttime=uts{int(action.until_s)} partition={_name(action.home)}"
+    comment = "" if action.comment is None else f" comment={_comment(action.comment)}"
+    kind = f"{_name(action.gpu_type)}:" if action.gpu_type else ""
     return (
         f"{change} {waits} tresperjob= trespernode=",
-        f"{change} trespernode=gres:gpu:{int(action.gpus)}",
-        f"{change} comment={_comment(action.comment)} reqnodelist= starttime=now",
+        f"{change} trespernode=gres:gpu:{kind}{int(action.gpus)}",
+        f"{change}{comment} reqnodelist= starttime=now",
     )
 
 
@@ -157,6 +209,8 @@ _WRITERS: dict[type[Action], Callable[[Any], tuple[str, ...]]] = {
     Hold: _hold,
     Release: _release,
     Requeue: _requeue,
+    AskToStop: _ask_to_stop,
+    Tell: _tell,
     Suspend: _suspend,
     Resume: _resume,
     MovePartition: _move,

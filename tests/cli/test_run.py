@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -29,7 +30,7 @@ class Shop:
         self.file.write_text(
             f"[daemon]\nmode = 'act'\nevery_s = 1\nstate_dir = '{self.directory}'\nrun_dir = '{self.directory}'\n"
             f"[power]\norder = true\n[order]\nscope = 'queue'\n[policy]\nordering = '{ordering}'\n"
-            f"[metrics]\nlisten = ''\n"
+            f"[metrics]\nlisten = ''\n[predict]\nevery_s = 2\n"
         )
 
     def argv(self, *words: str) -> list[str]:
@@ -90,6 +91,19 @@ def test_a_daemon_is_asked_reloaded_paused_and_stopped_through_the_command_line(
     assert shop.said("explain", str(jobs[0]))["explain"]["rank"] == 3
     assert "points" in shop.run("story", str(jobs[2])).stdout
     assert shop.run("why", "4000000").returncode == 3
+
+    def foretold() -> bool:
+        # Earlier predictions are of a look before these jobs came.
+        told = shop.run("eta", *map(str, jobs), "--json")
+        return told.returncode == 0 and all(one["finish_by_s"] for one in json.loads(told.stdout)["eta"])
+
+    if importlib.util.find_spec("numba"):
+        wait_until(foretold, 90.0, "predictions")
+        first, _, last = (shop.said("eta", str(job))["eta"][0] for job in reversed(jobs))
+        assert first["start_s"] < last["start_s"]
+        partition = shop.said("queue")["queue"][0]["partition"]
+        new = shop.said("eta", "--check", f"-p {partition} -N4 --gres=gpu:4 -t 1")["eta"][0]
+        assert new["start_s"] <= first["start_s"], "shorter than those that wait"
     assert shop.run("once").returncode == 1, "the daemon has the lock"
     assert shop.run("once", "--dry-run").returncode == 0
 
@@ -99,6 +113,12 @@ def test_a_daemon_is_asked_reloaded_paused_and_stopped_through_the_command_line(
     shop.write("qssf")
     os.kill(daemon.pid, signal.SIGHUP)
     wait_until(lambda: "qssf" in shop.said("status")["cycle"]["sentence"], 30.0, "a reload")
+
+    line = "wfq thresholds=60,inf weights=3,1"
+    assert shop.run("policy", "set", *line.split(), "--reason", "a try").returncode == 0
+    wait_until(lambda: "wfq" in shop.said("status")["cycle"]["sentence"], 30.0, "what was set")
+    serving = shop.said("policy", "show")
+    assert (serving["source"], serving["ordering"], serving["reason"]) == ("daemon", line, "a try")
 
     assert shop.run("pause").returncode == 0
     wait_until(lambda: shop.said("status")["mode"] == "observe", 30.0, "a pause")

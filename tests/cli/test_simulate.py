@@ -239,7 +239,7 @@ def test_a_bar_is_drawn_only_where_people_watch(trace):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--policy", "best"), "there are: edf, fifo"),
+        (("--policy", "best"), "there are: afs-l, edf, fifo"),
         (("--selection", "best"), "strict, backfill, easy, conservative, preemptive"),
         (("--placement", "best"), "pool, first-free, consolidate"),
         (("--forecast", "limit"), "no time limit to forecast by"),

@@ -7,8 +7,22 @@ import math
 import numpy as np
 import pytest
 
-from slurmsched.cluster.actions import Hold, MovePartition, Rank, Release, Requeue, RequireNodes, Resume, Suspend
+from slurmsched.cluster.actions import (
+    AskToStop,
+    Hold,
+    MovePartition,
+    Rank,
+    Release,
+    Requeue,
+    RequireNodes,
+    Resume,
+    Share,
+    Suspend,
+    Unshare,
+)
+from slurmsched.cluster.hostlist import fold
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.lending import SetNodes, members
 from slurmsched.cluster.state import ClusterState
 from slurmsched.slurm.verbs import SETTLE_S
 
@@ -134,6 +148,18 @@ def test_a_requeued_job_is_pending_again_with_one_more_restart(world):
     world.until(lambda state: running(state, job), "its second run, without Slurm's two minutes", timeout_s=30)
 
 
+def test_asking_to_stop_ends_no_job_that_does_not_know_the_signal_and_none_that_waits(world):
+    first, *_ = fill(world)
+    job = world.submit(60, gpus=4)
+    world.until(lambda state: pending(state, job), "the job pending")
+    asked = [AskToStop(first, "URG"), AskToStop(job, "URG"), AskToStop(4_000_000, "URG")]
+    answers = world.cluster.act(asked)
+    assert [answer.action for answer in answers] == asked
+    assert [answer.refused is None for answer in answers] == [True, True, False]
+    assert "Invalid job id" in answers[2].refused
+    world.until(lambda state: running(state, first) and pending(state, job), "both as they were")
+
+
 def test_suspend_and_resume(world):
     job = world.submit(60)
     world.until(lambda state: running(state, job), "the job running")
@@ -217,3 +243,34 @@ def test_every_look_is_whole_and_every_job_is_in_one_table(world):
         assert state.nodes.gpus_used.max() <= 4
         seen |= set(state.running.job_id.tolist())
     world.until(lambda state: set(jobs) <= set(state.ended.job_id.tolist()), "all jobs ended")
+
+
+def test_a_partition_gets_the_nodes_it_is_given_or_slurm_says_why_not(world):
+    def nodes_of_gpu() -> tuple[str, ...]:
+        return members(world.until(lambda state: True, "anything").partitions, "gpu")
+
+    own = nodes_of_gpu()
+    refused = world.cluster.set_nodes([SetNodes("gpu", "n[1-2]")])
+    assert nodes_of_gpu() == (own if refused else ("n1", "n2")), "an Operator is told no, and nothing has changed"
+    if not refused:
+        state = world.until(lambda state: True, "anything")
+        inside = [("gpu" in names.split(",")) for names in state.nodes.partitions]
+        assert inside == [True, True, False, False]
+        assert world.cluster.set_nodes([SetNodes("gpu", fold(own))]) is None
+    assert nodes_of_gpu() == own
+    assert world.cluster.set_nodes([SetNodes("nowhere", "n1")])
+    assert world.cluster.set_nodes([]) is None
+
+
+def test_where_there_are_no_slots_a_share_is_refused_and_can_be_undone(world):
+    fill(world)
+    job = world.submit(60, gpus=2)
+    world.until(lambda state: pending(state, job), "the job pending")
+    until_s = world.now_s() + 600.0
+    refused = world.cluster.act([Share(job, "gpu", "n1", "0+1", "", until_s)])[0].refused
+    assert "nvalid generic resource" in refused
+    world.cluster.act([Unshare(job, "gpu", 2, "", until_s)])
+    state = world.until(lambda state: pending(state, job), "the job pending")
+    at = row(state.pending, job)
+    assert (state.pending.gpus[at], state.pending.comment[at], state.pending.required_nodes[at]) == (2, "", "")
+    assert not state.pending.eligible_s[at] > world.now_s() + 1.0

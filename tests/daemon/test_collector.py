@@ -21,9 +21,12 @@ from profile_worlds import NOW_S, gpu, record
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.faults import Fault
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.profiles import NodeProfile
 from slurmsched.daemon.collector import CREDENTIAL_B, Collector, Receiver, parse_listen
+from slurmsched.daemon.fault_record import read_delivery
+from slurmsched.daemon.profile_record import BadRecord
 from slurmsched.daemon.whereabouts import Whereabouts
 from slurmsched.errors import ConfigError, MemoryUnavailable
 
@@ -99,6 +102,7 @@ class Desk:
     trouble: Exception | None = None
     kept: list[NodeProfile] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
 
     def keep(self, profile: NodeProfile) -> None:
         if self.trouble:
@@ -110,6 +114,7 @@ class Desk:
             addresses=lambda node: frozenset(self.addresses.get(node, ())),
             ran=lambda job_id, node: self.ran,
             keep=self.keep,
+            keep_fault=self.faults.append,
             counted=self.counted.append,
         )
 
@@ -144,6 +149,36 @@ def test_a_record_of_a_node_is_kept(munge, desk, collector):
     assert [(profile.job_id, profile.node, profile.gpu_util) for profile in desk.kept] == [(7, "n1", 0.4)]
     assert collector.results == {"ok": 1}
     assert desk.counted == ["ok"]
+
+
+FAULT = {
+    "version": 1,
+    "job_id": 7,
+    "restart": 0,
+    "node": "n1",
+    "uid": 1000,
+    "start_s": NOW_S - 100,
+    "end_s": NOW_S,
+    "gpus": [0, 1],
+    "with": [8],
+    "fault": "the control daemon has ended",
+}
+
+
+def test_a_fault_of_a_pair_is_kept_apart_from_profiles(munge, desk, collector):
+    assert deliver(collector, munge.credential(json.dumps(FAULT).encode())) == "ok"
+    assert desk.faults == [Fault(7, 0, "n1", NOW_S - 100, NOW_S, (0, 1), (8,), "the control daemon has ended")]
+    assert not desk.kept
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [{"with": []}, {"with": [0]}, {"gpus": "0"}, {"fault": ""}, {"fault": "x" * 201}, {"node": "../n1"}, {"end_s": 5}],
+    ids=str,
+)
+def test_an_absurd_fault_is_no_record(absurd):
+    with pytest.raises(BadRecord):
+        read_delivery(json.dumps(FAULT | absurd).encode(), NOW_S)
 
 
 def test_a_record_for_this_user_alone_is_opened(munge, desk, collector):

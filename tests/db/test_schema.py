@@ -17,12 +17,15 @@ from slurmsched.db.store import Store
 from slurmsched.db.tables import metadata
 from slurmsched.errors import ConfigError, MemoryUnavailable, SchemaMismatch
 
+VERSION = max(path.name[1:5] for path in (schema.UPGRADES / "versions").glob("v*.py"))
+AFTER = f"{int(VERSION) + 1:04}"
+
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
-down_revision = "0003"
+revision = "{after}"
+down_revision = "{version}"
 
 def upgrade():
     with op.batch_alter_table("control") as control:
@@ -37,7 +40,8 @@ def next_version(tmp_path):
     def make(trouble=""):
         scripts = tmp_path / "100% newer"
         shutil.copytree(schema.UPGRADES, scripts, ignore=shutil.ignore_patterns("__pycache__"))
-        (scripts / "versions" / "v0004_next.py").write_text(NEXT.format(trouble=trouble))
+        text = NEXT.format(after=AFTER, version=VERSION, trouble=trouble)
+        (scripts / "versions" / f"v{AFTER}_next.py").write_text(text)
         return scripts
 
     return make
@@ -57,7 +61,9 @@ def test_an_upgrade_twice_is_an_upgrade_once(store):
 def test_a_database_without_tables_is_refused_with_what_to_do(url, tmp_path):
     store = Store(url)
     store.database.create_file()
-    with pytest.raises(SchemaMismatch, match="have version none, this slurmsched needs 0003: run 'slurmsched db up"):
+    with pytest.raises(
+        SchemaMismatch, match=f"have version none, this slurmsched needs {VERSION}: run 'slurmsched db up"
+    ):
         store.check()
     store.close()
 
@@ -66,7 +72,7 @@ def test_newer_tables_are_refused_with_both_versions(store):
     with store.database.transaction("pretending", write=True) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0042'"))
     for step in (store.check, store.upgrade):
-        with pytest.raises(SchemaMismatch, match=r"have version 0042, this slurmsched knows up to 0003: install"):
+        with pytest.raises(SchemaMismatch, match=f"have version 0042, this slurmsched knows up to {VERSION}: install"):
             step()
 
 
@@ -74,16 +80,16 @@ def test_older_tables_are_upgraded_and_keep_their_rows(store, next_version):
     scripts = next_version()
     store.add_outcomes("c", outcomes(5))
     store.pause("c", by="root", now_s=1)
-    with pytest.raises(SchemaMismatch, match="needs 0004"):
+    with pytest.raises(SchemaMismatch, match=f"needs {AFTER}"):
         schema.check(store.database, scripts)
-    assert schema.upgrade(store.database, scripts) == "0004"
+    assert schema.upgrade(store.database, scripts) == AFTER
     assert store.history("c").equals(outcomes(5))
     assert store.control("c", 2).by == "root"
 
 
 def test_an_upgrade_that_fails_changes_nothing(store, next_version):
     scripts = next_version('op.execute("SELECT nonsense FROM nowhere")')
-    with pytest.raises(MemoryUnavailable, match="upgrading the tables to version 0004"):
+    with pytest.raises(MemoryUnavailable, match=f"upgrading the tables to version {AFTER}"):
         schema.upgrade(store.database, scripts)
     store.check()
     store.pause("c", by="root", now_s=1)
@@ -95,10 +101,10 @@ def test_a_file_is_copied_before_its_upgrade(tmp_path, next_version):
     store.add_outcomes("c", outcomes(5))
     schema.upgrade(store.database, next_version())
     store.close()
-    copy = tmp_path / "a.db.before-0004"
+    copy = tmp_path / f"a.db.before-{AFTER}"
     assert copy.stat().st_mode & 0o777 == 0o600
     before = Store(f"sqlite:///{copy}")
-    assert before.version() == "0003"
+    assert before.version() == VERSION
     assert len(before.history("c")) == 5
     before.close()
 

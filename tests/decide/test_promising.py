@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.actions import Hold, Rank
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.promises import NO_PROMISES, PromiseState
 from slurmsched.decide.deadlines import deadline, deadlines
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain import explain, why
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.promising import steps_of
-from slurmsched.decide.rules import DeadlineRules, Rules
+from slurmsched.decide.rules import SOFT_STEPS, DeadlineRules, Rules, read_steps
+from slurmsched.errors import ConfigError
 from slurmsched.policies.hooks import find_ordering
 
 SJF, FIFO = find_ordering("sjf"), find_ordering("fifo")
@@ -197,6 +199,15 @@ def test_steps_of_a_soft_deadline_are_its_own_or_the_usual_ones():
     assert steps_of(own, 100.0, 5.0)[1:] == [(7300.0, 0.8), (36005.0, 0.5)]
 
 
+def test_an_admin_can_say_other_steps_and_bad_ones_are_refused_in_words():
+    assert read_steps(["80@1.1", "50@1.2", "20@1.5"]) == SOFT_STEPS
+    own = steps_of("slurmsched:deadline=+10h,soft", 36e3, 0.0, read_steps(["50@2"]))
+    assert own == [(36e3, 1.0), (72e3, 0.5)]
+    for texts in (["80"], ["50@1.1", "80@1.2"], ["80@1.2", "50@1.1"], ["80@0.9"], ["0@1.1"], ["100@1.1"]):
+        with pytest.raises(ConfigError, match=r"accepted are PERCENT@TIMES"):
+            read_steps(texts)
+
+
 def test_quotas_count_what_was_promised_before_and_spare_the_exempt():
     what = seen(wanted(3, user=["alice", "alice", "bob"], account=["a", "a", "b"]))
     assert states(planned(what, user_gpu_hours=3.0)) == ["OPEN", "REFUSED", "OPEN"]
@@ -269,14 +280,38 @@ def test_a_starving_job_is_never_delayed_for_a_promise():
     assert not [action for action in plan.actions if isinstance(action, Hold)]
 
 
-def test_an_owner_is_told_as_soon_as_the_promise_will_hardly_be_kept():
+def test_an_owner_is_told_as_soon_as_the_promise_will_probably_be_broken():
     what = seen(wanted(1, gpus=[8], nodes=[2]))
     plan = planned(what)
     gone = replace(later(what, plan), nodes=nodes((4, 4), usable=False), now_s=NOW_S + 60)
     doubt = planned(gone)
     assert deadline(gone, doubt, 1).answer == "in doubt"
     assert doubt.promises.announced_s.tolist() == [NOW_S + 60]
-    assert "hardly be kept" in " ".join(why(gone, doubt, 1).sentences)
+    assert "may not be kept" in " ".join(why(gone, doubt, 1).sentences)
+
+
+@pytest.mark.parametrize(
+    ("left_h", "rest_min", "limit_h", "in_doubt"),
+    [
+        (5.0, (100, 400), 12.0, False),  # late with 0.15, and half the window is left
+        (1.1, (100, 400), 12.0, True),  # it will probably be late
+        (0.9, (10, 40), 12.0, True),  # late with 0.06, and no more than the notice is left
+        (0.9, (10, 12), 12.0, False),
+        (0.9, (10, 40), 1.0, False),  # its time limit ends it in time
+    ],
+)
+def test_an_owner_is_told_of_a_running_job_that_may_be_late_while_notice_is_left(left_h, rest_min, limit_h, in_doubt):
+    what = seen(wanted(1))
+    now_s = NOW_S + (10.0 - left_h) * HOUR_S
+    running = running_jobs(1, job_id=[1], started_s=[now_s - 1800.0], time_limit_s=[limit_h * HOUR_S])
+    median_s, high_s = (np.array([1800.0 + minutes * 60.0]) for minutes in rest_min)
+    then = replace(
+        seen(wanted(0), running=running),
+        promises=planned(what).promises,
+        now_s=now_s,
+        forecast_running=Forecast(median_s, median_s, high_s, Labels.of(["of now"])),
+    )
+    assert bool(np.isfinite(planned(then).promises.announced_s[0])) == in_doubt
 
 
 def test_why_explain_and_the_list_tell_of_the_promise():
@@ -290,6 +325,22 @@ def test_why_explain_and_the_list_tell_of_the_promise():
 def test_a_deadline_that_daylight_saving_makes_ambiguous_is_explained():
     what = seen(wanted(1, deadline_s=[np.inf], comment=["slurmsched:deadline=2026-10-25T02:30"]))
     assert "Add the offset" in deadline(what, planned(what), 1).sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("comment", "words"),
+    [
+        ("slurmsched:deadline=tomorrow", "tomorrow"),
+        ("slurmsched:deadline=+6h,deadline=+7h", "said twice"),
+        ("slurmsched:dead1ine=+6h", "dead1ine"),
+        ("", "asks for no deadline in its comment"),
+    ],
+)
+def test_a_deadline_that_cannot_be_read_is_none_and_its_owner_is_told_why(comment, words):
+    what = seen(wanted(1, deadline_s=[np.inf], comment=[comment]))
+    plan = planned(what)
+    assert len(plan.promises) == 0
+    assert words in deadline(what, plan, 1).sentences[0]
 
 
 def test_the_rules_of_promises_survive_the_record():

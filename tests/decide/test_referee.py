@@ -7,6 +7,7 @@ from decide.views import ALL_POWERS, jobs, running_jobs, view
 
 from slurmsched.cluster.actions import (
     ACTIONS,
+    AskToStop,
     Hold,
     MovePartition,
     Rank,
@@ -15,14 +16,15 @@ from slurmsched.cluster.actions import (
     RequireNodes,
     Resume,
     Suspend,
+    Tell,
 )
 from slurmsched.cluster.jobs import JobState
 from slurmsched.decide.referee import RULES, judge
-from slurmsched.decide.rules import Rules
+from slurmsched.decide.rules import DeadlineRules, Rules
 
-ALL = Rules(powers=ALL_POWERS)
+ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
 PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), RequireNodes(1, "n1")]
-RUNNING = [Requeue(901), Suspend(901)]
+RUNNING = [Requeue(901), AskToStop(901, "URG"), Suspend(901), Tell(901, "slurmsched:met")]
 
 
 def verdict(action, rules=ALL, **columns) -> str | None:
@@ -59,6 +61,12 @@ def test_a_suspended_job_may_be_resumed():
         (Requeue(901), {"interactive": True}, "nobody_sits_in_front"),
         (Requeue(901), {"ckpt": False}, "owner_consented"),
         (Requeue(901), {"requeueable": False}, "owner_consented"),
+        (AskToStop(901, "URG"), {"off": True}, "owner_did_not_opt_out"),
+        (AskToStop(901, "URG"), {"interactive": True}, "nobody_sits_in_front"),
+        (AskToStop(901, "URG"), {"ckpt": False}, "owner_consented"),
+        (AskToStop(901, "URG"), {"asks": 4}, "not_asked_too_often"),
+        (AskToStop(1, "URG"), {}, "job_is_running"),
+        (Tell(901, "slurmsched:x"), {"off": True}, "owner_did_not_opt_out"),
         (Suspend(901), {"off": True}, "owner_did_not_opt_out"),
         (Suspend(901), {"interactive": True}, "nobody_sits_in_front"),
         (Rank(901, 1), {}, "job_is_pending"),

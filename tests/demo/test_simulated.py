@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slurmsched.cli.assembly import policy_of
+from slurmsched.cli.rules import policy_of
 from slurmsched.config import load
 from slurmsched.demo.modelled import blockers, configuration, lab_model
 from slurmsched.demo.stage import GPUS, NODES, spec_of

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from slurmsched.demo.workload import BURST, LONGEST_S, MOST_GPUS, USERS, Submission, bursts
-from slurmsched.models.features import bucket
+from slurmsched.cluster.names import bucket
 
 
 def group(job: Submission) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.models.additive import Additive, Boosting, Columns, isotonic
+from slurmsched.models.coded import Coded
 
 QUICK = Boosting(outer_bags=2, max_rounds=120, max_bins=32, max_interaction_bins=8, smoothing_rounds=20)
 PAIRS = [("gpus", "user"), ("gpus", "hours"), ("user", "queue")]
@@ -77,6 +78,19 @@ def test_contributions_and_intercept_add_up_to_the_prediction(fitted):
     total = fitted.intercept + fitted.contributions(columns).sum(axis=1)
     np.testing.assert_allclose(total, fitted.predict(columns), atol=1e-12)
     assert fitted.names[-1].count(" & ") == 1
+
+
+def test_numbers_that_rows_have_in_common_are_looked_up_alike(fitted):
+    columns = world(500, 5)
+    for seed in (0, 1):  # the second time with other values, of which nothing may be left over
+        values = np.append(np.random.default_rng(seed).gamma(2.0, 5.0, 40), np.nan)
+        for name in ("hours", "gpus"):
+            codes = np.random.default_rng(2).integers(-1, 40, 500)
+            common, plain = (columns | {name: column} for column in (Coded(values, codes), values[codes]))
+            assert np.array_equal(fitted.predict(common), fitted.predict(plain))
+            assert np.array_equal(fitted.contributions(common), fitted.contributions(plain))
+    rising = fitted.monotone("gpus")
+    assert np.array_equal(rising.predict(common), rising.predict(plain)), "a model made of another one starts afresh"
 
 
 def test_a_model_survives_json_without_loss(fitted):

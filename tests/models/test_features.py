@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.models.features import LONGEST, bucket
+from slurmsched.cluster.names import LONGEST, bucket
 
 
 @pytest.mark.parametrize(

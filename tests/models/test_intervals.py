@@ -45,6 +45,14 @@ def test_a_run_is_told_nothing_of_what_ended_after_its_submission():
     assert seen_late.max() < 5
 
 
+def test_jobs_that_wait_are_told_what_running_ones_are_at_their_start():
+    interval = rolled(misses(np.random.default_rng(3).normal(0, 1, 3000), np.arange(3000) % 5)).interval
+    kinds = np.arange(CLASSES)
+    waiting = interval.factors(kinds, np.zeros(CLASSES))
+    starting = interval.factors(kinds, np.full(CLASSES, 1e-12))
+    assert waiting == pytest.approx(starting, rel=1e-6)
+
+
 def test_without_misses_the_bounds_are_wide_and_the_coverage_unknown():
     interval = rolled(misses(np.zeros(0))).interval
     low, middle, high = interval.factors(np.arange(CLASSES), np.zeros(CLASSES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import numpy as np
@@ -32,6 +33,10 @@ def crashing(question):
 
 def hanging(question):
     time.sleep(60)
+
+
+def killed(question):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def lying(question):
@@ -89,7 +94,7 @@ def test_a_hopeless_promise_does_not_cost_the_others_theirs(milp):
     assert solve(asked, 10.0, milp).step.tolist() == [-1, 0]
 
 
-@pytest.mark.parametrize("solver", [crashing, hanging])
+@pytest.mark.parametrize("solver", [crashing, killed, hanging])
 def test_a_solver_that_fails_costs_its_limit_at_most_and_leaves_the_greedy_plan(solver):
     asked = problem((3, 1, [(1, 5)]), (3, 1, [(1, 5)]))
     with Guarded(solver) as guarded:

@@ -125,6 +125,13 @@ def test_only_records_of_samplers_are_sent(site, desk):
     assert desk.heard == ["record 3", "record 2", "record 1"]
 
 
+def test_faults_of_pairs_are_sent_too(site, desk):
+    (site.spool / "9.n1.100.fault").write_text("fault 9")
+    deliver(site)
+    assert desk.heard[0] == "fault 9"
+    assert site.files() == []
+
+
 def test_a_spool_that_others_can_write_is_not_sent(site, desk):
     site.spool.chmod(0o750)
     deliver(site)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -161,6 +162,26 @@ def test_a_fault_is_put_down_for_both_jobs_of_the_pair(node):
     told = [(fault["job_id"], fault["with"], fault["gpus"], fault["fault"]) for fault in node.faults()]
     line = "[Control] Server 4711 exited with status 1"
     assert told == [(7, [8], [0, 2], line), (8, [7], [0, 2], line)]
+
+
+def test_a_fault_is_delivered_at_once(node):
+    munge = node.home / "munge"
+    munge.write_text("#!/bin/sh\ncat\n")
+    munge.chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as desk:
+        desk.settimeout(10.0)
+        address = f"127.0.0.1:{desk.getsockname()[1]}"
+        node.settings |= {"COLLECTOR": address, "COLLECTOR_USER": "root", "MUNGE": str(munge)}
+        node.starts(7, "0")
+        node.starts(8, "0")
+        os.kill(node.daemons()[0], signal.SIGKILL)
+        node.ends(7)
+        stream, _ = desk.accept()
+        with stream:
+            told = json.loads(stream.makefile().readline())
+            stream.sendall(b"ok\n")
+        wait_until(lambda: node.faults() == [], "the record to go")
+    assert (told["job_id"], told["with"]) == (7, [8])
 
 
 def test_the_death_of_the_daemon_is_a_fault_of_the_pair(node):

@@ -96,6 +96,7 @@ class Site:
             "policy": "ordering = 'sjf'",
             "order": "scope = 'queue'",
             "database": "timeout_s = 0.5",
+            "predict": "enabled = false",
             "metrics": f"listen = 'unix:{directory}/metrics.sock'",
         }
         site.write(**usual | sections)

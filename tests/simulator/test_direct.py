@@ -19,8 +19,9 @@ from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.workload import Workload, workload
 
 ORDERINGS = sorted(set(PRESETS) - {"slurm"})
-WITHOUT_TURNS = sorted(set(ORDERINGS) - {"las"})
-"""Under ``las`` jobs take turns at each decision, and what happens in one partition is a decision in all."""
+WITHOUT_TURNS = sorted(set(ORDERINGS) - {"las", "themis"})
+"""Under ``las`` jobs take turns at each decision, and what happens in one partition is a decision in all; ``themis``
+has fair shares of the whole cluster."""
 
 
 def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.leases.presets import NAMES, misjudged, replay
-from slurmsched.simulator.leases.world import Rules
+from slurmsched.simulator.leases.terms import Terms
+from slurmsched.simulator.leases.world import Known, Rules
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.workload import workload
 
@@ -110,9 +111,35 @@ def test_a_job_wider_than_the_cluster_is_refused():
         replay(jobs((0, 1, 8, "")), 4)
 
 
-def test_a_margin_covers_most_of_what_is_misjudged():
+def test_the_upper_decile_covers_most_of_what_is_misjudged():
     runtime_s = np.full(20_000, 1000.0)
-    assert np.mean(misjudged(runtime_s, 0.2, seed=1) >= runtime_s) == pytest.approx(0.9, abs=0.01)
+    known = misjudged(runtime_s, 0.2, seed=1)
+    assert np.mean(known.high_s >= runtime_s) == pytest.approx(0.9, abs=0.01)
+    assert np.mean(known.median_s >= runtime_s) == pytest.approx(0.5, abs=0.01)
+
+
+def test_an_owner_is_told_in_time_that_a_job_outlasts_its_forecast():
+    asked = jobs((0, 100, 1, "1@120"), (0, 60, 1, ""))
+    known = Known(np.array([60.0, 60.0]) * MINUTE_S, np.array([80.0, 80.0]) * MINUTE_S)
+    on_time = jobs((0, 60, 1, "1@120"), (0, 60, 1, ""))
+    assert replay(on_time, 2, "chronus", known=known).promises[2:] == (0, 0, 0)
+    late = jobs((0, 150, 1, "1@120"), (0, 60, 1, ""))
+    assert replay(late, 2, "chronus", known=known).promises[2:] == (1, 1, 0)
+    assert replay(asked, 2, "chronus", known=known).promises[2:4] == (0, 0)
+
+
+def test_a_job_without_a_promise_that_may_make_its_deadline_goes_before_a_somewhat_shorter_one():
+    asked = jobs((0, 60, 4, "1@70"), (0, 30, 4, ""))
+    unsure = Known(np.array([60.0, 30.0]) * MINUTE_S, np.array([90.0, 40.0]) * MINUTE_S)
+    hoped = replay(asked, 4, "chronus", known=unsure)
+    assert hoped.promises[:2] == (0, 1)
+    assert ends_min(hoped)[0] == 60
+    assert ends_min(replay(asked, 4, "chronus", known=unsure, terms=Terms(hope=1.0)))[0] > 70
+
+
+def test_a_job_that_cannot_make_its_deadline_any_more_waits_like_best_effort():
+    asked = jobs((0, 60, 4, "1@50"), (0, 30, 4, ""))
+    assert ends_min(replay(asked, 4, "chronus")) == [90, 30]
 
 
 ROWS = st.lists(
@@ -158,3 +185,14 @@ def test_on_a_contended_day_of_chronus_own_trace_every_promise_is_kept(mix, best
     assert outcome.figures.weighted_miss <= 0.002
     assert outcome.figures.best_effort_jct_min <= best_effort_jct_min
     assert outcome.promises[1:3] == (0, 0)
+    if mix == "mix1":
+        on_nodes = replay(day, 480, "chronus", node_gpus=8)
+        assert on_nodes.promises[1:3] == (0, 0)
+        again = np.random.default_rng(1).choice(len(day), 3 * len(day) // 5, replace=False)
+        crowded = replay(day.take(np.sort(np.concatenate([np.arange(len(day)), again]))), 480, "chronus").promises
+        assert crowded.rejected > 500
+        assert crowded.broken == 0
+    made = replay(day, 480, "chronus", known=misjudged(day.runtime_s, 0.2, seed=5)).promises
+    assert 0 < made.broken <= 0.05 * made.guaranteed
+    assert made.told >= 0.9 * made.broken
+    assert made.alarms <= 0.1 * (made.guaranteed - made.broken)

@@ -40,7 +40,7 @@ def test_json_holds_each_point_with_its_setting(made):
     assert [point["name"] for point in facts["extremes"]] == ["FIFO", "shortest first", "fair share"]
     for point in facts["points"]:
         assert set(point["held_out"]) == set(point["searched"]) == {"jct:avg", "error:avg"}
-        assert point["setting"].startswith("wfq thresholds=")
+        assert point["setting"].startswith("slurmsched policy set wfq thresholds=")
 
 
 def test_the_page_needs_nothing_from_anywhere_and_names_every_point(made):
@@ -74,7 +74,9 @@ def test_a_click_in_a_browser_gives_the_setting(made, tmp_path):
 
 
 def test_people_get_a_table_and_the_settings():
-    result = called(*SMALL, "--objective", "jct:p90", "--objective", "unfairness:avg", "--delta", "0.2")
+    result = called(
+        *SMALL, "--objective", "jct:p90", "--objective", "unfairness:avg", "--delta", "0.2", "--population", "10"
+    )
     assert result.exit_code == 0, result.output
     assert "JCT:P90 HELD OUT" in result.output
     assert "delta=0.2" in result.output

@@ -142,7 +142,8 @@ def test_a_delta_of_nothing_is_refused():
 
 def test_the_setting_of_a_point_says_all_of_it():
     wfq = Wfq((1182.5, math.inf), (0.75, 0.25), 0.9, 0.3)
-    assert setting_line(wfq) == ("wfq thresholds=1182.5,inf weights=0.75,0.25 zeta=0.9 delta=0.3")
+    line = "wfq thresholds=1182.5,inf weights=0.75,0.25 zeta=0.9 delta=0.3"
+    assert setting_line(wfq) == f"slurmsched policy set {line}"
 
 
 def test_the_file_of_a_search_is_plain_json(tmp_path):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from slurmsched.config import DaemonSettings, PowerSettings, Settings, SlurmSettings
+from slurmsched.config import DaemonSettings, PowerSettings, ProfileSettings, Settings, ShareSettings, SlurmSettings
 from slurmsched.slurm.checkup import Finding, checkup
 from slurmsched.slurm.port import Facts
 
@@ -121,3 +121,35 @@ def test_requeueing_needs_jobs_that_may_be():
 def test_acting_without_a_power_is_told():
     assert finding("powers", FACTS, Settings(daemon=DaemonSettings(mode="act"))).ok is False
     assert finding("powers", FACTS, Settings()).ok is None
+
+
+def with_powers(**powers) -> Settings:
+    return replace(ACT, power=replace(ACT.power, **powers), profile=ProfileSettings(home="gpu"))
+
+
+def test_moving_nodes_needs_the_rights_of_slurm_user_and_those_are_not_too_many_then():
+    lending = with_powers(profile=True, partition=True, nodes=True)
+    found = finding("nodes of partitions", facts(SlurmUser="slurm(64030)"), lending)
+    assert found.ok is False
+    assert "run slurmsched as slurm" in found.remedy
+    mighty = facts(user="slurm", admin_level="SlurmUser")
+    assert finding("nodes of partitions", mighty, lending).ok is True
+    assert finding("least privilege", mighty, lending).ok is None
+    assert finding("nodes of partitions", mighty, with_powers(nodes=True)).ok is False
+
+
+def test_the_profiling_partition_is_looked_at_where_it_is_used():
+    assert finding("profiling partition", FACTS, with_powers(profile=True, partition=True)).ok is True
+    assert "requeue" in finding("profiling partition", FACTS, with_powers(profile=True, requeue=False)).text
+    found = finding("profiling partition", facts(EnforcePartLimits="ALL"), with_powers(profile=True))
+    assert (found.ok, found.remedy) == (False, "EnforcePartLimits=ANY")
+
+
+def test_sharing_needs_slots_and_a_bound_on_memory():
+    on = Settings(power=PowerSettings(share=True))
+    bounded = replace(on, share=ShareSettings(memory_mib=76_000.0))
+    slots = facts(GresTypes="gpu,slot")
+    assert finding("shared GPUs", FACTS, ACT).ok is True
+    assert "GresTypes has no slot" in finding("shared GPUs", FACTS, bounded).text
+    assert finding("shared GPUs", slots, on).remedy == "[share] memory_mib = 76000, for GPUs with 80 GB"
+    assert finding("shared GPUs", slots, bounded).ok is True

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.cluster.actions import Rank
+from slurmsched.cluster.actions import AskToStop, Rank, Tell
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
@@ -149,3 +149,30 @@ def test_the_load_is_the_sum_over_message_types(commands):
     assert (load.rpc_count, load.agent_queue) == (40, 3)
     assert load.rpc_total_s == pytest.approx(0.004)
     assert load.rpc_mean_s == pytest.approx(0.0001)
+
+
+def test_a_signal_goes_to_the_steps_and_to_the_script_of_what_runs(commands):
+    commands.says("scancel", f'echo "$@" >> {commands.directory}/sent; exit 0')
+    assert commands.cluster().act([AskToStop(7, "URG")])[0].refused is None
+    sent = (commands.directory / "sent").read_text().splitlines()
+    assert sent == ["--state=RUNNING --signal=URG 7", "--state=RUNNING --signal=URG --full 7"]
+
+
+def test_a_refused_signal_is_told_and_one_without_an_answer_is_not_taken_for_a_refusal(commands):
+    commands.says("scancel", "echo 'scancel: error: Kill job error on job id 7: Invalid job id specified' >&2; exit 1")
+    answers = commands.cluster().act([AskToStop(7, "URG"), Rank(8, 5)])
+    assert "Invalid job id" in answers[0].refused
+    assert answers[1].refused is None, "the rest is done"
+    commands.says("scancel", "echo 'scancel: error: Unable to contact slurm controller' >&2; exit 1")
+    with pytest.raises(SlurmUnavailable, match="scancel"):
+        commands.cluster().act([AskToStop(7, "URG")])
+
+
+@pytest.mark.parametrize(("comment", "refused"), [("ticket 12", True), ("slurmsched:in-doubt", False), ("", False)])
+def test_an_admin_comment_of_somebody_else_stays(commands, comment, refused):
+    shown = f"echo 'JobId=7 JobName=a'; echo '   AdminComment={comment} '"
+    commands.says("scontrol", f'if [ "$2" = job ]; then {shown}; else {CONFIG}cat > {commands.directory}/sent; fi')
+    answer = commands.cluster().act([Tell(7, "slurmsched:met")])[0]
+    assert (answer.refused is not None) is refused
+    sent = commands.directory / "sent"
+    assert (sent.read_text() if sent.exists() else "").count("admincomment") == (0 if refused else 1)

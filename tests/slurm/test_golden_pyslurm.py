@@ -19,6 +19,7 @@ MARKS = ("~field~", "~record~")
 
 UNTOLD = {
     "gpus": {"gpus", "per_task"},  # asked for per job and per task: the binding asks squeue about these
+    "per_task": {"per_task"},
     "dependency": {"dependent"},  # singleton, which pyslurm drops once Slurm has added what became of it
 }
 """The columns that differ, and the kinds of jobs of which they may."""

@@ -53,3 +53,9 @@ def test_partitions_with_their_tier_and_limit():
 
 def test_no_nodes_are_empty_tables():
     assert len(read_nodes(seen())) == len(read_partitions(seen())) == 0
+
+
+def test_a_node_whose_gpus_are_shared_has_none_for_a_job_alone():
+    gres = "gpu:4(S:0),slot:i0:2(S:0),slot:i1:2(S:0)"
+    nodes = read_nodes(seen({"Gres": gres, "GresUsed": "gpu:0,slot:i0:1(IDX:0),slot:i1:0(IDX:N/A)"}))
+    assert (nodes.gpus.tolist(), nodes.gpus_used.tolist()) == ([4], [4])

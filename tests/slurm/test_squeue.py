@@ -168,3 +168,15 @@ def test_where_no_zone_is_given_local_time_is_that_of_this_machine():
     text = printed([{"Comment": "slurmsched:deadline=2026-12-01T18:00"}], field_mark, record_mark)
     here_s = datetime(2026, 12, 1, 18, tzinfo=local_zone()).timestamp()
     assert read_jobs(cut(text, FIELDS, field_mark, record_mark)).deadline_s.tolist() == [here_s]
+
+
+def test_jobs_with_slots_count_the_gpus_that_they_share():
+    slots = {"tres": "cpu=1,mem=100M,node=1", "tres-per-node": "gres:slot:i0:1,gres:slot:i12:1"}
+    jobs = table(slots, slots | {"tres": "cpu=1,node=1,gres/slot=2,gres/slot:i0=1"}, {"JobID": "8"})
+    assert jobs.gpus.tolist() == [2, 2, 1]
+    assert list(jobs.per_node) == ["gres:slot:i0:1,gres:slot:i12:1"] * 2 + ["gres:gpu:1"]
+
+
+def test_gpus_asked_for_per_task_or_socket_are_told_from_others():
+    jobs = table({}, {"tres-per-task": "gres:gpu:1"}, {"tres-per-socket": "gres:gpu:2"}, {"tres-per-task": "gres:x:1"})
+    assert jobs.per_task.tolist() == [False, True, True, False]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import slurmsched
 from slurmsched.cluster.actions import (
     ACTIONS,
+    AskToStop,
     Hold,
     MovePartition,
     Rank,
@@ -19,13 +20,19 @@ from slurmsched.cluster.actions import (
     Requeue,
     RequireNodes,
     Resume,
+    Share,
+    StartShared,
     Suspend,
+    Tell,
+    Unshare,
 )
-from slurmsched.slurm.verbs import lines
+from slurmsched.cluster.lending import SetNodes
+from slurmsched.slurm.verbs import lines, ours_to_tell, partition_line, signals
 
 PACKAGE = Path(slurmsched.__file__).parent
 ALLOWED = re.compile(
     r"update jobid=[1-9]\d* (sitefactor=\d+|priority=\d+|starttime=(uts\d+|now)"
+    r"|admincomment=slurmsched:[\w.,:;=+@%/-]*"
     r"|partition=[\w.,+\[\]-]*|reqnodelist=[\w.,+\[\]-]*)|(release|requeue|suspend|resume) [1-9]\d*",
     re.ASCII,
 )
@@ -36,6 +43,7 @@ actions = st.one_of(
     st.builds(Hold, job_ids, st.floats(0, 4e9)),
     st.builds(MovePartition, job_ids, st.text(max_size=20)),
     st.builds(RequireNodes, job_ids, st.text(max_size=20)),
+    st.builds(Tell, job_ids, st.text(max_size=20).map("slurmsched:".__add__)),
     *(st.builds(kind, job_ids) for kind in (Release, Requeue, Suspend, Resume)),
 )
 
@@ -45,7 +53,7 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
     try:
         written = lines(action, multifactor=multifactor)
     except ValueError:
-        assert isinstance(action, MovePartition | RequireNodes), "only names can be what no command may hold"
+        assert isinstance(action, MovePartition | RequireNodes | Tell), "only names can be what no command may hold"
         return
     assert written
     for line in written:
@@ -56,7 +64,63 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
 @pytest.mark.parametrize("kind", ACTIONS.values(), ids=lambda kind: kind.__name__)
 def test_every_kind_of_action_has_its_words(kind):
     arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",), RequireNodes: ("n[1-4]",)}
-    assert len(lines(kind(3, *arguments.get(kind, ())))) == 1
+    arguments |= {AskToStop: ("URG",), Tell: ("slurmsched:met",)}
+    arguments |= {Share: ("gpu", "n4", "0+1", "note", 100.0), StartShared: ("shared",)}
+    arguments |= {Unshare: ("gpu", 2, "note", 100.0)}
+    counts = {AskToStop: 0, Share: 2, Unshare: 3}
+    assert len(lines(kind(3, *arguments.get(kind, ())))) == counts.get(kind, 1)
+
+
+PLACES = st.sampled_from(["gpu", "gpu,fast", "n4", "", "a b", "n1 priority=9", "x\ny"])
+TOKENS = st.sampled_from(["0", "0+1:time", "x", "0 1"])
+TEXTS = st.one_of(st.sampled_from(["", "note", "slurmsched:ckpt", "a b", "x\ny", '"']), st.text(max_size=10))
+SHARE_LINE = re.compile(
+    r"update jobid=[1-9]\d*( starttime=(uts\d+|now)| partition=[\w.,+\[\]-]*| reqnodelist=[\w.,+\[\]-]*"
+    r"| comment=[\w.,:;=+@%/-]*| tresperjob=| trespernode=(gres:slot:i\d+:1(,gres:slot:i\d+:1)*|gres:gpu:\d+)?)+",
+    re.ASCII,
+)
+
+
+@given(
+    st.one_of(
+        st.builds(Share, job_ids, PLACES, PLACES, TOKENS, TEXTS, st.floats(0, 4e9)),
+        st.builds(StartShared, job_ids, PLACES),
+        st.builds(Unshare, job_ids, PLACES, st.integers(1, 8), TEXTS, st.floats(0, 4e9)),
+    )
+)
+def test_lines_that_share_change_nothing_but_partition_node_slots_begin_and_comment(action):
+    try:
+        written = lines(action)
+    except ValueError:
+        return
+    assert written
+    for line in written:
+        assert SHARE_LINE.fullmatch(line), line
+
+
+@given(job_ids, st.sampled_from(["URG", "USR1", "USR2"]))
+def test_asking_to_stop_is_a_signal_to_what_runs_and_never_a_cancellation(job_id, signal):
+    assert lines(AskToStop(job_id, signal)) == ()
+    for argv in signals(AskToStop(job_id, signal)):
+        assert argv[:3] == ("scancel", "--state=RUNNING", f"--signal={signal}")
+        assert set(argv[3:]) <= {"--full", str(job_id)}
+
+
+@pytest.mark.parametrize("signal", ["KILL", "TERM", "9", "", "URG --signal=KILL", "urg"])
+def test_no_signal_that_ends_a_job_can_be_sent(signal):
+    with pytest.raises(ValueError, match="signals are URG, USR1, USR2"):
+        signals(AskToStop(7, signal))
+
+
+def test_an_admin_comment_is_written_only_where_it_is_empty_or_ours():
+    job = "JobId=1 JobName={name}\n   WorkDir=/\n   AdminComment={ours} \n   StdErr=x\n"
+    assert ours_to_tell("JobId=1 JobName=a\n   WorkDir=/\n")
+    assert ours_to_tell(job.format(name="a", ours="slurmsched:guaranteed"))
+    assert not ours_to_tell(job.format(name="a", ours="see ticket 12"))
+    assert not ours_to_tell(job.format(name="a\n   AdminComment=slurmsched:x", ours="see ticket 12"))
+    for text in ("see ticket 12", "slurmsched:a b", "slurmsched:a\nshutdown"):
+        with pytest.raises(ValueError, match=r"ours|blanks"):
+            lines(Tell(1, text))
 
 
 @pytest.mark.parametrize("text", ["a b", "a\nshutdown", "n1;n2", "gpu priority=9", "$(id)", "'x'", "é", "n1\n"])
@@ -84,8 +148,9 @@ WRITING = re.compile(
     r"\b(scancel|sitefactor|reqnodelist|starttime=|requeuehold|uhold)\b"
     r"|[\"']scontrol[\"'](?!\s*,\s*[\"'](show|--version|ping)[\"'])"
 )
-#: Where each of those words may stand: the allow-list, the one place that sends it, and the lab's own chores.
-MAY_WRITE = {"slurm/verbs.py", "slurm/command.py"}
+#: Where each of those words may stand: the allow-list, the one place that sends it, what a job's own script runs as its
+#: owner, and the lab's own chores.
+MAY_WRITE = {"slurm/verbs.py", "slurm/command.py", "job.py"}
 
 
 def test_no_other_module_writes_to_slurm():
@@ -104,3 +169,19 @@ def test_the_one_place_that_sends_takes_its_lines_from_the_allow_list():
     assert source.count('run(["scontrol"]') == 1
     assert "for line in lines(action, multifactor=multifactor)" in source
     assert "scancel" not in source
+
+
+@given(st.text(max_size=12), st.text(max_size=20))
+def test_the_one_line_about_partitions_names_one_partition_and_some_nodes(partition, nodes):
+    try:
+        line = partition_line(SetNodes(partition, nodes))
+    except ValueError:
+        return
+    assert re.fullmatch(r"update partitionname=[\w.+\[\]-]+ nodes=[\w.,+\[\]-]+", line, re.ASCII)
+
+
+def test_a_partition_is_given_its_nodes_in_words_and_never_none():
+    assert partition_line(SetNodes("gpu", "n[1-3],m7")) == "update partitionname=gpu nodes=n[1-3],m7"
+    for partition, nodes in (("gpu", ""), ("", "n1"), ("gpu,fast", "n1"), ("gpu", "n1 state=down")):
+        with pytest.raises(ValueError, match=r"at least one node|is no list of"):
+            partition_line(SetNodes(partition, nodes))

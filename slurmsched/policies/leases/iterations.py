@@ -1,0 +1,74 @@
+"""Runtimes from iteration times: training repeats itself, so that a few minutes say how long the rest takes.
+
+For jobs that say when each iteration ends. A job is measured on one node and, where it asks for more, on two; how long
+an iteration takes on n nodes follows from these (section 3.2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+PROFILE_S = 300.0
+"""So long a job is measured at most (T_profile)."""
+
+WARM_UP = 0.1
+"""Of the iterations measured, the share at the beginning that does not count: loading, compiling, filling caches."""
+
+LEAST = 5
+"""With fewer iterations measured than this nothing is said."""
+
+_DECILE = 1.2816
+_MEDIAN_ERROR = 1.2533  # the standard error of a median, over that of a mean
+
+
+class Pace(NamedTuple):
+    """How long an iteration takes, in seconds."""
+
+    median_s: float
+    error_s: float  #: standard error of the median
+
+
+class Rest(NamedTuple):
+    """How long the iterations that are left take, in seconds."""
+
+    median_s: float
+    high_s: float  #: the upper decile
+
+
+def pace(marks_s: Sequence[float]) -> Pace | None:
+    """The pace of a job whose iterations ended at *marks_s*, of which ``PROFILE_S`` count; None where too few did.
+
+    ValueError where time runs backwards.
+    """
+    marks = np.asarray(marks_s, np.float64)
+    took_s = np.diff(marks[: np.searchsorted(marks, marks[0] + PROFILE_S, side="right")]) if len(marks) else marks
+    if np.any(took_s < 0) or np.any(np.diff(marks) < 0):
+        raise ValueError("ends of iterations: accepted are times that never fall")
+    took_s = took_s[int(np.ceil(WARM_UP * len(took_s))) :]
+    if len(took_s) < LEAST:
+        return None
+    return Pace(float(np.median(took_s)), _MEDIAN_ERROR * float(np.std(took_s)) / float(np.sqrt(len(took_s))))
+
+
+def on_nodes(one: Pace, two: Pace | None, nodes: int) -> Pace:
+    """The pace on so many *nodes*: t_n = t_1 + log2(n) (t_2 - t_1). ValueError where *two* is needed and not known."""
+    if nodes < 1:
+        raise ValueError(f"{nodes} nodes: accepted are 1 and more")
+    if nodes == 1:
+        return one
+    if two is None:
+        raise ValueError(f"{nodes} nodes: the pace on two nodes is needed")
+    doublings = float(np.log2(nodes))
+    median_s = one.median_s + doublings * (two.median_s - one.median_s)
+    error_s = float(np.hypot((1.0 - doublings) * one.error_s, doublings * two.error_s))
+    return Pace(max(median_s, 0.0), error_s)
+
+
+def rest(pace: Pace, iterations: int) -> Rest:
+    """How long so many *iterations* take at a *pace*; ValueError where there are fewer than none."""
+    if iterations < 0:
+        raise ValueError(f"{iterations} iterations left: accepted are 0 and more")
+    return Rest(iterations * pace.median_s, iterations * (pace.median_s + _DECILE * pace.error_s))
