@@ -34,22 +34,24 @@ class Bench:
         return [float(np.mean([objective(one) for one in played])) for objective in self.objectives]
 
 
-Measure = Callable[[Sequence[Policy], Callable[[], None]], FloatArray]
-"""Values of policies, a row each; the second argument is called whenever one of them is measured."""
+Measure = Callable[[Bench, Sequence[Policy], Callable[[], None]], FloatArray]
+"""Values of policies on a bench, a row each; the last argument is called whenever one of them is measured."""
 
 
 @contextmanager
-def measuring(bench: Bench, workers: Workers | None) -> Iterator[Measure]:
-    """A way to measure policies on *bench* that may be used again and again; without *workers* in this process."""
+def measuring(workers: Workers | None) -> Iterator[Measure]:
+    """A way to measure policies that may be used again and again; without *workers* in this process."""
     if workers is None:
-        yield lambda policies, told: _gathered(len(policies), _here(bench, policies), told)
+        yield lambda bench, policies, told: _gathered(len(policies), _here(bench, policies), told)
     elif workers.backend == "loky":
-        yield lambda policies, told: _gathered(len(policies), _loky(bench, policies, workers), told)
+        yield lambda bench, policies, told: _gathered(len(policies), _loky(bench, policies, workers), told)
     elif workers.backend == "dask":
         distributed = _needed("distributed")
         logging.getLogger("distributed").setLevel(logging.WARNING)  # it sets itself to INFO on import
         with _client(distributed, workers) as client:
-            yield lambda policies, told: _gathered(len(policies), _dask(distributed, client, bench, policies), told)
+            yield lambda bench, policies, told: _gathered(
+                len(policies), _dask(distributed, client, bench, policies), told
+            )
     else:
         raise ConfigError(f"backend {workers.backend!r} is not known; there are: {', '.join(BACKENDS)}")
 

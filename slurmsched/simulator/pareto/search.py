@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +15,13 @@ from ..sweep import Workers
 from .measuring import Bench, measuring
 from .objectives import Objective, undominated
 from .progress import Notebook
+from .race import Race, Told, row_of
 from .space import Setting, Space
 
 POPULATION = 20
 
 EXTREMES: dict[str, Policy] = {"FIFO": "fifo", "shortest first": "srsf", "fair share": "fair-share"}
 """What no setting goes beyond: the most predictable, the fastest and the fairest of the classical policies."""
-
-Told = Callable[[int, int], None]
-"""Called with simulations done and in total."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,57 +71,41 @@ class Search:
         told: Told = lambda _done, _total: None,
     ) -> Front:
         """Search, going on where *notebook* ends. ConfigError where pymoo is missing."""
-        points, values = self._searched(workers, notebook, told)
-        best = np.flatnonzero(undominated(values))
-        best = best[np.argsort(values[best, 0], kind="stable")]
-        settings = [self.space.setting(points[at]) for at in best]
-        judged: list[Policy] = [*(setting.wfq for setting in settings), *EXTREMES.values()]
-        with measuring(self.test, workers) as measure:
-            test = measure(judged, _nobody)
-        with measuring(self.train, workers) as measure:
-            beyond = measure(list(EXTREMES.values()), _nobody)
+        with measuring(workers) as measure:
+            race = Race(self.train, self.evaluations, self._policy, measure, notebook, told)
+            self._raced(race)
+            values = race.values
+            best = np.flatnonzero(undominated(values))
+            best = best[np.argsort(values[best, 0], kind="stable")]
+            settings = [self.space.setting(np.array(race.whole[at])) for at in best]
+            judged: list[Policy] = [*(setting.wfq for setting in settings), *EXTREMES.values()]
+            test = measure(self.test, judged, _nobody)
+            beyond = measure(self.train, list(EXTREMES.values()), _nobody)
         holds = undominated(test[: len(best)])
         found = [
-            Point("", setting, _row(values[at]), _row(test[place]), bool(holds[place]))
+            Point("", setting, row_of(values[at]), row_of(test[place]), bool(holds[place]))
             for place, (at, setting) in enumerate(zip(best, settings, strict=True))
         ]
         extremes = [
-            Point(name, None, _row(beyond[place]), _row(test[len(best) + place]), False)
+            Point(name, None, row_of(beyond[place]), row_of(test[len(best) + place]), False)
             for place, name in enumerate(EXTREMES)
         ]
-        simulations = len(points) * len(self.train.samples)
-        return Front(self.train.objectives, tuple(found), tuple(extremes), simulations)
+        return Front(self.train.objectives, tuple(found), tuple(extremes), race.spent)
 
-    def _searched(
-        self, workers: Workers | None, notebook: Notebook | None, told: Told
-    ) -> tuple[FloatArray, FloatArray]:
-        """Points and values of everything measured, in order."""
+    def _policy(self, point: FloatArray) -> Policy:
+        return self.space.setting(point).wfq
+
+    def _raced(self, race: Race) -> None:
+        """Let SPEA2 say what to try until no simulations are left."""
         population, algorithm = _pymoo("core.population").Population, self._algorithm()
-        samples, wanted = len(self.train.samples), self.evaluations // len(self.train.samples)
-        known = {} if notebook is None else notebook.known()
-        points, values = np.empty((0, self.space.dimensions)), np.empty((0, len(self.train.objectives)))
-        with measuring(self.train, workers) as measure:
-            while len(points) < wanted:
-                asked = algorithm.ask().get("X")
-                if not len(asked):
-                    break
-                cube = asked[: wanted - len(points)]
-                new = [point for point in cube if _row(point) not in known]
-                done = itertools.count(len(points) + len(cube) - len(new) + 1)
-
-                def one_more(done: Iterator[int] = done) -> None:
-                    told(next(done) * samples, wanted * samples)
-
-                policies = [self.space.setting(point).wfq for point in new]
-                measured = measure(policies, one_more)
-                known |= {_row(point): _row(value) for point, value in zip(new, measured, strict=True)}
-                if notebook is not None and new:
-                    notebook.write(known)
-                found = np.array([known[_row(point)] for point in cube])
-                points, values = np.concatenate((points, cube)), np.concatenate((values, found))
-                if len(cube) == len(asked):
-                    algorithm.tell(infills=population.new(X=cube, F=found))
-        return points, values
+        while race.affordable > 0:
+            asked = algorithm.ask().get("X")
+            cube = asked[: race.affordable]
+            if not len(cube):
+                break
+            values = race.run(cube)
+            if len(cube) == len(asked):
+                algorithm.tell(infills=population.new(X=cube, F=values))
 
     def _algorithm(self) -> Any:
         """SPEA2, which begins with the first points of the space."""
@@ -150,10 +130,6 @@ def _pymoo(module: str) -> Any:
         raise ConfigError(
             "the preference solver needs pymoo, which is not installed (pip install 'slurmsched[pareto]')"
         ) from error
-
-
-def _row(values: FloatArray) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
 
 
 def _nobody() -> None:

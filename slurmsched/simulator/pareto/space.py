@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,8 +10,9 @@ import numpy as np
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
 from ...policies.wfq import Wfq, most_variation
+from ...policies.wfqline import line_of
 
-LEAST_VARIATION = 0.01
+LEAST_VARIATION = 0.01  #: of the T that makes one class
 MOST_SLOPE = 3.0
 DELTAS = (0.01, 0.9)
 
@@ -41,7 +41,7 @@ class Space:
         """For *sizes*; ConfigError where *delta* makes no sense."""
         if delta is not None and not DELTAS[0] <= delta <= 1:
             raise ConfigError(f"delta = {delta!r}: accepted is {DELTAS[0]} to 1")
-        return cls(sizes, max(most_variation(sizes) * _SLACK, 2 * LEAST_VARIATION), delta)
+        return cls(sizes, max(most_variation(sizes) * _SLACK, _SLACK - 1), delta)
 
     @property
     def dimensions(self) -> int:
@@ -50,8 +50,7 @@ class Space:
 
     def setting(self, point: FloatArray) -> Setting:
         """What a *point* stands for. T is spread by its logarithm, the others evenly."""
-        ratio = self.most_variation / LEAST_VARIATION
-        variation = LEAST_VARIATION * ratio ** float(point[0])
+        variation = self.most_variation * LEAST_VARIATION ** (1 - float(point[0]))
         slope = MOST_SLOPE * (2 * float(point[1]) - 1)
         low, high = DELTAS
         delta = self.delta if self.delta is not None else low + (high - low) * float(point[3])
@@ -70,7 +69,5 @@ class Space:
 
 
 def setting_line(wfq: Wfq) -> str:
-    """All of *wfq* in one line."""
-    thresholds = ",".join("inf" if math.isinf(size) else f"{size:.10g}" for size in wfq.thresholds)
-    weights = ",".join(f"{weight:.6g}" for weight in wfq.weights)
-    return f"wfq thresholds={thresholds} weights={weights} zeta={wfq.zeta:.6g} delta={wfq.delta:.6g}"
+    """The command that lets *wfq* serve."""
+    return f"slurmsched policy set wfq {line_of(wfq)}"
