@@ -32,7 +32,7 @@ _TAKEN_AWAY = {
 }
 
 
-PLANS = 64
+PLANS = 16
 """After so many plans in one decision the jobs that ask and have no answer wait for the next one."""
 
 AFRESH = 32
@@ -58,16 +58,18 @@ class _Offer:
         if np.isnan(self._room.latest(rows, gpus, needs_s, since_s, due_s)):
             return False  # not even if nothing had been promised
         held, start_s = self._held.plus(ask), self._left.latest(rows, gpus, needs_s, since_s, due_s)
-        if np.isfinite(start_s) and len(held) % AFRESH:
+        beside = bool(np.isfinite(start_s))
+        if beside:
             self._left.take(rows, gpus, start_s, start_s + needs_s)
+        if not beside or len(held) % AFRESH == 0:
+            starts_s, left = latest_plan(self._room, held)
+            self.plans += 1
+            if not np.isnan(starts_s[np.append(np.isfinite(self._starts_s), True)]).any():
+                self._held, self._starts_s, self._left = held, starts_s, left
+                return True
+        if beside:
             self._held, self._starts_s = held, np.append(self._starts_s, start_s)
-            return True
-        starts_s, left = latest_plan(self._room, held)
-        self.plans += 1
-        if np.isnan(starts_s[np.append(np.isfinite(self._starts_s), True)]).any():
-            return False
-        self._held, self._starts_s, self._left = held, starts_s, left
-        return True
+        return beside
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,8 @@ from slurmsched.policies.leases.problem import LeaseProblem
 from slurmsched.policies.leases.solve import solve
 from slurmsched.policies.leases.solver import Guarded
 from slurmsched.simulator.leases.presets import NAMES, Outcome, misjudged, replay
+from slurmsched.simulator.leases.profiling import Profiling
+from slurmsched.simulator.leases.terms import Terms
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.workload import Workload
 
@@ -30,6 +32,8 @@ def main() -> None:
         schedulers(120, solver)
         densities()
         misjudgement()
+        hopes()
+        blocks()
         fortnight()
         planning(solver)
 
@@ -61,8 +65,8 @@ def densities() -> None:
         print(f"density, day 1, {nodes} nodes x {NODE}")
         for mix in MIXES:
             jobs = first_day(mix)
-            for density in (0.8, 1.2, 1.4, 1.6):
-                for name in ("chronus", "edf", "genie", "srtf"):
+            for density in (0.8, 1.0, 1.2, 1.4, 1.6):
+                for name in NAMES:
                     tell(f"{mix} {density:.0%} {name}", thinned(jobs, density), nodes, name)
 
 
@@ -83,8 +87,36 @@ def misjudgement() -> None:
         for mix in MIXES:
             jobs = first_day(mix)
             for error in (0.2, 0.4):
-                planned_s = misjudged(jobs.runtime_s, error, seed=0)
-                tell(f"{mix} {nodes} nodes, error {error:.0%}", jobs, nodes, "chronus", planned_s=planned_s)
+                for seed in range(3):
+                    known = misjudged(jobs.runtime_s, error, seed)
+                    tell(f"{mix} {nodes} nodes, error {error:.0%}, seed {seed}", jobs, nodes, "chronus", known=known)
+
+
+def hopes() -> None:
+    """Jobs without a promise, run like best effort and as they are by default."""
+    print("jobs without a promise: like best effort, and by default")
+    crowded = [("mix1 140 %", thinned(first_day("mix1"), 1.4), 60), ("mix2 14 days", whole("mix2"), 120)]
+    for title, jobs, nodes in crowded:
+        for hope in (1.0, Terms().hope, 0.0):
+            tell(f"{title}, hope {hope:g}", jobs, nodes, "chronus", terms=Terms(hope=hope))
+    for mix in MIXES:
+        jobs = first_day(mix)
+        known = misjudged(jobs.runtime_s, 0.2, seed=0)
+        for hope in (1.0, Terms().hope, 0.0):
+            tell(f"{mix} error 20 %, hope {hope:g}", jobs, 60, "chronus", known=known, terms=Terms(hope=hope))
+
+
+def blocks() -> None:
+    """Whole nodes and blocks of powers of two instead of one pool, and profiling on GPUs set apart."""
+    print(f"nodes of {NODE}, and profiling, day 1, 60 nodes")
+    for mix in MIXES:
+        jobs = first_day(mix)
+        tell(f"{mix} one pool", jobs, 60, "chronus")
+        tell(f"{mix} nodes of {NODE}", jobs, 60, "chronus", node_gpus=NODE)
+        for name, how in (("counted", Profiling()), ("24 GPUs", Profiling(fixed=24)), ("96 GPUs", Profiling(fixed=96))):
+            made = tell(f"{mix} profiling, {name}", jobs, 60, "chronus", profiling=how).world
+            waited_s = made.ready_s - how.profile_s - made.submit_s
+            print(f"    waits {waited_s.mean():.0f} s to be profiled, at most {waited_s.max():.0f} s")
 
 
 def fortnight() -> None:
@@ -95,10 +127,10 @@ def fortnight() -> None:
             tell(f"{mix} {name}", whole(mix), 120, name)
 
 
-def tell(title: str, jobs: Workload, nodes: int, name: str, solver: Guarded | None = None, planned_s=None) -> Outcome:
+def tell(title: str, jobs: Workload, nodes: int, name: str, solver: Guarded | None = None, **options) -> Outcome:
     """Replay and print one row; 3Sigma plans without the solver, which at every round would take hours."""
     began_s = time.perf_counter()
-    outcome = replay(jobs, nodes * NODE, name, planned_s=planned_s, solver=solver if name == "chronus" else None)
+    outcome = replay(jobs, nodes * NODE, name, solver=solver if name == "chronus" else None, **options)
     took_s = time.perf_counter() - began_s
     made, kept = outcome.figures, ""
     if outcome.promises is not None:

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...policies.leases.doubt import chance_late, in_doubt
 from ...policies.leases.latest import Latest, latest
 from ...policies.leases.problem import LeaseProblem
 from ...policies.leases.solve import solve
 from ...policies.leases.solver import Guarded
 from .rounds import Turn, resume_cost_s
+from .terms import Terms
 from .world import World
-
-SLACK_S = 3_600.0
-"""Promised jobs are run so as to end this long before their deadline where they can: three leases.
-
-What is kept in hand for jobs that have not come yet: less refuses more of them, more makes best effort wait."""
-
-RESERVE = 0.05
-"""Of the GPUs, the share that promises leave to what plans do not know: stops, and the ends of leases."""
-
-KEPT_BACK = 0.4
-"""Of the GPUs, the further share that promises to the longest jobs leave to shorter ones that come later.
-
-Only after somebody has been refused for want of GPUs: who holds a promise keeps it, so that without this a few long
-jobs would have many short ones refused (trunk reservation)."""
-
-LONGEST_S = 28_800.0
-"""So long are the longest jobs in this sense; to shorter ones proportionally less is kept back."""
-
-MEMORY_S = 86_400.0
-"""So long a refusal is remembered."""
-
-CAUTION = 2.5
-"""An owner is told when less time is left than this often the least that a job is taken to need still."""
-
-LIMIT_S = 2.0
-"""Seconds that a solver may take for one admission."""
 
 
 class Chronus:
@@ -45,19 +21,20 @@ class Chronus:
     A new job with deadlines is promised the first step by which it can end without an older promise being broken. Where
     not all new jobs can have their first step, a *solver* says who gets which step such that most reward is earned;
     without one the earliest deadline comes first. In each round promised jobs that the latest plan has running now,
-    with *slack_s* to spare, get a lease by laxity, after those that hold one; other GPUs go to all other jobs by
-    remaining time. A job that cannot make its promise any more runs for its next step, or among the others where it has
-    none.
+    with time to spare, get a lease by laxity, after those that hold one; where there are too few GPUs for all of these,
+    those come first that the plan without time to spare has running now. Other GPUs go to all other jobs by remaining
+    time, which counts for less where a job without a promise may make a deadline all the same. A job that has lost its
+    promise runs for its next step, or among the others where it has none. *terms* say how much is kept in hand.
     """
 
-    def __init__(self, world: World, solver: Guarded | None = None, slack_s: float = SLACK_S) -> None:
+    def __init__(self, world: World, solver: Guarded | None, terms: Terms) -> None:
         count = len(world.submit_s)
         self.promised = np.full(count, -1)  #: step that each job was promised, -1 where none
         self.announced_s = np.full(count, np.inf)  #: when its owner was told that it will be late
         self.solved = 0  #: admissions that went to the solver
         self._due_s = np.full(count, np.inf)  #: the deadline each promised job runs for
         self._refused_s = -np.inf
-        self._solver, self._slack_s = solver, slack_s
+        self._solver, self._terms = solver, terms
 
     def turn(self, world: World, new: IntArray) -> Turn:
         """See ``RoundPolicy``."""
@@ -66,24 +43,49 @@ class Chronus:
         rows, left_s = world.rows, world.left_s
         bound = np.flatnonzero(np.isfinite(self._due_s[rows]))
         held = world.running[rows] & (world.lease_end_s[rows] > world.now_s)
-        plan = self._latest(world, rows[bound], left_s[bound], world.capacity, self._slack_s)
-        urgent = held.copy()
+        laxity_s = self._due_s[rows] - world.now_s - left_s
+        plan = self._latest(world, rows[bound], left_s[bound], world.capacity, self._terms.slack_s)
+        urgent, must = held.copy(), np.zeros(len(rows), np.bool_)
         urgent[bound] |= plan.first + plan.late + plan.hopeless > 0
+        if world.gpus[rows[urgent]].sum() > world.capacity:
+            without = self._latest(world, rows[bound], left_s[bound], world.capacity, 0.0)
+            must[bound] = without.first + without.late > 0
+            # A job that runs and is stopped pays for going on, which the plan does not count before.
+            stop_s = world.rules.tick_s + resume_cost_s(world.rules.resume_s, world.gpus[rows])
+            must |= world.running[rows] & (laxity_s < stop_s) & np.isfinite(laxity_s)
+            urgent |= must
         fresh = rows[urgent & ~held]
         world.lease_end_s[fresh] = world.now_s + world.rules.lease_s
-        laxity_s = self._due_s[rows] - world.now_s - left_s
-        return Turn(rows[np.lexsort((rows, np.where(urgent, laxity_s, left_s), ~held, ~urgent))])
+        counted_s = np.where(self._hoped(world), self._terms.hope, 1.0) * left_s
+        return Turn(rows[np.lexsort((rows, np.where(urgent, laxity_s, counted_s), ~held, ~must, ~urgent))])
 
     def _give_up(self, world: World) -> None:
         """Tell owners whose job may be late; let jobs that will be run for the next deadline they can make."""
-        rows, cost_s = world.rows, _going_on_s(world, world.rows)
-        ahead_s, needs_s = self._due_s[rows] - world.now_s, world.left_s + cost_s
-        doubtful = ahead_s < np.maximum(needs_s, CAUTION * world.least_s[rows] + cost_s)
-        self.announced_s[rows[doubtful]] = np.minimum(self.announced_s[rows[doubtful]], world.now_s)
-        for place in np.flatnonzero(ahead_s < needs_s).tolist():
-            row = rows[place]
-            later = (world.due_s[row] - world.now_s >= needs_s[place]) & (world.worth[row] > 0)
+        rows = world.rows
+        bound = np.flatnonzero(np.isfinite(self._due_s[rows]))
+        late = _chances(world, rows[bound], self._due_s[rows[bound], None])[:, 0]
+        ahead_s = self._due_s[rows[bound]] - world.now_s
+        window_s = self._due_s[rows[bound]] - world.submit_s[rows[bound]]
+        told = in_doubt(late, ahead_s, window_s, world.rules.tick_s, self._terms.doubt)
+        doubtful = rows[bound[told]]
+        self.announced_s[doubtful] = np.minimum(self.announced_s[doubtful], world.now_s)
+        for row in rows[bound[late > self._terms.lost]].tolist():
+            chances = _chances(world, np.array([row]), world.due_s[[row]])[0]
+            later = (chances <= self._terms.lost) & (world.worth[row] > 0)
             self._due_s[row] = world.due_s[row][later].min(initial=np.inf)
+
+    def _hoped(self, world: World) -> BoolArray:
+        """Which of ``rows`` have no promise, may make a deadline all the same, and have no time to spare."""
+        rows = world.rows
+        free = np.flatnonzero(world.slo[rows] & ~np.isfinite(self._due_s[rows]))
+        hoped = np.zeros(len(rows), np.bool_)
+        if self._terms.hope == 1.0 or not len(free):
+            return hoped
+        due_s = world.due_s[rows[free]]
+        reachable = (_chances(world, rows[free], due_s) <= 1.0 - self._terms.hope_least) & (world.worth[rows[free]] > 0)
+        first_s = np.where(reachable, due_s, np.inf).min(axis=1)
+        hoped[free] = first_s - world.now_s - world.left_s[free] < self._terms.slack_s
+        return hoped
 
     def _admit(self, world: World, new: IntArray) -> None:
         """Promise each of *new* a step that can be kept together with all older promises, or nothing."""
@@ -101,14 +103,15 @@ class Chronus:
             one, last = np.array([row]), int(np.count_nonzero(world.worth[row] > 0))
             if any(self._promise(world, one, np.array([step])) for step in range(least, last)):
                 continue
-            if not self._fits(world, one, np.array([last - 1]), RESERVE):
+            if not self._fits(world, one, np.array([last - 1]), self._terms.reserve):
                 self._refused_s = world.now_s
 
     def _promise(self, world: World, new: IntArray, steps: IntArray) -> bool:
         """Promise *steps* to the jobs *new* if all promises can be kept then, and enough is kept back for others."""
-        share = RESERVE
-        if world.now_s - self._refused_s <= MEMORY_S:
-            share += KEPT_BACK * min(1.0, float(world.planned_s[new].max()) / LONGEST_S)
+        terms = self._terms
+        share = terms.reserve
+        if world.now_s - self._refused_s <= terms.memory_s:
+            share += terms.kept_back * min(1.0, float(world.planned_s[new].max()) / terms.longest_s)
         if not self._fits(world, new, steps, share):
             return False
         self._due_s[new] = world.due_s[new, steps]
@@ -141,7 +144,7 @@ class Chronus:
         held = world.rows[np.isfinite(self._due_s[world.rows])]
         rows = np.concatenate([held, new])
         problem = lease_problem(world, rows, np.where(np.isin(rows, new), -1, self.promised[rows]))
-        steps = solve(problem, LIMIT_S, solver).step[len(held) :]
+        steps = solve(problem, self._terms.limit_s, solver).step[len(held) :]
         order = np.lexsort((world.due_s[new, 0], steps < 0))
         return new[order], np.maximum(steps, 0)[order]
 
@@ -171,3 +174,11 @@ def _going_on_s(world: World, rows: IntArray) -> FloatArray:
     """What going on costs those of *rows* that wait after a stop."""
     waits = ~world.running[rows] & (world.stops[rows] > 0)
     return np.where(waits, resume_cost_s(world.rules.resume_s, world.gpus[rows]), 0.0)
+
+
+def _chances(world: World, rows: IntArray, due_s: FloatArray) -> FloatArray:
+    """How likely each of *rows* ends later than each of its *due_s* (row x deadline) if it runs from now on."""
+    spent_s = _going_on_s(world, rows) + world.owed_s[rows]
+    ahead_s = due_s - world.now_s - spent_s[:, None]
+    median_s, high_s, done_s = world.median_s[rows], world.planned_s[rows], world.done_s[rows]
+    return chance_late(median_s[:, None], high_s[:, None], done_s[:, None], ahead_s)

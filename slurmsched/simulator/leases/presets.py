@@ -9,14 +9,20 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
+from ...policies.leases.blocks import rounded_up
 from ...policies.leases.solver import Guarded
 from ..workload import Workload
 from . import baselines
 from .chronus import Chronus
 from .figures import Figures, Promises, figures, promises
+from .nodes import Nodes
+from .profiling import Profiling
 from .rounds import RoundPolicy, play
+from .terms import Terms
 from .threesigma import ThreeSigma
-from .world import Rules, World, world_of
+from .world import Known, Rules, World, profiled, world_of
+
+_DECILE = 1.2816
 
 _NEVER_PROMISE: dict[str, Callable[[Guarded | None], RoundPolicy]] = {
     "edf": lambda _: baselines.ByKey(baselines.edf),
@@ -44,34 +50,44 @@ def replay(
     gpus: int,
     name: str = "chronus",
     rules: Rules | None = None,
-    planned_s: FloatArray | None = None,
+    known: Known | None = None,
     solver: Guarded | None = None,
+    terms: Terms | None = None,
+    node_gpus: int | None = None,
+    profiling: Profiling | None = None,
 ) -> Outcome:
-    """*jobs* that ask for GPUs under the scheduler *name*, on *gpus* GPUs; plans know *planned_s*, or the truth.
+    """*jobs* that ask for GPUs under the scheduler *name*, on *gpus* GPUs; plans know what is *known*, or the truth.
 
-    ConfigError where the name is unknown.
+    *terms* are those of ``chronus``. With *node_gpus* there are nodes of so many GPUs: jobs with deadlines ask for a
+    power of two or whole nodes and get them in blocks. With *profiling* each job is profiled first. ConfigError where
+    the name is unknown.
     """
-    world = world_of(jobs.take(jobs.gpus > 0), gpus, rules or Rules(), _with_gpus(jobs, planned_s))
+    jobs, known = jobs.take(jobs.gpus > 0), _with_gpus(jobs, known)
+    nodes = None if node_gpus is None else Nodes(gpus // node_gpus, node_gpus)
+    world = world_of(jobs, gpus if nodes is None else gpus // nodes.gpus * nodes.gpus, rules or Rules(), known)
+    if nodes is not None:
+        world.gpus = np.where(world.slo, rounded_up(world.gpus, nodes.gpus), world.gpus)
+    if profiling is not None:
+        world = profiled(world, profiling)
     if name == "chronus":
-        chronus = Chronus(world, solver)
-        play(world, chronus)
+        chronus = Chronus(world, solver, terms or Terms())
+        play(world, chronus, nodes)
         return Outcome(world, figures(world), promises(world, chronus))
     if name not in _NEVER_PROMISE:
         raise ConfigError(f"no scheduler {name!r} for leases: accepted are {', '.join(NAMES)}")
-    play(world, _NEVER_PROMISE[name](solver))
+    play(world, _NEVER_PROMISE[name](solver), nodes)
     return Outcome(world, figures(world), None)
 
 
-def misjudged(runtime_s: FloatArray, error: float, seed: int, quantile: float = 1.2816) -> FloatArray:
-    """What plans would count on if runtimes were estimated with a relative Gaussian *error*, with a margin.
+def misjudged(runtime_s: FloatArray, error: float, seed: int) -> Known:
+    """What would be forecast if runtimes were estimated with a relative Gaussian *error*.
 
-    The margin covers the truth with the probability of *quantile*, in standard deviations (1.2816: 90 %).
+    The upper decile covers the truth of nine in ten jobs.
     """
     noise = 1.0 + error * np.random.default_rng(seed).standard_normal(len(runtime_s))
-    margin = 1.0 / max(0.1, 1.0 - quantile * error)
-    planned: FloatArray = runtime_s * np.maximum(noise, 0.05) * margin
-    return planned
+    median_s: FloatArray = runtime_s * np.maximum(noise, 0.05)
+    return Known(median_s, median_s / max(0.1, 1.0 - _DECILE * error))
 
 
-def _with_gpus(jobs: Workload, planned_s: FloatArray | None) -> FloatArray | None:
-    return None if planned_s is None else planned_s[jobs.gpus > 0]
+def _with_gpus(jobs: Workload, known: Known | None) -> Known | None:
+    return None if known is None else Known(*(column[jobs.gpus > 0] for column in known))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled
+from .nodes import Nodes
 from .world import World
 
 _MOMENT_S = 1e-6
@@ -29,20 +30,28 @@ class RoundPolicy(Protocol):
         ...
 
 
-def play(world: World, policy: RoundPolicy) -> World:
-    """Round after round until every job has ended; the same *world*, at its end."""
+def play(world: World, policy: RoundPolicy, nodes: Nodes | None = None) -> World:
+    """Round after round until every job has ended; the same *world*, at its end.
+
+    With *nodes* jobs that have to move to another one pay for that as for a stop; without, GPUs are one pool.
+    """
     rules, next_job, count = world.rules, 0, len(world.submit_s)
     while next_job < count or len(world.rows):
         if not len(world.rows):
-            ticks = np.ceil((world.submit_s[next_job] - world.now_s) / rules.tick_s - _MOMENT_S)
+            ticks = np.ceil((world.ready_s[next_job] - world.now_s) / rules.tick_s - _MOMENT_S)
             world.now_s += max(0.0, ticks) * rules.tick_s
-        arrived = int(np.searchsorted(world.submit_s, world.now_s + _MOMENT_S, side="right"))
+        arrived = int(np.searchsorted(world.ready_s, world.now_s + _MOMENT_S, side="right"))
         new = np.arange(next_job, arrived)
+        new = new[np.isnan(world.end_s[new])]
         next_job = max(next_job, arrived)
         world.rows = np.concatenate([world.rows, new])
         chosen = _chosen(world, policy.turn(world, new))
-        if not len(chosen) and next_job == count:
+        if not len(chosen) and len(world.rows) and next_job == count:
             raise RuntimeError("no job may run, and none will arrive")
+        if nodes is not None:
+            moved = nodes.settle(world, chosen)
+            world.stops[moved] += 1
+            world.running[moved] = False
         _run(world, chosen)
         world.now_s += rules.tick_s
         world.rows = world.rows[np.isnan(world.end_s[world.rows])]

@@ -10,6 +10,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..traces.rewards import steps_of
 from ..workload import Workload
+from .profiling import Profiling
 
 OVERRUN = 0.1
 """Of its planned runtime, what a job is taken to need still that has run about as long as planned."""
@@ -23,20 +24,31 @@ class Rules(NamedTuple):
     resume_s: float = 30.0  #: what going on after a stop costs a job on one GPU, and again so much for each doubling
 
 
+class Known(NamedTuple):
+    """What is forecast of runtimes, in seconds, job by job."""
+
+    median_s: FloatArray
+    high_s: FloatArray  #: the upper decile, which plans count on
+
+
 @dataclass(eq=False)
 class World:
     """All jobs by row, and the present. Policies read; only the rounds write."""
 
     submit_s: FloatArray
     runtime_s: FloatArray  #: the truth; policies plan by ``planned_s``
-    planned_s: FloatArray  #: the runtime that plans count on
+    median_s: FloatArray  #: what is forecast of it
+    planned_s: FloatArray  #: the runtime that plans count on: the upper decile of the forecast
     least_s: FloatArray  #: what a job still needs at least as far as plans know, however long it has run
     gpus: IntArray
     slo: BoolArray  #: has a deadline
     due_s: FloatArray  #: job x step: when each step's deadline is; infinite where there is no step
     worth: FloatArray  #: job x step: the share of the full reward, 0 where there is no step
-    capacity: int
+    total: int  #: GPUs
     rules: Rules
+    ready_s: FloatArray  #: when each job is known and may run, never falling
+    lent: IntArray  #: GPUs that are set apart in each interval of ``lent_s``, the last one for good
+    lent_s: float
 
     now_s: float
     rows: IntArray  #: of jobs that have arrived and not ended
@@ -49,24 +61,29 @@ class World:
     end_s: FloatArray  #: NaN before
 
     @property
+    def capacity(self) -> int:
+        """GPUs that there are now."""
+        return self.total - int(self.lent[min(int(self.now_s // self.lent_s), len(self.lent) - 1)])
+
+    @property
     def left_s(self) -> FloatArray:
         """Seconds that each of ``rows`` still needs as far as plans know."""
         rows = self.rows
         return np.maximum(self.planned_s[rows] - self.done_s[rows], self.least_s[rows]) + self.owed_s[rows]
 
 
-def world_of(jobs: Workload, capacity: int, rules: Rules, planned_s: FloatArray | None = None) -> World:
-    """Before the first arrival, on *capacity* GPUs. Without *planned_s* plans know the truth.
+def world_of(jobs: Workload, capacity: int, rules: Rules, known: Known | None = None) -> World:
+    """Before the first arrival, on *capacity* GPUs. Plans know what is *known*, without it the truth.
 
     With it, a job that has run nearly as long as planned, or longer, is taken to need ``OVERRUN`` of that still. Jobs
     without GPUs are left out by the caller; ValueError where one could never run.
     """
     if len(jobs) and (jobs.gpus.min() < 1 or jobs.gpus.max() > capacity):
         raise ValueError(f"jobs ask for {jobs.gpus.min()} to {jobs.gpus.max()} GPUs: accepted are 1 to {capacity}")
-    known = [steps_of(text) for text in jobs.rewards.names]
-    steps = max(1, max((len(one) for one in known), default=1))
-    within, worth = np.full((len(known), steps), np.inf), np.zeros((len(known), steps))
-    for text, one in enumerate(known):
+    said = [steps_of(text) for text in jobs.rewards.names]
+    steps = max(1, max((len(one) for one in said), default=1))
+    within, worth = np.full((len(said), steps), np.inf), np.zeros((len(said), steps))
+    for text, one in enumerate(said):
         for step, (after_s, share) in enumerate(one):
             within[text, step], worth[text, step] = after_s, share
     slo = ~jobs.best_effort & np.isfinite(jobs.deadline_s)
@@ -78,14 +95,18 @@ def world_of(jobs: Workload, capacity: int, rules: Rules, planned_s: FloatArray 
     return World(
         submit_s=jobs.submit_s,
         runtime_s=jobs.runtime_s,
-        planned_s=jobs.runtime_s if planned_s is None else planned_s,
-        least_s=np.full(count, 1.0) if planned_s is None else np.maximum(1.0, OVERRUN * planned_s),
+        median_s=jobs.runtime_s if known is None else known.median_s,
+        planned_s=jobs.runtime_s if known is None else known.high_s,
+        least_s=np.full(count, 1.0) if known is None else np.maximum(1.0, OVERRUN * known.high_s),
         gpus=jobs.gpus,
         slo=slo,
         due_s=due_s + jobs.submit_s[:, None],
         worth=shares,
-        capacity=capacity,
+        total=capacity,
         rules=rules,
+        ready_s=jobs.submit_s,
+        lent=np.zeros(1, np.int64),
+        lent_s=np.inf,
         now_s=0.0,
         rows=np.zeros(0, np.int64),
         done_s=np.zeros(count),
@@ -96,3 +117,19 @@ def world_of(jobs: Workload, capacity: int, rules: Rules, planned_s: FloatArray 
         stops=np.zeros(count, np.int64),
         end_s=np.full(count, np.nan),
     )
+
+
+def profiled(world: World, how: Profiling) -> World:
+    """*world* with every job profiled first, on GPUs of its own.
+
+    Jobs that end there have ended. The others come when they are known, go on from there at the cost of a stop, and
+    have done as much as their share of the GPUs that they ask for lets them.
+    """
+    widest = int(world.gpus.max(initial=1))
+    what = how.profiled(world.submit_s, world.runtime_s, world.gpus, world.total - widest)
+    world.started_s[what.ended] = what.begins_s[what.ended]
+    world.end_s[what.ended] = what.end_s[what.ended]
+    world.done_s = np.where(what.ended, world.runtime_s, what.done_s)
+    world.stops[~what.ended] += 1
+    world.ready_s, world.lent, world.lent_s = what.ready_s, what.lent, how.every_s
+    return world
