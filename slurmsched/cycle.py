@@ -80,7 +80,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     state = world.cluster.observe()
     world.observed(state)
     watch.enter("remember")
-    remembered = world.memory.remember(state, now_s)
+    remembered = world.memory.remember(state, now_s, acting=mode == "act")
     state = remembered.state
     promises = settle(world.memory.promises(now_s, acting=mode == "act"), state, remembered.ended, now_s)
     watch.enter("predict")

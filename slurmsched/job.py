@@ -23,12 +23,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2)
@@ -36,6 +40,17 @@ SIGNALS = (signal.SIGTERM, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2)
 
 PATIENCE_S = 600.0
 """How long a job that has saved its work waits for the end of its run before it goes on."""
+
+MEASURE_S = 60.0
+"""How long iterations are measured before the job says how long one takes."""
+
+LEAST = 10
+"""With fewer iterations measured than this nothing is said."""
+
+AGAIN_S = 600.0
+"""At most so often it is said again, and only where it has moved by more than ``MOVED``."""
+
+MOVED = 0.25
 
 Agree = Callable[[bool], bool]
 """Given whether this rank was asked to stop, whether any was; called by all ranks after the same iteration."""
@@ -47,10 +62,19 @@ class Lease:
     Where *agree* is given, such as an ``all_reduce`` by maximum, ranks agree by it at every call. Else they agree
     through a file in two phases: a rank that was asked writes down an iteration *margin* ahead of its own, and all
     ranks stop after that one. *margin* must be more than ranks can be apart, which for synchronous training is 1.
+
+    Where the job's comment has ``slurmsched:iterations=N``, the first rank adds to it how long one takes
+    (``pace=SECONDS``), measured for *measure_s* and at least ``LEAST`` iterations.
     """
 
     def __init__(
-        self, directory: str | Path, *, agree: Agree | None = None, ranks: int | None = None, margin: int = 2
+        self,
+        directory: str | Path,
+        *,
+        agree: Agree | None = None,
+        ranks: int | None = None,
+        margin: int = 2,
+        measure_s: float = MEASURE_S,
     ) -> None:
         if margin < 1:
             raise ValueError(f"margin={margin}: accepted are 1 and more iterations")
@@ -60,6 +84,7 @@ class Lease:
         self._ranks = int(os.environ.get("SLURM_NTASKS", "1")) if ranks is None else ranks
         self._run = _run_name()
         self._asked = self._ends = self._saved = False
+        self._meter = Meter(measure_s) if _speaks_for_the_job() else None
         for each in SIGNALS:
             signal.signal(each, self._ask)
 
@@ -69,6 +94,10 @@ class Lease:
 
     def should_stop(self, iteration: int) -> bool:
         """Whether to stop after *iteration*: true on every rank after the same one. Call it once per iteration."""
+        pace_s = self._meter.mark(iteration, time.monotonic()) if self._meter else None
+        if pace_s is not None:
+            # Training does not wait for Slurm.
+            threading.Thread(target=_say_pace, args=(pace_s,), daemon=True).start()
         asked = self._asked or (self.directory / f"stop.{self._run}").exists()
         if self._agree is not None:
             return self._agree(asked)
@@ -139,6 +168,73 @@ def _queue_again() -> None:
             check=False,
             capture_output=True,
         )
+
+
+def _speaks_for_the_job() -> bool:
+    """Whether this is the first rank of a job with an id of its own: that of an array stands for all its tasks."""
+    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
+    return rank == "0" and "SLURM_JOB_ID" in os.environ and "SLURM_ARRAY_JOB_ID" not in os.environ
+
+
+class Meter:
+    """How long an iteration takes: the median of the last ones."""
+
+    def __init__(self, measure_s: float = MEASURE_S) -> None:
+        self._measure_s = measure_s
+        self._took_s: deque[float] = deque(maxlen=1000)
+        self._last: tuple[int, float] | None = None
+        self._next_s = float("inf")
+        self._said_s: float | None = None
+
+    def mark(self, iteration: int, now_s: float) -> float | None:
+        """Note that *iteration* ends now; seconds per iteration where it is time to say so, else None."""
+        if self._last is None:
+            self._next_s = now_s + self._measure_s
+        elif iteration > self._last[0]:
+            self._took_s.append((now_s - self._last[1]) / (iteration - self._last[0]))
+        self._last = iteration, now_s
+        if now_s < self._next_s or len(self._took_s) < LEAST:
+            return None
+        self._next_s = now_s + AGAIN_S
+        pace_s = median(self._took_s)
+        if self._said_s is not None and abs(pace_s - self._said_s) <= MOVED * self._said_s:
+            return None
+        self._said_s = pace_s
+        return pace_s
+
+
+def with_pace(comment: str, pace_s: float) -> str | None:
+    """The *comment* with that pace and otherwise as it is.
+
+    None where it says no iterations, and where it holds more than plain characters, which may not be written back.
+    """
+    item = f"pace={min(max(pace_s, 1e-6), 999_999.0):.6f}"
+
+    def said(token: re.Match[str]) -> str:
+        items = [each for each in token[1].split(",") if not each.startswith("pace=")]
+        planned = any(each.startswith("iterations=") for each in items)
+        return "slurmsched:" + ",".join([*items, item] if planned else items) if items else ""
+
+    changed = _TOKEN.sub(said, comment)
+    return changed if _PLAIN.fullmatch(comment) and item in changed else None
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
+_TOKEN = re.compile(r"(?<![A-Za-z0-9_])slurmsched:([^;]*)")
+
+
+def _say_pace(pace_s: float) -> None:
+    """Write it into this job's comment where that says how many iterations are planned; failures are silent."""
+    job = os.environ["SLURM_JOB_ID"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError, UnicodeError):
+        comment = _slurm("squeue", "--noheader", f"--jobs={job}", "--format=%k").removesuffix("\n")
+        changed = with_pace(comment, pace_s)
+        if changed is not None and changed != comment:
+            _slurm("scontrol", "update", f"jobid={job}", f"comment={changed}")
+
+
+def _slurm(*command: str) -> str:
+    return subprocess.run(command, timeout=60, check=True, capture_output=True, text=True).stdout
 
 
 def _replace(path: Path, text: str) -> None:

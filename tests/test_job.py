@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.job import SIGNALS, Lease
+from slurmsched.cluster.comment import parse
+from slurmsched.job import AGAIN_S, SIGNALS, Lease, Meter, with_pace
 
 FILE = Path(__file__).parent.parent / "slurmsched/job.py"
 
@@ -97,7 +98,7 @@ def test_a_job_that_is_asked_saves_queues_itself_again_and_leaves_when_its_run_e
     assert training.stdout.readline() == "ready\n"
     training.send_signal(signal.SIGURG)
     saved, left = training.communicate(timeout=20)[0].splitlines()
-    assert (alone / "asked").read_text() == "requeue 77\n"
+    assert (alone / "asked").read_text() == "requeue incomplete 77\n"
     assert left == "left"
     assert int((alone / "d/resume").read_text()) == int(saved.split()[1]) + 1
 
@@ -123,7 +124,7 @@ def test_the_shell_form_queues_the_job_again_where_the_command_has_saved_its_wor
     running.send_signal(signal.SIGURG)
     running.communicate(timeout=20)
     assert running.returncode == 0
-    assert (alone / "asked").read_text() == "requeue 77\n"
+    assert (alone / "asked").read_text() == "requeue incomplete 77\n"
     assert (alone / "d/resume").read_text() == "8"
 
 
@@ -191,6 +192,114 @@ def test_ranks_that_agree_by_a_reduction_stop_together_and_end_with_the_weights_
     assert [step for step, _ in first] == ["7", "7"], "both after the same step, of which one alone was asked"
     assert trained("broken", -1) == whole
     assert whole[0] == whole[1]
+
+
+PACED = """
+import sys, time
+sys.path.insert(0, {folder!r})
+from job import Lease
+lease = Lease("d", ranks=1, measure_s=0.1)
+for step in range(1000):
+    time.sleep(0.01)
+    lease.should_stop(step)
+    if step == 20 and sys.argv[1] == "silent" or open({folder!r} + "/comment").read().count("pace="):
+        time.sleep(0.3)
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("comment", "says"),
+    [
+        ("tag;slurmsched:ckpt,iterations=500;slurmsched:share=0+1:half", True),
+        ("tag;slurmsched:ckpt", False),
+    ],
+)
+def test_a_job_that_said_how_many_iterations_it_plans_adds_their_pace_to_its_comment(alone, inside, comment, says):
+    (alone / "train.py").write_text(PACED.format(folder=str(alone)))
+    (alone / "comment").write_text(f"{comment}\n")
+    squeue = alone / "bin/squeue"
+    squeue.write_text(f'#!/bin/sh\necho "squeue $@" >> {alone}/asked\ncat {alone}/comment\n')
+    squeue.chmod(0o755)
+    scontrol = alone / "bin/scontrol"
+    scontrol.write_text(
+        f'#!/bin/sh\necho "scontrol $1 $2" >> {alone}/asked\necho "${{3#comment=}}" > {alone}/comment\n'
+    )
+    training = start(alone / "train.py", "says" if says else "silent", cwd=alone, env=inside)
+    assert training.communicate(timeout=20)[0] == ""
+    asked = (alone / "asked").read_text().splitlines()
+    after = (alone / "comment").read_text().strip()
+    assert asked[0] == "squeue --noheader --jobs=77 --format=%k"
+    assert asked[1:] == (["scontrol update jobid=77"] if says else [])
+    if not says:
+        assert after == comment
+        return
+    pace_s = parse(after).pace_s
+    assert 0.01 <= pace_s < 0.1
+    assert after == comment.replace("iterations=500", f"iterations=500,pace={pace_s:.6f}")
+
+
+def test_a_job_goes_on_where_slurm_does_not_answer(alone, inside):
+    (alone / "train.py").write_text(PACED.format(folder=str(alone)))
+    (alone / "comment").write_text("")
+    (alone / "bin/squeue").write_text("#!/bin/sh\nexit 1\n")
+    (alone / "bin/squeue").chmod(0o755)
+    command = [sys.executable, "-I", str(alone / "train.py"), "silent"]
+    training = subprocess.run(command, cwd=alone, env=inside, timeout=20, check=False, capture_output=True, text=True)
+    assert (training.returncode, training.stderr) == (0, "")
+    assert not (alone / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("slurmsched:iterations=5", "slurmsched:iterations=5,pace=0.250000"),
+        ("x=1;slurmsched:pace=9,iterations=5,ckpt", "x=1;slurmsched:iterations=5,ckpt,pace=0.250000"),
+        ("slurmsched:pace=9;slurmsched:iterations=5;y", ";slurmsched:iterations=5,pace=0.250000;y"),
+        ("slurmsched:iterations=5;slurmsched:share=1+2", "slurmsched:iterations=5,pace=0.250000;slurmsched:share=1+2"),
+        ("slurmsched:ckpt", None),
+        ("myslurmsched:iterations=5", None),
+        ("two words;slurmsched:iterations=5", None),
+        ("", None),
+    ],
+)
+def test_a_pace_replaces_the_one_before_and_nothing_else(before, after):
+    assert with_pace(before, 0.25) == after
+
+
+@pytest.mark.parametrize("pace_s", [0.0, 1e-9, 1e-6, 0.1, 86400.0, 1e9])
+def test_any_pace_is_written_so_that_it_is_understood(pace_s):
+    assert parse(with_pace("slurmsched:iterations=5", pace_s)).pace_s > 0
+
+
+def said(took_s, first_s=0.0, meter=None):
+    """What a meter says and when, of iterations that took so long."""
+    meter, now_s, found = meter or Meter(), first_s, []
+    for step, more_s in enumerate([0.0, *took_s]):
+        now_s += more_s
+        pace_s = meter.mark(step, now_s)
+        if pace_s is not None:
+            found.append((now_s, pace_s))
+    return found
+
+
+def test_a_pace_is_said_after_a_minute_and_ten_iterations_and_a_slow_one_does_not_count():
+    assert said([30.0, *[2.0] * 200]) == [(60.0, 2.0)]
+    assert said([20.0] * 20) == [(200.0, 20.0)]
+    assert said([20.0] * 9) == []
+
+
+def test_a_pace_is_said_again_where_it_has_moved_by_more_than_a_quarter_and_not_sooner_than_in_ten_minutes():
+    assert said([2.0] * 30 + [2.4] * 3000) == [(60.0, 2.0)]
+    (first, second) = said([2.0] * 30 + [4.0] * 3000)
+    assert first == (60.0, 2.0)
+    assert second == (60.0 + AGAIN_S, 4.0)
+
+
+def test_iterations_between_two_calls_count_each():
+    meter = Meter()
+    found = [meter.mark(step * 5, step * 10.0) for step in range(20)]
+    assert [pace_s for pace_s in found if pace_s is not None] == [2.0]
 
 
 @pytest.fixture

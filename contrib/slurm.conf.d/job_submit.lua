@@ -17,7 +17,7 @@ local PROFILE_PARTITION = "" -- where new jobs may start to be measured (docs/pr
 local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.toml or more
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
-  .. "urgency=0..10, iterations=N, stop=never|opt|acc:X, off"
+  .. "urgency=0..10, iterations=N, pace=SECONDS, stop=never|opt|acc:X, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
 
@@ -105,6 +105,13 @@ local function gpus(text)
   return most:sub(1, 1) ~= "0" and text:find("-", 1, true) and tonumber(fewest) <= tonumber(most)
 end
 
+local function pace(text)
+  local whole_s, decimals = text:match("^([0-9]+)%.?([0-9]*)$")
+  if not whole_s or #whole_s > 6 or #decimals > 6 then return false end
+  if decimals == "" and text:find(".", 1, true) then return false end
+  return text:find("[1-9]") ~= nil
+end
+
 local function stop(text)
   if text == "never" or text == "opt" then return true end
   local level = text:match("^acc:([01])$") or text:match("^acc:([01]%.[0-9]+)$")
@@ -117,6 +124,7 @@ local VALUES = {
   coldstart = { "whole seconds, 0 to 86400", whole(0, 86400) },
   urgency = { "a whole number, 0 to 10", whole(0, 10) },
   iterations = { "a whole number, 1 to 999999999999", whole(1, 999999999999) },
+  pace = { "seconds above 0 and below 1000000, with up to six decimals such as 0.25", pace },
   stop = { "never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", stop },
 }
 

@@ -78,7 +78,7 @@ class Answers:
 
             rules = Policy.from_json(record.settings_json).rules
             explained = with_profiling(explained, record.view, rules.profiling)
-            explained = with_sharing(explained, record.view, record.plan, rules.sharing)
+            explained = with_sharing(explained, record.view, record.plan, rules)
         return facts | {"job_id": details["job_id"], about: plain(explained)}
 
 

@@ -51,7 +51,7 @@ from .app import App
 from .chosen import Chosen
 from .foretelling import Forward, Kept, foretelling, foretold, with_new_job
 from .release_all import give_back
-from .rules import DAY_S, policy_of, share_rules
+from .rules import DAY_S, policy_of, sharing_rules
 from .tryout import try_out
 
 logger = logging.getLogger(__name__)
@@ -217,7 +217,7 @@ class Daemon:
         """Why the job waits, and what the profiling partition and sharing have to do with it."""
         rules = self._world.policy.rules
         told = with_profiling(explain.why(view, plan, job_id), view, rules.profiling)
-        return with_sharing(told, view, plan, rules.sharing)
+        return with_sharing(told, view, plan, rules)
 
     def _explain(self, view: View, plan: Plan, job_id: int) -> explain.Explanation:
         """What the job's place is made of, and its forecast where that can be taken apart."""
@@ -315,7 +315,7 @@ class Daemon:
             return
         if not (self.leadership.held() or self.leadership.acquire()):
             return
-        report = give_back(self._world.cluster, intents, self._app.clock, budget_s, share_rules(self._settings))
+        report = give_back(self._world.cluster, intents, self._app.clock, budget_s, sharing_rules(self._settings))
         logger.info("gave back: points of %d jobs, holds of %d; %d left", report.ranked, report.held, report.left)
         if trouble := self._flow.give_back():
             raise SlurmError(f"partitions keep nodes of each other: {trouble}")

@@ -24,7 +24,7 @@ SKEW_S = 5.0
 @click.argument("jobs", type=JobType(), metavar="[JOB]...", nargs=-1)
 @click.option("--check", "options", metavar="OPTIONS", help="The options of sbatch, as one word, of a job to try out.")
 @click.option("--all", "everybody", is_flag=True, help="Jobs of all users, where they are not private.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=500, show_default=True, help="Most jobs to list.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most jobs to list.")
 @click.option("--watch", is_flag=True, help=f"Ask again every {WATCH_S:g} s until interrupted.")
 @json_option
 @click.pass_obj

@@ -19,6 +19,9 @@ from ..errors import SlurmschedError
 TIMEOUT_S = 300.0
 """For one answer; the first one may have to wait for the compiler."""
 
+PATIENCE_S = 5.0
+"""So long a question waits for the one before it: whoever asks the daemon has left after ten seconds."""
+
 _SOURCES = str(Path(__file__).resolve().parents[2])
 
 
@@ -29,14 +32,18 @@ class NotPlayed(SlurmschedError):
 class Player:
     """Asks the process, one question at a time; one that died or hangs is replaced at the next."""
 
-    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, timeout_s: float = TIMEOUT_S, patience_s: float = PATIENCE_S) -> None:
+        self._timeout_s, self._patience_s = timeout_s, patience_s
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._lock, self._closed = Lock(), False
 
     def foretell(self, view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
         """What ``simulator.playforward.foretell`` says; NotPlayed where it says nothing."""
-        with self._lock:
+        if not self._lock.acquire(timeout=self._patience_s):
+            raise NotPlayed(
+                f"other predictions are being made, for {self._patience_s:g} s already; ask again in a moment"
+            )
+        try:
             if self._closed:
                 raise NotPlayed("the daemon is stopping")
             connection = (self._child or self._started())[1]
@@ -51,6 +58,8 @@ class Player:
             except NotPlayed:
                 self._end()
                 raise
+        finally:
+            self._lock.release()
         if table is None:
             raise NotPlayed(f"the play-forward failed: {error}")
         assert isinstance(table, PredictionTable)

@@ -39,10 +39,10 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     not known from a user's begin time, and ends by itself within two cycles, and nodes and jobs on their way stay where
     they are. Stop or pause a running daemon first: it would order again. Exit status 1 if anything is left.
     """
-    from .rules import share_rules
+    from .rules import sharing_rules
 
     cluster = app.cluster()
-    report = give_back(cluster, app.open_intents(), app.clock, budget, share_rules(app.settings()))
+    report = give_back(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings()))
     sentence = f"points taken from {report.ranked} jobs, holds of {report.held} jobs ended"
     more = [f"Slurm refused: {words}" for words in report.refused]
     nodes = _give_nodes_back(app, cluster)
@@ -71,7 +71,7 @@ def give_back(
     from ..slurm.release import release_all as release
 
     until_s = clock.monotonic() + budget_s
-    shared = {intent.job_id for intent in intents if intent.kind == "Share"}
+    asked_for = {intent.job_id: str(intent.value) for intent in intents if intent.kind == "Share"}
     ranked = {intent.job_id for intent in intents if intent.kind == "Rank"}
     held = {intent.job_id for intent in intents if intent.kind == "Hold"}
     now_s = clock.now()
@@ -80,6 +80,6 @@ def give_back(
         ranked,
         held,
         now_s=now_s,
-        settling=lambda state: settle_shared(state, shared, sharing, now_s),
+        settling=lambda state: settle_shared(state.pending, asked_for, sharing, now_s),
         within=lambda: clock.monotonic() < until_s,
     )

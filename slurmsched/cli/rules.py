@@ -9,6 +9,7 @@ from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
 from ..policies.hooks import find_ordering
+from ..policies.sharing import OFF
 from ..slurm.checkup import powers
 
 DAY_S = 86400.0
@@ -66,22 +67,26 @@ def profiling_rules(settings: Settings) -> ProfilingRules:
     return ProfilingRules(**{name: getattr(said, name) for name in names})
 
 
-def sharing_rules(settings: Settings) -> SharingRules | None:
-    """The rules of ``[share]``, None without power.share; ConfigError where they do not name partitions."""
-    said = settings.share
-    if not settings.power.share:
-        return None
-    for key, name in (("partition", said.partition), ("home", said.home)):
-        if not _NAME.fullmatch(name) and (key == "partition" or name):
-            raise ConfigError(f"share.{key} = {name!r}: with power.share it is the name of one partition")
-    if said.partition == said.home:
-        raise ConfigError(f"share.home = {said.home!r}: jobs wait there that are not in share.partition yet")
-    return share_rules(settings)
+def sharing_rules(settings: Settings) -> SharingRules:
+    """The rules of ``[share]``, under which nobody sets out to share without power.share; ConfigError where they clash.
 
-
-def share_rules(settings: Settings) -> SharingRules:
-    """What ``[share]`` says, whether that power is on or not."""
-    said = settings.share
-    names = ("partition", "home", "capacity", "memory_mib", "other_users")
+    Jobs on their way when the power is switched off need them, to arrive or to go back.
+    """
+    said, on = settings.share, settings.power.share
+    if not _NAME.fullmatch(said.partition):
+        raise ConfigError(f"share.partition = {said.partition!r}: it is the name of one partition")
+    if on and settings.power.profile and said.partition in (settings.profile.partition, settings.profile.home):
+        raise ConfigError(
+            f"share.partition = {said.partition!r}: no job may have whole GPUs there, so it is neither"
+            " profile.partition nor profile.home"
+        )
     # Slurm shows what was asked of it in the next cycle, and one cycle may be lost.
-    return SharingRules(**{name: getattr(said, name) for name in names}, wait_s=2 * settings.daemon.every_s)
+    wait_s = 2 * settings.daemon.every_s
+    return SharingRules(
+        partition=said.partition,
+        capacity=said.capacity if on else OFF,
+        memory_mib=said.memory_mib,
+        other_users=said.other_users,
+        wait_s=wait_s,
+        patience_s=max(SharingRules.patience_s, 5 * wait_s),
+    )

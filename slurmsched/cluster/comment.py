@@ -25,7 +25,7 @@ PREFIX = "slurmsched:"
 #: What a message or a page lists; ``share`` is left out because no user may write it.
 ACCEPTED = (
     "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
-    " iterations=N, stop=never|opt|acc:X, off"
+    " iterations=N, pace=SECONDS, stop=never|opt|acc:X, off"
 )
 
 _EPOCH = datetime(1970, 1, 1)
@@ -105,6 +105,7 @@ class Wishes:
     amp: bool = False  #: trains in mixed precision
     urgency: int | None = None  #: 0..10
     iterations: int | None = None  #: planned training iterations
+    pace_s: float | None = None  #: seconds per iteration, as the helper in the job's script measured them
     stop: Stop | None = None
     off: bool = False  #: leave this job alone altogether
     share: str | None = None  #: written by slurmsched alone: the pair the prolog sets up
@@ -160,6 +161,7 @@ def render(wishes: Wishes) -> str:
     for key in ("coldstart", "urgency", "iterations", "share"):
         value = getattr(wishes, _FIELDS.get(key, key))
         items += [f"{key}={value}"] if value is not None else []
+    items += [f"pace={wishes.pace_s:.6f}"] if wishes.pace_s is not None else []
     if wishes.stop:
         level = "" if wishes.stop.accuracy is None else f":{wishes.stop.accuracy:.10f}"
         items.append(f"stop={wishes.stop.rule}{level}")
@@ -192,6 +194,7 @@ _DATE = re.compile(
 )
 _GPUS = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?")
 _ACCURACY = re.compile(r"acc:([01](?:\.[0-9]{1,10})?)")
+_PACE = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _SHARE = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 
 
@@ -276,6 +279,10 @@ def _read_gpus(text: str) -> tuple[int, int] | None:
     return (fewest, most) if fewest <= most else None
 
 
+def _read_pace(text: str) -> float | None:
+    return float(text) if _PACE.fullmatch(text) and float(text) > 0 else None
+
+
 def _read_stop(text: str) -> Stop | None:
     if text == "never":
         return Stop("never")
@@ -290,7 +297,7 @@ def _read_share(text: str) -> str | None:
 
 
 _FLAGS = ("soft", "ckpt", "nopack", "noprofile", "amp", "off")
-_FIELDS = {"coldstart": "coldstart_s"}  #: the fields of Wishes that are not called like their key
+_FIELDS = {"coldstart": "coldstart_s", "pace": "pace_s"}  #: the fields of Wishes that are not called like their key
 _TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "deadline": (_TIME, _read_time),
@@ -298,6 +305,7 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "coldstart": ("whole seconds, 0 to 86400", _whole(0, 86400)),
     "urgency": ("a whole number, 0 to 10", _whole(0, 10)),
     "iterations": ("a whole number, 1 to 999999999999", _whole(1, 999_999_999_999)),
+    "pace": ("seconds above 0 and below 1000000, with up to six decimals such as 0.25", _read_pace),
     "stop": ("never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_stop),
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),
 }

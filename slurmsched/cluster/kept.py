@@ -42,7 +42,7 @@ class KeptTable(Table):
     finish_s: FloatArray
     finish_from_s: FloatArray
     finish_by_s: FloatArray
-    slurm_start_s: FloatArray  #: Slurm's own estimate at the time
+    slurm_start_s: FloatArray  #: the first estimate of Slurm's own, then or later
     started_s: FloatArray
     ended_s: FloatArray
     state: IntArray  #: a KeptState

@@ -21,6 +21,8 @@ SHORT = {"A": "account", "G": "gpus", "J": "job-name", "N": "nodes", "a": "array
 LONG = (*SHORT.values(), "comment", "gres", "gpus-per-node", "gpus-per-task")
 ACCEPTED = "-A -G -J -N -a -n -p -q -t, their long forms, --gres, --gpus-per-node, --gpus-per-task and --comment"
 
+_COUNTED = re.compile(r"([^:,=]+:)?[1-9][0-9]*")
+
 
 def read_options(text: str) -> dict[str, str]:
     """The options in *text* by their long names, up to the script; others of the form --name=value are passed over.
@@ -87,6 +89,8 @@ def _gpus(options: Mapping[str, str], nodes: int) -> tuple[int, str]:
             return gpus * nodes, kind
         for name, times in (("gpus", 1), ("gpus-per-node", nodes), ("gpus-per-task", _number(options, "ntasks"))):
             if name in options:
+                if not _COUNTED.fullmatch(options[name]):
+                    raise ConfigError(f"--{name}={options[name][:80]!r}: accepted are a number such as 4, and TYPE:4")
                 gpus, kind = gpus_in(f"gpu:{options[name]}")
                 return gpus * times, kind
     except ValueError as error:

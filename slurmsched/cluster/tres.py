@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 _ABSENT = frozenset(("", "n/a", "(null)", "none"))
 _ENDLESS = frozenset(("unlimited", "infinite"))
@@ -49,6 +50,7 @@ def gpus_in(gres: str) -> tuple[int, str]:
     return asked + max(total, typed), first
 
 
+@lru_cache(maxsize=10_000)  # the same few requests come every cycle
 def slots_in(gres: str) -> tuple[int, ...]:
     """The numbers of the GPUs of which a GRES text asks for one slot each (docs/sharing.md), rising."""
     return tuple(sorted(int(number) for number in _SLOT.findall(gres)))

@@ -146,9 +146,6 @@ class ShareSettings:
     """``[share]``: which jobs share GPUs, and where; see power.share."""
 
     partition: str = setting("shared", "the partition of the nodes on which GPUs are shared")
-    home: str = setting(
-        "", "where jobs wait that were only in share.partition; empty: in the first other partition there is"
-    )
     memory_mib: float = setting(
         0.0, "most MiB that two jobs may take of a GPU together: less than it has; 0: nobody shares", least=0, most=1e7
     )

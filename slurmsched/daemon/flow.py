@@ -45,7 +45,10 @@ class Flow:
         """Count what came, and in act mode move nodes where that power is on."""
         self._arriving.saw(report)
         rules = policy.rules.profiling
-        if report.mode != "act" or rules is None or "nodes" not in policy.rules.powers or not rules.home:
+        if report.mode != "act":
+            return
+        if rules is None or "nodes" not in policy.rules.powers or not rules.home:
+            self._lender.end(report.now_s)
             return
         wanted = waiting_gpus(report.view, rules, report.plan.jobs.standing) if self._pressure(report.now_s) else 0
         self._lender.turn(report.view, rules, wanted)

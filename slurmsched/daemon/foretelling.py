@@ -122,8 +122,9 @@ class Foretelling:
         raw = self._predictor.foretell(report.view, report.plan, report.mode)
         told = self._calibration.told(raw)
         assert self._kept is not None
-        self._kept, fresh = with_new(self._kept, raw, told)
-        self._dirty = np.append(self._dirty, fresh[len(self._dirty) :])
+        self._kept, changed = with_new(self._kept, raw, told)
+        changed[: len(self._dirty)] |= self._dirty
+        self._dirty = changed
         self._foretold = Foretold(told, self._foretold.coverage)
         self._save()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..cluster.lending import Lent, NodeLists, changes, members
-from ..cluster.state import ClusterState, View
+from ..cluster.state import View
 from ..decide.lending import lend
 from ..decide.rules import ProfilingRules
 from ..errors import SlurmschedError
@@ -43,19 +43,17 @@ class Lender:
     kept: Kept
     leads: Callable[[], bool]  #: whether no other daemon may be at it
     _next_s: float = float("-inf")
+    _clear: bool = False  #: nothing is lent, for sure
 
     def turn(self, view: View, rules: ProfilingRules, wanted_gpus: int) -> None:
         """Make the next move, if there is one and it is time."""
-        if view.now_s < self._next_s:
-            return
-        try:
-            moved, trouble = self._move(view, rules, wanted_gpus)
-        except SlurmschedError as error:
-            moved, trouble = True, str(error)
-        if trouble:
-            logger.warning("no nodes were lent: %s", trouble)
-        if moved or trouble:
-            self._next_s = view.now_s + (BACK_OFF_S if trouble else STEP_S)
+        self._clear = False
+        self._in_turn(view.now_s, lambda: self._move(view, rules, wanted_gpus))
+
+    def end(self, now_s: float) -> None:
+        """Lending was switched off: give back what is lent, when it is time."""
+        if not self._clear:
+            self._in_turn(now_s, self._end)
 
     def lends(self) -> bool:
         """Whether any partition has other nodes than its admin gave it, as far as is known."""
@@ -71,6 +69,27 @@ class Lender:
         except SlurmschedError as error:
             return str(error)
 
+    def _in_turn(self, now_s: float, step: Callable[[], tuple[bool, str]]) -> None:
+        if self._next_s - BACK_OFF_S <= now_s < self._next_s:  # farther off only where a clock was set back
+            return
+        try:
+            moved, trouble = step()
+        except SlurmschedError as error:
+            moved, trouble = True, str(error)
+        if trouble:
+            logger.warning("no nodes were lent: %s", trouble)
+        if moved or trouble:
+            self._next_s = now_s + (BACK_OFF_S if trouble else STEP_S)
+
+    def _end(self) -> tuple[bool, str]:
+        """Whether nodes were given back, and what went wrong."""
+        lends = bool(self.kept.lent(self.name))
+        if lends and not self.leads():
+            return False, ""
+        trouble = give_nodes_back(self.cluster, self.name, self.kept)
+        self._clear = not trouble
+        return lends, trouble
+
     def _move(self, view: View, rules: ProfilingRules, wanted_gpus: int) -> tuple[bool, str]:
         """Whether anything was moved, and what went wrong."""
         seen = {name: members(view.partitions, name) for name in (rules.partition, rules.home)}
@@ -78,6 +97,8 @@ class Lender:
         if not all(seen.values()):
             empty = next(name for name, nodes in seen.items() if not nodes)
             return False, f"there is no partition {empty} with nodes"
+        if lent and {one.partition for one in lent} != seen.keys():
+            return self._end()  # profile.home is another one now
         own = own_lists(lent, seen)
         if set(own[rules.partition]) & set(own[rules.home]):
             return False, f"{rules.partition} and {rules.home} have nodes in common"
@@ -98,9 +119,9 @@ class Lender:
 def own_lists(lent: tuple[Lent, ...], seen: NodeLists) -> NodeLists:
     """The nodes that an admin gave each partition *seen*, where some are *lent*.
 
-    Nodes that came to a partition or left the cluster since are the admin's doing.
+    Nodes that came to a partition or left both since are the admin's doing: Slurm shows them there, or does not.
     """
-    own = {one.partition: set(one.own) for one in lent}
+    own = {one.partition: set(one.own) for one in lent if one.partition in seen}
     if own.keys() != seen.keys():
         return seen
     theirs, there = set().union(*own.values()), set().union(*seen.values())
@@ -114,15 +135,13 @@ def give_nodes_back(cluster: Slurm, name: str, kept: Kept) -> str:
         return ""
     state = cluster.observe()
     seen = {one.partition: members(state.partitions, one.partition) for one in lent}
-    own = {one.partition: _existing(one.own, state) for one in lent}
+    # Of a list with one name that it does not know, Slurm keeps no node at all (seen on 22.05).
+    there = set(state.nodes.name.names)
+    bare = {one.partition: tuple(sorted(there & set(one.own))) for one in lent if not seen[one.partition]}
+    own = {**own_lists(lent, {partition: nodes for partition, nodes in seen.items() if nodes}), **bare}
     refused = cluster.set_nodes(changes(seen, {partition: nodes for partition, nodes in own.items() if nodes}))
     if refused:
         return refused
     kept.save_lent(name, ())
     logger.info("gave nodes back to the partitions %s", ", ".join(own))
     return ""
-
-
-def _existing(names: tuple[str, ...], state: ClusterState) -> tuple[str, ...]:
-    """Of a list with one name that it does not know, Slurm keeps no node at all (seen on 22.05)."""
-    return tuple(sorted(set(names) & set(state.nodes.name.names)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import pwd
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from threading import Lock
@@ -27,6 +28,7 @@ ASKS = (
 )
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
+ETA_USUAL = 100
 
 JOBS_MOST = 100  #: asked about by number at once
 OPTIONS_MOST = 2_000  #: characters of the options of a job that is only asked about
@@ -124,12 +126,14 @@ class Questions:
                 raise _not_yours(job_id)
             view = veil(view, asker.only)
         explainer: Explainer = getattr(self._sources, ask)
+        with self._alone() if ask == "chart" else nullcontext():
+            told = explainer(view, report.plan, job_id)
         return {
             "job_id": job_id,
             "as_of_s": report.now_s,
             "cycle": report.number,
             "mode": report.mode,
-            ask: plain(explainer(view, report.plan, job_id)),
+            ask: plain(told),
         }
 
     def _queue(self, limit: int, asker: Asker) -> dict[str, Any]:
@@ -171,7 +175,7 @@ class Questions:
         return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": told}
 
     def _eta(self, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
-        report, foretold, limit = self._seen(), self._sources.foretold(), _limit(request)
+        report, foretold, limit = self._seen(), self._sources.foretold(), _limit(request, ETA_USUAL)
         table = foretold.table
         if table is None:
             raise AnswerRefused(foretold.trouble)
@@ -214,12 +218,8 @@ class Questions:
         options, report, foretold = _options(request), self._seen(), self._sources.foretold()
         if foretold.table is None:
             raise AnswerRefused(foretold.trouble)
-        if not self._trying.acquire(blocking=False):
-            raise AnswerRefused("another new job is being tried out; ask again in a moment")
-        try:
+        with self._alone():
             told = self._sources.eta_check(report.view, report.plan, options, _user(uid))
-        finally:
-            self._trying.release()
         return {
             "as_of_s": report.now_s,
             "cycle": report.number,
@@ -228,6 +228,16 @@ class Questions:
             "coverage": plain(foretold.coverage),
             "coverage_words": coverage_words(foretold.coverage),
         }
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """For what takes long."""
+        if not self._trying.acquire(blocking=False):
+            raise AnswerRefused("another plan or new job is being worked on; ask again in a moment")
+        try:
+            yield
+        finally:
+            self._trying.release()
 
     def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
         # Whose job it is only the queue says: the story of one that is over stays with those who may see all.
@@ -295,8 +305,8 @@ def _options(request: Mapping[str, Any]) -> str:
     return options
 
 
-def _limit(request: Mapping[str, Any]) -> int:
-    limit = request.get("limit", QUEUE_USUAL)
+def _limit(request: Mapping[str, Any], usual: int = QUEUE_USUAL) -> int:
+    limit = request.get("limit", usual)
     if type(limit) is not int or not 0 < limit <= QUEUE_MOST:
         raise AnswerRefused(f'"limit" must be a whole number, 1 to {QUEUE_MOST}')
     return limit

@@ -18,7 +18,7 @@ from ..errors import ConfigError, ModelUnusable
 from ..models.sharing import GpuUse, SharingModel
 from ..models.shelf import SHARING, Shelf, Stamp, shipped
 from ..models.throughput import Outlook
-from ..policies.sharing import capacity
+from ..policies.sharing import OFF, capacity
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ class Sharer:
     def adapted(self, policy: Policy, now_s: float) -> Policy:
         """*policy* with the mode that fits this moment, and all pairs of kinds that failed."""
         rules = policy.rules.sharing
-        self._scores = rules is not None
-        if rules is None:
+        self._scores = rules is not None and rules.capacity != OFF
+        if rules is None or not self._scores:
             return policy
         mode, outlook = rules.capacity, self._outlooks(now_s).get("jobs")
         if outlook is not None:
@@ -103,5 +103,6 @@ def busy_share(view: View, without: str) -> float:
     """The share of the GPUs in use, 0..1, on nodes outside the partition *without*; 1 where there are none."""
     nodes = view.nodes
     counted = ~nodes.partitions.map([without in text.split(",") for text in nodes.partitions.names], np.bool_)
-    gpus = int(nodes.gpus[counted].sum())
+    # What is free of a node that takes no jobs is of no use to anybody.
+    gpus = int(np.where(nodes.usable, nodes.gpus, nodes.gpus_used)[counted].sum())
     return float(nodes.gpus_used[counted].sum()) / gpus if gpus else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, select
@@ -22,9 +23,10 @@ class PolicyChoice:
 
 
 def save_choice(connection: Connection, cluster: str, choice: PolicyChoice) -> None:
-    """Add one."""
-    row = asdict(choice)
-    insert_or(connection, policy_choices, [{"cluster": cluster, **row}], replace=("line", "by", "reason"))
+    """Add one; it holds also where an earlier one was made on a machine whose clock is ahead."""
+    latest_s = max((before.at_s for before in load_choices(connection, cluster, 1)), default=-math.inf)
+    row = asdict(choice) | {"at_s": max(choice.at_s, math.nextafter(latest_s, math.inf))}
+    insert_or(connection, policy_choices, [{"cluster": cluster, **row}])
 
 
 def load_choices(connection: Connection, cluster: str, last: int | None = None) -> list[PolicyChoice]:

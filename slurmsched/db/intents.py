@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ..cluster.actions import Action
+from ..cluster.actions import Action, Share
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.ledger import held_rows
@@ -24,15 +25,15 @@ HOLD_WITHIN_S = 5.0
 REQUEUE_DELAY_S = 600.0
 #: How long a job whose write was refused is left alone.
 BACK_OFF_S = 600.0
+#: So often in a row Slurm may refuse to change a job on its way to shared GPUs before it is left alone as well.
+EAGER = 4
 #: How long what a job was asked to do may be the reason of its queueing itself again.
 GIVING_WAY_S = 3600.0
 #: So far back it counts how often a job was asked to stop.
 ASKS_S = 86_400.0
 
-#: What our share token begins with, wherever it stands in a comment.
-SHARE = "slurmsched:share="
-
 _QUEUES_AGAIN = ("Requeue", "AskToStop")
+_SHARING = ("Share", "StartShared", "Unshare")
 
 Value = int | float | str | None
 
@@ -43,7 +44,7 @@ class Intent:
 
     job_id: int
     kind: str  #: name of the action's class
-    value: Value  #: points, until_s, partition, nodes; None for an action without
+    value: Value  #: points, until_s, partition, nodes, what a job that shares asked for; None for an action without
     requested_s: float
     cycle: int = 0
     answered_s: float | None = None
@@ -59,6 +60,8 @@ class Intent:
 
 def value_of(action: Action) -> Value:
     """What *action* asks for beside the job; None where there is nothing more to say."""
+    if isinstance(action, Share):
+        return action.asked_for
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
     value = rest[0] if rest else None
     return value.item() if isinstance(value, np.generic) else value
@@ -70,6 +73,7 @@ class Intents:
     def __init__(self, intents: Iterable[Intent] = ()) -> None:
         self._open: dict[tuple[int, str], list[Intent]] = {}
         self._refused_s: dict[int, float] = {}
+        self._refusals: dict[int, int] = {}  # in a row, of jobs on their way to shared GPUs
         self._asked_s: dict[int, list[float]] = {}
         self.adopt(intents)
 
@@ -107,6 +111,8 @@ class Intents:
             over = refused is not None and kind not in ("Tell", "Share")
             mine = replace(mine, answered_s=now_s, refused=refused, closed_s=now_s if over else None)
             self._count(mine)
+            if kind in _SHARING:
+                self._refusals[action.job_id] = self._refusals.get(action.job_id, 0) + 1 if refused is not None else 0
             others = [intent for intent in same if intent.cycle != cycle]
             if not over:
                 changed += [replace(other, closed_s=now_s) for other in others]
@@ -155,38 +161,58 @@ class Intents:
         return held
 
     def asked(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, IntArray]:
-        """When each of *jobs* was last asked to stop within a day, NaN where it was not; and how often."""
+        """When each of *jobs* was last asked to stop within a day, NaN where it was not; and how often.
+
+        What was to be asked and never answered may have been: it counts, but nobody had time because of it.
+        """
         self._asked_s = {
             job: recent
             for job, asked in self._asked_s.items()
             if (recent := [at_s for at_s in asked if at_s > now_s - ASKS_S])
         }
         last_s, often = np.full(len(jobs), np.nan), np.zeros(len(jobs), dtype=np.int64)
-        if self._asked_s:
-            for row in np.flatnonzero(np.isin(jobs.job_id, list(self._asked_s))).tolist():
-                asked = self._asked_s[int(jobs.job_id[row])]
-                last_s[row], often[row] = max(asked), len(asked)
+        unsure: Counter[int] = Counter()
+        for intent in self:
+            if intent.kind == "AskToStop" and intent.answered_s is None and intent.requested_s > now_s - ASKS_S:
+                unsure[intent.job_id] += 1
+        if known := self._asked_s.keys() | unsure.keys():
+            for row in np.flatnonzero(np.isin(jobs.job_id, list(known))).tolist():
+                job = int(jobs.job_id[row])
+                asked = self._asked_s.get(job, [])
+                last_s[row], often[row] = max(asked, default=np.nan), len(asked) + unsure[job]
         return last_s, often
 
     def told(self, jobs: JobTable) -> Labels:
         """What each of *jobs* was last told in its AdminComment, whatever Slurm said to that."""
-        told = {intent.job_id: str(intent.value) for intent in self if intent.kind == "Tell"}
+        told = {i.job_id: str(i.value) for i in self if i.kind == "Tell" and i.answered_s is not None}
         if not told:
             return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
         return Labels.of([told.get(job, "") for job in jobs.job_id.tolist()])
 
-    def shared(self, jobs: JobTable) -> BoolArray:
-        """Which of *jobs* carry a share token that we wrote."""
-        ours = [intent.job_id for intent in self if intent.kind == "Share"]
-        if not ours:
-            return np.zeros(len(jobs), dtype=np.bool_)
-        says = jobs.comment.map([SHARE in text for text in jobs.comment.names], np.bool_)
-        return np.asarray(np.isin(jobs.job_id, ours) & says, dtype=np.bool_)
+    def sharing(self, jobs: JobTable) -> tuple[BoolArray, Labels, BoolArray]:
+        """Which of *jobs* share GPUs or are on their way there, what they asked for before, and which were given back.
+
+        Our word counts, not the token: an owner may have written another comment since.
+        """
+        asked = {intent.job_id: str(intent.value) for intent in self if intent.kind == "Share"}
+        given_back = np.isin(jobs.job_id, [intent.job_id for intent in self if intent.kind == "Unshare"])
+        rows = np.flatnonzero(np.isin(jobs.job_id, list(asked))).tolist()
+        shares = np.zeros(len(jobs), dtype=np.bool_)
+        shares[[row for row in rows if not _is_whole(jobs, row)]] = True
+        ids, names = jobs.job_id.tolist(), [""]
+        codes = np.zeros(len(jobs), dtype=np.int64)
+        for row in np.flatnonzero(shares).tolist():
+            codes[row] = len(names)
+            names.append(asked[ids[row]])
+        return shares, Labels(codes, tuple(names)), given_back
 
     def recently_refused(self, now_s: float) -> set[int]:
         """Jobs of which Slurm refused a write in the last ten minutes; not those that must not stay half-way."""
         self._refused_s = {job: at_s for job, at_s in self._refused_s.items() if now_s - at_s < BACK_OFF_S}
-        return {job for job in self._refused_s if (job, "Share") not in self._open}
+        self._refusals = {job: often for job, often in self._refusals.items() if often and job in self._refused_s}
+        return {
+            job for job in self._refused_s if (job, "Share") not in self._open or self._refusals.get(job, 0) >= EAGER
+        }
 
     def _count(self, intent: Intent) -> None:
         """Note that a job was asked to stop, where it is known that it was."""
@@ -243,10 +269,12 @@ class _Look:
             return seen and not pending
         if intent.kind == "Tell":  # ours as long as there is a job
             return False
-        if intent.kind == "Share":  # ours while its token is there
-            return pending and SHARE not in self._pending.comment[self._pending_row[intent.job_id]]
-        if intent.kind in ("StartShared", "Unshare"):
+        if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
+            return pending and _is_whole(self._pending, self._pending_row[intent.job_id])
+        if intent.kind == "StartShared":
             return seen or not pending
+        if intent.kind == "Unshare":  # such a job is not moved again
+            return not pending
         if intent.kind == "Hold":
             return not pending or (isinstance(intent.value, int | float) and intent.value <= self._now_s)
         return seen
@@ -264,6 +292,11 @@ def _is_free(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
     return not pending.eligible_s[row] > now_s
 
 
+def _is_whole(jobs: JobTable, row: int) -> bool:
+    """Whether a job asks for GPUs of its own, on no node of ours."""
+    return bool(jobs.gpus[row] > 0) and not slots_in(jobs.per_node[row]) and not jobs.required_nodes[row]
+
+
 _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "Rank": _points_are,
     "Hold": _waits_until,
@@ -272,7 +305,7 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
     "Share": lambda pending, row, value, now_s: bool(slots_in(pending.per_node[row])),
     "StartShared": lambda pending, row, value, now_s: pending.partition[row] == value,
-    "Unshare": lambda pending, row, value, now_s: SHARE not in pending.comment[row],
+    "Unshare": lambda pending, row, value, now_s: _is_whole(pending, row),
 }
 
 

@@ -61,7 +61,7 @@ class Memory:
         self.failed: tuple[tuple[str, ...], ...] = ()  #: kinds of jobs that failed together on their GPUs
         self._control = Control()
         self._choice: PolicyChoice | None = None
-        self._promises, self._own_promises = NO_PROMISES, False
+        self._promises, self._own_promises, self._own_intents = NO_PROMISES, False, False
         self._number = 0
         self._loaded = False
         self._retry_s = float("-inf")
@@ -71,9 +71,15 @@ class Memory:
         """How many facts wait for the database."""
         return len(self._facts)
 
-    def remember(self, state: ClusterState, now_s: float) -> Remembered:
-        """Compare a look at the cluster with what is known; save what changed."""
+    def remember(self, state: ClusterState, now_s: float, *, acting: bool = False) -> Remembered:
+        """Compare a look at the cluster with what is known; save what changed.
+
+        Who begins *acting* reads what another daemon may have asked for meanwhile.
+        """
         self._load(now_s)
+        if acting and not self._own_intents and not len(self._facts):
+            self._own_intents = self._attempt(lambda: self._read_intents(now_s), now_s)
+        self._own_intents = acting and self._own_intents
         changes = self._ledger.update(state, now_s)
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
         self._facts.jobs.update(changes.jobs)
@@ -92,8 +98,9 @@ class Memory:
         tables = []
         for jobs in (state.pending, state.running):
             asked_s, asks = self._intents.asked(jobs, now_s)
-            told, shares = self._intents.told(jobs), self._intents.shared(jobs)
-            tables.append(replace(jobs, asked_s=asked_s, asks=asks, told=told, shares=shares))
+            told, (shares, asked_for, given_back) = self._intents.told(jobs), self._intents.sharing(jobs)
+            jobs = replace(jobs, shares=shares, asked_for=asked_for, given_back=given_back)
+            tables.append(replace(jobs, asked_s=asked_s, asks=asks, told=told))
         pending, running = tables
         pending = replace(pending, held_by_us=self._intents.held(pending, now_s))
         return replace(state, pending=pending, running=running)
@@ -202,19 +209,25 @@ class Memory:
             self._loaded = self._attempt(lambda: self._read_all(now_s), now_s)
 
     def _read_all(self, now_s: float) -> None:
-        jobs = self._store.jobs(self._cluster)
-        intents = self._store.intents(self._cluster, now_s - BACK_OFF_S, now_s - ASKS_S)
+        jobs, intents = self._store.jobs(self._cluster), self._asked_for(now_s)
         number = self._store.last_number(self._cluster)
         try:
             last = self._store.latest_decision(self._cluster)
         except SchemaMismatch as error:
             logger.info("the standings of the last cycle are lost: %s", error)
             last = None
-        self._facts.jobs.update(self._ledger.adopt(jobs))
         self._intents.adopt(intents)
+        self._own_intents = True
+        self._facts.jobs.update(self._ledger.adopt(jobs))
         self._number = max(self._number, number)
         if last is not None:
             self._standings.change(last.number, last.view.pending.job_id, last.plan.jobs.standing, last.now_s)
+
+    def _read_intents(self, now_s: float) -> None:
+        self._intents = Intents(self._asked_for(now_s))
+
+    def _asked_for(self, now_s: float) -> list[Intent]:
+        return self._store.intents(self._cluster, now_s - BACK_OFF_S, now_s - ASKS_S)
 
     def _read_usage(self, now_s: float) -> None:
         self._usage.learn(self._store.measured(self._cluster, self._usage.since_s()), now_s)

@@ -16,7 +16,7 @@ MOST = 100_000
 """Rows read at once, the newest."""
 
 _NAMES = tuple(f.name for f in fields(KeptTable))
-_CHANGES = ("started_s", "ended_s", "state")
+_CHANGES = ("slurm_start_s", "started_s", "ended_s", "state")
 
 
 def save_predictions(connection: Connection, cluster: str, kept: KeptTable) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..cluster.columns import FloatArray
+from ..cluster.columns import FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Plan
 from ..cluster.promises import PromiseState
@@ -225,19 +225,27 @@ class _Drawing:
 
     def _helpers(self, due_s: float) -> list[int]:
         """Running jobs each of which alone, if it agreed to stop, would let it be in time."""
-        if self.stopping is None:
+        stopping = self.stopping
+        if stopping is None:
             return []
         jobs = self.view.running
         alone = self.rooms.holding(np.array([self.row])) & ~jobs.ckpt & ~jobs.interactive & (jobs.array_job_id == 0)
+        rows = np.flatnonzero(alone & jobs.requeueable)[:BARS]
+        from_s = np.maximum(self.view.now_s, jobs.started_s + self.rules.lease_s)
+        agreed_s = from_s + self.rules.stop_s + self.rules.lead_s
+
+        def enough(some: IntArray) -> bool:
+            by_s = stopping.by_s.copy()
+            by_s[some] = agreed_s[some]
+            return self._earliest_by(by_s) <= due_s
+
         found: list[int] = []
-        for row in np.flatnonzero(alone & jobs.requeueable)[:BARS].tolist():
-            by_s = self.stopping.by_s.copy()
-            from_s = max(self.view.now_s, float(jobs.started_s[row]) + self.rules.lease_s)
-            by_s[row] = from_s + self.rules.stop_s + self.rules.lead_s
-            if self._earliest_by(by_s) <= due_s:
-                found.append(row)
-            if len(found) == HELPERS:
-                break
+        if enough(rows):  # else none of them alone is
+            for row in rows.tolist():
+                if enough(np.array([row])):
+                    found.append(row)
+                if len(found) == HELPERS:
+                    break
         return found
 
     def _named(self, row: int) -> str:

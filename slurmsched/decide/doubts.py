@@ -12,6 +12,7 @@ from ..cluster.promises import PromiseTable
 from ..cluster.state import View
 from ..policies.leases.doubt import chance_late, in_doubt
 from ..policies.reserving import Asks, Room
+from .pacing import paced, ran_s
 from .rooms import planned_s
 
 Rest = tuple[float, float, float, float]  #: from when on, median and upper decile of what is left, end by its limit
@@ -42,10 +43,10 @@ def announced(
 
 def _running(view: View) -> Iterator[tuple[int, Rest]]:
     """What is left of running jobs: their forecast knows how long they have run."""
-    jobs, forecast = view.running, view.forecast_running
-    ran_s = view.now_s - jobs.started_s
-    median_s = np.maximum(forecast.runtime_s - ran_s, 1.0)
-    high_s = np.maximum(forecast.high_s - ran_s, median_s)
+    jobs, past_s = view.running, ran_s(view)
+    forecast = paced(view.forecast_running, jobs, past_s)
+    median_s = np.maximum(forecast.runtime_s - past_s, 1.0)
+    high_s = np.maximum(forecast.high_s - past_s, median_s)
     for row, job in enumerate(jobs.job_id.tolist()):
         limit_s = float(jobs.started_s[row] + jobs.time_limit_s[row])
         yield job, (view.now_s, float(median_s[row]), float(high_s[row]), limit_s)
@@ -56,7 +57,7 @@ def _without_plan(
 ) -> Iterator[tuple[int, Rest]]:
     """Pending jobs that cannot start in time by the runtime planned with: from the earliest start there is."""
     jobs = view.pending
-    median_s, high_s = (planned_s(view.forecast, jobs, share) for share in (0.5, 0.9))
+    median_s, high_s = (planned_s(paced(view.forecast, jobs), jobs, share) for share in (0.5, 0.9))
     for place in np.flatnonzero(np.isnan(starts_s)).tolist():
         row = int(kept[place])
         start_s = left.earliest(held.rows[place], int(held.gpus[place]), float(median_s[row]), view.now_s)

@@ -78,7 +78,8 @@ def _plan(
     moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, standings)
     if rules.sharing is not None:
         busy = {*jobs.job_id[held].tolist(), *(wish.job_id for wish in moves)}
-        moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy)]
+        joins = "share" in rules.powers
+        moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
     wishes = [*_release_wishes(jobs, view.now_s, held), *asks, *moves, *_rank_wishes(jobs, ranked, points)]
     if rules.deadlines is not None:
         wishes += [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..cluster.actions import Action, Share, StartShared, Unshare
+from ..cluster.actions import Action, Share, Unshare
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable
-from ..cluster.nodes import PartitionTable
-from ..cluster.state import ClusterState, View
 from ..cluster.names import kind_of
+from ..cluster.state import View
+from ..cluster.tres import gpus_in
 from ..policies.sharing import OFF, Pair, Sharers, packable, pairs
 from ..policies.slots import Asked, Token, next_step, without_token
 from ..slurm.verbs import PLAIN_COMMENT
 from .rules import SharingRules
-from .shared import SharedNode, gpus_of, shared_nodes, token_of
+from .shared import SharedNodes, gpus_of, shared_nodes
 from .waits import left_s, own_waits_s
 
 WINDOW = 500  #: jobs from the top of the order that may share
+CRAMPED = 50  #: of these, jobs for which a second place is looked for in one cycle
 
 
 def packing_wishes(
-    view: View, ranked: IntArray, runs: BoolArray, rules: SharingRules, busy: Collection[int]
+    view: View, ranked: IntArray, runs: BoolArray, rules: SharingRules, busy: Collection[int], *, joins: bool
 ) -> list[Action]:
     """What brings jobs to GPUs that they share; *busy* are jobs of which something else is wished already.
 
-    Of the *ranked* jobs those that would start now anyway (*runs*) are left where they are.
+    Of the *ranked* jobs those that would start now anyway (*runs*) are left where they are. Unless *joins*, nobody
+    sets out, and who is on the way arrives or has GPUs of its own again.
     """
+    if not (view.pending.shares.any() or (joins and rules.capacity != OFF)):
+        return []
     nodes = shared_nodes(view, rules.partition)
-    wishes = [*_onward(view, nodes, rules)]
-    if rules.capacity == OFF or not nodes:
+    wishes = _onward(view, nodes, rules, joins)
+    if not joins or rules.capacity == OFF or not len(nodes):
         return wishes
     free = ranked[~runs[ranked] & ~np.isin(view.pending.job_id[ranked], list(busy))]
     waits_s = own_waits_s(view, ranked, rules.partition) - rules.wait_s  # the change itself takes as long
@@ -51,26 +56,32 @@ class Hosts:
 
     rows: IntArray
     jobs: Sharers
-    places: tuple[SharedNode, ...]  #: row by row
+    nodes: SharedNodes
+    place: IntArray  #: of their node among *nodes*, row by row
 
     @classmethod
-    def of(cls, view: View, nodes: dict[str, SharedNode]) -> Hosts:
+    def of(cls, view: View, nodes: SharedNodes) -> Hosts:
         """Those of *view*."""
         jobs = view.running
         rows = [
             row
             for row in np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING)).tolist()
-            if (node := nodes.get(jobs.node_list[row]))
+            if (place := nodes.at.get(jobs.node_list[row])) is not None
             and (gpus := gpus_of(jobs, row))
-            and all(gpu < len(node.taken) and node.taken[gpu] == 1 for gpu in gpus)
+            and all(gpu < len(taken) and taken[gpu] == 1 for taken in (nodes.taken[place],) for gpu in gpus)
         ]
         at = np.array(rows, dtype=np.int64)
         barred = np.array([_declined(jobs, row) for row in rows], dtype=np.bool_) | jobs.interactive[at]
-        places = tuple(nodes[jobs.node_list[row]] for row in rows)
-        return cls(at, _sharers(jobs, at, left_s(view)[at], barred), places)
+        places = np.array([nodes.at[jobs.node_list[row]] for row in rows], dtype=np.int64)
+        return cls(at, _sharers(jobs, at, left_s(view)[at], barred), nodes, places)
+
+    def rooms(self, jobs: JobTable, row: int) -> BoolArray:
+        """Those on whose nodes CPUs and memory are left for a job of *jobs*."""
+        fits: BoolArray = self.nodes.rooms(jobs, row)[self.place]
+        return fits
 
 
-def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, nodes: dict[str, SharedNode]) -> Sharers:
+def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> Sharers:
     """The pending jobs in *rows* as they might share."""
     jobs, barred = view.pending, np.zeros(len(rows), dtype=np.bool_)
     for holds, _ in bars(view, rows, rules, nodes):
@@ -79,13 +90,13 @@ def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, nodes: dict
     return _sharers(jobs, rows, runtime_s, barred)
 
 
-def bars(view: View, rows: IntArray, rules: SharingRules, nodes: dict[str, SharedNode]) -> list[tuple[BoolArray, str]]:
+def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> list[tuple[BoolArray, str]]:
     """What keeps the pending jobs in *rows* from sharing with whomever: which of them, and in words."""
     jobs = view.pending.take(rows)
     limit_s = view.partitions.max_time_s[
         np.array([name == rules.partition for name in view.partitions.name], dtype=bool)
     ]
-    types, there = {node.gpu_type for node in nodes.values()}, [node.partitions for node in nodes.values()]
+    types, there = set(nodes.gpu_types), set(nodes.partitions)
 
     def of(column: Labels, holds: list[bool]) -> BoolArray:
         found: BoolArray = column.map(holds, np.bool_)
@@ -106,6 +117,11 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: dict[str, Share
         ((jobs.array_job_id > 0) | (jobs.tasks > 1), "it is an array, whose tasks would all get the same GPUs"),
         (jobs.het_job_id > 0, "it is part of a heterogeneous job"),
         (jobs.per_task, "it asks for GPUs per task or per socket"),
+        (
+            of(jobs.per_node, [more_than_gpus(text) for text in jobs.per_node.names]),
+            "it asks for more than GPUs of its node",
+        ),
+        (jobs.given_back, "it was on its way to shared GPUs, did not start, and had its own GPUs back"),
         (np.isfinite(jobs.deadline_s), "it has a deadline"),
         *(
             (of(getattr(jobs, name), [bool(text) for text in getattr(jobs, name).names]), f"it asks for {what}")
@@ -154,57 +170,57 @@ def _declined(jobs: JobTable, row: int) -> bool:
     return wishes.nopack or wishes.off
 
 
-def _onward(view: View, nodes: dict[str, SharedNode], rules: SharingRules) -> list[Action]:
-    """The next step of each job on its way; back where its node takes no jobs any more."""
-    jobs, until_s, home = view.pending, view.now_s + rules.wait_s, home_of(view.partitions, rules)
+def more_than_gpus(request: str) -> bool:
+    """Whether a request for generic resources names others than GPUs: slots in its place would take those away."""
+    names = (re.split("[:=/]", re.sub("^gres[:/]", "", item.strip()))[0] for item in request.split(","))
+    return any(name not in ("", "gpu", "N", "(null)", "none") for name in names)
+
+
+def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) -> list[Action]:
+    """The next step of each job on its way; back where its node takes no jobs, or it has waited in vain."""
+    jobs, until_s = view.pending, view.now_s + rules.wait_s
+    late = view.now_s - jobs.eligible_s > rules.patience_s
     wishes: list[Action] = []
     for row in np.flatnonzero(jobs.shares).tolist():
-        asked = _asked(jobs, row)
-        if token_of(jobs, row) is not None and asked.required_nodes not in nodes:
-            wishes.append(_back(asked, home, rules, until_s))
-        elif (step := next_step(asked, rules.partition, home, until_s)) is not None:
-            wishes.append(step)
+        stuck = late[row] or jobs.required_nodes[row] not in nodes.at
+        if (wish := _step(jobs, row, jobs.asked_for[row], rules, until_s, ends=stuck, joins=joins)) is not None:
+            wishes.append(wish)
     return wishes
 
 
-def settle_shared(state: ClusterState, ours: Collection[int], rules: SharingRules, now_s: float) -> list[Action]:
-    """What leaves no job of *ours* half-way: those with slots may start, the others have their own GPUs again."""
-    jobs = state.pending
-    wishes: list[Action] = []
-    for row in np.flatnonzero(np.isin(jobs.job_id, list(ours))).tolist():
-        asked = _asked(jobs, row)
-        match next_step(asked, rules.partition, home_of(state.partitions, rules), now_s):
-            case Share():
-                wishes.append(_back(asked, home_of(state.partitions, rules), rules, now_s))
-            case StartShared() | Unshare() as step:
-                wishes.append(step)
-    return wishes
+def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRules, now_s: float) -> list[Action]:
+    """What leaves no job half-way: those with slots may start, the others have their own GPUs again.
+
+    Of the pending *jobs* those are ours of which it is known what they *asked_for*.
+    """
+    rows = np.flatnonzero(np.isin(jobs.job_id, list(asked_for))).tolist()
+    steps = (_step(jobs, row, asked_for[int(jobs.job_id[row])], rules, now_s, ends=False, joins=False) for row in rows)
+    return [step for step in steps if step is not None]
 
 
-def home_of(partitions: PartitionTable, rules: SharingRules) -> str:
-    """Where jobs wait that are in no partition but the sharing one."""
-    return rules.home or next((name for name in partitions.name if name != rules.partition), "")
-
-
-def _asked(jobs: JobTable, row: int) -> Asked:
-    texts = (jobs.partition[row], jobs.required_nodes[row], jobs.per_node[row], jobs.comment[row])
-    return Asked(int(jobs.job_id[row]), *texts)
-
-
-def _back(job: Asked, home: str, rules: SharingRules, until_s: float) -> Unshare:
-    """What gives a job with our token its own GPUs back."""
-    share = read(job.comment)[0].share or ""
-    token = Token.of(share)
-    elsewhere = ",".join(name for name in job.partition.split(",") if name != rules.partition) or home
-    gpus = len(token.gpus) if token else 0
-    return Unshare(job.job_id, elsewhere, gpus, without_token(job.comment, share), until_s)
+def _step(
+    jobs: JobTable, row: int, asked_for: str, rules: SharingRules, until_s: float, *, ends: bool, joins: bool
+) -> Action | None:
+    """The next step of a job on its way, or back where that *ends*; who does not *join* begins no change anew."""
+    comment = jobs.comment[row]
+    texts = (jobs.partition[row], jobs.required_nodes[row], jobs.per_node[row], comment)
+    home, _, request = asked_for.partition(" ")
+    step = next_step(Asked(int(jobs.job_id[row]), *texts), rules.partition, home, until_s)
+    share = read(comment)[0].share or ""
+    token, (gpus, kind) = Token.of(share), gpus_in(request)
+    plain = bool(PLAIN_COMMENT.fullmatch(comment))
+    if token is None or ends or isinstance(step, Unshare) or (isinstance(step, Share) and not (joins and plain)):
+        elsewhere = ",".join(name for name in jobs.partition[row].split(",") if name != rules.partition) or home
+        own = without_token(comment, share) if token and plain else None
+        return Unshare(int(jobs.job_id[row]), elsewhere, gpus or len(token.gpus if token else ()), own, until_s, kind)
+    return replace(step, gpu_type=kind) if isinstance(step, Share) else step
 
 
 def _join(
     view: View, rows: IntArray, waiting: Sharers, waits_s: FloatArray, hosts: Hosts, rules: SharingRules
 ) -> list[Share]:
     """Jobs that join a running one, each where most time is gained."""
-    jobs, packing = view.pending, rules.packing()
+    jobs, packing, nodes = view.pending, rules.packing(), hosts.nodes
     guests = {job_id: at for at, job_id in enumerate(waiting.job_id.tolist())}
     places = {job_id: at for at, job_id in enumerate(hosts.jobs.job_id.tolist())}
     free, cramped = np.ones(len(hosts.rows), dtype=np.bool_), []
@@ -212,41 +228,44 @@ def _join(
 
     def make(pair: Pair) -> bool:
         at, row = places[pair.host], int(rows[guests[pair.guest]])
-        node, host = hosts.places[at], int(hosts.rows[at])
-        if not node.has_room(jobs, row):
+        place, host = int(hosts.place[at]), int(hosts.rows[at])
+        if not nodes.rooms(jobs, row)[place]:
             return False
         free[at] = False
-        node.take(jobs, row, gpus := gpus_of(view.running, host))
-        wishes.append(_share(view, row, node, Token(gpus, turns=jobs.user[row] != view.running.user[host]), rules))
+        nodes.take(place, jobs, row, gpus := gpus_of(view.running, host))
+        turns = jobs.user[row] != view.running.user[host]
+        wishes.append(_share(view, row, nodes.names[place], Token(gpus, turns=turns), rules))
         return True
 
     for pair in pairs(waiting, waits_s, hosts.jobs, free, packing):
         if not make(pair):
             cramped.append(guests[pair.guest])
-    for at in cramped:  # where it would gain most its CPUs or memory are not left: the next best
-        room = free & np.array([node.has_room(jobs, int(rows[at])) for node in hosts.places], dtype=np.bool_)
+    for at in cramped[:CRAMPED]:  # where it would gain most its CPUs or memory are not left: the next best
+        room = free & hosts.rooms(jobs, int(rows[at]))
         one = np.array([at])
-        for pair in pairs(waiting.take(one), waits_s[one], hosts.jobs, room, packing):
+        for pair in pairs(waiting.take(one), waits_s[one], hosts.jobs, room, packing) if room.any() else ():
             make(pair)
     return wishes
 
 
-def _come_first(view: View, rows: IntArray, nodes: dict[str, SharedNode], rules: SharingRules) -> list[Share]:
+def _come_first(view: View, rows: IntArray, nodes: SharedNodes, rules: SharingRules) -> list[Share]:
     """Jobs that go to free GPUs of a sharing node, where others may join them: the fullest node that has room."""
     jobs, wishes = view.pending, []
     for row in rows.tolist():
         gpus = int(jobs.gpus[row])
-        fitting = [node for node in nodes.values() if len(node.whole()) >= gpus and node.has_room(jobs, row)]
-        if not fitting:
+        fitting = np.flatnonzero((nodes.free >= gpus) & nodes.rooms(jobs, row))
+        if not len(fitting):
             continue
-        node = min(fitting, key=lambda each: (len(each.whole()), each.name))
-        chosen = tuple(node.whole()[:gpus])
-        node.take(jobs, row, chosen)
-        wishes.append(_share(view, row, node, Token(chosen), rules))
+        place = int(fitting[np.argmin(nodes.free[fitting])])
+        chosen = nodes.whole(place, gpus)
+        nodes.take(place, jobs, row, chosen)
+        wishes.append(_share(view, row, nodes.names[place], Token(chosen), rules))
     return wishes
 
 
-def _share(view: View, row: int, node: SharedNode, token: Token, rules: SharingRules) -> Share:
+def _share(view: View, row: int, node: str, token: Token, rules: SharingRules) -> Share:
     jobs = view.pending
     until_s = view.now_s + rules.wait_s
-    return Share(int(jobs.job_id[row]), jobs.partition[row], node.name, str(token), jobs.comment[row], until_s)
+    return Share(
+        int(jobs.job_id[row]), jobs.partition[row], node, str(token), jobs.comment[row], until_s, jobs.gpu_type[row]
+    )

@@ -13,19 +13,20 @@ from ..policies.sharing import OFF, allowed, gains_s, why_not
 from ..policies.slots import Token
 from .explain import Explanation, Why
 from .packing import Hosts, bars, waiting_sharers
-from .rules import SharingRules
-from .shared import SharedNode, gpus_of, shared_nodes, token_of
+from .rules import Rules, SharingRules
+from .shared import SharedNodes, gpus_of, shared_nodes, token_of
 from .waits import own_waits_s
 from .words import count, spell
 
 SHOWN = 3  #: running jobs of which it is told why they are no partners
 
 
-def with_sharing(told: Why, view: View, plan: Plan, rules: SharingRules | None) -> Why:
+def with_sharing(told: Why, view: View, plan: Plan, rules: Rules) -> Why:
     """*told*, with what *rules* say of sharing."""
-    if rules is None or not told.known:
+    sharing = rules.sharing if "share" in rules.powers else None
+    if sharing is None or not told.known:
         return told
-    return replace(told, sentences=(*told.sentences, *sharing_words(view, plan, rules, told.job_id)))
+    return replace(told, sentences=(*told.sentences, *sharing_words(view, plan, sharing, told.job_id)))
 
 
 def with_score(told: Explanation, path: str) -> Explanation:
@@ -65,7 +66,7 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
         return f"It goes to {_gpus(token.gpus)} of {wish.node}, to share them{_beside(view, wish.node, token)}."
     if rules.capacity == OFF:
         return "Nobody shares GPUs now: enough of them are free."
-    if not nodes:
+    if not len(nodes):
         return f"It shares no GPUs: no node of partition {rules.partition} takes jobs."
     rows = np.array([row], dtype=np.int64)
     barred = [words for holds, words in bars(view, rows, rules, nodes) if holds[0]]
@@ -74,7 +75,7 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
     return _about_hosts(view, plan, rules, row, nodes)
 
 
-def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: dict[str, SharedNode]) -> str:
+def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: SharedNodes) -> str:
     """Of a job that nothing of its own bars: which running jobs it might join, or what stands against it."""
     rows = np.array([row], dtype=np.int64)
     one, hosts, packing = waiting_sharers(view, rows, rules, nodes), Hosts.of(view, nodes), rules.packing()
@@ -104,7 +105,7 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: d
         if not gain_s.max() > 0.0:
             own_wait = f"its own GPUs are about {spell(float(waits_s[0]))} away"
             return f"It may share with job {names}, but that gains no time: {own_wait}."
-        if not hosts.places[best].has_room(view.pending, row):
+        if not hosts.rooms(view.pending, row)[best]:
             return f"It may share with job {names}, but CPUs or memory of their nodes do not suffice."
         return f"It may share with job {names}."
     against = [

@@ -119,7 +119,7 @@ def profiling_wishes(view: View, rules: ProfilingRules, standings: IntArray) -> 
     A requeued job asks for both partitions again, and is sent home as one that ran already.
     """
     jobs = view.pending
-    ours = ~(jobs.off | jobs.interactive | (jobs.het_job_id > 0))
+    ours = ~(jobs.off | jobs.interactive | (jobs.het_job_id > 0) | jobs.shares)
     rows = np.flatnonzero(ours & (why_home(view, rules) != Home.STAYS)).tolist()
     moves: list[Action] = [
         MovePartition(int(jobs.job_id[row]), home_of(jobs.partition[row], rules.partition)) for row in rows

@@ -42,9 +42,9 @@ AFRESH = 32
 class _Offer:
     """The room for new promises, with a plan of those that were made."""
 
-    def __init__(self, room: Room, held: Asks) -> None:
+    def __init__(self, room: Room, held: Asks, now_s: float) -> None:
         self.plans = 0  #: how many were made; each costs as much as all that was promised
-        self._room, self._held = room, held
+        self._room, self._held, self._now_s = room, held, now_s
         self._starts_s, self._left = latest_plan(room, held)
 
     def earliest(self, ask: Asks) -> float:
@@ -57,12 +57,13 @@ class _Offer:
         needs_s, due_s = float(ask.needs_s[0]), float(ask.due_s[0])
         if np.isnan(self._room.latest(rows, gpus, needs_s, since_s, due_s)):
             return False  # not even if nothing had been promised
-        held, start_s = self._held.plus(ask), self._left.latest(rows, gpus, needs_s, since_s, due_s)
+        start_s = self._left.latest(rows, gpus, needs_s, since_s, due_s)
         beside = bool(np.isfinite(start_s))
+        held = self._held.plus(replace(ask, since_s=np.array([self._now_s])))  # as it will count from now on
         if beside:
             self._left.take(rows, gpus, start_s, start_s + needs_s)
         if not beside or len(held) % AFRESH == 0:
-            starts_s, left = latest_plan(self._room, held)
+            starts_s, left = latest_plan(self._room, self._held.plus(ask))
             self.plans += 1
             if not np.isnan(starts_s[np.append(np.isfinite(self._starts_s), True)]).any():
                 self._held, self._starts_s, self._left = held, starts_s, left
@@ -107,7 +108,7 @@ def promise(
     rooms = Rooms(view, rules.margin, rules.lead_s, stops_s)
     room = rooms.open(np.concatenate([kept, new]))
     held = rooms.asks(kept, _due_s(view, table, kept), view.now_s)
-    offer = _Offer(room.less(rules.reserve), held)
+    offer = _Offer(room.less(rules.reserve), held, view.now_s)
     for row in new[np.lexsort((view.pending.job_id[new], view.pending.first_submit_s[new]))].tolist():
         if offer.plans >= PLANS:
             break

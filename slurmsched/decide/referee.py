@@ -83,6 +83,11 @@ def hold_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str 
     return None if jobs.held_by_us[row] else "its begin time is not ours"
 
 
+def token_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """What we began to change we may end, with that power or without; it is the job's way to GPUs."""
+    return None if jobs.shares[row] else "we did not make slots of its GPUs"
+
+
 def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
     state = int(jobs.state[row])
     return None if state == wanted else f"the job is {JobState(state).name.lower()}, not {wanted.name.lower()}"
@@ -107,8 +112,8 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front),
     Resume: (power_is_on, job_is_suspended),
     Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
-    StartShared: (power_is_on, job_is_pending),
-    Unshare: (power_is_on, job_is_pending),
+    StartShared: (token_is_ours, job_is_pending),
+    Unshare: (token_is_ours, job_is_pending),
 }
 """What stands over each action; the first rule that says no is the one told."""
 

@@ -12,6 +12,7 @@ from ..cluster.hostlist import expand
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from ..policies.reserving import Asks, Room
+from .pacing import paced, ran_s
 
 MOMENTS = 256
 """At most so many moments at which running jobs end; where there are more, neighbours count as ending together."""
@@ -40,11 +41,12 @@ class Rooms:
 
     def __init__(self, view: View, margin: float, lead_s: float, stops_s: FloatArray | None = None) -> None:
         self._view, self._soonest_s = view, view.now_s + max(lead_s, 1.0)
-        self.ends_s = view.running.started_s + planned_s(view.forecast_running, view.running, margin)
+        running = paced(view.forecast_running, view.running, ran_s(view))
+        self.ends_s = view.running.started_s + planned_s(running, view.running, margin)
         self._nodes: dict[tuple[str, str], BoolArray] = {}
         self._rows: list[tuple[BoolArray, int]] = []
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
-        self.needs_s = planned_s(view.forecast, view.pending, margin)
+        self.needs_s = planned_s(paced(view.forecast, view.pending), view.pending, margin)
 
     def open(self, rows: IntArray) -> Room:
         """Room with a row for each set of nodes and size of blocks that the pending *rows* ask for."""

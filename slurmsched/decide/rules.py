@@ -65,11 +65,11 @@ class SharingRules:
     """Which jobs may share GPUs, and where; see ``policies.sharing.Packing``."""
 
     partition: str = "shared"  #: of the nodes on which GPUs are shared
-    home: str = ""  #: where jobs wait that were in no other partition; empty: in the first other one there is
     capacity: int = 2  #: the largest sum of share scores on a GPU, now
     memory_mib: float = 0.0  #: what two jobs may take of a GPU together
     other_users: bool = False
     wait_s: float = 30.0  #: how long a job that is being changed may not start
+    patience_s: float = 300.0  #: how long it then waits to start, before it has its own GPUs again
     failed: tuple[tuple[str, ...], ...] = ()  #: kinds of jobs that failed together
 
     def packing(self) -> Packing:
@@ -89,7 +89,7 @@ class Rules:
     only_partitions: frozenset[str] = field(default_factory=frozenset)  #: empty means all
     starvation_s: float = 604800.0  #: waited longer: stands only behind jobs that waited longer
     deadlines: DeadlineRules | None = None  #: None where nothing is promised
-    sharing: SharingRules | None = None  #: None where no job shares its GPUs
+    sharing: SharingRules | None = None  #: who joins whom takes power.share, the way there and back does not
     profiling: ProfilingRules | None = None  #: None where no job is measured in a partition of its own first
 
     def __post_init__(self) -> None:

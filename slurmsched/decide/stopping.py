@@ -16,6 +16,7 @@ from ..cluster.jobs import JobState
 from ..cluster.state import View
 from ..policies.reserving import latest_plan
 from .promising import Promised
+from .ranking import qos_classes, tiers
 from .rooms import Rooms
 from .rules import DeadlineRules, Rules
 from .words import spell
@@ -39,14 +40,17 @@ def stops(view: View, rules: Rules) -> Stops | None:
     """Who can make room for promises; None where nobody is to be asked.
 
     Promised jobs, arrays and parts of heterogeneous jobs are left alone: a signal to a task may reach its whole array.
+    So are jobs of partitions that we do not order, and jobs that Slurm would start again before the promised one.
     """
     told = rules.deadlines
     if told is None or not told.yields or "requeue" not in rules.powers:
         return None
-    jobs, now_s = view.running, view.now_s
+    jobs, now_s, only = view.running, view.now_s, rules.only_partitions
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
     single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING)
-    agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off & ~promised & single
+    inside = [not only or any(name in only for name in names.split(",")) for names in jobs.partition.names]
+    ours = jobs.partition.map(inside, np.bool_) & ~_above(view, rules)
+    agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off & ~promised & single & ours
     waited_s = now_s - np.where(jobs.asked_s >= jobs.started_s, jobs.asked_s, -np.inf)
     awaited = agreed & (waited_s < max(told.lease_s, 2 * told.stop_s))
     askable = agreed & ~awaited & (jobs.asks < told.asks_a_day)
@@ -60,6 +64,18 @@ def stops(view: View, rules: Rules) -> Stops | None:
         overdue=awaited & (waited_s >= told.stop_s),
         leaving=leaving,
     )
+
+
+def _above(view: View, rules: Rules) -> BoolArray:
+    """Running jobs of a higher tier, or of a higher QOS where QOS counts, than some waiting job with a deadline."""
+    waiting = view.pending.take(np.isfinite(view.pending.deadline_s))
+    above = np.zeros(len(view.running), dtype=np.bool_)
+    if not len(waiting):
+        return above
+    above |= tiers(view.running, view.partitions) > tiers(waiting, view.partitions).min()
+    if rules.scope != "queue":
+        above |= qos_classes(view.running, view.qos) > qos_classes(waiting, view.qos).min()
+    return above
 
 
 def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: Stops | None) -> list[Action]:

@@ -37,7 +37,7 @@ class Accuracy:
     size: str  #: empty for all
     starts: Side
     finishes: Side
-    slurm_jobs: int  #: starts of which Slurm had said an estimate when ours was made
+    slurm_jobs: int  #: starts of which Slurm said an estimate before they came
     slurm_error_s: float  #: median of |came - Slurm's estimate|
     ours_there_s: float  #: of our own for the same jobs
 

@@ -1,14 +1,17 @@
 """From a play-forward to times that keep their promise: rolling conformal calibration on this cluster's past.
 
 How far off a prediction was is log((what came + 30 s) / (what was predicted + 30 s)), both counted from when it was
-made; for the finish in units of how uncertain the job's own forecast made it. Quantiles of the last of these, of jobs
-of the same partition and size where there are enough, are the median and both ends. As in ``intervals`` the shares
-asked of them move while too few or too many jobs stay below what they were told.
+made, in units of how uncertain it was by itself. Quantiles of the last of these, of jobs of the same partition and size
+where there are enough, and of predictions about as far ahead, are the median and both ends. What has not come yet is
+known to be off by so much at least, and counts as that (Kaplan and Meier 1958): those that came soon are the short
+ones. The shares asked for move while too few or too many jobs stay below what they were told (adaptive conformal
+inference, Gibbs and Candes 2021).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +25,18 @@ LEAST_S = 5.0  #: from the median to either end: whole seconds, and when Slurm's
 LATE_S = 60.0  #: Slurm ends a job that much after its time limit at most, as a rule
 TARGET = 0.9
 WINDOW = 1000  #: the last predictions that came true or not, of a class or of all
-ENOUGH = 20  #: of them that an interval needs
-CLASS_ENOUGH = 50  #: and a class of its own
+ENOUGH = 20  #: predictions that came, to call an interval calibrated
+CLASS_ENOUGH = 50  #: predictions that came, for a class to be judged by its own
+NEAR = 50  #: predictions that came, of those about as far ahead
+STEP = 0.25  #: predictions are as far ahead as each other within this log
 BATCH = 25  #: predictions between two looks at what stayed below
-GAIN = 0.2  #: how far one look moves a share, times how far it was off
-GUESS = np.log(3.0)  #: before there are enough: a start within a factor of three
-LEAST_SCALE = 0.05
-_SHARE_LEAST, _SHARE_MOST = 0.005, 0.995
+GAIN = 0.5  #: how far one look moves a share, times how far it was off
+GUESS = np.log(3.0)  #: how uncertain any prediction is at least, for all that it knows: a factor of three
+PRIOR = np.array([NormalDist(0.0, 1 / NormalDist().inv_cdf(0.9)).inv_cdf((row + 0.5) / 11) for row in range(11)])
+"""Misses that are taken for granted: of eleven, nine are between the ends that a prediction has by itself."""
+
+_LOWER, _UPPER = (0.005, 0.5), (0.5, 0.995)
+_TINY = 1e-9
 
 
 class Shares(NamedTuple):
@@ -40,29 +48,37 @@ class Shares(NamedTuple):
 
 @dataclass(frozen=True)
 class Ends:
-    """What is known of one kind of moment, starts or finishes: log misses in the order in which they were known."""
+    """What is known of one kind of moment, starts or finishes, the oldest prediction first."""
 
     key: tuple[str, ...]  #: class of each
-    miss: FloatArray
+    ahead: FloatArray  #: log of the time that was predicted
+    miss: FloatArray  #: log miss in units of the uncertainty; of what is yet to come what it is by now
+    came: BoolArray  #: or is yet to come
     shares: Shares
 
-    def quantiles(self, keys: list[str]) -> tuple[FloatArray, IntArray]:
-        """Low end, middle and high end for each of *keys*, shape (3, keys), and how many misses they rest on.
+    def quantiles(self, keys: list[str], ahead: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Low end, middle and high end for jobs of these classes, that log of time ahead, shape (3, keys).
 
-        With too few of them nothing is known: NaN, 0.
+        And how many predictions that came they rest on; 0 for fewer than ENOUGH.
         """
-        asked = (self.shares.low, 0.5, self.shares.high)
+        steps = np.round(ahead / STEP).tolist()
         mine = np.array(self.key, dtype=object)
-        of: dict[str, tuple[list[float], int]] = {}
-        for key in dict.fromkeys(keys):
-            own = self.miss[mine == key][-WINDOW:] if len(mine) else self.miss
-            some = own if len(own) >= CLASS_ENOUGH else self.miss[-WINDOW:]
-            of[key] = ([conformal(some, share) for share in asked], len(some)) if len(some) >= ENOUGH else NOTHING
-        values = np.array([of[key][0] for key in keys], dtype=np.float64).reshape(len(keys), 3).T
-        return values, np.array([of[key][1] for key in keys], dtype=np.int64)
+        of: dict[tuple[str, float], tuple[FloatArray, int]] = {}
+        for key, step in dict.fromkeys(zip(keys, steps, strict=True)):
+            rows = np.flatnonzero(mine == key)[-WINDOW:]
+            if self.came[rows].sum() < CLASS_ENOUGH:
+                rows = np.arange(len(self.miss))[-WINDOW:]
+            of[key, step] = self._near(rows, step * STEP)
+        found = [of[pair] for pair in zip(keys, steps, strict=True)]
+        values = np.array([ends for ends, _ in found], dtype=np.float64).reshape(len(keys), 3).T
+        return values, np.array([basis if basis >= ENOUGH else 0 for _, basis in found], dtype=np.int64)
 
-
-NOTHING: tuple[list[float], int] = ([np.nan] * 3, 0)
+    def _near(self, rows: IntArray, ahead: float) -> tuple[FloatArray, int]:
+        """What those of *rows* say that were about so far ahead, and how many of them came."""
+        rows = rows[np.argsort(np.abs(self.ahead[rows] - ahead), kind="stable")]
+        rows = rows[: int(np.searchsorted(np.cumsum(self.came[rows]), NEAR)) + 1]
+        miss, came = np.append(self.miss[rows], PRIOR), np.append(self.came[rows], np.ones(len(PRIOR), dtype=np.bool_))
+        return survived(miss, came, (self.shares.low, 0.5, self.shares.high)), int(self.came[rows].sum())
 
 
 @dataclass(frozen=True)
@@ -76,15 +92,14 @@ class Calibration:
     def of(cls, kept: KeptTable, now_s: float = -np.inf) -> Calibration:
         """What is known at *now_s* once *kept* is.
 
-        A job that should have started or ended by now and has not counts as if it did so now: those that have are the
-        ones that were early.
+        A job that has not started or ended by now is known to do so later: those that have are those that were early.
         """
-        waits = (kept.state == KeptState.OPEN) & np.isnan(kept.started_s)
-        starts_s = np.where(kept.started, kept.started_s, np.where(waits, now_s, np.nan))
         is_open = kept.state == KeptState.OPEN
+        starts_s = np.where(kept.started, kept.started_s, np.where(is_open, now_s, np.nan))
         ends_s = np.where(kept.settled, kept.ended_s, np.where(is_open, now_s, np.nan))
+        unsure = np.full(len(kept), GUESS)
         return cls(
-            _ends(kept, starts_s, kept.started, kept.raw_start_s, kept.start_from_s, kept.start_by_s, None),
+            _ends(kept, starts_s, kept.started, kept.raw_start_s, kept.start_from_s, kept.start_by_s, unsure),
             _ends(kept, ends_s, kept.settled, kept.raw_finish_s, kept.finish_from_s, kept.finish_by_s, kept.scale),
         )
 
@@ -94,13 +109,10 @@ class Calibration:
         rows = np.flatnonzero(waits)
         some = raw.take(rows)
         keys, scale = _keys(some.partition, some.gpus), scales(some)
-        starts, start_basis = self.starts.quantiles(keys)
-        finishes, finish_basis = self.finishes.quantiles(keys)
-        start_s = np.array([_later(some.start_s, some.made_s, log) for log in _or_guess(starts, GUESS)])
-        unsure = start_s - some.start_s
-        bare = np.array([some.finish_from_s, some.finish_s, some.finish_by_s]) + unsure
+        starts, start_basis = self.starts.quantiles(keys, _ahead(some.start_s, some.made_s))
+        finishes, finish_basis = self.finishes.quantiles(keys, _ahead(some.finish_s, some.made_s))
+        start_s = np.array([_later(some.start_s, some.made_s, log * GUESS) for log in starts])
         finish_s = np.array([_later(some.finish_s, some.made_s, log * scale) for log in finishes])
-        finish_s = np.where(np.isnan(finish_s), bare, finish_s)
         last_s = some.time_limit_s + LATE_S
         finish_s = np.clip(finish_s, some.made_s, np.maximum(start_s[2], start_s[1]) + last_s)
         columns: dict[str, Any] = {}
@@ -118,18 +130,25 @@ def scales(raw: PredictionTable) -> FloatArray:
     """How uncertain the job's own forecast makes its finish: log of the wider side, seen from now."""
     middle = _span(raw.finish_s, raw.made_s)
     wider = np.maximum(_span(raw.finish_by_s, raw.made_s) / middle, middle / _span(raw.finish_from_s, raw.made_s))
-    return np.maximum(LEAST_SCALE, np.log(wider))
+    return np.maximum(GUESS, np.log(wider))
 
 
-def conformal(misses: FloatArray, share: float) -> float:
-    """The miss that *share* of the next ones stay below, by the ranks of those that were: the k-th of n.
+def survived(misses: FloatArray, came: BoolArray, shares: tuple[float, ...]) -> FloatArray:
+    """The misses that these *shares* of the next ones stay below, where those that are yet to come only grow.
 
-    k is (n + 1) times the share, rounded up for the upper half and down for the lower, so that both are one-sided
-    promises (Vovk et al. 2005).
+    Without such it is the k-th of n, k being (n + 1) times the share, rounded up for the upper half and down for the
+    lower, so that both are one-sided promises (Vovk et al. 2005). The largest where more than that share is to come.
     """
-    place = (len(misses) + 1) * share
-    at = int(np.ceil(place)) if share >= 0.5 else int(np.floor(place))
-    return float(np.sort(misses)[np.clip(at, 1, len(misses)) - 1])
+    order = np.lexsort((~came, misses))
+    left = np.arange(len(misses), 0, -1)
+    below = 1.0 - np.cumprod(1.0 - came[order] / (left + 1.0))
+    at = [
+        int(np.searchsorted(below, share - _TINY))
+        if share >= 0.5
+        else int(np.searchsorted(below, share + _TINY, "right")) - 1
+        for share in shares
+    ]
+    return np.asarray(misses[order][np.clip(at, 0, len(misses) - 1)])
 
 
 def keepable(kinds: IntArray) -> BoolArray:
@@ -144,18 +163,26 @@ def _ends(
     raw_s: FloatArray,
     from_s: FloatArray,
     by_s: FloatArray,
-    scale: FloatArray | None,
+    scale: FloatArray,
 ) -> Ends:
-    """What is known of moments that came, or are *known* not to have come by *came_s*."""
-    rows = np.flatnonzero(known | (came_s > raw_s))
-    rows = rows[np.argsort(came_s[rows], kind="stable")]
-    miss = _miss(came_s[rows], raw_s[rows], kept.made_s[rows])
-    judged = rows[known[rows] | (came_s[rows] > by_s[rows])]
+    """What is *known* of moments that came, or else had not come by *came_s*; NaN where nothing ever will."""
+    rows = np.flatnonzero(np.isfinite(came_s))
+    now_s, truly_s = came_s[rows].max(initial=-np.inf), np.where(known, came_s, np.inf)
+    judged = [rows[at_s[rows] <= now_s] for at_s in (from_s, by_s)]
     return Ends(
         tuple(_keys(kept.partition.take(rows), kept.gpus[rows])),
-        miss if scale is None else miss / scale[rows],
-        _moved(came_s[judged], from_s[judged], by_s[judged]),
+        _ahead(raw_s[rows], kept.made_s[rows]),
+        _miss(came_s[rows], raw_s[rows], kept.made_s[rows]) / scale[rows],
+        known[rows],
+        Shares(
+            _moved(1 - TARGET, truly_s[judged[0]], from_s[judged[0]]),
+            _moved(TARGET, truly_s[judged[1]], by_s[judged[1]]),
+        ),
     )
+
+
+def _ahead(at_s: FloatArray, made_s: FloatArray) -> FloatArray:
+    return np.log(_span(at_s, made_s))
 
 
 def _span(at_s: FloatArray, made_s: FloatArray) -> FloatArray:
@@ -170,11 +197,6 @@ def _later(at_s: FloatArray, made_s: FloatArray, log: FloatArray) -> FloatArray:
     """The moment that misses *at_s* by *log*, never before now."""
     with np.errstate(over="ignore"):
         return np.asarray(made_s + np.maximum(0.0, _span(at_s, made_s) * np.exp(log) - GRACE_S))
-
-
-def _or_guess(logs: FloatArray, guess: float) -> FloatArray:
-    guesses = np.array([-guess, 0.0, guess])[:, np.newaxis]
-    return np.where(np.isnan(logs), guesses, logs)
 
 
 def _apart(three: FloatArray, made_s: FloatArray) -> FloatArray:
@@ -199,12 +221,14 @@ def size_of(gpus: int) -> str:
     return "no GPU" if gpus <= 0 else "1 GPU" if gpus == 1 else "2-8 GPUs" if gpus <= 8 else "over 8 GPUs"
 
 
-def _moved(came_s: FloatArray, from_s: FloatArray, by_s: FloatArray) -> Shares:
-    """The shares to ask for now, moved batch by batch by how many came before what they had been told."""
-    low, high = 1 - TARGET, TARGET
-    for start in range(0, len(came_s) - BATCH + 1, BATCH):
-        some = slice(start, start + BATCH)
-        high += GAIN * (TARGET - float((came_s[some] <= by_s[some]).mean()))
-        low += GAIN * ((1 - TARGET) - float((came_s[some] < from_s[some]).mean()))
-        low, high = float(np.clip(low, _SHARE_LEAST, 0.5)), float(np.clip(high, 0.5, _SHARE_MOST))
-    return Shares(low, high)
+def _moved(share: float, came_s: FloatArray, told_s: FloatArray) -> float:
+    """The share to ask for now instead of *share*, moved batch by batch by how many came before what they were told.
+
+    An end counts once it has passed, and ends count in that order: whoever came early would be counted too soon.
+    """
+    order = np.argsort(told_s, kind="stable")
+    below, asked = came_s[order] <= told_s[order], share
+    for start in range(0, len(below) - BATCH + 1, BATCH):
+        asked += GAIN * (share - float(below[start : start + BATCH].mean()))
+        asked = float(np.clip(asked, *(_UPPER if share >= 0.5 else _LOWER)))
+    return asked

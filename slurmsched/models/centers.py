@@ -9,8 +9,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.names import printable
 from ..errors import ConfigError
 from .additive import Additive, Boosting, Columns
 from .blend import Blend
@@ -21,6 +23,8 @@ SEED = 5
 TRAINED = 1_000_000  #: latest runs that a model is trained on
 PAIRS = 5  #: tables of two columns
 SEARCHED = 20_000  #: latest runs in which these are looked for
+STRETCHES = 40  #: of the history, as far as a user's runs are held out together
+STOPPED_BY = 0.15  #: share of users' stretches that tell when to stop training
 
 
 class Center(Protocol):
@@ -206,9 +210,24 @@ def _additive(
     columns: Columns, log_runtime: FloatArray, rows: IntArray, pairs: int | Sequence[tuple[str, str]]
 ) -> Additive:
     rows = rows[-TRAINED:]
-    return Additive.fit(
-        rows_of(columns, rows), log_runtime[rows], seed=SEED, interactions=pairs, boosting=boosting(len(rows))
-    )
+    chosen, how = rows_of(columns, rows), boosting(len(rows))
+    bags = stopping_bags(chosen["user"], how.outer_bags)
+    return Additive.fit(chosen, log_runtime[rows], seed=SEED, interactions=pairs, bags=bags, boosting=how)
+
+
+def stopping_bags(users: Labels | FloatArray | Coded, bags: int) -> NDArray[np.int8]:
+    """Which runs train (1) and which tell when to stop (-1), shape (runs, bags); runs come in the order they ended.
+
+    A user's runs of one stretch of the history go together: one of a burst held out is told by its siblings.
+    """
+    if not isinstance(users, Labels):
+        raise ValueError("user is a column of texts")
+    stretch = np.arange(len(users)) * STRETCHES // max(1, len(users))
+    parts, part = np.unique(users.codes * STRETCHES + stretch, return_inverse=True)
+    random = np.random.default_rng(SEED)
+    held_out = max(1, round(len(parts) * STOPPED_BY))
+    held = [np.isin(part, random.permutation(len(parts))[:held_out]) for _ in range(bags)]
+    return np.where(np.column_stack(held), -1, 1).astype(np.int8)
 
 
 def repeating(repeat: Repeat) -> Fit:

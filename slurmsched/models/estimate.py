@@ -25,6 +25,7 @@ from .runtime import UNKNOWN_S
 
 KEPT = 60_000  #: latest runs that a serving model keeps
 LEAST = 200  #: runs without which there is nothing to train on
+WEEKS_S = 28 * 86400.0  #: history from which the day of the week can be told from the date
 HELD_OUT = 0.2  #: share of the latest runs that the mixture and the first interval are learnt from
 
 _WITHOUT_HISTORY = ("usual runtime with as many GPUs", "usual runtime on the site", "no history: the time limit")
@@ -66,7 +67,9 @@ class Estimator:
         runs = past.runs
         buckets = NameBuckets.fit(runs.name)
         measured = profiles(runs) if profiles is not None else None
-        columns = inputs(runs, past, buckets, past.known_at(runs.first_submit_s), measured)
+        columns = dict(inputs(runs, past, buckets, past.known_at(runs.first_submit_s), measured))
+        if np.ptp(runs.first_submit_s) < WEEKS_S:
+            columns["weekday"] = np.full(len(runs), np.nan)
         fitted, unseen = _split(runs)
         center, told = how(columns, past.log_runtime, unseen, fitted)
         before = _misses(runs.take(unseen), rows_of(columns, unseen), told)[1]

@@ -24,7 +24,12 @@ _NOT_THE_LAST = (JobState.REQUEUED, JobState.PREEMPTED, JobState.NODE_FAIL)
 
 
 def with_new(kept: KeptTable, raw: PredictionTable, told: PredictionTable) -> tuple[KeptTable, BoolArray]:
-    """*kept* with what is worth it of *told*, whose play-forward is *raw*, and which rows that is."""
+    """*kept* with what is worth it of *told*, whose play-forward is *raw*, and which rows are new or changed.
+
+    Slurm says nothing of a job before its backfill has looked at it. What it says first then counts, beside ours of
+    before.
+    """
+    kept, changed = _with_slurms(kept, raw)
     number = _numbers(kept, raw)
     rows = np.flatnonzero(keepable(raw.kind) & raw.said & (number >= 0) & (number < MOST_OF_A_JOB))
     ours, some = told.take(rows), raw.take(rows)
@@ -42,7 +47,7 @@ def with_new(kept: KeptTable, raw: PredictionTable, told: PredictionTable) -> tu
         raw_finish_s=some.finish_s,
         scale=scales(some),
     )
-    return kept.joined(fresh), np.arange(len(kept) + len(fresh)) >= len(kept)
+    return kept.joined(fresh), np.append(changed, np.ones(len(fresh), dtype=np.bool_))
 
 
 def met(kept: KeptTable, running: JobTable, ended: OutcomeTable) -> tuple[KeptTable, BoolArray]:
@@ -78,6 +83,19 @@ def recent(kept: KeptTable, now_s: float) -> KeptTable:
     stays = kept.state == KeptState.OPEN
     stays[closed] = True
     return kept if stays.all() else kept.take(stays)
+
+
+def _with_slurms(kept: KeptTable, raw: PredictionTable) -> tuple[KeptTable, BoolArray]:
+    """*kept* with Slurm's estimates of starts where it had none before, and which rows those are."""
+    slurm_s = kept.slurm_start_s.copy()
+    rows = np.flatnonzero((kept.state == KeptState.OPEN) & np.isnan(kept.started_s) & np.isnan(slurm_s))
+    at = _at(raw.job_id, raw.first_submit_s, kept.job_id[rows], kept.first_submit_s[rows])
+    rows, at = rows[at >= 0], at[at >= 0]
+    same = (raw.restarts[at] == kept.restarts[rows]) & np.isfinite(raw.slurm_start_s[at])
+    slurm_s[rows[same]] = raw.slurm_start_s[at[same]]
+    changed = np.zeros(len(kept), dtype=np.bool_)
+    changed[rows[same]] = True
+    return replace(kept, slurm_start_s=slurm_s), changed
 
 
 def _numbers(kept: KeptTable, raw: PredictionTable) -> IntArray:

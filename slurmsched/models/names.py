@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.names import LONGEST, bucket
 from ..errors import ConfigError
 
 CLUSTERED = 300  #: most frequent stems that are clustered; the work grows with its square

@@ -14,6 +14,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobTable
+from ..cluster.names import bucket
 from .coded import Coded
 from .runs import TELLING
 from .windows import Windows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -82,7 +83,7 @@ def pairs(
         speeds = _speed(some, packing)[rows], _speed(hosts, packing)[columns]
         gain_s = _gain_s(some.left_s[rows], wait_s[guests[rows]], hosts.left_s[columns], *speeds)
         gaining = gain_s > 0.0
-        chosen = _in_turn(rows[gaining].tolist(), columns[gaining].tolist(), gain_s[gaining].tolist())
+        chosen = _in_turn(rows[gaining], columns[gaining], gain_s[gaining], len(hosts))
         taken = np.zeros(len(hosts), dtype=np.bool_)
         for row, host, best in chosen:
             taken[host] = True
@@ -91,19 +92,21 @@ def pairs(
     return tuple(made)
 
 
-def _in_turn(rows: list[int], columns: list[int], gains_s: list[float]) -> list[tuple[int, int, float]]:
-    """Row, column and gain of the pairs to make of those given, row by row: each row takes the best column left."""
+def _in_turn(rows: IntArray, columns: IntArray, gains_s: FloatArray, many: int) -> list[tuple[int, int, float]]:
+    """Row, column and gain of the pairs to make of those given, row by row: each row takes the best column left.
+
+    There are *many* columns.
+    """
     chosen: list[tuple[int, int, float]] = []
-    taken: set[int] = set()
-    last, column, best_s = -1, -1, 0.0
-    for row, other, gain_s in (*zip(rows, columns, gains_s, strict=True), (-2, -1, 0.0)):
-        if row != last:
-            if best_s > 0.0:
-                taken.add(column)
-                chosen.append((last, column, best_s))
-            last, best_s = row, 0.0
-        if gain_s > best_s and other not in taken:
-            column, best_s = other, gain_s
+    taken = np.zeros(many, dtype=np.bool_)
+    edges = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
+    for begin, end in pairwise(edges):
+        others = columns[begin:end]
+        left_s = np.where(taken[others], 0.0, gains_s[begin:end])
+        best = int(left_s.argmax())
+        if left_s[best] > 0.0:
+            taken[others[best]] = True
+            chosen.append((int(rows[begin]), int(others[best]), float(left_s[best])))
     return chosen
 
 
@@ -123,8 +126,9 @@ def _fitting(waiting: Sharers, running: Sharers, packing: Packing) -> tuple[IntA
     fits &= waiting.memory_mib[rows] + running.memory_mib[columns] <= packing.memory_mib  # false for NaN
     rows, columns = rows[fits], columns[fits]
     if packing.failed:
-        kinds = zip(waiting.kind.take(rows), running.kind.take(columns), strict=True)
-        good = np.array([not _has_failed(one, other, packing.failed) for one, other in kinds], dtype=np.bool_)
+        good = ~_failures(waiting.kind, running.kind, packing.failed)[
+            waiting.kind.codes[rows], running.kind.codes[columns]
+        ]
         rows, columns = rows[good], columns[good]
     return rows, columns
 
@@ -232,6 +236,24 @@ def _packable(jobs: Sharers) -> BoolArray:
 
 def _speed(jobs: Sharers, packing: Packing) -> FloatArray:
     return np.clip(np.where(np.isnan(jobs.speed), packing.slowest, jobs.speed), 0.01, 1.0)
+
+
+def _failures(one: Labels, other: Labels, failed: Collection[frozenset[str]]) -> BoolArray:
+    """For each text of *one* (rows) and of *other* (columns) whether such kinds have failed."""
+    rows: dict[str, list[int]] = {}
+    columns: dict[str, list[int]] = {}
+    for places, names in ((rows, one.names), (columns, other.names)):
+        for at, name in enumerate(names):
+            places.setdefault(name, []).append(at)
+    found = np.zeros((len(one.names), len(other.names)), dtype=np.bool_)
+    for kinds in failed:
+        first, last = min(kinds), max(kinds)
+        if first == last:
+            found[rows.get(first, [])] = True
+            found[:, columns.get(first, [])] = True
+        for here, there in ((first, last), (last, first)):
+            found[np.ix_(rows.get(here, []), columns.get(there, []))] = True
+    return found
 
 
 def _has_failed(one: str, other: str, failed: Collection[frozenset[str]]) -> bool:

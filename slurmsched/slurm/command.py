@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -23,7 +23,10 @@ from .look import state_of
 from .port import Answer, Facts, Load
 from .records import Columns, cut, long_format
 from .verbs import lines, ours_to_tell, partition_line, signals
-from .versions import Release
+from .versions import IN_A_MOMENT, Release
+
+AGAIN = 9
+"""How often a change is asked for once more that Slurm refuses for a moment; then it is for the next cycle."""
 
 _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
 
@@ -61,7 +64,7 @@ class SlurmCommand:
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
     def act(self, actions: Sequence[Action]) -> list[Answer]:
-        """One scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done.
+        """By scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done.
 
         Signals and what jobs are told go out one by one.
         """
@@ -85,23 +88,42 @@ class SlurmCommand:
         return Answer(action)
 
     def _batch(self, actions: Sequence[Action]) -> list[Answer]:
-        if not actions:
-            return []
-        multifactor = self.known_facts().multifactor
-        script, complaints = [], {}
-        for action in actions:
+        """One scontrol for the first line of each action, one for the second ones: what is refused goes no further.
+
+        What Slurm may take in a moment is asked ``AGAIN`` times more.
+        """
+        multifactor = self.known_facts().multifactor if actions else True
+        left: dict[int, list[str]] = {}
+        refused: dict[int, str] = {}
+        for at, action in enumerate(actions):
             try:
-                script += lines(action, multifactor=multifactor)
+                left[at] = list(lines(action, multifactor=multifactor))
             except ValueError as error:  # what a user wrote must never keep the others from being done
-                complaints[action.job_id] = str(error)
+                refused[at] = str(error)
+        patience = AGAIN
+        while left:
+            complaints = self._told([rest[0] for rest in left.values()], {actions[at].job_id for at in left})
+            for at, rest in list(left.items()):
+                words = complaints.get(actions[at].job_id)
+                if words is None:
+                    del rest[0]
+                elif IN_A_MOMENT not in words or not patience:
+                    refused[at] = words
+                if not rest or at in refused:
+                    del left[at]
+            patience -= bool(complaints) and patience > 0
+        return [Answer(action, refused.get(at)) for at, action in enumerate(actions)]
+
+    def _told(self, script: Sequence[str], jobs: Set[int]) -> dict[int, str]:
+        """What Slurm says against the lines of *script*, by job; raises where it is about none of *jobs*."""
         printed = self._send(script)
-        complaints = _complaints(printed.err) | complaints
-        if printed.code and not any(action.job_id in complaints for action in actions):
+        complaints = _complaints(printed.err)
+        if printed.code and not jobs & complaints.keys():
             kind = SlurmUnavailable if unreachable(printed.err) else SlurmError
             raise kind(f"scontrol: {printed.err.strip()[:500] or f'exit status {printed.code}'}")
         if unreachable(printed.err):
             raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
-        return [Answer(action, complaints.get(action.job_id)) for action in actions]
+        return complaints
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
         """One scontrol for each change: its complaints about partitions do not say which."""

@@ -62,7 +62,8 @@ def lines(action: Action, *, multifactor: bool = True) -> tuple[str, ...]:
 def partition_line(change: SetNodes) -> str:
     """The scontrol(1) command that gives a partition its nodes; ValueError where it names what no command may.
 
-    The caller sees to it that all nodes exist: one that does not leaves the partition without any node (seen on 22.05).
+    The caller sees to it that all nodes exist: with one that does not, Slurm 22.05 says no and yet leaves the partition
+    only those of the nodes that it knows.
     """
     if not change.nodes or not change.partition or "," in change.partition:
         raise ValueError(f"{change!r}: one partition gets at least one node")
@@ -168,8 +169,8 @@ def _share(action: Share) -> tuple[str, ...]:
     slots = ",".join(f"gres:slot:i{int(gpu)}:1" for gpu in action.token.partition(":")[0].split("+"))
     token = f"{_comment(action.comment)}{';' if action.comment else ''}slurmsched:share={action.token}"
     waits = f"starttime=uts{int(action.until_s)} partition={_name(action.home)} reqnodelist={_name(action.node)}"
-    # Slurm adds to a request and replaces none. What takes the GPUs away keeps the job from starting in the same line:
-    # newer releases refuse a change now and then (Resource temporarily unavailable), and then the whole line.
+    # Slurm adds to a request and replaces none. What takes the GPUs away keeps the job from starting in the same line,
+    # since a line is refused as a whole, and with it those that follow.
     return (
         f"update jobid={action.job_id} {waits} comment={token} tresperjob= trespernode=",
         f"update jobid={action.job_id} trespernode={slots}",

@@ -63,6 +63,13 @@ UNUSABLE_NODE = re.compile(
 )
 """Words and signs in a node's state (sinfo's StateComplete) with which it takes no job now."""
 
+IN_A_MOMENT = "Resource temporarily unavailable"
+"""What newer releases say, by chance, to a change of partition of a job whose owner has no association in slurmdbd.
+
+slurmctld takes it for an error that it finds no association, and answers with whatever errno was left in its thread
+(seen on 24.11 and 26.05, docs/releases.md). Nothing of the line is done, and the same line may be taken at once.
+"""
+
 
 class Support(Enum):
     """How well a release is known."""

@@ -32,6 +32,7 @@ from slurmsched.slurm.console import Console
 from slurmsched.slurm.writer import Writer
 
 from .fidelity import bench_fidelity
+from .predictions import main as bench_predictions
 from .simulator import bench_simulator
 from .synthetic import after, view
 
@@ -47,6 +48,7 @@ def main() -> None:
     print()
     bench_command_line()
     bench_simulator()
+    bench_predictions()
     try:
         for pending in (1_000, 10_000):
             bench_cycle(pending)

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from slurmsched.cli.playing import Player
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
@@ -33,6 +34,22 @@ def main() -> None:
         aim = "  target: 2 s" if (pending, nodes) == (10_000, 1000) else ""
         shape = f"{pending:>6,} pending, {nodes:>5,} nodes, {partitions} partitions"
         print(f"  {shape}: {wall_s:.2f} s, CPU {cpu_s:.2f} s{aim}")
+    print(f"  the first of these asked of the process that the daemon has for it: {_through_the_process():.2f} s")
+
+
+def _through_the_process() -> float:
+    """Seconds that the largest look takes there and back, once the compiler is done."""
+    player, seen = Player(), view(*SHAPES[0])
+    nobody = np.full(len(seen.pending), -1, dtype=np.int64)
+    took_s = []
+    try:
+        for _ in range(RUNS):
+            began_s = time.perf_counter()
+            player.foretell(seen, nobody, np.zeros_like(nobody), {"SelectTypeParameters": "CR_CORE_MEMORY"})
+            took_s.append(time.perf_counter() - began_s)
+    finally:
+        player.close()
+    return float(np.median(took_s))
 
 
 def _foretold(seen: View) -> tuple[float, float]:

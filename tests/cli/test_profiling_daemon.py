@@ -46,9 +46,9 @@ class Site(App):
     """A fake of four nodes, one of them in the partition profile, whose jobs all start on n1."""
 
     def __init__(self, directory) -> None:
-        file = directory / "slurmsched.toml"
-        file.write_text(SETTINGS.format(here=directory))
-        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
+        self.file = directory / "slurmsched.toml"
+        self.file.write_text(SETTINGS.format(here=directory))
+        super().__init__(str(self.file), clock=ManualClock(NOW_S), environ={})
         lists = {"gpu": "n[2-4]", "profile": "n1"}
         self.slurm = FakeSlurm(now_s=NOW_S, partitions={"gpu": 1, "profile": 2}, node_lists=lists)
 
@@ -102,6 +102,20 @@ def test_nodes_that_were_lent_go_back_on_an_ordered_stop(site, daemon):
         site.later(60.0)
     assert site.lists()["profile"] == ("n2",)
     daemon.give_back(10.0)
+    assert site.lists() == own
+
+
+def test_nodes_that_were_lent_go_back_when_the_power_is_switched_off_by_a_reload(site, daemon):
+    own = site.lists()
+    site.slurm.submit(5000.0, gpus=4, partition="profile,gpu")
+    site.slurm.advance(1.0)
+    site.later(120.0)
+    daemon.service.once()
+    assert site.lists() != own
+    site.file.write_text(site.file.read_text().replace("nodes = true", "nodes = false"))
+    daemon.reload()
+    site.later(60.0)
+    daemon.service.once()
     assert site.lists() == own
 
 

@@ -16,9 +16,11 @@ from slurmsched.cluster.faults import Fault
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.known import KnownJob, Run, outcomes_of
 from slurmsched.cluster.profiles import NodeProfile
+from slurmsched.db.intents import EAGER
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.port import Answer
 
 NOW_S = 1_700_000_000.0
 EVERY_S = 15.0
@@ -156,6 +158,80 @@ def test_a_token_that_a_user_typed_moves_nothing_and_why_says_so(site):
     told = site.answers().ask("why", job_id=job)["why"]
     assert "It shares no GPUs: its comment has a share token that is not ours." in told["sentences"]
     daemon.close()
+
+
+def test_a_power_that_is_switched_off_by_a_reload_leaves_nobody_half_way(site):
+    daemon = site.daemon()
+    whole, half = site.light(), site.light()
+    site.turn(daemon)
+    site.slurm.jobs[half] = replace(site.slurm.jobs[half], per_node="none")
+    site.file.write_text(site.file.read_text().replace("share = true", "share = false"))
+    daemon.reload()
+    site.turn(daemon, 3)
+    assert sent(site, StartShared, Unshare) == [StartShared(whole, "shared"), sent(site, Unshare)[0]]
+    assert (site.slurm.jobs[half].comment, site.slurm.jobs[half].required_nodes) == ("", "")
+    daemon.close()
+
+
+@pytest.mark.parametrize("comment", ["mine", 'a "b" c', "slurmsched:share=0 x"])
+def test_an_owner_who_writes_another_comment_has_its_gpus_back_once_and_for_all(site, comment):
+    daemon = site.daemon()
+    job = site.light()
+    site.turn(daemon)
+    site.slurm.jobs[job] = replace(site.slurm.jobs[job], comment=comment, per_node="none")
+    site.turn(daemon, 6)
+    back = site.slurm.jobs[job]
+    assert (back.required_nodes, back.per_node, back.partition) == ("", "", "gpu")
+    assert back.comment in (comment, "x", "mine")
+    assert len(sent(site, Share)) == len(sent(site, Unshare)) == 1
+    daemon.close()
+
+
+class Deaf(FakeSlurm):
+    """Takes a job into the sharing partition, and never starts it there."""
+
+    def _start_jobs(self):
+        before = dict(self.jobs)
+        super()._start_jobs()
+        self.jobs |= {job.job_id: job for job in before.values() if job.per_node}
+
+
+def test_a_job_that_waits_in_vain_has_its_gpus_back_also_after_a_kill(tmp_path):
+    site = Site(tmp_path, slurm=Deaf)
+    first = site.daemon()
+    job = site.light(partition="gpu,gpu2")
+    site.slurm.partitions["gpu2"], site.slurm.node_lists["gpu2"] = 1, "n1"
+    site.turn(first, 3)
+    assert site.slurm.jobs[job].partition == "shared"
+    first.close()
+    second = Daemon(site)
+    site.turn(second, 40)
+    assert site.slurm.jobs[job].partition == "gpu,gpu2"
+    assert len(sent(site, Share)) == len(sent(site, Unshare)) == 1
+    second.close()
+    site.close()
+
+
+class Stubborn(FakeSlurm):
+    """Lets nobody into the sharing partition."""
+
+    def act(self, actions):
+        no = [action for action in actions if isinstance(action, StartShared)]
+        answers = {answer.action: answer for answer in super().act([each for each in actions if each not in no])}
+        self.written += no
+        return [replace(answers[each]) if each in answers else Answer(each, "no access") for each in actions]
+
+
+def test_what_slurm_refuses_for_ever_is_not_asked_for_ever(tmp_path):
+    site = Site(tmp_path, slurm=Stubborn)
+    daemon = site.daemon()
+    job = site.light()
+    site.turn(daemon, 60)
+    assert len(sent(site, StartShared)) == EAGER
+    assert len(sent(site, Share)) == len(sent(site, Unshare)) == 1
+    assert (site.slurm.jobs[job].partition, site.slurm.jobs[job].per_node) == ("gpu", "")
+    daemon.close()
+    site.close()
 
 
 def test_an_ordered_stop_leaves_nobody_half_way(site):

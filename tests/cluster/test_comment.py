@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -41,6 +41,8 @@ GOOD = {
     "slurmsched:coldstart=300,amp,noprofile": Wishes(coldstart_s=300, amp=True, noprofile=True),
     "slurmsched:urgency=0": Wishes(urgency=0),
     "slurmsched:urgency=10,iterations=50000": Wishes(urgency=10, iterations=50000),
+    "slurmsched:iterations=9,pace=0.25": Wishes(iterations=9, pace_s=0.25),
+    "slurmsched:pace=7": Wishes(pace_s=7.0),
     "slurmsched:stop=never": Wishes(stop=Stop("never")),
     "slurmsched:stop=opt": Wishes(stop=Stop("opt")),
     "slurmsched:stop=acc:0.93": Wishes(stop=Stop("acc", 0.93)),
@@ -91,6 +93,8 @@ BAD = {
     "slurmsched:urgency=٣": "0 to 10",
     "slurmsched:iterations=0": "1 to",
     "slurmsched:iterations=1e6": "1 to",
+    "slurmsched:pace=0.0": "seconds above 0",
+    "slurmsched:pace=1e1": "seconds above 0",
     "slurmsched:stop=acc:93": "acc:0.93",
     "slurmsched:stop=acc:1.01": "acc:0.93",
     "slurmsched:stop=later": "never, opt",
@@ -129,6 +133,7 @@ def wishes(draw: st.DrawFn) -> Wishes:
         coldstart_s=draw(st.none() | st.integers(0, 86400)),
         urgency=draw(st.none() | st.integers(0, 10)),
         iterations=draw(st.none() | st.integers(1, 10**12 - 1)),
+        pace_s=draw(st.none() | st.integers(1, 10**12 - 1).map(lambda millionths: millionths / 10**6)),
         stop=draw(st.none() | st.sampled_from([Stop("never"), Stop("opt")]) | accuracies),
         share=draw(st.none() | st.from_regex(r"[A-Za-z0-9_.:+-]{1,64}", fullmatch=True)),
     )
@@ -230,6 +235,16 @@ def test_a_local_time_that_daylight_saving_spoils_is_refused_with_the_offsets(te
         parse(f"slurmsched:deadline={text}").deadline.resolve(0.0, BERLIN)
     assert "+02:00" in str(refused.value)
     assert "+01:00" in str(refused.value)
+
+
+def test_a_deadline_beyond_the_night_the_clock_changes_means_hours_or_the_clock_on_the_wall_as_it_was_written():
+    for day, longer_h in (("2026-03-28", -1), ("2026-10-24", 1)):
+        submitted = datetime.fromisoformat(f"{day}T20:00").replace(tzinfo=BERLIN)
+        morning = submitted.replace(hour=0) + timedelta(days=1, hours=8)
+        said = parse(f"slurmsched:deadline={morning:%Y-%m-%dT%H:%M}").deadline
+        assert said.resolve(submitted.timestamp(), BERLIN) == submitted.timestamp() + (12 + longer_h) * 3600
+        told = parse("slurmsched:deadline=+12h").deadline
+        assert told.resolve(submitted.timestamp(), BERLIN) == submitted.timestamp() + 12 * 3600
 
 
 @given(DEADLINES.filter(lambda deadline: deadline.since == "local"))

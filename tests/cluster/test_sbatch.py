@@ -50,6 +50,9 @@ def test_the_rest_of_what_matters_is_read_too():
     [
         ("-t soon", ConfigError, "is no time"),
         ("-N 0", ConfigError, "accepted are a number"),
+        ("-G four", ConfigError, "accepted are a number such as 4, and TYPE:4"),
+        ("--gpus-per-node=a100", ConfigError, "accepted are a number such as 4, and TYPE:4"),
+        ("-G 2,a100:2", ConfigError, "accepted are a number such as 4, and TYPE:4"),
         ("--mem 4G -G 1", ConfigError, "as --name=value"),
         ("-x n1", ConfigError, "is not read here"),
         ("-J 'half", ConfigError, "cannot be read"),

@@ -148,6 +148,16 @@ def test_a_requeued_job_is_pending_again_with_one_more_restart(world):
     world.until(lambda state: running(state, job), "its second run, without Slurm's two minutes", timeout_s=30)
 
 
+def test_a_requeue_that_comes_after_the_end_of_a_job_does_not_run_it_again(world):
+    job, other = world.submit(1, comment="slurmsched:ckpt"), world.submit(60, comment="slurmsched:ckpt")
+    world.until(lambda state: running(state, other), "the other one running")
+    world.until(lambda state: not (running(state, job) or pending(state, job)), "the first one over")
+    assert world.cluster.act([Requeue(job), Requeue(other)])[1].refused is None
+    state = world.until(lambda state: pending(state, other), "the other one pending again")
+    assert not running(state, job)
+    assert not pending(state, job)
+
+
 def test_asking_to_stop_ends_no_job_that_does_not_know_the_signal_and_none_that_waits(world):
     first, *_ = fill(world)
     job = world.submit(60, gpus=4)

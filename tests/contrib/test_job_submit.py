@@ -59,6 +59,9 @@ slurmsched:coldstart=300|slurmsched:coldstart=0|slurmsched:coldstart=86400|slurm
 slurmsched:urgency=0|slurmsched:urgency=10|slurmsched:urgency=11|slurmsched:urgency=-1|slurmsched:urgency=٣
 slurmsched:urgency=00|slurmsched:urgency=000|slurmsched:urgency=5.0|slurmsched:urgency=0x5|slurmsched:urgency=1e0
 slurmsched:iterations=1|slurmsched:iterations=0|slurmsched:iterations=999999999999|slurmsched:iterations=1000000000000
+slurmsched:pace=1|slurmsched:pace=0.25|slurmsched:pace=0|slurmsched:pace=0.000000|slurmsched:pace=0.000001|slurmsched:pace=1.
+slurmsched:pace=.5|slurmsched:pace=999999.999999|slurmsched:pace=1000000|slurmsched:pace=0.0000001|slurmsched:pace=1e1
+slurmsched:pace=|slurmsched:pace=1.2.3|slurmsched:pace=-1|slurmsched:pace=1,pace=1|slurmsched:pace=٣
 slurmsched:stop=never|slurmsched:stop=opt|slurmsched:stop=acc:0.93|slurmsched:stop=acc:1|slurmsched:stop=acc:0
 slurmsched:stop=acc:93|slurmsched:stop=acc:1.01|slurmsched:stop=acc:1.0000000000|slurmsched:stop=acc:0.00000000001
 slurmsched:stop=acc:.9|slurmsched:stop=acc:0.|slurmsched:stop=acc:|slurmsched:stop=acc|slurmsched:stop=later

@@ -131,3 +131,38 @@ def test_nodes_that_an_admin_adds_or_removes_meanwhile_are_the_partitions_own():
     grown = {"gpu": ("n2", "n4", "n9"), "profile": ("n1",)}
     assert own_lists(lent, grown) == {"gpu": ("n1", "n2", "n9"), "profile": ("n4",)}
     assert own_lists((), grown) == grown
+
+
+def test_a_node_that_an_admin_added_meanwhile_stays_where_it_is_when_nodes_are_given_back(store):
+    slurm = cluster()
+    turns(Lender(slurm, "c", store, lambda: True), slurm, overtime=True)
+    one, other = store.lent("c")
+    store.save_lent("c", [replace(one, own=tuple(name for name in one.own if name != "n3")), other])
+    assert Lender(slurm, "c", store, lambda: True).give_back() == ""
+    assert lists(slurm) == OWN
+
+
+def test_a_partition_that_lost_all_its_nodes_has_its_own_again(store):
+    slurm = cluster()
+    store.save_lent("c", [Lent(name, nodes, nodes) for name, nodes in OWN.items()])
+    slurm.node_lists["profile"] = ""
+    assert Lender(slurm, "c", store, lambda: True).give_back() == ""
+    assert lists(slurm) == OWN
+
+
+def test_where_another_partition_is_to_lend_from_now_on_the_first_has_its_nodes_again(store):
+    slurm = cluster()
+    lender = Lender(slurm, "c", store, lambda: True)
+    turns(lender, slurm, overtime=True)
+    slurm.partitions["fast"], slurm.node_lists["fast"] = 1, "n5"
+    lender.turn(look(slurm, later_s=4 * STEP_S), replace(RULES, home="fast"), 0)
+    assert lists(slurm) == OWN
+    assert store.lent("c") == ()
+
+
+def test_a_clock_that_was_set_back_by_a_day_keeps_no_node_lent(store):
+    slurm = cluster()
+    lender = Lender(slurm, "c", store, lambda: True)
+    turns(lender, slurm, overtime=True)
+    turns(lender, slurm, since_s=-86_400.0)
+    assert lists(slurm) == OWN

@@ -27,7 +27,9 @@ JOBS = job_table(
     memory_util=[0.05, 0.8, np.nan],
     gpu_memory_mib=[2000.0, 20_000.0, np.nan],
 )
-NODES = table_of(NodeTable, 2, {}, {"partitions": ["gpu", "shared"], "gpus": [4, 4], "gpus_used": [1, 4]})
+NODES = table_of(
+    NodeTable, 2, {}, {"partitions": ["gpu", "shared"], "usable": [True, True], "gpus": [4, 4], "gpus_used": [1, 4]}
+)
 POLICY = Policy(find_ordering("fifo"), Rules(sharing=SharingRules()))
 NOTHING = job_table(0)
 
@@ -81,4 +83,6 @@ def test_without_rules_of_sharing_nothing_is_adapted(tmp_path):
 def test_nodes_that_share_do_not_count_as_busy():
     seen = View(0.0, NOTHING, NOTHING, NODES, None, None, None, None)
     assert busy_share(seen, "shared") == 0.25
+    down = replace(NODES, usable=np.array([False, True]))
+    assert busy_share(replace(seen, nodes=down), "shared") == 1.0, "what is free of a node that is down helps nobody"
     assert busy_share(replace(seen, nodes=replace(NODES, partitions=Labels.of(["shared", "shared"]))), "shared") == 1.0

@@ -20,6 +20,12 @@ def test_the_latest_choice_holds_and_the_others_are_kept(store):
     assert store.choices("another") == []
 
 
+def test_the_choice_made_last_holds_also_where_the_clock_of_the_one_before_was_ahead(store):
+    store.choose("c", PolicyChoice("qssf", "ann", 500.0))
+    store.choose("c", PolicyChoice("", "bob", 200.0))
+    assert [choice.by for choice in store.choices("c")] == ["bob", "ann"]
+
+
 def test_only_choices_of_its_own_time_are_in_the_story_of_a_job(store):
     told = [StoryEvent(at_s, kind, {}, job) for job, at_s, kind in (
         (1, 50.0, "submitted"), (1, 150.0, "ended"), (2, 150.0, "submitted"), (3, 250.0, "submitted"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from db_worlds import NAN, decision, jobs, look
 
-from slurmsched.cluster.actions import Hold, Rank, Release, Requeue
+from slurmsched.cluster.actions import AskToStop, Hold, Rank, Release, Requeue, Tell
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.plan import Standing
 from slurmsched.db.memory import Memory
@@ -44,6 +44,28 @@ def test_a_job_is_remembered_from_submit_to_end(store, memory):
     assert remembered.ended.ended_s.tolist() == [300]
     assert kinds(store, 1) == ["submitted", "started", "ended"]
     assert store.story("c", 1)[-1].details == {"state": "COMPLETED", "restart": 0}
+
+
+def test_a_question_to_stop_that_was_never_answered_counts_but_gives_no_reason_to_requeue(store, memory):
+    memory.remember(look(None, running()), 210)
+    memory.intend(1, [AskToStop(1, "URG"), Tell(1, "slurmsched:met")], 211)
+    for later in (memory, Memory(store, cluster="c")):
+        seen = later.remember(look(None, running()), 220).state.running
+        assert (seen.asks.tolist(), np.isnan(seen.asked_s).all(), seen.told[0]) == ([1], True, "")
+    memory.intend(2, [AskToStop(1, "URG")], 221)
+    memory.answered(2, [(AskToStop(1, "URG"), None)], 222)
+    seen = memory.remember(look(None, running()), 230).state.running
+    assert (seen.asks.tolist(), seen.asked_s.tolist()) == ([1], [222.0])
+
+
+def test_who_takes_over_knows_what_the_other_daemon_asked_meanwhile(store, memory):
+    other = Memory(store, cluster="c")
+    other.remember(look(None, running()), 210)
+    memory.remember(look(None, running()), 211, acting=True)
+    memory.intend(1, [AskToStop(1, "URG")], 212)
+    memory.answered(1, [(AskToStop(1, "URG"), None)], 213)
+    assert other.remember(look(None, running()), 220).state.running.asks.tolist() == [0]
+    assert other.remember(look(None, running()), 230, acting=True).state.running.asked_s.tolist() == [213.0]
 
 
 def test_nothing_is_written_where_nothing_changed(store, memory):

@@ -11,8 +11,8 @@ from db_worlds import NAN, jobs, look
 
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.known import KnownJob, Run, outcomes_of
-from slurmsched.cluster.profiles import NodeProfile
 from slurmsched.cluster.names import kind_of
+from slurmsched.cluster.profiles import NodeProfile
 from slurmsched.db import usage
 from slurmsched.db.memory import Memory
 

@@ -15,10 +15,9 @@ from views import NOW_S, forecast, jobs, nodes, partitions, running_jobs, view
 from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.comment import read
-from slurmsched.cluster.plan import Standing
-from slurmsched.cluster.state import ClusterState
-from slurmsched.cluster.tres import slots_in
 from slurmsched.cluster.names import kind_of
+from slurmsched.cluster.plan import Standing
+from slurmsched.cluster.tres import slots_in
 from slurmsched.decide.engine import decide
 from slurmsched.decide.packing import settle_shared
 from slurmsched.decide.paired import sharing_words
@@ -138,6 +137,8 @@ def test_a_third_job_is_never_put_on_a_gpu():
         {"exclusive": [True]},
         {"tasks": [3], "array_job_id": [1]},
         {"per_task": [True]},
+        {"per_node": ["gres:gpu:1,gres:nvme:1"]},
+        {"given_back": [True]},
         {"deadline_s": [NOW_S + HOUR_S]},
         {"required_nodes": ["n1"]},
         {"features": ["fast"]},
@@ -174,15 +175,18 @@ def test_nobody_is_moved_where_nobody_shares_or_no_node_is_up():
     assert shares(seen(waiting(), room=site(usable=False))) == []
 
 
-def test_without_its_power_the_wish_is_a_refusal():
-    plan = decided(seen(waiting(), sharing("2")), powers=("order",))
+def test_when_the_power_is_off_nobody_sets_out_and_who_is_half_way_arrives_or_goes_back():
+    half, whole = on_the_way(per_node=[""]), on_the_way(job_id=[2], per_node=["gres:slot:i2:1"])
+    plan = decided(seen(half.joined(whole).joined(waiting(job_id=[3]))), powers=("order",))
+    assert plan.actions[:2] == (Unshare(1, "gpu", 1, "", NOW_S + 30.0), StartShared(2, "shared"))
     assert not any(isinstance(action, Share) for action in plan.actions)
-    assert [refusal.detail for refusal in plan.refusals] == ["power.share is off"]
+    assert plan.refusals == ()
 
 
 def on_the_way(**columns: Any) -> Any:
     known = {
         "shares": [True],
+        "asked_for": ["gpu gpu:1"],
         "comment": ["slurmsched:share=2"],
         "required_nodes": ["n3"],
         "reason": ["BadConstraints"],
@@ -202,6 +206,50 @@ def test_a_change_that_broke_off_is_made_again_and_one_that_is_whole_may_start()
 def test_a_job_whose_node_takes_no_jobs_any_more_has_its_own_gpus_back():
     there = on_the_way(per_node=["gres:slot:i2:1"], partition=["shared"])
     assert decided(seen(there, room=site(usable=False))).actions == (Unshare(1, "gpu", 1, "", NOW_S + 30.0),)
+
+
+SLOT = {"per_node": ["gres:slot:i2:1"], "asked_for": ["fast,gpu gpu:a100:1"]}
+
+
+@pytest.mark.parametrize(
+    ("found", "home", "comment"),
+    [
+        ({"comment": ["mine"]}, "gpu", None),
+        ({"comment": ["mine"], "per_node": [""], "gpus": [0]}, "gpu", None),
+        ({"comment": ['a "b";slurmsched:share=2'], "per_node": [""]}, "gpu", None),
+        ({"comment": ["slurmsched:share=2,share=2"], "per_node": [""]}, "gpu", None),
+        ({"comment": ["mine"], "partition": ["shared"]}, "fast,gpu", None),
+        ({"eligible_s": [NOW_S - 301.0], "partition": ["shared"]}, "fast,gpu", ""),
+        ({"eligible_s": [NOW_S - 301.0], "per_node": [""]}, "gpu", ""),
+    ],
+    ids=["token-gone", "half-way", "quoted", "twice", "arrived", "in-vain", "refused-for-long"],
+)
+def test_a_job_that_cannot_arrive_has_back_what_it_asked_for(found, home, comment):
+    back = Unshare(1, home, 1, comment, NOW_S + 30.0, "a100")
+    assert decided(seen(on_the_way(**(SLOT | found)))).actions == (back,)
+    assert decided(seen(on_the_way(**(SLOT | found))), powers=()).actions == (back,)
+
+
+def test_a_job_that_had_its_own_gpus_back_does_not_set_out_again():
+    assert shares(seen(waiting(given_back=[True]), sharing("2"))) == []
+
+
+def test_nobody_is_sent_into_a_partition_that_is_down():
+    looked = seen(waiting().joined(on_the_way(job_id=[2], per_node=["gres:slot:i2:1"])))
+    down = replace(looked.partitions, up=np.array([name != "shared" for name in looked.partitions.name]))
+    wishes = decided(replace(looked, partitions=down)).actions
+    assert wishes == (Unshare(2, "gpu", 1, "", NOW_S + 30.0),)
+
+
+def test_where_somebody_has_a_whole_gpu_of_a_sharing_node_nobody_comes():
+    stranger = running_jobs(1, job_id=[912], partition=["shared"], per_node=["gres:gpu:1"], node_list=["n[2-3]"])
+    assert shares(seen(waiting(), sharing("2"), stranger)) == []
+
+
+def test_a_typed_request_is_remembered():
+    typed = replace(site(), gpu_type=Labels.of(["a100"] * 3))
+    (share,) = shares(seen(waiting(gpu_type=["a100"]), sharing("2"), room=typed))
+    assert share.asked_for == "gpu gpu:a100:1"
 
 
 def test_a_token_that_is_not_ours_moves_nothing_and_is_no_partner():
@@ -224,9 +272,9 @@ def test_on_an_ordered_stop_nobody_is_left_half_way():
     half = on_the_way(job_id=[2], per_node=[""])
     typed = on_the_way(job_id=[3], per_node=[""])
     looked = seen(whole.joined(half).joined(typed))
-    empty = looked.pending.take(slice(0, 0))
-    state = ClusterState(looked.pending, looked.running, empty, looked.nodes, looked.partitions, looked.qos)
-    assert settle_shared(state, {1, 2}, RULES, NOW_S) == [StartShared(1, "shared"), Unshare(2, "gpu", 1, "", NOW_S)]
+    asked_for = {1: "gpu gpu:1", 2: "gpu gpu:a100:1"}
+    back = Unshare(2, "gpu", 1, "", NOW_S, "a100")
+    assert settle_shared(looked.pending, asked_for, RULES, NOW_S) == [StartShared(1, "shared"), back]
 
 
 def test_waits_follow_the_order_and_the_ends_of_what_runs():

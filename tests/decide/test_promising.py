@@ -240,6 +240,29 @@ def test_under_slurms_own_order_only_the_job_that_must_start_gets_points():
     assert [action.job_id for action in plan.actions if isinstance(action, Rank)] == [3]
 
 
+def test_where_many_ask_in_vain_some_wait_for_the_next_decision_and_each_is_answered_in_the_end():
+    what = seen(wanted(60, gpus=[8] * 60, nodes=[2] * 60))
+    plan = planned(what)
+    first = len(plan.promises)
+    assert states(plan).count("OPEN") == 5
+    assert 16 <= first < 60
+    late = [row for row in range(60) if plan.promises.last_of(row + 1) is None]
+    assert "the next cycle gives one" in " ".join(deadline(what, plan, late[0] + 1).sentences)
+    for _ in range(3):
+        plan = planned(later(what, plan))
+    assert (len(plan.promises), states(plan).count("OPEN")) == (60, 5)
+
+
+def test_promises_made_at_once_can_all_be_kept():
+    random = np.random.default_rng(3)
+    ahead_s = random.uniform(3 * HOUR_S, 60 * HOUR_S, 80)
+    what = seen(wanted(80, gpus=random.choice([1, 2, 4], 80), deadline_s=NOW_S + ahead_s))
+    plan = planned(what)
+    assert states(plan).count("OPEN") > 40
+    assert np.isnan(plan.promises.announced_s).all()
+    assert (plan.promises.start_by_s[plan.promises.open] >= NOW_S).all()
+
+
 def test_a_higher_qos_and_a_starving_job_stay_ahead_of_a_promise():
     asked = wanted(
         3, deadline_s=[np.inf, np.inf, NOW_S + 2 * HOUR_S + 90], qos=["high", "normal", "normal"],

@@ -143,6 +143,21 @@ def test_without_the_power_to_requeue_nobody_is_asked():
     assert asked(plan) == []
 
 
+def test_a_job_of_a_partition_that_we_keep_off_is_not_asked():
+    what = seen(full(4, 4, partition=["other", "gpu"]))
+    rules = Rules(powers=ALL_POWERS - {"comment"}, only_partitions=frozenset({"gpu"}), deadlines=ASKED)
+    assert asked(decide(what, FIFO, rules)) == [902]
+    assert asked(decide(seen(full(4, 4, partition=["other", "other"])), FIFO, rules)) == []
+
+
+def test_a_job_that_slurm_would_start_again_first_is_not_asked():
+    what = seen(full(4, 4, qos=["normal", "high"]))
+    rules = Rules(powers=ALL_POWERS - {"comment"}, scope="qos", deadlines=ASKED)
+    assert asked(decide(what, FIFO, rules)) == [901]
+    assert asked(decide(what, FIFO, replace(rules, scope="queue"))) == [902], "it loses less"
+    assert asked(decide(seen(full(4, 4, qos=["high", "high"])), FIFO, rules)) == []
+
+
 def test_who_was_asked_gets_time_and_is_requeued_then_and_no_other_is_asked_meanwhile():
     first = planned(seen(full(4, 4)))
     for ago_s, expected in ((15.0, []), (61.0, [901])):
@@ -198,7 +213,8 @@ class Site:
 
     def __init__(self, store, cluster):
         self.cluster, self.cycles = cluster, store.last_number("fake")
-        rules = Rules(frozenset({"order", "hold", "requeue", "comment"}), scope="queue", deadlines=ASKED)
+        asked = replace(ASKED, asks_a_day=4)
+        rules = Rules(frozenset({"order", "hold", "requeue", "comment"}), scope="queue", deadlines=asked)
         self.world = World(
             cluster=cluster,
             memory=Memory(store, cluster="fake"),
@@ -226,33 +242,40 @@ def store():
 
 @pytest.fixture
 def cluster():
-    """A job of 15 minutes that said ckpt has run for six when one with a deadline in ten comes."""
+    """A job that said ckpt has run for six minutes of eleven when one with a deadline comes."""
     made = FakeSlurm(nodes=1)
-    made.submit(900.0, gpus=4, time_limit_s=1e6, comment="slurmsched:ckpt")
+    made.submit(660.0, gpus=4, time_limit_s=1e6, comment="slurmsched:ckpt")
     made.advance(360.0)
-    made.submit(300.0, gpus=4, time_limit_s=300.0, comment="slurmsched:deadline=+10m", name="urgent")
+    made.submit(90.0, gpus=4, time_limit_s=90.0, comment="slurmsched:deadline=+330s", name="urgent")
     return made
+
+
+def play_out(store, cluster):
+    """A new daemon each cycle until all jobs have ended."""
+    for _ in range(40):
+        if all(job.state is JobState.COMPLETED for job in cluster.jobs.values()):
+            return
+        with contextlib.suppress(SlurmUnavailable):
+            Site(store, cluster).run(30.0)
+    raise AssertionError("some jobs never ended")
 
 
 def test_a_job_that_saves_its_work_makes_room_and_loses_nothing_with_a_new_daemon_each_cycle(store, cluster):
     cluster.jobs[1] = replace(cluster.jobs[1], saves_s=20.0)
-    for _ in range(40):
-        Site(store, cluster).run(30.0)
+    play_out(store, cluster)
     saver, urgent = cluster.jobs[1], cluster.jobs[2]
-    assert urgent.state is JobState.COMPLETED
-    assert urgent.ended_s <= urgent.submitted_s + 600
-    assert saver.state is JobState.COMPLETED
+    assert urgent.ended_s <= urgent.submitted_s + 330
     assert saver.restarts == 1
     ran_s = (saver.submitted_s - 1_000_000.0) + (saver.ended_s - saver.started_s)
-    assert ran_s == pytest.approx(900.0), "no second of its work was done twice"
+    assert ran_s == pytest.approx(660.0), "no second of its work was done twice"
     assert [action for action in cluster.written if isinstance(action, AskToStop | Requeue)] == [AskToStop(1, "URG")]
 
 
 def test_a_job_that_does_not_listen_is_requeued_after_its_time_and_finishes_too(store, cluster):
-    Site(store, cluster).run(1560)
+    Site(store, cluster).run(1050)
     stopped = [action for action in cluster.written if isinstance(action, AskToStop | Requeue)]
     assert stopped == [AskToStop(1, "URG"), Requeue(1)]
-    assert cluster.jobs[2].ended_s <= cluster.jobs[2].submitted_s + 600
+    assert cluster.jobs[2].ended_s <= cluster.jobs[2].submitted_s + 330
     assert cluster.jobs[1].state is JobState.COMPLETED
 
 
@@ -273,12 +296,18 @@ class Forgetful(FakeSlurm):
 def test_a_daemon_that_dies_before_it_hears_the_answer_loses_no_job_and_no_promise(store, cluster, saves_s):
     forgetful = Forgetful(nodes=1, now_s=cluster.now_s, jobs=dict(cluster.jobs))
     forgetful.jobs[1] = replace(forgetful.jobs[1], saves_s=saves_s)
-    for _ in range(52):
-        with contextlib.suppress(SlurmUnavailable):
-            Site(store, forgetful).run(30.0)
-    assert {job.state for job in forgetful.jobs.values()} == {JobState.COMPLETED}
-    assert forgetful.jobs[2].ended_s <= forgetful.jobs[2].submitted_s + 600
+    play_out(store, forgetful)
+    assert forgetful.jobs[2].ended_s <= forgetful.jobs[2].submitted_s + 330
     assert forgetful.jobs[1].restarts == 1
+
+
+def test_a_daemon_that_never_hears_an_answer_asks_no_more_often_than_it_may(store, cluster):
+    deaf = Forgetful(nodes=1, now_s=cluster.now_s, jobs=dict(cluster.jobs))
+    deaf.lost = 99
+    for _ in range(10):
+        with contextlib.suppress(SlurmUnavailable):
+            Site(store, deaf).run(30.0)
+    assert [action for action in deaf.written if isinstance(action, AskToStop | Requeue)] == [AskToStop(1, "URG")] * 4
 
 
 def test_the_answer_stands_in_the_admin_comment_and_is_written_when_it_changes(store, cluster):
@@ -288,7 +317,7 @@ def test_the_answer_stands_in_the_admin_comment_and_is_written_when_it_changes(s
     Site(store, cluster).run(60)
     told = [action for action in cluster.written if isinstance(action, Tell)]
     assert [action.job_id for action in told] == [2, 3, 4], "each once, by whatever daemon"
-    assert cluster.jobs[2].admin_comment == "slurmsched:guaranteed,finish-by=1970-01-12T14:02:40Z"
+    assert cluster.jobs[2].admin_comment == "slurmsched:guaranteed,finish-by=1970-01-12T13:58:10Z"
     assert cluster.jobs[3].admin_comment.startswith("slurmsched:not-guaranteed,earliest=")
     assert cluster.jobs[4].admin_comment == "ticket 12"
     assert 4 not in {intent.job_id for intent in store.intents("fake", 0.0) if intent.kind == "Rank" and intent.refused}

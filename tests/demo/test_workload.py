@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from slurmsched.demo.workload import BURST, LONGEST_S, MOST_GPUS, USERS, Submission, bursts
 from slurmsched.cluster.names import bucket
+from slurmsched.demo.workload import BURST, LONGEST_S, MOST_GPUS, USERS, Submission, bursts
 
 
 def group(job: Submission) -> tuple[str, str]:

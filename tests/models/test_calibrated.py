@@ -13,7 +13,7 @@ from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.kept import NOTHING_KEPT, KeptState, KeptTable
 from slurmsched.cluster.predictions import PredictionKind, PredictionTable, prediction_table
 from slurmsched.models.accuracy import accuracy
-from slurmsched.models.calibrated import LATE_S, Calibration, conformal
+from slurmsched.models.calibrated import LATE_S, Calibration, survived
 from slurmsched.models.keeping import met, with_new, without_lost
 
 NOW_S = 1_000_000.0
@@ -84,7 +84,8 @@ def test_a_first_prediction_is_a_guess_and_says_so():
     told = Calibration.of(NOTHING_KEPT).told(raw([1]))
     assert told.start_basis.tolist() == [0]
     assert told.start_from_s[0] < told.start_s[0] == NOW_S + 600.0 < told.start_by_s[0]
-    assert told.finish_by_s[0] - told.finish_s[0] == pytest.approx(1000.0 + told.start_by_s[0] - told.start_s[0])
+    assert 3 * 600.0 < told.start_by_s[0] - NOW_S < 5 * 600.0
+    assert told.finish_from_s[0] < told.finish_s[0] == NOW_S + 1600.0 < told.finish_by_s[0]
 
 
 @pytest.mark.parametrize("factor", [1.0, 3.0])
@@ -95,7 +96,7 @@ def test_nine_in_ten_come_by_the_moment_told_also_where_the_play_forward_is_alwa
     assert 0.87 <= row.finishes.by <= 0.93
     told = Calibration.of(kept).told(raw([9999]))
     assert told.start_s[0] - NOW_S == pytest.approx(600.0 * factor, rel=0.15)
-    assert told.finish_basis[0] >= 1000
+    assert told.finish_basis[0] >= 50
 
 
 def test_a_class_with_enough_of_its_own_is_calibrated_by_itself():
@@ -119,10 +120,36 @@ def test_jobs_that_run_or_cannot_be_told_stay_as_they_are():
 
 
 def test_the_conformal_quantile_is_one_sided():
-    misses = np.arange(1.0, 10.0)
-    assert conformal(misses, 0.9) == 9.0
-    assert conformal(misses, 0.1) == 1.0
-    assert conformal(np.arange(1.0, 100.0), 0.9) == 90.0
+    few, many = np.arange(1.0, 10.0), np.arange(1.0, 100.0)
+    assert survived(few, np.ones(9, dtype=bool), (0.1, 0.5, 0.9)).tolist() == [1.0, 5.0, 9.0]
+    assert survived(many, np.ones(99, dtype=bool), (0.1, 0.5, 0.9)).tolist() == [10.0, 50.0, 90.0]
+
+
+def test_those_yet_to_come_count_as_later_than_now_however_many_came_early():
+    random = np.random.default_rng(0)
+    misses, seen_until = random.normal(0.0, 1.0, 20_000), random.normal(0.5, 1.0, 20_000)
+    came = misses <= seen_until
+    known = np.minimum(misses, seen_until)
+    assert survived(known, came, (0.1, 0.5, 0.9)) == pytest.approx([-1.28, 0.0, 1.28], abs=0.08)
+    assert np.quantile(known[came], 0.9) < 0.9
+
+
+def test_a_wait_that_is_longer_than_usual_takes_after_long_ones():
+    kept, later = lived(200, 1.0), lived(200, 1.0)
+    far = {name: getattr(later, name) + 1e6 for name in ("raw_start_s", "started_s", "raw_finish_s", "ended_s")}
+    wide = far["raw_start_s"] + 3e5 * np.where(np.arange(200) % 2, 1.0, -1.0)
+    both = kept.joined(KeptTable(**{**vars(later), **far, "started_s": wide, "state": later.state}))
+    told = Calibration.of(both).told(raw([1, 2], start_s=[NOW_S + 600.0, NOW_S + 1e6]))
+    near, distant = (told.start_by_s - told.start_s).tolist()
+    assert distant > 100 * near
+
+
+def test_as_many_more_are_asked_for_as_were_told_too_soon():
+    kept = lived(200, 1.0)
+    early = dict.fromkeys(("start_from_s", "start_s", "start_by_s"), kept.made_s + 1.0)
+    late = KeptTable(**{**vars(kept), **early})
+    table = raw([1])
+    assert Calibration.of(late).told(table).start_by_s[0] > Calibration.of(kept).told(table).start_by_s[0] + 60.0
 
 
 def test_a_prediction_is_kept_first_and_again_only_when_it_moved_much():
@@ -165,6 +192,15 @@ def test_a_job_that_vanished_unseen_proves_nothing():
     kept, lost = without_lost(kept, job_table(1, job_id=[8]), nobody())
     assert kept.state.tolist() == [KeptState.VOID, KeptState.OPEN]
     assert lost.tolist() == [True, False]
+
+
+def test_what_slurm_says_of_a_start_only_after_its_backfill_has_looked_counts_too():
+    kept, _ = with_new(NOTHING_KEPT, raw([7, 8]), raw([7, 8]))
+    said = raw([7, 8], slurm_start_s=[NOW_S + 300.0, np.nan])
+    kept, changed = with_new(kept, said, said)
+    again = raw([7, 8], slurm_start_s=[NOW_S + 900.0, np.nan])
+    assert with_new(kept, again, again)[0].slurm_start_s.tolist() == pytest.approx([NOW_S + 300.0, np.nan], nan_ok=True)
+    assert changed.tolist() == [True, False]
 
 
 def test_accuracy_puts_slurms_own_estimate_beside_ours():

@@ -21,6 +21,7 @@ from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.policies.slots import Asked, next_step
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
+from slurmsched.slurm.versions import IN_A_MOMENT
 
 pytestmark = pytest.mark.lab
 
@@ -63,8 +64,14 @@ class Site:
         assert next_step(self.asked(job_id), "shared", "gpu", time.time() + 60.0) is None
 
     def act(self, action: object) -> None:
-        (answer,) = self.slurm.act([action])
-        assert answer.refused is None
+        """Ask until it is done, as the daemon does from cycle to cycle."""
+
+        def done() -> bool:
+            (answer,) = self.slurm.act([action])
+            assert answer.refused is None or IN_A_MOMENT in answer.refused
+            return answer.refused is None
+
+        wait_until(done, f"Slurm to take {action}")
 
     def asked(self, job_id: int) -> Asked:
         fields = ("Partition", "ReqNodes", "tres-per-node", "Comment")

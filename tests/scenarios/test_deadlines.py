@@ -22,7 +22,7 @@ from slurmsched.slurm.console import Console
 TOOK_S = 4.0
 DEADLINE = "enabled = true\nlead_s = 3\nreserve = 0\nyields = true\nlease_s = 1\nstop_s = 6"
 POWER = "order = true\nhold = true\nrequeue = true"
-STEPS = 40
+STEPS = 64
 SAVER = f"""
 import sys, time
 sys.path.insert(0, {{folder!r}})
@@ -72,7 +72,7 @@ def submit(site: Site, comment: str = "", *options: str) -> int:
 
 @contextmanager
 def saving(site: Site) -> Iterator[tuple[int, Path]]:
-    """A running job of ten seconds that saves its work when asked to, and the directory where it notes its steps."""
+    """A running job of 16 s that saves its work when asked to, and the directory where it notes its steps."""
     home = site.lab.layout.work / f"saver-{site.names[0]}"
     home.mkdir()
     shutil.copy(slurmsched.job.__file__, home / "job.py")

@@ -32,7 +32,7 @@ from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
 from slurmsched.slurm.writer import Writer
 
-JOBS, BURST, GAP_S = 264, 24, 28.0
+JOBS, BURST, GAP_S = 312, 24, 28.0  # some start before anybody sees them wait: two hundred and more do not
 MEDIANS_S = {"gphk_probe": 3.0, "gphk_tune": 6.0, "gphk_train": 14.0}
 SIGMA = 0.4
 
@@ -116,5 +116,8 @@ def test_nine_in_ten_jobs_end_by_the_moment_told(lab, tmp_path):
     all_of = accuracy(kept, time.time(), (1.0,))[0]
     print(all_of)
     assert all_of.finishes.jobs >= 200
-    assert 0.85 <= all_of.finishes.by <= 0.97
-    assert not math.isnan(all_of.starts.error_s)
+    # Where each of 200 jobs comes in time with 0.9, the share is off by more than 0.02 in one of three samples, and by
+    # more than 0.05 in one of fifty; that jobs of one burst are late together makes samples differ more.
+    assert 0.85 <= all_of.finishes.by <= 0.95
+    assert all_of.slurm_jobs >= 100
+    assert not math.isnan(all_of.slurm_error_s)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.cluster.actions import AskToStop, Rank, Tell
+from slurmsched.cluster.actions import AskToStop, Rank, Share, StartShared, Tell
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
-from slurmsched.slurm.command import SlurmCommand
+from slurmsched.slurm.command import AGAIN, SlurmCommand
 from slurmsched.slurm.console import Console
 
 CONFIG = """echo 'ClusterName = toy'
@@ -126,6 +126,30 @@ def test_writes_go_through_standard_input_and_a_complaint_is_of_its_job_alone(co
         "update jobid=2 sitefactor=6",
         "update jobid=22 sitefactor=7",
     ]
+
+
+MOODY = """n=$(cat {at}/n 2>/dev/null || echo 0); echo $((n + 1)) > {at}/n; cat >> {at}/sent
+[ $n -ge {times} ] || {{ echo "{words} for job 2" >&2; exit 1; }}"""
+
+
+@pytest.mark.parametrize(
+    ("words", "times", "refused", "sent_2"),
+    [
+        ("Resource temporarily unavailable", 2, False, 4),
+        ("Resource temporarily unavailable", AGAIN + 2, True, AGAIN + 1),
+        ("Invalid partition name specified", 1, True, 1),
+    ],
+)
+def test_what_slurm_refuses_for_a_moment_is_asked_again_at_once(commands, words, times, refused, sent_2):
+    cluster = commands.cluster()
+    cluster.facts()
+    commands.says("scontrol", MOODY.format(at=commands.directory, words=words, times=times))
+    answers = cluster.act([StartShared(1, "shared"), Share(2, "gpu", "n2", "0", "", 9.0)])
+    assert [answer.refused is not None for answer in answers] == [False, refused]
+    sent = (commands.directory / "sent").read_text()
+    assert sent.count("jobid=1 ") == 1
+    assert sent.count("jobid=2 ") == sent_2
+    assert ("gres:slot" in sent) is not refused, "a line that was refused holds back those that follow it"
 
 
 def test_a_controller_that_goes_away_while_writing_is_unavailable(commands):

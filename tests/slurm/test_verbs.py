@@ -27,13 +27,13 @@ from slurmsched.cluster.actions import (
     Unshare,
 )
 from slurmsched.cluster.lending import SetNodes
-from slurmsched.slurm.verbs import lines, ours_to_tell, partition_line, signals
+from slurmsched.slurm.verbs import call, lines, ours_to_tell, partition_line, signals
 
 PACKAGE = Path(slurmsched.__file__).parent
 ALLOWED = re.compile(
     r"update jobid=[1-9]\d* (sitefactor=\d+|priority=\d+|starttime=(uts\d+|now)"
     r"|admincomment=slurmsched:[\w.,:;=+@%/-]*"
-    r"|partition=[\w.,+\[\]-]*|reqnodelist=[\w.,+\[\]-]*)|(release|requeue|suspend|resume) [1-9]\d*",
+    r"|partition=[\w.,+\[\]-]*|reqnodelist=[\w.,+\[\]-]*)|(release|requeue incomplete|suspend|resume) [1-9]\d*",
     re.ASCII,
 )
 
@@ -144,6 +144,11 @@ def test_priorities_we_fix_lie_above_all_that_basic_gives_in_the_order_of_their_
     assert lines(Rank(1, 0), multifactor=False) == ("release 1",)
 
 
+def test_a_requeue_goes_to_the_one_program_that_can_pass_over_jobs_that_have_ended():
+    assert lines(Requeue(7)) == ("requeue incomplete 7",)
+    assert call(Requeue(7)) is None
+
+
 WRITING = re.compile(
     r"\b(scancel|sitefactor|reqnodelist|starttime=|requeuehold|uhold)\b"
     r"|[\"']scontrol[\"'](?!\s*,\s*[\"'](show|--version|ping)[\"'])"
@@ -167,7 +172,7 @@ def test_no_other_module_writes_to_slurm():
 def test_the_one_place_that_sends_takes_its_lines_from_the_allow_list():
     source = (PACKAGE / "slurm" / "command.py").read_text()
     assert source.count('run(["scontrol"]') == 1
-    assert "for line in lines(action, multifactor=multifactor)" in source
+    assert "left[at] = list(lines(action, multifactor=multifactor))" in source
     assert "scancel" not in source
 
 
