@@ -122,12 +122,12 @@ def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_tha
             assert site.said("deadline", str(jobs.soft))["deadline"]["worth"] == 0.5
             told = site.said("deadline", str(jobs.never))["deadline"]
             assert told["earliest_s"] > told["deadline_s"]
+            assert jobs.never in {row["job_id"] for row in site.said("deadline")["deadlines"]}
+            site.until(lambda: "asked to stop" in story(site, saver), "the question to the running job")
             assert "No promise for its deadline" in site.run("why", str(jobs.never)).stdout
             options = f"-p gpu -N4 --gres=gpu:4 -t1 -J {site.names[0]} --comment=slurmsched:deadline=+1h"
             assert site.run("deadline", "--check", options).returncode == 0
             assert site.run("deadline", "--check", options.replace("+1h", "+2s")).returncode == 1
-            assert jobs.never in {row["job_id"] for row in site.said("deadline")["deadlines"]}
-            site.until(lambda: "asked to stop" in story(site, saver), "the question to the running job")
         with site.daemon():
             assert ended(site, jobs.strict) <= jobs.due_s[jobs.strict] + 1
             assert ended(site, jobs.soft) <= jobs.due_s[jobs.soft] + 1
