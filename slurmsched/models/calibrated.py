@@ -98,9 +98,10 @@ class Calibration:
         starts_s = np.where(kept.started, kept.started_s, np.where(is_open, now_s, np.nan))
         ends_s = np.where(kept.settled, kept.ended_s, np.where(is_open, now_s, np.nan))
         unsure = np.full(len(kept), GUESS)
+        scale = np.maximum(kept.scale, GUESS)  # earlier releases kept smaller ones
         return cls(
             _ends(kept, starts_s, kept.started, kept.raw_start_s, kept.start_from_s, kept.start_by_s, unsure),
-            _ends(kept, ends_s, kept.settled, kept.raw_finish_s, kept.finish_from_s, kept.finish_by_s, kept.scale),
+            _ends(kept, ends_s, kept.settled, kept.raw_finish_s, kept.finish_from_s, kept.finish_by_s, scale),
         )
 
     def told(self, raw: PredictionTable) -> PredictionTable:
@@ -115,6 +116,7 @@ class Calibration:
         finish_s = np.array([_later(some.finish_s, some.made_s, log * scale) for log in finishes])
         last_s = some.time_limit_s + LATE_S
         finish_s = np.clip(finish_s, some.made_s, np.maximum(start_s[2], start_s[1]) + last_s)
+        start_s = np.minimum(start_s, finish_s)  # who is done by then has started by then
         columns: dict[str, Any] = {}
         for name, values in (("start", _apart(start_s, some.made_s)), ("finish", _apart(finish_s, some.made_s))):
             for end, value in zip(("from_s", "s", "by_s"), values, strict=True):

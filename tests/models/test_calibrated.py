@@ -107,6 +107,14 @@ def test_a_class_with_enough_of_its_own_is_calibrated_by_itself():
     assert told.start_s[1] - NOW_S > 3 * (told.start_s[0] - NOW_S)
 
 
+def test_nobody_is_told_a_start_later_than_the_end():
+    kept = lived(200, 1.0)
+    far = kept.made_s + 600.0 * np.random.default_rng(3).lognormal(0.0, 2.0, len(kept))
+    loose = KeptTable(**{**vars(kept), "started_s": far})
+    told = Calibration.of(loose).told(raw([1], runtime_s=1.0))
+    assert told.start_by_s[0] == told.finish_by_s[0]
+
+
 def test_nobody_is_told_a_later_end_than_the_time_limit_allows():
     told = Calibration.of(NOTHING_KEPT).told(raw([1], time_limit_s=[1100.0]))
     assert told.finish_by_s[0] == told.start_by_s[0] + 1100.0 + LATE_S
@@ -138,8 +146,9 @@ def test_a_wait_that_is_longer_than_usual_takes_after_long_ones():
     kept, later = lived(200, 1.0), lived(200, 1.0)
     far = {name: getattr(later, name) + 1e6 for name in ("raw_start_s", "started_s", "raw_finish_s", "ended_s")}
     wide = far["raw_start_s"] + 3e5 * np.where(np.arange(200) % 2, 1.0, -1.0)
-    both = kept.joined(KeptTable(**{**vars(later), **far, "started_s": wide, "state": later.state}))
-    told = Calibration.of(both).told(raw([1, 2], start_s=[NOW_S + 600.0, NOW_S + 1e6]))
+    both = kept.joined(KeptTable(**{**vars(later), **far, "started_s": wide, "ended_s": wide + 1000.0}))
+    ends_s = {f"finish{end}_s": [NOW_S + 1600.0, NOW_S + 1e6 + 1000.0] for end in ("_from", "", "_by")}
+    told = Calibration.of(both).told(raw([1, 2], start_s=[NOW_S + 600.0, NOW_S + 1e6], **ends_s))
     near, distant = (told.start_by_s - told.start_s).tolist()
     assert distant > 100 * near
 
