@@ -17,7 +17,7 @@ from ..cluster.history import OutcomeTable
 from ..db.database import database_url
 from ..db.store import Store
 from ..decide.policy import Policy
-from ..decide.rules import Rules
+from ..decide.rules import Rules, SharingRules
 from ..errors import LabError
 from ..lab import Lab, wait_until
 from ..policies.hooks import find_ordering
@@ -63,7 +63,8 @@ def settings(home: Path, slurm_conf: Path, ordering: str) -> str:
 
 def policy(ordering: str) -> Policy:
     """What a daemon with those settings decides by."""
-    return Policy(find_ordering(ordering), Rules(powers=frozenset({"order"}), max_points=0))
+    nobody_shares = SharingRules(capacity=0, wait_s=2 * EVERY_S)
+    return Policy(find_ordering(ordering), Rules(powers=frozenset({"order"}), max_points=0, sharing=nobody_shares))
 
 
 class Slurmsched:

@@ -31,6 +31,7 @@ class Shop:
             f"[daemon]\nmode = 'act'\nevery_s = 1\nstate_dir = '{self.directory}'\nrun_dir = '{self.directory}'\n"
             f"[power]\norder = true\n[order]\nscope = 'queue'\n[policy]\nordering = '{ordering}'\n"
             f"[metrics]\nlisten = ''\n[predict]\nevery_s = 2\n"
+            "[forecast]\nlearn_online = false\n"  # of what other tests ran on this lab
         )
 
     def argv(self, *words: str) -> list[str]:
