@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from ..cluster.hostlist import expand
-from ..cluster.jobs import JobTable
+from ..cluster.jobs import JobState, JobTable
 
 JOBS_MOST = 200_000  #: about a hundred bytes each
 
@@ -15,21 +15,25 @@ class Whereabouts:
 
     def __init__(self, most: int = JOBS_MOST) -> None:
         self._most = most
-        self._seen: OrderedDict[int, frozenset[str]] = OrderedDict()
+        self._seen: OrderedDict[int, tuple[frozenset[str], bool]] = OrderedDict()  # lists, and whether one is whole
 
     def saw(self, jobs: JobTable) -> None:
         """Take in where *jobs* run, or ran."""
-        for job_id, nodes in zip(jobs.job_id.tolist(), jobs.node_list, strict=True):
+        for job_id, state, nodes in zip(jobs.job_id.tolist(), jobs.state.tolist(), jobs.node_list, strict=True):
             if nodes:
                 # A requeued job runs elsewhere the next time, and the record of the first run may still be on its way.
-                lists = self._seen.get(job_id, frozenset())
-                if nodes not in lists:
-                    self._seen[job_id] = lists | {nodes}
+                lists, whole = self._seen.get(job_id, (frozenset(), False))
+                # Of a job that completes Slurm names the nodes that are not done with it; once it ended, all again.
+                now_whole = state != JobState.COMPLETING
+                if nodes not in lists or now_whole > whole:
+                    self._seen[job_id] = lists | {nodes}, whole or now_whole
                 self._seen.move_to_end(job_id)
         while len(self._seen) > self._most:
             self._seen.popitem(last=False)
 
     def ran(self, job_id: int, node: str) -> bool | None:
-        """Whether the job was seen on *node*; None where it was never seen at all."""
-        lists = self._seen.get(job_id)
-        return None if lists is None else any(node in expand(text) for text in lists)
+        """Whether the job was seen on *node*; None where it was never seen at all, or not all of its nodes yet."""
+        lists, whole = self._seen.get(job_id, (frozenset(), False))
+        if any(node in expand(text) for text in lists):
+            return True
+        return False if whole else None

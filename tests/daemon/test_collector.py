@@ -16,13 +16,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from profile_worlds import NOW_S, gpu, record
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.faults import Fault
-from slurmsched.cluster.jobs import job_table
+from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.profiles import NodeProfile
 from slurmsched.daemon.collector import CREDENTIAL_B, Collector, Receiver, parse_listen
 from slurmsched.daemon.fault_record import read_delivery
@@ -306,6 +307,14 @@ def test_where_a_job_ran_is_remembered_through_a_requeue():
     assert (seen.ran(7, "n3"), seen.ran(7, "n4"), seen.ran(8, "n1")) == (True, False, None)
     seen.saw(running("n[4-6]"))
     assert (seen.ran(7, "n3"), seen.ran(7, "n4")) == (True, True)
+
+
+def test_of_a_job_that_completes_only_the_nodes_named_are_known():
+    seen, left = Whereabouts(), running("n2")
+    seen.saw(replace(left, state=np.array([JobState.COMPLETING])))
+    assert (seen.ran(7, "n2"), seen.ran(7, "n1"), seen.ran(7, "n3")) == (True, None, None)
+    seen.saw(replace(running("n[1-2]"), state=np.array([JobState.COMPLETED])))
+    assert (seen.ran(7, "n1"), seen.ran(7, "n3")) == (True, False)
 
 
 def test_a_job_without_nodes_is_not_known_yet():

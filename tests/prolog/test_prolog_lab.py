@@ -47,6 +47,7 @@ class Site:
     home: Path
     port: int
     kept: list[NodeProfile] = field(default_factory=list)
+    nodes: dict[int, set[str]] = field(default_factory=dict)  #: where each job was seen running
 
     def settings(self, **changes: str) -> None:
         said = {
@@ -79,7 +80,7 @@ class Site:
     def run(self, *options: str, comment: str = "") -> int:
         """The id of a job that ran to its epilog; it must have completed, on nodes that are well."""
         job_id = self.lab.submit(*options, f"--comment={comment}", f"--output={self.lab.layout.work}/%j.out")
-        wait_until(lambda: f"epilog {job_id} 0" in self.ended(), f"the epilog of job {job_id}", 30.0)
+        wait_until(lambda: self.over(job_id), f"the epilog of job {job_id}", 30.0)
         assert f"prolog {job_id} 0" in self.ended()
         shown = self.lab.ask(["scontrol", "show", "job", str(job_id)])
         assert "ExitCode=0:0" in shown
@@ -88,9 +89,17 @@ class Site:
         assert set(states) <= {"idle", "mix", "comp", "alloc"}
         return job_id
 
+    def over(self, job_id: int) -> bool:
+        """Whether an epilog of the job has run; where it runs is noted until then."""
+        if running := self.lab.ask(["squeue", "-h", "-t", "R", "-j", str(job_id), "-o", "%N"]).strip():
+            self.nodes[job_id] = set(expand(running))
+        return f"epilog {job_id} 0" in self.ended()
+
     def ran(self, job_id: int, node: str) -> bool | None:
-        nodes = self.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", "%N"]).strip()
-        return node in expand(nodes) if nodes else None
+        # Of a job that completes squeue names only the nodes that are not done with it.
+        shown = self.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", "%N"]).strip()
+        nodes = self.nodes.get(job_id, set()) | set(expand(shown) if shown else ())
+        return node in nodes if nodes else None
 
     @contextmanager
     def collecting(self, emptied: bool = True) -> Iterator[Collector]:
