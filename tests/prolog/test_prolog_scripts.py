@@ -29,6 +29,7 @@ def each_shell(request, node):
 
 def started(node: Node, **changes: str) -> int:
     assert node.run("prolog", **changes)[0] == 0
+    wait_until(lambda: node.sampler() is not None, "a sampler")  # on a busy node the prolog does not wait for it
     pid = node.sampler()
     assert pid is not None
     return pid
