@@ -24,12 +24,12 @@ lint: setup
 	$(BIN)/mypy
 
 # Tests on a lab mostly wait for Slurm and mind the time, so their files run three at once, each worker with labs of its
-# own; the others compute and give way. Both at once, each with its own summary of passes and skips. (Without job control
-# the shell would have background tests ignore Ctrl-C, which some send.)
+# own; the others compute, two files at once, and give way. Both together, each with its own summary of passes and skips.
+# (Without job control the shell would have background tests ignore Ctrl-C, which some send.)
 test: lint
 	@set -m; log=$$(mktemp); \
 	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile >$$log 2>&1 & lab=$$!; \
-	nice -n 19 $(BIN)/pytest -m 'not lab and not soak'; others=$$?; \
+	nice -n 19 $(BIN)/pytest -m 'not lab and not soak' -n 2 --dist loadfile; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \
 	exit $$((others | labs))
 
