@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..simulator.case import Case
     from ..simulator.experiment import Setup
     from ..simulator.fleet import Fleet
-    from ..simulator.sweep import Workers
     from ..simulator.traces.source import Source
+    from ..simulator.workers import Workers
 
 DEFAULT_POLICIES = ("fifo", "sjf", "qssf", "srtf")
 
@@ -124,7 +124,7 @@ class Asked:
 
     def who(self) -> Workers | None:
         """Who makes the runs; None for this process."""
-        from ..simulator.sweep import Workers
+        from ..simulator.workers import Workers
 
         if self.scheduler and self.backend != "dask":
             raise click.UsageError("--scheduler is the address of a Dask cluster: it goes with --backend dask.")

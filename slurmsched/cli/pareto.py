@@ -19,7 +19,7 @@ from .output import Sheet, emit, json_option
 if TYPE_CHECKING:
     from ..simulator.elastic.applications import Applications
     from ..simulator.pareto.search import Front, Point
-    from ..simulator.sweep import Workers
+    from ..simulator.workers import Workers
 
 FILE = click.Path(exists=True, dir_okay=False)
 SPEEDUPS = "pcs_speedups.json"
@@ -76,7 +76,7 @@ def pareto(
 
 
 def _workers(backend: str | None, number: int | None, scheduler: str | None) -> Workers | None:
-    from ..simulator.sweep import Workers
+    from ..simulator.workers import Workers
 
     if scheduler and backend != "dask":
         raise click.UsageError("--scheduler is the address of a Dask cluster: it goes with --backend dask.")

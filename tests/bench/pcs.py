@@ -22,8 +22,8 @@ from slurmsched.simulator.elastic.samples import automl
 from slurmsched.simulator.pareto.objectives import DEFAULT, objectives_of
 from slurmsched.simulator.pareto.search import Front, Point
 from slurmsched.simulator.pareto.workloads import Wish, search_on
-from slurmsched.simulator.sweep import Workers
 from slurmsched.simulator.traces.source import Source
+from slurmsched.simulator.workers import Workers
 
 from .pcs_figures import spread, tradeoff
 

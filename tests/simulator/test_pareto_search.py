@@ -22,7 +22,7 @@ from slurmsched.simulator.pareto.progress import Notebook
 from slurmsched.simulator.pareto.search import Front, Search
 from slurmsched.simulator.pareto.space import Space, setting_line
 from slurmsched.simulator.pareto.workloads import Wish, search_on
-from slurmsched.simulator.sweep import Workers
+from slurmsched.simulator.workers import Workers
 
 pytest.importorskip("pymoo")
 

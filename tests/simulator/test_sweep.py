@@ -15,8 +15,9 @@ from slurmsched.policies.hooks import Ordering
 from slurmsched.simulator.case import Case
 from slurmsched.simulator.experiment import Setup
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.sweep import Cell, RunFailed, Workers, sweep
+from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
+from slurmsched.simulator.workers import RunFailed, Workers
 
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("joblib")

@@ -11,7 +11,7 @@ import numpy as np
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
 from ..elastic.experiment import Policy
-from ..sweep import Workers
+from ..workers import Workers
 from .measuring import Bench, measuring
 from .objectives import Objective, undominated
 from .progress import Notebook

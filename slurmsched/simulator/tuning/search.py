@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
-from ..sweep import RunFailed
+from ..workers import Workers, crew
 from .knobs import Knobs, Space
 from .trial import Site, completion_s
 
@@ -124,36 +123,8 @@ class _Steps:
 
 def _tried(site: Site, each: Sequence[Knobs], workers: int, steps: _Steps) -> list[FloatArray]:
     found: dict[int, FloatArray] = {}
-    for place, jct_s in _here(site, each) if workers == 1 or len(each) < 2 else _loky(site, each, workers):
-        found[place] = jct_s
-        steps.one()
+    with crew(None if workers == 1 or len(each) < 2 else Workers(number=workers)) as spread:
+        for place, jct_s in spread(partial(completion_s, site), each):
+            found[place] = jct_s
+            steps.one()
     return [found[place] for place in range(len(each))]
-
-
-def _here(site: Site, each: Sequence[Knobs]) -> Iterator[tuple[int, FloatArray]]:
-    return (_placed(site, place, knobs) for place, knobs in enumerate(each))
-
-
-def _loky(site: Site, each: Sequence[Knobs], workers: int) -> Iterator[tuple[int, FloatArray]]:
-    try:
-        joblib = importlib.import_module("joblib")
-    except ImportError as error:
-        raise ConfigError(
-            "runs in several processes need joblib, which is not installed (pip install 'slurmsched[sweep]')"
-        ) from error
-    executor = importlib.import_module("joblib.externals.loky.process_executor")
-    parallel = joblib.Parallel(workers, "loky", return_as="generator_unordered", batch_size=1)
-    made = parallel(joblib.delayed(_placed)(site, place, knobs) for place, knobs in enumerate(each))
-    try:
-        for placed in made:  # noqa: UP028  a delegated generator would be closed before the warning is silenced
-            yield placed
-    except executor.TerminatedWorkerError as error:
-        raise RunFailed("a process that simulated died, perhaps for want of memory: try fewer --workers") from error
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # says that it ends what still runs, as it is to
-            made.close()
-
-
-def _placed(site: Site, place: int, knobs: Knobs) -> tuple[int, FloatArray]:
-    return place, completion_s(site, knobs)
