@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +10,7 @@ import click
 
 from .app import App
 from .asked import SpanType
+from .bars import bar
 from .failure import Failed, NotFound
 from .output import Sheet, emit, json_option
 
@@ -64,7 +62,7 @@ def pareto(
     kept = ("gpus", "jobs", "samples", "evaluations", "population", "delta", "seed")
     search, asked = search_on(apps, Wish(objectives, load=load, **{name: said[name] for name in kept}))
     notebook = None if state_path is None else Notebook(Path(state_path), asked)
-    with _bar() as told:
+    with bar("simulations") as told:
         front = search.run(workers, notebook, told)
     head = (
         f"{source}: {len(apps):,} jobs; samples of {said['jobs']:,} at load {load:.3g} on {said['gpus']:,} GPUs, "
@@ -119,20 +117,6 @@ def _history(app: App, said: dict[str, Any]) -> tuple[Applications, str]:
     if not len(apps):
         raise NotFound(f"the database holds no runs of cluster {name} with GPUs in that time")
     return apps, f"history of {name}"
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error where people watch."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulations", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _write_page(path: str, front: Front, source: str, head: str) -> None:

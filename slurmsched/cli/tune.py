@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +9,7 @@ import click
 
 from .app import App
 from .asked import Asked, SpanType
+from .bars import bar
 from .output import Cell, Sheet, emit, json_option
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ def tune(app: App, /, as_json: bool, **said: Any) -> None:
         sharing=site.sharing,
         widest=int(site.jobs.gpus.max()),
     )
-    with _bar() as told:
+    with bar("simulations") as told:
         verdict = tuned(
             site,
             current,
@@ -128,20 +126,6 @@ def _measured(app: App, jobs: Workload, cluster_name: str | None) -> Workload:
     store = app.store()
     name = cluster_name or store.clusters()[0]
     return with_use(jobs, ((run[0], use) for run, _, use in store.measured(name, float(jobs.submit_s.min()))))
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error where people watch."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulations", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _tell(site: Site, verdict: Verdict, settings: Settings, *, as_json: bool) -> None:
