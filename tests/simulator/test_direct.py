@@ -58,6 +58,12 @@ def some_jobs(draw, gpus: int, partitions: tuple[str, ...] = ("",)) -> Workload:
     return jobs_of(*rows, partition=names)
 
 
+@pytest.mark.parametrize("nodes", [nodes_of(1, 3), nodes_of(1, 3, cpus=np.array([500]))], ids=["pool", "nodes"])
+def test_fair_shares_are_of_all_jobs_there_and_not_of_those_that_wait(nodes):
+    jobs = jobs_of(*[(0, 1, 1)] * 9, (0, 2, 1), (0, 3, 3), (4, 1, 1))
+    assert starts(jobs, replace(Fleet.of(1, 3), nodes=nodes), "themis", "strict")[-3:] == [3.0, 5.0, 4.0]
+
+
 @pytest.mark.parametrize("name", ORDERINGS)
 @settings(max_examples=40, deadline=None)
 @given(

@@ -107,10 +107,17 @@ class Books:
 
     def in_order(self, now_s: float) -> tuple[IntArray, FloatArray]:
         """The waiting jobs by their keys, and those."""
-        rows = np.array(sorted(self.waiting), dtype=np.int64)
-        keys = self.keys(now_s, rows, self.ran_s[rows])
+        rows, keys = self.shown(now_s)
+        rows, keys = rows[len(self.running) :], keys[len(self.running) :]
         order = np.argsort(keys, kind="stable")
         return rows[order], keys[order]
+
+    def shown(self, now_s: float) -> tuple[IntArray, FloatArray]:
+        """The running jobs, then the waiting ones, and their keys: one may depend on who else is there."""
+        rows = np.array(sorted(self.running) + sorted(self.waiting), dtype=np.int64)
+        ran_s = self.ran_s.copy()
+        ran_s[self.running] += now_s - self.since_s[self.running]
+        return rows, self.keys(now_s, rows, ran_s[rows])
 
     def _leave(self, row: int, now_s: float) -> None:
         self.running.remove(row)
@@ -172,11 +179,8 @@ def reserving(how: int, limit_s: FloatArray, depth: int) -> Decide:
 
 def repack(books: Books, now_s: float) -> None:
     """The best jobs that fit by GPU count run, running ones before waiting ones where keys are equal."""
-    so_far_s = books.ran_s.copy()
-    so_far_s[books.running] += now_s - books.since_s[books.running]
     running = set(books.running)
-    rows = np.array(sorted(books.running) + sorted(books.waiting), dtype=np.int64)
-    key = books.keys(now_s, rows, so_far_s[rows])
+    rows, key = books.shown(now_s)
     left = int(books.stage.books.unused[0] + books.gpus[books.running].sum())
     chosen: list[int] = []
     for at in np.lexsort((rows, np.arange(len(rows)) >= len(running), key)).tolist():
