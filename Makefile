@@ -5,7 +5,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata
 
-.PHONY: demo test test-releases soak lint bench setup clean
+MACHINE := tests/simulator/test_playforward.py tests/simulator/test_direct.py
+POOL := tests/simulator/test_elastic_replay.py tests/simulator/test_reserving.py tests/simulator/test_lease_rounds.py
+
+.PHONY: demo test test-releases soak lint compile-machine compile-pool bench setup clean
 
 setup: .venv/.ready
 .venv/.ready: setup.cfg pyproject.toml scripts/apt-install
@@ -23,10 +26,15 @@ lint: setup
 	$(BIN)/ruff format --check slurmsched tests
 	$(BIN)/mypy
 
+# The first run of these compiles the simulator for all workers of all tests, which would each do so for themselves.
+compile-machine compile-pool: setup
+	$(BIN)/pytest -q $(if $(findstring machine,$@),$(MACHINE),$(POOL))
+
 # Tests on a lab mostly wait for Slurm and mind the time, so their files run three at once, each worker with labs of its
 # own; the others compute, two files at once, and give way. Both together, each with its own summary of passes and skips.
 # (Without job control the shell would have background tests ignore Ctrl-C, which some send.)
-test: lint
+test: setup
+	@$(MAKE) --no-print-directory -j2 compile-machine compile-pool lint
 	@set -m; log=$$(mktemp); \
 	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile >$$log 2>&1 & lab=$$!; \
 	nice -n 19 $(BIN)/pytest -m 'not lab and not soak' -n 2 --dist loadfile; others=$$?; \

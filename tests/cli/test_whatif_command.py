@@ -184,12 +184,12 @@ def test_on_a_real_slurm_a_burst_is_told_to_wait_less_and_nothing_changes(lab, t
     cluster = WithoutPast(Console(environment=lab.env(), prefix=operator))
     for _ in range(4):
         lab.submit("--gres=gpu:4", "--time=10", "--output=/dev/null", "--wrap=sleep 600", user="alice")
-    wait_until(lambda: len(cluster.observe().running) == 4, 30, "four jobs to run")
+    wait_until(lambda: len(cluster.observe().running) == 4, 120.0, "four jobs to run")
     for minutes in (300, 240, 180, 120, 20, 20, 10, 10):
         time = f"--time={minutes}"
         lab.submit("--gres=gpu:4", "--nodes=2", "--ntasks=2", time, "--output=/dev/null", "--wrap=sleep 60", user="bob")
     lab.submit("--gres=gpu:1", "--hold", "--output=/dev/null", "--wrap=sleep 60", user="bob")
-    wait_until(lambda: len(cluster.observe().pending) == 9, 30, "nine to wait")
+    wait_until(lambda: len(cluster.observe().pending) == 9, 120.0, "nine to wait")
 
     def shown() -> list[list[str]]:
         state = cluster.observe()

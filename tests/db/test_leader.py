@@ -22,7 +22,7 @@ time.sleep(60)
 """
 
 
-def wait_until(condition, timeout_s=20.0):
+def wait_until(condition, timeout_s=60.0):
     end_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end_s, "nothing changed in time"

@@ -53,7 +53,7 @@ def test_an_interrupted_demo_takes_its_lab_down(number):
     with subprocess.Popen(
         PROGRAM, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as demo:
-        mine = wait_until(lambda: [each for each in labs() - before if (each / "lab.json").exists()], 30, "a lab")
+        mine = wait_until(lambda: [each for each in labs() - before if (each / "lab.json").exists()], 120.0, "a lab")
         os.kill(demo.pid, number)
         assert demo.wait(60) != 0
     assert not [each for each in mine if each.exists()]

@@ -36,9 +36,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="accounting needs root
 )
 def test_down_cleans_up_after_a_tool_killed_when_it_had_come_to(kind, file, lab_directory):
     with subprocess.Popen([sys.executable, "-c", UP, str(lab_directory), kind], stdout=subprocess.PIPE) as tool:
-        wait_until(lambda: (lab_directory / file).exists(), 30, f"{file} to be made", every_s=0.0005)
+        wait_until(lambda: (lab_directory / file).exists(), 120.0, f"{file} to be made", every_s=0.0005)
         tool.send_signal(signal.SIGKILL)
-        tool.wait(10)
+        tool.wait(90.0)
     traces = Traces.of(lab_directory)
     Lab(lab_directory).down()
     assert traces.left() == []
@@ -54,7 +54,7 @@ def test_a_tool_told_to_stop_takes_down_what_it_had_built(lab_directory):
     with subprocess.Popen(
         [sys.executable, "-c", UP, str(lab_directory), "plain"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as tool:
-        wait_until(lambda: (lab_directory / "log/munged.log").exists(), 30, "munged", every_s=0.001)
+        wait_until(lambda: (lab_directory / "log/munged.log").exists(), 120.0, "munged", every_s=0.001)
         traces = Traces.of(lab_directory)
         tool.send_signal(signal.SIGINT)
         assert b"KeyboardInterrupt" in tool.communicate(timeout=30)[1]

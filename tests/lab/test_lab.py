@@ -29,14 +29,14 @@ def state_of(lab: Lab, job_id: int) -> str:
 
 def test_a_job_gets_its_gpus_and_runs_to_its_end(plain_lab):
     job = plain_lab.submit("--gpus=2", "--output=gpus.out", "--wrap=echo $CUDA_VISIBLE_DEVICES")
-    wait_until(lambda: state_of(plain_lab, job) == "COMPLETED", 15, "the job to end")
+    wait_until(lambda: state_of(plain_lab, job) == "COMPLETED", 120.0, "the job to end")
     assert (plain_lab.layout.work / "gpus.out").read_text() == "0,1\n"
 
 
 def test_sacct_tells_who_ran_what_with_how_many_gpus(lab):
     job = lab.submit("--gpus=1", "--qos=high", "--wrap=true", user="carol")
     fields = ["sacct", "-n", "-P", "-a", "-X", "-j", str(job), "-o", "user,account,qos,state,alloctres"]
-    line = wait_until(lambda: re.search(r".*\|high\|COMPLETED\|.*", lab.ask(fields)), 20, "sacct to know the end")[0]
+    line = wait_until(lambda: re.search(r".*\|high\|COMPLETED\|.*", lab.ask(fields)), 120.0, "sacct to know the end")[0]
     user, account, qos, state, tres = line.split("|")
     assert (user, account, qos, state) == (lab.user("carol"), "bio", "high", "COMPLETED")
     assert "gres/gpu=1" in tres
@@ -106,7 +106,7 @@ def test_down_leaves_nothing_not_even_of_stubborn_jobs_and_of_the_hosts_slurm_ev
     lab.up()
     user = "alice" if os.geteuid() == 0 else None
     job = lab.submit("--gpus=1", "--export=NONE", f"--wrap={STUBBORN}", user=user)
-    wait_until(lambda: state_of(lab, job) == "RUNNING", 15, "the job to run")
+    wait_until(lambda: state_of(lab, job) == "RUNNING", 120.0, "the job to run")
     traces = Traces.of(lab_directory)
     lab.down()
     assert traces.left() == []
@@ -159,7 +159,7 @@ from slurmsched.lab import Lab, LabSpec, wait_until
 with Lab(sys.argv[1], LabSpec(nodes=2, accounting=False)) as lab:
     job = lab.submit("--gpus=1", "--wrap=id -u; echo $CUDA_VISIBLE_DEVICES")
     out = lab.layout.work / f"slurm-{job}.out"
-    print(wait_until(lambda: out.exists() and out.read_text().count(chr(10)) == 2 and out.read_text(), 15, "output"))
+    print(wait_until(lambda: out.exists() and out.read_text().count(chr(10)) == 2 and out.read_text(), 120.0, "output"))
 """
 
 
@@ -205,7 +205,7 @@ def test_the_slurm_of_another_root_tree_runs_on_a_tree_that_stays_as_it_was(lab_
         "--gpus=1", "--output=inside.out", "--wrap=stat -f -c %T /; touch /etc/written-by-lab", user="alice"
     )
     lab.ask(["touch", "/etc/written-by-lab"])
-    wait_until(lambda: state_of(lab, job) in ("COMPLETED", "FAILED"), 15, "the job to end")
+    wait_until(lambda: state_of(lab, job) in ("COMPLETED", "FAILED"), 120.0, "the job to end")
     assert (lab.layout.work / "inside.out").read_text().startswith("overlayfs")
     lab.down()
     assert traces.left() == []

@@ -41,5 +41,5 @@ def test_a_uid_means_a_user_of_this_host_and_nobody_in_a_container(tmp_path: Pat
         pytest.skip("this kernel lets nobody make a namespace of process ids")
     # The first process in there has to stay root's: one that changes its uid no longer ends with its parent.
     with running(*contained, "sh", "-c", f"{' '.join(SLEEPER)}; true"), running(*SLEEPER) as ours:
-        wait_until(lambda: owned() == 2, 10.0, "both sleepers")
+        wait_until(lambda: owned() == 2, 120.0, "both sleepers")
         assert {process.pid for process in belonging((), {UID}, tmp_path)} == {ours}

@@ -181,9 +181,9 @@ class Site:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
-            process.wait(30.0)
+            process.wait(90.0)
 
-    def until(self, condition: Any, what: str, timeout_s: float = 30.0) -> Any:
+    def until(self, condition: Any, what: str, timeout_s: float = 120.0) -> Any:
         """Wait; a wait in vain tells the end of the log."""
         try:
             return wait_until(condition, timeout_s, what, every_s=0.05)
@@ -198,7 +198,7 @@ class Site:
     def more_cycles(self, count: int = 1) -> None:
         """Wait for *count* whole cycles from now: the one under way does not count."""
         until = self.cycles() + count + 1
-        self.until(lambda: self.cycles() >= until, f"{count} more cycles", 30.0 + 5 * count)
+        self.until(lambda: self.cycles() >= until, f"{count} more cycles", 120.0 + 5 * count)
 
     def http(self, target: str) -> str:
         """What the metrics endpoint answers."""
@@ -262,7 +262,7 @@ class Site:
 
     def fill(self) -> int:
         """Take the whole lab for as long as the test needs."""
-        job = self.lab.submit("--gres=gpu:4", "-N4", "--exclusive", "-t", "30", "--wrap=sleep 600", "-o/dev/null")
+        job = self.lab.submit("--gres=gpu:4", "-N4", "--exclusive", "-t", "30", "--wrap=sleep 1200", "-o/dev/null")
         self.until(lambda: self.states()[job] == "RUNNING", "a full lab")
         return job
 

@@ -108,7 +108,7 @@ def test_hostile_jobs_are_told_as_they_are_and_obeyed_by_nobody(site, crowd):
         assert "\x1b[31m" not in shown
         site.lab.run(["scancel", "--state=RUNNING"])
         wanted = {"COMPLETED"}
-        site.until(lambda: {site.states()[job] for job in crowd} == wanted, "the end of them all", 60.0)
+        site.until(lambda: {site.states()[job] for job in crowd} == wanted, "the end of them all", 120.0)
         site.until(lambda: len(outcomes(site, crowd)) == len(crowd), "their outcomes")
         assert outcomes(site, crowd) == crowd
         assert "Traceback" not in site.log
@@ -120,7 +120,7 @@ def test_hostile_jobs_are_told_as_they_are_and_obeyed_by_nobody(site, crowd):
 def demand_the_same_from_accounting(site: Site, crowd: dict[int, str]) -> None:
     """An import finds the same jobs under the same names in sacct: nothing new."""
     asked = ["sacct", "-n", "-X", "-o", "state", "-j", ",".join(map(str, crowd))]
-    site.until(lambda: site.lab.ask(asked).count("COMPLETED") == len(crowd), "them in sacct", 60.0)
+    site.until(lambda: site.lab.ask(asked).count("COMPLETED") == len(crowd), "them in sacct", 120.0)
     done = site.run("history", "import", "--days", "1")
     assert done.returncode == 0, done.stderr
     assert outcomes(site, crowd) == crowd

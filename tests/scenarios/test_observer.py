@@ -24,7 +24,7 @@ def test_an_observer_writes_nothing_while_jobs_come_and_go(new_site):
         assert "would write" in site.log
         assert site.points().get(waiting, 0) == 0
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30.0) == 0
+        assert process.wait(90.0) == 0
     assert updates(site.lab) == before
     assert site.sql("SELECT count(*) FROM intents") == [(0,)]
     seen = site.sql("SELECT job_id, state FROM outcomes WHERE job_id BETWEEN ? AND ? ORDER BY job_id", jobs[0], short)

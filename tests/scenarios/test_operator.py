@@ -48,6 +48,8 @@ def test_an_operator_has_every_power_over_the_jobs_of_others(new_site, side_part
     site.until(lambda: site.states()[running] == "RUNNING", "a resumed job")
     assert site.act(Requeue(running)) == [None]
     site.until(lambda: shown(site, running, "RestartCnt") == "1", "a requeued job")
+    site.lab.cancel_all()
+    site.fill()
     with site.daemon():
         jobs = site.queue(3)
         site.until(lambda: all(job in site.points() for job in jobs), "the queue")

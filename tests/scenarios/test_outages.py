@@ -49,7 +49,7 @@ def live_through(site: Site, begin: Callable[[], None], end: Callable[[], None],
         finally:
             end()
         cycles = site.cycles()
-        site.until(lambda: site.cycles() > cycles, "a cycle after the outage", 60.0)
+        site.until(lambda: site.cycles() > cycles, "a cycle after the outage", 120.0)
         assert site.ordered(first)
         second = site.queue(2)
         site.until(lambda: site.ordered(second), "an order after the outage")
@@ -104,7 +104,7 @@ def test_a_daemon_started_before_slurmctld_waits_for_it(site):
         site.until(site.cycles, "a first cycle")
     finally:
         process.kill()
-        process.wait(10.0)
+        process.wait(90.0)
 
 
 def test_without_slurmdbd_the_order_goes_on(site):
@@ -186,7 +186,7 @@ def test_postgresql_is_stopped_and_started_again(new_site, server):
         site.lab.run(["scancel", str(jobs[0])])
         site.until(lambda: site.states()[jobs[0]] == "CANCELLED", "an end that the database does not see")
         server.start()
-        site.until(lambda: site.said("status")["mode"] == "act", "the lead again", 60.0)
+        site.until(lambda: site.said("status")["mode"] == "act", "the lead again", 120.0)
         more = site.queue(2)
         site.until(lambda: site.ordered(more), "an order after the outage")
         site.until(lambda: site.said("status")["database_available"], "a database that is written again")

@@ -40,7 +40,7 @@ def test_every_cycle_of_a_lively_lab_can_be_replayed(site):
         site.until(lambda: site.states()[array] == "COMPLETED", "the end of an array")
         site.more_cycles()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30.0) == 0
+        assert process.wait(90.0) == 0
     with site.store() as store:
         numbers = store.decision_numbers()
         actions = sum(len(record.plan.actions) for number in numbers if (record := store.decision(number)))

@@ -63,7 +63,7 @@ def test_a_job_requeued_by_an_admin_keeps_its_first_submit_time(site):
         rows = site.lab.ask(["sacct", "-n", "-X", "-D", "-P", "-o", "state", "-j", str(job)]).split()
         return sorted(rows) == ["COMPLETED", "REQUEUED"]
 
-    site.until(in_accounting, "both runs in sacct", 60.0)
+    site.until(in_accounting, "both runs in sacct", 120.0)
     assert site.run("history", "import", "--days", "1").returncode == 0
     assert site.sql(query, job) == runs
 

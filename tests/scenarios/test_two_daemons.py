@@ -60,7 +60,7 @@ def take_over(first: Site, second: Site, process) -> None:
     jobs = first.queue(2)
     first.until(lambda: first.ordered(jobs), "an order")
     process.kill()
-    process.wait(10.0)
+    process.wait(90.0)
     more = first.queue(3)
     cycles = second.cycles()
     second.until(lambda: " act: " in second.log, "a new leader")
@@ -92,7 +92,7 @@ def test_a_leader_that_was_away_writes_nothing_more(new_site, server):
             assert second.points() == points
     finally:
         process.kill()
-        process.wait(10.0)
+        process.wait(90.0)
 
 
 def forget_the_leader(server: Server) -> None:

@@ -42,7 +42,7 @@ def recorded(lab):
     for gpus in (4, 4, 3, 2):
         lab.submit(f"--gres=gpu:{gpus}", "--time=5", "--output=/dev/null", "--wrap=sleep 300", user="alice")
     cluster = SlurmCommand(Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator"))))
-    wait_until(lambda: len(cluster.observe().running) == 4, 30, "four jobs to run")
+    wait_until(lambda: len(cluster.observe().running) == 4, 120.0, "four jobs to run")
     for number, (gpus, minutes, more) in enumerate(
         (
             (4, 30, []),
@@ -57,7 +57,7 @@ def recorded(lab):
     ):
         options = (f"--gres=gpu:{gpus}", f"--time={minutes}", f"--job-name=train_{number}", "--output=/dev/null")
         lab.submit(*options, *more, "--wrap=sleep 60", user=("alice", "bob")[number % 2])
-    state = wait_until(lambda: seen if len((seen := cluster.observe()).pending) == 8 else None, 30, "eight to wait")
+    state = wait_until(lambda: seen if len((seen := cluster.observe()).pending) == 8 else None, 120.0, "eight to wait")
     by_id = {
         name: (jobs := getattr(state, name)).take(np.argsort(jobs.job_id)) for name in ("pending", "running")
     }  # squeue(1) lists jobs in an order of its own

@@ -44,7 +44,7 @@ def test_under_priority_basic_the_order_is_fixed_priorities_and_giving_back_ends
     for _ in range(4):
         basic.submit("--gres=gpu:4", "--output=/dev/null", "--wrap=sleep 300")
     jobs = [basic.submit("--gres=gpu:4", "--output=/dev/null", "--wrap=sleep 300") for _ in range(5)]
-    wait_until(lambda: len(cluster.observe().running) == 4, 20, "four running jobs")
+    wait_until(lambda: len(cluster.observe().running) == 4, 120.0, "four running jobs")
     view = view_of(cluster)
     assert in_slurms_order(view) == jobs
     assert (view.pending.site_points == 0).all()

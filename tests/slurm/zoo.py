@@ -38,7 +38,7 @@ HOSTILE_NAMES = (
 )
 
 
-def until(wanted: Callable[[], bool], what: str, timeout_s: float = 40.0) -> None:
+def until(wanted: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
     ends = time.monotonic() + timeout_s
     while not wanted():
         assert time.monotonic() < ends, f"the lab had not {what} within {timeout_s} s"
@@ -93,6 +93,10 @@ def waiting_jobs(lab: Lab) -> dict[str, int]:
         "gpus": sleeper(lab, "--gpus=3"),
         "per_node": sleeper(lab, "--gpus-per-node=2", "--nodes=2"),
         "per_task": sleeper(lab, "--gpus-per-task=1", "--ntasks=3"),
+        "cpus_per_gpu": sleeper(lab, "--gpus=2", "--cpus-per-gpu=2"),
+        "memory_per_gpu": lab.submit(
+            *("--output=/dev/null", "--time=20", "--gres=gpu:2", "--mem-per-gpu=300", "--wrap=sleep 600"), user="alice"
+        ),
         "no_gpu": sleeper(lab, "--gres=none", "--exclusive"),
         "no_requeue": sleeper(lab, "--no-requeue"),
         "unlimited": sleeper(lab, "--time=UNLIMITED"),
@@ -134,4 +138,4 @@ def interactive(lab: Lab) -> Iterator[int]:
         yield int(asked()[0])
     finally:
         waiting.terminate()
-        waiting.wait(timeout=20)
+        waiting.wait(timeout=90.0)
