@@ -225,7 +225,9 @@ def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast,
             packing = pack(jobs, fleet.sharing, told.runtime_s)
         if setup.selection == "preemptive":
             raise ConfigError("on a fleet where jobs share GPUs none can be preempted yet; accepted: other selections")
-        rules = rules._replace(sharing=True, weighing=packing is not None and packing.told_s is not None)
+        if packing is not None:
+            rules = rules._replace(uneven=packing.uneven, weighing=packing.told_s is not None)
+        rules = rules._replace(sharing=True)
     how = np.where(jobs.sensitive, *PLACEMENTS[setup.placement])
     pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
     model = run_direct(jobs, fleet, rules, keys, how, ask=ask, outages=outages_of(jobs, fleet), pace=pace)

@@ -53,6 +53,7 @@ class Packing:
     first: bool = True  #: join a running job while GPUs are free too, as Algorithm 2 does; else only when none are
     told_s: FloatArray | None = None  #: forecast runtimes; with them pairs are weighed against the wait that they save
     modes: tuple[Mode, ...] = ()  #: by time, the first from -inf on; in place of *least* and *first*
+    uneven: bool = False  #: a job may also join on some of the GPUs of one that has more; it holds up all of that one
 
 
 @dataclass(frozen=True)

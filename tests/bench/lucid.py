@@ -27,6 +27,7 @@ from slurmsched.simulator.experiment import Replay, Setup, simulate
 from slurmsched.simulator.fleet import Fleet, Mode, Sharing
 from slurmsched.simulator.lucid.modes import modes
 from slurmsched.simulator.lucid.packing import pack
+from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload import Workload, as_submitted
@@ -46,6 +47,7 @@ THRESHOLDS = (  # GPU-seconds of attained service between Tiresias' queues
 PARTS = ("main", "ablation", "levels", "weeks", "slurm")
 SHIFT = 0.5  # share of the jobs whose configuration is exchanged for a lighter or heavier one
 DEBUG_S = 60.0
+PROFILER = Profiler()
 
 
 @dataclass(frozen=True)
@@ -138,14 +140,35 @@ def tiresias(thresholds: tuple[float, ...]) -> Setup:
     return Setup(Ordering("tiresias", key, "", "while_running", thresholds), "preemptive", restart_s=RESTART_S)
 
 
-def lucid(of: Week, *, told_s: FloatArray | None = None, pairing: bool = True, veto: bool = True) -> Replay:
-    """Lucid on a week; *told_s* in place of its forecasts, without *veto* two Jumbos may share."""
+def lucid(
+    of: Week,
+    *,
+    told_s: FloatArray | None = None,
+    pairing: bool = True,
+    veto: bool = True,
+    uneven: bool = True,
+    profiler: Profiler | None = PROFILER,
+) -> Replay:
+    """Lucid on a week; *told_s* in place of its forecasts, without *veto* two Jumbos may share.
+
+    Without *profiler* jobs are profiled where they run, and unless *uneven* they share with jobs of as many GPUs only.
+    """
     told = of.told if told_s is None else replace(of.told, runtime_s=told_s)
     packing = pack(
-        of.jobs, pairs(), told.runtime_s, history=of.history, scores=scores() if veto else None, modes=of.modes
+        of.jobs,
+        pairs(),
+        told.runtime_s,
+        history=of.history,
+        scores=scores() if veto else None,
+        modes=of.modes,
+        uneven=uneven,
     )
-    where = fleet() if pairing else Fleet.of(NODES, GPUS)
-    return simulate(of.jobs, where, Setup.of("lucid", forecast="history"), learnt=told, packing=packing)
+    setup = Setup.of("lucid", forecast="history")
+    if not pairing:
+        return simulate(of.jobs, Fleet.of(NODES, GPUS), setup, learnt=told)
+    if profiler is None:
+        return simulate(of.jobs, fleet(), setup, learnt=told, packing=packing)
+    return staged(of.jobs, fleet(), setup, told, packing, profiler)
 
 
 def preemptive(of: Week) -> float:
@@ -186,6 +209,9 @@ def ablation() -> None:
     row("lucid", lambda: lucid(of))
     row("exact forecasts", lambda: lucid(of, told_s=of.jobs.runtime_s))
     row("no sharing", lambda: lucid(of, pairing=False))
+    row("only with as many GPUs", lambda: lucid(of, uneven=False))
+    row("no profiler", lambda: lucid(of, profiler=None))
+    row("neither", lambda: lucid(of, uneven=False, profiler=None))
     row("no estimator (mean by GPUs)", lambda: lucid(of, told_s=blind_s))
     row("two Jumbos may share", lambda: lucid(of, veto=False))
     row("and eager", lambda: lucid(replace(of, modes=of.eager), veto=False))
@@ -241,6 +267,10 @@ def weeks() -> None:
         best = preemptive(of)
         row("srsf, exact, preemption for nothing", lambda of=of: bound(of))  # type: ignore[misc]
         print(f"lucid: {best / row('lucid', lambda of=of: lucid(of)):.2f} times as fast as the best tiresias")  # type: ignore[misc]
+        row("only with as many GPUs", lambda of=of: lucid(of, uneven=False))  # type: ignore[misc]
+        row("no profiler", lambda of=of: lucid(of, profiler=None))  # type: ignore[misc]
+        row("profiled for 200 s", lambda of=of: lucid(of, profiler=Profiler(limit_s=200.0)))  # type: ignore[misc]
+        row("two nodes that profile", lambda of=of: lucid(of, profiler=Profiler(nodes=2)))  # type: ignore[misc]
 
 
 def on_slurm() -> None:

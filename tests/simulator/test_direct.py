@@ -237,24 +237,34 @@ def test_never_more_than_two_and_only_with_as_many_gpus_on_one_node():
 
 
 @settings(max_examples=40, deadline=None)
-@given(data=st.data(), selection=st.sampled_from(["strict", "backfill", "easy", "conservative"]))
-def test_sharing_loses_no_job_and_no_gpu(data, selection):
+@given(
+    data=st.data(),
+    selection=st.sampled_from(["strict", "backfill", "easy", "conservative"]),
+    uneven=st.booleans(),
+)
+def test_sharing_loses_no_job_and_no_gpu(data, selection, uneven):
     jobs = data.draw(some_jobs(4))
     names = data.draw(st.lists(st.sampled_from("abx"), min_size=len(jobs), max_size=len(jobs)))
     pairs = {("a", "a"): 0.6, ("a", "b"): 0.9, ("b", "a"): 0.8, ("b", "b"): 0.5}
-    jobs = replace(jobs, name=Labels.of(names))
-    replay = simulate(jobs, sharing(4, pairs), Setup.of("fifo", selection))
+    fleet, jobs = sharing(4, pairs), replace(jobs, name=Labels.of(names))
+    jobs = jobs.joined(jobs_of((1e6, 1, 4), name=["x"]))
+    packing = Packing(fleet.sharing.speeds, np.zeros(len(jobs)), 0.5, uneven=uneven)
+    replay = simulate(jobs, fleet, Setup.of("fifo", selection), packing=packing)
     assert violations(replay) == []
     assert (replay.end_s - replay.start_s <= jobs.runtime_s / 0.5 + 1e-6).all()
-    after = jobs_of((1e6, 1, 4), name=["x"])
-    last = simulate(jobs.joined(after), sharing(4, pairs), Setup.of("fifo", selection))
-    assert last.start_s[-1] == 1e6, "all GPUs are free again"
+    assert replay.start_s[-1] == 1e6, "all GPUs are free again"
+    for now_s in replay.start_s:
+        runs = (replay.start_s <= now_s) & (replay.end_s > now_s)
+        assert jobs.gpus[runs].sum() <= 8, "two on each GPU at most"
+        assert jobs.gpus[runs & (np.array([*jobs.name]) == "x")].sum() <= 4
 
 
-def believing(fleet: Fleet, jobs: Workload, believed: float, profiled_s: tuple[float, ...], first: bool) -> Replay:
+def believing(
+    fleet: Fleet, jobs: Workload, believed: float, profiled_s: tuple[float, ...], first: bool, uneven: bool = False
+) -> Replay:
     """What becomes of jobs under a policy that believes the same of every pair."""
     many = len(fleet.sharing.names)
-    packing = Packing(np.full((many, many), believed), np.array(profiled_s), 0.7, first)
+    packing = Packing(np.full((many, many), believed), np.array(profiled_s), 0.7, first, uneven=uneven)
     return simulate(jobs, fleet, Setup.of("fifo"), packing=packing)
 
 
@@ -284,6 +294,25 @@ def test_where_sharing_comes_first_free_gpus_are_kept_for_jobs_that_cannot_share
     assert packed.start_s[2] == 2
     assert violations(packed) == []
     assert believing(fleet, both, 1.0, (0.0,) * 3, False).start_s[2] == 10
+
+
+def test_a_wide_job_with_guests_is_as_slow_as_the_slowest_of_its_gpus():
+    fleet = sharing(3, {("w", "a"): 0.8, ("a", "w"): 0.9, ("w", "b"): 0.5, ("b", "w"): 1.0})
+    jobs = jobs_of((0, 100, 3), (0, 90, 1), (0, 10, 2), (0, 5, 1), name=["w", "a", "b", "a"])
+    replay = believing(fleet, jobs, 1.0, (0.0,) * 4, False, uneven=True)
+    # The first two guests take all three GPUs; the last waits for one of them.
+    assert replay.start_s.tolist() == [0, 0, 0, 10]
+    assert replay.end_s[[2, 3]] == pytest.approx([10, 10 + 5 / 0.9])
+    assert replay.end_s[1] == pytest.approx(100)
+    assert replay.end_s[0] == pytest.approx(100 + (100 - 0.5 * 10 - 0.8 * 90))
+
+
+def test_guests_keep_their_gpus_when_a_wide_job_leaves_and_the_others_come_free():
+    fleet = sharing(3, {("w", "a"): 1.0, ("a", "w"): 0.5})
+    jobs = jobs_of((0, 10, 3), (0, 100, 1), (0, 5, 2), (0, 5, 3), name=["w", "a", "x", "x"])
+    replay = believing(fleet, jobs, 1.0, (0.0,) * 4, False, uneven=True)
+    assert replay.start_s.tolist() == [0, 0, 10, 105]
+    assert replay.end_s[1] == pytest.approx(10 + 100 - 5)
 
 
 def test_preemption_and_sharing_do_not_go_together_yet():

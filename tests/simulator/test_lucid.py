@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.forecast import Forecast
 from slurmsched.models.sharing import GpuUse, SharingModel
 from slurmsched.models.throughput import Errors, ThroughputModel
 from slurmsched.simulator.experiment import Replay, Setup, simulate
@@ -17,6 +18,7 @@ from slurmsched.simulator.fleet import Fleet, Mode, Packing, Sharing
 from slurmsched.simulator.lucid.belief import SpeedCurve, believed, use_of
 from slurmsched.simulator.lucid.modes import APATHETIC, modes
 from slurmsched.simulator.lucid.packing import pack, profiled_s
+from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.workload import Workload, workload
@@ -149,6 +151,31 @@ def test_the_order_of_lucid_packs_where_the_fleet_lets_it():
     packed = simulate(jobs, fleet_of(1, 0.9), setup, packing=packing)
     assert packed.start_s[1] == 1
     assert violations(packed) == []
+
+
+def through_profiler(jobs: Workload, known_s: tuple[float, ...], **columns: float) -> Replay:
+    """Jobs on a node for the queue and one that profiles, one GPU each, where nobody shares."""
+    fleet = replace(Fleet.of(2, 1), sharing=Sharing(("a",), np.zeros((1, 1))))
+    setup = Setup.of("fifo", forecast="exact")
+    told = simulate(jobs, Fleet.of(1, 1), setup).forecast_s
+    forecast = Forecast(told, told, told, Labels.of(["exact"] * len(jobs)))
+    packing = Packing(np.zeros((1, 1)), np.array(known_s), 0.3, told_s=told)
+    return staged(jobs, fleet, setup, forecast, packing, Profiler(limit_s=20.0, restart_s=5.0, **columns))
+
+
+def test_a_new_job_runs_where_jobs_are_profiled_until_it_ends_or_begins_anew_in_the_queue():
+    jobs = jobs_of((0, 100, 1), (1, 10, 1), (2, 50, 1), name=["a"] * 3)
+    replay = through_profiler(jobs, (0.0, 200.0, 200.0))
+    assert replay.start_s.tolist() == [0, 1, 100], "the last was profiled from 11 to 31"
+    assert replay.end_s.tolist() == [100, 11, 155]
+    assert replay.stops.tolist() == [0, 0, 1]
+
+
+def test_a_new_job_does_not_wait_for_its_profile_for_ever():
+    jobs = jobs_of((0, 100, 1), (1, 100, 1), (2, 10, 1), name=["a"] * 3)
+    replay = through_profiler(jobs, (200.0, 200.0, 200.0), patience_s=5.0)
+    assert replay.stops.tolist() == [1, 0, 0]
+    assert replay.start_s[2] > 7, "nobody leaves before the patience is over"
 
 
 @settings(max_examples=25, deadline=None)

@@ -17,8 +17,8 @@ from slurmsched.models.shelf import shipped
 from slurmsched.simulator.experiment import Setup, simulate
 from slurmsched.simulator.fleet import Fleet
 from slurmsched.simulator.foresight import learnt
+from slurmsched.simulator.lucid.profiler import profiled
 from slurmsched.simulator.tuning.knobs import Knobs, Space
-from slurmsched.simulator.tuning.profiler import profiled
 from slurmsched.simulator.tuning.search import DAY_S, gain, tuned
 from slurmsched.simulator.tuning.trial import Site, completion_s, speed_beside, with_use
 from slurmsched.simulator.workload import Workload, workload

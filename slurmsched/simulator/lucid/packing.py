@@ -23,17 +23,18 @@ def pack(
     scores: SharingModel | None = None,
     modes: tuple[Mode, ...] = (),
     profile_s: float = PROFILE_S,
+    uneven: bool = True,
 ) -> Packing:
     """Indolent packing of *jobs* on a fleet with *sharing*: beliefs, known profiles, and pairs that are weighed.
 
     *told_s* are forecast runtimes. *sharing* holds measured pairs only: what it leaves out is not believed in. A trace
     that says nothing of GPU use is believed to be as the table of pairs has it. *history* is what ran before *jobs*, on
-    the same clock.
+    the same clock. Unless *uneven*, only jobs with as many GPUs share, as in the paper.
     """
     use = use_of(jobs if history is None else history.joined(jobs), sharing.names)
     told = bool(np.isfinite(use.gpu_util).any())
     speeds = believed(use, curve_of(sharing, use), scores) if told else sharing.speeds.copy()
-    return Packing(speeds, profiled_s(jobs, history, profile_s), LEAST, True, told_s, modes)
+    return Packing(speeds, profiled_s(jobs, history, profile_s), LEAST, True, told_s, modes, uneven)
 
 
 def profiled_s(jobs: Workload, history: Workload | None = None, profile_s: float = PROFILE_S) -> FloatArray:

@@ -39,7 +39,8 @@ class Life(NamedTuple):
     restarts: IntArray
     ran_s: FloatArray  #: seconds run before the present run
     level: IntArray  #: steps of attained service passed
-    partner: IntArray  #: the row it shares its GPUs with; ALONE where there is none
+    partner: IntArray  #: the row on whose GPUs it is a guest; ALONE where it has GPUs of its own
+    lent: IntArray  #: how many of its GPUs have a guest
     lost_s: FloatArray  #: work done in vain
     keeps: BoolArray  #: its work survives a requeue
 
@@ -115,6 +116,7 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
             ran_s=np.zeros(count),
             level=zeros.copy(),
             partner=np.full(count, ALONE, dtype=np.int64),
+            lent=zeros.copy(),
             lost_s=np.zeros(count),
             keeps=np.zeros(count, dtype=np.bool_),
         )
@@ -276,8 +278,7 @@ def stop(stage: Stage, row: int, now_s: float, restart_s: float) -> None:
 
 @inner
 def _leave(stage: Stage, row: int, now_s: float) -> None:
-    if stage.life.partner[row] != ALONE:
-        part(stage, row, now_s)
+    part(stage, row, now_s)
     if stage.release_s > 0:
         foresee(stage, now_s + stage.release_s, FREE, row)
     else:
@@ -286,17 +287,44 @@ def _leave(stage: Stage, row: int, now_s: float) -> None:
 
 @inner
 def part(stage: Stage, row: int, now_s: float) -> None:
-    """One of two that share leaves: the other keeps the GPUs and runs at its own speed again."""
-    life, links = stage.life, stage.held.links
-    other = life.partner[row]
-    life.partner[row], life.partner[other] = ALONE, ALONE
-    mine, its = stage.held.first[row], stage.held.first[other]
-    links[GPUS, its] += links[GPUS, mine]
-    links[GPUS, mine] = 0
-    if life.state[other] == RUNNING:
-        pause(stage, other, now_s)
-        life.speed[other] = _speed_on(stage, other, 1)
-        go_on(stage, other, now_s)
+    """A job leaves those that it shares with: its guests keep the GPUs they are on, all run at their new speeds."""
+    life, links, host = stage.life, stage.held.links, stage.life.partner[row]
+    if host != ALONE:
+        life.partner[row] = ALONE
+        life.lent[host] -= stage.asks.gpus[row]
+        change_speed(stage, host, now_s)
+    at = 0
+    while life.lent[row] and at < stage.running.many[0]:
+        guest = stage.running.rows[at]
+        at += 1
+        if life.partner[guest] != row:
+            continue
+        life.partner[guest] = ALONE
+        life.lent[row] -= stage.asks.gpus[guest]
+        links[GPUS, stage.held.first[guest]] += stage.asks.gpus[guest]
+        links[GPUS, stage.held.first[row]] -= stage.asks.gpus[guest]
+        change_speed(stage, guest, now_s)
+
+
+@inner
+def change_speed(stage: Stage, row: int, now_s: float) -> None:
+    """Let a run on one node go on at the speed that it has beside those it shares with now: the least beside any."""
+    life, pace, speed = stage.life, stage.pace, _speed_on(stage, row, 1)
+    if life.state[row] != RUNNING:
+        return
+    if life.partner[row] != ALONE:
+        speed *= pace.beside[pace.profile[row], pace.profile[life.partner[row]]]
+    elif life.lent[row]:
+        least = 1.0
+        for at in range(stage.running.many[0]):
+            guest = stage.running.rows[at]
+            if life.partner[guest] == row:
+                least = min(least, pace.beside[pace.profile[row], pace.profile[guest]])
+        speed *= least
+    if speed != life.speed[row]:
+        pause(stage, row, now_s)
+        life.speed[row] = speed
+        go_on(stage, row, now_s)
 
 
 @inner

@@ -1,10 +1,12 @@
 """Two jobs on the same GPUs, in loops that compile.
 
-A waiting job joins a running one with as many GPUs on one node. Never more than two, never over several nodes, never
-one whose profile is not known yet, never where the slower of the two is believed to keep too little of its speed.
+A waiting job joins a running one with as many GPUs on one node, or, where that is allowed, some of the GPUs of one that
+has more: then this one may have several guests, and is as slow as the slowest of its GPUs. Never more than two on a
+GPU, never over several nodes, never one whose profile is not known yet, never where the slower of the two is believed
+to keep too little of its speed.
 
 Of several it joins the one beside which the slower is fastest; or, where pairs are weighed, the one where that costs
-least: the two lose time while they run together, and their GPUs come free sooner for those that wait.
+least: the two lose time while they run together, and GPUs come free sooner for those that wait.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from ...cluster.columns import IntArray
 from ...policies.compiled import inner
 from .ground import NEXT, NODE, NONE, link
-from .life import ALONE, RUNNING, go_on, pause, set_out
+from .life import ALONE, RUNNING, change_speed, set_out
 from .slurmctld import Controller, drop_from_queue, ready
 
 
@@ -45,8 +47,9 @@ def share(c: Controller, now_s: float) -> None:
             at += 1
             continue
         _join(c, row, hosts[found], now_s)
-        many -= 1
-        hosts[found] = hosts[many]
+        if stage.life.lent[hosts[found]] == stage.asks.gpus[hosts[found]] or not c.rules.uneven:
+            many -= 1
+            hosts[found] = hosts[many]
 
 
 @inner
@@ -57,6 +60,8 @@ def _hosts(c: Controller, now_s: float) -> tuple[IntArray, int]:
     for at in range(stage.running.many[0]):
         host = stage.running.rows[at]
         if stage.life.state[host] != RUNNING or stage.life.partner[host] != ALONE or not stage.pace.profile[host]:
+            continue
+        if stage.life.lent[host] == stage.asks.gpus[host] or (stage.life.lent[host] and not c.rules.uneven):
             continue
         if now_s - stage.life.since_s[host] + stage.life.ran_s[host] < stage.pace.packs.known_s[host]:
             continue
@@ -76,7 +81,9 @@ def _best(c: Controller, row: int, hosts: IntArray, step: int, waits_s: float, n
     best, best_cost = -1, np.inf
     for place in range(len(hosts)):
         host = hosts[place]
-        if asks.gpus[host] != asks.gpus[row]:
+        if asks.gpus[host] != asks.gpus[row] and not c.rules.uneven:
+            continue
+        if asks.gpus[host] - c.stage.life.lent[host] < asks.gpus[row]:
             continue
         mine = pace.packs.believed[pace.profile[row], pace.profile[host]]
         its = pace.packs.believed[pace.profile[host], pace.profile[row]]
@@ -101,9 +108,10 @@ def _cost_s(c: Controller, row: int, host: int, mine: float, its: float, step: i
     # A job that has run longer than was forecast is taken to run as long again.
     left_s = packs.told_s[host] - ran_s if packs.told_s[host] > ran_s else ran_s
     together_s = min(packs.told_s[row] / mine, left_s / its)
-    speed = mine + its
-    gain = (speed - 1) * c.stage.asks.gpus[row] * (c.queue.many[0] + packs.coming[step])
-    return float(together_s * (2 - speed - gain / max(1, c.stage.ground.has.gpus.sum())))
+    before = life.speed[host]
+    lost = max(0.0, before - its)
+    gain = (mine * c.stage.asks.gpus[row] - lost * c.stage.asks.gpus[host]) * (c.queue.many[0] + packs.coming[step])
+    return float(together_s * (1 - mine + lost - gain / max(1, c.stage.ground.has.gpus.sum())))
 
 
 @inner
@@ -122,11 +130,10 @@ def _join(c: Controller, row: int, host: int, now_s: float) -> None:
     node = stage.held.links[NODE, stage.held.first[host]]
     link(stage.ground.free, stage.held, row, node, 0, stage.asks.cpus[row])
     stage.ground.free.memory_mib[node] -= stage.asks.memory_mib[row]
-    life.partner[row], life.partner[host] = host, row
+    life.partner[row] = host
+    life.lent[host] += stage.asks.gpus[row]
     life.spread[row] = max(life.spread[row], 1)
     life.speed[row] = pace.beside[pace.profile[row], pace.profile[host]]
     set_out(stage, row, now_s)
     drop_from_queue(c, row)
-    pause(stage, host, now_s)
-    life.speed[host] = pace.beside[pace.profile[host], pace.profile[row]]
-    go_on(stage, host, now_s)
+    change_speed(stage, host, now_s)

@@ -50,6 +50,7 @@ class Rules(NamedTuple):
     backfilling: bool = True
     repacking: bool = False  #: at each decision the best jobs run, whatever ran before
     sharing: bool = False  #: two jobs may run on the same GPUs
+    uneven: bool = False  #: also one on some of the GPUs of a wider one
     weighing: bool = False  #: only where that costs the two less time than it saves those that wait
 
 

@@ -16,9 +16,9 @@ from ...models.sharing import GpuUse, SharingModel
 from ..experiment import Setup, simulate
 from ..fleet import Fleet, Packing, Sharing
 from ..lucid.packing import LEAST
+from ..lucid.profiler import Profiled, profiled
 from ..workload import Workload
 from .knobs import Knobs
-from .profiler import Profiled, profiled
 
 SAME_S = 60.0  #: by which clocks may differ
 UTIL_STEP, MEMORY_STEP_MIB = 0.05, 2048.0  #: jobs whose use differs by less are taken for alike

@@ -1,0 +1,64 @@
+"""A replay with Lucid's profiler before the queue: nodes set apart where jobs that nobody knows yet run first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...cluster.forecast import Forecast
+from ..experiment import Replay, Setup, simulate
+from ..fleet import Fleet, Packing
+from ..workload import Workload
+from .profiler import profiled
+
+
+@dataclass(frozen=True)
+class Profiler:
+    """The nodes set apart, and who runs there for how long (Lucid, Algorithm 1)."""
+
+    nodes: int = 1
+    widest: int = 8  #: GPUs; wider jobs are profiled where they run
+    limit_s: float = 100.0
+    patience_s: float = 600.0  #: who has waited so long goes on unprofiled
+    restart_s: float = 62.0  #: what it costs to begin anew in the queue, beside all that was done
+
+
+def staged(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, packing: Packing, profiler: Profiler) -> Replay:
+    """A replay where jobs that *packing* does not know when they come go through *profiler* first, on the last nodes.
+
+    A job that ends there is done. Another begins anew in the queue, known; its start is then that of this second run.
+    """
+    kept = len(fleet.nodes) - profiler.nodes
+    new = np.flatnonzero(packing.profiled_s > 0)
+    first = profiled(
+        jobs.take(new),
+        int(fleet.nodes.gpus[kept:].sum()),
+        widest=profiler.widest,
+        limit_s=profiler.limit_s,
+        patience_s=profiler.patience_s,
+    )
+    ran, done = np.zeros(len(jobs), np.bool_), np.zeros(len(jobs), np.bool_)
+    ran[new], done[new] = first.ran, first.done
+    come_s = jobs.submit_s.copy()
+    come_s[new] = np.where(np.isnan(first.left_s), come_s[new], first.left_s)
+    rows = np.flatnonzero(~done)
+    rows = rows[np.argsort(come_s[rows], kind="stable")]
+    runtime_s = jobs.runtime_s + np.where(ran, profiler.restart_s, 0.0)
+    known = replace(
+        packing,
+        profiled_s=np.where(ran, 0.0, packing.profiled_s)[rows],
+        told_s=None if packing.told_s is None else packing.told_s[rows],
+    )
+    rest = simulate(
+        replace(jobs, submit_s=come_s, runtime_s=runtime_s).take(rows),
+        replace(fleet, nodes=fleet.nodes.take(slice(0, kept))),
+        setup,
+        learnt=told.take(rows),
+        packing=known,
+    )
+    start_s, end_s = come_s - jobs.runtime_s, come_s.copy()
+    spread, stops = np.ones(len(jobs), np.int64), (ran & ~done).astype(np.int64)
+    start_s[rows], end_s[rows], spread[rows] = rest.start_s, rest.end_s, rest.spread
+    stops[rows] += rest.stops
+    return Replay(setup, fleet, jobs, start_s, end_s, spread, stops, told.runtime_s)
