@@ -4,8 +4,9 @@ How far off a prediction was is log((what came + 30 s) / (what was predicted + 3
 made, in units of how uncertain it was by itself. Quantiles of the last of these, of jobs of the same partition and size
 where there are enough, and of predictions about as far ahead, are the median and both ends. What has not come yet is
 known to be off by so much at least, and counts as that (Kaplan and Meier 1958): those that came soon are the short
-ones. The shares asked for move while too few or too many jobs stay below what they were told (adaptive conformal
-inference, Gibbs and Candes 2021).
+ones. Jobs that wait at one time wait for the same things and miss alike: each counts the less, the more they are (the
+design effect of Kish 1965). The shares asked for move while too few or too many jobs stay below what they were told
+(adaptive conformal inference, Gibbs and Candes 2021).
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ GRACE_S = 30.0  #: what matters little: loops of Slurm's, a moment's notice
 LEAST_S = 5.0  #: from the median to either end: whole seconds, and when Slurm's loops happen to look
 LATE_S = 60.0  #: Slurm ends a job that much after its time limit at most, as a rule
 TARGET = 0.9
-WINDOW = 1000  #: the last predictions that came true or not, of a class or of all
+ALIKE = 0.05  #: correlation of the misses of two predictions that wait to come true at one time
+WINDOW = 1000.0  #: what the last predictions are worth together that count, of a class or of all
 ENOUGH = 20  #: predictions that came, to call an interval calibrated
 CLASS_ENOUGH = 50  #: predictions that came, for a class to be judged by its own
-NEAR = 50  #: predictions that came, of those about as far ahead
+NEAR = 50.0  #: what those that came are worth together, of those about as far ahead
 STEP = 0.25  #: predictions are as far ahead as each other within this log
 BATCH = 25  #: predictions between two looks at what stayed below
 GAIN = 0.5  #: how far one look moves a share, times how far it was off
 GUESS = np.log(3.0)  #: how uncertain any prediction is at least, for all that it knows: a factor of three
-PRIOR = np.array([NormalDist(0.0, 1 / NormalDist().inv_cdf(0.9)).inv_cdf((row + 0.5) / 11) for row in range(11)])
-"""Misses that are taken for granted: of eleven, nine are between the ends that a prediction has by itself."""
+PRIOR = np.array([NormalDist(0.0, 1 / NormalDist().inv_cdf(0.9)).inv_cdf((row + 0.5) / 7) for row in range(7)])
+"""Misses that are taken for granted, of which four in five are between the ends that a prediction has by itself."""
 
 _LOWER, _UPPER = (0.005, 0.5), (0.5, 0.995)
 _TINY = 1e-9
@@ -54,6 +56,7 @@ class Ends:
     ahead: FloatArray  #: log of the time that was predicted
     miss: FloatArray  #: log miss in units of the uncertainty; of what is yet to come what it is by now
     came: BoolArray  #: or is yet to come
+    worth: FloatArray  #: how many predictions that miss by chance of their own each is worth, 1 at most
     shares: Shares
 
     def quantiles(self, keys: list[str], ahead: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -62,23 +65,27 @@ class Ends:
         And how many predictions that came they rest on; 0 for fewer than ENOUGH.
         """
         steps = np.round(ahead / STEP).tolist()
-        mine = np.array(self.key, dtype=object)
-        of: dict[tuple[str, float], tuple[FloatArray, int]] = {}
-        for key, step in dict.fromkeys(zip(keys, steps, strict=True)):
-            rows = np.flatnonzero(mine == key)[-WINDOW:]
-            if self.came[rows].sum() < CLASS_ENOUGH:
-                rows = np.arange(len(self.miss))[-WINDOW:]
-            of[key, step] = self._near(rows, step * STEP)
-        found = [of[pair] for pair in zip(keys, steps, strict=True)]
+        pairs = list(zip(keys, steps, strict=True))
+        rows = {key: self._rows(key) for key in dict.fromkeys(keys)}
+        of = {pair: self._near(rows[pair[0]], pair[1] * STEP) for pair in dict.fromkeys(pairs)}
+        found = [of[pair] for pair in pairs]
         values = np.array([ends for ends, _ in found], dtype=np.float64).reshape(len(keys), 3).T
         return values, np.array([basis if basis >= ENOUGH else 0 for _, basis in found], dtype=np.int64)
+
+    def _rows(self, key: str) -> IntArray:
+        """The last of this class, or of all where too few of it came."""
+        rows = np.flatnonzero(np.array(self.key, dtype=object) == key)
+        if self.came[rows].sum() < CLASS_ENOUGH:
+            rows = np.arange(len(self.miss))
+        return rows[np.cumsum(self.worth[rows][::-1])[::-1] <= WINDOW]
 
     def _near(self, rows: IntArray, ahead: float) -> tuple[FloatArray, int]:
         """What those of *rows* say that were about so far ahead, and how many of them came."""
         rows = rows[np.argsort(np.abs(self.ahead[rows] - ahead), kind="stable")]
-        rows = rows[: int(np.searchsorted(np.cumsum(self.came[rows]), NEAR)) + 1]
-        miss, came = np.append(self.miss[rows], PRIOR), np.append(self.came[rows], np.ones(len(PRIOR), dtype=np.bool_))
-        return survived(miss, came, (self.shares.low, 0.5, self.shares.high)), int(self.came[rows].sum())
+        rows = rows[: int(np.searchsorted(np.cumsum(self.worth[rows] * self.came[rows]), NEAR)) + 1]
+        miss, worth = np.append(self.miss[rows], PRIOR), np.append(self.worth[rows], np.ones(len(PRIOR)))
+        came = np.append(self.came[rows], np.ones(len(PRIOR), dtype=np.bool_))
+        return survived(miss, came, worth, (self.shares.low, 0.5, self.shares.high)), int(self.came[rows].sum())
 
 
 @dataclass(frozen=True)
@@ -135,15 +142,16 @@ def scales(raw: PredictionTable) -> FloatArray:
     return np.maximum(GUESS, np.log(wider))
 
 
-def survived(misses: FloatArray, came: BoolArray, shares: tuple[float, ...]) -> FloatArray:
+def survived(misses: FloatArray, came: BoolArray, worth: FloatArray, shares: tuple[float, ...]) -> FloatArray:
     """The misses that these *shares* of the next ones stay below, where those that are yet to come only grow.
 
-    Without such it is the k-th of n, k being (n + 1) times the share, rounded up for the upper half and down for the
-    lower, so that both are one-sided promises (Vovk et al. 2005). The largest where more than that share is to come.
+    Where all came and are worth 1 it is the k-th of n, k being (n + 1) times the share, rounded up for the upper half
+    and down for the lower, so that both are one-sided promises (Vovk et al. 2005). The largest where more than that
+    share is to come.
     """
     order = np.lexsort((~came, misses))
-    left = np.arange(len(misses), 0, -1)
-    below = 1.0 - np.cumprod(1.0 - came[order] / (left + 1.0))
+    left = np.cumsum(worth[order][::-1])[::-1]
+    below = 1.0 - np.cumprod(1.0 - came[order] * worth[order] / (left + 1.0))
     at = [
         int(np.searchsorted(below, share - _TINY))
         if share >= 0.5
@@ -151,6 +159,13 @@ def survived(misses: FloatArray, came: BoolArray, shares: tuple[float, ...]) -> 
         for share in shares
     ]
     return np.asarray(misses[order][np.clip(at, 0, len(misses) - 1)])
+
+
+def worths(made_s: FloatArray, until_s: FloatArray) -> FloatArray:
+    """How many predictions that miss by chance of their own each is worth, by how many were open when it was made."""
+    made = np.searchsorted(np.sort(made_s), made_s, side="right")
+    over = np.searchsorted(np.sort(until_s), made_s, side="left")
+    return np.asarray(1.0 / (1.0 + ALIKE * np.maximum(made - over - 1, 0)))
 
 
 def keepable(kinds: IntArray) -> BoolArray:
@@ -170,16 +185,20 @@ def _ends(
     """What is *known* of moments that came, or else had not come by *came_s*; NaN where nothing ever will."""
     rows = np.flatnonzero(np.isfinite(came_s))
     now_s, truly_s = came_s[rows].max(initial=-np.inf), np.where(known, came_s, np.inf)
-    judged = [rows[at_s[rows] <= now_s] for at_s in (from_s, by_s)]
+    worth = np.ones(len(kept))
+    worth[rows] = worths(kept.made_s[rows], came_s[rows])
+
+    def moved(share: float, told_s: FloatArray) -> float:
+        judged = rows[told_s[rows] <= now_s]
+        return _moved(share, truly_s[judged], told_s[judged], worth[judged])
+
     return Ends(
         tuple(_keys(kept.partition.take(rows), kept.gpus[rows])),
         _ahead(raw_s[rows], kept.made_s[rows]),
         _miss(came_s[rows], raw_s[rows], kept.made_s[rows]) / scale[rows],
         known[rows],
-        Shares(
-            _moved(1 - TARGET, truly_s[judged[0]], from_s[judged[0]]),
-            _moved(TARGET, truly_s[judged[1]], by_s[judged[1]]),
-        ),
+        worth[rows],
+        Shares(moved(1 - TARGET, from_s), moved(TARGET, by_s)),
     )
 
 
@@ -223,14 +242,14 @@ def size_of(gpus: int) -> str:
     return "no GPU" if gpus <= 0 else "1 GPU" if gpus == 1 else "2-8 GPUs" if gpus <= 8 else "over 8 GPUs"
 
 
-def _moved(share: float, came_s: FloatArray, told_s: FloatArray) -> float:
+def _moved(share: float, came_s: FloatArray, told_s: FloatArray, worth: FloatArray) -> float:
     """The share to ask for now instead of *share*, moved batch by batch by how many came before what they were told.
 
     An end counts once it has passed, and ends count in that order: whoever came early would be counted too soon.
     """
     order = np.argsort(told_s, kind="stable")
-    below, asked = came_s[order] <= told_s[order], share
-    for start in range(0, len(below) - BATCH + 1, BATCH):
-        asked += GAIN * (share - float(below[start : start + BATCH].mean()))
-        asked = float(np.clip(asked, *(_UPPER if share >= 0.5 else _LOWER)))
+    off = worth[order] * (share - (came_s[order] <= told_s[order]))
+    asked, bounds = share, _UPPER if share >= 0.5 else _LOWER
+    for start in range(0, len(off), BATCH):
+        asked = float(np.clip(asked + GAIN / BATCH * off[start : start + BATCH].sum(), *bounds))
     return asked

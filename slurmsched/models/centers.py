@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,13 @@ STRETCHES = 40  #: of the history, as far as a user's runs are held out together
 STOPPED_BY = 0.15  #: share of users' stretches that tell when to stop training
 
 
+class Said(NamedTuple):
+    """Natural logarithm of the runtime in seconds of each job; NaN where nothing is said."""
+
+    middle: FloatArray  #: the forecast
+    base: FloatArray  #: what its interval lies round
+
+
 class Center(Protocol):
     """Says the middle of a forecast from the columns of `inputs.inputs`. Immutable."""
 
@@ -35,8 +42,8 @@ class Center(Protocol):
         """Its name among CENTERS."""
         ...
 
-    def log_runtime(self, columns: Columns) -> FloatArray:
-        """Natural logarithm of the runtime in seconds of each job; NaN where it has no say."""
+    def said(self, columns: Columns) -> Said:
+        """What it says of each job."""
         ...
 
     def reasons(self, columns: Columns) -> list[Reason]:
@@ -63,12 +70,12 @@ class Repeat:
     kind: str
     columns: tuple[str, ...]
 
-    def log_runtime(self, columns: Columns) -> FloatArray:
+    def said(self, columns: Columns) -> Said:
         """The first column that is not NaN."""
         log = np.full(len(numbers(columns, self.columns[0])), np.nan)
         for name in self.columns:
             log = np.where(np.isnan(log), numbers(columns, name), log)
-        return log
+        return Said(log, log)
 
     def reasons(self, columns: Columns) -> list[Reason]:
         """The column that was taken."""
@@ -83,7 +90,7 @@ class Repeat:
         return {"kind": self.kind}
 
 
-Fit = Callable[[Columns, FloatArray, IntArray, IntArray], tuple[Center, FloatArray]]
+Fit = Callable[[Columns, FloatArray, IntArray, IntArray], tuple[Center, Said]]
 """Columns and log runtime of all runs, the rows held out, the rows to fit on: gives the center that knows all runs, and
 what one that never saw the held-out rows says of them."""
 
@@ -102,9 +109,10 @@ class Ga2m:
     blend: Blend
     kind: str = "additive"
 
-    def log_runtime(self, columns: Columns) -> FloatArray:
-        """The mixture."""
-        return self.blend.mixed(columns, self.additive.predict(columns))
+    def said(self, columns: Columns) -> Said:
+        """The mixture, with an interval round the tables alone: of the ends, the last runs of a burst tell little."""
+        alone = self.additive.predict(columns)
+        return Said(self.blend.mixed(columns, alone), alone)
 
     def reasons(self, columns: Columns) -> list[Reason]:
         """The typical runtime, a factor for each term, and what the last runs do to that."""
@@ -138,10 +146,10 @@ class Trees:
     names: tuple[str, ...]
     kind: str = "trees"
 
-    def log_runtime(self, columns: Columns) -> FloatArray:
+    def said(self, columns: Columns) -> Said:
         """The sum over all trees."""
         log: FloatArray = np.asarray(self._booster.predict(_matrix(columns, self.names, self.categories)))
-        return log
+        return Said(log, log)
 
     def reasons(self, columns: Columns) -> list[Reason]:
         """Its own contributions (SHAP values of the trees): the typical runtime, and a factor for each column."""
@@ -178,7 +186,7 @@ def boosting(rows: int) -> Boosting:
     )
 
 
-def fit_ga2m(columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Ga2m, FloatArray]:
+def fit_ga2m(columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Ga2m, Said]:
     """The additive model of all rows, and its forecasts of the *unseen* ones by a model of the *fitted* ones alone.
 
     The mixture is learnt from those forecasts.
@@ -189,15 +197,13 @@ def fit_ga2m(columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted
     alone = first.predict(held_out)
     blend = Blend.fit(held_out, alone, log_runtime[unseen])
     whole = _additive(columns, log_runtime, np.arange(len(log_runtime)), pairs)
-    return Ga2m(whole, blend), blend.mixed(held_out, alone)
+    return Ga2m(whole, blend), Said(blend.mixed(held_out, alone), alone)
 
 
-def fit_trees(
-    columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray
-) -> tuple[Trees, FloatArray]:
+def fit_trees(columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Trees, Said]:
     """The same of boosted trees with LightGBM's own settings and the squared error of log runtime."""
     first = _trees(rows_of(columns, fitted), log_runtime[fitted])
-    return _trees(columns, log_runtime), first.log_runtime(rows_of(columns, unseen))
+    return _trees(columns, log_runtime), first.said(rows_of(columns, unseen))
 
 
 def _pairs(columns: Columns, log_runtime: FloatArray, rows: IntArray) -> list[tuple[str, str]]:
@@ -233,8 +239,8 @@ def stopping_bags(users: Labels | FloatArray | Coded, bags: int) -> NDArray[np.i
 def repeating(repeat: Repeat) -> Fit:
     """The way to get a model that repeats the last runs and learns nothing."""
 
-    def fit(columns: Columns, _: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Repeat, FloatArray]:
-        return repeat, repeat.log_runtime(rows_of(columns, unseen))
+    def fit(columns: Columns, _: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Repeat, Said]:
+        return repeat, repeat.said(rows_of(columns, unseen))
 
     return fit
 

@@ -16,8 +16,8 @@ from ..cluster.forecast import Forecast
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
 from .additive import Columns
-from .centers import Center, Fit, Reason, center_of, fit_ga2m
-from .inputs import CLASSES, Profiles, classes, inputs, numbers, rows_of
+from .centers import Center, Fit, Reason, Said, center_of, fit_ga2m
+from .inputs import Profiles, classes, inputs, numbers, rows_of
 from .intervals import WINDOW, Interval, Misses, rolled
 from .names import NameBuckets
 from .past import Past
@@ -87,12 +87,10 @@ class Estimator:
         """Runtime from start to end of each job; with *now_s*, given that running ones have lasted until then."""
         columns = inputs(jobs, self.past, self.buckets, profiles=profiles)
         limit_s = np.maximum(np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s), 1.0)
-        log, source = self._middle(columns)
-        guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
-        with np.errstate(over="ignore"):
-            base_s = np.clip(np.where(np.isnan(log), guess_s, np.exp(log)), 1.0, limit_s)
+        said, source = self._said(columns)
+        middle_s, base_s = (_seconds(log, limit_s) for log in said)
         elapsed_s = _elapsed(jobs, now_s)
-        factors = self.interval.factors(classes(columns), elapsed_s / base_s)
+        factors = self.interval.factors(classes(columns), middle_s / base_s, elapsed_s / base_s)
         low_s, runtime_s, high_s = np.clip(base_s * factors, 1.0, np.maximum(limit_s, elapsed_s))
         return Forecast(runtime_s, low_s, high_s, source)
 
@@ -103,11 +101,11 @@ class Estimator:
         """
         one = profiles.take(np.array([row])) if profiles is not None else None
         columns = inputs(jobs.take(np.array([row])), self.past, self.buckets, profiles=one)
-        log, source = self._middle(columns)
-        if np.isnan(log[0]):
+        said, source = self._said(columns)
+        if np.isnan(said.middle[0]):
             return []
         if source.names[source.codes[0]] != self.center.kind:
-            return [Reason(source[0], float(np.exp(log[0])))]
+            return [Reason(source[0], float(np.exp(said.middle[0])))]
         return self.center.reasons(columns)
 
     @cached_property
@@ -117,7 +115,7 @@ class Estimator:
 
     def judged(self, runs: OutcomeTable, columns: Columns) -> tuple[IntArray, Misses]:
         """How far off it was about *runs*, given their *columns* at submission, and the rows it said anything of."""
-        return _misses(runs, columns, self._middle(columns)[0])
+        return _misses(runs, columns, self._said(columns)[0])
 
     def told(self, runs: OutcomeTable) -> FloatArray:
         """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
@@ -125,9 +123,11 @@ class Estimator:
         The interval is the one of now. NaN where nothing was known.
         """
         columns = self._columns_then(runs)
-        log = self._middle(columns)[0]
-        limit = np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0))
-        return np.minimum(log + np.log(self.interval.factors(classes(columns), np.zeros(len(runs)))), limit)
+        limit = _log_limit(runs)
+        middle, base = np.minimum(self._said(columns)[0], limit)
+        factors = self.interval.factors(classes(columns), np.exp(middle - base), np.zeros(len(runs)))
+        told: FloatArray = np.minimum(base + np.log(factors), limit)
+        return told
 
     @cached_property
     def digest(self) -> str:
@@ -145,8 +145,8 @@ class Estimator:
 
     def document(self) -> dict[str, Any]:
         """All it has learnt but for the runs it knows, as JSON values without loss."""
-        misses = {f.name: getattr(self.before, f.name).tolist() for f in fields(Misses)}
-        center, stems = self.center.document(), dict(sorted(self.buckets.stems.items()))
+        center, misses = self.center.document(), self.before.document()
+        stems = dict(sorted(self.buckets.stems.items()))
         return {"center": center, "stems": stems, "misses": misses, "fitted_until_s": self.fitted_until_s}
 
     @classmethod
@@ -160,28 +160,24 @@ class Estimator:
 
         ValueError, KeyError or TypeError where it describes none.
         """
-        said = document["misses"]
-        submitted_s, ended_s, miss = (np.array(said[name], np.float64) for name in ("submitted_s", "ended_s", "miss"))
-        misses = Misses(submitted_s, ended_s, np.array(said["kind"], np.int64), miss)
-        if len(misses) and not 0 <= misses.kind.min() <= misses.kind.max() < CLASSES:
-            raise ValueError(f"classes of evidence are 0 to {CLASSES - 1}")
+        misses = Misses.of_document(document["misses"])
         until_s = float(document["fitted_until_s"])
         past = Past.of(history, most=KEPT)
         latest_s = max(until_s, float(past.runs.ended_s.max(initial=-np.inf)))
         center, buckets = center_of(document["center"]), NameBuckets.of(document["stems"])
         return cls(center, buckets, misses, until_s, past, latest_s, profiles)
 
-    def _middle(self, columns: Columns) -> tuple[FloatArray, Labels]:
-        """Log runtime, NaN where nothing is known, and where it comes from."""
-        log = self.center.log_runtime(columns)
-        unknown = (numbers(columns, "user_runs") == 0) | np.isnan(log)
-        source = np.zeros(len(log), dtype=np.int64)
+    def _said(self, columns: Columns) -> tuple[Said, Labels]:
+        """What is said of each job, and where it comes from."""
+        middle, base = self.center.said(columns)
+        unknown = (numbers(columns, "user_runs") == 0) | np.isnan(middle)
+        source = np.zeros(len(middle), dtype=np.int64)
         for name in ("gpus_usual", "site_usual"):
-            log = np.where(unknown, numbers(columns, name), log)
+            middle, base = (np.where(unknown, numbers(columns, name), log) for log in (middle, base))
             source += unknown
-            unknown = np.isnan(log)
+            unknown = np.isnan(middle)
         source += unknown
-        return log, Labels(source, (self.center.kind, *_WITHOUT_HISTORY))
+        return Said(middle, base), Labels(source, (self.center.kind, *_WITHOUT_HISTORY))
 
     def _columns_then(self, runs: OutcomeTable) -> Columns:
         """The columns of *runs* as they were at their submission."""
@@ -207,12 +203,25 @@ def _split(runs: OutcomeTable) -> tuple[IntArray, IntArray]:
     return rows[:at], rows[at:][runs.first_submit_s[at:] >= runs.ended_s[at - 1]]
 
 
-def _misses(runs: OutcomeTable, columns: Columns, log: FloatArray) -> tuple[IntArray, Misses]:
-    """How far off forecasts of *log* were, and of which rows: there is none of runs about which nothing was known."""
-    capped = np.minimum(log, np.log(np.maximum(runs.time_limit_s, 1.0)))
-    miss = np.log(np.maximum(runs.runtime_s, 1.0)) - capped
+def _misses(runs: OutcomeTable, columns: Columns, said: Said) -> tuple[IntArray, Misses]:
+    """How far off what was *said* was, and of which rows: there is none of runs about which nothing was known."""
+    middle, base = np.minimum(said, _log_limit(runs))
+    miss = np.log(np.maximum(runs.runtime_s, 1.0)) - base
     told = np.flatnonzero(~np.isnan(miss))
-    return told, Misses(runs.first_submit_s, runs.ended_s, classes(columns), miss).take(told)
+    return told, Misses(runs.first_submit_s, runs.ended_s, classes(columns), miss, middle - base).take(told)
+
+
+def _log_limit(runs: OutcomeTable) -> FloatArray:
+    """Natural logarithm of the time limit in seconds; infinite where there is none."""
+    log: FloatArray = np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0))
+    return log
+
+
+def _seconds(log_runtime: FloatArray, limit_s: FloatArray) -> FloatArray:
+    """The runtime within its limit; where it is not known, the limit."""
+    guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
+    with np.errstate(over="ignore"):
+        return np.clip(np.where(np.isnan(log_runtime), guess_s, np.exp(log_runtime)), 1.0, limit_s)
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:

@@ -1,15 +1,16 @@
 """Intervals round a forecast that keep their promise as habits change: rolling conformal prediction.
 
-A run's miss is log(runtime / forecast), with the forecast as it was when the run was submitted. Quantiles of the last
-misses, class by class, are the ends of the interval; the share asked of them is moved as long as too few or too many
-runs stay below (adaptive conformal inference, Gibbs and Candes 2021). The middle is the forecast itself: what ended
-lately is what was short, and would draw it down.
+A run's miss is log(runtime / base), with the base as it was when the run was submitted: the forecast itself, or what
+the forecast was mixed from. Quantiles of the last misses, class by class, are the ends of the interval; the share asked
+of them is moved as long as too few or too many runs stay below (adaptive conformal inference, Gibbs and Candes 2021).
+The middle is the forecast: what ended lately is what was short, and would draw it down.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -32,7 +33,23 @@ class Misses(Table):
     submitted_s: FloatArray
     ended_s: FloatArray  #: never falling
     kind: IntArray  #: one of `inputs.classes`
-    miss: FloatArray  #: log(runtime / forecast)
+    miss: FloatArray  #: log(runtime / base)
+    middle: FloatArray  #: log(forecast / base)
+
+    def document(self) -> dict[str, list[float]]:
+        """As JSON values, without loss."""
+        return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Sequence[float]]) -> Self:
+        """The misses that `document` described. ValueError, KeyError or TypeError where it describes none."""
+        submitted_s, ended_s, miss, middle = (
+            np.array(document[name], np.float64) for name in ("submitted_s", "ended_s", "miss", "middle")
+        )
+        misses = cls(submitted_s, ended_s, np.array(document["kind"], np.int64), miss, middle)
+        if len(misses) and not 0 <= misses.kind.min() <= misses.kind.max() < CLASSES:
+            raise ValueError(f"classes of evidence are 0 to {CLASSES - 1}")
+        return misses
 
 
 class Interval(NamedTuple):
@@ -42,15 +59,15 @@ class Interval(NamedTuple):
     shares: tuple[float, ...]  #: to ask for, one for each of SHARES
     coverage: float  #: of the runs of the last WINDOW, the share that was done by the 90 % bound; NaN for none
 
-    def factors(self, kinds: IntArray, survived: FloatArray) -> FloatArray:
-        """Runtime / forecast at each of SHARES, shape (3, jobs), for jobs that have lasted *survived* forecasts."""
-        middle = np.ones(len(kinds))
+    def factors(self, kinds: IntArray, forecast: FloatArray, survived: FloatArray) -> FloatArray:
+        """The interval at SHARES, shape (3, jobs), of jobs of that *forecast* and age *survived*; all are over base."""
+        middle = forecast
         if not survived.any():
             low, high = (self.spread.fresh(kinds, share) for share in self.shares[::2])
         else:
             low, high = (self.spread.factor(kinds, share, survived) for share in self.shares[::2])
             later = self.spread.factor(kinds, self.shares[1], survived)
-            middle = np.maximum(later / self.spread.fresh(kinds, self.shares[1]), survived)
+            middle = np.maximum(forecast * later / self.spread.fresh(kinds, self.shares[1]), survived)
         return np.array([np.minimum(low, middle), middle, np.maximum(high, middle)])
 
 
@@ -58,7 +75,7 @@ class Interval(NamedTuple):
 class Rolled:
     """What each run was told when it was submitted, and what the next ones are."""
 
-    log_factors: FloatArray  #: log(bound / forecast), shape (3, runs)
+    log_factors: FloatArray  #: log(bound / base), shape (3, runs)
     interval: Interval
 
 
@@ -79,7 +96,8 @@ def rolled(misses: Misses) -> Rolled:
         rows = order[starts[step] : starts[step + 1]]
         if len(rows):
             interval = Interval(_spread(misses, step * STEP), tuple(shares.tolist()), np.nan)
-            bounds[:, rows] = np.log(interval.factors(misses.kind[rows], np.zeros(len(rows))))
+            forecast, fresh = np.exp(misses.middle[rows]), np.zeros(len(rows))
+            bounds[:, rows] = np.log(interval.factors(misses.kind[rows], forecast, fresh))
     last = done_by[-(WINDOW // STEP) :]
     coverage = float(np.concatenate(last).mean()) if last else np.nan
     return Rolled(bounds, Interval(_spread(misses, len(misses)), tuple(shares.tolist()), coverage))

@@ -1,4 +1,4 @@
-"""Which runtime model serves: each forecasts the last part of the history as it would have, and the best one is taken.
+"""Which runtime model serves: each forecasts the last part of the history as it would have, and one is chosen by that.
 
 Every forecast rests on runs that had ended when the job was submitted, every model on runs that had ended when it was
 fitted; nothing is known of the runs it is judged by.
@@ -19,6 +19,7 @@ from .evidence import Evidence
 from .hindsight import said_then
 from .inputs import Profiles, inputs
 from .intervals import SHARES, STEP, Misses, rolled
+from .lead import Lead
 from .past import Past
 from .runs import Runs
 
@@ -28,13 +29,13 @@ Profiler = Callable[[OutcomeTable], Profiles]
 SERVING = "serving"  #: the name of the model that serves already, among the scores
 BASELINE = "baseline"  #: the name of ``runtime.RuntimeModel``, which any other has to beat, among the scores
 WINDOW = 0.2  #: share of the history, by end, that candidates are judged by
-READABLE: Mapping[str, Fit] = {
-    "additive": fit_ga2m,
+SIMPLE: Mapping[str, Fit] = {
     LAST_OF_NAME.kind: repeating(LAST_OF_NAME),
     LAST_OF_USER.kind: repeating(LAST_OF_USER),
     LIMIT.kind: repeating(LIMIT),
 }
-CANDIDATES: Mapping[str, Fit] = {**READABLE, "trees": fit_trees}
+READABLE: Mapping[str, Fit] = {**SIMPLE, "additive": fit_ga2m}
+CANDIDATES: Mapping[str, Fit] = {**READABLE, "trees": fit_trees}  #: the easier to follow, the earlier
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +72,12 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The best model, and how each candidate did."""
+    """The model that was chosen, and how each candidate did."""
 
     chosen: str
     model: Estimator
     scores: Mapping[str, Scores]
+    why: str  #: how those that learn compare with the rules that do not, in words
 
     @property
     def beats_baseline(self) -> bool:
@@ -96,10 +98,10 @@ def judge(
     interpretable_only: bool = True,
     profiles: Profiler | None = None,
 ) -> Verdict:
-    """The best candidate on the last WINDOW of what ended before *until_s*, fitted to all of it.
+    """The candidate that `elected` takes by the last WINDOW of what ended before *until_s*, fitted to all of it.
 
-    Best is the lowest pinball loss. The model that is *serving* stays where the best candidate does no better on those
-    runs of the window that it has not seen either, if these are LEAST and more.
+    The model that is *serving* stays where that one's pinball loss is no lower on those runs of the window that it has
+    not seen either, if these are LEAST and more.
     ValueError for fewer than 2 * LEAST runs.
     """
     past = Past.of(history, until_s)
@@ -109,7 +111,7 @@ def judge(
     candidates = READABLE if interpretable_only else CANDIDATES
     told = {name: foretold(past.runs, how, (since_s,), profiles=profiles) for name, how in candidates.items()}
     scores = {name: score(one) for name, one in told.items()}
-    chosen = min(scores, key=lambda name: (scores[name].pinball, name))
+    chosen, why = elected(told)
     scores[BASELINE] = score(_told_by_baseline(past.runs, since_s))
     if serving is not None:
         unseen_s = max(since_s, serving.fitted_until_s)
@@ -117,8 +119,32 @@ def judge(
         new = told[chosen].since(unseen_s)
         scores[SERVING] = score(kept)
         if len(new.runs) >= LEAST and scores[SERVING].pinball <= score(new).pinball:
-            return Verdict(SERVING, serving.learn(past.runs), scores)
-    return Verdict(chosen, Estimator.fit(past.runs, profiles=profiles, how=candidates[chosen]), scores)
+            return Verdict(SERVING, serving.learn(past.runs), scores, why)
+    return Verdict(chosen, Estimator.fit(past.runs, profiles=profiles, how=candidates[chosen]), scores, why)
+
+
+def elected(told: Mapping[str, Told]) -> tuple[str, str]:
+    """Which of CANDIDATES serves, by what each *told* of the same runs, and why, in words.
+
+    It is the simple rule with the lowest pinball loss, unless a model that learns has one that is lower beyond chance;
+    and of two such models the readable one, unless the other is better beyond chance.
+    """
+    loss = {name: losses(one.log_runtime, one.bounds[1:], SHARES[1:]) for name, one in told.items()}
+    chosen = min((name for name in SIMPLE if name in told), key=lambda name: loss[name].mean())
+    why = []
+    for name in CANDIDATES:
+        if name in told and name not in SIMPLE:
+            lead = Lead.of(loss[chosen] - loss[name], told[name].runs.user.codes)
+            why.append(_compared(name, lead, chosen))
+            chosen = name if lead.sure else chosen
+    return chosen, "; ".join(why)
+
+
+def _compared(name: str, lead: Lead, other: str) -> str:
+    where = "ahead of" if lead.mean > 0 else "behind"
+    chance = " that may be chance" if lead.mean > 0 and not lead.sure else ""
+    doubt = f"standard error {lead.error:.3f} over {lead.groups} groups of runs"
+    return f"{name} is {where} {other} by {abs(lead.mean):.3f}{chance} ({doubt})"
 
 
 def foretold(
@@ -161,9 +187,15 @@ def score(told: Told) -> Scores:
 
 def pinball(truth: FloatArray, bounds: FloatArray, shares: Sequence[float]) -> float:
     """Mean pinball loss of *bounds*, one row for each of *shares*."""
+    return float(losses(truth, bounds, shares).mean())
+
+
+def losses(truth: FloatArray, bounds: FloatArray, shares: Sequence[float]) -> FloatArray:
+    """The same of each run, over all *shares*."""
     off = truth - bounds
     levels = np.array(shares)[:, None]
-    return float(np.maximum(levels * off, (levels - 1) * off).mean())
+    loss: FloatArray = np.maximum(levels * off, (levels - 1) * off).mean(axis=0)
+    return loss
 
 
 def _told_by(
@@ -187,7 +219,8 @@ def _told_by_baseline(runs: OutcomeTable, since_s: float) -> Told:
     said = said_then(evidence, chosen, known, STEP)
     bounds = np.log([said.low_s, said.runtime_s, said.high_s])
     miss = np.log(np.maximum(chosen.runtime_s, 1.0)) - bounds[1]
-    return Told(chosen, Misses(chosen.first_submit_s, chosen.ended_s, np.zeros(len(chosen), np.int64), miss), bounds)
+    kind, middle = np.zeros(len(chosen), np.int64), np.zeros(len(chosen))
+    return Told(chosen, Misses(chosen.first_submit_s, chosen.ended_s, kind, miss, middle), bounds)
 
 
 def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, Misses]]) -> Told:
@@ -200,5 +233,5 @@ def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, 
     chosen = runs.take(rows)
     limit = np.log(np.maximum(chosen.time_limit_s, 1.0))
     log_factors = rolled(before.joined(misses)).log_factors[:, len(before) :]
-    middle = np.log(np.maximum(chosen.runtime_s, 1.0)) - misses.miss
-    return Told(chosen, misses, np.minimum(middle + log_factors, limit))
+    base = np.log(np.maximum(chosen.runtime_s, 1.0)) - misses.miss
+    return Told(chosen, misses, np.minimum(base + log_factors, limit))

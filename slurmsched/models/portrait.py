@@ -105,7 +105,7 @@ def portrait(artifact: Artifact) -> Portrait:
         text = "\n".join(f"{name}: the rolling median" for name, model in series.items() if model is None)
         return Portrait(artifact, {name: model for name, model in series.items() if model}, text, nothing, {})
     center = artifact.read_as(lambda document: center_of(document["center"]))
-    misses = artifact.read_as(_misses)
+    misses = artifact.read_as(lambda document: Misses.of_document(document["misses"]))
     below = misses.miss <= rolled(misses).log_factors if len(misses) else np.zeros((3, 0), dtype=np.bool_)
     whole = len(misses) - len(misses) % STEP
     covered = below[2, :whole].reshape(-1, STEP).mean(axis=1)
@@ -134,12 +134,6 @@ def _date(moment_s: float) -> str:
         return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d")
     except (OverflowError, ValueError, OSError) as error:
         raise ModelUnusable(f"the model was trained at no time there is: {moment_s!r}") from error
-
-
-def _misses(document: Mapping[str, Mapping[str, list[float]]]) -> Misses:
-    said = document["misses"]
-    submitted_s, ended_s, miss = (np.array(said[name], np.float64) for name in ("submitted_s", "ended_s", "miss"))
-    return Misses(submitted_s, ended_s, np.array(said["kind"], np.int64), miss)
 
 
 def _figure(title: str, caption: str, drawing: str) -> str:

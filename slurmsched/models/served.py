@@ -16,6 +16,7 @@ from ..cluster.jobs import JobTable
 from .centers import Reason
 from .estimate import Estimator
 from .intervals import SHARES
+from .judge import losses
 from .past import Past
 from .runtime import RuntimeModel
 
@@ -120,13 +121,6 @@ def _losses(model: Estimator, baseline: RuntimeModel, runs: OutcomeTable) -> Los
     truth = np.log(np.maximum(runs.runtime_s, 1.0))
     ours, theirs = model.told(runs), baseline.told(runs)
     told = np.flatnonzero(~np.isnan(ours).any(axis=0))
-    columns = [_pinball(truth, bounds) for bounds in (ours, theirs)]
+    columns = [losses(truth, bounds[1:], SHARES[1:]) for bounds in (ours, theirs)]
     columns += [(truth <= bounds[2]).astype(np.float64) for bounds in (ours, theirs)]
     return Losses(*(column[told] for column in columns))
-
-
-def _pinball(truth: FloatArray, bounds: FloatArray) -> FloatArray:
-    off = truth - bounds[1:]
-    shares = np.array(SHARES[1:])[:, None]
-    loss: FloatArray = np.maximum(shares * off, (shares - 1) * off).mean(axis=0)
-    return loss

@@ -54,7 +54,7 @@ def train_runtime(
     verdict = judge(history, serving=known, interpretable_only=interpretable_only, profiles=profiles)
     scores = {name: asdict(found) for name, found in verdict.scores.items()}
     ours, base = verdict.scores[verdict.chosen].pinball, scores["baseline"]["pinball"]
-    told = f"{verdict.chosen}: pinball loss {ours:.3f}, baseline {base:.3f}"
+    told = f"{verdict.chosen}: pinball loss {ours:.3f}, baseline {base:.3f}; {verdict.why}"
     if not verdict.promoted:
         stays = "what serves is as good" if verdict.beats_baseline else "nothing beats the baseline"
         return Trained(RUNTIME, None, f"{stays} ({told})", scores)

@@ -13,7 +13,7 @@ from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.kept import NOTHING_KEPT, KeptState, KeptTable
 from slurmsched.cluster.predictions import PredictionKind, PredictionTable, prediction_table
 from slurmsched.models.accuracy import accuracy
-from slurmsched.models.calibrated import LATE_S, Calibration, survived
+from slurmsched.models.calibrated import LATE_S, Calibration, survived, worths
 from slurmsched.models.keeping import met, with_new, without_lost
 
 NOW_S = 1_000_000.0
@@ -61,11 +61,12 @@ def nobody() -> JobTable:
 
 
 def lived(count: int, factor: float, seed: int = 1) -> KeptTable:
-    """Predictions made one after the other, each told by what was known, waits longer by *factor* and a spread."""
+    """Predictions made one after the other, a day apart, told by what was known; waits are longer by *factor* and a
+    spread."""
     random = np.random.default_rng(seed)
     kept = NOTHING_KEPT
     for start in range(0, count, 50):
-        made_s = NOW_S + 1e5 * start
+        made_s = NOW_S + 1e5 * (start + np.arange(50))
         table = raw([start + number for number in range(1, 51)])
         moved = {name: getattr(table, name) - NOW_S + made_s for name in TIMES}
         table = replace(table, **moved)
@@ -129,8 +130,31 @@ def test_jobs_that_run_or_cannot_be_told_stay_as_they_are():
 
 def test_the_conformal_quantile_is_one_sided():
     few, many = np.arange(1.0, 10.0), np.arange(1.0, 100.0)
-    assert survived(few, np.ones(9, dtype=bool), (0.1, 0.5, 0.9)).tolist() == [1.0, 5.0, 9.0]
-    assert survived(many, np.ones(99, dtype=bool), (0.1, 0.5, 0.9)).tolist() == [10.0, 50.0, 90.0]
+    assert survived(few, np.ones(9, dtype=bool), np.ones(9), (0.1, 0.5, 0.9)).tolist() == [1.0, 5.0, 9.0]
+    assert survived(many, np.ones(99, dtype=bool), np.ones(99), (0.1, 0.5, 0.9)).tolist() == [10.0, 50.0, 90.0]
+
+
+def test_what_is_worth_half_counts_as_one_of_a_pair():
+    twice, once = np.repeat(np.arange(1.0, 10.0), 2), np.arange(1.0, 10.0)
+    came, shares = np.arange(9) % 3 > 0, (0.1, 0.3, 0.5, 0.7)
+    paired = survived(twice, np.repeat(came, 2), np.full(18, 0.5), shares)
+    assert np.abs(paired - survived(once, came, np.ones(9), shares)).max() <= 1.0
+
+
+@pytest.mark.parametrize(("at_once", "worth"), [(1, 1.0), (21, 0.5)])
+def test_predictions_are_worth_the_less_the_more_of_them_are_open_at_one_time(at_once, worth):
+    made_s = np.repeat(1e4 * np.arange(5), at_once)
+    assert worths(made_s, made_s + 600.0) == pytest.approx(np.full(5 * at_once, worth))
+
+
+def test_a_burst_that_was_early_as_one_does_not_make_others_be_told_early_ends():
+    apart = lived(100, 0.3)
+    shift_s = apart.made_s - NOW_S
+    others = ("raw_start_s", "raw_finish_s", "started_s", "ended_s")
+    burst = KeptTable(**{**vars(apart), **{name: getattr(apart, name) - shift_s for name in (*TIMES, *others)}})
+    of_burst, of_apart = (Calibration.of(kept).told(raw([9999])) for kept in (burst, apart))
+    assert of_apart.start_by_s[0] - NOW_S < 600.0 < of_burst.start_by_s[0] - NOW_S
+    assert of_apart.start_s[0] < of_burst.start_s[0] < NOW_S + 600.0
 
 
 def test_those_yet_to_come_count_as_later_than_now_however_many_came_early():
@@ -138,7 +162,7 @@ def test_those_yet_to_come_count_as_later_than_now_however_many_came_early():
     misses, seen_until = random.normal(0.0, 1.0, 20_000), random.normal(0.5, 1.0, 20_000)
     came = misses <= seen_until
     known = np.minimum(misses, seen_until)
-    assert survived(known, came, (0.1, 0.5, 0.9)) == pytest.approx([-1.28, 0.0, 1.28], abs=0.08)
+    assert survived(known, came, np.ones(20_000), (0.1, 0.5, 0.9)) == pytest.approx([-1.28, 0.0, 1.28], abs=0.08)
     assert np.quantile(known[came], 0.9) < 0.9
 
 

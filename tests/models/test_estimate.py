@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from outcome_worlds import busy_site, history, job, jobs_of
 
 from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState
+from slurmsched.models.blend import Blend, Part
 from slurmsched.models.centers import LAST_OF_NAME, LIMIT, Ga2m, fit_trees, repeating
 from slurmsched.models.estimate import LEAST, Estimator
-from slurmsched.models.inputs import Profiles
+from slurmsched.models.inputs import CLASSES, Profiles
 from slurmsched.models.port import Model
 from slurmsched.models.runtime import UNKNOWN_S
 
@@ -159,8 +161,20 @@ def test_the_interval_follows_what_ended_since(repeats: Estimator):
     longer |= {"runtime_s": later.runtime_s * np.random.default_rng(0).lognormal(0, 2, 2000)}
     longer |= {"ended_s": later.started_s + longer["runtime_s"]}
     wide = repeats.learn(OutcomeTable(**longer)).interval
-    factor = [i.factors(np.array([12]), np.zeros(1))[2, 0] for i in (repeats.interval, wide)]
+    factor = [i.factors(np.array([12]), np.ones(1), np.zeros(1))[2, 0] for i in (repeats.interval, wide)]
     assert factor[1] > 1.5 * factor[0]
+
+
+def test_what_is_mixed_in_moves_the_middle_and_not_the_interval(trained: Estimator):
+    assert isinstance(trained.center, Ga2m)
+    blends = Blend({}), Blend({kind: Part("user_last", 1.0) for kind in range(CLASSES)})
+    queue = jobs_of(known(200))
+    alone, mixed = (replace(trained, center=replace(trained.center, blend=blend)).forecast(queue) for blend in blends)
+    inside = (alone.low_s < mixed.runtime_s) & (mixed.runtime_s < alone.high_s)
+    assert inside.mean() > 0.5
+    assert not np.isclose(mixed.runtime_s, alone.runtime_s).any()
+    assert mixed.low_s[inside] == pytest.approx(alone.low_s[inside])
+    assert mixed.high_s[inside] == pytest.approx(alone.high_s[inside])
 
 
 # Documents and bounds

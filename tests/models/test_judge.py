@@ -9,7 +9,19 @@ from outcome_worlds import busy_site, history
 from slurmsched.cluster.history import OutcomeTable
 from slurmsched.models.centers import LAST_OF_NAME, LAST_OF_USER, LIMIT, repeating
 from slurmsched.models.estimate import Estimator
-from slurmsched.models.judge import BASELINE, CANDIDATES, READABLE, SERVING, Verdict, foretold, judge, pinball, score
+from slurmsched.models.judge import (
+    BASELINE,
+    CANDIDATES,
+    READABLE,
+    SERVING,
+    Told,
+    Verdict,
+    elected,
+    foretold,
+    judge,
+    pinball,
+    score,
+)
 
 pytest.importorskip("interpret")
 
@@ -27,6 +39,7 @@ def verdict() -> Verdict:
 def test_the_tables_serve_where_they_are_best(verdict: Verdict):
     assert verdict.chosen == verdict.model.center.kind == "additive"
     assert verdict.scores["additive"].pinball < verdict.scores[LAST_OF_NAME.kind].pinball
+    assert "additive is ahead of" in verdict.why
 
 
 def test_the_tables_step_aside_where_the_limit_tells_all():
@@ -49,6 +62,38 @@ def test_the_winner_is_fitted_to_all_runs(verdict: Verdict):
 def test_a_model_one_cannot_read_is_no_candidate_unless_allowed(verdict: Verdict):
     assert set(verdict.scores) == {*READABLE, BASELINE}
     assert set(CANDIDATES) - set(READABLE) == {"trees"}
+
+
+@pytest.fixture(scope="module")
+def simple() -> Told:
+    outcomes = busy_site(800)
+    return foretold(outcomes, repeating(LAST_OF_NAME), (float(outcomes.ended_s[400]),))
+
+
+def nearer(told: Told, share: float, runs: slice = slice(None)) -> Told:
+    """The same forecasts with all three ends of *runs* nearer to the truth by *share* of the way."""
+    bounds = told.bounds.copy()
+    bounds[:, runs] += share * (told.log_runtime - told.bounds)[:, runs]
+    return replace(told, bounds=bounds)
+
+
+def test_a_model_that_learns_serves_where_it_is_better_beyond_chance(simple: Told):
+    chosen, why = elected({LAST_OF_NAME.kind: simple, "additive": nearer(simple, 0.2)})
+    assert chosen == "additive"
+    assert why.startswith(f"additive is ahead of {LAST_OF_NAME.kind} by ")
+
+
+def test_the_simple_rule_stays_where_the_lead_may_be_chance(simple: Told):
+    chosen, why = elected({LAST_OF_NAME.kind: simple, "additive": nearer(simple, 1.0, slice(2))})
+    assert chosen == LAST_OF_NAME.kind
+    assert "that may be chance" in why
+
+
+def test_trees_serve_only_where_they_are_better_than_the_tables_beyond_chance(simple: Told):
+    tables = nearer(simple, 0.2)
+    told = {LAST_OF_NAME.kind: simple, "additive": tables}
+    assert elected(told | {"trees": nearer(tables, 1.0, slice(2))})[0] == "additive"
+    assert elected(told | {"trees": nearer(simple, 0.4)})[0] == "trees"
 
 
 def half(outcomes: OutcomeTable) -> float:
