@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,8 +50,7 @@ class Packing:
     )  #: pairs of kinds; a kind that failed beside its like, or is here alone, shares with none
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A waiting job and the running one it joins, and by how much that shortens the sum of their completion times."""
 
     guest: int
@@ -68,69 +67,82 @@ def pairs(
     their GPUs, with CPUs and memory for a second job on their node. Each job is in one pair at most, and a job that
     would gain nothing is in none.
     """
-    guests_of, hosts_of = _numbered_alike(waiting.user, running.user)
-    waiting, running = replace(waiting, user=guests_of), replace(running, user=hosts_of)
+    if packing.capacity == OFF:
+        return ()
+    guest_group, host_group = _groups(waiting, running, packing.other_users)
+    guest_speed, host_speed = _speed(waiting, packing), _speed(running, packing)
+    guests = np.flatnonzero(_packable(waiting))
     # the lightest host among equals, then the oldest, so that the answer never depends on the order of rows
     light = np.lexsort((running.job_id, running.score))
-    hosts = running.take(light[(_packable(running) & free)[light]])
+    alone = _packable(running) & free
+    hosts = light[alone[light]]
     made: list[Pair] = []
-    rest, some_rows = np.flatnonzero(_packable(waiting)), _AT_ONCE
-    while len(rest) and len(hosts):
-        guests, rest = rest[:some_rows], rest[some_rows:]
-        some_rows *= 2
-        some = waiting.take(guests)
-        rows, columns = _fitting(some, hosts, packing)
-        speeds = _speed(some, packing)[rows], _speed(hosts, packing)[columns]
-        gain_s = _gain_s(some.left_s[rows], wait_s[guests[rows]], hosts.left_s[columns], *speeds)
+    at_once = _AT_ONCE
+    while len(guests) and len(hosts):
+        some, guests = guests[:at_once], guests[at_once:]
+        at_once *= 2
+        rows, columns = _alike(guest_group[some], host_group[hosts])
+        rows, columns = _fitting(waiting, some[rows], running, hosts[columns], packing)
+        speeds = guest_speed[rows], host_speed[columns]
+        gain_s = _gain_s(waiting.left_s[rows], wait_s[rows], running.left_s[columns], *speeds)
         gaining = gain_s > 0.0
-        chosen = _in_turn(rows[gaining], columns[gaining], gain_s[gaining], len(hosts))
-        taken = np.zeros(len(hosts), dtype=np.bool_)
-        for row, host, best in chosen:
-            taken[host] = True
-            made.append(Pair(int(some.job_id[row]), int(hosts.job_id[host]), best))
-        hosts = hosts.take(~taken)
+        chosen = _in_turn(rows[gaining], columns[gaining], gain_s[gaining])
+        taken = [host for _, host, _ in chosen]
+        ids = waiting.job_id[[guest for guest, _, _ in chosen]].tolist(), running.job_id[taken].tolist()
+        made += map(Pair, *ids, [gain for _, _, gain in chosen])
+        alone[taken] = False
+        hosts = hosts[alone[hosts]]
     return tuple(made)
 
 
-def _in_turn(rows: IntArray, columns: IntArray, gains_s: FloatArray, many: int) -> list[tuple[int, int, float]]:
-    """Row, column and gain of the pairs to make of those given, row by row: each row takes the best column left.
-
-    There are *many* columns.
-    """
+def _in_turn(rows: IntArray, columns: IntArray, gains_s: FloatArray) -> list[tuple[int, int, float]]:
+    """Row, column and gain of the pairs to make of those given, row by row: each row takes the best column left."""
     chosen: list[tuple[int, int, float]] = []
-    taken = np.zeros(many, dtype=np.bool_)
-    edges = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
-    for begin, end in pairwise(edges):
-        others = columns[begin:end]
-        left_s = np.where(taken[others], 0.0, gains_s[begin:end])
-        best = int(left_s.argmax())
-        if left_s[best] > 0.0:
-            taken[others[best]] = True
-            chosen.append((int(rows[begin]), int(others[best]), float(left_s[best])))
+    taken: set[int] = set()
+    served, best_s = -1, 0.0
+    for pair in zip(rows.tolist(), columns.tolist(), gains_s.tolist(), strict=True):
+        row, column, gain_s = pair
+        if column in taken or (row == served and gain_s <= best_s):
+            continue
+        if row == served:
+            taken.remove(chosen.pop()[1])
+        chosen.append(pair)
+        taken.add(column)
+        served, best_s = row, gain_s
     return chosen
 
 
 def allowed(waiting: Sharers, running: Sharers, packing: Packing) -> BoolArray:
     """Which of *waiting* (rows) may join which of *running* (columns), by every rule but time."""
     fits = np.zeros((len(waiting), len(running)), dtype=np.bool_)
-    fits[_fitting(waiting, running, packing)] = True
-    return fits
+    if packing.capacity != OFF:
+        rows, columns = _alike(*_groups(waiting, running, packing.other_users))
+        fits[_fitting(waiting, rows, running, columns, packing)] = True
+    return fits & _packable(waiting)[:, None] & _packable(running)
 
 
-def _fitting(waiting: Sharers, running: Sharers, packing: Packing) -> tuple[IntArray, IntArray]:
-    """Rows of *waiting*, and the rows of *running* that they may join by every rule but time, in the order of both."""
-    rows, columns = _alike(waiting, running, packing.other_users)
-    fits = (_packable(waiting)[rows] & _packable(running)[columns]) & (packing.capacity != OFF)
-    fits &= waiting.job_id[rows] != running.job_id[columns]
-    fits &= waiting.score[rows] + running.score[columns] <= packing.capacity
+def _fitting(
+    waiting: Sharers, rows: IntArray, running: Sharers, columns: IntArray, packing: Packing
+) -> tuple[IntArray, IntArray]:
+    """Those of the pairs of a row of *waiting* and one of *running* that may be by the rules about two jobs."""
+    fits = waiting.score[rows] + running.score[columns] <= packing.capacity
     fits &= waiting.memory_mib[rows] + running.memory_mib[columns] <= packing.memory_mib  # false for NaN
+    fits &= waiting.job_id[rows] != running.job_id[columns]
     rows, columns = rows[fits], columns[fits]
     if packing.failed:
-        good = ~_failures(waiting.kind, running.kind, packing.failed)[
-            waiting.kind.codes[rows], running.kind.codes[columns]
-        ]
+        failed = _failures(waiting.kind, running.kind, packing.failed)
+        good = ~failed[waiting.kind.codes[rows], running.kind.codes[columns]]
         rows, columns = rows[good], columns[good]
     return rows, columns
+
+
+def _groups(waiting: Sharers, running: Sharers, other_users: bool) -> tuple[IntArray, IntArray]:
+    """A number for each job of both: equal for those with as many GPUs, of one user unless *other_users*."""
+    if other_users:
+        return waiting.gpus, running.gpus
+    guests, hosts = _numbered_alike(waiting.user, running.user)
+    users = len(guests.names)
+    return waiting.gpus * users + guests.codes, running.gpus * users + hosts.codes
 
 
 def _numbered_alike(one: Labels, other: Labels) -> tuple[Labels, Labels]:
@@ -143,18 +155,12 @@ def _numbered_alike(one: Labels, other: Labels) -> tuple[Labels, Labels]:
     return Labels(first, names), Labels(second, names)
 
 
-def _alike(waiting: Sharers, running: Sharers, other_users: bool) -> tuple[IntArray, IntArray]:
-    """The pairs with as many GPUs, of one user unless *other_users*."""
-    one, other = waiting.gpus, running.gpus
-    if not other_users:
-        users = _numbered_alike(waiting.user, running.user)
-        one, other = (
-            jobs.gpus * len(user.names) + user.codes for jobs, user in zip((waiting, running), users, strict=True)
-        )
+def _alike(one: IntArray, other: IntArray) -> tuple[IntArray, IntArray]:
+    """Where in *one* and where in *other* the same number stands, in the order of both."""
     order = np.argsort(other, kind="stable")
     begin, end = (np.searchsorted(other[order], one, side=side) for side in ("left", "right"))
     many = end - begin
-    rows = np.repeat(np.arange(len(waiting)), many)
+    rows = np.repeat(np.arange(len(one)), many)
     places = np.arange(len(rows)) + np.repeat(begin - (np.cumsum(many) - many), many)
     return rows, order[places]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from slurmsched.cluster.columns import Labels
 from slurmsched.policies.leases.check import violations
 from slurmsched.policies.leases.problem import LeaseProblem
 from slurmsched.policies.leases.solve import solve
@@ -15,8 +17,9 @@ from slurmsched.policies.leases.solver import Guarded
 from slurmsched.simulator.leases.presets import NAMES, Outcome, misjudged, replay
 from slurmsched.simulator.leases.profiling import Profiling
 from slurmsched.simulator.leases.terms import Terms
+from slurmsched.simulator.traces.rewards import written
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.workload import Workload
+from slurmsched.simulator.workload import Workload, workload
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MIXES = ("mix1", "mix2")
@@ -33,6 +36,7 @@ def main() -> None:
         densities()
         misjudgement()
         hopes()
+        drawn()
         blocks()
         fortnight()
         planning(solver)
@@ -104,6 +108,51 @@ def hopes() -> None:
         known = misjudged(jobs.runtime_s, 0.2, seed=0)
         for hope in (1.0, Terms().hope, 0.0):
             tell(f"{mix} error 20 %, hope {hope:g}", jobs, 60, "chronus", known=known, terms=Terms(hope=hope))
+
+
+def drawn() -> None:
+    """Overload by jobs drawn anew from the traces, and by invented ones."""
+    print("jobs drawn anew, 60 nodes, and invented, 30 nodes")
+    for mix, load, seed in (("mix1", 1.3, 15), ("mix1", 1.5, 5), ("mix2", 1.2, 16), ("mix2", 1.5, 6)):
+        tell(f"{mix} anew {load:.0%}", anew(mix, load, seed), 60, "chronus")
+    for load, seed in ((1.3, 1), (1.8, 2)):
+        for name in ("chronus", "edf", "srtf"):
+            tell(f"invented {load:.0%} {name}", invented(load, seed), 30, name)
+
+
+def anew(mix: str, load: float, seed: int) -> Workload:
+    """*load* times as many jobs of the two weeks as day 1 has, submitted at any time of one day."""
+    random, trace = np.random.default_rng(seed), whole(mix)
+    count = int(len(first_day(mix)) * load)
+    jobs = trace.take(np.sort(random.choice(len(trace), count, replace=False)))
+    submit_s = np.sort(random.uniform(0, DAY_S, count))
+    return replace(jobs, submit_s=submit_s, deadline_s=jobs.deadline_s - jobs.submit_s + submit_s)
+
+
+def invented(load: float, seed: int) -> Workload:
+    """Two days of jobs that need *load* times the GPU-time of 30 nodes; three quarters have deadlines, half soft."""
+    random, most = np.random.default_rng(seed), 30_000
+    runtime_s = np.clip(np.exp(random.normal(np.log(1800), 1.6, most)), 60, 2 * DAY_S)
+    gpus = random.choice([1, 2, 4, 8, 16], most, p=[0.6, 0.12, 0.12, 0.12, 0.04])
+    count = int(np.searchsorted(np.cumsum(runtime_s * gpus), load * 30 * NODE * 2 * DAY_S))
+    submit_s = np.sort(random.uniform(0, 2 * DAY_S, count))
+    within_s = runtime_s[:count] * random.uniform(1.15, 2.0, count) + 300.0
+    best_effort, soft = random.random(count) < 0.25, random.random(count) < 0.5
+    steps = (((1.0, 1.0),), ((1.0, 1.0), (0.8, 1.1), (0.5, 1.2), (0.2, 1.5)))
+    rewards = [
+        written((times * within, worth) for worth, times in steps[also]) if has else ""
+        for has, also, within in zip(~best_effort, soft.astype(int), within_s, strict=True)
+    ]
+    return workload(
+        count,
+        job_id=np.arange(count),
+        submit_s=submit_s,
+        runtime_s=runtime_s[:count],
+        gpus=gpus[:count],
+        deadline_s=np.where(best_effort, np.inf, submit_s + within_s),
+        best_effort=best_effort,
+        rewards=Labels.of(rewards),
+    )
 
 
 def blocks() -> None:

@@ -72,6 +72,19 @@ def test_after_a_refusal_long_jobs_get_no_promise_for_the_last_gpus():
     assert refused.figures.miss == 0
 
 
+def test_after_a_refusal_more_is_kept_from_wide_jobs_than_from_as_many_gpus_of_narrow_ones():
+    crowd = [(0, 60, 1, "1@62")] * 10
+    assert replay(jobs(*crowd, *[(100, 90, 1, "1@95")] * 8), 10, "chronus").promises[:2] == (17, 1)
+    assert replay(jobs(*crowd, *[(100, 90, 4, "1@95")] * 2), 10, "chronus").promises[:2] == (10, 2)
+
+
+def test_a_narrow_job_without_a_promise_goes_before_a_shorter_one_that_a_wide_job_lets_pass():
+    for gpus, end in ((1, 60), (4, 75)):
+        asked = jobs((0, 60, gpus, "1@70"), (0, 15, 4, ""))
+        unsure = Known(np.array([60.0, 15.0]) * MINUTE_S, np.array([90.0, 15.0]) * MINUTE_S)
+        assert ends_min(replay(asked, 4, "chronus", known=unsure))[0] == end
+
+
 def test_going_on_after_a_stop_costs_more_on_more_gpus():
     for gpus, cost_min in ((1, 0.5), (4, 1.5)):
         outcome = replay(jobs((0, 60, gpus, ""), (5, 20, gpus, "")), gpus, "srtf")

@@ -56,7 +56,8 @@ class Chronus:
             urgent |= must
         fresh = rows[urgent & ~held]
         world.lease_end_s[fresh] = world.now_s + world.rules.lease_s
-        counted_s = np.where(self._hoped(world), self._terms.hope, 1.0) * left_s
+        counts = np.minimum(self._terms.hope * np.sqrt(world.gpus[rows]), 1.0)
+        counted_s = np.where(self._hoped(world), counts, 1.0) * left_s
         return Turn(rows[np.lexsort((rows, np.where(urgent, laxity_s, counted_s), ~held, ~must, ~urgent))])
 
     def _give_up(self, world: World) -> None:
@@ -111,7 +112,8 @@ class Chronus:
         terms = self._terms
         share = terms.reserve
         if world.now_s - self._refused_s <= terms.memory_s:
-            share += terms.kept_back * min(1.0, float(world.planned_s[new].max()) / terms.longest_s)
+            largest_s = float((world.planned_s[new] * world.gpus[new]).max())
+            share += terms.kept_back * min(1.0, largest_s / terms.largest_s)
         if not self._fits(world, new, steps, share):
             return False
         self._due_s[new] = world.due_s[new, steps]

@@ -19,14 +19,14 @@ class Terms:
     reserve: float = 0.05
     """Of the GPUs, the share that promises leave to what plans do not know: stops, and the ends of leases."""
 
-    kept_back: float = 0.9
-    """Of the GPUs, the further share that promises to the longest jobs leave to shorter ones that come later.
+    kept_back: float = 0.8
+    """Of the GPUs, the further share that promises to the largest jobs leave to smaller ones that come later.
 
-    Only after somebody has been refused for want of GPUs: who holds a promise keeps it, so that without this a few long
-    jobs would have many short ones refused (trunk reservation)."""
+    Only after somebody has been refused for want of GPUs: who holds a promise keeps it, so that without this a few
+    large jobs would have many small ones refused (trunk reservation)."""
 
-    longest_s: float = 86_400.0
-    """So long are the longest jobs in this sense; to shorter ones proportionally less is kept back."""
+    largest_s: float = 86_400.0
+    """So many GPU-seconds the largest jobs take in this sense; from smaller ones proportionally less is kept back."""
 
     memory_s: float = 86_400.0
     """So long a refusal is remembered."""
@@ -37,10 +37,11 @@ class Terms:
     lost: float = 0.9
     """A promise that will more likely be broken than this does not stand before others any more."""
 
-    hope: float = 0.25
+    hope: float = 0.125
     """The remaining time of a job without a promise counts for so much where it may make a deadline if it runs now.
 
-    1 runs it like best effort, 0 before all of that; never before a promise."""
+    On one GPU; on more for the square root of their number times as much, up to all of it, since it earns no more by
+    them. 1 runs it like best effort, 0 before all of that; never before a promise."""
 
     hope_least: float = 0.5
     """How likely it must be to make it."""
