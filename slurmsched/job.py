@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -64,7 +65,8 @@ class Lease:
     ranks stop after that one. *margin* must be more than ranks can be apart, which for synchronous training is 1.
 
     Where the job's comment has ``slurmsched:iterations=N``, the first rank adds to it how long one takes
-    (``pace=SECONDS``), measured for *measure_s* and at least ``LEAST`` iterations.
+    (``pace=SECONDS``), measured for *measure_s* and at least ``LEAST`` iterations, and how many were done before this
+    run (``done=N``); who queues the job again says how many are done by then.
     """
 
     def __init__(
@@ -83,7 +85,9 @@ class Lease:
         self._agree, self._margin = agree, margin
         self._ranks = int(os.environ.get("SLURM_NTASKS", "1")) if ranks is None else ranks
         self._run = _run_name()
-        self._asked = self._ends = self._saved = False
+        self._asked = self._ends = False
+        self._saved: int | None = None  # where the work that was saved goes on
+        self._first: int | None = None  # where this run began
         self._meter = Meter(measure_s) if _speaks_for_the_job() else None
         for each in SIGNALS:
             signal.signal(each, self._ask)
@@ -94,10 +98,11 @@ class Lease:
 
     def should_stop(self, iteration: int) -> bool:
         """Whether to stop after *iteration*: true on every rank after the same one. Call it once per iteration."""
+        self._first = iteration if self._first is None else self._first
         pace_s = self._meter.mark(iteration, time.monotonic()) if self._meter else None
         if pace_s is not None:
             # Training does not wait for Slurm.
-            threading.Thread(target=_say_pace, args=(pace_s,), daemon=True).start()
+            threading.Thread(target=_say_progress, args=(pace_s, self._first), daemon=True).start()
         asked = self._asked or (self.directory / f"stop.{self._run}").exists()
         if self._agree is not None:
             return self._agree(asked)
@@ -113,7 +118,7 @@ class Lease:
     def checkpoint_done(self, iteration: int) -> None:
         """Say that the work is saved and goes on at *iteration*; one rank is enough."""
         _say_saved(self.directory, iteration)
-        self._saved = True
+        self._saved = iteration
 
     def give_way(self, patience_s: float = PATIENCE_S) -> bool:
         """Queue the job again, its work being saved, and wait for the end of this run; called by all ranks.
@@ -123,25 +128,31 @@ class Lease:
         """
         if "SLURM_JOB_ID" not in os.environ:
             return True
-        if self._saved and not self._ends:
-            _queue_again()
+        if self._saved is not None:
+            _say_progress(None, self._saved)
+            if not self._ends:
+                _queue_again()
         # Who has saved clears up first, so that no other rank takes the old word for a new one.
-        until_s = time.monotonic() + patience_s + (0.0 if self._saved else 2.0)
+        until_s = time.monotonic() + patience_s + (2.0 if self._saved is None else 0.0)
         while not self._ends and time.monotonic() < until_s:
             time.sleep(0.1)
         if self._ends:
             return True
         for name in (f"stop.{self._run}", f"last.{self._run}"):
             (self.directory / name).unlink(missing_ok=True)
-        self._asked = self._saved = False
+        if self._saved is not None and self._first is not None:
+            _say_progress(None, self._first)
+        self._asked, self._saved = False, None
         return False
 
     def resume_at(self, default: int = 0) -> int:
         """The iteration that the last ``checkpoint_done`` said; *default* where there was none."""
         try:
-            return int((self.directory / "resume").read_text())
+            at = int((self.directory / "resume").read_text())
         except FileNotFoundError:
-            return default
+            at = default
+        self._first = at if self._first is None else self._first
+        return at
 
     def _last_iteration(self) -> int | None:
         try:
@@ -171,9 +182,13 @@ def _queue_again() -> None:
 
 
 def _speaks_for_the_job() -> bool:
-    """Whether this is the first rank of a job with an id of its own: that of an array stands for all its tasks."""
-    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
-    return rank == "0" and "SLURM_JOB_ID" in os.environ and "SLURM_ARRAY_JOB_ID" not in os.environ
+    """Whether this is the first rank of a job with an id of its own."""
+    return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0" and _has_own_id()
+
+
+def _has_own_id() -> bool:
+    """Whether this is a job with an id of its own: that of an array stands for all its tasks."""
+    return "SLURM_JOB_ID" in os.environ and "SLURM_ARRAY_JOB_ID" not in os.environ
 
 
 class Meter:
@@ -203,32 +218,42 @@ class Meter:
         return pace_s
 
 
-def with_pace(comment: str, pace_s: float) -> str | None:
-    """The *comment* with that pace and otherwise as it is.
+def with_progress(comment: str, pace_s: float | None, done: int) -> str | None:
+    """The *comment* with so many iterations done, that pace unless it is None, and otherwise as it is.
 
     None where it says no iterations, and where it holds more than plain characters, which may not be written back.
+    Nothing is said to be done where that is more than all of them.
     """
-    item = f"pace={min(max(pace_s, 1e-6), 999_999.0):.6f}"
+    planned = _PLANNED.search(comment)
+    if planned is None or not _PLAIN.fullmatch(comment):
+        return None
+    news = [] if pace_s is None else [f"pace={min(max(pace_s, 1e-6), 999_999.0):.6f}"]
+    news += [f"done={done}"] if 0 < done <= int(planned[1]) else []
+    old = ("done=",) if pace_s is None else ("done=", "pace=")
 
     def said(token: re.Match[str]) -> str:
-        items = [each for each in token[1].split(",") if not each.startswith("pace=")]
-        planned = any(each.startswith("iterations=") for each in items)
-        return "slurmsched:" + ",".join([*items, item] if planned else items) if items else ""
+        items = [each for each in token[1].split(",") if not each.startswith(old)]
+        if any(each.startswith("iterations=") for each in items):
+            items += news
+        return "slurmsched:" + ",".join(items) if items else ""
 
-    changed = _TOKEN.sub(said, comment)
-    return changed if _PLAIN.fullmatch(comment) and item in changed else None
+    return _TOKEN.sub(said, comment)
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_])slurmsched:([^;]*)")
+_PLANNED = re.compile(r"(?<![A-Za-z0-9_])slurmsched:(?:[^;]*,)?iterations=([0-9]{1,12})(?![^,;])")
+_SPEAKING = threading.Lock()  # what one thread has read the other must not overwrite
 
 
-def _say_pace(pace_s: float) -> None:
+def _say_progress(pace_s: float | None, done: int) -> None:
     """Write it into this job's comment where that says how many iterations are planned; failures are silent."""
+    if not _has_own_id():
+        return
     job = os.environ["SLURM_JOB_ID"]
-    with contextlib.suppress(OSError, subprocess.SubprocessError, UnicodeError):
+    with _SPEAKING, contextlib.suppress(OSError, subprocess.SubprocessError, UnicodeError):
         comment = _slurm("squeue", "--noheader", f"--jobs={job}", "--format=%k").removesuffix("\n")
-        changed = with_pace(comment, pace_s)
+        changed = with_progress(comment, pace_s, done)
         if changed is not None and changed != comment:
             _slurm("scontrol", "update", f"jobid={job}", f"comment={changed}")
 
@@ -267,6 +292,11 @@ class _Command:
         self._stop = directory / f"stop.{_run_name()}"
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
+        # A signal that comes just before we sleep would not be heard until we wake: each writes a byte here.
+        self._rings, bell = os.pipe()
+        os.set_blocking(bell, False)
+        signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # rings too
         for each in SIGNALS:
             signal.signal(each, self._told)
 
@@ -276,22 +306,34 @@ class _Command:
         self.ends = self.ends or number == signal.SIGTERM
         if self._process is None:
             self._early.append(number)
-        elif self._process.poll() is None:
-            os.killpg(self._process.pid, number)
+        else:
+            self._pass_on(self._process, number)
+
+    def _pass_on(self, process: subprocess.Popen[bytes], number: int) -> None:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it may end just now
+                os.killpg(process.pid, number)
+
+    def _sleep(self, most_s: float | None) -> None:
+        """Until a signal, an end of a child, or that time."""
+        if select.select([self._rings], [], [], most_s)[0]:
+            os.read(self._rings, 512)
 
     def status(self, command: Sequence[str]) -> int:
         """Run *command* to its end."""
-        self._process = subprocess.Popen(command, start_new_session=True)
+        self._process = process = subprocess.Popen(command, start_new_session=True)
         for number in self._early:
-            os.killpg(self._process.pid, number)
-        status = self._process.wait()
+            self._pass_on(process, number)
+        while process.poll() is None:
+            self._sleep(None)
+        status = process.wait()
         return status if status >= 0 else 128 - status
 
     def ended_within(self, patience_s: float) -> bool:
         """Whether the run is ended within that time; waits for it."""
         until_s = time.monotonic() + patience_s
-        while not self.ends and time.monotonic() < until_s:
-            time.sleep(0.1)
+        while not self.ends and (left_s := until_s - time.monotonic()) > 0:
+            self._sleep(left_s)
         return self.ends
 
     def go_on(self) -> None:
@@ -308,6 +350,9 @@ def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S)
     """
     directory.mkdir(parents=True, exist_ok=True)
     done, child = directory / f"done.{_run_name()}", _Command(directory)
+    began = 0
+    with contextlib.suppress(OSError, ValueError):  # nothing was saved, or the file is somebody else's
+        began = int((directory / "resume").read_text())
     while True:
         done.unlink(missing_ok=True)
         status = child.status(command)
@@ -317,6 +362,7 @@ def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S)
         if child.ended_within(patience_s):
             return status
         child.go_on()
+        _say_progress(None, began)
 
 
 def main(words: Sequence[str]) -> int:
@@ -333,10 +379,13 @@ def main(words: Sequence[str]) -> int:
         if not command:
             parser.error("say what to run after --")
         return run(said.dir, command)
+    asked = (said.dir / f"stop.{_run_name()}").exists()
     if said.what == "done":
         _say_saved(said.dir, said.iteration)
+        if asked:
+            _say_progress(None, said.iteration)
         return 0
-    return 0 if (said.dir / f"stop.{_run_name()}").exists() else 1
+    return 0 if asked else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slurmsched.cluster.comment import parse
-from slurmsched.job import AGAIN_S, SIGNALS, Lease, Meter, with_pace
+from slurmsched.job import AGAIN_S, SIGNALS, Lease, Meter, with_progress
 
 FILE = Path(__file__).parent.parent / "slurmsched/job.py"
 
@@ -48,7 +48,13 @@ def inside(alone):
     scontrol.parent.mkdir()
     scontrol.write_text(f'#!/bin/sh\necho "$@" >> {alone}/asked\n[ -e {alone}/deaf ] || kill -TERM $PPID\n')
     scontrol.chmod(0o755)
+    write(alone / "bin/squeue", "exit 1")
     return os.environ | {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "1", "PATH": f"{scontrol.parent}:{os.environ['PATH']}"}
+
+
+def write(path, script):
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
 
 
 def start(*argv, cwd=None, env=None):
@@ -64,7 +70,7 @@ def test_all_ranks_stop_after_the_same_iteration_when_one_is_asked(alone):
         assert rank.stdout.readline() == "ready\n"
     time.sleep(0.2)
     ranks[1].send_signal(signal.SIGUSR1)
-    steps = [int(rank.communicate(timeout=20)[0]) for rank in ranks]
+    steps = [int(rank.communicate(timeout=90)[0]) for rank in ranks]
     # These two do not wait for each other, as training does: one may have passed the iteration already.
     assert min(steps) > 0
     last = int(next(shared.glob("last.*")).read_text())
@@ -97,7 +103,7 @@ def test_a_job_that_is_asked_saves_queues_itself_again_and_leaves_when_its_run_e
     training = start(alone / "train.py", alone / "d", env=inside)
     assert training.stdout.readline() == "ready\n"
     training.send_signal(signal.SIGURG)
-    saved, left = training.communicate(timeout=20)[0].splitlines()
+    saved, left = training.communicate(timeout=90)[0].splitlines()
     assert (alone / "asked").read_text() == "requeue incomplete 77\n"
     assert left == "left"
     assert int((alone / "d/resume").read_text()) == int(saved.split()[1]) + 1
@@ -113,7 +119,45 @@ def test_a_job_that_nobody_ends_goes_on_with_the_next_iteration_and_can_be_asked
         step = int(training.stdout.readline().removeprefix("saved"))
         assert int(training.stdout.readline().removeprefix("goes on")) == step + 1
     training.send_signal(signal.SIGTERM)
-    assert training.communicate(timeout=20)[0].splitlines()[-1] == "left"
+    assert training.communicate(timeout=90)[0].splitlines()[-1] == "left"
+
+
+@pytest.fixture
+def commented(alone, inside):
+    """The same job, whose comment is a file, and what it was when the job asked for a requeue."""
+    (alone / "comment").write_text("slurmsched:ckpt,iterations=9000")
+    write(alone / "bin/squeue", f"cat {alone}/comment")
+    keeps = f'echo "${{3#comment=}}" > {alone}/comment; echo x >> {alone}/written'
+    queues = f"cp {alone}/comment {alone}/queued"
+    write(alone / "bin/scontrol", f'if [ "$1" = update ]; then {keeps}; else {queues}; fi')
+    return inside
+
+
+def test_a_job_that_queues_itself_again_says_what_is_done_and_takes_it_back_where_it_goes_on(alone, commented):
+    (alone / "train.py").write_text(TRAINING.format(folder=str(alone)))
+    (alone / "d").mkdir()
+    (alone / "d/resume").write_text("100")
+    training = start(alone / "train.py", alone / "d", env=commented)
+    assert training.stdout.readline() == "ready\n"
+    training.send_signal(signal.SIGURG)
+    step = int(training.stdout.readline().removeprefix("saved"))
+    assert int(training.stdout.readline().removeprefix("goes on")) == step + 1
+    training.kill()
+    training.communicate(timeout=90)
+    assert parse((alone / "queued").read_text().strip()).done == step + 1
+    assert parse((alone / "comment").read_text().strip()).done == 100
+    assert len((alone / "written").read_text().splitlines()) == 2
+
+
+def test_the_shell_form_says_what_is_done_only_where_the_job_was_asked(alone, commented):
+    def done(iteration):
+        command = [alone / "job.py", "done", "--dir", alone, "--iteration", iteration]
+        start(*command, env=commented).communicate(timeout=90)
+        return parse((alone / "comment").read_text().strip()).done
+
+    assert done(70) is None
+    (alone / "stop.77.0").touch()
+    assert done(80) == 80
 
 
 def test_the_shell_form_queues_the_job_again_where_the_command_has_saved_its_work(alone, inside):
@@ -122,10 +166,32 @@ def test_the_shell_form_queues_the_job_again_where_the_command_has_saved_its_wor
     running = start(alone / "job.py", "run", "--dir", alone / "d", "--", "sh", "-c", script, env=inside)
     assert running.stdout.readline() == "ready\n"
     running.send_signal(signal.SIGURG)
-    running.communicate(timeout=20)
+    running.communicate(timeout=90)
     assert running.returncode == 0
     assert (alone / "asked").read_text() == "requeue incomplete 77\n"
     assert (alone / "d/resume").read_text() == "8"
+
+
+def test_the_shell_form_takes_back_what_is_done_where_it_starts_the_command_again(alone, commented):
+    done = f"{sys.executable} -I {alone}/job.py done --dir {alone}/d --iteration 108"
+    script = f"trap '{done}; exit 0' URG; echo $(cat {alone}/comment); while :; do sleep 0.05; done"
+    call = f"import sys; from pathlib import Path; sys.path.insert(0, {str(alone)!r}); from job import run; "
+    (alone / "d").mkdir()
+    (alone / "d/resume").write_text("100")
+    (alone / "run.py").write_text(f"{call}run(Path({str(alone / 'd')!r}), sys.argv[1:], patience_s=0.1)\n")
+    running = start(alone / "run.py", "sh", "-c", script, env=commented)
+    assert parse(running.stdout.readline().strip()).done is None
+    running.send_signal(signal.SIGURG)
+    assert parse(running.stdout.readline().strip()).done == 100
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=90)
+    assert parse((alone / "queued").read_text().strip()).done == 108
+
+
+def test_the_shell_form_begins_where_somebody_elses_file_says_nothing(alone):
+    (alone / "resume").mkdir()
+    running = start(alone / "job.py", "run", "--dir", alone, "--", "echo", "ran")
+    assert running.communicate(timeout=90)[0] == "ran\n"
 
 
 def test_the_shell_form_leaves_a_command_alone_that_was_done_when_it_was_asked(alone, inside):
@@ -133,7 +199,7 @@ def test_the_shell_form_leaves_a_command_alone_that_was_done_when_it_was_asked(a
     running = start(alone / "job.py", "run", "--dir", alone / "d", "--", "sh", "-c", script, env=inside)
     assert running.stdout.readline() == "ready\n"
     running.send_signal(signal.SIGURG)
-    assert running.communicate(timeout=20)[0] == ""
+    assert running.communicate(timeout=90)[0] == ""
     assert running.returncode == 0
     assert not (alone / "asked").exists()
 
@@ -184,7 +250,7 @@ def test_ranks_that_agree_by_a_reduction_stop_together_and_end_with_the_weights_
     (alone / "twin.py").write_text(TWIN.format(folder=str(alone)))
 
     def trained(folder, asked_at):
-        lines = start(alone / "twin.py", alone / folder, asked_at).communicate(timeout=20)[0].splitlines()
+        lines = start(alone / "twin.py", alone / folder, asked_at).communicate(timeout=90)[0].splitlines()
         return sorted(line.split()[1:] for line in lines)
 
     whole = trained("whole", -1)
@@ -199,10 +265,10 @@ import sys, time
 sys.path.insert(0, {folder!r})
 from job import Lease
 lease = Lease("d", ranks=1, measure_s=0.1)
-for step in range(1000):
+for step in range(7, 1000):
     time.sleep(0.01)
     lease.should_stop(step)
-    if step == 20 and sys.argv[1] == "silent" or open({folder!r} + "/comment").read().count("pace="):
+    if step == 27 and sys.argv[1] == "silent" or open({folder!r} + "/comment").read().count("pace="):
         time.sleep(0.3)
         break
 """
@@ -226,7 +292,7 @@ def test_a_job_that_said_how_many_iterations_it_plans_adds_their_pace_to_its_com
         f'#!/bin/sh\necho "scontrol $1 $2" >> {alone}/asked\necho "${{3#comment=}}" > {alone}/comment\n'
     )
     training = start(alone / "train.py", "says" if says else "silent", cwd=alone, env=inside)
-    assert training.communicate(timeout=20)[0] == ""
+    assert training.communicate(timeout=90)[0] == ""
     asked = (alone / "asked").read_text().splitlines()
     after = (alone / "comment").read_text().strip()
     assert asked[0] == "squeue --noheader --jobs=77 --format=%k"
@@ -236,7 +302,7 @@ def test_a_job_that_said_how_many_iterations_it_plans_adds_their_pace_to_its_com
         return
     pace_s = parse(after).pace_s
     assert 0.01 <= pace_s < 0.1
-    assert after == comment.replace("iterations=500", f"iterations=500,pace={pace_s:.6f}")
+    assert after == comment.replace("iterations=500", f"iterations=500,pace={pace_s:.6f},done=7")
 
 
 def test_a_job_goes_on_where_slurm_does_not_answer(alone, inside):
@@ -245,7 +311,7 @@ def test_a_job_goes_on_where_slurm_does_not_answer(alone, inside):
     (alone / "bin/squeue").write_text("#!/bin/sh\nexit 1\n")
     (alone / "bin/squeue").chmod(0o755)
     command = [sys.executable, "-I", str(alone / "train.py"), "silent"]
-    training = subprocess.run(command, cwd=alone, env=inside, timeout=20, check=False, capture_output=True, text=True)
+    training = subprocess.run(command, cwd=alone, env=inside, timeout=90, check=False, capture_output=True, text=True)
     assert (training.returncode, training.stderr) == (0, "")
     assert not (alone / "asked").exists()
 
@@ -264,12 +330,28 @@ def test_a_job_goes_on_where_slurm_does_not_answer(alone, inside):
     ],
 )
 def test_a_pace_replaces_the_one_before_and_nothing_else(before, after):
-    assert with_pace(before, 0.25) == after
+    assert with_progress(before, 0.25, 0) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "done", "after"),
+    [
+        ("slurmsched:iterations=5,pace=9", 3, "slurmsched:iterations=5,pace=9,done=3"),
+        ("x;slurmsched:done=1,iterations=5,ckpt;y", 5, "x;slurmsched:iterations=5,ckpt,done=5;y"),
+        ("slurmsched:iterations=5,done=4", 0, "slurmsched:iterations=5"),
+        ("slurmsched:iterations=5,done=4", 6, "slurmsched:iterations=5"),
+        ("slurmsched:iterations=5,done=4", -1, "slurmsched:iterations=5"),
+        ("slurmsched:ckpt", 3, None),
+        ("slurmsched:iterations=many", 3, None),
+    ],
+)
+def test_what_is_done_replaces_what_was_and_is_left_out_where_it_cannot_be(before, done, after):
+    assert with_progress(before, None, done) == after
 
 
 @pytest.mark.parametrize("pace_s", [0.0, 1e-9, 1e-6, 0.1, 86400.0, 1e9])
 def test_any_pace_is_written_so_that_it_is_understood(pace_s):
-    assert parse(with_pace("slurmsched:iterations=5", pace_s)).pace_s > 0
+    assert parse(with_progress("slurmsched:iterations=5", pace_s, 2)).pace_s > 0
 
 
 def said(took_s, first_s=0.0, meter=None):
@@ -354,8 +436,8 @@ def test_the_shell_form_passes_the_signal_on_and_says_that_it_came(alone):
     running = start(alone / "job.py", "run", "--dir", alone / "d", "--", "sh", "-c", script)
     assert running.stdout.readline() == "ready\n"
     stopping = [sys.executable, "-I", str(alone / "job.py"), "stopping", "--dir", str(alone / "d")]
-    assert subprocess.run(stopping, timeout=20, check=False).returncode == 1
+    assert subprocess.run(stopping, timeout=90, check=False).returncode == 1
     running.send_signal(signal.SIGUSR1)
-    assert running.communicate(timeout=20)[0] == "asked\n"
+    assert running.communicate(timeout=90)[0] == "asked\n"
     assert running.returncode == 3
-    assert subprocess.run(stopping, timeout=20, check=False).returncode == 0
+    assert subprocess.run(stopping, timeout=90, check=False).returncode == 0

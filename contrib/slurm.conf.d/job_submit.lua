@@ -17,7 +17,7 @@ local PROFILE_PARTITION = "" -- where new jobs may start to be measured (docs/pr
 local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.toml or more
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
-  .. "urgency=0..10, iterations=N, pace=SECONDS, stop=never|opt|acc:X, off"
+  .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
 
@@ -94,7 +94,7 @@ local function whole(least, most)
   local digits = #string.format("%.0f", most)
   return function(text)
     local number = text:match("^[0-9]+$") and #text <= digits and tonumber(text)
-    return number and number >= least and number <= most
+    return number and number >= least and number <= most and number
   end
 end
 
@@ -124,6 +124,7 @@ local VALUES = {
   coldstart = { "whole seconds, 0 to 86400", whole(0, 86400) },
   urgency = { "a whole number, 0 to 10", whole(0, 10) },
   iterations = { "a whole number, 1 to 999999999999", whole(1, 999999999999) },
+  done = { "a whole number, 0 to 999999999999", whole(0, 999999999999) },
   pace = { "seconds above 0 and below 1000000, with up to six decimals such as 0.25", pace },
   stop = { "never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", stop },
 }
@@ -189,6 +190,9 @@ local function check(comment, may_share, now)
     end
   end
   check_times(said, now)
+  if said.done and said.iterations and said.done > said.iterations then
+    refuse(nil, "done=N is more than iterations=N")
+  end
 end
 
 local function uid_of(user) -- from /etc/passwd, where sysusers.d puts our user; nil if it is not there

@@ -57,7 +57,7 @@ class Answers:
             return facts | {"pending": len(rows), "limit": details["limit"], "queue": plain(rows[: details["limit"]])}
         if about == "check":
             raise SlurmschedError("what a new job would be told only a daemon can say")
-        if about in ("deadline", "deadlines"):
+        if about in ("deadline", "deadlines", "claims"):
             return facts | {"mode": record.mode, about: plain(_deadlines(about, record, details))}
         if about == "chart":
             from ..decide.chart import chart
@@ -87,6 +87,11 @@ def _deadlines(about: str, record: DecisionRecord, details: Mapping[str, Any]) -
 
     if about == "deadlines":
         return deadlines.deadlines(record.view, record.plan)
+    if about == "claims":
+        from ..decide.claims import claims
+        from ..decide.policy import Policy
+
+        return claims(record.view, record.plan, Policy.from_json(record.settings_json).rules.deadlines)
     return deadlines.deadline(record.view, record.plan, details["job_id"])
 
 

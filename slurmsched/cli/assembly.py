@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..clock import local_zone
+from ..cluster.faults import Instability
 from ..cluster.known import outcomes_of
 from ..cluster.plan import Plan
 from ..cluster.sbatch import probe, read_options
@@ -31,10 +32,11 @@ from ..db.store import Store, Unchanged
 from ..decide import explain
 from ..decide.advice import advice, in_words
 from ..decide.chart import chart
+from ..decide.claims import claims
 from ..decide.deadlines import DeadlineAnswer, check, deadline, deadlines
 from ..decide.eta import Eta
 from ..decide.factors import with_factors
-from ..decide.paired import with_score, with_sharing
+from ..decide.paired import with_eviction, with_score, with_sharing
 from ..decide.policy import Policy
 from ..decide.profiled import with_profiling
 from ..errors import MemoryUnavailable, SlurmError, SlurmUnavailable
@@ -93,7 +95,7 @@ class Daemon:
         self.leadership: Leadership = leadership(self._store, self._facts.cluster)
         lender = Lender(cluster, self._facts.cluster, self._store, self.leadership.held)
         self._flow = Flow(app.shelf(), lender)
-        self._sharer = Sharer(app.shelf(), lambda: self._world.memory.failed, self._flow.outlooks)
+        self._sharer = Sharer(app.shelf(), lambda now_s: self._world.memory.mismatches(now_s), self._flow.outlooks)
         self._world = self._build(cluster)
         self._foretelling = None if dry else self._foretelling_of(metrics)
         self.service = Service(self._parts(metrics))
@@ -163,11 +165,16 @@ class Daemon:
             ran=self._whereabouts.ran,
             keep=lambda profile: self._store.add_profiles(self._facts.cluster, [profile]),
             keep_fault=lambda fault: self._store.add_faults(self._facts.cluster, [fault]),
+            keep_unstable=self._keep_unstable,
             counted=metrics.profile_record,
         )
         socket = re.search(r"\bsocket=([^,]+)", self._facts.config.get("AuthInfo", ""))  # where munged is not at home
         unmunge = ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]
         return lambda: Collector(address, receiver, self._app.clock, unmunge=unmunge)
+
+    def _keep_unstable(self, seen: Instability) -> None:
+        self._store.add_instabilities(self._facts.cluster, [seen])
+        self._world.memory.expect_mismatches()
 
     def _restraint(self) -> str:
         """Why this Slurm is only observed; empty where it is not."""
@@ -185,6 +192,7 @@ class Daemon:
             advice=advice,
             deadline=deadline,
             deadlines=deadlines,
+            claims=lambda view, plan: claims(view, plan, self._world.policy.rules.deadlines),
             chart=lambda view, plan, job_id: chart(view, plan, job_id, self._world.policy.rules),
             check=self._check,
             foretold=lambda: foretold(self._settings.predict, self._foretelling),
@@ -222,6 +230,7 @@ class Daemon:
     def _explain(self, view: View, plan: Plan, job_id: int) -> explain.Explanation:
         """What the job's place is made of, and its forecast where that can be taken apart."""
         told, row, model = explain.explain(view, plan, job_id), view.pending.row_of(job_id), self._world.model
+        told = with_eviction(told, view, self._world.policy.rules)
         if row is not None and view.pending.measured[row]:
             told = with_score(told, self._sharer.why(view.pending, row))
         if row is None or not isinstance(model, Served):
@@ -315,7 +324,8 @@ class Daemon:
             return
         if not (self.leadership.held() or self.leadership.acquire()):
             return
-        report = give_back(self._world.cluster, intents, self._app.clock, budget_s, sharing_rules(self._settings))
+        sharing = self._world.policy.rules.sharing or sharing_rules(self._settings)
+        report = give_back(self._world.cluster, intents, self._app.clock, budget_s, sharing)
         logger.info("gave back: points of %d jobs, holds of %d; %d left", report.ranked, report.held, report.left)
         if trouble := self._flow.give_back():
             raise SlurmError(f"partitions keep nodes of each other: {trouble}")

@@ -16,6 +16,7 @@ from .jobs import JobName, JobType
 from .output import Cell, Sheet, json_option
 from .spans import moment, span
 
+CLAIMS = ("WHO", "ASKED", "PROMISED", "REFUSED", "BROKEN", "WITHDRAWN", "GPU-HOURS", "GPUS LATELY")
 COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK", "EARLIEST")
 
 
@@ -26,10 +27,11 @@ COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK",
 )
 @click.option("--chart", "charted", is_flag=True, help="Draw the plan: who holds what JOB needs, and what would help.")
 @click.option("--html", "page", type=click.Path(path_type=Path), help="Write the plan of JOB as a page to this file.")
+@click.option("--users", "who", is_flag=True, help="List who asked for how much, and what became of it.")
 @json_option
 @click.pass_obj
 def deadline(
-    app: App, job: JobName | None, options: str | None, charted: bool, page: Path | None, as_json: bool
+    app: App, job: JobName | None, options: str | None, charted: bool, page: Path | None, who: bool, as_json: bool
 ) -> None:
     """Say what JOB was promised, or what a new job would be.
 
@@ -39,6 +41,12 @@ def deadline(
         slurmsched deadline --check "-p gpu -G 4 -t 2:00:00 --comment=slurmsched:deadline=+6h"
     """
     now_s = app.clock.now()
+    if who:
+        if job is not None or options is not None or charted or page is not None:
+            raise click.UsageError("--users goes with nothing else.")
+        reply = app.answers().ask("claims")
+        tell(reply, Sheet(CLAIMS, [_claim(row) for row in reply["claims"]]), now_s=now_s, as_json=as_json)
+        return
     if job is not None and options is not None:
         raise click.UsageError("Say JOB or --check OPTIONS, one of them.")
     if charted or page is not None:
@@ -84,6 +92,13 @@ def _figures(told: Mapping[str, Any], now_s: float) -> list[str]:
     named = {"deadline": "deadline_s", "promised": "promised_s", "start by": "start_by_s", "earliest": "earliest_s"}
     known = [f"{name} {moment(told[key], now_s)}" for name, key in named.items() if told[key] is not None]
     return ["; ".join(known)] if known else []
+
+
+def _claim(row: Mapping[str, Any]) -> list[Cell]:
+    counts = [row[name] for name in ("asked", "promised", "refused", "broken", "withdrawn")]
+    pairs = ((row["gpu_hours"], row["most_gpu_hours"]), (row["gpus"], row["most_gpus"]))
+    quotas = [f"{held:.4g}" + ("" if most is None or row["exempt"] else f" of {most:.4g}") for held, most in pairs]
+    return [("account " if row["account"] else "") + row["who"], *counts, *quotas]
 
 
 def _cells(row: Mapping[str, Any], now_s: float) -> list[Cell]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .answers import tell
+from .answers import Answers, tell
 from .app import App
 from .failure import NotFound
 from .jobs import JobName, JobType
@@ -63,13 +63,28 @@ def _say(app: App, jobs: Sequence[JobName], options: str | None, everybody: bool
     elif jobs:
         reply = answers.ask("eta", job_ids=[job.job_id for job in jobs])
     else:
-        reply = answers.ask("eta", all=everybody, limit=limit)
+        reply = _list(answers, everybody, limit)
     now_s = app.clock.now()
     told = reply["eta"]
     single = options is not None or len(jobs) == 1
     parts = list(_alone(told[0], now_s)) if single and told else _together(told, reply, now_s)
     tell(reply, *parts, reply["coverage_words"], *_clocks(reply, now_s), now_s=now_s, as_json=as_json)
     return " ".join(one["notes"][0] for one in told if one["kind"] == "unknown")
+
+
+def _list(answers: Answers, everybody: bool, limit: int) -> dict[str, Any]:
+    """As many jobs as are asked for, whatever number a daemon tells at once, all as of one cycle."""
+    pages: list[dict[str, Any]] = []
+    told: list[Mapping[str, Any]] = []
+    while True:
+        page = answers.ask("eta", all=everybody, limit=limit - len(told), skip=len(told))
+        if pages and page["cycle"] != pages[0]["cycle"]:
+            pages, told = [], []
+            continue
+        pages.append(page)
+        told += page["eta"]
+        if not page["eta"] or len(told) >= min(limit, page["jobs"]):
+            return pages[0] | {"limit": limit, "eta": told}
 
 
 def _alone(one: Mapping[str, Any], now_s: float) -> Iterator[str]:

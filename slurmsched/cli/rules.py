@@ -89,4 +89,5 @@ def sharing_rules(settings: Settings) -> SharingRules:
         other_users=said.other_users,
         wait_s=wait_s,
         patience_s=max(SharingRules.patience_s, 5 * wait_s),
+        evict=said.evict,
     )

@@ -53,6 +53,7 @@ _SENTENCES = {
     "let start": "we let it start in partition {value}",
     "unshared": "we gave its own GPUs back to it",
     "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
+    "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",
     "told": "we wrote {value} into its AdminComment",
     "asked to stop": "we asked it to save its work and stop (signal {value})",
     "requeue asked": "we asked Slurm to requeue it",

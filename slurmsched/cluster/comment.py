@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from itertools import pairwise
@@ -25,7 +25,7 @@ PREFIX = "slurmsched:"
 #: What a message or a page lists; ``share`` is left out because no user may write it.
 ACCEPTED = (
     "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
-    " iterations=N, pace=SECONDS, stop=never|opt|acc:X, off"
+    " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X, off"
 )
 
 _EPOCH = datetime(1970, 1, 1)
@@ -106,6 +106,7 @@ class Wishes:
     urgency: int | None = None  #: 0..10
     iterations: int | None = None  #: planned training iterations
     pace_s: float | None = None  #: seconds per iteration, as the helper in the job's script measured them
+    done: int | None = None  #: of the iterations, how many were done before the present run, or the next if it waits
     stop: Stop | None = None
     off: bool = False  #: leave this job alone altogether
     share: str | None = None  #: written by slurmsched alone: the pair the prolog sets up
@@ -158,7 +159,7 @@ def render(wishes: Wishes) -> str:
     items += [flag for flag in _FLAGS if getattr(wishes, flag)]
     items += [f"{round(100 * step.value)}@{step.by}" for step in wishes.steps]
     items += [f"gpus={wishes.gpus[0]}-{wishes.gpus[1]}"] if wishes.gpus else []
-    for key in ("coldstart", "urgency", "iterations", "share"):
+    for key in ("coldstart", "urgency", "iterations", "done", "share"):
         value = getattr(wishes, _FIELDS.get(key, key))
         items += [f"{key}={value}"] if value is not None else []
     items += [f"pace={wishes.pace_s:.6f}"] if wishes.pace_s is not None else []
@@ -228,6 +229,13 @@ def _parse_item(item: str) -> tuple[str, object]:
 
 def _settle(wishes: Wishes) -> tuple[Wishes, str | None]:
     """Drop what contradicts the rest, and say so."""
+    wishes, problem = _settle_steps(wishes)
+    if wishes.done is None or wishes.iterations is None or wishes.done <= wishes.iterations:
+        return wishes, problem
+    return replace(wishes, done=None), problem or f"{PREFIX} done=N is more than iterations=N"
+
+
+def _settle_steps(wishes: Wishes) -> tuple[Wishes, str | None]:
     said = {field: getattr(wishes, field) for field in wishes.__slots__}
     if not wishes.deadline:
         if not wishes.soft and not wishes.steps:
@@ -305,6 +313,7 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "coldstart": ("whole seconds, 0 to 86400", _whole(0, 86400)),
     "urgency": ("a whole number, 0 to 10", _whole(0, 10)),
     "iterations": ("a whole number, 1 to 999999999999", _whole(1, 999_999_999_999)),
+    "done": ("a whole number, 0 to 999999999999", _whole(0, 999_999_999_999)),
     "pace": ("seconds above 0 and below 1000000, with up to six decimals such as 0.25", _read_pace),
     "stop": ("never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_stop),
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),

@@ -22,7 +22,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "asks": 0,
         "told": "",
         **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
-        **dict.fromkeys(("unstable", "measured", "shares", "per_task", "given_back"), False),
+        **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back"), False),
         "asked_for": "",
         "share_score": 2,
     }

@@ -109,6 +109,7 @@ class JobTable(Table):
     asked_for: Labels  #: PARTITIONS GPUS such as gpu gpu:a100:2, of a job that shares: what it has back if it does not
     given_back: BoolArray  #: it waited in vain for GPUs to share and had its own back
     per_task: BoolArray  #: asks for GPUs per task or socket, which cannot be changed into slots
+    per_gpu: BoolArray  #: it, or its partition for it, asks for CPUs or memory per GPU, which slots would change
 
     def row_of(self, job_id: int) -> int | None:
         """The row of *job_id*, or of the array that holds it; None if there is none."""

@@ -20,6 +20,7 @@ _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _ITEM = re.compile(rf"(?:gres[:/])?(?P<name>{_NAME})(?P<rest>(?:[:/=][^,:=]*)*)")
 _GPU = re.compile(r"(?::(?P<type>(?![0-9]+[Kk]?(?:$|=))[^:=]+))?(?:[:=](?P<count>[0-9]{1,9}[Kk]?))?")
 _SLOT = re.compile(r"slot[:/]i([0-9]{1,3})(?:[:=]1)?(?=,|\(|$)")
+_SLOTS = re.compile(r"(?<!\w)slot:i([0-9]{1,3}):([0-9]{1,9})(?=,|\(|$)")
 _MEMORY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)B?([cn]?)", re.ASCII)
 _TIME = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
 _COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:-[0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?|\+)?")
@@ -54,6 +55,11 @@ def gpus_in(gres: str) -> tuple[int, str]:
 def slots_in(gres: str) -> tuple[int, ...]:
     """The numbers of the GPUs of which a GRES text asks for one slot each (docs/sharing.md), rising."""
     return tuple(sorted(int(number) for number in _SLOT.findall(gres)))
+
+
+def slots_on(gres: str) -> dict[int, int]:
+    """How many slots of each GPU a node has by its GRES: two where jobs share, at most one elsewhere (docs/sharing.md)."""
+    return {int(number): int(count) for number, count in _SLOTS.findall(gres)}
 
 
 def memory_mib(text: str) -> float:

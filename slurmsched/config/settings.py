@@ -153,6 +153,9 @@ class ShareSettings:
         2, "largest sum of share scores on a GPU: 2, or 1 for the lightest jobs only, 0 for nobody", least=0, most=2
     )
     other_users: bool = setting(False, "let jobs of different users share too; they take turns then")
+    evict: bool = setting(
+        True, "requeue one of two jobs whose load together is unstable, if it said slurmsched:ckpt; needs power.requeue"
+    )
 
 
 @dataclass(frozen=True)

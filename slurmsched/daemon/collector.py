@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..clock import Clock
-from ..cluster.faults import Fault
+from ..cluster.faults import Fault, Instability
 from ..cluster.profiles import NodeProfile
 from ..errors import ConfigError, SlurmschedError
 from .fault_record import read_delivery
@@ -53,6 +53,7 @@ class Receiver:
     ran: Callable[[int, str], bool | None]  #: whether a job ran on a node; None where that cannot be told (yet)
     keep: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it once more later
     keep_fault: Callable[[Fault], None] = lambda fault: None  #: the same of jobs that failed together
+    keep_unstable: Callable[[Instability], None] = lambda seen: None  #: and of jobs whose load together is unstable
     counted: Callable[[str], None] = lambda result: None  #: told the result of each delivery
 
 
@@ -159,6 +160,8 @@ class Collector:
             raise Refused("job", why, final=ran is False)
         if isinstance(record, Fault):
             self._receiver.keep_fault(record)
+        elif isinstance(record, Instability):
+            self._receiver.keep_unstable(record)
         else:
             self._receiver.keep(record)
 

@@ -24,11 +24,12 @@ from .privacy import narrow, owns, veil
 SCHEMA = "slurmsched/1"
 ASKS = (
     *("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check", "chart"),
-    *("eta", "eta_check"),
+    *("eta", "eta_check", "claims"),
 )
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
 ETA_USUAL = 100
+ETA_MOST = 500  #: rows in one answer: one of many more takes longer than 50 ms, and whoever asks next waits for it
 
 JOBS_MOST = 100  #: asked about by number at once
 OPTIONS_MOST = 2_000  #: characters of the options of a job that is only asked about
@@ -52,6 +53,7 @@ class Sources:
     advice: Callable[[View, Plan], Any] = lambda view, plan: ()
     deadline: Explainer = lambda view, plan, job_id: None
     deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
+    claims: Callable[[View, Plan], Any] = lambda view, plan: ()
     chart: Explainer = lambda view, plan, job_id: None
     check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
     foretold: Callable[[], Foretold] = Foretold
@@ -95,6 +97,8 @@ class Questions:
             body = self._advice(asker)
         elif ask == "deadlines":
             body = self._deadlines(asker)
+        elif ask == "claims":
+            body = self._claims(asker)
         elif ask == "check":
             body = self._check(request, uid)
         elif ask == "eta":
@@ -169,13 +173,20 @@ class Questions:
         told = plain(self._sources.deadlines(report.view, plan)[:QUEUE_MOST])
         return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "deadlines": told}
 
+    def _claims(self, asker: Asker) -> dict[str, Any]:
+        if asker.only is not None:
+            raise AnswerRefused("jobs are private on this cluster: who was promised how much is for operators")
+        report = self._seen()
+        told = plain(self._sources.claims(report.view, report.plan))
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "claims": told}
+
     def _check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
         options, report = _options(request), self._seen()
         told = plain(self._sources.check(report.view, report.plan, options, _user(uid)))
         return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": told}
 
     def _eta(self, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
-        report, foretold, limit = self._seen(), self._sources.foretold(), _limit(request, ETA_USUAL)
+        report, foretold, limit = self._seen(), self._sources.foretold(), min(_limit(request, ETA_USUAL), ETA_MOST)
         table = foretold.table
         if table is None:
             raise AnswerRefused(foretold.trouble)
@@ -189,7 +200,8 @@ class Questions:
             rows = np.flatnonzero(mine & np.isin(table.job_id, there))
             total = len(rows)
             soonest = rows[np.argsort(table.start_s[rows], kind="stable")]
-            answers = etas(table, report.now_s, soonest[:limit].tolist())
+            skip = _skip(request)
+            answers = etas(table, report.now_s, soonest[skip : skip + limit].tolist())
         return {
             "as_of_s": float(table.made_s[0]) if len(table) else report.now_s,
             "cycle": report.number,
@@ -303,6 +315,13 @@ def _options(request: Mapping[str, Any]) -> str:
     if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
         raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
     return options
+
+
+def _skip(request: Mapping[str, Any]) -> int:
+    skip = request.get("skip", 0)
+    if type(skip) is not int or skip < 0:
+        raise AnswerRefused('"skip" must be a whole number, 0 or more')
+    return skip
 
 
 def _limit(request: Mapping[str, Any], usual: int = QUEUE_USUAL) -> int:

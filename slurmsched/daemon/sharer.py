@@ -10,6 +10,7 @@ import numpy as np
 
 from ..cluster.columns import Labels
 from ..cluster.comment import read
+from ..cluster.faults import Mismatches
 from ..cluster.jobs import JobTable
 from ..cluster.state import ClusterState, View
 from ..decide.policy import Policy
@@ -22,19 +23,19 @@ from ..policies.sharing import OFF, capacity
 
 logger = logging.getLogger(__name__)
 
-Failed = Callable[[], tuple[tuple[str, ...], ...]]
+Known = Callable[[float], Mismatches]
 Outlooks = Callable[[float], Mapping[str, Outlook]]
 
 
 class Sharer:
     """Completes the views and the rules of decisions about sharing.
 
-    *failed* tells the kinds of jobs that failed together, *outlooks* what is forecast of submissions at a moment (Unix
-    time), if anything.
+    At a moment (Unix time) *mismatches* tells of jobs that do not go together, and *outlooks* what is forecast of
+    submissions, if anything.
     """
 
-    def __init__(self, shelf: Shelf, failed: Failed, outlooks: Outlooks) -> None:
-        self._shelf, self._failed, self._outlooks = shelf, failed, outlooks
+    def __init__(self, shelf: Shelf, mismatches: Known, outlooks: Outlooks) -> None:
+        self._shelf, self._mismatches, self._outlooks = shelf, mismatches, outlooks
         self._model: SharingModel | None = None
         self._made_of: Stamp | None = None
         self._busy_share, self._scores = 1.0, False
@@ -55,15 +56,16 @@ class Sharer:
         return replace(state, pending=pending, running=running)
 
     def adapted(self, policy: Policy, now_s: float) -> Policy:
-        """*policy* with the mode that fits this moment, and all pairs of kinds that failed."""
+        """*policy* with the mode that fits this moment, and what is known of jobs that do not go together."""
         rules = policy.rules.sharing
         self._scores = rules is not None and rules.capacity != OFF
-        if rules is None or not self._scores:
+        if rules is None:
             return policy
-        mode, outlook = rules.capacity, self._outlooks(now_s).get("jobs")
+        mode, outlook = rules.capacity, self._outlooks(now_s).get("jobs") if self._scores else None
         if outlook is not None:
             mode = capacity(mode, self._busy_share, outlook.ahead, outlook.now)
-        sharing = replace(rules, capacity=mode, failed=self._failed())
+        known = self._mismatches(now_s)
+        sharing = replace(rules, capacity=mode, failed=known.failed, unstable=known.unstable)
         return replace(policy, rules=replace(policy.rules, sharing=sharing))
 
     def looked(self, view: View, rules: SharingRules | None) -> None:
@@ -95,7 +97,7 @@ class Sharer:
 def use_of(jobs: JobTable) -> GpuUse:
     """What is known of the use of *jobs*, as the model of share scores takes it."""
     comment = Labels.of(jobs.comment)
-    amp = comment.map([float(read(text)[0].amp) for text in comment.names], np.float64)
+    amp = comment.map([float("amp" in text and read(text)[0].amp) for text in comment.names], np.float64)
     return GpuUse(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib, amp)
 
 

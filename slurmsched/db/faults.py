@@ -1,20 +1,22 @@
-"""Faults of jobs that shared GPUs, and the kinds of jobs that are never to share again."""
+"""Jobs that did not go together on GPUs that they shared, and the kinds of jobs that are never to share again."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, union_all
 
-from ..cluster.faults import Fault
+from ..cluster.faults import Fault, Instability
 from ..cluster.names import kind_of
 from .database import insert_or
 from .story import StoryEvent, save_story
-from .tables import faults, jobs, outcomes
+from .tables import faults, instabilities, jobs, outcomes
 
 MOST = 1000  #: faults that count, the newest
+UNSTABLE_MOST = 200  #: instabilities that decisions are told of
+UNSTABLE_S = 7 * 86_400.0  #: and for how long
 SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
 _STEP = 500  #: ids asked for in one query
 
@@ -24,16 +26,7 @@ _Named = tuple[float, float, str]  #: from when to when a job of this kind was k
 def add_faults(connection: Connection, cluster: str, news: Iterable[Fault]) -> None:
     """Write the records that are not there yet, each also as an event of the job's story."""
     told = list(news)
-    rows = [
-        {
-            "cluster": cluster,
-            **asdict(fault),
-            "gpus": "+".join(map(str, fault.gpus)),
-            "partners": "+".join(map(str, fault.partners)),
-        }
-        for fault in told
-    ]
-    insert_or(connection, faults, rows)
+    insert_or(connection, faults, [_row(cluster, fault) for fault in told])
     save_story(
         connection,
         cluster,
@@ -49,17 +42,63 @@ def add_faults(connection: Connection, cluster: str, news: Iterable[Fault]) -> N
     )
 
 
-def load_failed(connection: Connection, cluster: str) -> tuple[tuple[str, ...], ...]:
-    """The sets of kinds of jobs that failed together, each sorted; one kind where both jobs were of it."""
+def add_instabilities(connection: Connection, cluster: str, news: Iterable[Instability]) -> None:
+    """Write the records that are not there yet, each also as an event of the stories of all its jobs."""
+    told = list(news)
+    insert_or(connection, instabilities, [_row(cluster, one) for one in told])
+    save_story(
+        connection,
+        cluster,
+        (
+            StoryEvent(
+                float(one.end_s),
+                "unstable together",
+                {"partners": ", ".join(str(other) for other in everyone if other != job_id), "why": one.why},
+                job_id,
+            )
+            for one in told
+            for everyone in [(one.job_id, *one.partners)]
+            for job_id in everyone
+        ),
+    )
+
+
+def load_instabilities(connection: Connection, cluster: str, now_s: float) -> tuple[Instability, ...]:
+    """The newest of the last days, newest first."""
+    names = [field.name for field in fields(Instability)]
     query = (
-        select(faults.c.job_id, faults.c.partners, faults.c.start_s, faults.c.end_s)
-        .where(faults.c.cluster == cluster)
-        .order_by(faults.c.end_s.desc())
-        .limit(MOST)
+        select(*(instabilities.c[name] for name in names))
+        .where(instabilities.c.cluster == cluster, instabilities.c.end_s >= int(now_s - UNSTABLE_S))
+        .order_by(instabilities.c.end_s.desc(), instabilities.c.job_id)
+        .limit(UNSTABLE_MOST)
+    )
+    rows = (dict(zip(names, row, strict=True)) for row in connection.execute(query))
+    lists = ("gpus", "partners", "partner_restarts")
+    return tuple(Instability(**(row | {name: _numbers(row[name]) for name in lists})) for row in rows)
+
+
+def _row(cluster: str, record: Fault | Instability) -> dict[str, object]:
+    body = {"cluster": cluster, **asdict(record)}
+    return {name: "+".join(map(str, value)) if isinstance(value, tuple) else value for name, value in body.items()}
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split("+") if word)
+
+
+def load_failed(connection: Connection, cluster: str) -> tuple[tuple[str, ...], ...]:
+    """The sets of kinds of jobs that failed or were unstable together, each sorted; one kind where both were of it."""
+    query = union_all(
+        *(
+            select(table.c.job_id, table.c.partners, table.c.start_s, table.c.end_s).where(table.c.cluster == cluster)
+            for table in (faults, instabilities)
+        )
     )
     found = [
-        (job_id, [int(text) for text in partners.split("+") if text], start_s, end_s)
-        for job_id, partners, start_s, end_s in connection.execute(query)
+        (job_id, _numbers(partners), start_s, end_s)
+        for job_id, partners, start_s, end_s in connection.execute(
+            query.order_by(query.selected_columns.end_s.desc()).limit(MOST)
+        )
     ]
     named = _named(connection, cluster, {job for job_id, partners, *_ in found for job in (job_id, *partners)})
     failed = set()

@@ -32,6 +32,9 @@ GIVING_WAY_S = 3600.0
 #: So far back it counts how often a job was asked to stop.
 ASKS_S = 86_400.0
 
+#: Why a question to stop counts as none: who stands still cannot act, and is asked again once it runs.
+SUSPENDED = "it was suspended before it had acted"
+
 _QUEUES_AGAIN = ("Requeue", "AskToStop")
 _SHARING = ("Share", "StartShared", "Unshare")
 
@@ -74,14 +77,14 @@ class Intents:
         self._open: dict[tuple[int, str], list[Intent]] = {}
         self._refused_s: dict[int, float] = {}
         self._refusals: dict[int, int] = {}  # in a row, of jobs on their way to shared GPUs
-        self._asked_s: dict[int, list[float]] = {}
+        self._asked_s: dict[int, dict[float, bool]] = {}  # when, and whether it could act
         self.adopt(intents)
 
     def adopt(self, intents: Iterable[Intent]) -> None:
         """Learn *intents* that an earlier process made."""
         for intent in intents:
             self._count(intent)
-            if intent.refused is not None and intent.kind != "Tell":
+            if intent.refused not in (None, SUSPENDED) and intent.kind != "Tell":
                 at_s = intent.answered_s if intent.answered_s is not None else intent.requested_s
                 self._refused_s[intent.job_id] = max(at_s, self._refused_s.get(intent.job_id, at_s))
             if intent.closed_s is None:
@@ -135,7 +138,10 @@ class Intents:
         unshared: set[int] = set()
         for key, same in list(self._open.items()):
             fresh = [look.judge(intent) for intent in same]
-            changed += [new for new, old in zip(fresh, same, strict=True) if new is not old]
+            news = [new for new, old in zip(fresh, same, strict=True) if new is not old]
+            changed += news
+            for intent in news:
+                self._count(intent)
             released |= {new.job_id for new in fresh if new.kind == "Release" and new.seen_s is not None}
             unshared |= {new.job_id for new in fresh if new.kind == "Unshare" and new.seen_s is not None}
             self._keep(key, [intent for intent in fresh if intent.closed_s is None])
@@ -163,12 +169,13 @@ class Intents:
     def asked(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, IntArray]:
         """When each of *jobs* was last asked to stop within a day, NaN where it was not; and how often.
 
-        What was to be asked and never answered may have been: it counts, but nobody had time because of it.
+        What was to be asked and never answered may have been: it counts, but nobody had time because of it. So does
+        what was asked of a job that was suspended then.
         """
         self._asked_s = {
             job: recent
             for job, asked in self._asked_s.items()
-            if (recent := [at_s for at_s in asked if at_s > now_s - ASKS_S])
+            if (recent := {at_s: acted for at_s, acted in asked.items() if at_s > now_s - ASKS_S})
         }
         last_s, often = np.full(len(jobs), np.nan), np.zeros(len(jobs), dtype=np.int64)
         unsure: Counter[int] = Counter()
@@ -178,8 +185,9 @@ class Intents:
         if known := self._asked_s.keys() | unsure.keys():
             for row in np.flatnonzero(np.isin(jobs.job_id, list(known))).tolist():
                 job = int(jobs.job_id[row])
-                asked = self._asked_s.get(job, [])
-                last_s[row], often[row] = max(asked, default=np.nan), len(asked) + unsure[job]
+                asked = self._asked_s.get(job, {})
+                last_s[row] = max((at_s for at_s, acted in asked.items() if acted), default=np.nan)
+                often[row] = len(asked) + unsure[job]
         return last_s, often
 
     def told(self, jobs: JobTable) -> Labels:
@@ -216,8 +224,8 @@ class Intents:
 
     def _count(self, intent: Intent) -> None:
         """Note that a job was asked to stop, where it is known that it was."""
-        if intent.kind == "AskToStop" and intent.answered_s is not None and intent.refused is None:
-            self._asked_s.setdefault(intent.job_id, []).append(intent.answered_s)
+        if intent.kind == "AskToStop" and intent.answered_s is not None and intent.refused in (None, SUSPENDED):
+            self._asked_s.setdefault(intent.job_id, {})[intent.answered_s] = intent.refused is None
 
     def _keep(self, key: tuple[int, str], same: list[Intent]) -> None:
         if same:
@@ -236,7 +244,9 @@ class _Look:
         self._requeued, self._now_s = requeued, now_s
 
     def judge(self, intent: Intent) -> Intent:
-        """*intent* itself, or with seen or closed filled in."""
+        """*intent* itself, or with seen, closed, or that it could not be done filled in."""
+        if self._in_vain(intent):
+            intent = replace(intent, refused=SUSPENDED)
         seen_s = intent.seen_s
         if seen_s is None and self._seen(intent):
             seen_s = self._now_s
@@ -244,6 +254,13 @@ class _Look:
         if seen_s == intent.seen_s and closed_s is None:
             return intent
         return replace(intent, seen_s=seen_s, closed_s=closed_s)
+
+    def _in_vain(self, intent: Intent) -> bool:
+        """Whether a job was asked to stop that stands still; the signal passes over it and Slurm says yes."""
+        if intent.kind != "AskToStop" or intent.answered_s is None or intent.refused is not None:
+            return False
+        row = self._running_row.get(intent.job_id)
+        return row is not None and bool(self._running.state[row] == JobState.SUSPENDED)
 
     def _seen(self, intent: Intent) -> bool:
         if intent.kind in _QUEUES_AGAIN:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..cluster.actions import Action
 from ..cluster.events import Event, JobRequeued
+from ..cluster.faults import Mismatches
 from ..cluster.history import OutcomeTable
 from ..cluster.ledger import Ledger
 from ..cluster.promises import NO_PROMISES, PromiseTable
@@ -22,7 +23,7 @@ from .intents import ASKS_S, BACK_OFF_S, Intent, Intents
 from .promises import Key, Row, rows_of
 from .store import Store
 from .story import Standings, story_of, story_of_answer, story_of_promise
-from .usage import Measured, Usage
+from .usage import EVERY_S, Measured, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Memory:
         self._store, self._cluster, self._limit = store, cluster, backlog
         self._ledger, self._intents, self._standings = Ledger(), Intents(), Standings()
         self._facts, self._usage = Facts(), Usage()
-        self.failed: tuple[tuple[str, ...], ...] = ()  #: kinds of jobs that failed together on their GPUs
+        self._mismatches, self._mismatched_s = Mismatches(), -math.inf
         self._control = Control()
         self._choice: PolicyChoice | None = None
         self._promises, self._own_promises, self._own_intents = NO_PROMISES, False, False
@@ -203,6 +204,17 @@ class Memory:
         self._attempt(lambda: found.extend(self._store.measured(self._cluster, -math.inf)), now_s)
         return found
 
+    def mismatches(self, now_s: float) -> Mismatches:
+        """What is known of jobs that do not go together on GPUs; what was last known while the database is away."""
+        due = not self._mismatched_s <= now_s < self._mismatched_s + EVERY_S
+        if due and not self._attempt(lambda: self._read_mismatches(now_s), now_s):
+            self.expect_mismatches()
+        return self._mismatches
+
+    def expect_mismatches(self) -> None:
+        """Read them again the next time: there are new ones. May be called from other threads."""
+        self._mismatched_s = -math.inf
+
     def _load(self, now_s: float) -> None:
         """Learn what earlier processes knew, once; later than at the start if the database was away then."""
         if not self._loaded:
@@ -231,7 +243,10 @@ class Memory:
 
     def _read_usage(self, now_s: float) -> None:
         self._usage.learn(self._store.measured(self._cluster, self._usage.since_s()), now_s)
-        self.failed = self._store.failed(self._cluster)
+
+    def _read_mismatches(self, now_s: float) -> None:
+        self._mismatched_s = now_s  # first: what is told meanwhile is read the next time
+        self._mismatches = self._store.mismatches(self._cluster, now_s)
 
     def _read_promises(self, now_s: float) -> None:
         self._promises = self._store.promises(self._cluster, now_s - PROMISES_S)

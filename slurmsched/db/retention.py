@@ -13,6 +13,7 @@ from .tables import (
     cycle_blobs,
     cycles,
     faults,
+    instabilities,
     intents,
     job_events,
     outcomes,
@@ -56,10 +57,11 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
     asked = _delete_some(connection, intents, intents.c.closed_s < decided_s)
     measured = _delete_some(connection, profiles, profiles.c.end_s < ended_s)
     faulty = _delete_some(connection, faults, faults.c.end_s < ended_s)
+    unstable = _delete_some(connection, instabilities, instabilities.c.end_s < ended_s)
     over = and_(promises.c.state != PromiseState.OPEN, promises.c.asked_s < ended_s)
     answered = _delete_some(connection, promises, over)
     foretold = _delete_some(connection, predictions, predictions.c.made_s < max(ended_s, now_s - _PREDICTIONS_S))
-    more = len(gone) == _CYCLES or _ROWS in (runs, told, asked, measured, faulty, answered, foretold)
+    more = len(gone) == _CYCLES or _ROWS in (runs, told, asked, measured, faulty, unstable, answered, foretold)
     return Pruned(len(gone), runs, told, asked, measured, answered, more)
 
 

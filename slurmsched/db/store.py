@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..cluster.faults import Fault
+from ..cluster.faults import Fault, Instability, Mismatches
 from ..cluster.history import OutcomeTable
 from ..cluster.kept import KeptTable
 from ..cluster.known import KnownJob
@@ -121,10 +121,16 @@ class Store:
         with self.database.transaction("saving faults", write=True) as connection:
             faults.add_faults(connection, cluster, news)
 
-    def failed(self, cluster: str) -> tuple[tuple[str, ...], ...]:
-        """The sets of kinds of jobs that failed together on their GPUs."""
+    def add_instabilities(self, cluster: str, news: Iterable[Instability]) -> None:
+        """Write the records of jobs whose load together was unstable, those that are not there yet."""
+        with self.database.transaction("saving instabilities", write=True) as connection:
+            faults.add_instabilities(connection, cluster, news)
+
+    def mismatches(self, cluster: str, now_s: float) -> Mismatches:
+        """What is known at *now_s* of jobs that do not go together on GPUs that they share."""
         with self.database.transaction("reading faults") as connection:
-            return faults.load_failed(connection, cluster)
+            failed = faults.load_failed(connection, cluster)
+            return Mismatches(failed, faults.load_instabilities(connection, cluster, now_s))
 
     def promises(self, cluster: str, since_s: float) -> PromiseTable:
         """The promises that are to be kept, and all that was asked for since then; oldest first."""

@@ -34,6 +34,7 @@ KINDS = (
     "let start",
     "unshared",
     "failed together",
+    "unstable together",
     "told",
     "asked to stop",
     "requeue asked",

@@ -153,6 +153,20 @@ faults = Table(
     Index("faults_by_end", "cluster", "end_s"),
 )
 
+#: Jobs whose load of the GPUs that they shared was unstable, as the node told.
+instabilities = Table(
+    "instabilities",
+    metadata,
+    _cluster(),
+    _key("job_id"),
+    Column("node", String(255), primary_key=True),
+    _key("start_s"),
+    _number("restart"),
+    _number("end_s"),
+    *(_words(name) for name in ("gpus", "partners", "partner_restarts", "why")),
+    Index("instabilities_by_end", "cluster", "end_s"),
+)
+
 #: Deadlines that were asked for, with what was answered and what became of it; a job may ask again.
 promises = Table(
     "promises",

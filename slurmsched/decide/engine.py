@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..cluster.actions import Action, Hold, Rank, Release
+from ..cluster.actions import Action, Hold, Rank, Release, Share
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
@@ -14,6 +14,7 @@ from ..cluster.state import View
 from ..policies.hooks import Ordering
 from ..slurm.labels import MOST_POINTS, label
 from ..slurm.verbs import SETTLE_S
+from .evicting import eviction_wishes, unsteady
 from .packing import packing_wishes
 from .profiling import fresh, least_gpus_first, level, profiling_wishes
 from .promising import Promised, in_the_way, promise
@@ -37,11 +38,13 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     standings = standing(jobs, view.partitions, rules.only_partitions)
     starving = waited_s(jobs, view.now_s) > rules.starvation_s
     if rules.deadlines is None:
-        return _plan(view, ordering, rules, standings, starving, None, _nobody(jobs))
+        asks = eviction_wishes(view, rules, ())
+        return _plan(view, ordering, rules, standings, starving, None, _nobody(jobs), asks=asks)
     stopping = stops(view, rules)
     by_s = None if stopping is None else stopping.by_s
     promised = promise(view, standings, rules.deadlines, "order" in rules.powers, by_s)
     asks = stop_wishes(view, promised, rules.deadlines, stopping)
+    asks += eviction_wishes(view, rules, {wish.job_id for wish in asks})
     plan = _plan(view, ordering, rules, standings, starving, promised, promised.due, asks=asks)
     ranked = np.flatnonzero(plan.jobs.rank >= 0)
     blocking, endangered = in_the_way(view, promised, ranked[np.argsort(plan.jobs.rank[ranked])])
@@ -80,7 +83,8 @@ def _plan(
         busy = {*jobs.job_id[held].tolist(), *(wish.job_id for wish in moves)}
         joins = "share" in rules.powers
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
-    wishes = [*_release_wishes(jobs, view.now_s, held), *asks, *moves, *_rank_wishes(jobs, ranked, points)]
+    releases = _release_wishes(jobs, view.now_s, held, rules)
+    wishes = [*releases, *asks, *moves, *_rank_wishes(jobs, ranked, points, moves)]
     if rules.deadlines is not None:
         wishes += [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
     promises = view.promises if promised is None else promised.table
@@ -151,16 +155,27 @@ def _points(
     return points, capped
 
 
-def _release_wishes(jobs: JobTable, now_s: float, held: IntArray) -> list[Action]:
-    """Ends of begin times of ours that no policy wants any more (not those of *held*), once a requeue has settled."""
+def _release_wishes(jobs: JobTable, now_s: float, held: IntArray, rules: Rules) -> list[Action]:
+    """Ends of begin times of ours that no policy wants any more (not those of *held*), once a requeue has settled.
+
+    A job that left an unstable pair would start on the same GPUs again: it is given its own first, which ends this too.
+    """
+    kept = held
+    if rules.sharing is not None:
+        kept = np.union1d(held, np.flatnonzero(jobs.shares & unsteady(jobs, rules.sharing)))
     settled = (jobs.restarts == 0) | (now_s - jobs.submitted_s >= SETTLE_S)
-    rows = np.setdiff1d(np.flatnonzero(jobs.held_by_us & (jobs.eligible_s > now_s) & settled), held)
+    rows = np.setdiff1d(np.flatnonzero(jobs.held_by_us & (jobs.eligible_s > now_s) & settled), kept)
     return [Release(job_id) for job_id in jobs.job_id[rows].tolist()]
 
 
-def _rank_wishes(jobs: JobTable, ranked: IntArray, points: IntArray) -> list[Action]:
-    """Writes for jobs whose points differ from what they have: the top of the order first, then those given back."""
+def _rank_wishes(jobs: JobTable, ranked: IntArray, points: IntArray, moves: Sequence[Action]) -> list[Action]:
+    """Writes for jobs whose points differ from what they have: the top of the order first, then those given back.
+
+    None for a job that sets out to share by one of the *moves*: once on its way it has no points.
+    """
     differs = points != jobs.site_points
+    if leaving := [wish.job_id for wish in moves if isinstance(wish, Share)]:
+        differs &= ~np.isin(jobs.job_id, leaving)
     if not differs.any():
         return []
     first = ranked[differs[ranked]]

@@ -24,8 +24,8 @@ def ran_s(view: View) -> FloatArray:
 def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) -> Forecast:
     """The *forecast* of *jobs*, for those with a deadline by number and pace of iterations where they say both.
 
-    A job that went on from a checkpoint has fewer left, which its comment does not say: it ends sooner. One that has
-    already run longer (*past_s*) does more than iterate, and keeps its forecast.
+    Those count that were not done before this run, or the next one of a job that waits: its comment says how many
+    were. One that has already run longer (*past_s*) does more than iterate, and keeps its forecast.
     """
     saying = [text for text in jobs.comment.names if "pace=" in text]
     if not saying:
@@ -50,4 +50,6 @@ def _rest(comment: str) -> Rest | None:
     wishes = read(comment)[0]
     if wishes.iterations is None or wishes.pace_s is None:
         return None
-    return rest(Pace(wishes.pace_s, ERROR * wishes.pace_s), wishes.iterations)
+    # A job that is queued again when all are done still has something to do.
+    left = max(1, wishes.iterations - (wishes.done or 0))
+    return rest(Pace(wishes.pace_s, ERROR * wishes.pace_s), left)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from ..cluster.state import View
 from ..cluster.tres import gpus_in
 from ..policies.sharing import OFF, Pair, Sharers, packable, pairs
 from ..policies.slots import Asked, Token, next_step, without_token
-from ..slurm.verbs import PLAIN_COMMENT
+from ..slurm.verbs import PLAIN_COMMENT, SETTLE_S
+from .evicting import unsteady
 from .rules import SharingRules
-from .shared import SharedNodes, gpus_of, shared_nodes
-from .waits import left_s, own_waits_s
+from .shared import SharedNodes, gpus_of, gpus_of_all, shared_nodes
+from .waits import left_s, waits
 
 WINDOW = 500  #: jobs from the top of the order that may share
 CRAMPED = 50  #: of these, jobs for which a second place is looked for in one cycle
@@ -40,14 +42,25 @@ def packing_wishes(
     wishes = _onward(view, nodes, rules, joins)
     if not joins or rules.capacity == OFF or not len(nodes):
         return wishes
-    free = ranked[~runs[ranked] & ~np.isin(view.pending.job_id[ranked], list(busy))]
-    waits_s = own_waits_s(view, ranked, rules.partition) - rules.wait_s  # the change itself takes as long
-    rows = free[waits_s[free] > 0.0][:WINDOW]
+    able = ~runs & ~np.isin(view.pending.job_id, list(busy))
+    rows, waits_s = _first(view, ranked, able, rules)
     waiting = waiting_sharers(view, rows, rules, nodes)
-    hosts = Hosts.of(view, nodes)
-    joined = _join(view, rows, waiting, waits_s[rows], hosts, rules)
+    hosts = Hosts.of(view, nodes, rules)
+    joined = _join(view, rows, waiting, waits_s, hosts, rules)
     rest = np.flatnonzero(packable(waiting, rules.packing()) & ~np.isin(waiting.job_id, [w.job_id for w in joined]))
     return [*wishes, *joined, *_come_first(view, rows[rest], nodes, rules)]
+
+
+def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -> tuple[IntArray, FloatArray]:
+    """The first of the *able* jobs that would wait longer than the change takes, and by how much."""
+    longer = (
+        (row, wait_s - rules.wait_s)
+        for row, wait_s in waits(view, ranked, rules.partition)
+        if able[row] and wait_s > rules.wait_s
+    )
+    found = list(islice(longer, WINDOW))
+    rows = np.array([row for row, _ in found], dtype=np.int64)
+    return rows, np.array([wait_s for _, wait_s in found], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -60,20 +73,15 @@ class Hosts:
     place: IntArray  #: of their node among *nodes*, row by row
 
     @classmethod
-    def of(cls, view: View, nodes: SharedNodes) -> Hosts:
+    def of(cls, view: View, nodes: SharedNodes, rules: SharingRules) -> Hosts:
         """Those of *view*."""
         jobs = view.running
-        rows = [
-            row
-            for row in np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING)).tolist()
-            if (place := nodes.at.get(jobs.node_list[row])) is not None
-            and (gpus := gpus_of(jobs, row))
-            and all(gpu < len(taken) and taken[gpu] == 1 for taken in (nodes.taken[place],) for gpu in gpus)
-        ]
-        at = np.array(rows, dtype=np.int64)
-        barred = np.array([_declined(jobs, row) for row in rows], dtype=np.bool_) | jobs.interactive[at]
-        places = np.array([nodes.at[jobs.node_list[row]] for row in rows], dtype=np.int64)
-        return cls(at, _sharers(jobs, at, left_s(view)[at], barred), nodes, places)
+        places = jobs.node_list.map([nodes.at.get(name, -1) for name in jobs.node_list.names], np.int64)
+        at = np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING) & (places >= 0))
+        at = at[nodes.alone(places[at], *gpus_of_all(jobs, at))]
+        barred = _declined(jobs.comment.take(at))
+        barred |= (jobs.interactive | unsteady(jobs, rules))[at]
+        return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), nodes, places[at])
 
     def rooms(self, jobs: JobTable, row: int) -> BoolArray:
         """Those on whose nodes CPUs and memory are left for a job of *jobs*."""
@@ -87,7 +95,7 @@ def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, nodes: Shar
     for holds, _ in bars(view, rows, rules, nodes):
         barred |= holds
     runtime_s = np.fmin(view.forecast.runtime_s, jobs.time_limit_s)[rows]
-    return _sharers(jobs, rows, runtime_s, barred)
+    return _sharers(jobs, rows, runtime_s, barred, rules)
 
 
 def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> list[tuple[BoolArray, str]]:
@@ -112,11 +120,13 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
             of(comment, [not PLAIN_COMMENT.fullmatch(text) for text in comment.names]),
             "its comment has blanks or quotes, and could not be written back as it is",
         ),
+        (unsteady(jobs, rules), "its load beside another job was unstable"),
         (jobs.interactive, "it is interactive"),
         (jobs.exclusive, "it asks for whole nodes"),
         ((jobs.array_job_id > 0) | (jobs.tasks > 1), "it is an array, whose tasks would all get the same GPUs"),
         (jobs.het_job_id > 0, "it is part of a heterogeneous job"),
         (jobs.per_task, "it asks for GPUs per task or per socket"),
+        (jobs.per_gpu, "it asks for CPUs or memory per GPU, or its partition does (DefCpuPerGPU, DefMemPerGPU)"),
         (
             of(jobs.per_node, [more_than_gpus(text) for text in jobs.per_node.names]),
             "it asks for more than GPUs of its node",
@@ -146,28 +156,39 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
     ]
 
 
-def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray) -> Sharers:
-    some = jobs.take(rows)
-    kinds = [kind_of(user, name) for user, name in zip(some.user, some.name, strict=True)]
+def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray, rules: SharingRules) -> Sharers:
+    user, name = jobs.user.take(rows), jobs.name.take(rows)
+    # Nobody asks for kinds where none has failed, and a long queue has many names.
+    kinds = map(kind_of, user, name) if rules.failed else [""] * len(rows)
     return Sharers(
-        job_id=some.job_id,
-        user=some.user,
+        job_id=jobs.job_id[rows],
+        user=user,
         kind=Labels.of(kinds),
-        gpus=some.gpus,
-        nodes=some.nodes,
-        score=some.share_score,
-        memory_mib=some.gpu_memory_mib,
-        speed=np.full(len(some), np.nan),
+        gpus=jobs.gpus[rows],
+        nodes=jobs.nodes[rows],
+        score=jobs.share_score[rows],
+        memory_mib=jobs.gpu_memory_mib[rows],
+        speed=np.full(len(rows), np.nan),
         left_s=ends_s,
-        measured=some.measured,
-        unstable=some.unstable,
+        measured=jobs.measured[rows],
+        unstable=jobs.unstable[rows],
         barred=barred,
     )
 
 
-def _declined(jobs: JobTable, row: int) -> bool:
-    wishes = read(jobs.comment[row])[0]
-    return wishes.nopack or wishes.off
+def _declined(comment: Labels) -> BoolArray:
+    """Of which jobs the owner wants no other job beside it."""
+    distinct = Labels.of(comment)
+
+    def said(text: str) -> bool:
+        wishes = read(text)[0]
+        return wishes.nopack or wishes.off
+
+    # Each word of a wish stands in the text: reading all of a long list of comments takes longer than the rest.
+    found: BoolArray = distinct.map(
+        [("nopack" in text or "off" in text) and said(text) for text in distinct.names], np.bool_
+    )
+    return found
 
 
 def more_than_gpus(request: str) -> bool:
@@ -177,12 +198,16 @@ def more_than_gpus(request: str) -> bool:
 
 
 def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) -> list[Action]:
-    """The next step of each job on its way; back where its node takes no jobs, or it has waited in vain."""
+    """The next step of each job on its way.
+
+    Back where its node takes no jobs, it has waited in vain, or it left an unstable pair.
+    """
     jobs, until_s = view.pending, view.now_s + rules.wait_s
     late = view.now_s - jobs.eligible_s > rules.patience_s
     wishes: list[Action] = []
-    for row in np.flatnonzero(jobs.shares).tolist():
-        stuck = late[row] or jobs.required_nodes[row] not in nodes.at
+    left, settled = _left(jobs, rules, view.now_s)
+    for row in np.flatnonzero(jobs.shares & settled).tolist():
+        stuck = late[row] or left[row] or jobs.required_nodes[row] not in nodes.at
         if (wish := _step(jobs, row, jobs.asked_for[row], rules, until_s, ends=stuck, joins=joins)) is not None:
             wishes.append(wish)
     return wishes
@@ -191,11 +216,21 @@ def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) ->
 def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRules, now_s: float) -> list[Action]:
     """What leaves no job half-way: those with slots may start, the others have their own GPUs again.
 
-    Of the pending *jobs* those are ours of which it is known what they *asked_for*.
+    So have those that left an unstable pair. Of the pending *jobs* those are ours of which it is known what they
+    *asked_for*.
     """
-    rows = np.flatnonzero(np.isin(jobs.job_id, list(asked_for))).tolist()
-    steps = (_step(jobs, row, asked_for[int(jobs.job_id[row])], rules, now_s, ends=False, joins=False) for row in rows)
+    ours, (left, settled) = np.isin(jobs.job_id, list(asked_for)), _left(jobs, rules, now_s)
+    steps = (
+        _step(jobs, row, asked_for[int(jobs.job_id[row])], rules, now_s, ends=bool(left[row]), joins=False)
+        for row in np.flatnonzero(ours & settled).tolist()
+    )
     return [step for step in steps if step is not None]
+
+
+def _left(jobs: JobTable, rules: SharingRules, now_s: float) -> tuple[BoolArray, BoolArray]:
+    """Which of *jobs* were in an unstable pair before, and of which Slurm is done with that run."""
+    left = unsteady(jobs, rules)
+    return left, ~left | (now_s - jobs.submitted_s >= SETTLE_S)
 
 
 def _step(
@@ -229,7 +264,7 @@ def _join(
     def make(pair: Pair) -> bool:
         at, row = places[pair.host], int(rows[guests[pair.guest]])
         place, host = int(hosts.place[at]), int(hosts.rows[at])
-        if not nodes.rooms(jobs, row)[place]:
+        if not nodes.has_room(place, jobs, row):
             return False
         free[at] = False
         nodes.take(place, jobs, row, gpus := gpus_of(view.running, host))
@@ -251,14 +286,18 @@ def _join(
 def _come_first(view: View, rows: IntArray, nodes: SharedNodes, rules: SharingRules) -> list[Share]:
     """Jobs that go to free GPUs of a sharing node, where others may join them: the fullest node that has room."""
     jobs, wishes = view.pending, []
+    most = int(nodes.free.max(initial=0))
     for row in rows.tolist():
         gpus = int(jobs.gpus[row])
+        if gpus > most:
+            continue
         fitting = np.flatnonzero((nodes.free >= gpus) & nodes.rooms(jobs, row))
         if not len(fitting):
             continue
         place = int(fitting[np.argmin(nodes.free[fitting])])
         chosen = nodes.whole(place, gpus)
         nodes.take(place, jobs, row, chosen)
+        most = int(nodes.free.max())
         wishes.append(_share(view, row, nodes.names[place], Token(chosen), rules))
     return wishes
 

@@ -11,6 +11,7 @@ from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..policies.sharing import OFF, allowed, gains_s, why_not
 from ..policies.slots import Token
+from .evicting import eviction_words
 from .explain import Explanation, Why
 from .packing import Hosts, bars, waiting_sharers
 from .rules import Rules, SharingRules
@@ -26,12 +27,18 @@ def with_sharing(told: Why, view: View, plan: Plan, rules: Rules) -> Why:
     sharing = rules.sharing if "share" in rules.powers else None
     if sharing is None or not told.known:
         return told
-    return replace(told, sentences=(*told.sentences, *sharing_words(view, plan, sharing, told.job_id)))
+    words = (*sharing_words(view, plan, sharing, told.job_id), *eviction_words(view, told.job_id, rules))
+    return replace(told, sentences=(*told.sentences, *words))
 
 
 def with_score(told: Explanation, path: str) -> Explanation:
     """*told*, with how the share score of the job came about."""
     return replace(told, sentences=(*told.sentences, f"Share score: {path}."))
+
+
+def with_eviction(told: Explanation, view: View, rules: Rules) -> Explanation:
+    """*told*, with what became of a pair that was unstable."""
+    return replace(told, sentences=(*told.sentences, *eviction_words(view, told.job_id, rules)))
 
 
 def sharing_words(view: View, plan: Plan, rules: SharingRules, job_id: int) -> tuple[str, ...]:
@@ -78,7 +85,7 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
 def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: SharedNodes) -> str:
     """Of a job that nothing of its own bars: which running jobs it might join, or what stands against it."""
     rows = np.array([row], dtype=np.int64)
-    one, hosts, packing = waiting_sharers(view, rows, rules, nodes), Hosts.of(view, nodes), rules.packing()
+    one, hosts, packing = waiting_sharers(view, rows, rules, nodes), Hosts.of(view, nodes, rules), rules.packing()
     own = next(
         (
             words

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ..cluster.faults import Instability
 from ..cluster.nodes import QosTable
 from ..policies.hooks import Ordering, find_ordering
 from .rules import SOFT_STEPS, DeadlineRules, ProfilingRules, Rules, SharingRules
@@ -40,7 +42,8 @@ class Policy:
             steps = tuple(map(tuple, told.get("soft_steps", SOFT_STEPS)))
             rules["deadlines"] = DeadlineRules(**(told | {"exempt": tuple(told["exempt"]), "soft_steps": steps}))
         if told := rules.get("sharing"):
-            rules["sharing"] = SharingRules(**(told | {"failed": tuple(map(tuple, told["failed"]))}))
+            pairs = {"failed": tuple(map(tuple, told["failed"])), "unstable": _unstable(told.get("unstable", ()))}
+            rules["sharing"] = SharingRules(**(told | pairs))
         if told := rules.get("profiling"):
             rules["profiling"] = ProfilingRules(**told)
         return cls(find_ordering(stored["ordering"]), Rules(**rules))
@@ -69,6 +72,12 @@ def natural_cap(qos: QosTable, config: Mapping[str, str]) -> int:
 
 def _fair(config: Mapping[str, str]) -> bool:
     return _whole(config.get("PriorityWeightFairShare", "")) > 0
+
+
+def _unstable(told: Iterable[Mapping[str, Any]]) -> tuple[Instability, ...]:
+    """The instabilities in a line that was read."""
+    lists = ("gpus", "partners", "partner_restarts")
+    return tuple(Instability(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in told)
 
 
 def _whole(text: str) -> int:

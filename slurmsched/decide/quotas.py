@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cluster.columns import FloatArray
+from ..cluster.columns import FloatArray, IntArray
 from ..cluster.promises import PromiseState, PromiseTable
 from ..cluster.state import View
 from .rules import DeadlineRules
@@ -19,10 +19,10 @@ def over_quota(view: View, table: PromiseTable, row: int, needs_s: float, rules:
         return ""
     gpus = int(view.pending.gpus[row])
     theirs = np.array([name == user for name in table.user], dtype=np.bool_)
-    asked = theirs & (table.asked_s > view.now_s - rules.interval_s)
-    if rules.user_gpus and int(table.gpus[asked].sum()) + gpus > rules.user_gpus:
+    asked = int(asked_gpus(view, table, rules)[theirs].sum())
+    if rules.user_gpus and asked + gpus > rules.user_gpus:
         return (
-            f"{user} has asked deadlines for {int(table.gpus[asked].sum())} GPUs lately, and may for "
+            f"{user} has asked deadlines for {asked} GPUs lately, and may for "
             f"{rules.user_gpus} in {rules.interval_s:g} s (deadline.user_gpus)"
         )
     hours = gpus * needs_s / HOUR_S
@@ -31,7 +31,7 @@ def over_quota(view: View, table: PromiseTable, row: int, needs_s: float, rules:
         (user, theirs, rules.user_gpu_hours, "user_gpu_hours"),
         (account and f"account {account}", mine, rules.account_gpu_hours, "account_gpu_hours"),
     ):
-        held = float(_hours(table, view.now_s - rules.window_s)[rows].sum())
+        held = float(held_hours(view, table, rules)[rows].sum())
         if limit and who and held + hours > limit:
             return (
                 f"{who} has been promised {held:.4g} GPU-hours, this one asks for {hours:.4g} more, and the quota is "
@@ -40,8 +40,13 @@ def over_quota(view: View, table: PromiseTable, row: int, needs_s: float, rules:
     return ""
 
 
-def _hours(table: PromiseTable, since_s: float) -> FloatArray:
-    """GPU-hours of each row that count against a quota: what was promised since then and not withdrawn."""
+def asked_gpus(view: View, table: PromiseTable, rules: DeadlineRules) -> IntArray:
+    """GPUs of each job that asked in the last ``interval_s``, promised or not."""
+    return np.asarray(np.where(table.asked_s > view.now_s - rules.interval_s, table.gpus, 0))
+
+
+def held_hours(view: View, table: PromiseTable, rules: DeadlineRules) -> FloatArray:
+    """GPU-hours of each row that count against a quota: promised in the last ``window_s`` and not withdrawn."""
     counts = np.isin(table.state, (PromiseState.OPEN, PromiseState.MET, PromiseState.BROKEN))
-    counted = counts & ((table.asked_s > since_s) | table.open)
+    counted = counts & ((table.asked_s > view.now_s - rules.window_s) | table.open)
     return np.asarray(table.gpus * np.where(counted, table.needs_s, 0.0) / HOUR_S)

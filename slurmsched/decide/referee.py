@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from ..cluster.actions import (
     Action,
     AskToStop,
@@ -21,6 +23,7 @@ from ..cluster.actions import (
     Tell,
     Unshare,
 )
+from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import View
 from .rules import Rules
@@ -143,16 +146,18 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
 
 def _rows(wishes: Sequence[Action], view: View) -> list[tuple[JobTable, int] | None]:
     """Where each wish's job stands, pending before running."""
-    if not wishes:
-        return []
-    pending = {job_id: row for row, job_id in enumerate(view.pending.job_id.tolist())}
-    running = {job_id: row for row, job_id in enumerate(view.running.job_id.tolist())}
-    found: list[tuple[JobTable, int] | None] = []
-    for wish in wishes:
-        if (row := pending.get(wish.job_id)) is not None:
-            found.append((view.pending, row))
-        elif (row := running.get(wish.job_id)) is not None:
-            found.append((view.running, row))
-        else:
-            found.append(None)
-    return found
+    wanted = np.unique(np.array([wish.job_id for wish in wishes], dtype=np.int64))
+    found: dict[int, tuple[JobTable, int]] = {}
+    for jobs in (view.running, view.pending):
+        rows = _rows_of(wanted, jobs)
+        found |= {job_id: (jobs, row) for job_id, row in zip(jobs.job_id[rows].tolist(), rows.tolist(), strict=True)}
+    return [found.get(wish.job_id) for wish in wishes]
+
+
+def _rows_of(wanted: IntArray, jobs: JobTable) -> IntArray:
+    """The rows of the jobs whose ids are among the *wanted*, which rise."""
+    if not len(wanted):
+        return np.zeros(0, dtype=np.int64)
+    at = np.minimum(np.searchsorted(wanted, jobs.job_id), len(wanted) - 1)
+    rows: IntArray = np.flatnonzero(wanted[at] == jobs.job_id)
+    return rows

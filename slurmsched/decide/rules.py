@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..cluster.actions import POWERS
+from ..cluster.faults import Instability
 from ..errors import ConfigError
 from ..policies.sharing import Packing
 
@@ -71,6 +72,8 @@ class SharingRules:
     wait_s: float = 30.0  #: how long a job that is being changed may not start
     patience_s: float = 300.0  #: how long it then waits to start, before it has its own GPUs again
     failed: tuple[tuple[str, ...], ...] = ()  #: kinds of jobs that failed together
+    evict: bool = True  #: one of two jobs whose load together is unstable stops, if it said ckpt
+    unstable: tuple[Instability, ...] = ()  #: the latest such pairs, newest first
 
     def packing(self) -> Packing:
         """The part of it that says who shares with whom."""

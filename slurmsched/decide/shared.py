@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -28,7 +30,7 @@ class SharedNodes:
     gpu_types: tuple[str, ...]
     cpus_left: IntArray
     memory_left_mib: FloatArray
-    taken: tuple[list[int], ...]  #: slots in use or on their way, by the number of the GPU
+    taken: IntArray  #: node by number of the GPU: slots in use or on their way, all of a GPU that is not there
     free: IntArray  #: GPUs that nobody has
 
     def __len__(self) -> int:
@@ -44,25 +46,34 @@ class SharedNodes:
         fits: BoolArray = (jobs.cpus[row] <= self.cpus_left) & (_memory_mib(jobs, row) <= self.memory_left_mib)
         return fits
 
-    def take(self, place: int, jobs: JobTable, row: int, gpus: Sequence[int], *, runs: bool = False) -> None:
-        """Count a job of *jobs* on these GPUs; Slurm has counted the CPUs of one that *runs*."""
-        taken = self.taken[place]
-        for gpu in gpus:
-            if gpu < len(taken):
-                taken[gpu] += 1
-        self.free[place] = taken.count(0)
-        if not runs:
-            self.cpus_left[place] -= jobs.cpus[row]
-            self.memory_left_mib[place] -= _memory_mib(jobs, row)
+    def has_room(self, place: int, jobs: JobTable, row: int) -> bool:
+        """Whether they are left on this node."""
+        memory_mib = _memory_mib(jobs, row)
+        return bool(jobs.cpus[row] <= self.cpus_left[place] and memory_mib <= self.memory_left_mib[place])
 
-    def close(self, place: int) -> None:
-        """Let nobody come to this node: somebody has whole GPUs there, and which is not told."""
-        self.taken[place][:] = [SLOTS] * len(self.taken[place])
-        self.free[place] = 0
+    def take(self, place: int, jobs: JobTable, row: int, gpus: Sequence[int]) -> None:
+        """Count a job of *jobs* that is to come to these GPUs."""
+        there = [gpu for gpu in gpus if gpu < self.taken.shape[1]]
+        self.taken[place, there] += 1
+        self.free[place] = np.count_nonzero(self.taken[place] == 0)
+        self.cpus_left[place] -= jobs.cpus[row]
+        self.memory_left_mib[place] -= _memory_mib(jobs, row)
 
     def whole(self, place: int, gpus: int) -> tuple[int, ...]:
         """So many GPUs of a node that nobody has."""
-        return tuple(gpu for gpu, taken in enumerate(self.taken[place]) if not taken)[:gpus]
+        return tuple(np.flatnonzero(self.taken[place] == 0)[:gpus].tolist())
+
+    def alone(self, places: IntArray, of: IntArray, gpus: IntArray) -> BoolArray:
+        """Of so many jobs, each on the node *places*, which have GPUs and no other job on any of them.
+
+        *gpus* are the numbers of the GPUs of all of them, *of* says whose each is.
+        """
+        known = gpus < self.taken.shape[1]
+        once = np.zeros(len(gpus), dtype=np.bool_)
+        once[known] = self.taken[places[of[known]], gpus[known]] == 1
+        some, shared = (np.bincount(of[which], minlength=len(places)) for which in (slice(None), ~once))
+        found: BoolArray = (some > 0) & (shared == 0)
+        return found
 
 
 def shared_nodes(view: View, partition: str) -> SharedNodes:
@@ -72,19 +83,22 @@ def shared_nodes(view: View, partition: str) -> SharedNodes:
     """
     nodes, up = view.nodes, dict(zip(view.partitions.name, view.partitions.up.tolist(), strict=True))
     here = nodes.partitions.map([partition in names.split(",") for names in nodes.partitions.names], np.bool_)
-    rows = np.flatnonzero(here & nodes.usable & (nodes.gpus > 0) & up.get(partition, False))
-    rows = rows[np.argsort(np.array([nodes.name[row] for row in rows.tolist()], dtype=object), kind="stable")]
+    some = np.flatnonzero(here & nodes.usable & (nodes.gpus > 0) & up.get(partition, False))
+    rows = np.array(sorted(some.tolist(), key=nodes.name.__getitem__), dtype=np.int64)
+    gpus = nodes.gpus[rows]
+    numbers = np.arange(int(gpus.max(initial=0)))
     found = SharedNodes(
-        tuple(nodes.name[row] for row in rows.tolist()),
-        tuple(frozenset(nodes.partitions[row].split(",")) for row in rows.tolist()),
-        tuple(nodes.gpu_type[row] for row in rows.tolist()),
+        tuple(nodes.name.take(rows)),
+        tuple(frozenset(names.split(",")) for names in nodes.partitions.take(rows)),
+        tuple(nodes.gpu_type.take(rows)),
         (nodes.cpus - nodes.cpus_used)[rows],
         (nodes.memory_mib - nodes.memory_used_mib)[rows],
-        tuple([0] * gpus for gpus in nodes.gpus[rows].tolist()),
-        nodes.gpus[rows].copy(),
+        np.where(numbers < gpus[:, None], 0, SLOTS),
+        gpus,
     )
-    for jobs, runs in ((view.running, True), (view.pending, False)):
-        _count(found, jobs, runs)
+    _count_running(found, view.running)
+    _count_coming(found, view.pending)
+    found.free[:] = (found.taken == 0).sum(axis=1)
     return found
 
 
@@ -96,29 +110,62 @@ def gpus_of(jobs: JobTable, row: int) -> tuple[int, ...]:
     return token.gpus if token else ()
 
 
+def gpus_of_all(jobs: JobTable, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """The same of many *rows* at once: whose each GPU is, as a place among *rows*, and its number."""
+    slots = [slots_in(text) for text in jobs.per_node.names]
+    codes = jobs.per_node.codes[rows]
+    many = np.array([len(numbers) for numbers in slots], dtype=np.int64)
+    numbers = np.array([*chain.from_iterable(slots)], dtype=np.int64)
+    count = many[codes]
+    of = np.repeat(np.arange(len(rows)), count)
+    within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    gpus = numbers[np.repeat((np.cumsum(many) - many)[codes], count) + within]
+    half_way = np.flatnonzero((count == 0) & jobs.shares[rows])
+    told = [(at, gpu) for at in half_way.tolist() for gpu in gpus_of(jobs, int(rows[at]))]
+    if not told:
+        return of, gpus
+    more = np.array(told, dtype=np.int64)
+    return np.concatenate([of, more[:, 0]]), np.concatenate([gpus, more[:, 1]])
+
+
 def token_of(jobs: JobTable, row: int) -> Token | None:
     """Our token in a job's comment; None where there is none, or it is not ours."""
     share = read(jobs.comment[row])[0].share if jobs.shares[row] else None
     return Token.of(share) if share else None
 
 
-def _count(found: SharedNodes, jobs: JobTable, runs: bool) -> None:
-    column = jobs.node_list if runs else jobs.required_nodes
+def _count_running(found: SharedNodes, jobs: JobTable) -> None:
+    """Count who has slots; a node on which somebody has whole GPUs is closed, since it is not told which."""
     there = frozenset[str]().union(*found.partitions)
-    some = (
+    rows = np.flatnonzero(
         jobs.partition.map([not there.isdisjoint(names.split(",")) for names in jobs.partition.names], np.bool_)
-        if runs
-        else column.map([name in found.at for name in column.names], np.bool_)
     )
-    for row in np.flatnonzero(some).tolist():
-        host, gpus = column[row], gpus_of(jobs, row)
-        if gpus and host in found.at:
-            found.take(found.at[host], jobs, row, gpus, runs=runs)
-        elif runs and not gpus and jobs.gpus[row] > 0:
-            for name in expand(host):
-                if name in found.at:
-                    found.close(found.at[name])
+    of, gpus = gpus_of_all(jobs, rows)
+    places = jobs.node_list.map([found.at.get(name, -1) for name in jobs.node_list.names], np.int64)[rows]
+    _count(found, places[of], gpus)
+    whole = (np.bincount(of, minlength=len(rows)) == 0) & (jobs.gpus[rows] > 0)
+    for row in rows[whole].tolist():
+        for name in expand(jobs.node_list[row]):
+            if name in found.at:
+                found.taken[found.at[name]] = SLOTS
+
+
+def _count_coming(found: SharedNodes, jobs: JobTable) -> None:
+    """Count who is on the way; of those that run Slurm has counted the CPUs and the memory."""
+    places = jobs.required_nodes.map([found.at.get(name, -1) for name in jobs.required_nodes.names], np.int64)
+    rows = np.flatnonzero(places >= 0)
+    of, gpus = gpus_of_all(jobs, rows)
+    _count(found, places[rows][of], gpus)
+    for row in rows[np.unique(of)].tolist():
+        found.cpus_left[places[row]] -= jobs.cpus[row]
+        found.memory_left_mib[places[row]] -= _memory_mib(jobs, row)
+
+
+def _count(found: SharedNodes, places: IntArray, gpus: IntArray) -> None:
+    known = (places >= 0) & (gpus < found.taken.shape[1])
+    np.add.at(found.taken, (places[known], gpus[known]), 1)
 
 
 def _memory_mib(jobs: JobTable, row: int) -> float:
-    return float(np.nan_to_num(jobs.memory_mib[row]))
+    memory_mib = float(jobs.memory_mib[row])
+    return 0.0 if math.isnan(memory_mib) else memory_mib

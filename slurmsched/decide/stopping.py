@@ -132,4 +132,4 @@ def stop_words(view: View, row: int) -> tuple[str, ...]:
     if not asked_s >= started_s:
         return ()
     ago = spell(view.now_s - asked_s)
-    return (f"It was asked {ago} ago to save its work and make room for a promised job; it goes on after that one.",)
+    return (f"It was asked {ago} ago to save its work and make room; it goes on later.",)

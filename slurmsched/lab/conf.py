@@ -98,9 +98,10 @@ def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
     plain, shared = _names(spec)
     gres = f"gpu:{spec.gpus}" * bool(spec.gpus)
     slots = ",".join(f"slot:i{gpu}:2" for gpu in range(spec.gpus))
+    ones = "".join(f",slot:i{gpu}:1" for gpu in range(spec.gpus)) if shared else ""
     lines = [
         f"DefMemPerCPU={max(1, spec.memory_mib // spec.cpus)}",
-        _node(spec, plain, ports["slurmd"], spec.nodes - spec.shared_nodes, host, gres),
+        _node(spec, plain, ports["slurmd"], spec.nodes - spec.shared_nodes, host, gres + ones),
         f"PartitionName=gpu Nodes={plain} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP",
     ]
     if shared:
@@ -148,7 +149,7 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
     """gres.conf: every node of the lab shares the same fake devices."""
     if not spec.gpus:
         return "AutoDetect=off\n"
-    shared = _names(spec)[1]
+    plain, shared = _names(spec)
     lines = ["AutoDetect=off", f"NodeName=n[1-{spec.nodes}] Name=gpu File={layout.devices}/gpu[0-{spec.gpus - 1}]"]
     if shared:  # two slots are two files, which newer releases want to have two names
         lines += [
@@ -156,6 +157,8 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
             for gpu in range(spec.gpus)
             for name in ("gpu", "slot")
         ]
+        # Who gets its GPUs back keeps a request for no slots; Slurm wants one to be left where it starts.
+        lines += [f"NodeName={plain} Name=slot Type=i{gpu} Count=1 Flags=CountOnly" for gpu in range(spec.gpus)]
     return "\n".join(lines) + "\n"
 
 

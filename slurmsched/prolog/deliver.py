@@ -26,7 +26,7 @@ SENDING_S = 30.0
 ANSWER_S = 20.0
 ANSWER_B = 1000
 RECORD_B = 64 * 1024  #: more was not written by a sampler
-RECORD = re.compile(r"[0-9]+\.[^/]+\.(json|fault)")
+RECORD = re.compile(r"[0-9]+\.[^/]+\.(json|fault|unstable)")
 
 
 def wait_for_end(pid: int, since: str, patience_s: float) -> None:

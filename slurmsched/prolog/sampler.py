@@ -35,7 +35,7 @@ UNSTEADY = 15.0  #: standard deviation of those means, in points of GPU utilisat
 
 UUID = re.compile(r"(GPU|MIG)-[A-Za-z0-9/-]+")
 NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
-RECORD = re.compile(r"[^/]+\.json")
+RECORD = re.compile(r"[^/]+\.(json|fault|unstable)")
 
 Readings = Dict[str, float]
 
@@ -89,22 +89,22 @@ class Steadiness:
 
     def __init__(self) -> None:
         self._sum, self._count = 0.0, 0
-        self._means = Running(1.0)
+        self.means = Running(1.0)
 
     def add(self, util: float) -> None:
         """Take in one sample, 0..100."""
         self._sum += util
         self._count += 1
         if self._count == BLOCK:
-            self._means.add(self._sum / BLOCK)
+            self.means.add(self._sum / BLOCK)
             self._sum, self._count = 0.0, 0
 
     @property
     def unstable(self) -> Optional[bool]:
         """None until there were enough blocks to tell."""
-        if self._means.count < BLOCKS_LEAST:
+        if self.means.count < BLOCKS_LEAST:
             return None
-        return math.sqrt(self._means.variance) > UNSTEADY
+        return math.sqrt(self.means.variance) > UNSTEADY
 
 
 class Gpu:
@@ -121,6 +121,7 @@ class Gpu:
         limit_w = asked(nvml, lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0, None)
         self.lost, self.samples, self.no_process = False, 0, 0
         self._steadiness = Steadiness()
+        self._lists_clients = hasattr(nvml, "nvmlDeviceGetMPSComputeRunningProcesses")
         self._figures = {
             "gpu_util": Running(1.0),
             "memory_util": Running(1.0),
@@ -189,7 +190,21 @@ class Gpu:
         into["power_w"] = self._nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000.0
 
     def _processes(self, into: Readings) -> None:
-        into["processes"] = len(self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+        pids = {each.pid for each in self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)}
+        clients = {each.pid for each in self._clients()}
+        into["processes"] = sum(not (clients and serves_mps(pid)) for pid in pids | clients)
+
+    def _clients(self) -> List[Any]:
+        """Those that use it through MPS: they have a list of their own, and their server is in the other one."""
+        nvml = self._nvml
+        if not self._lists_clients:
+            return []
+        try:
+            found: List[Any] = nvml.nvmlDeviceGetMPSComputeRunningProcesses(self._handle)
+        except nvml.NVMLError as error:
+            self._lists_clients = error.value not in (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+            return []
+        return found
 
 
 def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
@@ -210,6 +225,15 @@ def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
         if number in wanted and not sliced:
             found.append(Gpu(nvml, handle, False))
     return found
+
+
+def serves_mps(pid: int) -> bool:
+    """Whether this process is a server of MPS."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().startswith("nvidia-cuda-mps")
+    except (OSError, ValueError):
+        return False
 
 
 def asked(nvml: Any, call: Callable[[], Any], otherwise: Any) -> Any:

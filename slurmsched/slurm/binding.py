@@ -1,8 +1,8 @@
 """The cluster through pyslurm: one bulk read of the queue with no text to parse, where the release matches.
 
-What pyslurm cannot do goes through Slurm's commands: priority factors, GPUs asked for other than per node, points of 0
-(pyslurm takes 0 for "not set"), and accounting: ``pyslurm.db.Jobs`` keeps one run per job id, so the runs of a requeued
-job would be lost, and it tells no GPUs.
+What pyslurm cannot do goes through Slurm's commands: priority factors, GPUs asked for other than per node, CPUs and
+memory asked for per GPU, points of 0 (pyslurm takes 0 for "not set"), and accounting: ``pyslurm.db.Jobs`` keeps one run
+per job id, so the runs of a requeued job would be lost, and it tells no GPUs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .records import Columns
 from .verbs import call
 from .worker import Worker
 
-_ASKED = ("JobID", "tres", "tres-per-job", "tres-per-socket", "tres-per-task")
-_PER_NODE = "tres-per-node"
+_ASKED = ("JobID", "tres", "tres-per-job", "tres-per-socket", "tres-per-task", "cpus-per-tres", "mem-per-tres")
+_PER_NODE, _PER_GPU = "tres-per-node", ("cpus-per-tres", "mem-per-tres")
 
 
 @dataclass
@@ -33,7 +33,8 @@ class SlurmBinding:
 
     command: SlurmCommand
     worker: Worker
-    _asked: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  #: by job id and submit time
+    _asked: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
+    """Texts of ``_ASKED`` by job id, submit time and the request per node, which we change."""
     _arrays: frozenset[int] = frozenset()
 
     def facts(self) -> Facts:
@@ -90,23 +91,24 @@ class SlurmBinding:
             return None  # the command adapter says why
 
     def _with_requests(self, jobs: Columns) -> Columns:
-        """*jobs* with what was asked for per job, socket or task, which pyslurm does not tell."""
-        keys = list(zip(jobs["JobID"], jobs["SubmitTime"], strict=True))
-        silent = [at for at, text in enumerate(jobs[_PER_NODE]) if not text]
-        if any(keys[at] not in self._asked for at in silent):
+        """*jobs* with what was asked for per job, socket, task or GPU, which pyslurm does not tell."""
+        keys = list(zip(jobs["JobID"], jobs["SubmitTime"], jobs[_PER_NODE], strict=True))
+        if not self._asked.keys() >= set(keys):
             told = self.command.long("squeue", ["-h", "-a", "-t", "all"], _ASKED)
             told.by_name["tres"] = [_gres_of(text) for text in told["tres"]]
             by_id = dict(zip(told["JobID"], zip(*(told[name] for name in _ASKED[1:]), strict=True), strict=True))
             nothing = ("",) * (len(_ASKED) - 1)
-            self._asked |= {keys[at]: by_id.get(keys[at][0], nothing) for at in silent}
-        present = set(keys)
-        self._asked = {key: asked for key, asked in self._asked.items() if key in present}
+            self._asked |= {key: by_id.get(key[0], nothing) for key in keys}
+        self._asked = {key: self._asked[key] for key in keys}
         columns = {name: list(jobs[name]) for name in _ASKED[1:]}
-        for at in silent:
-            gres, *rest = self._asked[keys[at]]
-            columns["tres"][at] = ",".join(filter(None, (columns["tres"][at], gres)))
+        for at, key in enumerate(keys):
+            gres, *rest = self._asked[key]
+            counted = bool(key[2])  # by pyslurm, on the nodes that the job really got
+            if not counted:
+                columns["tres"][at] = ",".join(filter(None, (columns["tres"][at], gres)))
             for name, text in zip(_ASKED[2:], rest, strict=True):
-                columns[name][at] = text
+                if not counted or name in _PER_GPU:
+                    columns[name][at] = text
         return Columns(jobs.by_name | columns, jobs.refused)
 
 

@@ -43,7 +43,7 @@ _JOB_TEXTS = {
 }
 """Fields of squeue(1) and the attribute of ``pyslurm.Job`` with the same meaning."""
 
-_UNSAID = ("tres-per-job", "tres-per-socket", "tres-per-task")
+_UNSAID = ("tres-per-job", "tres-per-socket", "tres-per-task", "cpus-per-tres", "mem-per-tres")
 """What was asked for in these ways pyslurm does not tell."""
 
 _CALLS = ("modify", "suspend", "unsuspend")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
+from ..cluster.hostlist import fold
+from ..cluster.tres import gpus_in, slots_on
 from ..config import Settings
 from .port import Facts
 from .versions import ABILITIES, TESTED, Release, Support
@@ -225,7 +227,23 @@ def _sharing(facts: Facts, settings: Settings) -> Finding:
     if not said.memory_mib:
         text = "share.memory_mib is 0: no two jobs have room on a GPU"
         return Finding(name, False, text, "[share] memory_mib = 76000, for GPUs with 80 GB")
+    nodes, types = _without_slots(facts)
+    if nodes:
+        ones = ",".join(f"slot:{each}:1" for each in types)
+        counted = f"NodeName={nodes} Name=slot Type={{{','.join(types)}}} Count=1 Flags=CountOnly"
+        text = f"{nodes}: not one slot of each type; a job that gets its GPUs back may never start there"
+        remedy = f"{ones} to the Gres of {nodes} in slurm.conf; in gres.conf a line for each type, {counted}"
+        return Finding(name, False, text, remedy)
     return Finding(name, True, f"jobs that were measured share GPUs in partition {said.partition}")
+
+
+def _without_slots(facts: Facts) -> tuple[str, list[str]]:
+    """The nodes with GPUs of their own that lack slots, as a host list, and all types of slots."""
+    slots = {node: slots_on(gres) for node, gres in facts.gres.items()}
+    shared = {node for node, has in slots.items() if max(has.values(), default=0) > 1}
+    needed = {gpu for node in shared for gpu in slots[node]}
+    alone = [node for node, gres in facts.gres.items() if node not in shared and gpus_in(gres)[0]]
+    return fold(node for node in alone if not slots[node].keys() >= needed), [f"i{gpu}" for gpu in sorted(needed)]
 
 
 _RULES: tuple[Callable[[Facts, Settings], Finding], ...] = (

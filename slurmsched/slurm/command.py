@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..cluster.actions import Action, AskToStop, Tell
+from ..cluster.actions import Action, AskToStop, Share, Tell
 from ..cluster.columns import Labels, table_of
 from ..cluster.history import OutcomeTable
 from ..cluster.lending import SetNodes
 from ..cluster.nodes import QosTable
 from ..cluster.state import ClusterState
-from ..errors import SlurmError, SlurmUnavailable
+from ..errors import SlurmError, SlurmRefused, SlurmUnavailable
 from . import sinfo, sprio, squeue
 from .accounting import read_outcomes
 from .console import Console, Printed, mark, unreachable
@@ -48,6 +48,7 @@ class SlurmCommand:
             version=Release.of(config).version,
             config=config,
             user=self.console.user(),
+            gres=self._read_gres() if "slot" in config.get("GresTypes", "").split(",") else {},
         )
         self._facts = self._with_rights(self._facts)
         self.qos = self._read_qos(self._facts)
@@ -66,19 +67,37 @@ class SlurmCommand:
     def act(self, actions: Sequence[Action]) -> list[Answer]:
         """By scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done.
 
-        Signals and what jobs are told go out one by one.
+        Signals go out one by one, and what jobs are told after one look at what they were told before.
         """
-        alone = {at: self._alone(action) for at, action in enumerate(actions) if isinstance(action, AskToStop | Tell)}
+        asked = iter([self._ask_to_stop(action) for action in actions if isinstance(action, AskToStop)])
+        told = iter(self._tell([action for action in actions if isinstance(action, Tell)]))
         rest = iter(self._batch([action for action in actions if not isinstance(action, AskToStop | Tell)]))
-        return [alone[at] if at in alone else next(rest) for at in range(len(actions))]
+        kinds = {AskToStop: asked, Tell: told}
+        return [next(kinds.get(type(action), rest)) for action in actions]
 
-    def _alone(self, action: AskToStop | Tell) -> Answer:
-        """Ask one job to stop, or tell it something unless somebody else wrote into its AdminComment."""
-        if isinstance(action, Tell):
-            shown = self.console.run(["scontrol", "show", "job", str(action.job_id)])
-            if not shown.code and not ours_to_tell(shown.out):
-                return Answer(action, "its AdminComment is somebody else's")
-            return self._batch([action])[0]
+    def _tell(self, actions: Sequence[Tell]) -> list[Answer]:
+        """Tell jobs something, unless somebody else wrote into their AdminComment."""
+        why_not = self._why_not_to_tell([action.job_id for action in actions]) if actions else {}
+        written = iter(self._batch([action for action in actions if action.job_id not in why_not]))
+        return [
+            Answer(action, why_not[action.job_id]) if action.job_id in why_not else next(written) for action in actions
+        ]
+
+    def _why_not_to_tell(self, jobs: Sequence[int]) -> dict[int, str]:
+        """Which of *jobs* may not be told anything, and why. What is written to an array all of its tasks get."""
+        try:
+            options = ["-h", "-a", "-t", "all", "-j", ",".join(map(str, jobs))]
+            shown = self.long("squeue", options, ("JobID", "ArrayJobID", "admin_comment"))
+        except SlurmRefused as error:  # one single job, and it is gone
+            return dict.fromkeys(jobs, str(error))
+        there: set[int] = set()
+        theirs: set[int] = set()
+        for job, array, text in zip(*shown.by_name.values(), strict=True):
+            (there if ours_to_tell(text) else theirs).update((int(job), int(array)))
+        missing = dict.fromkeys(set(jobs) - there, "squeue does not show it")
+        return missing | dict.fromkeys(theirs & set(jobs), "its AdminComment is somebody else's")
+
+    def _ask_to_stop(self, action: AskToStop) -> Answer:
         for argv in signals(action):
             printed = self.console.run(argv)
             if unreachable(printed.err):
@@ -96,6 +115,9 @@ class SlurmCommand:
         left: dict[int, list[str]] = {}
         refused: dict[int, str] = {}
         for at, action in enumerate(actions):
+            if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
+                refused[at] = hidden
+                continue
             try:
                 left[at] = list(lines(action, multifactor=multifactor))
             except ValueError as error:  # what a user wrote must never keep the others from being done
@@ -113,6 +135,13 @@ class SlurmCommand:
                     del left[at]
             patience -= bool(complaints) and patience > 0
         return [Answer(action, refused.get(at)) for at, action in enumerate(actions)]
+
+    def _hidden(self, job_id: int) -> str | None:
+        """What squeue does not show of a request and slots would change: tasks per GPU."""
+        shown = self.console.run(["scontrol", "show", "job", str(job_id)])
+        if shown.code:
+            return shown.err.strip()[:300] or f"exit status {shown.code}"
+        return "it asks for tasks per GPU" if re.search("^ *NtasksPerTRES=", shown.out, re.MULTILINE) else None
 
     def _told(self, script: Sequence[str], jobs: Set[int]) -> dict[int, str]:
         """What Slurm says against the lines of *script*, by job; raises where it is about none of *jobs*."""
@@ -168,6 +197,10 @@ class SlurmCommand:
     def nodes(self) -> Columns:
         """What sinfo says of nodes and partitions."""
         return self.long("sinfo", ["-h", "-a", "-N"], sinfo.FIELDS)
+
+    def _read_gres(self) -> dict[str, str]:
+        said = self.long("sinfo", ["-h", "-a", "-N"], ("NodeList", "Gres"))
+        return dict(zip(said["NodeList"], said["Gres"], strict=True))
 
     def factors(self) -> Columns:
         """What sprio says of pending jobs."""

@@ -73,6 +73,7 @@ class FakeJob:
     restarts: int = 0
     requeueable: bool = True
     interactive: bool = False
+    per_gpu: bool = False  #: it asks for CPUs or memory per GPU
     required_nodes: str = ""
     per_node: str = ""  #: the slots it asks for in place of its GPUs
     admin_comment: str = ""
@@ -229,7 +230,7 @@ class FakeSlurm:
                 return self._requeued(job) if job.requeueable else "Requested operation is presently disabled"
             case AskToStop() if job.state == JobState.RUNNING:
                 return replace(job, stops_s=self.now_s + job.saves_s)
-            case AskToStop() if pending:
+            case AskToStop() if pending or job.state == JobState.SUSPENDED:
                 return job  # a signal passes over what does not run
             case Tell(text=text):
                 theirs = job.admin_comment and not job.admin_comment.startswith(MARK)
@@ -330,7 +331,10 @@ class FakeSlurm:
 
 
 _SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "time_limit_s", "submitted_s")
-_ALSO = ("nice", "restarts", "requeueable", "interactive", "required_nodes", "started_s", "ended_s", "priority")
+_ALSO = (
+    *("nice", "restarts", "requeueable", "interactive", "per_gpu", "required_nodes"),
+    *("started_s", "ended_s", "priority"),
+)
 
 
 def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:

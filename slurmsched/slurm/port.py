@@ -22,6 +22,7 @@ class Facts:
     user: str = ""  #: who we are to Slurm
     admin_level: str = "None"  #: None, Operator, Administrator, SlurmUser, or unknown while slurmdbd is away
     operators: frozenset[str] = frozenset()  #: users who may see and change all jobs
+    gres: dict[str, str] = field(default_factory=dict)  #: what each node has, where GresTypes has slot; else empty
     backend: str = "Slurm's commands"  #: through what it is read
     backend_reason: str = ""  #: why that and not another
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..cluster.columns import Labels, table_of
 from ..cluster.hostlist import fold
 from ..cluster.nodes import NodeTable, PartitionTable
-from ..cluster.tres import gpus_in, seconds
+from ..cluster.tres import gpus_in, seconds, slots_on
 from .records import Columns
 from .versions import UNUSABLE_NODE
 
@@ -42,7 +42,7 @@ def read_nodes(columns: Columns) -> NodeTable:
         gpus=np.array([gpus for gpus, _ in has], dtype=np.int64),
         gpus_used=np.array(
             [
-                gpus if "slot:i" in text else gpus_in(_known(used))[0]
+                gpus if _shares(text) else gpus_in(_known(used))[0]
                 for (gpus, _), text, used in zip(has, pick["Gres"], pick["GresUsed"], strict=True)
             ],
             dtype=np.int64,
@@ -66,6 +66,10 @@ def read_partitions(columns: Columns) -> PartitionTable:
         max_time_s=np.array([seconds(columns["Time"][row]) for row in rows.values()], dtype=np.float64),
         nodes=Labels.of(fold(nodes[name]) for name in rows),
     )
+
+
+def _shares(gres: str) -> bool:
+    return any(count > 1 for count in slots_on(gres).values())
 
 
 def _known(text: str) -> str:

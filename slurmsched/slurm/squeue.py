@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..clock import local_zone
-from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable, deadlines, job_table
 from ..cluster.tres import count, gpus_in, memory_mib, seconds, slots_in
@@ -19,8 +19,9 @@ from .versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE,
 FIELDS = (
     "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "Name", "UserName", "Account", "QOS", "Partition", "State",
     "Reason", "NumNodes", "NumTasks", "tres", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task",
-    "TimeLimit", "SubmitTime", "EligibleTime", "StartTime", "EndTime", "PriorityLong", "Nice", "RestartCnt", "Requeue",
-    "BatchFlag", "OverSubscribe", "Reservation", "Feature", "Licenses", "Dependency", "ReqNodes", "NodeList", "Comment",
+    "cpus-per-tres", "mem-per-tres", "TimeLimit", "SubmitTime", "EligibleTime", "StartTime", "EndTime", "PriorityLong",
+    "Nice", "RestartCnt", "Requeue", "BatchFlag", "OverSubscribe", "Reservation", "Feature", "Licenses", "Dependency",
+    "ReqNodes", "NodeList", "Comment",
 )  # fmt: skip
 """Names of ``squeue -O`` fields (squeue(1)), in the order asked for; ``fields_of`` says what a release has instead."""
 
@@ -75,6 +76,7 @@ def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
         interactive=[text != "1" for text in columns["BatchFlag"]],
         exclusive=_whole_nodes(columns),
         per_task=["gpu" in task or "gpu" in socket for task, socket in _beside_nodes(columns)],
+        per_gpu=_told(columns["cpus-per-tres"]) | _told(columns["mem-per-tres"]),
         comment=comments,
         off=comments.map([wish.off for wish in wishes], np.bool_),
         ckpt=comments.map([wish.ckpt for wish in wishes], np.bool_),
@@ -99,6 +101,13 @@ _TEXTS = {
     "node_list": "NodeList",
     "per_node": "tres-per-node",
 }
+
+
+def _told(texts: list[str]) -> BoolArray:
+    """Where a text has a value."""
+    distinct = Labels.of(texts)
+    told: BoolArray = distinct.map([text not in NOTHING for text in distinct.names], np.bool_)
+    return told
 
 
 def _beside_nodes(columns: Columns) -> Iterator[tuple[str, str]]:

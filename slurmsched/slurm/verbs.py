@@ -27,6 +27,7 @@ from ..cluster.actions import (
     Unshare,
 )
 from ..cluster.lending import SetNodes
+from .versions import NOTHING
 
 BASIC_BAND = 0xFFFF0000
 """Priorities that priority/basic gives lie below this; those we fix lie above, in the order of their points."""
@@ -103,13 +104,9 @@ def signals(action: AskToStop) -> tuple[tuple[str, ...], ...]:
     return ((*running, str(action.job_id)), (*running, "--full", str(action.job_id)))
 
 
-def ours_to_tell(shown: str) -> bool:
-    """Whether the AdminComment in what ``scontrol show job`` printed is empty or ours.
-
-    A name or a comment may hold lines that look like one: where there are several, all must be ours.
-    """
-    found = re.findall(r"^ *AdminComment=(.*)$", shown, re.MULTILINE)
-    return all(text.startswith(MARK) for text in found if text.strip())
+def ours_to_tell(admin_comment: str) -> bool:
+    """Whether an AdminComment, as squeue shows it, is none or ours."""
+    return admin_comment in NOTHING or admin_comment.startswith(MARK)
 
 
 def _tell(action: Tell) -> tuple[str, ...]:

@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.clock import ManualClock
+from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.kept import NOTHING_KEPT, KeptTable
+from slurmsched.cluster.names import bucket
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.predictions import PredictionTable
 from slurmsched.cluster.state import View
@@ -39,6 +41,7 @@ LOADS, ORDERINGS = (0.8, 1.0, 1.4), ("fifo", "sjf", "qssf")
 LONGEST_S = 86400.0
 CONFIG = {"PriorityType": "priority/multifactor"}
 EVERY_S = 60.0
+BURST, GAP_S = 30, 20.0
 EVERY = 20
 """Of so many jobs one is taken: the cluster is that much smaller, and hundreds in a row are of one user."""
 
@@ -85,12 +88,30 @@ def made(load: float, seed: int) -> tuple[Workload, Workload]:
     return _cut(synthetic(spec), load)
 
 
+def campaigns(load: float, seed: int) -> tuple[Workload, Workload]:
+    """The same jobs in bursts of thirty or so of one user and kind, seconds apart, at random moments."""
+    spec = SyntheticSpec(
+        jobs=PAST + JOBS, cluster_gpus=NODES * GPUS, load=load, seed=seed, spread=1.5, longest_s=LONGEST_S
+    )
+    jobs, random = synthetic(spec), np.random.default_rng(seed)
+    kinds = Labels.of(f"{user} {bucket(name)}" for user, name in zip(jobs.user, jobs.name, strict=True)).codes
+    submit_s, left = np.empty(len(jobs)), np.argsort(kinds, kind="stable")
+    while len(left):
+        burst = left[: 1 + random.geometric(1 / BURST)]
+        burst = burst[kinds[burst] == kinds[burst[0]]]
+        submit_s[burst] = random.uniform(0, jobs.submit_s.max()) + np.cumsum(random.exponential(GAP_S, len(burst)))
+        left = left[len(burst) :]
+    order = np.argsort(submit_s, kind="stable")
+    return _cut(Workload(**{**vars(jobs), "submit_s": np.round(submit_s)}).take(order), load)
+
+
 def philly(load: float, seed: int) -> tuple[Workload, Workload]:
     """What ended before, and one in EVERY jobs of Philly at that load; each seed is another cut."""
     jobs = read(PHILLY).workload
     jobs = jobs.take((jobs.gpus <= NODES * GPUS) & (jobs.runtime_s <= LONGEST_S))
     span = EVERY * (PAST + JOBS)
-    return _cut(jobs.take(slice(seed * span, (seed + 1) * span, EVERY)), load)
+    jobs = jobs.take(slice(seed * span, (seed + 1) * span, EVERY))
+    return _cut(Workload(**{**vars(jobs), "name": Labels.of(jobs.name)}), load)
 
 
 def _cut(jobs: Workload, load: float) -> tuple[Workload, Workload]:
@@ -152,7 +173,7 @@ def main(seeds: int = 1) -> None:
                 )
 
 
-SOURCES = {"synthetic": made, "philly": philly}
+SOURCES = {"synthetic": made, "campaigns": campaigns, "philly": philly}
 
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

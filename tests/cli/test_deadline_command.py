@@ -25,6 +25,7 @@ requeue = true
 enabled = true
 yields = true
 reserve = 0
+user_gpu_hours = 40
 """
 
 
@@ -112,6 +113,18 @@ def test_with_fewer_gpus_or_a_shorter_limit_it_is_promised_just_as_was_said(site
     assert words in " ".join(said(site, "deadline", str(job), "--chart")["chart"]["changes"])
     expected = "refused" if change == {"time_limit_s": 1860.0} else "promised"
     assert said(site, "deadline", str(submitted(**asked | change)))["deadline"]["answer"] == expected
+
+
+def test_an_admin_sees_who_asked_for_how_much_and_what_was_promised(site):
+    (user, account) = said(site, "deadline", "--users")["claims"]
+    assert (user["who"], user["account"], account["account"]) == ("alice", False, True)
+    for claim in (user, account):
+        assert (claim["asked"], claim["promised"], claim["refused"], claim["broken"]) == (3, 2, 1, 0)
+        assert claim["gpu_hours"] == pytest.approx(2.0)
+        assert claim["gpus"] == 6, "promised or not"
+    assert user["most_gpu_hours"] == 40.0
+    assert "2 of 40" in run(site, "deadline", "--users").stdout
+    assert run(site, "deadline", "3", "--users").exit_code == 2
 
 
 def test_the_page_needs_nothing_else_and_obeys_no_name(site, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import pwd
 import time
 from dataclasses import replace
@@ -18,7 +19,7 @@ from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.predictions import PredictionKind, prediction_table
 from slurmsched.daemon.answers import Answers
-from slurmsched.daemon.questions import Questions, Sources
+from slurmsched.daemon.questions import ETA_MOST, AnswerRefused, Questions, Sources
 from slurmsched.decide.eta import Coverage, Eta, Foretold
 
 NOW_S = 1_700_000_000.0
@@ -144,6 +145,22 @@ def test_without_a_job_my_own_are_listed_soonest_first(office, site):
     result = run(site, "--limit", "1")
     assert "... and 1 more; see --limit" in result.output
     assert "somebody" not in result.output
+
+
+def test_more_jobs_than_a_daemon_tells_at_once_are_all_listed(office, site):
+    start_s = NOW_S + np.random.default_rng(1).permutation(ETA_MOST + 100)
+    office.shows(table(ETA_MOST + 100, start_s=start_s))
+    soonest = (np.argsort(start_s) + 1).tolist()
+    assert [one["job_id"] for one in said(site, "--all", "--limit", str(ETA_MOST + 50))["eta"]] == soonest[
+        : ETA_MOST + 50
+    ]
+    first, second = (
+        office.questions.answer({"ask": "eta", "limit": 10_000, "skip": skip}, os.getuid()) for skip in (0, ETA_MOST)
+    )
+    assert len(first["eta"]) == first["limit"] == ETA_MOST
+    assert (second["jobs"], [one["job_id"] for one in second["eta"]]) == (ETA_MOST + 100, soonest[ETA_MOST:])
+    with pytest.raises(AnswerRefused, match="0 or more"):
+        office.questions.answer({"ask": "eta", "skip": -1}, os.getuid())
 
 
 def test_who_has_no_job_hears_so(office, site):

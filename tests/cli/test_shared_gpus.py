@@ -11,8 +11,8 @@ import pytest
 from slurmsched.cli.app import App
 from slurmsched.cli.assembly import Daemon
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
-from slurmsched.cluster.faults import Fault
+from slurmsched.cluster.actions import Rank, Requeue, Share, StartShared, Unshare
+from slurmsched.cluster.faults import Fault, Instability
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.known import KnownJob, Run, outcomes_of
 from slurmsched.cluster.profiles import NodeProfile
@@ -62,6 +62,10 @@ class Site(App):
         store.add_profiles("fake", [PROFILE])
         return daemon
 
+    def power(self, *lines: str) -> None:
+        """Switch more powers on."""
+        self.file.write_text(self.file.read_text().replace("[power]\n", "\n".join(["[power]", *lines, ""])))
+
     def turn(self, daemon: Daemon, times: int = 1):
         for _ in range(times):
             self.clock.now_s = self.slurm.now_s
@@ -107,6 +111,19 @@ def test_a_daemon_pairs_measured_jobs_by_itself(site):
     assert not sent(site, Unshare)
     told = [event.kind for event in site.store().story("fake", later)]
     assert [kind for kind in told if kind in ("shared", "let start", "started")] == ["shared", "let start", "started"]
+    daemon.close()
+
+
+def test_jobs_whose_profiles_never_arrive_share_with_nobody(site):
+    daemon = site.daemon()
+    lost = replace(BEFORE, job_id=8, name="lost_0")
+    site.store().add_outcomes("fake", outcomes_of([Run(lost, PAST_S + 1000.0, JobState.COMPLETED)]))
+    jobs = [site.light(name=f"lost_{number}") for number in range(3)]
+    measured = site.light()
+    site.turn(daemon, 4)
+    assert site.runs_on(measured)
+    assert not any(site.runs_on(job) for job in jobs)
+    assert {action.job_id for action in sent(site, Share)} == {measured}
     daemon.close()
 
 
@@ -252,7 +269,7 @@ def test_kinds_that_failed_together_are_kept_apart_and_the_story_tells_why(site)
     site.turn(daemon, 3)
     fault = Fault(7, 0, "n1", PAST_S, PAST_S + 900, (0,), (7,), "the control daemon has ended")
     site.store().add_faults("fake", [fault, fault])
-    assert site.store().failed("fake") == (("alice/light_#",),)
+    assert site.store().mismatches("fake", NOW_S).failed == (("alice/light_#",),)
     site.slurm.advance(60.0)
     site.turn(daemon)
     second = site.light()
@@ -261,6 +278,71 @@ def test_kinds_that_failed_together_are_kept_apart_and_the_story_tells_why(site)
     assert not site.runs_on(second)
     (event,) = [event for event in site.store().story("fake", 7) if event.kind == "failed together"]
     assert event.details == {"partners": "7", "fault": "the control daemon has ended"}
+    daemon.close()
+
+
+def unstable_pair(site, daemon, *comments: str) -> tuple[int, int]:
+    """Two jobs that share a GPU; its node has told that they do not go together, as the collector keeps it."""
+    host = site.light(comment=comments[0])
+    site.turn(daemon, 3)
+    guest = site.light(comment=comments[1])
+    site.turn(daemon, 3)
+    assert site.runs_on(host) == site.runs_on(guest) == "n2 gres:slot:i0:1"
+    word = Instability(
+        guest, 0, "n2", int(site.slurm.now_s) - 60, int(site.slurm.now_s), (0,), (host,), (0,), "it jumps"
+    )
+    site.store().add_instabilities("fake", [word, word])
+    site.slurm.advance(60.0)
+    site.turn(daemon)
+    return host, guest
+
+
+def explained(daemon: Daemon, job_id: int) -> list[str]:
+    """What explain says."""
+    return daemon.service._questions.answer({"ask": "explain", "job_id": job_id}, 0)["explain"]["sentences"]
+
+
+def test_the_later_job_of_an_unstable_pair_is_requeued_once_and_goes_on_alone_also_after_a_kill(site):
+    site.power("requeue = true")
+    first = site.daemon()
+    host, guest = unstable_pair(site, first, "slurmsched:ckpt", "slurmsched:ckpt")
+    said = f"The load of the GPUs that it shares is unstable: it jumps. Job {guest} is stopped, and goes on alone."
+    assert said in explained(first, guest)
+    assert said in explained(first, host)
+    assert sent(site, Requeue) == [Requeue(guest)]
+    first.close()
+    second = Daemon(site)
+    site.turn(second)
+    site.slurm.jobs[1] = replace(site.slurm.jobs[1], left_s=30.0)  # whole GPUs are free soon
+    said = f"Its load beside job {host} on the same GPUs was unstable (it jumps): it has GPUs of its own from now on."
+    assert said in explained(second, guest)
+    site.turn(second, 6)
+    alone = site.slurm.jobs[guest]
+    assert (alone.state, alone.restarts, alone.comment) == (JobState.RUNNING, 1, "slurmsched:ckpt")
+    assert (alone.partition, alone.per_node, alone.required_nodes) == ("gpu", "", "")
+    assert site.runs_on(host)
+    assert sent(site, Requeue) == [Requeue(guest)]
+    kinds = [event.kind for event in site.store().story("fake", guest)]
+    assert [kind for kind in kinds if kind in ("unstable together", "requeue asked", "unshared", "requeued")] == [
+        *("unstable together", "requeue asked", "requeued", "unshared"),
+    ]
+    assert "unstable together" in [event.kind for event in site.store().story("fake", host)]
+    assert site.store().mismatches("fake", NOW_S).failed == (("alice/light_#",),)
+    later = site.light()
+    site.turn(second, 4)
+    assert sent(site, Share)[-1].job_id != later, "jobs of this kind share no more"
+    second.close()
+
+
+def test_an_ordered_stop_gives_a_job_that_left_an_unstable_pair_gpus_of_its_own(site):
+    site.power("requeue = true")
+    daemon = site.daemon()
+    _, guest = unstable_pair(site, daemon, "", "slurmsched:ckpt")
+    assert sent(site, Requeue) == [Requeue(guest)]
+    site.clock.now_s = site.slurm.now_s
+    daemon.give_back(10.0)
+    assert [action.job_id for action in sent(site, Unshare)] == [guest]
+    assert (site.slurm.jobs[guest].partition, site.slurm.jobs[guest].per_node) == ("gpu", "")
     daemon.close()
 
 

@@ -43,6 +43,8 @@ GOOD = {
     "slurmsched:urgency=10,iterations=50000": Wishes(urgency=10, iterations=50000),
     "slurmsched:iterations=9,pace=0.25": Wishes(iterations=9, pace_s=0.25),
     "slurmsched:pace=7": Wishes(pace_s=7.0),
+    "slurmsched:iterations=9,done=9": Wishes(iterations=9, done=9),
+    "slurmsched:done=0": Wishes(done=0),
     "slurmsched:stop=never": Wishes(stop=Stop("never")),
     "slurmsched:stop=opt": Wishes(stop=Stop("opt")),
     "slurmsched:stop=acc:0.93": Wishes(stop=Stop("acc", 0.93)),
@@ -93,6 +95,8 @@ BAD = {
     "slurmsched:urgency=٣": "0 to 10",
     "slurmsched:iterations=0": "1 to",
     "slurmsched:iterations=1e6": "1 to",
+    "slurmsched:done=-1": "0 to",
+    "slurmsched:iterations=9,done=10": "more than",
     "slurmsched:pace=0.0": "seconds above 0",
     "slurmsched:pace=1e1": "seconds above 0",
     "slurmsched:stop=acc:93": "acc:0.93",
@@ -122,6 +126,7 @@ def wishes(draw: st.DrawFn) -> Wishes:
             for place, percent in enumerate(percents, 1)
             if deadline.at_s + 60 * place <= 315_360_000 or deadline.since != "submit"
         )
+    iterations = draw(st.none() | st.integers(1, 10**12 - 1))
     fewest, more = draw(st.tuples(st.integers(1, 99), st.integers(0, 99)))
     accuracies = st.integers(0, 10**10).map(lambda tens: Stop("acc", tens / 10**10))
     return Wishes(
@@ -132,7 +137,8 @@ def wishes(draw: st.DrawFn) -> Wishes:
         **{flag: draw(st.booleans()) for flag in ("ckpt", "nopack", "noprofile", "amp", "off")},
         coldstart_s=draw(st.none() | st.integers(0, 86400)),
         urgency=draw(st.none() | st.integers(0, 10)),
-        iterations=draw(st.none() | st.integers(1, 10**12 - 1)),
+        iterations=iterations,
+        done=draw(st.none() | st.integers(0, iterations or 10**12 - 1)),
         pace_s=draw(st.none() | st.integers(1, 10**12 - 1).map(lambda millionths: millionths / 10**6)),
         stop=draw(st.none() | st.sampled_from([Stop("never"), Stop("opt")]) | accuracies),
         share=draw(st.none() | st.from_regex(r"[A-Za-z0-9_.:+-]{1,64}", fullmatch=True)),

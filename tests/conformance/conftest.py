@@ -33,11 +33,19 @@ class World(Protocol):
 
     cluster: Slurm
 
-    def submit(self, runtime_s: float, gpus: int = 1, comment: str = "", name: str = "job", tasks: int = 1) -> int:
+    def submit(
+        self,
+        runtime_s: float,
+        gpus: int = 1,
+        comment: str = "",
+        name: str = "job",
+        tasks: int = 1,
+        cpus_per_gpu: int = 0,
+    ) -> int:
         """Queue a job that may be requeued and return its id."""
         ...
 
-    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 40.0) -> ClusterState:
+    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 120.0) -> ClusterState:
         """The first look at the cluster that is as wanted."""
         ...
 
@@ -54,12 +62,20 @@ class World(Protocol):
 class FakeWorld:
     cluster: FakeSlurm
 
-    def submit(self, runtime_s: float, gpus: int = 1, comment: str = "", name: str = "job", tasks: int = 1) -> int:
+    def submit(
+        self,
+        runtime_s: float,
+        gpus: int = 1,
+        comment: str = "",
+        name: str = "job",
+        tasks: int = 1,
+        cpus_per_gpu: int = 0,
+    ) -> int:
         if tasks > 1:
             pytest.skip("the fake has no job arrays")
-        return self.cluster.submit(runtime_s, gpus=gpus, comment=comment, name=name)
+        return self.cluster.submit(runtime_s, gpus=gpus, comment=comment, name=name, per_gpu=cpus_per_gpu > 0)
 
-    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 40.0) -> ClusterState:
+    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 120.0) -> ClusterState:
         for _ in range(4000):
             state = self.cluster.observe()
             if wanted(state):
@@ -78,7 +94,17 @@ class FakeWorld:
 class SimulatedWorld:
     cluster: SimulatedCluster
 
-    def submit(self, runtime_s: float, gpus: int = 1, comment: str = "", name: str = "job", tasks: int = 1) -> int:
+    def submit(
+        self,
+        runtime_s: float,
+        gpus: int = 1,
+        comment: str = "",
+        name: str = "job",
+        tasks: int = 1,
+        cpus_per_gpu: int = 0,
+    ) -> int:
+        if cpus_per_gpu:
+            pytest.skip("jobs of the simulation ask for nothing per GPU")
         first = len(self.cluster.jobs) + 1
         ids = np.arange(first, first + tasks)
         jobs = workload(
@@ -99,7 +125,7 @@ class SimulatedWorld:
         self.cluster.submit(jobs, submitted)
         return first
 
-    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 40.0) -> ClusterState:
+    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 120.0) -> ClusterState:
         for _ in range(4000):
             state = self.cluster.observe()
             if wanted(state):
@@ -130,13 +156,22 @@ class LabWorld:
     cluster: Slurm
     lab: Lab
 
-    def submit(self, runtime_s: float, gpus: int = 1, comment: str = "", name: str = "job", tasks: int = 1) -> int:
+    def submit(
+        self,
+        runtime_s: float,
+        gpus: int = 1,
+        comment: str = "",
+        name: str = "job",
+        tasks: int = 1,
+        cpus_per_gpu: int = 0,
+    ) -> int:
         options = [f"--gres=gpu:{min(gpus, 4)}", f"--nodes={(gpus + 3) // 4}", f"--job-name={name}", "--requeue"]
         options += [f"--comment={comment}"] if comment else []
         options += [f"--array=1-{tasks}"] if tasks > 1 else []
+        options += [f"--cpus-per-gpu={cpus_per_gpu}"] if cpus_per_gpu else []
         return self.lab.submit(*options, "--time=10", "--output=/dev/null", f"--wrap=sleep {runtime_s}", user="alice")
 
-    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 40.0) -> ClusterState:
+    def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 120.0) -> ClusterState:
         ends = time.monotonic() + timeout_s
         while time.monotonic() < ends:
             state = self.cluster.observe()

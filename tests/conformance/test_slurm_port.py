@@ -80,6 +80,13 @@ def test_a_waiting_job_is_seen_as_submitted(world):
     assert state.refused_lines == 0
 
 
+def test_what_is_asked_for_per_gpu_is_seen(world):
+    fill(world)
+    plain, per_gpu = world.submit(5, gpus=2), world.submit(5, gpus=2, cpus_per_gpu=2)
+    state = world.until(lambda state: pending(state, plain, per_gpu), "both pending")
+    assert [state.pending.per_gpu[row(state.pending, job)] for job in (plain, per_gpu)] == [False, True]
+
+
 def test_running_jobs_hold_their_gpus_and_finished_ones_give_them_back(world):
     job = world.submit(1, gpus=4)
     state = world.until(lambda state: running(state, job), "the job running")

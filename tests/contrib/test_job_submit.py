@@ -62,6 +62,8 @@ slurmsched:iterations=1|slurmsched:iterations=0|slurmsched:iterations=9999999999
 slurmsched:pace=1|slurmsched:pace=0.25|slurmsched:pace=0|slurmsched:pace=0.000000|slurmsched:pace=0.000001|slurmsched:pace=1.
 slurmsched:pace=.5|slurmsched:pace=999999.999999|slurmsched:pace=1000000|slurmsched:pace=0.0000001|slurmsched:pace=1e1
 slurmsched:pace=|slurmsched:pace=1.2.3|slurmsched:pace=-1|slurmsched:pace=1,pace=1|slurmsched:pace=٣
+slurmsched:done=0|slurmsched:done=999999999999|slurmsched:done=1000000000000|slurmsched:done=-1|slurmsched:done=1.0
+slurmsched:iterations=9,done=9|slurmsched:done=10,iterations=9|slurmsched:done=9,done=9|slurmsched:done=|slurmsched:done
 slurmsched:stop=never|slurmsched:stop=opt|slurmsched:stop=acc:0.93|slurmsched:stop=acc:1|slurmsched:stop=acc:0
 slurmsched:stop=acc:93|slurmsched:stop=acc:1.01|slurmsched:stop=acc:1.0000000000|slurmsched:stop=acc:0.00000000001
 slurmsched:stop=acc:.9|slurmsched:stop=acc:0.|slurmsched:stop=acc:|slurmsched:stop=acc|slurmsched:stop=later

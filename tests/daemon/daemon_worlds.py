@@ -102,7 +102,7 @@ def ended(**runtimes_s: float) -> OutcomeTable:
     return OutcomeTable(ids, zeros, *columns, took, zeros)
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Return once *condition* holds; fail where it does not within *timeout_s*."""
     until_s = time.monotonic() + timeout_s
     while not condition():

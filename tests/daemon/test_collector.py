@@ -22,7 +22,7 @@ from profile_worlds import NOW_S, gpu, record
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.faults import Fault
+from slurmsched.cluster.faults import Fault, Instability
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.profiles import NodeProfile
 from slurmsched.daemon.collector import CREDENTIAL_B, Collector, Receiver, parse_listen
@@ -85,7 +85,7 @@ def munged(*options: str) -> Iterator[Munge]:
             yield replace(ours, address=probe.stdout.decode().split("(")[1].split(")")[0])
         finally:
             daemon.terminate()
-            daemon.wait(10.0)
+            daemon.wait(90.0)
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,7 @@ class Desk:
     kept: list[NodeProfile] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    unstable: list[Instability] = field(default_factory=list)
 
     def keep(self, profile: NodeProfile) -> None:
         if self.trouble:
@@ -116,6 +117,7 @@ class Desk:
             ran=lambda job_id, node: self.ran,
             keep=self.keep,
             keep_fault=self.faults.append,
+            keep_unstable=self.unstable.append,
             counted=self.counted.append,
         )
 
@@ -180,6 +182,43 @@ def test_a_fault_of_a_pair_is_kept_apart_from_profiles(munge, desk, collector):
 def test_an_absurd_fault_is_no_record(absurd):
     with pytest.raises(BadRecord):
         read_delivery(json.dumps(FAULT | absurd).encode(), NOW_S)
+
+
+WORD = {name: value for name, value in FAULT.items() if name != "fault"} | {
+    "with_restarts": [2],
+    "unstable": "utilisation jumps",
+}
+
+
+def test_word_of_an_unstable_pair_is_kept_once_however_often_it_is_replayed(munge, desk, collector):
+    credential = munge.credential(json.dumps(WORD).encode())
+    assert deliver(collector, credential) == "ok"
+    assert deliver(collector, credential).startswith("later: Replayed credential")
+    assert desk.unstable == [
+        Instability(7, 0, "n1", NOW_S - 100, NOW_S, (0, 1), (8,), (2,), "utilisation jumps"),
+    ]
+    assert not desk.kept
+    assert not desk.faults
+
+
+def test_forged_word_of_an_unstable_pair_is_refused(munge, desk, collector):
+    word = json.dumps(WORD).encode()
+    assert deliver(collector, munge.credential(word, user="nobody")).startswith("refused: user ")
+    elsewhere = json.dumps(WORD | {"node": "n2"}).encode()
+    assert "is not known as an address of node n2" in deliver(collector, munge.credential(elsewhere))
+    desk.ran = False
+    assert deliver(collector, munge.credential(word)) == "refused: job 7 was not seen on node n1"
+    assert not desk.unstable
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [{"with_restarts": []}, {"with_restarts": [1, 1]}, {"with": [7]}, {"unstable": True}, {"unstable": ""}],
+    ids=str,
+)
+def test_absurd_word_of_an_unstable_pair_is_no_record(absurd):
+    with pytest.raises(BadRecord):
+        read_delivery(json.dumps(WORD | absurd).encode(), NOW_S)
 
 
 def test_a_record_for_this_user_alone_is_opened(munge, desk, collector):

@@ -137,6 +137,12 @@ def test_on_a_private_cluster_root_and_operators_see_all():
     assert len(private(operator=lambda user: user == HER).answer(request, ALICE)["queue"]["sentences"]) == 3
 
 
+def test_on_a_private_cluster_who_was_promised_how_much_is_for_operators():
+    with pytest.raises(AnswerRefused, match="for operators"):
+        private().answer({"ask": "claims"}, ALICE)
+    assert private().answer({"ask": "claims"}, 0)["claims"] == []
+
+
 def test_on_a_private_cluster_a_uid_without_a_name_is_refused():
     with pytest.raises(AnswerRefused, match="uid 4123456 has no name"):
         private().answer({"ask": "queue"}, 4123456)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.faults import Instability, Mismatches
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.state import ClusterState, View
@@ -32,10 +33,12 @@ NODES = table_of(
 )
 POLICY = Policy(find_ordering("fifo"), Rules(sharing=SharingRules()))
 NOTHING = job_table(0)
+UNSTABLE = Instability(9, 0, "n1", 10, 20, (0,), (8,), (1,), "it jumps")
 
 
 def sharer(path, outlook=None, failed=()):
-    return Sharer(Shelf(path), lambda: failed, lambda now_s: {} if outlook is None else {"jobs": outlook})
+    known = Mismatches(failed, (UNSTABLE,))
+    return Sharer(Shelf(path), lambda now_s: known, lambda now_s: {} if outlook is None else {"jobs": outlook})
 
 
 def test_measured_jobs_are_scored_and_the_others_count_as_jumbo(tmp_path):
@@ -73,6 +76,12 @@ def test_the_mode_follows_free_gpus_and_the_forecast_of_arrivals(tmp_path, used,
     one.looked(seen, POLICY.rules.sharing)
     rules = one.adapted(POLICY, 100.0).rules.sharing
     assert (rules.capacity, rules.failed) == (mode, (("a/x", "b/y"),))
+    assert rules.unstable == (UNSTABLE,)
+
+
+def test_pairs_that_are_there_while_nobody_shares_any_more_are_still_known_to_be_unstable(tmp_path):
+    off = replace(POLICY, rules=Rules(sharing=SharingRules(capacity=OFF)))
+    assert sharer(tmp_path).adapted(off, 100.0).rules.sharing.unstable == (UNSTABLE,)
 
 
 def test_without_rules_of_sharing_nothing_is_adapted(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from db_worlds import NAN, decision, jobs, look
 
 from slurmsched.cluster.actions import AskToStop, Hold, Rank, Release, Requeue, Tell
+from slurmsched.cluster.faults import Instability
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.plan import Standing
 from slurmsched.db.memory import Memory
@@ -56,6 +57,21 @@ def test_a_question_to_stop_that_was_never_answered_counts_but_gives_no_reason_t
     memory.answered(2, [(AskToStop(1, "URG"), None)], 222)
     seen = memory.remember(look(None, running()), 230).state.running
     assert (seen.asks.tolist(), seen.asked_s.tolist()) == ([1], [222.0])
+
+
+def test_a_question_to_a_job_that_is_suspended_counts_but_gave_it_no_time(store, memory):
+    memory.remember(look(None, running()), 210)
+    memory.intend(1, [AskToStop(1, "URG")], 211)
+    memory.answered(1, [(AskToStop(1, "URG"), None)], 212)
+    memory.remember(look(None, running(state=JobState.SUSPENDED)), 220)
+    for later in (memory, Memory(store, cluster="c")):
+        seen = later.remember(look(None, running()), 230).state.running
+        assert (seen.asks.tolist(), np.isnan(seen.asked_s).all()) == ([1], True)
+        assert later.recently_refused(230) == set(), "it may be asked again at once"
+    memory.intend(2, [AskToStop(1, "URG")], 231)
+    memory.answered(2, [(AskToStop(1, "URG"), None)], 232)
+    seen = memory.remember(look(None, running()), 240).state.running
+    assert (seen.asks.tolist(), seen.asked_s.tolist()) == ([2], [232.0])
 
 
 def test_who_takes_over_knows_what_the_other_daemon_asked_meanwhile(store, memory):
@@ -258,6 +274,16 @@ def test_a_daemon_that_starts_without_the_database_learns_later_what_it_knew(fil
     assert memory.remember(again, 425).state.pending.first_submit_s.tolist() == [100]
     assert memory.available
     assert memory.next_number(426) == 1
+
+
+def test_jobs_that_do_not_go_together_are_known_as_soon_as_the_database_is_back(file_store):
+    word = Instability(8, 1, "n1", 300, 350, (0,), (7,), (0,), "it jumps")
+    file_store.add_instabilities("c", [word])
+    memory = Memory(file_store, cluster="c")
+    away = file_store.path.rename(file_store.path.with_name("away"))
+    assert memory.mismatches(410.0).unstable == ()
+    away.rename(file_store.path)
+    assert memory.mismatches(425.0).unstable == (word,)
 
 
 def test_the_backlog_is_bounded_and_says_what_it_dropped(file_store, lock):

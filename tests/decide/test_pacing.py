@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from decide.views import ALL_POWERS, NOW_S, jobs, running_jobs, view
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slurmsched.cluster.promises import PromiseState
 from slurmsched.decide.engine import decide
@@ -39,6 +41,22 @@ def test_iterations_replace_the_forecast_and_never_exceed_the_time_limit():
     endless = PACED.replace("iterations=2000", "iterations=999999999999")
     needs_s = rooms(view(jobs(3, **asking(PACED, endless, "")), [8 * HOUR_S, HOUR_S, HOUR_S])).needs_s
     assert needs_s.tolist() == [PLANNED_S, LIMIT_S, pytest.approx(2 * HOUR_S)]
+
+
+def test_a_job_that_goes_on_is_planned_by_the_iterations_that_are_left():
+    halves = asking(PACED + ",done=1000", PACED + ",done=2000", PACED + ",done=2001")
+    needs_s = rooms(view(jobs(3, **halves), [np.nan] * 3)).needs_s
+    assert needs_s.tolist() == [pytest.approx(0.625 * HOUR_S, rel=0.01), pytest.approx(2.25, rel=0.01), PLANNED_S]
+    ends_s = rooms(view(jobs(0), running=running_jobs(1, **asking(PACED + ",done=1000")))).ends_s
+    assert ends_s.tolist() == [pytest.approx(NOW_S - 600 + 0.625 * HOUR_S, abs=60.0)]
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**9), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_with_more_done_a_job_that_waits_is_never_planned_longer(iterations, millionths, one, other):
+    counts = sorted((min(one, iterations), min(other, iterations)))
+    texts = [f"slurmsched:iterations={iterations},pace={millionths / 1e6:.6f},done={done}" for done in counts]
+    less, more = rooms(view(jobs(2, **asking(*texts)), [np.nan] * 2)).needs_s
+    assert 0 < more <= less <= LIMIT_S
 
 
 def test_a_pace_says_nothing_about_a_job_without_a_deadline():

@@ -15,6 +15,7 @@ from views import NOW_S, forecast, jobs, nodes, partitions, running_jobs, view
 from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.comment import read
+from slurmsched.cluster.faults import Instability
 from slurmsched.cluster.names import kind_of
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.tres import slots_in
@@ -137,6 +138,7 @@ def test_a_third_job_is_never_put_on_a_gpu():
         {"exclusive": [True]},
         {"tasks": [3], "array_job_id": [1]},
         {"per_task": [True]},
+        {"per_gpu": [True]},
         {"per_node": ["gres:gpu:1,gres:nvme:1"]},
         {"given_back": [True]},
         {"deadline_s": [NOW_S + HOUR_S]},
@@ -267,6 +269,15 @@ def test_jobs_on_their_way_keep_their_slots_and_no_points():
     assert [share.token for share in plan.actions if isinstance(share, Share)] == ["1"]
 
 
+def test_no_points_are_written_to_a_job_in_the_cycle_in_which_it_sets_out():
+    looked = seen(waiting(3, measured=[True, False, False], priority=[1000, 1000, 2000]), sharing("2"))
+    looked = replace(looked, forecast=forecast([300.0, 400.0, 600.0]))
+    plan = decide(looked, find_ordering("sjf"), Rules(powers=frozenset({"order", "share"}), sharing=RULES))
+    alone = decide(looked, find_ordering("sjf"), Rules(powers=frozenset({"order"}), sharing=RULES))
+    assert {action.job_id for action in alone.actions if isinstance(action, Rank)} == {1, 2}
+    assert [(type(action), action.job_id) for action in plan.actions] == [(Share, 1), (Rank, 2)]
+
+
 def test_on_an_ordered_stop_nobody_is_left_half_way():
     whole = on_the_way(per_node=["gres:slot:i2:1"])
     half = on_the_way(job_id=[2], per_node=[""])
@@ -297,7 +308,8 @@ def test_why_tells_with_whom_and_why_not():
 
 
 def test_rules_of_sharing_come_back_from_the_record():
-    rules = Rules(sharing=replace(RULES, failed=(("a/x", "b/y"), ("c/z",)), capacity=1))
+    unstable = Instability(7, 0, "n1", 10, 20, (0, 1), (8,), (2,), "it jumps")
+    rules = Rules(sharing=replace(RULES, failed=(("a/x", "b/y"), ("c/z",)), unstable=(unstable,), capacity=1))
     policy = Policy(find_ordering("fifo"), rules)
     assert Policy.from_json(policy.to_json()).rules == rules
 

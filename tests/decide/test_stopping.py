@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.actions import AskToStop, Requeue, Tell
+from slurmsched.cluster.actions import AskToStop, Requeue, Resume, Suspend, Tell
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.promises import PromiseState
 from slurmsched.cycle import World, run_cycle
@@ -165,7 +165,7 @@ def test_who_was_asked_gets_time_and_is_requeued_then_and_no_other_is_asked_mean
         plan = planned(replace(seen(running), promises=first.promises))
         assert (asked(plan), requeued(plan)) == ([], expected)
     told = " ".join(why(seen(running), plan, 901).sentences)
-    assert "asked 61 s ago to save its work" in told
+    assert "It was asked 61 s ago to save its work and make room; it goes on later." in told
 
 
 def test_who_ends_already_spares_the_others():
@@ -277,6 +277,27 @@ def test_a_job_that_does_not_listen_is_requeued_after_its_time_and_finishes_too(
     assert stopped == [AskToStop(1, "URG"), Requeue(1)]
     assert cluster.jobs[2].ended_s <= cluster.jobs[2].submitted_s + 330
     assert cluster.jobs[1].state is JobState.COMPLETED
+
+
+def test_a_job_that_was_suspended_when_it_was_asked_is_asked_again_and_gets_all_its_time(store, cluster):
+    site = Site(store, cluster)
+
+    def run_until(kind, count):
+        for _ in range(30):
+            told = [action for action in cluster.written if isinstance(action, AskToStop | Requeue)]
+            if sum(isinstance(action, kind) for action in told) == count:
+                return told
+            site.run(30)
+        raise AssertionError(told)
+
+    run_until(AskToStop, 1)
+    cluster.act([Suspend(1)])
+    site.run(30)
+    cluster.act([Resume(1)])
+    run_until(AskToStop, 2)
+    asked_s = cluster.now_s
+    assert run_until(Requeue, 1) == [AskToStop(1, "URG"), AskToStop(1, "URG"), Requeue(1)]
+    assert cluster.now_s - asked_s >= ASKED.stop_s
 
 
 class Forgetful(FakeSlurm):

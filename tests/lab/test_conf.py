@@ -38,14 +38,23 @@ def test_a_lab_without_gpus_names_none():
 def test_nodes_that_share_have_two_slots_of_two_device_files_per_gpu_and_a_partition_of_their_own():
     lines = conf_of(nodes=3, gpus=2, shared_nodes=1)
     assert any("NodeName=n[3-3]" in line and "Gres=gpu:2,slot:i0:2,slot:i1:2 " in line for line in lines)
-    assert any("NodeName=n[1-2]" in line and "Gres=gpu:2 " in line and "Port=[21003-21004]" in line for line in lines)
+    assert any("NodeName=n[1-2]" in line and "Port=[21003-21004]" in line for line in lines)
     assert {line.split(" MaxTime")[0] for line in lines if line.startswith("PartitionName")} == {
         "PartitionName=gpu Nodes=n[1-2] Default=YES",
         "PartitionName=shared Nodes=n[3-3]",
     }
     spec = LabSpec(nodes=3, gpus=2, shared_nodes=1)
-    files = [line.rpartition("=")[2] for line in gres_conf(Layout(Path("/tmp/a")), spec).splitlines()]
+    lines = gres_conf(Layout(Path("/tmp/a")), spec).splitlines()
+    files = [line.rpartition("=")[2] for line in lines if "n[1-2]" not in line]
     assert len(files) == len(set(files)) == 2 + 2 * 2
+
+
+def test_other_nodes_count_one_slot_of_each_type_where_some_share():
+    lines = conf_of(nodes=3, gpus=2, shared_nodes=1)
+    assert any("NodeName=n[1-2]" in line and "Gres=gpu:2,slot:i0:1,slot:i1:1 " in line for line in lines)
+    counted = gres_conf(Layout(Path("/tmp/a")), LabSpec(nodes=3, gpus=2, shared_nodes=1)).splitlines()[-2:]
+    assert counted == [f"NodeName=n[1-2] Name=slot Type=i{gpu} Count=1 Flags=CountOnly" for gpu in range(2)]
+    assert not [line for line in conf_of(nodes=3, gpus=2) if "slot" in line]
 
 
 def test_without_accounting_nothing_needs_slurmdbd():

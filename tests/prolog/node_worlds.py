@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 PROGRAMS = Path(__file__).parents[2] / "slurmsched/prolog"
 
@@ -29,7 +32,17 @@ TWO_GPUS = """
 """
 
 
-def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
+def scripted_nvml(directory: Path) -> None:
+    """Make a libnvidia-ml.so.1 there that follows a script, see nvml.c; skips where that cannot be."""
+    pytest.importorskip("pynvml", reason="pynvml is not installed")
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler to make the scripted NVML with")
+    source = Path(__file__).parent / "nvml.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", directory / "libnvidia-ml.so.1", source], check=True)
+
+
+def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
     until_s = time.monotonic() + timeout_s
     while not true():
         assert time.monotonic() < until_s, f"waited {timeout_s} s for {what}"
@@ -164,7 +177,7 @@ class Node:
             wait_until(lambda: self.began.exists() or program.poll() is not None, "the sampler to begin")
             time.sleep(seconds)
             program.terminate()
-            assert program.wait(10.0) == 0
+            assert program.wait(90.0) == 0
         finally:
             program.kill()
         records = self.records()

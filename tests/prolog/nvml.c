@@ -6,7 +6,8 @@
  *   0 0 util 40/10      GPU and memory controller, %
  *   0 0 memory 4096     MiB used of 81920
  *   0 0 power 250       W; `limit` is the power limit
- *   0 0 processes 1
+ *   0 0 processes 1     or 1/PID for one with this pid
+ *   0 0 clients 2       those that use it through MPS
  *   0 0 minor 3         the number of its device file; else its index
  *   0 0 mig 1           cut into slices
  *   5 1 util error:15   lost after five seconds
@@ -167,14 +168,22 @@ int nvmlDeviceGetEnforcedPowerLimit(struct gpu *gpu, unsigned int *into) {
     return SUCCESS;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(struct gpu *gpu, unsigned int *length, struct process *into) {
-    ASK(gpu->index, "processes");
-    unsigned int running = (unsigned int)said->a;
+static int list(struct gpu *gpu, const char *call, unsigned int *length, struct process *into) {
+    ASK(gpu->index, call);
+    unsigned int running = (unsigned int)said->a, first = said->b ? (unsigned int)said->b : 1000;
     if (running > *length) {
         *length = running;
         return TOO_SMALL;
     }
-    for (unsigned int i = 0; i < running; i++) into[i] = (struct process){1000 + i, 1 << 20, 0, 0};
+    for (unsigned int i = 0; i < running; i++) into[i] = (struct process){first + i, 1 << 20, 0, 0};
     *length = running;
     return SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(struct gpu *gpu, unsigned int *length, struct process *into) {
+    return list(gpu, "processes", length, into);
+}
+
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct gpu *gpu, unsigned int *length, struct process *into) {
+    return list(gpu, "clients", length, into);
 }

@@ -56,7 +56,8 @@ class SharedNode(Node):
             text=True,
             check=True,
         )
-        return dict(line.removeprefix("export ").split("=", 1) for line in done.stdout.splitlines())
+        words = (line.split(" ", 1) for line in done.stdout.splitlines())
+        return dict(text.split("=", 1) for verb, text in words if verb == "export")
 
     def ends(self, job_id: int) -> None:
         """Run the epilog of a job, and wait until it has left its set."""
@@ -248,7 +249,7 @@ def test_a_log_that_its_user_made_a_link_is_not_followed(node):
 )  # fmt: skip
 def test_without_mps_a_sharer_still_has_its_gpus(node, settings):
     node.settings |= settings
-    assert node.starts(7, "2") == {"CUDA_VISIBLE_DEVICES": UUIDS[2], "SLURMSCHED_SHARE": "2"}
+    assert node.starts(7, "2") == {"CUDA_VISIBLE_DEVICES": UUIDS[2], "SLURMSCHED_SHARE": "2", "SLURM_GPUS_ON_NODE": "1"}
     node.ends(7)
     assert node.daemons() == []
 
@@ -259,7 +260,8 @@ def test_jobs_that_take_turns_have_no_mps(node):
 
 def test_without_uuids_gpus_are_numbered_and_there_is_no_mps(node):
     node.settings["GPU_INFO_DIR"] = "/nonexistent"
-    assert node.starts(7, "2+3") == {"CUDA_VISIBLE_DEVICES": "2,3", "SLURMSCHED_SHARE": "2+3"}
+    found = node.starts(7, "2+3")
+    assert found == {"CUDA_VISIBLE_DEVICES": "2,3", "SLURMSCHED_SHARE": "2+3", "SLURM_GPUS_ON_NODE": "2"}
 
 
 def test_a_daemon_that_is_slow_delays_no_job_and_is_ended_with_it(node):

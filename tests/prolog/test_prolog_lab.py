@@ -80,7 +80,7 @@ class Site:
     def run(self, *options: str, comment: str = "") -> int:
         """The id of a job that ran to its epilog; it must have completed, on nodes that are well."""
         job_id = self.lab.submit(*options, f"--comment={comment}", f"--output={self.lab.layout.work}/%j.out")
-        wait_until(lambda: self.over(job_id), f"the epilog of job {job_id}", 30.0)
+        wait_until(lambda: self.over(job_id), f"the epilog of job {job_id}", 120.0)
         assert f"prolog {job_id} 0" in self.ended()
         shown = self.lab.ask(["scontrol", "show", "job", str(job_id)])
         assert "ExitCode=0:0" in shown
@@ -255,4 +255,4 @@ profile = {{ listen = "127.0.0.1:{site.port}" }}
     finally:
         store.close()
         daemon.terminate()
-        daemon.wait(30.0)
+        daemon.wait(90.0)

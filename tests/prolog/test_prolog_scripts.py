@@ -265,7 +265,7 @@ def test_a_sampler_that_ignores_the_epilog_is_killed(node):
     pid = started(node)
     os.kill(pid, signal.SIGSTOP)
     harmless(node, "epilog")
-    wait_until(lambda: node.samplers() == [], "the sampler to be killed", timeout_s=30.0)
+    wait_until(lambda: node.samplers() == [], "the sampler to be killed", timeout_s=120.0)
 
 
 def task_says(node: Node, **changes: str) -> str:

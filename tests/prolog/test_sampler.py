@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import stat
 import statistics
+import subprocess
 import time
 
 import pytest
@@ -19,7 +21,7 @@ from slurmsched.prolog.sampler import BINS, BLOCK, HUNG_S, Running, Steadiness
 FIGURES = ("gpu_util", "memory_util", "memory_mib", "power_w", "processes")
 
 
-@pytest.mark.parametrize("program", ["sampler.py", "deliver.py", "mps.py"])
+@pytest.mark.parametrize("program", ["sampler.py", "deliver.py", "mps.py", "watch.py"])
 def test_programs_for_nodes_are_python_3_6_and_import_nothing_of_ours(program):
     tree = ast.parse((PROGRAMS / program).read_text(), feature_version=(3, 6))
     for found in ast.walk(tree):
@@ -113,6 +115,16 @@ def test_load_without_a_process_in_sight_counts(node):
     node.script("0 * gpus 1\n0 * processes 0\n0 * util 70/5\n")
     (gpu,) = node.measure(0.1)["gpus"]
     assert (gpu["no_process"], gpu["gpu_util"]["mean"]) == (0, 70.0)
+
+
+def test_clients_of_mps_count_and_their_server_does_not(node):
+    server = node.home / "nvidia-cuda-mps-server"
+    shutil.copy(shutil.which("sleep"), server)
+    with subprocess.Popen([server, "60"]) as runs:
+        node.script(TWO_GPUS + f"0 0 processes 1/{runs.pid}\n0 0 clients 2/900000\n0 1 processes 3\n")
+        gpus = node.measure(0.2)["gpus"]
+        runs.kill()
+    assert [gpu["processes"]["mean"] for gpu in gpus] == [2, 3]
 
 
 def test_a_slice_is_measured_by_its_uuid_as_far_as_it_tells(node):

@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 from node_worlds import PROGRAMS, wait_until
 
-from slurmsched.cluster.actions import Share, StartShared
+from slurmsched.cluster.actions import Share, StartShared, Unshare
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.policies.slots import Asked, next_step
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
+from slurmsched.slurm.verbs import SETTLE_S
 from slurmsched.slurm.versions import IN_A_MOMENT
 
 pytestmark = pytest.mark.lab
@@ -35,7 +36,7 @@ exec {home}/programs/{program}
 #: As far as a change gets whose sender and whose Slurm both end before its last line.
 HALF = ("reqnodelist=n2", "comment=slurmsched:share=0", "tresperjob=", "trespernode=", "starttime=now")
 #: Says what it sees, and stays until its file is there.
-JOB = "env | grep -E '^(CUDA|SLURMSCHED)' | sort; until [ -e end ]; do sleep 0.1; done"
+JOB = "srun echo step=ran; env | grep -E '^(CUDA|SLURMSCHED|SLURM_GPU)' | sort; until [ -e end ]; do sleep 0.1; done"
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Site:
         return self.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", "%T"]).strip()
 
     def runs(self, *job_ids: int) -> None:
-        wait_until(lambda: {self.state(job_id) for job_id in job_ids} == {"RUNNING"}, f"{job_ids} to run", 30.0)
+        wait_until(lambda: {self.state(job_id) for job_id in job_ids} == {"RUNNING"}, f"{job_ids} to run", 120.0)
 
     def reason(self, job_id: int) -> str:
         return self.lab.ask(["squeue", "-h", "-j", str(job_id), "-o", "%r"]).strip()
@@ -95,8 +96,8 @@ class Site:
         wait_until(lambda: output.exists() and "SLURMSCHED_SHARE" in output.read_text(), f"job {job_id} to speak")
         return dict(line.split("=", 1) for line in output.read_text().splitlines())
 
-    def used(self) -> str:
-        shown = self.lab.ask(["scontrol", "show", "node", "n2", "-d"])
+    def used(self, node: str = "n2") -> str:
+        shown = self.lab.ask(["scontrol", "show", "node", node, "-d"])
         return next(word for word in shown.split() if word.startswith("GresUsed="))
 
     def end_all(self) -> None:
@@ -169,6 +170,9 @@ def test_two_jobs_run_on_the_same_gpus_at_once(site):
     assert {site.seen(job_id)["CUDA_VISIBLE_DEVICES"] for job_id in twos} == {f"{UUIDS[0]},{UUIDS[1]}"}
     pipes = {site.seen(job_id)["CUDA_MPS_PIPE_DIRECTORY"] for job_id in (*ones, *twos)}
     assert len(pipes) == 2
+    steps = [site.seen(job_id) for job_id in (*ones, *twos)]
+    assert [(seen["step"], seen["SLURM_GPUS_ON_NODE"]) for seen in steps] == [("ran", "1")] * 2 + [("ran", "2")] * 2
+    assert not [name for seen in steps for name in seen if name in ("SLURM_GPUS", "SLURM_GPUS_PER_NODE")]
     assert site.asked(ones[0]).comment == "slurmsched:ckpt;slurmsched:share=2:t60"
     (Path(first["CUDA_MPS_PIPE_DIRECTORY"]) / "control").write_text("fault\n")
     site.end_all()
@@ -177,6 +181,15 @@ def test_two_jobs_run_on_the_same_gpus_at_once(site):
     faults = [json.loads(path.read_text()) for path in sorted((site.home / "spool").glob("*.fault"))]
     assert sorted((fault["job_id"], *fault["with"]) for fault in faults) == [tuple(ones), tuple(reversed(ones))]
     assert set(site.lab.ask(["sinfo", "-h", "-N", "-o", "%t"]).split()) == {"idle"}
+
+
+def test_a_job_whose_tasks_count_by_its_gpus_keeps_them(site):
+    job_id = site.submit("--gpus=2", "--nodes=1", "--ntasks-per-gpu=2")
+    asked = site.asked(job_id)
+    (answer,) = site.slurm.act([Share(job_id, "gpu", "n2", "0+1", "", time.time() + 60.0)])
+    assert answer.refused == "it asks for tasks per GPU"
+    assert site.asked(job_id) == asked
+    site.lab.cancel_all()
 
 
 def test_a_third_job_waits_for_a_slot(site):
@@ -198,11 +211,29 @@ def test_a_job_left_half_way_never_runs_without_its_gpus_and_is_mended(site):
     beside = site.submit("--gpus=1")
     site.lab.ask(["scontrol", "update", f"jobid={beside}", "starttime=now"])
     site.runs(beside)
-    wait_until(lambda: site.reason(job_id) == "BadConstraints", "Slurm to look at the job", 30.0)
+    wait_until(lambda: site.reason(job_id) == "BadConstraints", "Slurm to look at the job", 120.0)
     while step := next_step(site.asked(job_id), "shared", "gpu", time.time() + 60.0):
         site.act(step)
     site.runs(job_id)
     assert site.used().startswith("GresUsed=gpu:0,slot:i0:1(IDX:0),")
+    site.end_all()
+
+
+def test_jobs_whose_slots_are_taken_back_run_on_gpus_of_their_own(site):
+    on_its_way, ran = site.submit("--gpus=1"), site.submit("--gres=gpu:2", comment="note")
+    site.share(ran, "2+3")
+    site.runs(ran)
+    site.lab.ask(["scontrol", "requeue", str(ran)])
+    site.act(Share(on_its_way, "gpu", "n2", "0", "", time.time() + 600.0))
+    wait_until(lambda: site.state(ran) == "PENDING", "the requeue")
+    time.sleep(SETTLE_S)
+    site.act(Unshare(on_its_way, "gpu", 1, "", time.time() + 60.0))
+    site.act(Unshare(ran, "gpu", 2, "note", time.time() + 60.0))
+    site.runs(on_its_way, ran)
+    assert [site.asked(job_id).comment for job_id in (on_its_way, ran)] == ["", "note"]
+    assert site.used("n1").startswith("GresUsed=gpu:3,")
+    nodes = site.slurm.observe().nodes
+    assert dict(zip(nodes.name, nodes.gpus_used.tolist(), strict=True)) == {"n1": 3, "n2": 4}
     site.end_all()
 
 

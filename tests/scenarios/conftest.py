@@ -13,8 +13,8 @@ from lab_site import Site
 
 from slurmsched.lab import Lab
 
-# The private PostgreSQL of the database's own tests.
-sys.path.append(str(Path(__file__).parent.parent / "db"))
+# The private PostgreSQL of the database's own tests, and the scripted NVML of those for nodes.
+sys.path += [str(Path(__file__).parent.parent / name) for name in ("db", "prolog")]
 
 
 @pytest.fixture

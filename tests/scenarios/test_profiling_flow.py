@@ -80,7 +80,7 @@ def where(site: Site, job: int) -> tuple[str, str]:
 
 
 def until(site: Site, job: int, *expected: tuple[str, str]) -> None:
-    site.until(lambda: where(site, job) in expected, f"job {job} in {expected}", 30.0)
+    site.until(lambda: where(site, job) in expected, f"job {job} in {expected}", 120.0)
 
 
 def fill_main(site: Site) -> list[int]:

@@ -6,6 +6,8 @@ import csv
 import json
 import os
 import re
+import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,18 +18,31 @@ from typing import Any
 import numpy as np
 import pytest
 from lab_site import Site
+from node_worlds import PROGRAMS, scripted_nvml
 
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.known import KnownJob, Run, outcomes_of
 from slurmsched.cluster.profiles import NodeProfile
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
+from slurmsched.lab.users import uid_of
+from slurmsched.lab.waiting import wait_until
 
 pytestmark = pytest.mark.lab
 
 POWER = "order = true\nshare = true"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 SHARE = "memory_mib = 20000"
+#: Only where a test has made node.conf, what a site's own prolog would be.
+HOOK = """#!/bin/sh
+[ -e {home}/node.conf ] || exit 0
+export SLURMSCHED_NODE_CONF={home}/node.conf LD_LIBRARY_PATH={home} FAKE_NVML_SCRIPT={home}/script
+exec {programs}/{program}
+"""
+#: Two processes on each GPU, whose load jumps once a second.
+JUMPS = "0 * gpus 4\n0 * memory 9000\n0 * processes 2\n" + "".join(
+    f"{second} * util {90 if second % 2 else 10}/10\n" for second in range(200)
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +50,20 @@ def lab() -> Iterator[Lab]:
     """One node of four whole GPUs, n1, and one on which four are shared, n2."""
     if os.geteuid() != 0:
         pytest.skip("a daemon under another user needs root")
-    spec = LabSpec(nodes=2, shared_nodes=1, cpus=16)
-    try:
-        programs.check(spec)
-    except LabError as error:
-        pytest.skip(str(error))
     with tempfile.TemporaryDirectory(prefix="shared-", dir="/tmp") as directory:
-        Path(directory).chmod(0o755)
-        with Lab(Path(directory) / "lab", spec) as up:
+        home = Path(directory)
+        home.chmod(0o755)
+        hooks = []
+        for program in ("prolog", "epilog"):
+            (home / program).write_text(HOOK.format(home=home, programs=PROGRAMS, program=program))
+            (home / program).chmod(0o755)
+            hooks.append(f"{program}={home / program}")
+        spec = LabSpec(nodes=2, shared_nodes=1, cpus=16, extra_conf=(*hooks, "PrologFlags=Alloc"))
+        try:
+            programs.check(spec)
+        except LabError as error:
+            pytest.skip(str(error))
+        with Lab(home / "lab", spec) as up:
             yield up
 
 
@@ -84,7 +105,11 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
         return lab.submit(f"-J{name}", "-t20", "--wrap=sleep 600", "-o/dev/null", *options, user=user)
 
     first = [light("--gpus=1"), light("--gres=gpu:2", "--comment=note")]
-    alone = [light("--gpus=1", "--comment=slurmsched:nopack"), light("--gpus=1", name="unknown")]
+    alone = [
+        light("--gpus=1", "--comment=slurmsched:nopack"),
+        light("--gpus=1", name="unknown"),
+        light("--gpus=1", "--cpus-per-gpu=2"),
+    ]
     with site.daemon():
         site.until(lambda: {site.states()[job] for job in first} == {"RUNNING"}, "two jobs on slots")
         assert used(site).startswith("GresUsed=gpu:0,slot:i0:1(IDX:0),slot:i1:1(IDX:2),slot:i2:1(IDX:4),")
@@ -98,9 +123,10 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
         assert {said[str(job)] for job in second} == {"slurmsched:share=0", "slurmsched:share=1+2"}
         beside = site.said("why", str(second[0]))["why"]["sentences"][-1]
         assert beside == f"It has 1 GPU (0) of n2 as a job that shares, with job {first[0]}."
-        declined, unknown = (site.said("why", str(job))["why"]["sentences"][-1] for job in alone)
+        declined, unknown, per_gpu = (site.said("why", str(job))["why"]["sentences"][-1] for job in alone)
         assert declined == "It shares no GPUs: its owner does not want to share."
         assert unknown == "It shares no GPUs: neither it nor a job of its kind was ever measured."
+        assert per_gpu.startswith("It shares no GPUs: it asks for CPUs or memory per GPU,")
         path = site.said("explain", str(alone[0]))["explain"]["sentences"][-1]
         assert re.fullmatch(r"Share score: .*, so Tiny \(.*\)\.", path)
         late = light("--gpus=1")
@@ -111,6 +137,69 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
     assert used(site).endswith("slot:i3:1(IDX:6)")
     states = {state.rstrip("-") for state in lab.ask(["sinfo", "-h", "-N", "-o", "%T"]).split()}  # -: planned
     assert states <= {"mixed", "allocated"}
+    checked = {found["name"]: found["ok"] for found in site.said("check")["findings"]}
+    assert checked["shared GPUs"] is True
+    lab.cancel_all()
+
+
+def watched(lab: Lab) -> str:
+    """Let nodes watch pairs from now on; the address that they tell."""
+    home = lab.directory.parent
+    scripted_nvml(home)
+    (home / "script").write_text(JUMPS)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    said = {
+        "PYTHON": sys.executable,
+        "RUN_DIR": f"{home}/run",
+        "TASK_DIR": f"{home}/tasks",
+        "SPOOL_DIR": f"{home}/spool",
+        "EVERY_S": "0.02",
+        "MPS": "none",
+        "GPU_INFO_DIR": "/nonexistent",
+        "COLLECTOR": address,
+        "COLLECTOR_USER": str(uid_of(lab.user("operator"))),
+        "MUNGE_SOCKET": str(lab.layout.munge_socket),
+    }
+    (home / "node.conf").write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+    return address
+
+
+def test_of_an_unstable_pair_the_job_that_agreed_is_requeued_and_goes_on_alone(lab):
+    address = watched(lab)
+    site = Site.of(
+        lab, power=f"{POWER}\nrequeue = true", share=SHARE, policy="ordering = 'fifo'", profile=f"listen = '{address}'"
+    )
+    measured(site, "light_1", 600.0)
+    blocker = lab.submit("--gres=gpu:4", "-wn1", "-t600", "--wrap=sleep 600", "-o/dev/null", user="alice")
+    site.until(lambda: site.states()[blocker] == "RUNNING", "the whole GPUs to be taken")
+
+    def light(comment: str) -> int:
+        work = '[ -n "$SLURM_RESTART_COUNT" ] || sleep 600'
+        job = lab.submit(
+            "-Jlight_7", "--gpus=1", "-t20", f"--wrap={work}", "-o/dev/null", f"--comment={comment}", user="alice"
+        )
+        site.until(lambda: site.states()[job] == "RUNNING", f"job {job} to share", 90.0)
+        return job
+
+    def asks(job: int) -> str:
+        return lab.ask(["squeue", "-h", "-j", str(job), "-o", "%P %k"]).strip()
+
+    with site.daemon():
+        host = light("note")
+        guest = light("slurmsched:ckpt")
+        site.until(lambda: asks(guest) == "gpu slurmsched:ckpt", "the guest to ask for a GPU of its own", 90.0)
+        assert asks(host).endswith("note;slurmsched:share=0")
+        lab.ask(["scancel", str(blocker)])
+        site.until(lambda: site.states()[guest] == "COMPLETED", "the guest to end alone", 90.0)
+        assert site.states()[host] == "RUNNING"
+        story = [(event["kind"], event["details"].get("why", "")) for event in site.said("story", str(guest))["story"]]
+    kinds = [kind for kind, _ in story]
+    assert kinds.count("unstable together") == kinds.count("requeue asked") == kinds.count("unshared") == 1
+    assert next(why for kind, why in story if kind == "unstable together").startswith("utilisation of GPU-0: ")
+    shown = lab.ask(["scontrol", "show", "job", str(guest)])
+    assert " NodeList=n1 " in " ".join(shown.split())
+    assert "Restarts=1 " in shown
     lab.cancel_all()
 
 

@@ -207,7 +207,7 @@ def test_a_real_sacct_gives_back_what_was_run(lab: Lab):
         "-t", "10", "--requeue", user="bob", script='#!/bin/sh\n[ "$SLURM_RESTART_COUNT" ] || sleep 60\n'
     )
     jobs = {hostile, again}
-    wait_until(lambda: "RUNNING" in lab.ask(["squeue", "-h", "-o", "%T", "-j", str(again)]), 30, "the job to run")
+    wait_until(lambda: "RUNNING" in lab.ask(["squeue", "-h", "-o", "%T", "-j", str(again)]), 120.0, "the job to run")
     lab.ask(["scontrol", "requeue", str(again)])
     requeued_s = time.time()
 
@@ -216,7 +216,7 @@ def test_a_real_sacct_gives_back_what_was_run(lab: Lab):
             lab.run(["scontrol", "update", f"jobid={again}", "StartTime=now"])
         return len(read()) == 3
 
-    wait_until(requeued, 60, "three runs in the accounts", 0.3)
+    wait_until(requeued, 120.0, "three runs in the accounts", 0.3)
     table = read()
     assert runs_of(table, hostile).name[0] == name.replace('"', "`")  # slurmdbd itself does this
     assert runs_of(table, hostile).gpus[0] == 2

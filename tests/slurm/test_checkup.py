@@ -153,3 +153,18 @@ def test_sharing_needs_slots_and_a_bound_on_memory():
     assert "GresTypes has no slot" in finding("shared GPUs", FACTS, bounded).text
     assert finding("shared GPUs", slots, on).remedy == "[share] memory_mib = 76000, for GPUs with 80 GB"
     assert finding("shared GPUs", slots, bounded).ok is True
+
+
+def test_a_job_that_gets_its_gpus_back_needs_a_slot_of_each_type_on_the_nodes_where_it_may_start():
+    on = Settings(power=PowerSettings(share=True), share=ShareSettings(memory_mib=76_000.0))
+    shared = {"s1": "gpu:2,slot:i0:2(S:0),slot:i1:2(S:0)", "s2": "gpu:1,slot:i0:2", "cpu1": "(null)", "cpu2": "disk:3"}
+    lacking = {"n1": "gpu:4", "n2": "gpu:4,slot:i0:1", "n3": "gpu:2,slot:i0:1,slot:i1:1"}
+    mended = {"n1": "gpu:4,slot:i0:1,slot:i1:1,slot:i2:1"}
+    slots = facts(GresTypes="gpu,slot")
+    found = finding("shared GPUs", replace(slots, gres=shared | lacking), on)
+    assert (found.ok, found.text.split(":")[0]) == (False, "n[1-2]")
+    assert found.remedy == (
+        "slot:i0:1,slot:i1:1 to the Gres of n[1-2] in slurm.conf; in gres.conf a line for each type,"
+        " NodeName=n[1-2] Name=slot Type={i0,i1} Count=1 Flags=CountOnly"
+    )
+    assert finding("shared GPUs", replace(slots, gres=shared | mended), on).ok is True

@@ -46,6 +46,16 @@ def test_an_empty_cluster_reads_as_empty(commands):
     assert len(state.pending) == len(state.running) == len(state.ended) == len(state.nodes) == state.refused_lines == 0
 
 
+def test_what_nodes_have_is_asked_only_where_gpus_may_be_shared(commands):
+    commands.says("sinfo", f"echo asked >> {commands.directory}/asked")
+    commands.says("scontrol", CONFIG + "echo 'GresTypes = gpu'")
+    assert commands.cluster().facts().gres == {}
+    assert not (commands.directory / "asked").exists()
+    commands.says("scontrol", CONFIG + "echo 'GresTypes = gpu,slot'")
+    assert commands.cluster().facts().gres == {}
+    assert (commands.directory / "asked").exists()
+
+
 def test_rubbish_is_refused_and_counted_never_a_row(commands):
     commands.says("squeue", "head -c 3000 /dev/urandom")
     commands.says("sinfo", "echo slurm_load_partitions: hello")
@@ -128,7 +138,8 @@ def test_writes_go_through_standard_input_and_a_complaint_is_of_its_job_alone(co
     ]
 
 
-MOODY = """n=$(cat {at}/n 2>/dev/null || echo 0); echo $((n + 1)) > {at}/n; cat >> {at}/sent
+MOODY = """[ "$1" != show ] || exit 0
+n=$(cat {at}/n 2>/dev/null || echo 0); echo $((n + 1)) > {at}/n; cat >> {at}/sent
 [ $n -ge {times} ] || {{ echo "{words} for job 2" >&2; exit 1; }}"""
 
 
@@ -192,11 +203,36 @@ def test_a_refused_signal_is_told_and_one_without_an_answer_is_not_taken_for_a_r
         commands.cluster().act([AskToStop(7, "URG")])
 
 
-@pytest.mark.parametrize(("comment", "refused"), [("ticket 12", True), ("slurmsched:in-doubt", False), ("", False)])
-def test_an_admin_comment_of_somebody_else_stays(commands, comment, refused):
-    shown = f"echo 'JobId=7 JobName=a'; echo '   AdminComment={comment} '"
-    commands.says("scontrol", f'if [ "$2" = job ]; then {shown}; else {CONFIG}cat > {commands.directory}/sent; fi')
-    answer = commands.cluster().act([Tell(7, "slurmsched:met")])[0]
-    assert (answer.refused is not None) is refused
-    sent = commands.directory / "sent"
-    assert (sent.read_text() if sent.exists() else "").count("admincomment") == (0 if refused else 1)
+SHOWN = """
+for format; do :; done
+field=${format#JobID:} field=${field%%,*} record=${format##*:}
+echo "$@" >> "$(dirname "$0")/shows"
+show() { printf '%s' "$1$field$2$field$3$record"; }
+"""
+
+
+def test_an_admin_comment_of_somebody_else_stays_and_all_others_are_written_at_once(commands):
+    told = {7: "ticket 12", 8: "slurmsched:in-doubt", 9: "(null)", 30: "", 31: "ticket 13"}
+    rows = [f"show {job} {30 if job > 29 else job} '{text}'" for job, text in told.items()]
+    commands.says("squeue", SHOWN + "\n".join(rows))
+    commands.says("scontrol", f'if [ "$1" ]; then {CONFIG}else cat >> {commands.directory}/sent; fi')
+    answers = commands.cluster().act([Tell(job, "slurmsched:met") for job in (7, 8, 9, 10, 30)])
+    somebody = "its AdminComment is somebody else's"
+    assert [answer.refused for answer in answers] == [somebody, None, None, "squeue does not show it", somebody]
+    sent = (commands.directory / "sent").read_text().splitlines()
+    assert sent == [f"update jobid={job} admincomment=slurmsched:met" for job in (8, 9)]
+    assert len((commands.directory / "shows").read_text().splitlines()) == 1
+
+
+def test_a_job_whose_request_cannot_be_looked_at_keeps_its_gpus(commands):
+    look = 'if [ "$1 $2" = "show job" ]; then echo "error: Zero Bytes were transmitted" >&2; exit 1; fi; '
+    commands.says("scontrol", f'{look}if [ "$1" ]; then {CONFIG}else cat >> {commands.directory}/sent; fi')
+    answers = commands.cluster().act([Share(7, "gpu", "n2", "0", "", 9.0), Rank(8, 5)])
+    assert "Zero Bytes" in answers[0].refused
+    assert answers[1].refused is None
+    assert (commands.directory / "sent").read_text() == "update jobid=8 sitefactor=5\n"
+
+
+def test_a_job_that_is_gone_is_told_nothing(commands):
+    commands.says("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    assert "Invalid job id" in commands.cluster().act([Tell(7, "slurmsched:met")])[0].refused

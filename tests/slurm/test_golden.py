@@ -71,6 +71,8 @@ def test_hostile_names_are_read_as_they_were_written(release):
         ("gpus", 3, 1),
         ("per_node", 4, 2),
         ("per_task", 3, 1),
+        ("cpus_per_gpu", 2, 1),
+        ("memory_per_gpu", 2, 1),
         ("no_gpu", 0, 1),
         ("limited", 2, 1),
         ("running", 4, 1),
@@ -126,6 +128,11 @@ def test_what_kinds_of_jobs_have_of_their_own(release):
 def of_or_none(release: Release, kind: str, column: str) -> object:
     row = release.jobs.row_of(release.ids[kind])
     return None if row is None else getattr(release.jobs, column)[row]
+
+
+def test_only_what_is_asked_for_per_gpu_is_told_so(release):
+    kinds = [kind for kind, job in release.ids.items() if release.jobs.row_of(job) is not None]
+    assert [kind for kind in kinds if release.of(kind, "per_gpu")] == ["cpus_per_gpu", "memory_per_gpu"]
 
 
 def test_times_are_unix_seconds_in_order(release):

@@ -59,3 +59,8 @@ def test_a_node_whose_gpus_are_shared_has_none_for_a_job_alone():
     gres = "gpu:4(S:0),slot:i0:2(S:0),slot:i1:2(S:0)"
     nodes = read_nodes(seen({"Gres": gres, "GresUsed": "gpu:0,slot:i0:1(IDX:0),slot:i1:0(IDX:N/A)"}))
     assert (nodes.gpus.tolist(), nodes.gpus_used.tolist()) == ([4], [4])
+
+
+def test_a_node_with_one_slot_of_each_type_has_its_gpus_for_jobs_alone():
+    one = {"Gres": "gpu:4(S:0),slot:i0:1,slot:i1:1", "GresUsed": "gpu:1(IDX:0),slot:i0:0,slot:i1:0"}
+    assert read_nodes(seen(one)).gpus_used.tolist() == [1]

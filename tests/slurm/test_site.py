@@ -43,6 +43,7 @@ PROMISED = {
     "gpus": (Standing.RANKED, "3 GPUs"),
     "per_node": (Standing.RANKED, "4 GPUs"),
     "per_task": (Standing.RANKED, "3 GPUs"),
+    **dict.fromkeys(("cpus_per_gpu", "memory_per_gpu"), (Standing.RANKED, "2 GPUs")),
     "no_gpu": (Standing.RANKED, "0 GPUs"),
     "no_requeue": (Standing.RANKED, "GPU"),
     "unlimited": (Standing.RANKED, "GPU"),

@@ -20,7 +20,8 @@ ORDINARY = {
     "JobID": "7", "ArrayJobID": "7", "ArrayTaskID": "N/A", "HetJobID": "0", "Name": "train", "UserName": "alice",
     "Account": "astro", "QOS": "normal", "Partition": "gpu", "State": "PENDING", "Reason": "Priority", "NumNodes": "1",
     "NumTasks": "1", "tres": "cpu=1,mem=100M,node=1,gres/gpu=1", "tres-per-job": "N/A", "tres-per-node": "gres:gpu:1",
-    "tres-per-socket": "N/A", "tres-per-task": "N/A", "TimeLimit": "20:00", "SubmitTime": "1795263385",
+    "tres-per-socket": "N/A", "tres-per-task": "N/A", "cpus-per-tres": "N/A", "mem-per-tres": "N/A",
+    "TimeLimit": "20:00", "SubmitTime": "1795263385",
     "EligibleTime": "1795263385", "StartTime": "N/A", "EndTime": "N/A", "PriorityLong": "17166", "Nice": "0",
     "RestartCnt": "0", "Requeue": "1", "BatchFlag": "1", "OverSubscribe": "OK", "Reservation": "(null)",
     "Feature": "(null)", "Licenses": "(null)", "Dependency": "(null)", "ReqNodes": "", "NodeList": "",
@@ -180,3 +181,11 @@ def test_jobs_with_slots_count_the_gpus_that_they_share():
 def test_gpus_asked_for_per_task_or_socket_are_told_from_others():
     jobs = table({}, {"tres-per-task": "gres:gpu:1"}, {"tres-per-socket": "gres:gpu:2"}, {"tres-per-task": "gres:x:1"})
     assert jobs.per_task.tolist() == [False, True, True, False]
+
+
+def test_cpus_and_memory_asked_for_per_gpu_are_told_from_others_in_any_spelling():
+    asked = ("gres:gpu:2", "gres/gpu:2", "gpu:3")  # the last one is a partition's own default
+    cpus, memory = ([{field: text} for text in asked] for field in ("cpus-per-tres", "mem-per-tres"))
+    assert table(*cpus, *memory, {"cpus-per-tres": "N/A", "mem-per-tres": "(null)"}).per_gpu.tolist() == [True] * 6 + [
+        False
+    ]

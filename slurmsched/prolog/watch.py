@@ -1,0 +1,190 @@
+"""Watches the GPUs that a job shares while another is on them, and leaves word where the two do not go together.
+
+A program of its own, started as root by the Slurm prolog of the job that came later: Python 3.6 or newer, the standard
+library, pynvml, and the sampler beside it. Its arguments are the numbers of the job's GPUs (0+1) and how they are found
+(UUIDs or numbers). Who is on a node's GPUs stands in the files JOB.NODE.share of RUN_DIR: GPUs, MiB of each that the
+job may take (0: not said), and how often it was restarted. The settings of node.conf come in the environment as
+SLURMSCHED_NAME. docs/sharing.md describes the word field by field.
+"""
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import syslog
+import time
+
+# ruff: noqa: B905, UP006, UP035, UP045 - newer spellings do not run on Python 3.6
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional
+
+VERSION = 1
+SETTLING = 60  #: samples that are left out after anybody came or went: starting is no instability
+BLOCKS_MOST = 20  #: then the spread is taken anew, so that a pair that was steady for hours is watched as closely
+AGAIN = 60  #: samples between two deliveries of a word that was not taken
+FULL = 0.95  #: of a GPU's memory: what a pair may take where no limit is known
+
+SHARE = re.compile(r"([0-9]+)\.(.+)\.share")
+
+# -I keeps our own directory out of the path.
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sampler: Any = importlib.import_module("sampler")
+
+
+class Sharer(NamedTuple):
+    """A job with a share of GPUs; who came earlier is less."""
+
+    since_ns: int
+    job_id: int
+    restart: int
+    gpus: FrozenSet[str]
+    mib: int
+
+
+def sharers(directory: str, node: str) -> Dict[int, Sharer]:
+    """Who shares GPUs of this node now, by job id."""
+    found = {}
+    for entry in os.scandir(directory):
+        name = SHARE.fullmatch(entry.name)
+        if name and name.group(2) == node:
+            with contextlib.suppress(OSError, ValueError), open(entry.path) as file:
+                gpus, mib, restart = file.read().split()
+                job_id, since_ns = int(name.group(1)), os.fstat(file.fileno()).st_mtime_ns
+                found[job_id] = Sharer(since_ns, job_id, int(restart), frozenset(gpus.split("+")), int(mib))
+    return found
+
+
+class Load:
+    """What the same jobs do to one GPU that they share."""
+
+    def __init__(self, uuid: str, limit_mib: float) -> None:
+        self._uuid, self._limit_mib = uuid, limit_mib
+        self._processes: Optional[float] = None
+        self._samples, self._steadiness = 0, sampler.Steadiness()
+
+    def note(self, readings: Dict[str, float]) -> str:
+        """Take in what was read at one moment; why the jobs do not go together, in figures, else empty."""
+        mib, processes = readings.get("memory_mib", 0.0), readings.get("processes", self._processes)
+        if mib > self._limit_mib:
+            return f"{mib:.0f} MiB of {self._uuid} were used, more than {self._limit_mib:.0f}"
+        if processes != self._processes:
+            self._processes, self._samples, self._steadiness = processes, 0, sampler.Steadiness()
+        if "gpu_util" not in readings or (processes is not None and processes < 2):
+            return ""
+        self._samples += 1
+        if self._samples > SETTLING:
+            self._steadiness.add(readings["gpu_util"])
+        means = self._steadiness.means
+        if self._steadiness.unstable:
+            return (
+                f"utilisation of {self._uuid}: {means.mean:.0f} % in the mean of {means.count} blocks, with a standard"
+                f" deviation of {math.sqrt(means.variance):.0f}, more than {sampler.UNSTEADY:.0f}"
+            )
+        if means.count >= BLOCKS_MOST:
+            self._steadiness = sampler.Steadiness()
+        return ""
+
+
+def loads(gpus: List[Any], together: List[Sharer]) -> List[Load]:
+    """Loads of these GPUs, begun anew: a partner that comes or goes changes the level."""
+    pinned_mib = [sharer.mib for sharer in together]
+    said_mib = float(sum(pinned_mib)) if all(pinned_mib) else math.inf
+    return [Load(gpu.uuid, min(said_mib, FULL * (gpu.memory_mib or math.inf))) for gpu in gpus]
+
+
+def watch(numbers: str, visible: str) -> None:
+    """Watch until nobody who came earlier is left, or the one word is written.
+
+    Whoever comes later watches: so each pairing has one watcher, and a job that is alone has none.
+    """
+    environ = os.environ
+    job_id, node, directory = int(environ["SLURM_JOB_ID"]), environ["SLURMD_NODENAME"], environ["SLURMSCHED_RUN_DIR"]
+    every_s = sampler.setting("EVERY_S", 1.0, 0.01, 3600.0)
+    gpus: List[Any] = []
+    seen: List[Sharer] = []
+    watched: List[Load] = []
+    due, start_s = time.monotonic(), 0
+    while True:
+        there = sharers(directory, node)
+        mine = there.get(job_id)
+        together = sorted(one for one in there.values() if mine and one <= mine and one.gpus & mine.gpus)
+        if mine is None or len(together) < 2:
+            return
+        if not gpus:
+            nvml = importlib.import_module("pynvml")
+            nvml.nvmlInit()
+            gpus = sampler.find_gpus(nvml, "", visible)
+        if together != seen:
+            seen, watched, start_s = together, loads(gpus, together), int(time.time())
+        why = [text for text in (load.note(gpu.read()) for gpu, load in zip(gpus, watched)) if text]
+        if why:
+            leave_word(mine, together[:-1], numbers, start_s, why[0])
+            return
+        if all(gpu.lost for gpu in gpus):
+            return
+        now = time.monotonic()
+        due += every_s * (1 + max(0, int((now - due) / every_s)))
+        time.sleep(due - now)
+
+
+def leave_word(mine: Sharer, others: List[Sharer], numbers: str, start_s: int, why: str) -> None:
+    """Put down in the spool that the jobs do not go together, and send it at once."""
+    node = os.environ["SLURMD_NODENAME"]
+    complain(f"job {mine.job_id} and {[one.job_id for one in others]} on GPUs {numbers}: {why}")
+    body = {
+        "version": VERSION,
+        "job_id": mine.job_id,
+        "restart": mine.restart,
+        "node": node,
+        "uid": int(os.environ.get("SLURM_JOB_UID") or -1),
+        "start_s": start_s,
+        "end_s": max(start_s, int(time.time())),
+        "gpus": [int(gpu) for gpu in numbers.split("+")],
+        "with": [one.job_id for one in others],
+        "with_restarts": [one.restart for one in others],
+        "unstable": why,
+    }
+    word = json.dumps(body).encode("ascii")
+    spool = sampler.Spool(os.environ["SLURMSCHED_SPOOL_DIR"])
+    most_b = sampler.setting("SPOOL_MIB", 16.0, 0.0, 65536.0) * 2**20
+    keep_s = sampler.setting("SPOOL_DAYS", 7.0, 0.0, 3650.0) * 86400.0
+    spool.make_room(len(word), most_b, time.time() - keep_s)
+    name = f"{mine.job_id}.{node}.{start_s}.unstable"
+    spool.add(name, word)
+    if os.environ.get("SLURMSCHED_COLLECTOR"):
+        deliver(
+            os.path.join(os.environ["SLURMSCHED_SPOOL_DIR"], name),
+            AGAIN * sampler.setting("EVERY_S", 1.0, 0.01, 3600.0),
+        )
+
+
+def deliver(record: str, pause_s: float) -> None:
+    """Send what is in the spool until the daemon has *record*: it may be away, and the next epilog be far."""
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deliver.py")
+    while True:
+        subprocess.call([sys.executable, "-I", program])
+        if not os.path.exists(record):
+            return
+        time.sleep(pause_s)
+
+
+def complain(text: str) -> None:
+    """Say it in syslog, for the admin."""
+    syslog.openlog("slurmsched")
+    syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
+
+
+def main(argv: List[str]) -> None:
+    """Watch one job's GPUs; a signal ends it at any moment, and what goes wrong is said in syslog."""
+    os.closerange(3, 256)  # slurmd's own, which would keep its sockets open after it
+    try:
+        watch(argv[0], argv[1])
+    except Exception as error:  # whatever it is, it is no reason to trouble the job
+        complain("watching job {}: {}: {}".format(os.environ.get("SLURM_JOB_ID"), type(error).__name__, error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
