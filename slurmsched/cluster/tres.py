@@ -58,7 +58,7 @@ def slots_in(gres: str) -> tuple[int, ...]:
 
 
 def slots_on(gres: str) -> dict[int, int]:
-    """How many slots of each GPU a node has by its GRES: two where jobs share, at most one elsewhere (docs/sharing.md)."""
+    """How many slots of each GPU a node has by its GRES: two where jobs share, one at most elsewhere."""
     return {int(number): int(count) for number, count in _SLOTS.findall(gres)}
 
 

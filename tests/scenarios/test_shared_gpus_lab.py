@@ -26,7 +26,6 @@ from slurmsched.cluster.profiles import NodeProfile
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.lab.users import uid_of
-from slurmsched.lab.waiting import wait_until
 
 pytestmark = pytest.mark.lab
 
