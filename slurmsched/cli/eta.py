@@ -18,6 +18,7 @@ from .spans import moment, span
 COLUMNS = ("JOB", "PARTITION", "GPUS", "IS", "START", "START BY", "FINISH", "DONE BY", "AHEAD", "NOTE")
 WATCH_S = 10.0
 SKEW_S = 5.0
+TRIES = 3  #: to have a long list as of one cycle
 
 
 @click.command()
@@ -73,18 +74,22 @@ def _say(app: App, jobs: Sequence[JobName], options: str | None, everybody: bool
 
 
 def _list(answers: Answers, everybody: bool, limit: int) -> dict[str, Any]:
-    """As many jobs as are asked for, whatever number a daemon tells at once, all as of one cycle."""
-    pages: list[dict[str, Any]] = []
+    """As many jobs as are asked for, whatever number a daemon tells at once.
+
+    All as of one cycle, unless even the last of ``TRIES`` lists took longer than one.
+    """
+    first: dict[str, Any] = {}
     told: list[Mapping[str, Any]] = []
+    tries = 1
     while True:
         page = answers.ask("eta", all=everybody, limit=limit - len(told), skip=len(told))
-        if pages and page["cycle"] != pages[0]["cycle"]:
-            pages, told = [], []
+        if first and page["cycle"] != first["cycle"] and tries < TRIES:
+            first, told, tries = {}, [], tries + 1
             continue
-        pages.append(page)
+        first = first or page
         told += page["eta"]
         if not page["eta"] or len(told) >= min(limit, page["jobs"]):
-            return pages[0] | {"limit": limit, "eta": told}
+            return first | {"limit": limit, "eta": told}
 
 
 def _alone(one: Mapping[str, Any], now_s: float) -> Iterator[str]:

@@ -25,11 +25,15 @@ SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
 def unsteady(jobs: JobTable, rules: SharingRules) -> BoolArray:
     """Which of *jobs* were in an unstable pair, in this run or in an earlier one."""
     found = np.zeros(len(jobs), dtype=np.bool_)
-    told = [(job_id, restart, seen.end_s) for seen in rules.unstable for job_id, restart in _runs(seen)]
-    for row in np.flatnonzero(np.isin(jobs.job_id, [job_id for job_id, *_ in told])).tolist() if told else ():
-        known = jobs.job_id[row], jobs.restarts[row], jobs.first_submit_s[row] - SAME_S
+    told: dict[int, list[tuple[int, int]]] = {}
+    for seen in rules.unstable:
+        for job_id, restart in _runs(seen):
+            told.setdefault(job_id, []).append((restart, seen.end_s))
+    for row in np.flatnonzero(np.isin(jobs.job_id, list(told))).tolist() if told else ():
         # Ids begin anew on a new controller: what was seen before a job was submitted is not about it.
-        found[row] = any(known[0] == job_id and known[1] >= run and known[2] <= end_s for job_id, run, end_s in told)
+        since_s = jobs.first_submit_s[row] - SAME_S
+        words = told[int(jobs.job_id[row])]
+        found[row] = any(jobs.restarts[row] >= restart and since_s <= end_s for restart, end_s in words)
     return found
 
 
