@@ -37,7 +37,7 @@ test: setup
 	@$(MAKE) --no-print-directory -j2 compile-machine compile-pool lint
 	@set -m; log=$$(mktemp); \
 	$(BIN)/pytest -m 'lab and not soak' -n 3 --dist loadfile >$$log 2>&1 & lab=$$!; \
-	nice -n 19 $(BIN)/pytest -m 'not lab and not soak' -n 2 --dist loadfile; others=$$?; \
+	nice -n 5 $(BIN)/pytest -m 'not lab and not soak' -n 2 --dist loadfile; others=$$?; \
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \
 	exit $$((others | labs))
 

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 
 from slurmsched.errors import LabError
 
 #: marks a chore; ``down`` after a crash waits for one where it would kill a daemon, since
 #: a useradd ended half-way leaves locks behind
 MARK = "SLURMSCHED_LAB_CHORE"
-#: another lab may hold the lock of /etc/passwd meanwhile
 TIMEOUT_S = 60.0
+#: another lab holds the lock of /etc/passwd; useradd and userdel wait for it a few seconds by themselves
+LOCKED = re.compile("cannot lock|try again later")
 
 
 def do(argv: Sequence[str], lab_id: str) -> None:
-    """Run *argv* to its end; `LabError` with what it said when it failed."""
+    """Run *argv* to its end, again where another held the lock; `LabError` with what it said when it failed."""
+    end_s = time.monotonic() + TIMEOUT_S
+    while said := _do(argv, os.environ | {MARK: lab_id}):
+        if not LOCKED.search(said) or time.monotonic() > end_s:
+            raise LabError(f"{' '.join(argv)} failed: {said}")
+        time.sleep(0.2)
+
+
+def _do(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What it said when it failed; empty where it did not. An interrupt leaves it running, for ``down`` to wait for."""
     try:
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=TIMEOUT_S, env=os.environ | {MARK: lab_id}, check=False
-        )
+        with subprocess.Popen(
+            argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        ) as process:
+            try:
+                said = process.communicate(timeout=TIMEOUT_S)[1].strip()
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise LabError(f"{' '.join(argv)} failed: {error}") from error
-    if done.returncode:
-        raise LabError(f"{' '.join(argv)} failed: {done.stderr.strip() or f'exit {done.returncode}'}")
+        return str(error)
+    return (said or f"exit {process.returncode}") if process.returncode else ""
