@@ -88,9 +88,9 @@ def test_what_is_asked_for_per_gpu_is_seen(world):
 
 
 def test_running_jobs_hold_their_gpus_and_finished_ones_give_them_back(world):
-    job = world.submit(1, gpus=4)
-    state = world.until(lambda state: running(state, job), "the job running")
-    assert state.nodes.gpus_used.sum() == 4
+    job = world.submit(4, gpus=4)
+    # Nodes and jobs are not read at the same moment.
+    state = world.until(lambda state: running(state, job) and state.nodes.gpus_used.sum() == 4, "four GPUs in use")
     assert state.running.node_list[row(state.running, job)]
     assert math.isfinite(state.running.started_s[row(state.running, job)])
     state = world.until(lambda state: state.ended.row_of(job) is not None, "the job ended")
