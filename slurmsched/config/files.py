@@ -76,6 +76,7 @@ class _Reading:
         )
 
     def read(self, file: Path) -> None:
+        """Take in what *file* says; what is wrong with it goes to ``problems``."""
         try:
             text = file.read_text(encoding="utf-8")
             document = tomllib.loads(text)

@@ -25,42 +25,21 @@ _Named = tuple[float, float, str]  #: from when to when a job of this kind was k
 
 def add_faults(connection: Connection, cluster: str, news: Iterable[Fault]) -> None:
     """Write the records that are not there yet, each also as an event of the job's story."""
-    told = list(news)
-    insert_or(connection, faults, [_row(cluster, fault) for fault in told])
-    save_story(
-        connection,
-        cluster,
-        (
-            StoryEvent(
-                float(fault.end_s),
-                "failed together",
-                {"partners": ", ".join(map(str, fault.partners)), "fault": fault.fault},
-                fault.job_id,
-            )
-            for fault in told
-        ),
-    )
+    for fault in news:
+        insert_or(connection, faults, [_row(cluster, fault)])
+        details = {"partners": ", ".join(map(str, fault.partners)), "fault": fault.fault}
+        save_story(connection, cluster, [StoryEvent(float(fault.end_s), "failed together", details, fault.job_id)])
 
 
 def add_instabilities(connection: Connection, cluster: str, news: Iterable[Instability]) -> None:
     """Write the records that are not there yet, each also as an event of the stories of all its jobs."""
-    told = list(news)
-    insert_or(connection, instabilities, [_row(cluster, one) for one in told])
-    save_story(
-        connection,
-        cluster,
-        (
-            StoryEvent(
-                float(one.end_s),
-                "unstable together",
-                {"partners": ", ".join(str(other) for other in everyone if other != job_id), "why": one.why},
-                job_id,
-            )
-            for one in told
-            for everyone in [(one.job_id, *one.partners)]
-            for job_id in everyone
-        ),
-    )
+    for one in news:
+        insert_or(connection, instabilities, [_row(cluster, one)])
+        everyone = (one.job_id, *one.partners)
+        for job_id in everyone:
+            others = ", ".join(str(other) for other in everyone if other != job_id)
+            event = StoryEvent(float(one.end_s), "unstable together", {"partners": others, "why": one.why}, job_id)
+            save_story(connection, cluster, [event])
 
 
 def load_instabilities(connection: Connection, cluster: str, now_s: float) -> tuple[Instability, ...]:

@@ -139,33 +139,28 @@ profiles = Table(
     Index("profiles_by_end", "cluster", "end_s"),
 )
 
-#: Jobs that failed together on GPUs that they shared, as the node of each told.
-faults = Table(
-    "faults",
-    metadata,
-    _cluster(),
-    _key("job_id"),
-    Column("node", String(255), primary_key=True),
-    _key("start_s"),
-    _number("restart"),
-    _number("end_s"),
-    *(_words(name) for name in ("gpus", "partners", "fault")),
-    Index("faults_by_end", "cluster", "end_s"),
-)
 
-#: Jobs whose load of the GPUs that they shared was unstable, as the node told.
-instabilities = Table(
-    "instabilities",
-    metadata,
-    _cluster(),
-    _key("job_id"),
-    Column("node", String(255), primary_key=True),
-    _key("start_s"),
-    _number("restart"),
-    _number("end_s"),
-    *(_words(name) for name in ("gpus", "partners", "partner_restarts", "why")),
-    Index("instabilities_by_end", "cluster", "end_s"),
-)
+def _of_sharers(name: str, *words: str) -> Table:
+    """What the node of each told of jobs that share GPUs."""
+    return Table(
+        name,
+        metadata,
+        _cluster(),
+        _key("job_id"),
+        Column("node", String(255), primary_key=True),
+        _key("start_s"),
+        _number("restart"),
+        _number("end_s"),
+        *(_words(each) for each in ("gpus", "partners", *words)),
+        Index(f"{name}_by_end", "cluster", "end_s"),
+    )
+
+
+#: Jobs that failed together on GPUs that they shared.
+faults = _of_sharers("faults", "fault")
+
+#: Jobs whose load of the GPUs that they shared was unstable.
+instabilities = _of_sharers("instabilities", "partner_restarts", "why")
 
 #: Deadlines that were asked for, with what was answered and what became of it; a job may ask again.
 promises = Table(
