@@ -128,8 +128,8 @@ class Ga2m:
         part = self.blend.parts.get(int(classes(first)[0]))
         mixed = float(np.exp(self.blend.mixed(first, model)[0] - model[0]))
         if part is not None and mixed != 1.0:
-            share = f"{part.share:.0%} of the weight for the {_said(part.column, first)}"
-            found.insert(1, Reason(share, mixed))
+            share = float(self.blend.beside(first, model)[1][0])
+            found.insert(1, Reason(f"{share:.0%} of the weight for the {_said(part.column, first)}", mixed))
         return found
 
     def document(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
 from .additive import Columns
 from .centers import Center, Fit, Reason, Said, center_of, fit_ga2m
-from .inputs import Profiles, classes, inputs, numbers, rows_of
+from .inputs import Profiles, classes, inputs, rows_of
 from .intervals import WINDOW, Interval, Misses, rolled
 from .names import NameBuckets
 from .past import Past
@@ -28,7 +28,7 @@ LEAST = 200  #: runs without which there is nothing to train on
 WEEKS_S = 28 * 86400.0  #: history from which the day of the week can be told from the date
 HELD_OUT = 0.2  #: share of the latest runs that the mixture and the first interval are learnt from
 
-_WITHOUT_HISTORY = ("usual runtime with as many GPUs", "usual runtime on the site", "no history: the time limit")
+_WITHOUT_HISTORY = "no history: the time limit"
 _RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
 
 
@@ -36,8 +36,7 @@ _RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
 class Estimator:
     """Forecasts runtimes from a trained Center; ``port.Model``.
 
-    A job of a user without a run takes the usual runtime of jobs with as many GPUs, as in Lucid section 3.4. Learning
-    adds to what is known of earlier runs and moves the interval; the center stays as it was trained.
+    Learning adds to what is known of earlier runs and moves the interval; the center stays as it was trained.
     """
 
     center: Center
@@ -101,11 +100,6 @@ class Estimator:
         """
         one = profiles.take(np.array([row])) if profiles is not None else None
         columns = inputs(jobs.take(np.array([row])), self.past, self.buckets, profiles=one)
-        said, source = self._said(columns)
-        if np.isnan(said.middle[0]):
-            return []
-        if source.names[source.codes[0]] != self.center.kind:
-            return [Reason(source[0], float(np.exp(said.middle[0])))]
         return self.center.reasons(columns)
 
     @cached_property
@@ -169,15 +163,8 @@ class Estimator:
 
     def _said(self, columns: Columns) -> tuple[Said, Labels]:
         """What is said of each job, and where it comes from."""
-        middle, base = self.center.said(columns)
-        unknown = (numbers(columns, "user_runs") == 0) | np.isnan(middle)
-        source = np.zeros(len(middle), dtype=np.int64)
-        for name in ("gpus_usual", "site_usual"):
-            middle, base = (np.where(unknown, numbers(columns, name), log) for log in (middle, base))
-            source += unknown
-            unknown = np.isnan(middle)
-        source += unknown
-        return Said(middle, base), Labels(source, (self.center.kind, *_WITHOUT_HISTORY))
+        said = self.center.said(columns)
+        return said, Labels(np.isnan(said.middle).astype(np.int64), (self.center.kind, _WITHOUT_HISTORY))
 
     def _columns_then(self, runs: OutcomeTable) -> Columns:
         """The columns of *runs* as they were at their submission."""

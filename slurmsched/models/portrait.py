@@ -112,7 +112,8 @@ def portrait(artifact: Artifact) -> Portrait:
     told = {f"{share:.0%}": float(row.mean()) for share, row in zip(SHARES, below, strict=True) if len(row)}
     if isinstance(center, Ga2m):
         mixed = "\n".join(
-            f"jobs of class {kind}: {part.share:.0%} for the {WORDS[part.column]}"
+            f"jobs of class {kind}: {part.near:.0%} for the {WORDS[part.column]}, "
+            f"{part.far:.0%} where the tables are off from it by a factor of {np.exp(part.apart):.1f} or more"
             for kind, part in sorted(center.blend.parts.items())
         )
         return Portrait(artifact, {"log runtime": center.additive}, mixed, covered, told)

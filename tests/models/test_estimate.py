@@ -79,13 +79,27 @@ def test_a_running_job_is_never_forecast_to_have_ended_already(trained: Estimato
         assert elapsed_s <= forecast.low_s[0] <= forecast.runtime_s[0] <= forecast.high_s[0]
 
 
-def test_a_new_user_takes_the_usual_runtime_of_jobs_with_as_many_gpus(repeats: Estimator):
-    forecast = repeats.forecast(job(user="zoe", gpus=8))
-    assert forecast.source[0] == "usual runtime with as many GPUs"
+def test_a_new_user_is_forecast_by_what_first_runs_took():
+    random = np.random.default_rng(0)
+    users, runs = 150, 4
+    first = np.arange(users * runs) % runs == 0
+    runtime_s = np.where(first, 60.0, 20_000.0) * random.lognormal(0, 0.3, users * runs)
+    known = history(
+        runtime_s,
+        user=[f"user{place // runs}" for place in range(users * runs)],
+        name=["train"] * (users * runs),
+        first_submit_s=1e5 * np.arange(users * runs),
+    )
+    new = Estimator.fit(known).forecast(job(user="zoe", name="train"))
+    assert new.runtime_s[0] < 600
+    assert new.source[0] == "additive"
 
 
-def test_a_new_user_with_a_new_gpu_count_takes_the_usual_runtime_of_all(repeats: Estimator):
-    assert repeats.forecast(job(user="zoe", gpus=512)).source[0] == "usual runtime on the site"
+def test_where_runs_are_repeated_a_new_user_takes_the_usual_runtime_of_jobs_with_as_many_gpus(repeats: Estimator):
+    for gpus, usual in ((8, "usual runtime with as many GPUs"), (512, "usual runtime on the site")):
+        new = job(user="zoe", gpus=gpus)
+        assert [reason.words for reason in repeats.reasons(new, 0)] == [usual]
+        assert repeats.reasons(new, 0)[0].factor == pytest.approx(repeats.forecast(new).runtime_s[0])
 
 
 def test_without_any_run_the_limit_is_the_forecast(repeats: Estimator):
@@ -126,9 +140,9 @@ def test_reasons_are_fit_for_a_terminal(trained: Estimator):
     assert all(reason.words.isprintable() for reason in trained.reasons(odd, 0))
 
 
-def test_a_forecast_without_history_has_one_reason(repeats: Estimator):
-    reasons = repeats.reasons(job(user="zoe", gpus=8), 0)
-    assert [reason.words for reason in reasons] == ["usual runtime with as many GPUs"]
+def test_a_forecast_without_history_has_no_reasons(repeats: Estimator):
+    empty = Estimator.of_document(repeats.document(), history([]))
+    assert empty.reasons(job(time_limit_s=7200.0), 0) == []
 
 
 # Learning
@@ -167,7 +181,7 @@ def test_the_interval_follows_what_ended_since(repeats: Estimator):
 
 def test_what_is_mixed_in_moves_the_middle_and_not_the_interval(trained: Estimator):
     assert isinstance(trained.center, Ga2m)
-    blends = Blend({}), Blend({kind: Part("user_last", 1.0) for kind in range(CLASSES)})
+    blends = Blend({}), Blend({kind: Part("user_last", 1.0, 1.0, 1.0) for kind in range(CLASSES)})
     queue = jobs_of(known(200))
     alone, mixed = (replace(trained, center=replace(trained.center, blend=blend)).forecast(queue) for blend in blends)
     inside = (alone.low_s < mixed.runtime_s) & (mixed.runtime_s < alone.high_s)

@@ -31,7 +31,7 @@ def artifact() -> Artifact:
         Term(("user",), np.array([0.0, 0.1, -0.1, 0.0]), np.array([0.0, 15.0, 15.0, 0.0])),
         Term(("limit", "user"), np.zeros((4, 4)), np.ones((4, 4))),
     )
-    center = Ga2m(Additive(features, terms, 6.0), Blend({3: Part("user_last", 0.4)}))
+    center = Ga2m(Additive(features, terms, 6.0), Blend({3: Part("user_last", 0.4, 0.2, 2.0)}))
     document = Estimator.fit(busy_site(1500), how=repeating(LAST_OF_NAME)).document()
     return Artifact("runtime", 0.0, 86400.0, {"pinball": 0.3}, document | {"center": center.document()})
 
