@@ -11,6 +11,7 @@ record in the spool, ``JOB.NODE.START.fault``.
 import contextlib
 import fcntl
 import importlib
+import io
 import json
 import os
 import pwd
@@ -24,7 +25,7 @@ import syslog
 import time
 
 # ruff: noqa: UP006, UP035, UP045 - newer spellings do not run on Python 3.6
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional
 
 VERSION = 1
 WHOLE_S = 60  #: then the kernel ends us, wherever we are
@@ -103,8 +104,12 @@ class Share:
             start_new_session=True,
             preexec_fn=lambda: become(user),
         )
-        with open(os.path.join(self.directory, "daemon"), "w") as file:
-            file.write(f"{process.pid} {started(process.pid)}")
+        try:
+            with open(os.path.join(self.directory, "daemon"), "w") as file:
+                file.write(f"{process.pid} {started(process.pid)}")
+        except OSError:
+            process.kill()  # nobody could find it again
+            raise
         until_s = time.monotonic() + READY_S
         while not os.path.exists(os.path.join(self.pipes, "control")):
             if process.poll() is not None:
@@ -117,7 +122,7 @@ class Share:
         """End the daemon, asked first and then made to, and remove what is its own."""
         pid = self.daemon()
         if pid is not None:
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            with contextlib.suppress(OSError, KeyError, subprocess.TimeoutExpired):  # the user may be gone
                 user = pwd.getpwuid(self.uid)
                 subprocess.run(
                     [os.environ["SLURMSCHED_MPS"]],
@@ -148,28 +153,34 @@ class Share:
 
     def log_ends(self) -> Dict[str, int]:
         """How long each log is now."""
-        return {name: len(self._log(name, 0)) for name in LOGS}
+        ends = {}
+        for name in LOGS:
+            with self._log(name) as file:
+                ends[name] = file.seek(0, os.SEEK_END)
+        return ends
 
     def fault(self, since: Dict[str, int]) -> str:
         """What has gone wrong since the logs were so long; empty where nothing has."""
         for name in LOGS:
-            for line in self._log(name, since.get(name, 0)).splitlines():
+            with self._log(name) as file:
+                file.seek(since.get(name, 0))
+                lines = file.read(READ_B).splitlines()
+            for line in lines:
                 if FAULT.search(line):
                     return line.decode("ascii", "replace").strip()[:200]
         return "" if self.daemon() is not None else "the control daemon has ended"
 
-    def _log(self, name: str, offset: int) -> bytes:
+    def _log(self, name: str) -> BinaryIO:
         # The directory is the user's, who could put anything there.
         try:
             handle = os.open(os.path.join(self.logs, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
-            return b""
-        with os.fdopen(handle, "rb") as file:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode) or about.st_uid != self.uid:
-                return b""
-            file.seek(offset)
-            return file.read(READ_B)
+            return io.BytesIO()
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != self.uid:
+            os.close(handle)
+            return io.BytesIO()
+        return os.fdopen(handle, "rb")
 
 
 def started(pid: int) -> str:
@@ -221,9 +232,11 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
         partners = {partner: its for partner, its in share.sharers().items() if partner != job_id}
         runs = share.daemon() is not None
         for partner, its in partners.items():
-            if not runs:  # it died under them; what its log says goes with it
-                its.update({"fault": its.get("fault") or failed(share, its), "mps": False})
-            share.note(partner, {**its, "with": sorted({*its["with"], job_id})})
+            # What went wrong until now is none of ours, nor are those to blame later who have left in peace.
+            its["fault"] = its.get("fault") or failed(share, its)
+            if not its["fault"]:
+                its.update({"with": sorted({*partners, job_id} - {partner}), "logs": share.log_ends() if runs else {}})
+            share.note(partner, {**its, "mps": its["mps"] and runs})  # a daemon that died takes its log with it
         body: Dict[str, Any] = {
             "restart": int(environ.get("SLURM_JOB_RESTART_COUNT") or 0),
             "start_s": int(time.time()),
@@ -292,15 +305,16 @@ def record(share: Share, job_id: int, mine: Dict[str, Any], fault: str) -> None:
         "node": node,
         "uid": share.uid,
         "start_s": mine["start_s"],
-        "end_s": int(time.time()),
+        "end_s": max(mine["start_s"], int(time.time())),  # the clock may be set meanwhile
         "gpus": [int(gpu) for gpu in share.gpus.split("+")],
         "with": mine["with"],
         "fault": fault,
     }
     # -I keeps our own directory out of the path.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    spool = importlib.import_module("sampler").Spool(os.environ["SLURMSCHED_SPOOL_DIR"])
-    spool.add(f"{job_id}.{node}.{mine['start_s']}.fault", json.dumps(body).encode("ascii"))
+    sampler = importlib.import_module("sampler")
+    name = f"{job_id}.{node}.{mine['start_s']}.fault"
+    sampler.put_down(name, json.dumps(body).encode("ascii"), *sampler.limits())
 
 
 def complain(text: str) -> None:

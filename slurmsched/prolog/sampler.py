@@ -22,7 +22,7 @@ import stat
 import syslog
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 VERSION = 1
 STOP = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -347,6 +347,20 @@ def setting(name: str, default: float, least: float, most: float) -> float:
     return value
 
 
+def limits() -> Tuple[float, float]:
+    """What the spool may hold: bytes, and seconds that a record waits."""
+    return setting("SPOOL_MIB", 16.0, 0.0, 65536.0) * 2**20, setting("SPOOL_DAYS", 7.0, 0.0, 3650.0) * 86400.0
+
+
+def put_down(name: str, body: bytes, most_b: float, keep_s: float) -> None:
+    """Leave a record in the spool, within its limits; ValueError where it is too large for any."""
+    spool = Spool(os.environ["SLURMSCHED_SPOOL_DIR"])
+    spool.make_room(len(body), most_b, time.time() - keep_s)
+    if len(body) > most_b:
+        raise ValueError(f"a record of {len(body)} bytes is more than SPOOL_MIB")
+    spool.add(name, body)
+
+
 def wait_for_the_end(pid_file: str, limit_s: float) -> None:
     """Sleep until a signal, the time limit, or until *pid_file* is no longer ours: then no epilog will find us."""
     until_s = time.monotonic() + limit_s
@@ -368,8 +382,7 @@ def measure() -> str:
     if not NODE.fullmatch(node):
         return f"SLURMD_NODENAME = {node!r} is no name of a node"
     every_s = setting("EVERY_S", 1.0, 0.01, 3600.0)
-    most_b = setting("SPOOL_MIB", 16.0, 0.0, 65536.0) * 2**20
-    keep_s = setting("SPOOL_DAYS", 7.0, 0.0, 3650.0) * 86400.0
+    most_b, keep_s = limits()
     limit_s = setting("MEASURE_DAYS", 30.0, 0.0, 365.0) * 86400.0
     start_s, began_s = int(time.time()), time.monotonic()
     meter = Meter(environ.get("SLURM_JOB_GPUS", ""), environ.get("CUDA_VISIBLE_DEVICES", ""), every_s)
@@ -390,12 +403,7 @@ def measure() -> str:
         "hung": hung,
         "gpus": gpus,
     }
-    body = json.dumps(record).encode("ascii")
-    spool = Spool(environ["SLURMSCHED_SPOOL_DIR"])
-    spool.make_room(len(body), most_b, time.time() - keep_s)
-    if len(body) > most_b:
-        return f"a record of {len(body)} bytes is more than SPOOL_MIB"
-    spool.add(f"{job_id}.{node}.{start_s}.json", body)
+    put_down(f"{job_id}.{node}.{start_s}.json", json.dumps(record).encode("ascii"), most_b, keep_s)
     return ""
 
 
@@ -409,8 +417,9 @@ def main() -> None:
     except Exception as error:  # whatever it is, it is no reason to trouble the job
         trouble = f"{type(error).__name__}: {error}"
     if trouble:
+        text = "no profile of job {}: {}".format(os.environ.get("SLURM_JOB_ID"), trouble)
         syslog.openlog("slurmsched")
-        syslog.syslog(syslog.LOG_NOTICE, "no profile of job {}: {}".format(os.environ.get("SLURM_JOB_ID"), trouble))
+        syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
     os._exit(0)  # not sys.exit, which would wait for a thread that hangs in NVML
 
 

@@ -147,13 +147,8 @@ def leave_word(mine: Sharer, others: List[Sharer], numbers: str, start_s: int, w
         "with_restarts": [one.restart for one in others],
         "unstable": why,
     }
-    word = json.dumps(body).encode("ascii")
-    spool = sampler.Spool(os.environ["SLURMSCHED_SPOOL_DIR"])
-    most_b = sampler.setting("SPOOL_MIB", 16.0, 0.0, 65536.0) * 2**20
-    keep_s = sampler.setting("SPOOL_DAYS", 7.0, 0.0, 3650.0) * 86400.0
-    spool.make_room(len(word), most_b, time.time() - keep_s)
     name = f"{mine.job_id}.{node}.{start_s}.unstable"
-    spool.add(name, word)
+    sampler.put_down(name, json.dumps(body).encode("ascii"), *sampler.limits())
     if os.environ.get("SLURMSCHED_COLLECTOR"):
         deliver(
             os.path.join(os.environ["SLURMSCHED_SPOOL_DIR"], name),

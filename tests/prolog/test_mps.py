@@ -205,7 +205,37 @@ def test_who_came_after_a_fault_is_not_blamed_for_it(node):
     node.ends(9)
     wait_until(lambda: len(node.faults()) == 2, "two records")
     time.sleep(0.1)
-    assert sorted(fault["job_id"] for fault in node.faults()) == [7, 8]
+    assert [(fault["job_id"], fault["with"]) for fault in node.faults()] == [(7, [8]), (8, [7])]
+
+
+def test_who_left_in_peace_is_not_blamed_for_a_later_fault(node):
+    pipes = node.starts(7, "0")["CUDA_MPS_PIPE_DIRECTORY"]
+    node.tell(pipes, "fault")  # of a job alone
+    node.starts(8, "0")
+    node.ends(8)
+    node.starts(9, "0")
+    node.tell(pipes, "quiet")
+    node.ends(9)
+    assert node.faults() == []
+    node.starts(10, "0")
+    node.tell(pipes, "fault")
+    node.ends(7)
+    node.ends(10)
+    wait_until(lambda: len(node.faults()) == 2, "two records")
+    assert sorted((fault["job_id"], fault["with"]) for fault in node.faults()) == [(7, [10]), (10, [7])]
+
+
+def test_records_of_faults_make_room_too(node):
+    node.spool.mkdir(mode=0o700)
+    old = node.spool / "1.n1.1.json"
+    old.write_text("{}")
+    os.utime(old, (1, 1))
+    node.starts(7, "0")
+    node.starts(8, "0")
+    os.kill(node.daemons()[0], signal.SIGKILL)
+    node.ends(7)
+    wait_until(lambda: len(node.faults()) == 1, "a record")
+    assert not old.exists()
 
 
 def test_a_daemon_that_died_is_started_anew_for_the_next_job_and_its_fault_kept(node):
@@ -218,7 +248,7 @@ def test_a_daemon_that_died_is_started_anew_for_the_next_job_and_its_fault_kept(
     node.ends(7)
     node.ends(9)
     wait_until(lambda: len(node.faults()) == 2, "two records")
-    assert sorted(fault["job_id"] for fault in node.faults()) == [7, 8]
+    assert [(fault["job_id"], fault["with"]) for fault in node.faults()] == [(7, [8]), (8, [7])]
 
 
 def test_a_job_alone_on_its_gpus_leaves_no_record_of_its_own_faults(node):
@@ -271,6 +301,15 @@ def test_a_daemon_that_is_slow_delays_no_job_and_is_ended_with_it(node):
     node.run("epilog")
     wait_until(lambda: node.daemons() == [], "the daemon to end")
     wait_until(lambda: not list((node.run_dir / "mps.n1").iterdir()), "the set to go")
+
+
+def test_where_the_daemons_pid_cannot_be_noted_there_is_no_daemon(node):
+    (node.run_dir / f"mps.n1/0.{os.getuid()}/daemon").mkdir(parents=True)
+    node.run_dir.chmod(0o700)
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in node.starts(7, "0")
+    wait_until(lambda: node.daemons() == [], "the daemon to end")
+    node.ends(7)
+    assert not list((node.run_dir / "mps.n1").iterdir())
 
 
 @pytest.mark.parametrize("token", ["", "x", "0+", "+0", "0++1", "-1", "0:x", "0:t", "0:t6x", "0/../1", "*"])
