@@ -54,6 +54,7 @@ class Receiver:
     keep: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it once more later
     keep_fault: Callable[[Fault], None] = lambda fault: None  #: the same of jobs that failed together
     keep_unstable: Callable[[Instability], None] = lambda seen: None  #: and of jobs whose load together is unstable
+    gone: Callable[[int, float], bool] = lambda job_id, end_s: False  #: whether a job that ended then never can be told
     counted: Callable[[str], None] = lambda result: None  #: told the result of each delivery
 
 
@@ -157,7 +158,7 @@ class Collector:
         ran = self._receiver.ran(record.job_id, record.node)
         if not ran:
             why = f"job {record.job_id} was not seen" + (f" on node {record.node}" if ran is False else "")
-            raise Refused("job", why, final=ran is False)
+            raise Refused("job", why, final=ran is False or self._receiver.gone(record.job_id, record.end_s))
         if isinstance(record, Fault):
             self._receiver.keep_fault(record)
         elif isinstance(record, Instability):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 
 from ..cluster.hostlist import expand
 from ..cluster.jobs import JobState, JobTable
 
 JOBS_MOST = 200_000  #: about a hundred bytes each
+GONE_S = 3600.0  #: a job that is not listed so long after its end never will be, however clocks differ
 
 
 class Whereabouts:
@@ -16,6 +18,11 @@ class Whereabouts:
     def __init__(self, most: int = JOBS_MOST) -> None:
         self._most = most
         self._seen: OrderedDict[int, tuple[frozenset[str], bool]] = OrderedDict()  # lists, and whether one is whole
+        self._looked_s = -math.inf
+
+    def looked(self, now_s: float) -> None:
+        """All jobs that Slurm listed at *now_s* were seen."""
+        self._looked_s = now_s
 
     def saw(self, jobs: JobTable) -> None:
         """Take in where *jobs* run, or ran."""
@@ -37,3 +44,7 @@ class Whereabouts:
         if any(node in expand(text) for text in lists):
             return True
         return False if whole else None
+
+    def gone(self, job_id: int, end_s: float) -> bool:
+        """Whether the job was never seen, and will not be if it ended at *end_s*: Slurm has forgotten it since."""
+        return job_id not in self._seen and end_s < self._looked_s - GONE_S

@@ -100,6 +100,7 @@ class Desk:
 
     addresses: dict[str, set[str]]
     ran: bool | None = True
+    gone: bool = False
     trouble: Exception | None = None
     kept: list[NodeProfile] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
@@ -115,6 +116,7 @@ class Desk:
         return Receiver(
             addresses=lambda node: frozenset(self.addresses.get(node, ())),
             ran=lambda job_id, node: self.ran,
+            gone=lambda job_id, end_s: self.gone,
             keep=self.keep,
             keep_fault=self.faults.append,
             keep_unstable=self.unstable.append,
@@ -286,7 +288,9 @@ def test_a_job_that_ran_elsewhere_is_refused_and_an_unknown_one_waits(munge, des
     assert deliver(collector, munge.credential(told())) == "refused: job 7 was not seen on node n1"
     desk.ran = None
     assert deliver(collector, munge.credential(told())) == "later: job 7 was not seen"
-    assert (desk.kept, collector.results) == ([], {"job": 2})
+    desk.gone = True
+    assert deliver(collector, munge.credential(told())) == "refused: job 7 was not seen"
+    assert (desk.kept, collector.results) == ([], {"job": 3})
 
 
 def test_while_the_database_is_away_records_stay_on_their_nodes(munge, desk, collector):
@@ -360,6 +364,15 @@ def test_a_job_without_nodes_is_not_known_yet():
     seen = Whereabouts()
     seen.saw(running(""))
     assert seen.ran(7, "n1") is None
+
+
+def test_a_job_that_was_over_for_an_hour_when_others_were_seen_never_comes():
+    seen = Whereabouts()
+    assert not seen.gone(7, -1e9), "nobody has looked yet"
+    seen.saw(running("n1"))
+    seen.looked(10_000.0)
+    assert [seen.gone(8, end_s) for end_s in (6_399.0, 6_401.0)] == [True, False]
+    assert not seen.gone(7, 0.0)
 
 
 def test_only_the_latest_jobs_are_remembered():
