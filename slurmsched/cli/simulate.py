@@ -16,6 +16,7 @@ from .output import emit, json_option
 
 if TYPE_CHECKING:
     from ..simulator.case import Case
+    from ..simulator.experiment import Setup
     from ..simulator.fleet import Fleet
     from ..simulator.sweep import Run
 
@@ -82,7 +83,7 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     cases, setups = asked.cases(app, fleet), asked.setups()
     if page_path and len(cases) > 1:
         raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
-    traces = [_trace_facts(case) for case in cases]
+    traces, said = [_trace_facts(case) for case in cases], _said(setups, fleet)
     cells = [Cell(case, setup) for case in cases for setup in setups]
     runs = _watched(sweep(cells, fleet, workers, check=check), len(cells))
     rows = compared(cells, runs, lambda together: _write_page(page_path, together))
@@ -94,10 +95,11 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
         "nodes": len(fleet.nodes),
         "gpus": fleet.total,
         "gpus_per_node": fleet.size if fleet.equal else None,
+        "notes": said,
         "policies": [row.facts() for row in rows],
     }
     heads = [_head(told, fleet) for told in traces]
-    notes = [f"note: {note}" for told in traces for note in told["notes"]]
+    notes = [f"note: {note}" for note in [*(note for told in traces for note in told["notes"]), *said]]
     emit(facts, *dict.fromkeys(heads + notes), sheet(rows), as_json=as_json)
 
 
@@ -111,6 +113,25 @@ def _trace_facts(case: Case) -> dict[str, Any]:
         "seed": case.seed,
         "notes": [str(note) for note in trace.notes],
     }
+
+
+def _said(setups: Sequence[Setup], fleet: Fleet) -> list[str]:
+    """What people should know of these policies here."""
+    alone, knowing = [], []
+    for setup in setups:
+        shares = fleet.sharing is not None and setup.executor == "direct"
+        if setup.ordering.name == "lucid" and not shares:
+            alone.append(setup.label)
+        elif setup.ordering.name != "lucid" and shares:
+            knowing.append(setup.label)
+    notes = {
+        "the order alone, which is that of qssf; jobs share GPUs under the executor direct, where the file of "
+        "--cluster has a [sharing] table of measured pairs": alone,
+        "jobs share GPUs under these too, in pairs chosen by what all jobs truly do; without [sharing] nobody shares": (
+            knowing
+        ),
+    }
+    return [f"{', '.join(dict.fromkeys(labels))}: {text}" for text, labels in notes.items() if labels]
 
 
 def _head(told: dict[str, Any], fleet: Fleet) -> str:

@@ -71,6 +71,10 @@ class Setup:
     depth: int = 1000  #: how many waiting jobs a reserving selection looks at (Slurm's bf_max_job_test)
     executor: str = "direct"  #: direct: the plan happens as it is; slurm: a model of slurmctld sees our writes
     name: str = ""  #: what a comparison calls it; the ordering's name where empty
+    wide_hosts: bool = True  #: ``lucid`` lets a job join on some of the GPUs of one that has more
+    profile_nodes: int = 0  #: of the last nodes, set apart for jobs that ``lucid`` does not know yet
+    profile_gpus: int = 8  #: most GPUs of a job that goes there
+    profile_s: float = 100.0  #: after which it begins anew in the queue
 
     def __post_init__(self) -> None:
         for part, fits, accepted in (
@@ -79,6 +83,9 @@ class Setup:
             ("restart_doubling_s", 0 <= self.restart_doubling_s < np.inf, "seconds, 0 and more"),
             ("beat_s", 0 <= self.beat_s < np.inf, "seconds, 0 for every event"),
             ("depth", self.depth >= 1, "1 and more"),
+            ("profile_nodes", self.profile_nodes >= 0, "nodes, 0 for none"),
+            ("profile_gpus", self.profile_gpus >= 1, "1 and more"),
+            ("profile_s", 0 < self.profile_s < np.inf, "seconds, above 0"),
         ):
             if not fits:
                 raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
@@ -160,7 +167,7 @@ def simulate(
         raise ConfigError(f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs and the cluster has {fleet.total}")
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt)
-    told = _told(jobs, setup, learnt)
+    told = forecast_of(jobs, setup, learnt)
     if not fleet.equal:
         return _on_such_a_fleet(jobs, fleet, setup, told, packing)
     log = no_segments()
@@ -202,7 +209,7 @@ def _on_slurm(jobs: Workload, fleet: Fleet, setup: Setup, learnt: Forecast | Non
         said = no_forecast(len(jobs))
         cluster.advance(np.inf)
     else:
-        said = _told(jobs, setup, learnt)
+        said = forecast_of(jobs, setup, learnt)
         policy = whole_queue(setup.ordering)
         Steering(cluster, policy, Told(jobs.job_id, said), every_s=setup.beat_s or EVERY_S).run()
     return _modelled(cluster.model, jobs, fleet, setup, said)
@@ -222,7 +229,7 @@ def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast,
         _reserve_by(jobs, setup)
     if fleet.sharing is not None:
         if packing is None and setup.ordering.name == "lucid":
-            packing = pack(jobs, fleet.sharing, told.runtime_s)
+            packing = pack(jobs, fleet.sharing, told.runtime_s, uneven=setup.wide_hosts)
         if setup.selection == "preemptive":
             raise ConfigError("on a fleet where jobs share GPUs none can be preempted yet; accepted: other selections")
         if packing is not None:
@@ -275,8 +282,8 @@ def keys_of(jobs: Workload, ordering: Ordering, told: Forecast) -> Keys:
     return Keys(at, slope, np.array(ordering.steps, dtype=np.float64))
 
 
-def _told(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Forecast:
-    """What the policy is told of each job's runtime."""
+def forecast_of(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Forecast:
+    """What the policy is told of each job's runtime; ConfigError where it needs *learnt* and there is none."""
     if setup.forecast in LEARNT:
         if learnt is None:
             raise ConfigError(f"forecast {setup.forecast!r} needs runs to learn from")

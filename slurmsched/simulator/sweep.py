@@ -11,6 +11,7 @@ from ..errors import ConfigError, SlurmschedError
 from .case import Case
 from .experiment import LEARNT, Replay, Setup, simulate
 from .fleet import Fleet
+from .lucid.staged import profiled_first
 from .pool.segments import impossible
 from .report.metrics import Summary, summary, violations
 from .workers import RunFailed, Workers, crew
@@ -79,7 +80,10 @@ def _run(cell: Cell, fleet: Fleet, check: bool) -> Run:
             )
         known = cell.setup.forecast
         learnt = cell.case.foresight(known) if known in LEARNT else None
-        replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool)
+        if cell.setup.profile_nodes:
+            replay = profiled_first(jobs, fleet, cell.setup, learnt=learnt)
+        else:
+            replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool)
         if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")
         return Run(cell, summary(replay), replace(replay, segments=None))

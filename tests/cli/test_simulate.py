@@ -272,6 +272,40 @@ def test_options_that_do_not_go_together_are_wrong_usage(trace, words, said):
     assert said in " ".join(simulate(trace, *words, status=2).split())
 
 
+def shared(tmp_path: Path, nodes: int) -> tuple[str, ...]:
+    """Jobs of one user on nodes of one GPU, where two jobs called "a" keep all their speed beside each other."""
+    trace, cluster = tmp_path / "jobs.csv", tmp_path / "cluster.toml"
+    rows = [(1, 0, 1000, 1), (2, 10, 50, 1), (3, 20, 500, 1)]
+    trace.write_text(
+        "job_id,submit_s,runtime_s,gpus,user,name\n"
+        + "".join(f"{job},{at},{runs},{gpus},u,a\n" for job, at, runs, gpus in rows)
+    )
+    (tmp_path / "pairs.csv").write_text("first,second,first_speed,second_speed\na,a,1,1\n")
+    cluster.write_text(f"[[nodes]]\ncount = {nodes}\ngpus = 1\n[sharing]\npairs = 'pairs.csv'\n")
+    return str(trace), "--cluster", str(cluster), "--no-baseline", "--check"
+
+
+def test_lucid_profiles_new_jobs_first_where_a_policy_sets_nodes_apart(tmp_path):
+    words = shared(tmp_path, 2)
+    policy = tmp_path / "staged.toml"
+    policy.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 1\nprofile_s = 100\nrestart_s = 60\n")
+    rows = told(*words, "--policy-file", str(policy))["policies"]
+    assert rows[0]["preemptions"] == 2, "two of three last longer than they are profiled"
+    without = told(*words, "--policy", "lucid")["policies"]
+    assert without[0]["preemptions"] == 0
+    policy.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 2\n")
+    assert "leave 0 GPUs to the queue" in simulate(*words, "--policy-file", str(policy), status=1)
+    policy.write_text("[policy]\nordering = 'sjf'\nprofile_nodes = 1\n")
+    assert "are for the ordering lucid" in simulate(*words, "--policy-file", str(policy), status=1)
+
+
+def test_people_are_told_where_lucid_shares_nothing_and_where_others_know_too_much(trace, tmp_path):
+    assert "note: lucid: the order alone" in simulate(trace, *ONE_NODE, "--policy", "lucid")
+    text = simulate(*shared(tmp_path, 2), "--policy", "lucid", "--policy", "sjf", "--policy", "qssf")
+    assert "note: sjf, qssf: jobs share GPUs under these too" in text
+    assert "lucid: the order alone" not in text
+
+
 def test_a_job_that_is_too_large_is_named(trace):
     assert "three.csv, policy fifo: job 1 asks for 4 GPUs and the cluster has 2" in simulate(
         trace, "--nodes", "1", "--gpus-per-node", "2", "--no-baseline", status=1

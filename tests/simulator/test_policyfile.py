@@ -28,6 +28,14 @@ def test_every_part_can_be_said(file):
     assert (setup.restart_s, setup.restart_doubling_s, setup.beat_s) == (30.0, 2.5, 60.0)
 
 
+def test_parts_of_lucid_can_be_left_out_or_put_in(file):
+    file.write_text(
+        "[policy]\nordering = 'lucid'\nwide_hosts = false\nprofile_nodes = 2\nprofile_gpus = 4\nprofile_s = 60\n"
+    )
+    setup = read_policy(file)
+    assert (setup.wide_hosts, setup.profile_nodes, setup.profile_gpus, setup.profile_s) == (False, 2, 4, 60.0)
+
+
 def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
     file.write_text("[policy]\nordering = 'srtf'\nrestart_s = 5.0\n")
     setup = read_policy(file, restart_s=60.0, placement="pool")
@@ -47,6 +55,8 @@ def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
         ("[policy]\nordering = 'las'\ndepth = 0\n", "depth = 0: accepted are finite numbers from 1 on"),
         ("[policy]\nordering = 'las'\ndepth = 1.5\n", "depth = 1.5: accepted is a whole number"),
         ("[policy]\nordering = 'las'\ndepth = true\n", "depth = True: accepted is a whole number"),
+        ("[policy]\nordering = 'lucid'\nprofile_s = 0\n", "profile_s 0.0 makes no sense; accepted: seconds, above 0"),
+        ("[policy]\nordering = 'lucid'\nwide_hosts = 1\n", "wide_hosts = 1: accepted is true or false"),
         ("[policy]\nordering = 'las'\nadmission = 'few'\n", "'few' is not known; there are: accept-all, and load:X"),
         ("[policy]\nordering = 'best'\n", r"mine\.toml: \[policy\]: .*'best' is not known; there are: "),
         ("[policy]\nordering = 'las'\nselection = 'best'\n", "there are: strict, backfill"),

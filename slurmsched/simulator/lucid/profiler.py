@@ -20,14 +20,14 @@ class Profiled(NamedTuple):
 
 
 def profiled(jobs: Workload, gpus: int, *, widest: int, limit_s: float, patience_s: float) -> Profiled:
-    """All *jobs* of at most *widest* GPUs through a partition of *gpus* GPUs, *limit_s* each.
+    """All *jobs* of 1 to *widest* GPUs through a partition of *gpus* GPUs, *limit_s* each.
 
     Least GPUs go first, then who came first. Who waited *patience_s* leaves without having run. GPUs are taken as one
     pool.
     """
     length = len(jobs)
     found = Profiled(np.full(length, np.nan), np.zeros(length, np.bool_), np.zeros(length, np.bool_))
-    rows = np.flatnonzero(jobs.gpus <= min(widest, gpus)).tolist()
+    rows = np.flatnonzero((jobs.gpus > 0) & (jobs.gpus <= min(widest, gpus))).tolist()
     submit_s, wanted, stays_s = jobs.submit_s.tolist(), jobs.gpus.tolist(), np.minimum(jobs.runtime_s, limit_s).tolist()
     waiting: list[tuple[int, int]] = []
     running: list[tuple[float, int]] = []

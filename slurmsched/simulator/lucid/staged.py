@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...cluster.forecast import Forecast
-from ..experiment import Replay, Setup, simulate
+from ...errors import ConfigError
+from ..experiment import Replay, Setup, forecast_of, simulate
 from ..fleet import Fleet, Packing
 from ..workload import Workload
+from .packing import pack
 from .profiler import profiled
 
 
@@ -22,6 +24,25 @@ class Profiler:
     limit_s: float = 100.0
     patience_s: float = 600.0  #: who has waited so long goes on unprofiled
     restart_s: float = 62.0  #: what it costs to begin anew in the queue, beside all that was done
+
+
+def profiled_first(jobs: Workload, fleet: Fleet, setup: Setup, *, learnt: Forecast | None = None) -> Replay:
+    """The replay of a setup with ``profile_nodes``; ConfigError where it cannot have any."""
+    if setup.ordering.name != "lucid" or setup.executor != "direct" or fleet.sharing is None:
+        raise ConfigError(
+            "profile_nodes are for the ordering lucid under the executor direct, on a cluster with [sharing]"
+        )
+    kept = len(fleet.nodes) - setup.profile_nodes
+    widest, room = int(jobs.gpus.max(initial=0)), int(fleet.nodes.gpus[: max(0, kept)].sum())
+    if kept < 1 or room < widest:
+        raise ConfigError(
+            f"profile_nodes {setup.profile_nodes} of {len(fleet.nodes)} nodes leave {room} GPUs to the queue, and a "
+            f"job asks for {widest}"
+        )
+    told = forecast_of(jobs, setup, learnt)
+    packing = pack(jobs, fleet.sharing, told.runtime_s, uneven=setup.wide_hosts)
+    profiler = Profiler(setup.profile_nodes, setup.profile_gpus, setup.profile_s, restart_s=setup.restart_s)
+    return staged(jobs, fleet, setup, told, packing, profiler)
 
 
 def staged(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, packing: Packing, profiler: Profiler) -> Replay:
