@@ -56,6 +56,10 @@ def tune(app: App, /, as_json: bool, **said: Any) -> None:
     current = _current(settings, said)
     site = _site(app, settings, said)
     fleet = site.fleet
+    if said["profile_nodes"] >= len(fleet.nodes):
+        raise click.UsageError(f"--profile-nodes takes some of the {len(fleet.nodes)} nodes, and leaves at least one.")
+    if said["profile_nodes"] and not site.profiling:
+        raise click.UsageError("--profile-nodes needs nodes of one size without partitions of their own.")
     space = Space.of(
         current,
         nodes=len(fleet.nodes),

@@ -104,6 +104,7 @@ def test_a_trace_is_tried_and_people_are_told_why_not(app: App):
         (("--trace", "synthetic:100"), "Say --nodes N or --cluster FILE"),
         (("--trace", "synthetic:100", "--nodes", "4"), "as many before"),
         (("--trace", "synthetic:100", "--nodes", "4", "--ordering", "nonsense"), "is not known"),
+        (("--trace", "synthetic:100", "--nodes", "4", "--profile-nodes", "4"), "leaves at least one"),
         (("--nodes", "4"), "database"),
     ],
 )
