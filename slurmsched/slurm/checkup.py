@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
@@ -188,6 +189,30 @@ def _submit_plugin(facts: Facts, settings: Settings) -> Finding:
     return Finding("submit plugin", None, text, f"{line}, with contrib/slurm.conf.d/job_submit.lua")
 
 
+def _profiles(facts: Facts, settings: Settings) -> Finding:
+    name, listen = "profiles", settings.profile.listen
+    if not listen:
+        text = "profile.listen is empty: nodes deliver no profiles"
+        if not (settings.power.share or settings.power.profile):
+            return Finding(name, True, text)
+        return Finding(name, False, f"{text}, so that no job is ever known", '[profile] listen = "10.0.0.1:9818"')
+    lacks = [hook for hook in ("Prolog", "Epilog") if not _hooked(facts, hook)]
+    if lacks:
+        text = f"slurm.conf has no {' and no '.join(lacks)}: nodes measure nothing"
+        return Finding(name, False, text, "the lines of contrib/slurm.conf.d/profiling.conf")
+    flags = _words(facts, "PrologFlags")
+    if not {"alloc", "contain", "x11"} & {flag.lower() for flag in flags}:
+        text = "PrologFlags has neither Alloc nor Contain: nodes are measured only from their first step on"
+        return Finding(name, None, text, "PrologFlags=" + ",".join([*flags, "Alloc"]))
+    return Finding(name, True, f"nodes deliver what they measure to {listen}, if their COLLECTOR says so")
+
+
+def _hooked(facts: Facts, hook: str) -> bool:
+    """Whether slurmd runs anything there; newer releases number what they run."""
+    said = re.compile(rf"{hook}(\[\d+\])?")
+    return any(said.fullmatch(key) and value not in _UNSET for key, value in facts.config.items())
+
+
 def _profiling(facts: Facts, settings: Settings) -> Finding:
     name, on = "profiling partition", powers(settings)
     if "profile" not in on:
@@ -263,6 +288,7 @@ _RULES: tuple[Callable[[Facts, Settings], Finding], ...] = (
     _job_age,
     _requeue,
     _submit_plugin,
+    _profiles,
     _profiling,
     _nodes,
     _sharing,

@@ -42,6 +42,33 @@ def test_whatever_is_missing_comes_with_its_remedy():
     assert all(each.remedy and each.text for each in found)
 
 
+MEASURING = {"Prolog": "/usr/lib/slurmsched/prolog", "Epilog": "/usr/lib/slurmsched/epilog", "PrologFlags": "Contain"}
+NUMBERED = {"Prolog[0]": "/site/prolog", "Epilog[0]": "/site/epilog", "PrologFlags": "Alloc,Contain"}
+
+
+@pytest.mark.parametrize(
+    ("hooks", "ok", "words"),
+    [
+        (MEASURING, True, "deliver what they measure to 10.0.0.1:9818"),
+        (NUMBERED, True, "deliver what they measure"),
+        (MEASURING | {"Prolog": "(null)"}, False, "no Prolog: "),
+        ({"PrologSlurmctld": "/x", "PrologFlags": "Alloc"}, False, "no Prolog and no Epilog"),
+        (MEASURING | {"PrologFlags": "NoHold"}, None, "neither Alloc nor Contain"),
+    ],
+)
+def test_where_profiles_are_wanted_nodes_have_to_measure(hooks, ok, words):
+    found = finding("profiles", facts(**hooks), replace(ACT, profile=ProfileSettings(listen="10.0.0.1:9818")))
+    assert found.ok is ok
+    assert words in found.text
+    assert ok or found.remedy
+
+
+@pytest.mark.parametrize("power", ["share", "profile"])
+def test_jobs_cannot_be_known_where_nobody_listens(power):
+    found = finding("profiles", FACTS, Settings(power=PowerSettings(**{power: True})))
+    assert (found.ok, found.remedy) == (False, '[profile] listen = "10.0.0.1:9818"')
+
+
 def test_ordering_needs_multifactor():
     found = finding("priority plugin", facts(PriorityType="priority/basic"))
     assert (found.ok, found.remedy) == (False, "PriorityType=priority/multifactor")
