@@ -136,6 +136,7 @@ class Daemon:
     def _saw(self, state: ClusterState) -> None:
         self._whereabouts.saw(state.running)
         self._whereabouts.saw(state.ended)
+        self._whereabouts.looked(self._app.clock.now())
 
     def _parts(self, metrics: Metrics) -> Parts:
         return Parts(
@@ -163,6 +164,7 @@ class Daemon:
         receiver = Receiver(
             addresses=NodeAddresses(self._app.console().ask, self._app.clock.monotonic),
             ran=self._whereabouts.ran,
+            gone=self._whereabouts.gone,
             keep=lambda profile: self._store.add_profiles(self._facts.cluster, [profile]),
             keep_fault=lambda fault: self._store.add_faults(self._facts.cluster, [fault]),
             keep_unstable=self._keep_unstable,
@@ -229,13 +231,16 @@ class Daemon:
 
     def _explain(self, view: View, plan: Plan, job_id: int) -> explain.Explanation:
         """What the job's place is made of, and its forecast where that can be taken apart."""
-        told, row, model = explain.explain(view, plan, job_id), view.pending.row_of(job_id), self._world.model
-        told = with_eviction(told, view, self._world.policy.rules)
-        if row is not None and view.pending.measured[row]:
-            told = with_score(told, self._sharer.why(view.pending, row))
-        if row is None or not isinstance(model, Served):
+        told = with_eviction(explain.explain(view, plan, job_id), view, self._world.policy.rules)
+        waits, model = view.pending.row_of(job_id), self._world.model
+        jobs, row = (view.running, view.running.row_of(job_id)) if waits is None else (view.pending, waits)
+        if row is None:
             return told
-        return with_factors(told, model.reasons(view.pending, row))
+        if jobs.measured[row]:
+            told = with_score(told, self._sharer.why(jobs, row))
+        if not isinstance(model, Served):
+            return told
+        return with_factors(told, model.reasons(jobs, row), runs=waits is None)
 
     def cycle(self, now_s: float, mode: str) -> CycleReport:
         """One cycle in *mode*, with what belongs around it: history for the model, heed of the load, retention."""

@@ -13,8 +13,8 @@ from .words import spell
 SHOWN = 6  #: factors in the sentence; the others are multiplied together
 
 
-def with_factors(told: Explanation, reasons: Sequence[Reason]) -> Explanation:
-    """*told*, with what its forecast is made of where *reasons* say so."""
+def with_factors(told: Explanation, reasons: Sequence[Reason], *, runs: bool = False) -> Explanation:
+    """*told*, with what its forecast is made of where *reasons* say so; of a job that *runs*, before that counts."""
     if len(reasons) < 2:
         return told
     first, *others = reasons
@@ -22,5 +22,6 @@ def with_factors(told: Explanation, reasons: Sequence[Reason]) -> Explanation:
     if rest := others[SHOWN:]:
         product = math.prod(reason.factor for reason in rest)
         parts.append(f"x {product:.2f} ({len(rest)} more)")
-    sentence = f"Forecast = {spell(first.factor)} ({first.words}) {' '.join(parts)}, before the time limit."
+    before = "the time limit and what it has run already" if runs else "the time limit"
+    sentence = f"Forecast = {spell(first.factor)} ({first.words}) {' '.join(parts)}, before {before}."
     return replace(told, factors=tuple(reasons), sentences=(told.sentences[0], sentence, *told.sentences[1:]))

@@ -232,6 +232,12 @@ def test_the_daemon_serves_a_model_from_the_cycle_after_it_appears(site: Site):
         == "Forecast = 2 min (typical runtime) x 2.72 (time limit 6.72 min) x 1.22 (GPUs 16), before the time limit."
     )
     assert told["forecast_s"] <= np.exp(6.0)
+    site.slurm.advance(60.0)
+    site.clock.now_s = site.slurm.now_s
+    report = once(daemon)
+    told = asked(daemon, ask="explain", job_id=int(report.view.running.job_id[0]))["explain"]
+    assert told["factors"]
+    assert told["sentences"][1].endswith(", before the time limit and what it has run already.")
     site.say("[models]\nserve = 'baseline'\n")
     daemon.reload()
     once(daemon)
