@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +24,12 @@ _UPGRADE_LOCK = 7_305_808_869_229_538
 
 
 def check(database: Database, scripts: Path = UPGRADES) -> None:
-    """Raise ``SchemaMismatch`` unless the tables are of this program's version."""
+    """Raise ``SchemaMismatch`` unless the tables are of this program's version, ``MemoryUnavailable`` for no file."""
+    if database.path is not None and not os.path.exists(database.path):  # or nobody lets us see it
+        raise MemoryUnavailable(
+            f"there is no database {database.place} that this user may see; "
+            "the daemon makes it, or 'slurmsched db upgrade'"
+        )
     with database.transaction("reading the version of the tables") as connection:
         current = _current(connection)
     ours = _config(scripts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from ..errors import ModelUnusable
 FORMAT = "slurmsched model"
 SCHEMA = 1  #: the newest that this version writes and reads
 MAX_B = 512 << 20  #: a larger file is not read
+
+_WRONG = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
+"""What reading JSON that has another shape, or absurd numbers, may come to."""
 
 T = TypeVar("T")
 
@@ -70,15 +74,18 @@ class Artifact:
             raise ModelUnusable(f"{path} holds a model of kind {content.get('kind')!r}, not {kind!r}")
         try:
             span = float(content["trained_from_s"]), float(content["trained_until_s"])
-            return cls(kind, *span, dict(content["scores"]), dict(content["model"]))
-        except (KeyError, TypeError, ValueError) as error:
+            scores = dict(content["scores"])
+            if not all(isinstance(value, int | float) and math.isfinite(value) for value in scores.values()):
+                raise ValueError("a score that is no number")
+            return cls(kind, *span, scores, dict(content["model"]))
+        except _WRONG as error:
             raise ModelUnusable(f"{path} lacks what every model has: {error!r}") from error
 
     def read_as(self, reader: Callable[[Any], T]) -> T:
         """What *reader*, an ``of_document``, makes of the model. ModelUnusable where it can make nothing of it."""
         try:
             return reader(self.model)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except _WRONG as error:
             raise ModelUnusable(f"the {self.kind} model does not describe one: {error!r}") from error
 
     def _content(self) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -35,7 +36,7 @@ class NameBuckets:
     speakers: tuple[str, ...]  #: in alphabetical order
     stems: Mapping[str, str]  #: stems of training, with their speakers
     _met: dict[str, str] = field(default_factory=dict, repr=False)  # speakers of stems
-    _asked: dict[str, str] = field(default_factory=dict, repr=False)  # and of names
+    _asked: dict[str, int] = field(default_factory=dict, repr=False)  # and of names, as their numbers
 
     @classmethod
     def fit(cls, names: Labels, most: int = CLUSTERED) -> Self:
@@ -55,31 +56,47 @@ class NameBuckets:
 
     @classmethod
     def of(cls, stems: Mapping[str, str]) -> Self:
-        """The buckets that `stems` once described."""
+        """The buckets that `stems` once described; ValueError where these are no texts."""
+        if not all(isinstance(speaker, str) for speaker in stems.values()):
+            raise ValueError("a stem that no text speaks for")
         return cls(tuple(sorted(set(stems.values()) - {OTHER})), dict(stems))
 
     def label(self, names: Labels) -> Labels:
         """The bucket of each row; empty for a job without a name."""
-        return Labels(names.codes, tuple(self.speakers_of(names.names)))
+        return Labels(self._numbers_of(names.names).take(names.codes), self._all)
 
     def speakers_of(self, names: Iterable[str]) -> list[str]:
         """The bucket of each of *names*."""
-        names = list(names)
-        asked = self._asked
-        if unknown := set(names).difference(asked):
-            if len(asked) > _MOST_ASKED:
-                asked.clear()
-                unknown = set(names)
-            stems = {name: bucket(name) if name else "" for name in unknown}
-            met = self._met
-            if new := sorted(set(stems.values()) - met.keys()):
-                if len(met) > _MOST_ASKED:
-                    met.clear()
-                met.update({"": ""}, **self.stems)
-                new = [stem for stem in new if stem not in met]
-                met.update(zip(new, self._nearest(new), strict=True))
-            asked.update((name, met[stem]) for name, stem in stems.items())
-        return [asked[name] for name in names]
+        return [self._all[number] for number in self._numbers_of(tuple(names)).tolist()]
+
+    @cached_property
+    def _all(self) -> tuple[str, ...]:
+        """Every bucket there may be, by its number."""
+        return ("", OTHER, *self.speakers)
+
+    def _numbers_of(self, names: Sequence[str]) -> IntArray:
+        known = self._asked.__getitem__
+        try:
+            return np.fromiter(map(known, names), np.int64, len(names))
+        except KeyError:  # rare: the same names come every cycle
+            self._ask(names)
+            return np.fromiter(map(known, names), np.int64, len(names))
+
+    def _ask(self, names: Sequence[str]) -> None:
+        """Remember the buckets of *names*."""
+        asked, met = self._asked, self._met
+        if len(asked) > _MOST_ASKED:
+            asked.clear()
+        # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
+        stems = {name: bucket(name) if name else "" for name in names if name not in asked}
+        if new := sorted(set(stems.values()) - met.keys()):
+            if len(met) > _MOST_ASKED:
+                met.clear()
+            met.update({"": ""}, **self.stems)
+            new = [stem for stem in new if stem not in met]
+            met.update(zip(new, self._nearest(new), strict=True))
+        numbers = {speaker: number for number, speaker in enumerate(self._all)}
+        asked.update((name, numbers[met[stem]]) for name, stem in stems.items())
 
     def _with(self, stems: Sequence[str]) -> Self:
         return type(self)(self.speakers, {**self.stems, **dict(zip(stems, self._nearest(stems), strict=True))})

@@ -109,6 +109,14 @@ def test_a_file_is_copied_before_its_upgrade(tmp_path, next_version):
     before.close()
 
 
+def test_a_file_that_is_not_there_is_named_with_who_makes_it(tmp_path):
+    store = Store(f"sqlite:///{tmp_path}/a.db")
+    with pytest.raises(MemoryUnavailable, match=r"no database .*a\.db .*'slurmsched db upgrade'"):
+        store.check()
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_new_file_is_not_copied(tmp_path):
     store = Store(f"sqlite:///{tmp_path}/a.db")
     store.upgrade()

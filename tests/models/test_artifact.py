@@ -83,13 +83,21 @@ def test_a_model_of_another_kind_is_refused(path):
         Artifact.read(path, "throughput")
 
 
-def test_a_file_without_what_every_model_has_is_refused(path):
-    resigned(path, scores=None)
+@pytest.mark.parametrize("changes", [{"scores": None}, {"scores": {"r2": "x"}}, {"trained_from_s": 10**400}])
+def test_a_file_without_what_every_model_has_is_refused(path, changes):
+    resigned(path, **changes)
     with pytest.raises(ModelUnusable, match="lacks what every model has"):
         Artifact.read(path, "runtime")
 
 
-@pytest.mark.parametrize("model", [{}, {"link": "identity", "intercept": 0.0, "features": [], "terms": [{}]}])
+@pytest.mark.parametrize(
+    "model",
+    [
+        {},
+        {"link": "identity", "intercept": 0.0, "features": [], "terms": [{}]},
+        {"link": "identity", "intercept": 10**400, "features": [], "terms": []},
+    ],
+)
 def test_a_model_that_describes_none_is_refused_when_it_is_made(path, model):
     resigned(path, model=model)
     with pytest.raises(ModelUnusable, match="does not describe one"):

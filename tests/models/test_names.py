@@ -76,6 +76,16 @@ def test_a_job_without_a_name_has_no_bucket():
     assert NameBuckets.fit(Labels.of(families())).speakers_of([""]) == [""]
 
 
+def test_names_that_were_asked_for_before_keep_their_buckets_among_new_ones():
+    buckets = NameBuckets.fit(Labels.of(families()))
+    first = Labels.of(["protein_foldinng_zz", "", *families()])
+    once = list(buckets.label(first))
+    longer = Labels.of(["qqqqqqqq", *reversed(list(first)), "protein_x"])
+    assert list(buckets.label(longer))[1:-1] == once[::-1]
+    assert list(buckets.label(longer)) == buckets.speakers_of(longer)
+    assert list(buckets.label(first.take(slice(0, 0)))) == []
+
+
 def test_without_history_every_name_is_another():
     assert NameBuckets.fit(Labels.of([])).speakers_of(["train"]) == [OTHER]
 
@@ -91,6 +101,11 @@ def test_buckets_are_the_same_after_writing_and_reading():
     buckets = NameBuckets.fit(Labels.of(families()))
     asked = [*families(), "protein_x", "something else", ""]
     assert NameBuckets.of(buckets.stems).speakers_of(asked) == buckets.speakers_of(asked)
+
+
+def test_buckets_that_are_no_texts_are_refused():
+    with pytest.raises(ValueError, match="no text speaks for"):
+        NameBuckets.of({"a": 1})
 
 
 def test_one_user_with_ten_thousand_names_stays_cheap():
