@@ -66,22 +66,23 @@ class Table:
     """Things as columns: row *i* of every column is the same thing. Columns are never written after creation."""
 
     def __post_init__(self) -> None:
-        lengths = {f.name: len(getattr(self, f.name)) for f in fields(self)}
+        # fields() makes its tuple anew each time, and tables are made and measured often
+        columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"ragged {type(self).__name__}: {lengths}")
-        for f in fields(self):
-            column = getattr(self, f.name)
+        for column in columns.values():
             (column.codes if isinstance(column, Labels) else column).setflags(write=False)
 
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+        return len(getattr(self, next(iter(self.__dataclass_fields__))))
 
     def take(self, rows: Rows) -> Self:
         """The table of *rows* only, in that order."""
         columns = {}
-        for f in fields(self):
-            column = getattr(self, f.name)
-            columns[f.name] = column.take(rows) if isinstance(column, Labels) else column[rows]
+        for name in self.__dataclass_fields__:
+            column = getattr(self, name)
+            columns[name] = column.take(rows) if isinstance(column, Labels) else column[rows]
         return type(self)(**columns)
 
     def joined(self, other: Self) -> Self:

@@ -20,6 +20,7 @@ from .runs import TELLING
 from .windows import Windows
 
 _ROUNDING = 1e-6  # variance that sums over a long history may make of equal values
+_MOST_ASKED = 100_000  # names remembered with their numbers
 _DENSE = 1_000_000  # possible keys up to which a group is looked up rather than searched for
 LAST, SOME, MANY = 2, 5, 20  #: runs of a group behind its mean, its median, and its usual value and spread
 
@@ -105,6 +106,7 @@ class Past:
 
     def __init__(self, runs: OutcomeTable) -> None:
         self.runs = runs
+        self._asked: dict[str, int] = {}
 
     @classmethod
     def of(cls, history: OutcomeTable, until_s: float = np.inf, most: int | None = None) -> Past:
@@ -166,12 +168,6 @@ class Past:
         return {part: {text: number for number, text in enumerate(known)} for part, known in texts.items()}
 
     @cached_property
-    def _stems(self) -> IntArray:
-        """The number of the stem of each name; the last is for new names."""
-        stems = self._numbers["stem"]
-        return np.array([*(stems[bucket(name)] for name in self.runs.name.names), -1], dtype=np.int64)
-
-    @cached_property
     def _values(self) -> dict[str, IntArray | FloatArray]:
         return {"gpus": np.unique(self.runs.gpus), "time_limit_s": np.unique(self.runs.time_limit_s)}
 
@@ -210,20 +206,38 @@ class Past:
 
     def _told(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
         """The parts that a job says itself."""
-        users, names, stems = (self._numbers[part] for part in ("user", "name", "stem"))
         user, name = compact(jobs.user), compact(jobs.name)
-        of_name = _looked_up(names, name.names)
-        of_stem = self._stems.take(of_name)
-        for new in np.flatnonzero(of_name < 0).tolist():
-            of_stem[new] = stems.get(bucket(name.names[new]), -1)
+        of_name, of_stem = self._of_names(name.names)
         return {
-            "user": _looked_up(users, user.names).take(user.codes),
+            "user": _looked_up(self._numbers["user"], user.names).take(user.codes),
             "name": of_name.take(name.codes),
             "stem": of_stem.take(name.codes),
             "gpus": _places(self._values["gpus"], jobs.gpus),
             "time_limit_s": _places(self._values["time_limit_s"], _unlimited(jobs.time_limit_s)),
             "site": np.full(len(jobs), 0 if len(self) else -1),
         }
+
+    def _of_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
+        """The number of each of *names* and that of its stem; -1 where it is new."""
+        known = self._asked.__getitem__
+        try:
+            codes = np.fromiter(map(known, names), np.int64, len(names))
+        except KeyError:  # rare: the same names come every cycle
+            self._ask(names)
+            codes = np.fromiter(map(known, names), np.int64, len(names))
+        of_name, of_stem = np.divmod(codes, len(self._numbers["stem"]) + 1)
+        return of_name - 1, of_stem - 1
+
+    def _ask(self, names: Sequence[str]) -> None:
+        """Remember the numbers of *names*: both in one, each counted from 1."""
+        asked, numbers, stems = self._asked, self._numbers["name"], self._numbers["stem"]
+        if len(asked) > _MOST_ASKED:
+            asked.clear()
+        # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
+        for name in names:
+            if name not in asked:
+                of_name, of_stem = numbers.get(name, -1) + 1, stems.get(bucket(name), -1) + 1
+                asked[name] = of_name * (len(stems) + 1) + of_stem
 
     def _sizes(self, part: str) -> int:
         if part == PAIR:

@@ -13,7 +13,7 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table
 OFF, APATHETIC, INDOLENT = 0, 1, 2
 """Modes: the largest sum of share scores on a GPU (the paper's G_SS); with OFF nobody shares."""
 
-_AT_ONCE = 128  # waiting jobs looked at together at first, then twice as many: the work ends with the hosts
+_AT_ONCE = 256  # waiting jobs looked at together at first, then twice as many: the work ends with the hosts
 
 IDLE_BELOW = 0.75
 """A cluster with a smaller share of its GPUs in use is called idle."""
@@ -69,54 +69,57 @@ def pairs(
     """
     if packing.capacity == OFF:
         return ()
-    guest_group, host_group = _groups(waiting, running, packing.other_users)
+    guest_group, host_group, groups = _groups(waiting, running, packing.other_users)
     guest_speed, host_speed = _speed(waiting, packing), _speed(running, packing)
-    guests = np.flatnonzero(_packable(waiting))
     # the lightest host among equals, then the oldest, so that the answer never depends on the order of rows
-    light = np.lexsort((running.job_id, running.score))
-    alone = _packable(running) & free
-    hosts = light[alone[light]]
-    made: list[Pair] = []
-    at_once = _AT_ONCE
-    while len(guests) and len(hosts):
+    hosts = np.lexsort((running.job_id, running.score, host_group))
+    hosts = hosts[(_packable(running) & free)[hosts]]
+    guests = np.flatnonzero(_packable(waiting))
+    made: list[tuple[int, int, float]] = []
+    at_once, left = _AT_ONCE, np.ones(len(running), dtype=np.bool_)
+    while True:
+        many = np.bincount(host_group[hosts], minlength=groups + 1)  # none of the last one, of guests without a group
+        guests = guests[many[guest_group[guests]] > 0]
+        if not len(guests):
+            break
         some, guests = guests[:at_once], guests[at_once:]
         at_once *= 2
-        rows, columns = _alike(guest_group[some], host_group[hosts])
-        rows, columns = _fitting(waiting, some[rows], running, hosts[columns], packing)
-        speeds = guest_speed[rows], host_speed[columns]
-        gain_s = _gain_s(waiting.left_s[rows], wait_s[rows], running.left_s[columns], *speeds)
+        rows, places = _each_beside(guest_group[some], many)
+        rows, columns = _fitting(waiting, some.take(rows), running, hosts.take(places), packing)
+        speeds = guest_speed.take(rows), host_speed.take(columns)
+        gain_s = _gain_s(waiting.left_s.take(rows), wait_s.take(rows), running.left_s.take(columns), *speeds)
         gaining = gain_s > 0.0
         chosen = _in_turn(rows[gaining], columns[gaining], gain_s[gaining])
-        taken = [host for _, host, _ in chosen]
-        ids = waiting.job_id[[guest for guest, _, _ in chosen]].tolist(), running.job_id[taken].tolist()
-        made += map(Pair, *ids, [gain for _, _, gain in chosen])
-        alone[taken] = False
-        hosts = hosts[alone[hosts]]
-    return tuple(made)
+        made += chosen
+        left[[host for _, host, _ in chosen]] = False
+        hosts = hosts[left[hosts]]
+    guest_id = waiting.job_id[[row for row, _, _ in made]].tolist()
+    host_id = running.job_id[[column for _, column, _ in made]].tolist()
+    return tuple(map(Pair, guest_id, host_id, [gain_s for _, _, gain_s in made]))
 
 
 def _in_turn(rows: IntArray, columns: IntArray, gains_s: FloatArray) -> list[tuple[int, int, float]]:
     """Row, column and gain of the pairs to make of those given, row by row: each row takes the best column left."""
     chosen: list[tuple[int, int, float]] = []
     taken: set[int] = set()
-    served, best_s = -1, 0.0
-    for pair in zip(rows.tolist(), columns.tolist(), gains_s.tolist(), strict=True):
-        row, column, gain_s = pair
-        if column in taken or (row == served and gain_s <= best_s):
-            continue
-        if row == served:
-            taken.remove(chosen.pop()[1])
-        chosen.append(pair)
-        taken.add(column)
-        served, best_s = row, gain_s
-    return chosen
+    served, best, best_s = -1, -1, 0.0
+    for row, column, gain_s in zip(rows.tolist(), columns.tolist(), gains_s.tolist(), strict=True):
+        if row != served:
+            if best_s:
+                chosen.append((served, best, best_s))
+                taken.add(best)
+            served, best_s = row, 0.0
+        if gain_s > best_s and column not in taken:
+            best, best_s = column, gain_s
+    return [*chosen, (served, best, best_s)] if best_s else chosen
 
 
 def allowed(waiting: Sharers, running: Sharers, packing: Packing) -> BoolArray:
     """Which of *waiting* (rows) may join which of *running* (columns), by every rule but time."""
     fits = np.zeros((len(waiting), len(running)), dtype=np.bool_)
     if packing.capacity != OFF:
-        rows, columns = _alike(*_groups(waiting, running, packing.other_users))
+        guest_group, host_group, _ = _groups(waiting, running, packing.other_users)
+        rows, columns = np.nonzero(guest_group[:, None] == host_group)
         fits[_fitting(waiting, rows, running, columns, packing)] = True
     return fits & _packable(waiting)[:, None] & _packable(running)
 
@@ -125,9 +128,9 @@ def _fitting(
     waiting: Sharers, rows: IntArray, running: Sharers, columns: IntArray, packing: Packing
 ) -> tuple[IntArray, IntArray]:
     """Those of the pairs of a row of *waiting* and one of *running* that may be by the rules about two jobs."""
-    fits = waiting.score[rows] + running.score[columns] <= packing.capacity
-    fits &= waiting.memory_mib[rows] + running.memory_mib[columns] <= packing.memory_mib  # false for NaN
-    fits &= waiting.job_id[rows] != running.job_id[columns]
+    fits = waiting.score.take(rows) + running.score.take(columns) <= packing.capacity
+    fits &= waiting.memory_mib.take(rows) + running.memory_mib.take(columns) <= packing.memory_mib  # false for NaN
+    fits &= waiting.job_id.take(rows) != running.job_id.take(columns)
     rows, columns = rows[fits], columns[fits]
     if packing.failed:
         failed = _failures(waiting.kind, running.kind, packing.failed)
@@ -136,13 +139,20 @@ def _fitting(
     return rows, columns
 
 
-def _groups(waiting: Sharers, running: Sharers, other_users: bool) -> tuple[IntArray, IntArray]:
-    """A number for each job of both: equal for those with as many GPUs, of one user unless *other_users*."""
+def _groups(waiting: Sharers, running: Sharers, other_users: bool) -> tuple[IntArray, IntArray, int]:
+    """A number for each job of both, the same for those with as many GPUs (of one user unless *other_users*).
+
+    -1 for a job of *waiting* with more or fewer GPUs than all of *running* have. Last how many numbers there may be.
+    """
+    sizes = np.unique(running.gpus)
+    place = np.searchsorted(sizes, waiting.gpus)
+    guests = np.where(np.append(sizes, -1)[place] == waiting.gpus, place, -1)
+    hosts = np.searchsorted(sizes, running.gpus)
     if other_users:
-        return waiting.gpus, running.gpus
-    guests, hosts = _numbered_alike(waiting.user, running.user)
-    users = len(guests.names)
-    return waiting.gpus * users + guests.codes, running.gpus * users + hosts.codes
+        return guests, hosts, len(sizes)
+    guest, host = _numbered_alike(waiting.user, running.user)
+    users = len(guest.names)
+    return np.where(guests < 0, -1, guests * users + guest.codes), hosts * users + host.codes, len(sizes) * users
 
 
 def _numbered_alike(one: Labels, other: Labels) -> tuple[Labels, Labels]:
@@ -155,14 +165,12 @@ def _numbered_alike(one: Labels, other: Labels) -> tuple[Labels, Labels]:
     return Labels(first, names), Labels(second, names)
 
 
-def _alike(one: IntArray, other: IntArray) -> tuple[IntArray, IntArray]:
-    """Where in *one* and where in *other* the same number stands, in the order of both."""
-    order = np.argsort(other, kind="stable")
-    begin, end = (np.searchsorted(other[order], one, side=side) for side in ("left", "right"))
-    many = end - begin
-    rows = np.repeat(np.arange(len(one)), many)
-    places = np.arange(len(rows)) + np.repeat(begin - (np.cumsum(many) - many), many)
-    return rows, order[places]
+def _each_beside(groups: IntArray, many: IntArray) -> tuple[IntArray, IntArray]:
+    """Each place in *groups* with each place of that group, where *many* of each group stand one after the other."""
+    count = many[groups]
+    rows = np.repeat(np.arange(len(groups)), count)
+    begin = (np.cumsum(many) - many)[groups] - (np.cumsum(count) - count)
+    return rows, np.arange(len(rows)) + begin[rows]
 
 
 def packable(jobs: Sharers, packing: Packing) -> BoolArray:

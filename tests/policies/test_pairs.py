@@ -218,3 +218,53 @@ def test_the_pairs_do_not_depend_on_the_order_of_the_running_jobs(guests, hosts,
     wait_s, free = np.full(len(guests), 5e4), np.ones(len(hosts), dtype=np.bool_)
     shuffled = pairs(waiting, wait_s, running.take(np.array(order, dtype=np.int64)), free, packing)
     assert shuffled == pairs(waiting, wait_s, running, free, packing)
+
+
+def one_after_the_other(waiting: Sharers, wait_s: np.ndarray, running: Sharers, packing: Packing):
+    """What pairs() promises, in plain words: each in its turn takes the host that gains most, else the lightest."""
+    fits, gain_s = allowed(waiting, running, packing), gains_s(waiting, wait_s, running, packing)
+    hosts = sorted(range(len(running)), key=lambda host: (running.score[host], running.job_id[host]))
+    made = []
+    for guest in range(len(waiting)):
+        able = [host for host in hosts if fits[guest, host] and gain_s[guest, host] > 0.0]
+        if able:
+            host = max(able, key=lambda host: gain_s[guest, host])  # the first among equals
+            hosts.remove(host)
+            made.append((waiting.job_id[guest], running.job_id[host], gain_s[guest, host]))
+    return made
+
+
+@given(st.lists(job, max_size=8), st.lists(job, max_size=8), rules, st.floats(0.0, 1e5))
+def test_each_job_in_turn_takes_the_best_host_that_is_left(guests, hosts, packing, wait_s):
+    waiting, running, waits_s = sharers(*guests), sharers(*hosts, first=100), np.full(len(guests), wait_s)
+    made = pairs(waiting, waits_s, running, np.ones(len(hosts), dtype=np.bool_), packing)
+    assert [tuple(pair) for pair in made] == one_after_the_other(waiting, waits_s, running, packing)
+
+
+@pytest.mark.parametrize(("users", "other_users"), [(1, False), (40, False), (3, True)])
+def test_a_long_queue_is_paired_as_if_one_job_came_after_the_other(users, other_users):
+    random = np.random.default_rng(users)
+
+    def many(count: int, first: int) -> Sharers:
+        texts = [f"user{number}" for number in random.integers(0, users, count)]
+        return Sharers(
+            job_id=random.permutation(count) + first,
+            user=Labels.of(texts),
+            kind=Labels.of([f"kind{number}" for number in random.integers(0, 5, count)]),
+            gpus=random.integers(0, 5, count),
+            nodes=np.ones(count, dtype=np.int64),
+            score=random.integers(0, 3, count),
+            memory_mib=random.choice([2_000.0, 9_000.0, 15_000.0, np.nan], count),
+            speed=random.choice([0.8, 0.9, np.nan], count),
+            left_s=random.choice([HOUR_S, 2 * HOUR_S, 50 * HOUR_S], count),
+            measured=random.random(count) < 0.9,
+            unstable=random.random(count) < 0.1,
+            barred=random.random(count) < 0.1,
+        )
+
+    waiting, running = many(900, 1), many(200, 10_000)
+    packing = replace(ROOMY, other_users=other_users, failed=frozenset({frozenset({"kind1", "kind2"})}))
+    wait_s = np.sort(random.uniform(0, 3 * HOUR_S, len(waiting)))
+    made = pairs(waiting, wait_s, running, np.ones(len(running), dtype=np.bool_), packing)
+    assert len(made) > 20
+    assert [tuple(pair) for pair in made] == one_after_the_other(waiting, wait_s, running, packing)
