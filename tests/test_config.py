@@ -64,6 +64,14 @@ def test_an_unknown_section_is_an_error_with_a_suggestion_and_its_line(tmp_path)
     assert complaint(path) == f"{path}:2: [deamon] is no section: did you mean daemon?"
 
 
+def test_a_list_takes_some_of_its_choices_and_no_other(tmp_path):
+    path = written(tmp_path, "[models]\nrising = ['limit', 'gpus']")
+    assert load(path, {}).settings.models.rising == ("limit", "gpus")
+    path.write_text("[models]\nrising = ['limit', 'users']")
+    wanted = "accepted: a list of limit, gpus, cpus, nodes"
+    assert complaint(path) == f"{path}:2: models.rising is ['limit', 'users']; {wanted}"
+
+
 def test_a_key_unlike_any_other_gets_the_list(tmp_path):
     assert "known: listen" in complaint(written(tmp_path, "[metrics]\nzzz = 1"))
 

@@ -113,8 +113,10 @@ def _step(
         first = runs.take(runs.restart == 0)
         until_s = float(runs.ended_s.max(initial=0.0))
         return lambda: train_throughput(first.first_submit_s, first.gpus, until_s, serving)
-    readable = app.settings().models.interpretable_only
-    return lambda: train_runtime(runs, serving, interpretable_only=readable, profiles=use)
+    said = app.settings().models
+    return lambda: train_runtime(
+        runs, serving, interpretable_only=said.interpretable_only, profiles=use, rising=said.rising
+    )
 
 
 def _serving(shelf: Shelf, kind: str) -> Artifact | None:

@@ -56,7 +56,8 @@ class Setting:
     def accepts(self) -> str:
         """What a value must be, in words."""
         if choices := self.rules.get("choices"):
-            return f"one of {', '.join(choices)}"
+            listed = ", ".join(choices)
+            return f"a list of {listed}" if self.kind == tuple[str, ...] else f"one of {listed}"
         noun = _NOUNS[self.kind]
         if "least" in self.rules:
             return f"{noun} from {self.rules['least']} to {self.rules['most']}"
@@ -71,7 +72,7 @@ class Setting:
         """*value* as the setting holds it; Misfit where it is not accepted. Nothing is converted but int to float."""
         fitting = self._typed(value)
         choices, least, most = (self.rules.get(rule) for rule in ("choices", "least", "most"))
-        if choices and fitting not in choices:
+        if choices and not set(fitting if self.kind == tuple[str, ...] else (fitting,)) <= set(choices):
             raise Misfit(f"is {value!r}; accepted: {self.accepts}")
         if least is not None and not least <= fitting <= most:
             raise Misfit(f"is {value!r}; accepted: {self.accepts}")

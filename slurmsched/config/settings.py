@@ -9,6 +9,7 @@ MODES = ("observe", "advise", "act")
 SCOPES = ("points", "qos", "queue")
 BACKENDS = ("auto", "pyslurm", "command")
 SERVES = ("auto", "baseline")
+REQUESTS = ("limit", "gpus", "cpus", "nodes")
 SIGNALS = ("URG", "USR1", "USR2")
 
 
@@ -176,6 +177,9 @@ class ModelsSettings:
         "auto", "auto: the trained model of runtimes, while it is no worse than the baseline; baseline", choices=SERVES
     )
     interpretable_only: bool = setting(True, "train only models that can be read; off: boosted trees are tried too")
+    rising: tuple[str, ...] = setting(
+        (), "what a job may ask more of without being forecast shorter by the tables", choices=REQUESTS
+    )
     train_days: float = setting(365.0, "how many days of history slurmsched train reads", least=1, most=36500)
 
 

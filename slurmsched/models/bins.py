@@ -104,6 +104,8 @@ Feature = Continuous | Nominal
 def feature_of(document: FeatureDocument) -> Feature:
     """The feature that its `document` described."""
     if (categories := document["categories"]) is not None:
+        if not all(isinstance(category, str) for category in categories):
+            raise ValueError(f"feature {document['name']} has a category that is no text")
         return Nominal(document["name"], tuple(categories))
     if (levels := document["cuts"]) is None:
         raise ValueError(f"feature {document['name']} has neither cuts nor categories")

@@ -186,24 +186,48 @@ def boosting(rows: int) -> Boosting:
     )
 
 
-def fit_ga2m(columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Ga2m, Said]:
+def fit_ga2m(
+    columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray, *, rising: Sequence[str] = ()
+) -> tuple[Ga2m, Said]:
     """The additive model of all rows, and its forecasts of the *unseen* ones by a model of the *fitted* ones alone.
 
-    The mixture is learnt from those forecasts.
+    The mixture is learnt from those forecasts. Tables never fall with the columns *rising*.
     """
     pairs = _pairs(columns, log_runtime, fitted[-SEARCHED:])
-    first = _additive(columns, log_runtime, fitted, pairs)
+    first = rising_with(_additive(columns, log_runtime, fitted, pairs), rising)
     held_out = rows_of(columns, unseen)
     alone = first.predict(held_out)
     blend = Blend.fit(held_out, alone, log_runtime[unseen])
-    whole = _additive(columns, log_runtime, np.arange(len(log_runtime)), pairs)
+    whole = rising_with(_additive(columns, log_runtime, np.arange(len(log_runtime)), pairs), rising)
     return Ga2m(whole, blend), Said(blend.mixed(held_out, alone), alone)
 
 
-def fit_trees(columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Trees, Said]:
+def rising_with(model: Additive, columns: Sequence[str]) -> Additive:
+    """The *model* whose tables never fall with these *columns*; those that it does not look at count for nothing."""
+    looked_at = {feature.name for feature in model.features}
+    for name in columns:
+        model = model.monotone(name) if name in looked_at else model
+    return model
+
+
+def rises_with(center: Center, columns: Sequence[str]) -> bool:
+    """Whether what *center* has learnt never falls with these *columns*; of trees nobody knows."""
+    if not columns or isinstance(center, Repeat):
+        return True
+    if not isinstance(center, Ga2m):
+        return False
+    risen = rising_with(center.additive, columns)
+    return all(
+        np.allclose(mine.scores, theirs.scores) for mine, theirs in zip(center.additive.terms, risen.terms, strict=True)
+    )
+
+
+def fit_trees(
+    columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray, *, rising: Sequence[str] = ()
+) -> tuple[Trees, Said]:
     """The same of boosted trees with LightGBM's own settings and the squared error of log runtime."""
-    first = _trees(rows_of(columns, fitted), log_runtime[fitted])
-    return _trees(columns, log_runtime), first.said(rows_of(columns, unseen))
+    first = _trees(rows_of(columns, fitted), log_runtime[fitted], rising)
+    return _trees(columns, log_runtime, rising), first.said(rows_of(columns, unseen))
 
 
 def _pairs(columns: Columns, log_runtime: FloatArray, rows: IntArray) -> list[tuple[str, str]]:
@@ -245,7 +269,7 @@ def repeating(repeat: Repeat) -> Fit:
     return fit
 
 
-def _trees(columns: Columns, log_runtime: FloatArray) -> Trees:
+def _trees(columns: Columns, log_runtime: FloatArray, rising: Sequence[str]) -> Trees:
     lightgbm = _lightgbm()
     names = tuple(columns)
     categories = {
@@ -257,6 +281,8 @@ def _trees(columns: Columns, log_runtime: FloatArray) -> Trees:
         _matrix(columns, names, categories), log_runtime, categorical_feature=[names.index(name) for name in categories]
     )
     settings = {"objective": "l2", "verbose": -1, "num_threads": 1, "seed": SEED, "deterministic": True}
+    if rising:
+        settings["monotone_constraints"] = [int(name in rising) for name in names]
     booster = lightgbm.train(settings, data, num_boost_round=100)
     return Trees(booster.model_to_string(), categories, names)
 

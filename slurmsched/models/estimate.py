@@ -94,9 +94,9 @@ class Estimator:
         return Forecast(runtime_s, low_s, high_s, source)
 
     def reasons(self, jobs: JobTable, row: int, profiles: Profiles | None = None) -> list[Reason]:
-        """What the forecast of the pending job in *row* is made of, in words and the weightiest first.
+        """What the forecast of the job in *row* is made of, in words and the weightiest first.
 
-        The product of the factors is the forecast before the time limit cuts it.
+        The product of the factors is the forecast before the time limit and what the job has run already count.
         """
         one = profiles.take(np.array([row])) if profiles is not None else None
         columns = inputs(jobs.take(np.array([row])), self.past, self.buckets, profiles=one)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -97,18 +98,25 @@ def judge(
     until_s: float = np.inf,
     interpretable_only: bool = True,
     profiles: Profiler | None = None,
+    rising: Sequence[str] = (),
 ) -> Verdict:
     """The candidate that `elected` takes by the last WINDOW of what ended before *until_s*, fitted to all of it.
 
     The model that is *serving* stays where that one's pinball loss is no lower on those runs of the window that it has
-    not seen either, if these are LEAST and more.
+    not seen either, if these are LEAST and more. What candidates have learnt never falls with the columns *rising*.
     ValueError for fewer than 2 * LEAST runs.
     """
     past = Past.of(history, until_s)
     if len(past) < 2 * LEAST:
         raise ValueError(f"{len(past)} runs are too few to judge by: at least {2 * LEAST} are needed")
     since_s = float(past.runs.ended_s[int(len(past) * (1 - WINDOW))])
-    candidates = READABLE if interpretable_only else CANDIDATES
+    candidates = dict(READABLE if interpretable_only else CANDIDATES)
+    if rising:
+        risen: dict[str, Fit] = {
+            "additive": partial(fit_ga2m, rising=rising),
+            "trees": partial(fit_trees, rising=rising),
+        }
+        candidates |= {name: how for name, how in risen.items() if name in candidates}
     told = {name: foretold(past.runs, how, (since_s,), profiles=profiles) for name, how in candidates.items()}
     scores = {name: score(one) for name, one in told.items()}
     chosen, why = elected(told)

@@ -179,6 +179,14 @@ def test_a_document_with_tables_of_another_size_is_refused(fitted):
         Additive.of_document(document)
 
 
+def test_a_document_with_a_category_that_is_no_text_is_refused(fitted):
+    document = fitted.document()
+    texts = next(feature for feature in document["features"] if feature["categories"])
+    texts["categories"][0] = None
+    with pytest.raises(ValueError, match=f"{texts['name']} has a category that is no text"):
+        Additive.of_document(document)
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(0.0, 1e3)), min_size=1, max_size=40))
 def test_isotonic_never_falls_keeps_the_mean_and_what_already_rises(pairs):
