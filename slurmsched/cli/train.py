@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ..models.training import Trained
     from ..models.use import UseHistory
 
+Step = Callable[[Callable[[str], None]], "Trained"]
+"""Trains, and tells what it is given what is under way."""
+
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DAY_S = 86400.0
 
@@ -97,7 +100,7 @@ class Result:
 
 def _step(
     app: App, shelf: Shelf, kind: str, history: OutcomeTable | None, use: UseHistory, files: dict[str, Path | None]
-) -> Callable[[], Trained]:
+) -> Step:
     """How to train a model of this *kind*."""
     from ..models.measured import Measured
     from ..models.shelf import shipped
@@ -106,16 +109,16 @@ def _step(
     serving = _serving(shelf, kind)
     configs, pairs = files["configs"], files["pairs"]
     if kind == "sharing" and configs and pairs:
-        return lambda: train_sharing(Measured.read(configs, pairs), app.clock.now(), serving or shipped())
+        return lambda _: train_sharing(Measured.read(configs, pairs), app.clock.now(), serving or shipped())
     runs = history
     assert runs is not None
     if kind == "throughput":
         first = runs.take(runs.restart == 0)
         until_s = float(runs.ended_s.max(initial=0.0))
-        return lambda: train_throughput(first.first_submit_s, first.gpus, until_s, serving)
+        return lambda _: train_throughput(first.first_submit_s, first.gpus, until_s, serving)
     said = app.settings().models
-    return lambda: train_runtime(
-        runs, serving, interpretable_only=said.interpretable_only, profiles=use, rising=said.rising
+    return lambda say: train_runtime(
+        runs, serving, interpretable_only=said.interpretable_only, profiles=use, rising=said.rising, say=say
     )
 
 
@@ -127,12 +130,12 @@ def _serving(shelf: Shelf, kind: str) -> Artifact | None:
         return None
 
 
-def _watched(steps: Sequence[tuple[str, Callable[[], Trained]]]) -> Iterator[Result]:
+def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[Result]:
     """What comes of each step, and on standard error what is under way."""
     for kind, step in steps:
-        with _showing(f"training the {kind} model"):
+        with _showing(f"training the {kind} model") as say:
             try:
-                trained = step()
+                trained = step(say)
             except ValueError as error:
                 yield Result(kind, None, f"not trained: {error}")
             else:
@@ -140,14 +143,15 @@ def _watched(steps: Sequence[tuple[str, Callable[[], Trained]]]) -> Iterator[Res
 
 
 @contextmanager
-def _showing(doing: str) -> Iterator[None]:
+def _showing(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show people what is under way; gives what to tell of its parts."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda part: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(doing):
-        yield
+    with Console(stderr=True).status(doing) as shown:
+        yield lambda part: shown.update(f"{doing}: {part}")
 
 
 def _of_database(app: App, span_s: float | None, cluster_name: str | None) -> tuple[OutcomeTable, UseHistory]:

@@ -99,11 +99,13 @@ def judge(
     interpretable_only: bool = True,
     profiles: Profiler | None = None,
     rising: Sequence[str] = (),
+    say: Callable[[str], None] = lambda doing: None,
 ) -> Verdict:
     """The candidate that `elected` takes by the last WINDOW of what ended before *until_s*, fitted to all of it.
 
     The model that is *serving* stays where that one's pinball loss is no lower on those runs of the window that it has
     not seen either, if these are LEAST and more. What candidates have learnt never falls with the columns *rising*.
+    *say* is told what is under way.
     ValueError for fewer than 2 * LEAST runs.
     """
     past = Past.of(history, until_s)
@@ -117,7 +119,10 @@ def judge(
             "trees": partial(fit_trees, rising=rising),
         }
         candidates |= {name: how for name, how in risen.items() if name in candidates}
-    told = {name: foretold(past.runs, how, (since_s,), profiles=profiles) for name, how in candidates.items()}
+    told = {}
+    for number, (name, how) in enumerate(candidates.items(), 1):
+        say(f"judging candidate {number} of {len(candidates)}, {name}")
+        told[name] = foretold(past.runs, how, (since_s,), profiles=profiles)
     scores = {name: score(one) for name, one in told.items()}
     chosen, why = elected(told)
     scores[BASELINE] = score(_told_by_baseline(past.runs, since_s))
@@ -128,6 +133,7 @@ def judge(
         scores[SERVING] = score(kept)
         if len(new.runs) >= LEAST and scores[SERVING].pinball <= score(new).pinball:
             return Verdict(SERVING, serving.learn(past.runs), scores, why)
+    say(f"fitting {chosen} to {len(past)} runs")
     return Verdict(chosen, Estimator.fit(past.runs, profiles=profiles, how=candidates[chosen]), scores, why)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -45,18 +45,21 @@ def train_runtime(
     interpretable_only: bool = True,
     profiles: Profiler | None = None,
     rising: Sequence[str] = (),
+    say: Callable[[str], None] = lambda doing: None,
 ) -> Trained:
     """The best model of runtimes, promoted where it beats the one that serves and the baseline.
 
     *profiles* says what was known of the use of runs when they were submitted. What is learnt never falls with the
-    columns *rising*; a model that serves and does not keep to that need not be beaten.
+    columns *rising*; a model that serves and does not keep to that need not be beaten. *say* is told what is under way.
 
     ValueError for too little history, ConfigError where what it needs is not installed.
     """
     known = _estimator(serving, history, profiles)
     if known is not None and not rises_with(known.center, rising):
         known = None
-    verdict = judge(history, serving=known, interpretable_only=interpretable_only, profiles=profiles, rising=rising)
+    verdict = judge(
+        history, serving=known, interpretable_only=interpretable_only, profiles=profiles, rising=rising, say=say
+    )
     scores = {name: asdict(found) for name, found in verdict.scores.items()}
     ours, base = verdict.scores[verdict.chosen].pinball, scores["baseline"]["pinball"]
     told = f"{verdict.chosen}: pinball loss {ours:.3f}, baseline {base:.3f}; {verdict.why}"

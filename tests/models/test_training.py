@@ -49,6 +49,13 @@ def test_a_model_that_beats_the_baseline_is_promoted_and_can_be_read_again(train
     assert read.scores["baseline_pinball"] == trained.scores["baseline"]["pinball"]
 
 
+def test_a_training_says_what_is_under_way():
+    said: list[str] = []
+    train_runtime(PERFECT, say=said.append)
+    assert said[0] == "judging candidate 1 of 4, last two of user and name"
+    assert said[3:] == ["judging candidate 4 of 4, additive", "fitting requested limit to 420 runs"]
+
+
 def test_nothing_is_promoted_where_the_baseline_is_as_good():
     outcome = train_runtime(history([100.0] * 410, first_submit_s=3600.0 * np.arange(410)))
     assert outcome.promoted is None
