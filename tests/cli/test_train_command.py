@@ -93,7 +93,9 @@ def test_a_dry_run_lets_nothing_serve_and_the_real_one_does(site: Site):
     assert result.exit_code == 0, result.output
     assert "promoted" in result.output
     assert "requested limit" in result.output
-    assert site.shelf().read(RUNTIME).digest == tried["models"][0]["digest"]
+    serving, judged = site.shelf().read(RUNTIME), tried["models"][0]["scores"]
+    assert serving.scores == judged["requested limit"] | {"baseline_pinball": judged["baseline"]["pinball"]}
+    assert serving.digest == tried["models"][0]["digest"]
     assert site.shelf().directory == Path(site.settings().daemon.state_dir, "models")
 
 
