@@ -102,6 +102,7 @@ def _step(
     app: App, shelf: Shelf, kind: str, history: OutcomeTable | None, use: UseHistory, files: dict[str, Path | None]
 ) -> Step:
     """How to train a model of this *kind*."""
+    from ..models.arrivals import settled_s
     from ..models.measured import Measured
     from ..models.shelf import shipped
     from ..models.training import train_runtime, train_sharing, train_throughput
@@ -114,7 +115,7 @@ def _step(
     assert runs is not None
     if kind == "throughput":
         first = runs.take(runs.restart == 0)
-        until_s = float(runs.ended_s.max(initial=0.0))
+        until_s = settled_s(first.first_submit_s, first.ended_s)
         return lambda _: train_throughput(first.first_submit_s, first.gpus, until_s, serving)
     said = app.settings().models
     return lambda say: train_runtime(

@@ -14,6 +14,7 @@ LAG = 6  #: a feature of a step looks at steps that are at least this much older
 DAY, WEEK = 144, 1008  #: steps
 REACH = WEEK + 2 * LAG  #: steps before a step that its features look at
 SERIES = ("jobs", "gpus")
+SETTLED = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,17 @@ class Arrivals(Table):
     def latest(self, steps: int) -> Self:
         """The newest *steps*."""
         return self.take(slice(max(0, len(self) - steps), None))
+
+
+def settled_s(submitted_s: FloatArray, ended_s: FloatArray) -> float:
+    """Until when the submissions of ended jobs are nearly all there were: some of what came later still waits or runs.
+
+    Of what was submitted as long before the last end as SETTLED of the jobs took to end, that share has.
+    """
+    if not len(submitted_s):
+        return 0.0
+    took_s = float(np.quantile(ended_s - submitted_s, SETTLED))
+    return min(float(ended_s.max()) - took_s, float(submitted_s.max()) + 1.0)
 
 
 def features(history: Arrivals, ahead: int = 0) -> dict[str, FloatArray]:

@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.models.additive import Boosting
-from slurmsched.models.arrivals import DAY, LAG, REACH, SERIES, STEP_S, WEEK, Arrivals, features, rolling_median
+from slurmsched.models.arrivals import (
+    DAY,
+    LAG,
+    REACH,
+    SERIES,
+    STEP_S,
+    WEEK,
+    Arrivals,
+    features,
+    rolling_median,
+    settled_s,
+)
 from slurmsched.models.throughput import Errors, Outlook, ThroughputModel
 
 QUICK = Boosting(outer_bags=1, max_rounds=60, max_bins=16, max_interaction_bins=8, smoothing_rounds=10)
@@ -48,6 +59,23 @@ def test_submissions_are_counted_by_whole_steps():
     assert counted.jobs.tolist() == [2.0, 1.0, 0.0, 1.0]
     assert counted.gpus.tolist() == [3.0, 4.0, 0.0, 8.0]
     assert len(Arrivals.of(np.zeros(0), np.zeros(0, dtype=np.int64), START_S)) == 0
+
+
+def test_a_history_of_ended_jobs_is_trusted_until_few_of_those_submitted_may_still_run():
+    submitted_s = START_S + 600.0 * np.arange(1000)
+    took_s = np.where(np.arange(1000) % 25 == 0, 200_000.0, 3600.0)  # one in 25 takes days
+    now_s = submitted_s[-1]
+    ended = submitted_s + took_s <= now_s
+    until_s = settled_s(submitted_s[ended], (submitted_s + took_s)[ended])
+    assert now_s - 7200.0 < until_s <= now_s - 3600.0
+    assert ended[submitted_s < until_s].mean() > 0.95
+    assert not ended[submitted_s >= until_s].all()
+
+
+def test_a_history_ends_with_its_last_submission_however_long_that_job_ran():
+    submitted_s = START_S + 600.0 * np.arange(100)
+    assert settled_s(submitted_s, submitted_s + 1e6) == pytest.approx(submitted_s[-1], abs=1.0)
+    assert settled_s(np.zeros(0), np.zeros(0)) == 0.0
 
 
 @settings(max_examples=25, deadline=None)
