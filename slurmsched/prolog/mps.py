@@ -25,7 +25,7 @@ import syslog
 import time
 
 # ruff: noqa: UP006, UP035, UP045 - newer spellings do not run on Python 3.6
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Set
 
 VERSION = 1
 WHOLE_S = 60  #: then the kernel ends us, wherever we are
@@ -231,12 +231,7 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
         os.makedirs(share.directory, mode=0o700, exist_ok=True)
         partners = {partner: its for partner, its in share.sharers().items() if partner != job_id}
         runs = share.daemon() is not None
-        for partner, its in partners.items():
-            # What went wrong until now is none of ours, nor are those to blame later who have left in peace.
-            its["fault"] = its.get("fault") or failed(share, its)
-            if not its["fault"]:
-                its.update({"with": sorted({*partners, job_id} - {partner}), "logs": share.log_ends() if runs else {}})
-            share.note(partner, {**its, "mps": its["mps"] and runs})  # a daemon that died takes its log with it
+        begin_anew(share, partners, {*partners, job_id})
         body: Dict[str, Any] = {
             "restart": int(environ.get("SLURM_JOB_RESTART_COUNT") or 0),
             "start_s": int(time.time()),
@@ -249,6 +244,19 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
             share.note(job_id, {**body, "mps": True})
         with os.fdopen(tasks, "w") as file:
             file.write("".join(line + "\n" for line in client_settings(share, uuids, percent, mib)))
+
+
+def begin_anew(share: Share, partners: Dict[int, Dict[str, Any]], sharers: Set[int]) -> None:
+    """Let each of *partners* be one of these *sharers* from now on, with what went wrong until now kept.
+
+    That is none of those who come, nor are those to blame later who have left in peace.
+    """
+    runs = share.daemon() is not None
+    for partner, its in partners.items():
+        its["fault"] = its.get("fault") or failed(share, its)
+        if not its["fault"]:
+            its.update({"with": sorted(sharers - {partner}), "logs": share.log_ends() if runs else {}})
+        share.note(partner, {**its, "mps": its["mps"] and runs})  # a daemon that died takes its log with it
 
 
 def someone_else(parent: str, gpus: str, uid: int) -> Optional[int]:
@@ -280,7 +288,9 @@ def leave(directory: str) -> None:
             return
         fault = mine.get("fault") or failed(share, mine)
         share.forget(job_id)
-        if not share.sharers():
+        left = share.sharers()
+        begin_anew(share, left, {*left})
+        if not left:
             share.stop()
     if fault:
         record(share, job_id, mine, fault)

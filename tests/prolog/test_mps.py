@@ -143,7 +143,7 @@ def test_a_pair_has_one_daemon_from_its_first_sharer_to_its_last(node):
     node.ends(8)
     wait_until(lambda: node.daemons() == [], "the daemon to end")
     wait_until(lambda: list((node.home / "mps").iterdir()) == [], "its directories to go")
-    assert list((node.run_dir / "mps.n1").iterdir()) == []
+    wait_until(lambda: list((node.run_dir / "mps.n1").iterdir()) == [], "the set to go")
     assert list((node.home / "tasks").iterdir()) == []
     assert node.faults() == []
 
@@ -213,6 +213,7 @@ def test_who_left_in_peace_is_not_blamed_for_a_later_fault(node):
     node.tell(pipes, "fault")  # of a job alone
     node.starts(8, "0")
     node.ends(8)
+    node.tell(pipes, "fault")  # of one left alone
     node.starts(9, "0")
     node.tell(pipes, "quiet")
     node.ends(9)
@@ -309,7 +310,7 @@ def test_where_the_daemons_pid_cannot_be_noted_there_is_no_daemon(node):
     assert "CUDA_MPS_PIPE_DIRECTORY" not in node.starts(7, "0")
     wait_until(lambda: node.daemons() == [], "the daemon to end")
     node.ends(7)
-    assert not list((node.run_dir / "mps.n1").iterdir())
+    wait_until(lambda: not list((node.run_dir / "mps.n1").iterdir()), "the set to go")
 
 
 @pytest.mark.parametrize("token", ["", "x", "0+", "+0", "0++1", "-1", "0:x", "0:t", "0:t6x", "0/../1", "*"])
