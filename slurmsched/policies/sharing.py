@@ -14,6 +14,7 @@ OFF, APATHETIC, INDOLENT = 0, 1, 2
 """Modes: the largest sum of share scores on a GPU (the paper's G_SS); with OFF nobody shares."""
 
 _AT_ONCE = 256  # waiting jobs looked at together at first, then twice as many: the work ends with the hosts
+_PAIRS_AT_ONCE = 2_000_000  # bounds the memory they take
 
 IDLE_BELOW = 0.75
 """A cluster with a smaller share of its GPUs in use is called idle."""
@@ -74,7 +75,8 @@ def pairs(
     # the lightest host among equals, then the oldest, so that the answer never depends on the order of rows
     hosts = np.lexsort((running.job_id, running.score, host_group))
     hosts = hosts[(_packable(running) & free)[hosts]]
-    guests = np.flatnonzero(_packable(waiting))
+    bounds = _Bounds.of(running, hosts, host_group, groups, host_speed)
+    guests = np.flatnonzero(_packable(waiting) & bounds.let(waiting, wait_s, guest_group, guest_speed, packing))
     made: list[tuple[int, int, float]] = []
     at_once, left = _AT_ONCE, np.ones(len(running), dtype=np.bool_)
     while True:
@@ -82,7 +84,9 @@ def pairs(
         guests = guests[many[guest_group[guests]] > 0]
         if not len(guests):
             break
-        some, guests = guests[:at_once], guests[at_once:]
+        beside = np.cumsum(many[guest_group[guests]])
+        count = max(1, min(at_once, int(np.searchsorted(beside, _PAIRS_AT_ONCE, side="right"))))
+        some, guests = guests[:count], guests[count:]
         at_once *= 2
         rows, places = _each_beside(guest_group[some], many)
         rows, columns = _fitting(waiting, some.take(rows), running, hosts.take(places), packing)
@@ -96,6 +100,34 @@ def pairs(
     guest_id = waiting.job_id[[row for row, _, _ in made]].tolist()
     host_id = running.job_id[[column for _, column, _ in made]].tolist()
     return tuple(map(Pair, guest_id, host_id, [gain_s for _, _, gain_s in made]))
+
+
+class _Bounds(NamedTuple):
+    """The least there is among the hosts of each group; infinite where there are none."""
+
+    score: FloatArray
+    memory_mib: FloatArray
+    alone_s: FloatArray  #: until a host beside a guest is done
+
+    @classmethod
+    def of(cls, running: Sharers, hosts: IntArray, group: IntArray, groups: int, speed: FloatArray) -> _Bounds:
+        """The bounds of *hosts*, rows of *running*, whose *group* is below *groups*."""
+        least = np.full((3, groups + 1), np.inf)
+        of_each = running.score.astype(np.float64), running.memory_mib, running.left_s / speed
+        for bound, values in zip(least, of_each, strict=True):
+            np.fmin.at(bound, group[hosts], values[hosts])
+        return cls(*least)
+
+    def let(
+        self, waiting: Sharers, wait_s: FloatArray, group: IntArray, speed: FloatArray, packing: Packing
+    ) -> BoolArray:
+        """Which of *waiting* could fit and gain beside a host that is the least in everything: no other could."""
+        fits = waiting.score + self.score[group] <= packing.capacity
+        fits &= waiting.memory_mib + self.memory_mib[group] <= packing.memory_mib
+        with np.errstate(invalid="ignore"):
+            late_s = np.minimum(waiting.left_s / speed, self.alone_s[group]) * (1.0 - speed)
+            gains: BoolArray = fits & (wait_s - late_s > 0.0)
+        return gains
 
 
 def _in_turn(rows: IntArray, columns: IntArray, gains_s: FloatArray) -> list[tuple[int, int, float]]:

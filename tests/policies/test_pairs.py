@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 
@@ -268,3 +269,15 @@ def test_a_long_queue_is_paired_as_if_one_job_came_after_the_other(users, other_
     made = pairs(waiting, wait_s, running, np.ones(len(running), dtype=np.bool_), packing)
     assert len(made) > 20
     assert [tuple(pair) for pair in made] == one_after_the_other(waiting, wait_s, running, packing)
+
+
+def test_who_can_gain_nothing_costs_nothing():
+    many = sharers(*({} for _ in range(4_000)))
+    light, hopeless = replace(many, speed=np.full(4_000, 0.9)), np.full(4_000, 60.0)
+    hosts = replace(many, job_id=many.job_id + 10_000, left_s=np.full(4_000, 50 * HOUR_S))
+    tracemalloc.start()
+    made = pairs(light, hopeless, hosts, np.ones(4_000, dtype=np.bool_), ROOMY)
+    _, most_b = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert made == ()
+    assert most_b < 50e6, "far less than a number for each of sixteen million pairs"
