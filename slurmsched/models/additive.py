@@ -23,6 +23,8 @@ Columns = Mapping[str, FloatArray | Labels | Coded]
 Link = Literal["identity", "log"]
 
 _LINKS: Mapping[str, Link] = {"identity": "identity", "log": "log"}
+_TURNS = 100  # at most, to make a pair rise with both of its features
+_SETTLED = 1e-6  # change of a score from which on it is not worth another turn
 
 
 class TermDocument(TypedDict):
@@ -170,15 +172,17 @@ class Additive:
             parts[:, place] = part
         return parts
 
-    def monotone(self, feature: str, *, increasing: bool = True) -> Self:
-        """The model whose prediction never falls (or never rises) as the continuous *feature* grows.
+    def monotone(self, *features: str, increasing: bool = True) -> Self:
+        """The model whose prediction never falls (or never rises) as any of the continuous *features* grows.
 
-        Its term and each slice of its pairs are replaced by the closest monotone ones, weighted by training rows
-        (isotonic regression); bins of missing values stay. ValueError for a feature that is not continuous.
+        Their terms, the slices of their pairs and the pairs of two of them are replaced by the closest monotone ones,
+        weighted by training rows (isotonic regression); bins of missing values stay. ValueError for a feature that is
+        not continuous.
         """
-        if not any(isinstance(known, Continuous) and known.name == feature for known in self.features):
-            raise ValueError(f"{feature} is not a continuous feature of the model")
-        terms = tuple(_monotone(term, feature, 1.0 if increasing else -1.0) for term in self.terms)
+        continuous = {known.name for known in self.features if isinstance(known, Continuous)}
+        if others := [name for name in features if name not in continuous]:
+            raise ValueError(f"{others[0]} is not a continuous feature of the model")
+        terms = tuple(_monotone(term, features, 1.0 if increasing else -1.0) for term in self.terms)
         return replace(self, terms=terms)
 
     def document(self) -> AdditiveDocument:
@@ -259,15 +263,45 @@ def _rows(columns: Columns) -> int:
     return len(next(iter(columns.values()))) if columns else 0
 
 
-def _monotone(term: Term, feature: str, sign: float) -> Term:
-    if feature not in term.features:
+def _monotone(term: Term, features: Sequence[str], sign: float) -> Term:
+    axes = [axis for axis, name in enumerate(term.features) if name in features]
+    if not axes:
         return term
-    axis = term.features.index(feature)
-    scores = np.moveaxis(term.scores.copy(), axis, -1)
-    weights = np.moveaxis(term.weights, axis, -1)
-    for slice_ in np.ndindex(scores.shape[:-1]):
-        scores[slice_][1:-1] = sign * isotonic(sign * scores[slice_][1:-1], weights[slice_][1:-1])
-    return replace(term, scores=np.ascontiguousarray(np.moveaxis(scores, -1, axis)))
+    scores = sign * term.scores
+    for axis in axes:
+        known = tuple(slice(1, -1) if at == axis else slice(None) for at in range(scores.ndim))
+        scores[known] = _rising(axis, scores[known], term.weights[known])
+    if len(axes) == 2:
+        known = (slice(1, -1), slice(1, -1))
+        scores[known] = _rising_both(sign * term.scores[known], term.weights[known])
+    return replace(term, scores=sign * scores)
+
+
+def _rising(axis: int, values: FloatArray, weights: FloatArray) -> FloatArray:
+    """The closest table that never falls along *axis*."""
+    rising, weights = np.moveaxis(values.copy(), axis, -1), np.moveaxis(weights, axis, -1)
+    for slice_ in np.ndindex(rising.shape[:-1]):
+        rising[slice_] = isotonic(rising[slice_], weights[slice_])
+    return np.moveaxis(rising, -1, axis)
+
+
+def _rising_both(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """The closest table that never falls along either axis.
+
+    To make it rise along one may make it fall along the other. So both take turns, each on what the other left and
+    what it took away itself the last time, which comes as close as one likes (Dykstra's projections).
+    """
+    rising, taken = values, np.zeros((2, *values.shape))
+    for _ in range(_TURNS):
+        before = rising
+        for axis in (0, 1):
+            wanted = rising + taken[axis]
+            rising = _rising(axis, wanted, weights)
+            taken[axis] = wanted - rising
+        if np.allclose(rising, before, rtol=0.0, atol=_SETTLED):
+            break
+    whole: FloatArray = np.maximum.accumulate(np.maximum.accumulate(rising, axis=0), axis=1)  # of what is still missing
+    return whole
 
 
 def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:

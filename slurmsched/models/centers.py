@@ -205,9 +205,7 @@ def fit_ga2m(
 def rising_with(model: Additive, columns: Sequence[str]) -> Additive:
     """The *model* whose tables never fall with these *columns*; those that it does not look at count for nothing."""
     looked_at = {feature.name for feature in model.features}
-    for name in columns:
-        model = model.monotone(name) if name in looked_at else model
-    return model
+    return model.monotone(*(name for name in columns if name in looked_at))
 
 
 def rises_with(center: Center, columns: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from slurmsched.models.additive import Additive, Term
 from slurmsched.models.artifact import Artifact
 from slurmsched.models.bins import Continuous
 from slurmsched.models.blend import Blend
-from slurmsched.models.centers import LAST_OF_USER, Ga2m, fit_ga2m, fit_trees, repeating, rises_with
+from slurmsched.models.centers import LAST_OF_USER, Ga2m, fit_ga2m, fit_trees, repeating, rises_with, rising_with
 from slurmsched.models.estimate import Estimator
 from slurmsched.models.inputs import inputs
 from slurmsched.models.names import NameBuckets
@@ -49,6 +49,18 @@ def test_tables_fall_with_gpus_unless_asked_not_to():
     assert not rises_with(plain, ("gpus",))
     assert rises_with(risen, ("gpus",))
     assert rises_with(risen, ("limit",))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_pair_of_columns_rises_with_both(seed: int):
+    random = np.random.default_rng(seed)
+    both = tuple(Continuous(name, np.array([2.0]), np.arange(1.0, 6.0)) for name in ("gpus", "limit"))
+    pair = Term(("gpus", "limit"), random.normal(size=(8, 8)), random.integers(0, 50, (8, 8)).astype(np.float64))
+    risen = rising_with(Additive(both, (pair,), 6.0), ("gpus", "limit", "nodes"))
+    known = risen.terms[0].scores[1:-1, 1:-1]
+    assert all(np.diff(known, axis=axis).min() >= 0 for axis in (0, 1))
+    assert (pair.weights[1:-1, 1:-1] * (known - pair.scores[1:-1, 1:-1])).sum() == pytest.approx(0.0, abs=1e-2)
+    assert rises_with(Ga2m(risen, Blend({})), ("limit", "gpus"))
 
 
 def test_trees_asked_not_to_fall_with_gpus_do_not():
