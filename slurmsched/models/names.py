@@ -75,28 +75,31 @@ class NameBuckets:
         return ("", OTHER, *self.speakers)
 
     def _numbers_of(self, names: Sequence[str]) -> IntArray:
-        known = self._asked.__getitem__
         try:
-            return np.fromiter(map(known, names), np.int64, len(names))
+            return np.fromiter(map(self._asked.__getitem__, names), np.int64, len(names))
         except KeyError:  # rare: the same names come every cycle
-            self._ask(names)
-            return np.fromiter(map(known, names), np.int64, len(names))
+            return np.fromiter(map(self._ask(names).__getitem__, names), np.int64, len(names))
 
-    def _ask(self, names: Sequence[str]) -> None:
-        """Remember the buckets of *names*."""
+    def _ask(self, names: Sequence[str]) -> dict[str, int]:
+        """The numbers of *names*, remembered from now on. Other threads ask too, and forget what we rely on."""
         asked, met = self._asked, self._met
         if len(asked) > _MOST_ASKED:
             asked.clear()
+        found = {name: number for name in names if (number := asked.get(name)) is not None}
         # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
-        stems = {name: bucket(name) if name else "" for name in names if name not in asked}
-        if new := sorted(set(stems.values()) - met.keys()):
+        stems = {name: bucket(name) if name else "" for name in names if name not in found}
+        speakers = {stem: speaker for stem in set(stems.values()) if (speaker := met.get(stem)) is not None}
+        if unmet := sorted(set(stems.values()) - speakers.keys()):
             if len(met) > _MOST_ASKED:
                 met.clear()
-            met.update({"": ""}, **self.stems)
-            new = [stem for stem in new if stem not in met]
-            met.update(zip(new, self._nearest(new), strict=True))
+            trained = {"": "", **self.stems}
+            new = [stem for stem in unmet if stem not in trained]
+            speakers |= trained | dict(zip(new, self._nearest(new), strict=True))
+            met.update(speakers)
         numbers = {speaker: number for number, speaker in enumerate(self._all)}
-        asked.update((name, numbers[met[stem]]) for name, stem in stems.items())
+        fresh = {name: numbers[speakers[stem]] for name, stem in stems.items()}
+        asked.update(fresh)
+        return found | fresh
 
     def _with(self, stems: Sequence[str]) -> Self:
         return type(self)(self.speakers, {**self.stems, **dict(zip(stems, self._nearest(stems), strict=True))})

@@ -219,25 +219,24 @@ class Past:
 
     def _of_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """The number of each of *names* and that of its stem; -1 where it is new."""
-        known = self._asked.__getitem__
         try:
-            codes = np.fromiter(map(known, names), np.int64, len(names))
+            codes = np.fromiter(map(self._asked.__getitem__, names), np.int64, len(names))
         except KeyError:  # rare: the same names come every cycle
-            self._ask(names)
-            codes = np.fromiter(map(known, names), np.int64, len(names))
+            codes = np.fromiter(map(self._ask(names).__getitem__, names), np.int64, len(names))
         of_name, of_stem = np.divmod(codes, len(self._numbers["stem"]) + 1)
         return of_name - 1, of_stem - 1
 
-    def _ask(self, names: Sequence[str]) -> None:
-        """Remember the numbers of *names*: both in one, each counted from 1."""
+    def _ask(self, names: Sequence[str]) -> Mapping[str, int]:
+        """What is remembered from now on, with the numbers of *names*: both in one, each counted from 1."""
         asked, numbers, stems = self._asked, self._numbers["name"], self._numbers["stem"]
         if len(asked) > _MOST_ASKED:
-            asked.clear()
+            asked = self._asked = {}  # other threads still look into the old one
         # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
         for name in names:
             if name not in asked:
                 of_name, of_stem = numbers.get(name, -1) + 1, stems.get(bucket(name), -1) + 1
                 asked[name] = of_name * (len(stems) + 1) + of_stem
+        return asked
 
     def _sizes(self, part: str) -> int:
         if part == PAIR:

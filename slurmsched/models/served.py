@@ -113,7 +113,7 @@ class Served:
         return serving.forecast(jobs, now_s)
 
     def reasons(self, jobs: JobTable, row: int) -> list[Reason]:
-        """What the forecast of the pending job in *row* is made of; nothing while the baseline serves."""
+        """What the forecast of the job in *row* is made of; nothing while the baseline serves."""
         return [] if self.drift.worse else self.model.reasons(jobs, row)
 
 
