@@ -29,9 +29,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     kinds = {f.name: str if hints[f.name] is Ordering else hints[f.name] for f in fields(Setup)}
     parts = checked(f"{path}: [policy]", said, kinds | {"admission": str})
     for key, value in parts.items():
-        least = 1 if kinds[key] is int else 0
-        if not isinstance(value, str) and not least <= value < math.inf:
-            raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from {least} on")
+        if not isinstance(value, str) and not 0 <= value < math.inf:
+            raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
     if "ordering" not in parts:
         raise ConfigError(f"{path}: [policy] needs an ordering")
     try:

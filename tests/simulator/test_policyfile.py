@@ -34,6 +34,8 @@ def test_parts_of_lucid_can_be_left_out_or_put_in(file):
     )
     setup = read_policy(file)
     assert (setup.wide_hosts, setup.profile_nodes, setup.profile_gpus, setup.profile_s) == (False, 2, 4, 60.0)
+    file.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 0\n")
+    assert read_policy(file).profile_nodes == 0
 
 
 def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
@@ -52,7 +54,7 @@ def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
         ("[policy]\nordering = 'las'\nrestart_s = 'long'\n", "restart_s = 'long': accepted is a number"),
         ("[policy]\nordering = 'las'\nrestart_s = -1\n", "restart_s = -1.0: accepted are finite numbers from 0 on"),
         ("[policy]\nordering = 'las'\nbeat_s = nan\n", "beat_s = nan: accepted are finite numbers from 0 on"),
-        ("[policy]\nordering = 'las'\ndepth = 0\n", "depth = 0: accepted are finite numbers from 1 on"),
+        ("[policy]\nordering = 'las'\ndepth = 0\n", r"\[policy\]: depth 0 makes no sense; accepted: 1 and more"),
         ("[policy]\nordering = 'las'\ndepth = 1.5\n", "depth = 1.5: accepted is a whole number"),
         ("[policy]\nordering = 'las'\ndepth = true\n", "depth = True: accepted is a whole number"),
         ("[policy]\nordering = 'lucid'\nprofile_s = 0\n", "profile_s 0.0 makes no sense; accepted: seconds, above 0"),
