@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 
 # Who runs tests in the background may have Ctrl-C ignored for them, and so for all that they start; some send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes is the machine's business.
+settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 LAB_FIXTURES = {"lab", "plain_lab", "lab_directory"}
 
