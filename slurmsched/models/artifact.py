@@ -86,7 +86,8 @@ class Artifact:
         try:
             return reader(self.model)
         except _WRONG as error:
-            raise ModelUnusable(f"the {self.kind} model does not describe one: {error!r}") from error
+            why = f"the {self.kind} model does not describe one: {error!r}; slurmsched train makes a new one"
+            raise ModelUnusable(why) from error
 
     def _content(self) -> dict[str, object]:
         return {

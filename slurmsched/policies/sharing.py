@@ -14,6 +14,7 @@ OFF, APATHETIC, INDOLENT = 0, 1, 2
 """Modes: the largest sum of share scores on a GPU (the paper's G_SS); with OFF nobody shares."""
 
 _AT_ONCE = 256  # waiting jobs looked at together at first, then twice as many: the work ends with the hosts
+_MANY_PAIRS = 50_000  # from which on it pays to leave out first who cannot gain
 _PAIRS_AT_ONCE = 2_000_000  # bounds the memory they take
 
 IDLE_BELOW = 0.75
@@ -75,19 +76,20 @@ def pairs(
     # the lightest host among equals, then the oldest, so that the answer never depends on the order of rows
     hosts = np.lexsort((running.job_id, running.score, host_group))
     hosts = hosts[(_packable(running) & free)[hosts]]
-    bounds = _Bounds.of(running, hosts, host_group, groups, host_speed)
-    guests = np.flatnonzero(_packable(waiting) & bounds.let(waiting, wait_s, guest_group, guest_speed, packing))
+    guests = np.flatnonzero(_packable(waiting))
     made: list[tuple[int, int, float]] = []
     at_once, left = _AT_ONCE, np.ones(len(running), dtype=np.bool_)
-    while True:
+    while len(guests) and len(hosts):
         many = np.bincount(host_group[hosts], minlength=groups + 1)  # none of the last one, of guests without a group
-        guests = guests[many[guest_group[guests]] > 0]
-        if not len(guests):
-            break
-        beside = np.cumsum(many[guest_group[guests]])
-        count = max(1, min(at_once, int(np.searchsorted(beside, _PAIRS_AT_ONCE, side="right"))))
-        some, guests = guests[:count], guests[count:]
+        some, guests = guests[:at_once], guests[at_once:]
         at_once *= 2
+        beside = np.cumsum(many[guest_group[some]])
+        if beside[-1] > _MANY_PAIRS:
+            least = _Least.of(running, hosts, many, host_speed)
+            some = some[least.lets(waiting, some, wait_s, guest_group, guest_speed, packing)]
+            beside = np.cumsum(many[guest_group[some]])
+        count = max(1, int(np.searchsorted(beside, _PAIRS_AT_ONCE, side="right")))
+        some, guests = some[:count], np.concatenate([some[count:], guests])
         rows, places = _each_beside(guest_group[some], many)
         rows, columns = _fitting(waiting, some.take(rows), running, hosts.take(places), packing)
         speeds = guest_speed.take(rows), host_speed.take(columns)
@@ -102,31 +104,46 @@ def pairs(
     return tuple(map(Pair, guest_id, host_id, [gain_s for _, _, gain_s in made]))
 
 
-class _Bounds(NamedTuple):
+class _Least(NamedTuple):
     """The least there is among the hosts of each group; infinite where there are none."""
 
     score: FloatArray
     memory_mib: FloatArray
-    alone_s: FloatArray  #: until a host beside a guest is done
+    left_s: FloatArray  #: until a host beside a guest is done
+    slowdown: FloatArray
 
     @classmethod
-    def of(cls, running: Sharers, hosts: IntArray, group: IntArray, groups: int, speed: FloatArray) -> _Bounds:
-        """The bounds of *hosts*, rows of *running*, whose *group* is below *groups*."""
-        least = np.full((3, groups + 1), np.inf)
-        of_each = running.score.astype(np.float64), running.memory_mib, running.left_s / speed
-        for bound, values in zip(least, of_each, strict=True):
-            np.fmin.at(bound, group[hosts], values[hosts])
+    def of(cls, running: Sharers, hosts: IntArray, many: IntArray, speed: FloatArray) -> _Least:
+        """That of *hosts*, rows of *running* of which *many* of each group stand one after the other."""
+        there = np.flatnonzero(many)
+        begin = (np.cumsum(many) - many)[there]
+        least = np.full((4, len(many)), np.inf)
+        alone_s, slow = running.left_s[hosts] / speed[hosts], 1.0 - speed[hosts]
+        for of_groups, each in zip(
+            least, (running.score[hosts], running.memory_mib[hosts], alone_s, slow), strict=True
+        ):
+            of_groups[there] = np.fmin.reduceat(each, begin)
         return cls(*least)
 
-    def let(
-        self, waiting: Sharers, wait_s: FloatArray, group: IntArray, speed: FloatArray, packing: Packing
+    def lets(
+        self,
+        waiting: Sharers,
+        rows: IntArray,
+        wait_s: FloatArray,
+        group: IntArray,
+        speed: FloatArray,
+        packing: Packing,
     ) -> BoolArray:
-        """Which of *waiting* could fit and gain beside a host that is the least in everything: no other could."""
-        fits = waiting.score + self.score[group] <= packing.capacity
-        fits &= waiting.memory_mib + self.memory_mib[group] <= packing.memory_mib
+        """Which of the *rows* of *waiting* could fit and gain beside a host that is the least in everything.
+
+        No other could beside any.
+        """
+        of_row, slow = group[rows], 1.0 - speed[rows]
+        fits = waiting.score[rows] + self.score[of_row] <= packing.capacity
+        fits &= waiting.memory_mib[rows] + self.memory_mib[of_row] <= packing.memory_mib
         with np.errstate(invalid="ignore"):
-            late_s = np.minimum(waiting.left_s / speed, self.alone_s[group]) * (1.0 - speed)
-            gains: BoolArray = fits & (wait_s - late_s > 0.0)
+            together_s = np.minimum(waiting.left_s[rows] / speed[rows], self.left_s[of_row])
+            gains: BoolArray = fits & (wait_s[rows] - together_s * (slow + self.slowdown[of_row]) > 0.0)
         return gains
 
 

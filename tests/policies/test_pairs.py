@@ -281,3 +281,15 @@ def test_who_can_gain_nothing_costs_nothing():
     tracemalloc.stop()
     assert made == ()
     assert most_b < 50e6, "far less than a number for each of sixteen million pairs"
+
+
+def test_a_host_that_suits_all_makes_the_others_cost_no_more():
+    many, hosts = sharers(*({} for _ in range(8_000))), sharers(*({} for _ in range(1_000)), first=10_000)
+    left_s = np.where(np.arange(1_000) == 7, 60.0, 50 * HOUR_S)
+    long, hosts = replace(many, left_s=np.full(8_000, 50 * HOUR_S)), replace(hosts, left_s=left_s)
+    tracemalloc.start()
+    made = pairs(long, np.full(8_000, HOUR_S), hosts, np.ones(1_000, dtype=np.bool_), ROOMY)
+    _, most_b = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [(pair.guest, pair.host) for pair in made] == [(long.job_id[0], hosts.job_id[7])]
+    assert most_b < 50e6, "far less than a number for each of eight million pairs"
