@@ -120,8 +120,8 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
         said = dict(line.split(" ", 1) for line in comments if line)
         assert said[str(first[1])] == "note;slurmsched:share=1+2"
         assert {said[str(job)] for job in second} == {"slurmsched:share=0", "slurmsched:share=1+2"}
-        beside = site.said("why", str(second[0]))["why"]["sentences"][-1]
-        assert beside == f"It has 1 GPU (0) of n2 as a job that shares, with job {first[0]}."
+        beside = f"It has 1 GPU (0) of n2 as a job that shares, with job {first[0]}."
+        site.until(lambda: site.said("why", str(second[0]))["why"]["sentences"][-1] == beside, "the daemon to see it")
         declined, unknown, per_gpu = (site.said("why", str(job))["why"]["sentences"][-1] for job in alone)
         assert declined == "It shares no GPUs: its owner does not want to share."
         assert unknown == "It shares no GPUs: neither it nor a job of its kind was ever measured."
