@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -118,16 +119,24 @@ outcomes = Table(
     Index("outcomes_by_end", "cluster", "ended_s"),
 )
 
-#: What each node measured of a run of a job; the start is part of the key, since a job may run there again.
+
+def _of_node() -> tuple[Column[Any], ...]:
+    """Whose run a node tells of; the start is part of the key, since a job may run there again."""
+    return (
+        _cluster(),
+        _key("job_id"),
+        Column("node", String(255), primary_key=True),
+        _key("start_s"),
+        _number("restart"),
+        _number("end_s"),
+    )
+
+
+#: What each node measured of a run of a job.
 profiles = Table(
     "profiles",
     metadata,
-    _cluster(),
-    _key("job_id"),
-    Column("node", String(255), primary_key=True),
-    _key("start_s"),
-    _number("restart"),
-    _number("end_s"),
+    *_of_node(),
     _number("gpus"),
     *(
         Column(name, Seconds)  # shares, MiB and W as well: numbers of which NaN is one
@@ -145,12 +154,7 @@ def _of_sharers(name: str, *words: str) -> Table:
     return Table(
         name,
         metadata,
-        _cluster(),
-        _key("job_id"),
-        Column("node", String(255), primary_key=True),
-        _key("start_s"),
-        _number("restart"),
-        _number("end_s"),
+        *_of_node(),
         *(_words(each) for each in ("gpus", "partners", *words)),
         Index(f"{name}_by_end", "cluster", "end_s"),
     )
