@@ -69,8 +69,6 @@ def controller(
     )
     _check(jobs, stage, parts, fleet)
     nodes = len(fleet.nodes)
-    steps = 2 * min(conf.rules.reservations, size) + 4
-    steps += int(min(conf.rules.bf_window_s / conf.rules.bf_resolution_s + 2, len(stage.running.rows)))
     return Controller(
         stage=stage,
         queue=empty_line(size),
@@ -83,7 +81,7 @@ def controller(
         parts=parts,
         caps=_caps(jobs.account, fleet),
         outages=failures,
-        outlook=blank_outlook(nodes, min(steps, MOST_STEPS), size),
+        outlook=blank_outlook(nodes, _steps(conf, size, len(stage.running.rows)), size),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
         scratch=_scratch(fleet, len(stage.running.rows), most_links, len(jobs.account.names)),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
@@ -91,6 +89,13 @@ def controller(
         barred=np.zeros(nodes, dtype=np.bool_),
         clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0, 0.0]),
     )
+
+
+def _steps(conf: SlurmConf, jobs: int, running: int) -> int:
+    """How often the outlook of backfill may change."""
+    reserved = 2 * min(conf.rules.reservations, jobs) + 4
+    ends = int(min(conf.rules.bf_window_s / conf.rules.bf_resolution_s + 2, running))
+    return min(reserved + ends, MOST_STEPS)
 
 
 def _zeros(size: int) -> IntArray:
