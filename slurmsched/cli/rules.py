@@ -40,6 +40,7 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
         reserve=said.reserve,
         lead_s=said.lead_s,
         hold_s=2 * settings.daemon.every_s,
+        hold_most_s=said.hold_most_s,
         user_gpu_hours=said.user_gpu_hours,
         account_gpu_hours=said.account_gpu_hours,
         window_s=said.quota_days * DAY_S,

@@ -20,6 +20,8 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "per_node": "",
         "asked_s": np.nan,
         "asks": 0,
+        "waiting_since_s": np.nan,
+        "delayed_s": 0.0,
         "told": "",
         **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
         **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back"), False),

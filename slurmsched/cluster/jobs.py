@@ -66,7 +66,9 @@ class JobTable(Table):
     time_limit_s: FloatArray  #: infinite where unlimited
     submitted_s: FloatArray  #: Slurm's, reset by a requeue
     first_submit_s: FloatArray  #: ours, kept through requeues
-    eligible_s: FloatArray
+    eligible_s: FloatArray  #: Slurm's, moved by every new StartTime, ours too
+    waiting_since_s: FloatArray  #: EligibleTime without begin times of ours; NaN where it is the same
+    delayed_s: FloatArray  #: how long begin times of ours have kept it from starting, all together
     started_s: FloatArray  #: for pending jobs Slurm's own estimate, where it has one
     ended_s: FloatArray  #: for running jobs the latest end by time limit
     ran_s: FloatArray  #: seconds it has run, this run and earlier ones it went on from
@@ -129,6 +131,7 @@ NEUTRAL: dict[str, Any] = {
     "started_s": np.nan,
     "ended_s": np.nan,
     "eligible_s": np.nan,
+    "waiting_since_s": np.nan,
     "asked_s": np.nan,
     "deadline_s": np.inf,
     "priority": 1,

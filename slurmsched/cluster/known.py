@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from enum import IntEnum
 from typing import Any, Self
 
@@ -45,6 +45,8 @@ class KnownJob:
     restarts: int
     first_submit_s: float = float("nan")
     phase: Phase = Phase.PENDING
+    waiting_since_s: float = float("nan")  #: when it became eligible, begin times of ours left out; NaN where unknown
+    delayed_s: float = 0.0  #: how long begin times of ours have kept it from starting
 
     @property
     def unit(self) -> int:
@@ -61,11 +63,11 @@ def units_in(table: JobTable) -> IntArray:
     return np.where((table.array_job_id > 0) & (table.task_id < 0), -table.job_id, table.job_id)
 
 
-_COLUMNS = tuple(f.name for f in fields(KnownJob))[:-2]
+_COLUMNS = tuple(f.name for f in fields(KnownJob) if f.default is MISSING)
 
 
 def jobs_in(table: JobTable, rows: IntArray) -> Iterator[KnownJob]:
-    """The jobs in *rows* of *table*; first submit and phase are left to whoever knows them."""
+    """The jobs in *rows* of *table*, without what one look does not show: first submit, phase, delays."""
     some = table.take(rows)
     columns = (getattr(some, name) for name in _COLUMNS)
     for values in zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True):
@@ -88,6 +90,8 @@ def outcomes_of(runs: Iterable[Run]) -> OutcomeTable:
     columns: dict[str, Any] = {name: Labels.of(getattr(job, name) for job in jobs) for name in _TEXTS}
     columns |= {name: np.array([getattr(job, name) for job in jobs], dtype=np.int64) for name in _INTS}
     columns |= {name: np.array([getattr(job, name) for job in jobs], dtype=np.float64) for name in _SECONDS}
+    since_s = np.array([job.waiting_since_s for job in jobs], dtype=np.float64)
+    columns["eligible_s"] = np.where(np.isnan(since_s), columns["eligible_s"], since_s)
     ended_s = np.array([run.ended_s for run in ordered], dtype=np.float64)
     return OutcomeTable(
         **columns,
@@ -110,6 +114,9 @@ class Index:
     unit: IntArray
     submitted_s: FloatArray
     first_submit_s: FloatArray
+    eligible_s: FloatArray
+    waiting_since_s: FloatArray
+    delayed_s: FloatArray
     started_s: FloatArray
     restarts: IntArray
     tasks: IntArray
@@ -142,6 +149,8 @@ class Index:
         same = found & ((self.phase[at] == phase) | (completing & (self.phase[at] == Phase.PENDING)))
         same &= (self.restarts[at] == table.restarts) & (self.tasks[at] == table.tasks)
         same &= _equal(self.submitted_s[at], table.submitted_s)
+        if phase is Phase.PENDING:
+            same &= _equal(self.eligible_s[at], table.eligible_s)
         if phase is Phase.RUNNING:
             same &= completing | _equal(self.started_s[at], table.started_s)
         return np.asarray(same, dtype=np.bool_)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,6 +19,17 @@ from .state import ClusterState
 
 #: Slurm's times are whole seconds and some of its programs round differently.
 SAME_TIME_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """A begin time that we may have set for a job."""
+
+    asked_s: float  #: when we last asked for one
+    until_s: float  #: no later than this
+
+
+NO_DELAYS: Mapping[int, Delay] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -59,9 +71,12 @@ class Ledger:
         self._index = Index.of(self._jobs)
         return changed
 
-    def update(self, state: ClusterState, now_s: float) -> Changes:
-        """Take in one look at the cluster; what is the same as last time costs no Python step per job."""
-        page = _Page(self._jobs, self._index, now_s)
+    def update(self, state: ClusterState, now_s: float, delays: Mapping[int, Delay] = NO_DELAYS) -> Changes:
+        """Take in one look at the cluster; what is the same as last time costs no Python step per job.
+
+        *delays* are the begin times that we may have set: a job that they keep from starting waits all the same.
+        """
+        page = _Page(self._jobs, self._index, now_s, delays)
         live = np.concatenate([units_in(state.pending), units_in(state.running)])
         page.meet(state.ended, Phase.ENDED, ~np.isin(units_in(state.ended), live))
         page.meet(state.running, Phase.RUNNING)
@@ -76,14 +91,17 @@ class Ledger:
         return replace(state, pending=pending, running=running, ended=ended)
 
     def _dated_jobs(self, table: JobTable) -> JobTable:
-        first_s = self._first_submit_s(table)
-        return replace(table, first_submit_s=first_s, deadline_s=deadlines_from(table, first_s))
-
-    def _first_submit_s(self, table: JobTable) -> FloatArray:
         at, found = self._index.find(units_in(table))
         if not len(self._index.unit):
-            return table.submitted_s
-        return np.where(found, self._index.first_submit_s[at], table.submitted_s)
+            return replace(table, first_submit_s=table.submitted_s, deadline_s=deadlines_from(table, table.submitted_s))
+        first_s = np.where(found, self._index.first_submit_s[at], table.submitted_s)
+        return replace(
+            table,
+            first_submit_s=first_s,
+            deadline_s=deadlines_from(table, first_s),
+            waiting_since_s=np.where(found, self._index.waiting_since_s[at], np.nan),
+            delayed_s=np.where(found, self._index.delayed_s[at], 0.0),
+        )
 
 
 @dataclass
@@ -93,6 +111,7 @@ class _Page:
     jobs: dict[int, KnownJob]
     before: Index
     now_s: float
+    delays: Mapping[int, Delay]
     events: list[Event] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     changed: dict[int, KnownJob | None] = field(default_factory=dict)
@@ -146,16 +165,32 @@ class _Page:
         known = self.jobs.get(job.unit)
         if known is not None and job.unit > 0 and job.restarts > known.restarts:
             self._requeue(known, job)
-            return replace(job, first_submit_s=known.first_submit_s)
+            return replace(job, first_submit_s=known.first_submit_s, delayed_s=known.delayed_s)
         if known is not None and _continues(known, job):
-            return replace(job, first_submit_s=known.first_submit_s, phase=known.phase)
+            return replace(self._waiting(known, job), first_submit_s=known.first_submit_s, phase=known.phase)
         if known is not None and known.phase is not Phase.ENDED:
             self._vanish(known)
         first_s = job.submitted_s
         if job.restarts and job.array_job_id:  # a requeued task that was forgotten while it was part of the unit
             first_s = min(first_s, self._array_submit_s.get(job.array_job_id, first_s))
         self.events.append(JobSubmitted(job.job_id, first_s, job.user))
-        return replace(job, first_submit_s=first_s)
+        array = self.jobs.get(-job.array_job_id) if job.unit > 0 else None
+        waiting = replace(job, waiting_since_s=job.eligible_s) if array is None else self._waiting(array, job)
+        return replace(waiting, first_submit_s=first_s)
+
+    def _waiting(self, before: KnownJob, job: KnownJob) -> KnownJob:
+        """*job* with its waiting time counted on through begin times of ours, given what was known *before*."""
+        since_s = before.eligible_s if math.isnan(before.waiting_since_s) else before.waiting_since_s
+        delay = self.delays.get(job.job_id) or self.delays.get(job.array_job_id)
+        unmoved = before.eligible_s == job.eligible_s or (math.isnan(before.eligible_s) and math.isnan(job.eligible_s))
+        if not unmoved and (delay is None or not job.eligible_s <= delay.until_s):
+            return replace(job, waiting_since_s=job.eligible_s, delayed_s=before.delayed_s)
+        more_s = 0.0 if unmoved or delay is None else job.eligible_s - max(before.eligible_s, delay.asked_s)
+        return replace(
+            job,
+            waiting_since_s=float(np.fmin(since_s, job.eligible_s)),
+            delayed_s=max(before.delayed_s + more_s, 0.0) if math.isfinite(more_s) else before.delayed_s,
+        )
 
     @cached_property
     def _array_submit_s(self) -> dict[int, float]:

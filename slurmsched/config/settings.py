@@ -109,6 +109,12 @@ class DeadlineSettings:
     lead_s: float = setting(
         120.0, "seconds that plans allow Slurm for starting a job that is first in the order", least=0, most=86400
     )
+    hold_most_s: float = setting(
+        3600.0,
+        "seconds that one job is delayed in all so that a promise can be kept; needs power.hold",
+        least=0,
+        most=1e7,
+    )
     user_gpu_hours: float = setting(
         0.0, "most GPU-hours that one user is promised in quota_days; 0 means no limit", least=0, most=1e9
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,7 +14,7 @@ from sqlalchemy import Connection, or_, select
 from ..cluster.actions import Action, Share
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
-from ..cluster.ledger import held_rows
+from ..cluster.ledger import Delay, held_rows
 from ..cluster.state import ClusterState
 from ..cluster.tres import slots_in
 from .database import insert_or
@@ -37,6 +38,9 @@ SUSPENDED = "it was suspended before it had acted"
 
 _QUEUES_AGAIN = ("Requeue", "AskToStop")
 _SHARING = ("Share", "StartShared", "Unshare")
+
+#: Actions that set a StartTime, and how far ahead where their value does not say it.
+_DELAYS_S = {"Hold": 0.0, "Release": 0.0, "Share": 3600.0, "StartShared": 3600.0, "Unshare": 3600.0}
 
 Value = int | float | str | None
 
@@ -155,6 +159,19 @@ class Intents:
         """The jobs we hold, as far as we know, and until when."""
         held = [(intent.job_id, intent.value) for intent in self if intent.kind == "Hold"]
         return np.array([job for job, _ in held], dtype=np.int64), np.array([s for _, s in held], dtype=np.float64)
+
+    def delays(self) -> dict[int, Delay]:
+        """The begin times that we may have set, by job."""
+        found: dict[int, Delay] = {}
+        for intent in self:
+            if (longest_s := _DELAYS_S.get(intent.kind)) is None:
+                continue
+            until_s = intent.value if isinstance(intent.value, int | float) else intent.requested_s + longest_s
+            before = found.get(intent.job_id, Delay(-math.inf, -math.inf))
+            found[intent.job_id] = Delay(
+                max(intent.requested_s, before.asked_s), max(until_s + HOLD_WITHIN_S, before.until_s)
+            )
+        return found
 
     def held(self, pending: JobTable, now_s: float) -> BoolArray:
         """Which *pending* jobs wait for a start time of ours: a hold, or Slurm's delay after a requeue we asked for."""

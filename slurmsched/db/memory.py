@@ -81,7 +81,7 @@ class Memory:
         if acting and not self._own_intents and not len(self._facts):
             self._own_intents = self._attempt(lambda: self._read_intents(now_s), now_s)
         self._own_intents = acting and self._own_intents
-        changes = self._ledger.update(state, now_s)
+        changes = self._ledger.update(state, now_s, self._intents.delays())
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
         self._facts.jobs.update(changes.jobs)
         self._facts.note(self._intents.observe(changes.state, requeued, now_s))

@@ -98,6 +98,8 @@ jobs = Table(
     _number("restarts"),
     Column("first_submit_s", Seconds),
     Column("phase", Integer, nullable=False),
+    Column("waiting_since_s", Seconds),
+    Column("delayed_s", Seconds),
 )
 
 #: Runs that ended. The first submit is part of the key and kept in whole seconds, as Slurm counts.

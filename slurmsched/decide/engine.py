@@ -20,7 +20,7 @@ from .profiling import fresh, least_gpus_first, level, profiling_wishes
 from .promising import Promised, in_the_way, promise
 from .ranking import base_priority, order, qos_classes, tiers, waited_s
 from .referee import judge
-from .rules import Rules
+from .rules import DeadlineRules, Rules
 from .runset import fill, free_gpus
 from .standing import standing
 from .stopping import stop_wishes, stops
@@ -51,8 +51,13 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     if not len(blocking):
         return plan
     # A starving job stands only behind those that waited longer: it is never made to wait for a promise.
-    held = blocking[~starving[blocking]]
+    held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
     return _plan(view, ordering, rules, standings, starving, promised, promised.due | endangered, held, asks)
+
+
+def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
+    """Select jobs that one more begin time would not keep from starting for longer than they may be in all."""
+    return np.asarray(jobs.delayed_s + rules.hold_s <= rules.hold_most_s)
 
 
 def _plan(

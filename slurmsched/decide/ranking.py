@@ -14,9 +14,10 @@ def waited_s(jobs: JobTable, now_s: float) -> FloatArray:
     """Queueing time so far: since eligible, or since the first submit for a job that was requeued.
 
     Time under a dependency or a user's begin time is not queueing (Slurm has no eligible time then, or one to come);
-    a requeue must not send a job back in time.
+    time under a begin time of ours is. A requeue must not send a job back in time.
     """
-    since = np.where(jobs.restarts > 0, jobs.first_submit_s, jobs.eligible_s)
+    eligible_s = np.where(np.isnan(jobs.waiting_since_s), jobs.eligible_s, jobs.waiting_since_s)
+    since = np.where(jobs.restarts > 0, jobs.first_submit_s, eligible_s)
     return np.asarray(np.maximum(now_s - np.where(np.isnan(since), now_s, since), 0.0))
 
 

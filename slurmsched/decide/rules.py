@@ -27,6 +27,7 @@ class DeadlineRules:
     reserve: float = 0.05  #: of the GPUs, the share that new promises leave
     lead_s: float = 120.0  #: from a job's being first in the order to its start, as plans allow for
     hold_s: float = 30.0  #: how long a job that is in a promise's way is delayed at a time
+    hold_most_s: float = 3_600.0  #: the same over all its delays
     user_gpu_hours: float = 0.0  #: most that one user is promised in a window; 0 for no limit
     account_gpu_hours: float = 0.0  #: the same for an account
     window_s: float = 604_800.0

@@ -141,6 +141,40 @@ def test_a_hold_that_was_not_renewed_is_still_ours(memory):
     assert memory.remember(look(jobs(1, eligible_s=[150.0])), 140).state.pending.held_by_us.tolist() == [True]
 
 
+def test_waiting_time_counts_on_through_our_own_holds(store, memory):
+    memory.remember(look(jobs(1)), 110)
+    for cycle, (now_s, until_s) in enumerate(((111, 150.0), (126, 165.0)), start=1):
+        memory.intend(cycle, [Hold(1, until_s)], now_s)
+        memory.answered(cycle, [(Hold(1, until_s), None)], now_s + 1)
+        seen = memory.remember(look(jobs(1, eligible_s=[until_s])), now_s + 14).state.pending
+        assert (seen.waiting_since_s.tolist(), seen.delayed_s.tolist()) == ([100], [until_s - 111])
+    successor = Memory(store, cluster="c")
+    seen = successor.remember(look(jobs(1, eligible_s=[165.0])), 170).state.pending
+    assert (seen.waiting_since_s.tolist(), seen.delayed_s.tolist()) == ([100], [54]), "also once the hold is over"
+    ran = running(1, eligible_s=[165.0], state=JobState.COMPLETED, started_s=171.0, ended_s=[300.0])
+    assert successor.remember(look(None, None, ran), 310).ended.eligible_s.tolist() == [100]
+
+
+def test_a_hold_that_is_lifted_early_delays_by_what_has_passed(memory):
+    memory.remember(look(jobs(1)), 110)
+    memory.intend(1, [Hold(1, 150.0)], 111)
+    memory.answered(1, [(Hold(1, 150.0), None)], 111)
+    memory.remember(look(jobs(1, eligible_s=[150.0])), 125)
+    memory.intend(2, [Release(1)], 126)
+    memory.answered(2, [(Release(1), None)], 126)
+    seen = memory.remember(look(jobs(1, eligible_s=[126.0])), 140).state.pending
+    assert (seen.waiting_since_s.tolist(), seen.delayed_s.tolist()) == ([100], [15])
+
+
+def test_time_under_a_begin_time_of_the_owner_or_a_dependency_is_no_waiting(memory):
+    memory.remember(look(jobs(2, eligible_s=[NAN, 100.0])), 110)
+    memory.intend(1, [Hold(2, 150.0)], 111)
+    memory.answered(1, [(Hold(2, 150.0), None)], 111)
+    memory.remember(look(jobs(2, eligible_s=[120.0, 150.0])), 125)
+    seen = memory.remember(look(jobs(2, eligible_s=[120.0, 9000.0])), 140).state.pending
+    assert seen.waiting_since_s.tolist() == [120, 9000], "a begin time that is later than any of ours is its owner's"
+
+
 def test_only_the_beginning_of_a_hold_is_told(store, memory):
     memory.remember(look(jobs(1)), 110)
     for cycle in (1, 2, 3):

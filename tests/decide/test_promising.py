@@ -287,6 +287,18 @@ def test_a_long_job_that_would_take_the_gpus_of_a_promise_is_delayed_and_the_pro
     assert not [action for action in without.actions if isinstance(action, Hold)]
 
 
+def test_a_job_is_delayed_for_promises_no_longer_than_hold_most_s_in_all():
+    asked = wanted(
+        2, gpus=[8, 8], nodes=[2, 2], deadline_s=[np.inf, NOW_S + 6 * HOUR_S], time_limit_s=[9 * HOUR_S, 2 * HOUR_S]
+    )
+    high_s = np.array([9 * HOUR_S, 2 * HOUR_S])
+    what = seen(replace(asked, delayed_s=np.array([570.0, 0.0])))
+    what = replace(what, forecast=replace(what.forecast, runtime_s=np.array([60.0, HOUR_S]), high_s=high_s))
+    for most_s, holds in ((600.0, [Hold(1, NOW_S + 30.0)]), (599.0, [])):
+        plan = planned(what, hold_most_s=most_s)
+        assert [action for action in plan.actions if isinstance(action, Hold)] == holds
+
+
 def test_a_short_job_runs_before_a_promised_one_that_has_time():
     asked = wanted(2, gpus=[8, 8], nodes=[2, 2], deadline_s=[np.inf, NOW_S + 6 * HOUR_S])
     plan = planned(seen(asked))

@@ -73,6 +73,22 @@ def test_a_hold_of_ours_ends_by_itself_when_nobody_is_there(site):
     site.until(lambda: site.states()[job] == "COMPLETED", "a job that was held and ran")
 
 
+def test_a_job_that_we_delayed_has_waited_since_slurm_first_let_it_wait(site):
+    site.fill()
+    job = site.queue(1)[0]
+    began_s = time.time()
+    site.until(lambda: time.time() > began_s + 5, "a job that has waited")
+    assert site.act(Hold(job, time.time() + 4)) == [None]
+    site.until(lambda: site.begin_times() == {}, "a hold that is over")
+
+    def waited_s() -> float:
+        return next((row["waited_s"] for row in site.said("queue")["queue"] if row["job_id"] == job), 0.0)
+
+    with site.daemon():
+        site.until(lambda: waited_s() > 0, "a queue")
+        assert waited_s() >= 8
+
+
 def test_a_restart_leaves_the_order_to_the_next_daemon(site):
     site.fill()
     jobs = site.queue(3)

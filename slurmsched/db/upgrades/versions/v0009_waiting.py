@@ -1,0 +1,16 @@
+"""Since when jobs wait, whatever begin times of ours did to their EligibleTime."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0008"
+
+
+def upgrade() -> None:
+    """Add the two columns; what is known so far was never delayed."""
+    op.add_column("jobs", sa.Column("waiting_since_s", sa.Double, nullable=True))
+    op.add_column("jobs", sa.Column("delayed_s", sa.Double, nullable=True))
+    op.execute("UPDATE jobs SET delayed_s = 0")
