@@ -13,6 +13,9 @@ from .spans import as_of
 if TYPE_CHECKING:
     from ..db.decisions import DecisionRecord
 
+NO_DAEMON = "no daemon runs"
+"""Why the order of a recorded cycle is not in force now: an ordered stop gave every job back."""
+
 Recorded = Callable[[], "DecisionRecord | None"]
 
 
@@ -54,7 +57,8 @@ class Answers:
             return facts | {"mode": record.mode, "sentence": record.sentence, "running": False}
         if about == "queue":
             rows = explain.queue(record.view, record.plan)
-            return facts | {"pending": len(rows), "limit": details["limit"], "queue": plain(rows[: details["limit"]])}
+            told = {"order_off": NO_DAEMON, "pending": len(rows), "limit": details["limit"]}
+            return facts | told | {"queue": plain(rows[: details["limit"]])}
         if about == "check":
             raise SlurmschedError("what a new job would be told only a daemon can say")
         if about in ("deadline", "deadlines", "claims"):
@@ -70,7 +74,10 @@ class Answers:
             from ..decide.advice import advice
 
             return facts | {"advice": plain(advice(record.view, record.plan))}
+        from ..decide.slurm_place import with_slurm_place
+
         explained = getattr(explain, about)(record.view, record.plan, details["job_id"])
+        explained = with_slurm_place(explained, record.view, NO_DAEMON)
         if about == "why":
             from ..decide.paired import with_sharing
             from ..decide.policy import Policy

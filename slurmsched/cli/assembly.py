@@ -39,6 +39,7 @@ from ..decide.factors import with_factors
 from ..decide.paired import with_eviction, with_score, with_sharing
 from ..decide.policy import Policy
 from ..decide.profiled import with_profiling
+from ..decide.slurm_place import order_is_off
 from ..errors import MemoryUnavailable, SlurmError, SlurmUnavailable
 from ..models.runtime import RuntimeModel
 from ..models.served import Served
@@ -200,6 +201,7 @@ class Daemon:
             foretold=lambda: foretold(self._settings.predict, self._foretelling),
             eta_check=self._eta_check,
             story=lambda job_id: self._store.story(self._facts.cluster, job_id),
+            order_off=lambda mode: order_is_off(mode, status()["why_mode"], self._world.policy.rules.powers),
             private=lambda: "jobs" in self._facts.config.get("PrivateData", "").split(","),
             operator=lambda user: user in self._facts.operators,
         )

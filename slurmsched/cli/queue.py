@@ -22,11 +22,14 @@ COLUMNS = ("RANK", "JOB", "TASKS", "USER", "NAME", "PARTITION", "GPUS", "FORECAS
 def queue(app: App, limit: int, as_json: bool) -> None:
     """List pending jobs in the order we want.
 
-    Jobs that we leave alone follow, by Slurm's priority; their standing says why.
+    Jobs that we leave alone follow, by Slurm's priority; their standing says why. POINTS are those of ours that
+    Slurm has now.
     """
     reply = app.answers().ask("queue", limit=limit)
     rows = reply["queue"]
     parts: list[str | Sheet] = [Sheet(COLUMNS, [_cells(row) for row in rows])]
+    if reply["order_off"]:
+        parts.append(f"This order is not in force ({reply['order_off']}): Slurm starts jobs by its own priority.")
     if reply["pending"] > len(rows):
         parts.append(f"... and {reply['pending'] - len(rows)} more; see --limit")
     tell(reply, *parts, now_s=app.clock.now(), as_json=as_json)

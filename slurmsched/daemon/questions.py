@@ -18,6 +18,8 @@ from ..cluster.predictions import PredictionKind, PredictionTable
 from ..cluster.state import View
 from ..cycle import CycleReport
 from ..decide.eta import Eta, Foretold, coverage_words, etas, unknown, unpredicted
+from ..decide.explain import Explanation, Why
+from ..decide.slurm_place import with_slurm_place
 from ..errors import SlurmschedError
 from .privacy import narrow, owns, veil
 
@@ -58,6 +60,7 @@ class Sources:
     check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
     foretold: Callable[[], Foretold] = Foretold
     eta_check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: likewise
+    order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
     private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
     operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
 
@@ -132,6 +135,8 @@ class Questions:
         explainer: Explainer = getattr(self._sources, ask)
         with self._alone() if ask == "chart" else nullcontext():
             told = explainer(view, report.plan, job_id)
+        if isinstance(told, Why | Explanation):
+            told = with_slurm_place(told, view, self._sources.order_off(report.mode))
         return {
             "job_id": job_id,
             "as_of_s": report.now_s,
@@ -155,7 +160,15 @@ class Questions:
         elif limit < total:
             view, plan = view.take(rows), Plan(plan.jobs.take(rows), plan.actions, plan.refusals)
         answer = plain(self._sources.queue(view, plan))
-        return {"as_of_s": report.now_s, "cycle": report.number, "pending": total, "limit": limit, "queue": answer}
+        return {
+            "as_of_s": report.now_s,
+            "cycle": report.number,
+            "mode": report.mode,
+            "order_off": self._sources.order_off(report.mode),
+            "pending": total,
+            "limit": limit,
+            "queue": answer,
+        }
 
     def _advice(self, asker: Asker) -> dict[str, Any]:
         if asker.only is not None:

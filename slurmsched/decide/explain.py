@@ -72,7 +72,8 @@ class QueueRow:
     gpus: int
     forecast_s: float
     waited_s: float
-    points: int
+    points: int  #: of ours, as Slurm has them now
+    wanted_points: int  #: as our order would have them
     runs: bool
 
 
@@ -209,12 +210,12 @@ def _what_would_help(view: View, plan: Plan, row: int, ahead: IntArray, free: in
             f"{count(spare, 'GPU')} stay free behind the jobs that start next: a request of that size could start now."
         ]
     if len(ahead) and not plan.jobs.starving[row]:
-        shorter = view.forecast.runtime_s[ahead] < view.forecast.runtime_s[row]
-        if shorter.all():
+        runtime_s = float(view.forecast.runtime_s[row])
+        if (view.forecast.runtime_s[ahead] < runtime_s).all():
+            by_limit = runtime_s >= view.pending.time_limit_s[row]
             return [
-                "All of those have a shorter forecast than its "
-                f"{spell(float(view.forecast.runtime_s[row]))} ({view.forecast.source[row]}); a shorter "
-                "--time, where it is true, would lower that."
+                f"All of those have a shorter forecast than its {spell(runtime_s)} ({view.forecast.source[row]})"
+                + ("; a shorter --time, where it is true, would lower that." if by_limit else ".")
             ]
     return []
 
@@ -276,11 +277,13 @@ def _terms(view: View, plan: Plan, row: int) -> tuple[Term, ...]:
         "partition": jobs.partition_points,
         "QOS": jobs.qos_points,
         "TRES": jobs.tres_points,
+        "nice": -jobs.nice,
         "slurmsched": jobs.site_points,
     }
     terms = [Term(name.replace(" ", "_").lower(), float(column[row]), name) for name, column in named.items()]
     rest = float(base_priority(jobs)[row] + jobs.site_points[row]) - sum(term.value for term in terms)
-    return (*terms, Term("other", rest, "other"))
+    listed = any(term.value for term in terms if term.name not in ("nice", "slurmsched"))
+    return (*terms, Term("other", rest, "other" if listed else "factors that sprio does not list for it"))
 
 
 def _forecast_figures(runtime_s: FloatArray, low_s: FloatArray, high_s: FloatArray, row: int | None) -> Figures:
@@ -306,7 +309,8 @@ def queue(view: View, plan: Plan) -> tuple[QueueRow, ...]:
             gpus=int(jobs.gpus[row]),
             forecast_s=float(view.forecast.runtime_s[row]),
             waited_s=float(waited[row]),
-            points=int(plan.jobs.points[row]),
+            points=int(jobs.site_points[row]),
+            wanted_points=int(plan.jobs.points[row]),
             runs=bool(plan.jobs.runs[row]),
         )
         for row in np.lexsort((-jobs.priority, rank)).tolist()

@@ -19,6 +19,7 @@ from slurmsched.decide import explain as explain_module
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain import LEFT_ALONE, explain, queue, why
 from slurmsched.decide.rules import Rules
+from slurmsched.decide.slurm_place import order_is_off, slurm_place, with_slurm_place
 from slurmsched.decide.words import spell
 from slurmsched.policies.hooks import find_ordering
 
@@ -60,6 +61,42 @@ def test_who_is_ahead_is_told_with_what_they_ask_for():
     text = " ".join(told.sentences)
     assert "2 jobs asking for 6 GPUs stand ahead of it, 2 of them bob's; it is number 3 of 3." in text
     assert "shorter forecast than its 15 min" in text
+    assert "--time" not in text, "its forecast does not come from its limit"
+    limited = view(jobs(2, time_limit_s=[900.0, 900.0]), [900.0, 60.0], room=nodes((4,), (4,)))
+    assert "a shorter --time, where it is true, would lower that" in said(limited, 1)
+
+
+def test_an_order_that_is_not_in_force_is_told_after_slurms_own_place():
+    seen = view(jobs(3, priority=[3000, 2000, 1000], site_points=[0, 0, 7]), [900.0, 60.0, 120.0])
+    explained = with_slurm_place(why(seen, decided(seen), 3), seen, "daemon.mode is advise")
+    assert explained.sentences[1] == (
+        "Our order is not in force (daemon.mode is advise): by Slurm's own priority it is number 3 of 3 pending jobs, "
+        "with 7 points of ours that are left. What follows is what our order would make of it."
+    )
+    assert "it is number 2 of 3" in explained.sentences[2]
+    assert with_slurm_place(explained, seen, "") is explained
+    assert order_is_off("act", "", {"order"}) == ""
+    assert order_is_off("act", "", {"hold"}) == "power.order is off"
+    assert order_is_off("observe", "paused by root", {"order"}) == "paused by root"
+
+
+def test_slurm_serves_partition_tiers_one_after_the_other_and_holds_jobs_of_priority_0():
+    seen = view(jobs(3, partition=["gpu", "fast", "gpu"], priority=[3000, 1000, 0]))
+    assert [slurm_place(seen, row) for row in range(3)] == [(2, 2), (1, 2), (0, 2)]
+
+
+def test_the_queue_shows_points_that_exist_and_those_wanted():
+    seen = view(jobs(2, site_points=[5, 0]), [900.0, 60.0])
+    plan = decided(seen)
+    rows = {row.job_id: row for row in queue(seen, plan)}
+    assert (rows[1].points, rows[2].points) == (5, 0)
+    assert rows[2].wanted_points == plan.jobs.points[1] > 0
+
+
+def test_a_job_that_sprio_does_not_list_is_not_taken_apart():
+    seen = view(jobs(1, priority=[950], nice=[50]))
+    terms = {term.text: term.value for term in explain(seen, decided(seen), 1).terms if term.value}
+    assert terms == {"nice": -50.0, "factors that sprio does not list for it": 1000.0}
 
 
 def test_the_next_job_that_fits_is_about_to_start():
