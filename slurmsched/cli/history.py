@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import App
+from .bars import bar
 from .failure import NotFound
 from .output import Cell, Sheet, emit, json_option
 from .spans import moment, span
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ..cluster.history import OutcomeTable
 
 DAY_S = 86400.0
+SPAN_MOST_S = 32 * DAY_S
+FEW = 10_000  #: runs in a span after which the next may be twice as long; each span is stored before the next is read
 OVERLAP_S = 2 * DAY_S  #: slurmdbd can learn of an end late; what is known already is not stored twice
 
 
@@ -40,10 +43,15 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
     if days is None and len(known := store.history(name, since_s=since_s)):
         since_s = float(known.ended_s[-1]) - OVERLAP_S
     read = new = 0
-    for begin_s, end_s in _days(since_s, now_s):
-        outcomes = cluster.outcomes(begin_s, end_s)
-        read += len(outcomes)
-        new += store.add_outcomes(name, outcomes)
+    with bar("days of accounting") as progress:
+        at_s, span_s = since_s, DAY_S
+        while at_s < now_s:
+            end_s = min(at_s + span_s, now_s)
+            outcomes = cluster.outcomes(at_s, end_s)
+            read += len(outcomes)
+            new += store.add_outcomes(name, outcomes)
+            progress(round((end_s - since_s) / DAY_S), math.ceil((now_s - since_s) / DAY_S))
+            at_s, span_s = end_s, min(2 * span_s, SPAN_MOST_S) if len(outcomes) < FEW else DAY_S
     sentence = f"{read} runs ended since {moment(since_s)}, {new} of them new here"
     emit({"cluster": name, "since_s": since_s, "read": read, "new": new}, sentence, as_json=as_json)
 
@@ -68,13 +76,6 @@ def stats(app: App, days: float | None, as_json: bool) -> None:
     ]
     columns = ("GPUS", "RUNS", "RUNTIME P50", "P90", "WAIT P50", "P90")
     emit(facts, said, Sheet(columns, cells), as_json=as_json)
-
-
-def _days(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
-    """Spans of a day, so that no single sacct has much to answer."""
-    for day in range(math.ceil((until_s - since_s) / DAY_S)):
-        begin_s = since_s + day * DAY_S
-        yield begin_s, min(begin_s + DAY_S, until_s)
 
 
 def _by_gpus(runs: OutcomeTable) -> Iterator[dict[str, float]]:

@@ -11,6 +11,7 @@ import click
 
 from .app import App
 from .asked import Asked, SpanType
+from .bars import bar
 from .failure import Failed
 from .output import emit, json_option
 
@@ -104,7 +105,12 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
 
 
 def _trace_facts(case: Case) -> dict[str, Any]:
-    trace = case.trace()
+    from ..simulator.traces.file import PROGRESS
+
+    with bar(f"reading {case.source.name}") as progress:
+        watched = PROGRESS.set(progress)
+        trace = case.trace()
+        PROGRESS.reset(watched)
     return {
         "file": case.source.name,
         "format": trace.format,
@@ -141,7 +147,7 @@ def _head(told: dict[str, Any], fleet: Fleet) -> str:
 
 def _watched(runs: Iterator[tuple[int, Run]], total: int) -> Iterator[tuple[int, Run]]:
     """The same runs, with a bar on standard error where people watch."""
-    if total < 2 or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield from runs
         return
     from rich.console import Console

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .app import App
+from .bars import bar
 from .output import Sheet, emit, json_option
 from .spans import moment, span
 
@@ -70,7 +71,8 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     nodes = copies(view, more, like or "") if more else None
     if nodes is not None:
         options = [way for option in options for way in (option, _with_nodes(option, nodes))]
-    result = compare(view, config, options, settings.daemon.every_s)
+    with bar(f"playing the queue of {len(view.pending)} forward"):
+        result = compare(view, config, options, settings.daemon.every_s)
     notes = [*_head(result, settings, ours, known), *_nodes(nodes)]
     emit(_facts(result, nodes, known), *notes, _sheet(result), *_after(result), as_json=as_json)
     return None

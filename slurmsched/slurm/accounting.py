@@ -25,6 +25,7 @@ Ask = Callable[[Sequence[str], Mapping[str, str]], str]
 DAY_S = 86400
 EARLIEST_S = 1_420_070_400  #: 2015; before Slurm 15.08 nothing about GPUs was accounted
 _LONGEST_S = 16 * DAY_S  #: one question; only quiet times are asked about in such stretches
+_FEW = 1_000  #: records in an answer after which the next question may be about twice the time
 _IDS_AT_ONCE = 500
 #: A run of the same job id that was submitted so long after the last one ended is another job: ids are used again.
 _REQUEUE_S = DAY_S
@@ -77,7 +78,7 @@ def read_outcomes(ask: Ask, since_s: float, until_s: float, nonce: str) -> tuple
         found, bad = _parsed(ask(_argv(nonce, "-S", _utc(at_s), "-E", _utc(end_s + _LATE_S)), _ENVIRONMENT), nonce)
         runs |= {_key(run): run for run in found if run.ended_s < until_s}
         refused += bad
-        step_s = DAY_S if found else min(2 * step_s, _LONGEST_S)
+        step_s = min(2 * step_s, _LONGEST_S) if len(found) < _FEW else DAY_S
         at_s = end_s
     # Whoever was queued before the window may have run before it.
     older = sorted({run.job_id for run in runs.values() if run.first_submit_s < since_s + _SLACK_S})

@@ -12,6 +12,7 @@ import pytest
 
 from slurmsched.simulator import traces
 from slurmsched.simulator.traces import FORMATS, Trace, TraceError
+from slurmsched.simulator.traces.file import PROGRESS
 from slurmsched.simulator.traces.rewards import steps_of
 
 DATA = Path(__file__).parents[1] / "data"
@@ -306,3 +307,21 @@ def test_every_format_has_its_heading():
     page = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
     for one in FORMATS:
         assert f"\n### {one.name}\n" in page
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_who_watches_hears_how_far_a_file_is_read(tmp_path, packed):
+    data = (DATA / "philly.csv").read_bytes()
+    path = tmp_path / "trace.csv"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    heard: list[tuple[int, int]] = []
+    watched = PROGRESS.set(lambda done, total: heard.append((done, total)))
+    try:
+        traces.read(path)
+    finally:
+        PROGRESS.reset(watched)
+    size = path.stat().st_size
+    assert heard[-1] == (size, size)
+    count = len(heard)
+    traces.read(path)
+    assert len(heard) == count, "nobody watches any more"

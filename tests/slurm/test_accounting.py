@@ -128,6 +128,16 @@ def test_a_long_time_is_asked_for_in_pieces_without_gaps():
     assert all(start < end for start, end in zip(starts[1:], ends, strict=False))
 
 
+def test_a_quiet_quarter_costs_few_questions_and_a_busy_one_a_question_a_day():
+    def questions(count: int) -> int:
+        sacct = Sacct("".join(record(7 + number) for number in range(count)))
+        read_outcomes(sacct, SUBMIT_S - 89 * DAY_S, SUBMIT_S + DAY_S, MARK)
+        return len([argv for argv in sacct.asked if "-E" in argv])
+
+    assert questions(10) < 12
+    assert questions(1_000) == 90
+
+
 def test_all_of_time_costs_a_bounded_number_of_questions():
     sacct = Sacct("")
     read_outcomes(sacct, 0, SUBMIT_S, MARK)

@@ -4,18 +4,44 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
+from io import BufferedReader, FileIO, TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from .trace import TraceError
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 _GZIP = b"\x1f\x8b"
 _HEAD_LINES = 100
+_BUFFER_B = 1 << 20
 _LONGEST = 65536  #: characters; a first line beyond that is no header
+
+
+Progress = Callable[[int, int], None]
+"""Hears how many of how many bytes of a file were read."""
+
+PROGRESS: ContextVar[Progress] = ContextVar("PROGRESS", default=lambda done, total: None)
+"""Of the files that are read in this context: traces are cached by what they are, not by who watches."""
+
+
+class _Watched(FileIO):
+    """A file that says how far it is read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._progress, self._size_b = PROGRESS.get(), path.stat().st_size
+
+    def readinto(self, buffer: Buffer) -> int | None:
+        count = super().readinto(buffer)
+        self._progress(self.tell(), self._size_b)
+        return count
 
 
 class TraceFile:
@@ -30,9 +56,10 @@ class TraceFile:
         try:
             with self.path.open("rb") as raw:
                 packed = raw.read(2) == _GZIP
-            opened = gzip.open if packed else open
-            with opened(self.path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
-                yield cast("IO[str]", text)
+            with BufferedReader(_Watched(self.path), _BUFFER_B) as raw:
+                plain = cast("BufferedReader", gzip.GzipFile(fileobj=raw)) if packed else raw
+                with TextIOWrapper(plain, encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+                    yield text
         except (OSError, EOFError, zlib.error) as error:
             why = getattr(error, "strerror", None) or error
             raise TraceError(f"reading the trace {self.path}: {why}") from error
