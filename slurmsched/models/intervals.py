@@ -76,6 +76,7 @@ class Rolled:
     """What each run was told when it was submitted, and what the next ones are."""
 
     log_factors: FloatArray  #: log(bound / base), shape (3, runs)
+    informed: BoolArray  #: whether it was told by what had ended, shape (runs,); the first ones were told by nothing
     interval: Interval
 
 
@@ -100,7 +101,7 @@ def rolled(misses: Misses) -> Rolled:
             bounds[:, rows] = np.log(interval.factors(misses.kind[rows], forecast, fresh))
     last = done_by[-(WINDOW // STEP) :]
     coverage = float(np.concatenate(last).mean()) if last else np.nan
-    return Rolled(bounds, Interval(_spread(misses, len(misses)), tuple(shares.tolist()), coverage))
+    return Rolled(bounds, told > 0, Interval(_spread(misses, len(misses)), tuple(shares.tolist()), coverage))
 
 
 def _spread(misses: Misses, known: int) -> Spread:

@@ -26,6 +26,7 @@ _STYLE = """
 svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; }
 svg text { fill: var(--faint); }
 svg polyline { fill: none; stroke: var(--better); stroke-width: 1.5; }
+svg circle { fill: var(--better); }
 svg .axis { stroke: var(--line); }
 svg .above { fill: var(--worse); }
 svg .below { fill: var(--better); }
@@ -106,8 +107,9 @@ def portrait(artifact: Artifact) -> Portrait:
         return Portrait(artifact, {name: model for name, model in series.items() if model}, text, nothing, {})
     center = artifact.read_as(lambda document: center_of(document["center"]))
     misses = artifact.read_as(lambda document: Misses.of_document(document["misses"]))
-    below = misses.miss <= rolled(misses).log_factors if len(misses) else np.zeros((3, 0), dtype=np.bool_)
-    whole = len(misses) - len(misses) % STEP
+    bounds = rolled(misses)
+    below = (misses.miss <= bounds.log_factors)[:, bounds.informed]
+    whole = below.shape[1] - below.shape[1] % STEP
     covered = below[2, :whole].reshape(-1, STEP).mean(axis=1)
     told = {f"{share:.0%}": float(row.mean()) for share, row in zip(SHARES, below, strict=True) if len(row)}
     if isinstance(center, Ga2m):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from slurmsched.models.artifact import Artifact
 from slurmsched.models.bins import Continuous, Nominal
 from slurmsched.models.blend import Blend, Part
 from slurmsched.models.centers import LAST_OF_NAME, Ga2m, repeating
+from slurmsched.models.drawing import line
 from slurmsched.models.estimate import Estimator
+from slurmsched.models.intervals import STEP
 from slurmsched.models.portrait import portrait
 from slurmsched.models.shelf import shipped
 
@@ -96,3 +99,14 @@ def test_tables_of_texts_show_the_most_frequent(artifact: Artifact):
     page = portrait(Artifact("runtime", 0.0, 1.0, {}, document)).page()
     assert "user29" in page
     assert "user3:" not in page
+
+
+def test_runs_that_were_told_by_nothing_prove_no_bound(artifact: Artifact):
+    misses = {name: values[: STEP - 1] for name, values in artifact.model["misses"].items()}
+    seen = portrait(replace(artifact, model=artifact.model | {"misses": misses}))
+    assert (dict(seen.calibration), len(seen.covered)) == ({}, 0)
+    assert "Calibration" not in seen.page()
+
+
+def test_each_point_of_the_calibration_is_seen_even_where_it_is_the_only_one():
+    assert line(np.array([0.9]), 0.9).count("<circle") == 1
