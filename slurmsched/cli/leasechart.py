@@ -13,8 +13,9 @@ from .text import clean
 WIDTH = 60
 SIGNS = {"this": "*", "promised": "=", "running": "#", "can make room": "~", "was asked": "~"}
 _COLOURS = {"this": "worse", "promised": "better", "running": "faint", "can make room": "line", "was asked": "line"}
-_ROW, _LEFT, _WIDE = 22, 230, 900
-_LEGEND = "First this job; blue: promised; grey: running; light grey: running and can make room; line: its deadline."
+_ROW, _LEFT, _WIDE = 22, 200, 550
+_NAME = 26  #: letters that fit before the bars
+_LEGEND = "Orange: this job. Blue: promised. Grey: running. Light grey: running, can make room. Dashed: its deadline."
 
 
 def text_chart(told: Mapping[str, Any], now_s: float) -> list[str]:
@@ -69,22 +70,29 @@ def _drawing(told: Mapping[str, Any], now_s: float) -> str:
         name = f"{bar['job_id'] or '-'} {clean(bar['user'])} ({gpus})"
         tip = f"{name}, {bar['kind']}: {moment(bar['from_s'])} .. {moment(bar['until_s'])}"
         parts.append(
-            f'<text x="0" y="{row * _ROW + 15}" fill="var(--ink)" font-size="13">{html.escape(name)}</text>'
+            f'<text x="0" y="{row * _ROW + 15}" fill="var(--ink)" font-size="13">{html.escape(_short(name))}</text>'
             f'<rect x="{x:.1f}" y="{row * _ROW + 3}" width="{max(2.0, right - x):.1f}" height="{_ROW - 6}" '
             f'fill="var(--{_COLOURS[bar["kind"]]})"><title>{html.escape(tip)}</title></rect>'
         )
     for key in ("deadline_s", "promised_s"):
         if told[key] is not None and now_s < told[key] <= end_s:
             x = _x(told[key], now_s, end_s)
-            parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_ROW}" y2="{height}" stroke="var(--ink)"/>')
+            place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_ROW - 4}" y2="{height}"'
+            # On a ground of its own, so that it is seen on bars of any colour.
+            parts.append(f'<line {place} stroke="var(--ground)" stroke-width="5"/>')
+            parts.append(f'<line {place} stroke="var(--ink)" stroke-width="2" stroke-dasharray="5 3"/>')
     axis = "".join(
         f'<text x="{_x(at_s, now_s, end_s):.1f}" y="14" text-anchor="{anchor}" fill="var(--faint)" '
-        f'font-size="12">{moment(at_s)}</text>'
+        f'font-size="12">{moment(at_s, now_s)}</text>'
         for at_s, anchor in ((now_s, "start"), (end_s, "end"))
     )
     wide = _LEFT + _WIDE
-    size = f'viewBox="0 0 {wide} {height}" width="{wide}" height="{height}"'
+    size = f'viewBox="0 0 {wide} {height}" style="width: 100%; min-width: 600px; max-width: {1.3 * wide:g}px"'
     return f'<svg {size} role="img">{axis}{"".join(parts)}</svg>'
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}\u2026"
 
 
 def _end_s(told: Mapping[str, Any], now_s: float) -> float:

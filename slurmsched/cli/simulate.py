@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,13 +158,23 @@ def _watched(runs: Iterator[tuple[int, Run]], total: int) -> Iterator[tuple[int,
         yield from bar.track(runs, total=total, description="runs")
 
 
+def _titled(case: Case) -> str:
+    """What *case* is called on a page: a file by its name alone."""
+    name = Path(case.source.path).name if case.source.name == case.source.path else case.source.name
+    return str(replace(case, source=replace(case.source, name=name)))
+
+
 def _write_page(path: str | None, runs: Sequence[Run]) -> None:
     if path is None:
         return
     from ..simulator.report.page import page
 
     case = runs[0].cell.case
-    text = page([run.replay for run in runs], str(case), [str(note) for note in case.trace().notes])
+    text = page(
+        [run.replay for run in runs],
+        f"Policies compared on {_titled(case)}",
+        [str(note) for note in case.trace().notes],
+    )
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:

@@ -166,7 +166,7 @@ def test_a_page_is_written(trace, tmp_path):
     simulate(trace, *ONE_NODE, "--html", str(page))
     text = page.read_text()
     assert "<html" in text
-    assert trace in text
+    assert "<h1>Policies compared on three.csv</h1>" in text
 
 
 def test_a_page_that_cannot_be_written_is_an_error(trace, tmp_path):

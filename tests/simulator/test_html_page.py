@@ -79,13 +79,13 @@ def test_the_page_needs_nothing_from_anywhere_else(compared):
     assert rules.startswith("default-src 'none'; script-src 'sha256-")
 
 
-def test_the_table_has_a_row_for_each_policy_and_marks_the_baseline(compared):
-    rows = re.findall(r"<tr[^>]*><th scope=row>(.*?)</th>", compared)
-    assert rows == ["fifo <small>baseline</small>", "sjf", "srtf"]
+def test_the_table_has_a_column_for_each_policy_and_marks_the_baseline(compared):
+    columns = re.findall(r'<th scope=col class="number[^"]*">(.*?)</th>', compared)
+    assert columns == ["fifo<small>baseline</small>", "sjf", "srtf"]
     assert "Compared with fifo." in compared
 
 
-def test_figures_that_apply_to_no_policy_have_no_column(compared):
+def test_figures_that_apply_to_no_policy_have_no_row(compared):
     assert "mean JCT" in compared
     assert "deadlines missed" not in compared
 

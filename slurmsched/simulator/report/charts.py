@@ -199,7 +199,7 @@ def _over_time(replays: Sequence[Replay], labels: Sequence[str]) -> list[Chart]:
         (
             (size, name)
             for size, name in ((86400, "days"), (3600, "hours"), (60, "minutes"))
-            if last_s - first_s > 3 * size
+            if last_s - first_s >= size  # the unit that the table says the makespan in
         ),
         (1, "seconds"),
     )

@@ -147,7 +147,7 @@ def _plain(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-_COLUMNS: tuple[tuple[str, str, Callable[[Row], float], Callable[[float], str]], ...] = (
+_MEASURES: tuple[tuple[str, str, Callable[[Row], float], Callable[[float], str]], ...] = (
     ("mean JCT", "from submission to end", lambda row: row.summary.jct_s.mean, span),
     ("of baseline", "mean JCT over the baseline's", lambda row: row.ratio, lambda value: f"×{value:.3g}"),
     ("median JCT", "half of the jobs took no longer", lambda row: row.summary.jct_s.median, span),
@@ -179,19 +179,29 @@ def _worse(found: Harm, of: str) -> float:
 
 
 def _table(rows: Sequence[Row], first: int) -> str:
-    """One row per policy; columns that say nothing of any policy are left out."""
-    told = [column for column in _COLUMNS if not all(math.isnan(column[2](row)) for row in rows)]
-    texts = ("selection", "placement", "forecast")
-    head = "".join(f"<th scope=col>{name}</th>" for name in ("policy", *texts))
-    head += "".join(f'<th scope=col class=number title="{html.escape(said)}">{name}</th>' for name, said, _, _ in told)
-    lines = []
-    for at, row in enumerate(rows):
-        mark = " <small>baseline</small>" if at == first else ""
-        cells = f"<th scope=row>{_text(row.label)}{mark}</th>"
-        cells += "".join(f"<td>{_text(getattr(row.summary, name))}</td>" for name in texts)
-        cells += "".join(f"<td class=number>{_shown(value(row), show)}</td>" for _, _, value, show in told)
-        lines.append(f"<tr{' class=baseline' if at == first else ''}>{cells}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    """One column per policy, one row per measure; measures that say nothing of any policy are left out."""
+
+    def line(name: str, said: str, cells: Sequence[str], kind: str) -> str:
+        marked = (f"{kind} baseline" if at == first else kind for at in range(len(rows)))
+        columns = "".join(f'<td class="{mark}">{cell}</td>' for mark, cell in zip(marked, cells, strict=True))
+        return f"<tr><th scope=row>{name}<p>{html.escape(said)}</p></th>{columns}</tr>"
+
+    head = "".join(
+        f'<th scope=col class="number{" baseline" if at == first else ""}">{_text(row.label)}'
+        + ("<small>baseline</small>" if at == first else "")
+        + "</th>"
+        for at, row in enumerate(rows)
+    )
+    lines = [
+        line(name, "", [_text(getattr(row.summary, name)) for row in rows], "number text")
+        for name in ("selection", "placement", "forecast")
+    ]
+    lines += [
+        line(name, said, [_shown(value(row), show) for row in rows], "number")
+        for name, said, value, show in _MEASURES
+        if not all(math.isnan(value(row)) for row in rows)
+    ]
+    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _shown(value: float, show: Callable[[float], str]) -> str:
