@@ -20,7 +20,7 @@ from ..daemon.foretelling import Foretelling
 from ..daemon.metrics import Metrics
 from ..db.store import Store
 from ..decide.engine import decide
-from ..decide.eta import Eta, Foretold, etas
+from ..decide.eta import Eta, Foretold, delayed_jobs, etas
 from ..decide.policy import Policy
 from .playing import NotPlayed, Player
 
@@ -54,9 +54,14 @@ class Forward:
 
     def foretell(self, view: View, plan: Plan, mode: str) -> PredictionTable:
         """What becomes of the jobs of *view*."""
-        ours = mode == "act" and "order" in self.policy().rules.powers
-        rank = plan.jobs.rank if ours else np.full(len(view.pending), -1, dtype=np.int64)
-        return self.player.foretell(view, rank, plan.jobs.standing, self.config())
+        rules = self.policy().rules
+        if mode != "act" or "order" not in rules.powers:
+            nobody = np.full(len(view.pending), -1, dtype=np.int64)
+            return self.player.foretell(view, nobody, plan.jobs.standing, self.config())
+        delayed = delayed_jobs(view, plan)
+        most_s = 0.0 if rules.deadlines is None else rules.deadlines.hold_most_s
+        until_s = np.where(delayed, view.now_s + np.maximum(most_s - view.pending.delayed_s, 0.0), np.nan)
+        return self.player.foretell(view, plan.jobs.rank, plan.jobs.standing, self.config(), until_s)
 
     def close(self) -> None:
         """End the process."""

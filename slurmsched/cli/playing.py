@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
 
-from ..cluster.columns import IntArray
+from ..cluster.columns import FloatArray, IntArray
 from ..cluster.predictions import PredictionTable
 from ..cluster.state import View
 from ..errors import SlurmschedError
@@ -37,7 +37,14 @@ class Player:
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._lock, self._closed = Lock(), False
 
-    def foretell(self, view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
+    def foretell(
+        self,
+        view: View,
+        rank: IntArray,
+        standing: IntArray,
+        config: Mapping[str, str],
+        delayed_until_s: FloatArray | None = None,
+    ) -> PredictionTable:
         """What ``simulator.playforward.foretell`` says; NotPlayed where it says nothing."""
         if not self._lock.acquire(timeout=self._patience_s):
             raise NotPlayed(
@@ -48,7 +55,7 @@ class Player:
                 raise NotPlayed("the daemon is stopping")
             connection = (self._child or self._started())[1]
             try:
-                connection.send((view, rank, standing, dict(config)))
+                connection.send((view, rank, standing, dict(config), delayed_until_s))
                 if not connection.poll(self._timeout_s):
                     raise NotPlayed(f"the play-forward took longer than {self._timeout_s:g} s")
                 error, table = connection.recv()

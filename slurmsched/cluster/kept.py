@@ -46,6 +46,7 @@ class KeptTable(Table):
     started_s: FloatArray
     ended_s: FloatArray
     state: IntArray  #: a KeptState
+    delays: IntArray  #: 1 where we delayed jobs for promises when it was made, else 0
 
     @property
     def started(self) -> BoolArray:

@@ -18,7 +18,7 @@ from ..cluster.plan import Plan
 from ..cluster.predictions import PredictionTable
 from ..cluster.state import View
 from ..cycle import CycleReport
-from ..decide.eta import Coverage, Foretold
+from ..decide.eta import Coverage, Foretold, delayed_jobs
 from ..errors import SlurmschedError
 from ..models.accuracy import accuracy
 from ..models.calibrated import Calibration
@@ -118,17 +118,18 @@ class Foretelling:
         if report is None:
             return
         self._made_s = self._clock.monotonic()
-        self._follow(report, ended)
+        delays = report.mode == "act" and bool(delayed_jobs(report.view, report.plan).any())
+        self._follow(report, ended, delays)
         raw = self._predictor.foretell(report.view, report.plan, report.mode)
         told = self._calibration.told(raw)
         assert self._kept is not None
-        self._kept, changed = with_new(self._kept, raw, told)
+        self._kept, changed = with_new(self._kept, raw, told, delays=delays)
         changed[: len(self._dirty)] |= self._dirty
         self._dirty = changed
         self._foretold = Foretold(told, self._foretold.coverage)
         self._save()
 
-    def _follow(self, report: CycleReport, ended: list[OutcomeTable]) -> None:
+    def _follow(self, report: CycleReport, ended: list[OutcomeTable], delays: bool) -> None:
         """Let what was predicted meet what came of it."""
         if self._kept is None:
             try:
@@ -145,19 +146,19 @@ class Foretelling:
         kept, lost = without_lost(kept, view.pending, view.running)
         self._kept, self._dirty = kept, self._dirty | lost
         self._calibration = Calibration.of(kept, report.now_s)
-        self._cover(kept, report.now_s)
+        self._cover(kept, report.now_s, delays)
 
-    def _cover(self, kept: KeptTable, now_s: float) -> None:
-        rows = accuracy(kept, now_s, (DAYS,))
-        if not rows:
+    def _cover(self, kept: KeptTable, now_s: float, delays: bool) -> None:
+        """Tell people of predictions made in times like these, and the metrics of all."""
+        alike = _coverage(kept.take(np.flatnonzero(kept.delays == delays)), now_s, delays)
+        self._foretold = replace(self._foretold, coverage=alike)
+        coverage = _coverage(kept, now_s)
+        if coverage is None:
             return
-        starts, finishes = rows[0].starts, rows[0].finishes
-        coverage = Coverage(DAYS, finishes.jobs, finishes.by, starts.jobs, starts.by)
-        alarm = finishes.jobs >= JUDGED and not self._band[0] <= finishes.by <= self._band[1]
+        alarm = coverage.finishes >= JUDGED and not self._band[0] <= coverage.done_by <= self._band[1]
         if alarm and not self._alarm:
-            logger.warning("predictions: %.0f %% of jobs ended by the moment told, not 90 %%", 100 * finishes.by)
+            logger.warning("predictions: %.0f %% of jobs ended by the moment told, not 90 %%", 100 * coverage.done_by)
         self._alarm = alarm
-        self._foretold = replace(self._foretold, coverage=coverage)
         self._covered(coverage, alarm)
 
     def _save(self) -> None:
@@ -192,3 +193,12 @@ class Foretelling:
 
     def _early(self) -> bool:
         return self._clock.monotonic() < self._made_s + self._every_s
+
+
+def _coverage(kept: KeptTable, now_s: float, delays: bool = False) -> Coverage | None:
+    """How the *kept* predictions came true; None where nothing came yet and no *delays* have to be told of."""
+    rows = accuracy(kept, now_s, (DAYS,))
+    if not rows:
+        return Coverage(DAYS, 0, np.nan, 0, np.nan, delays) if delays else None
+    starts, finishes = rows[0].starts, rows[0].finishes
+    return Coverage(DAYS, finishes.jobs, finishes.by, starts.jobs, starts.by, delays)

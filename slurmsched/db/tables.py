@@ -196,7 +196,7 @@ predictions = Table(
     _cluster(),
     _key("job_id"),
     Column("made_s", Double, primary_key=True),
-    *(_number(name) for name in ("restarts", "number", "gpus", "state")),
+    *(_number(name) for name in ("restarts", "number", "gpus", "state", "delays")),
     _words("partition"),
     *(
         Column(name, Seconds)

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.columns import Labels
+from ..cluster.actions import Hold
+from ..cluster.columns import BoolArray, Labels
+from ..cluster.plan import Plan
 from ..cluster.predictions import PredictionKind, PredictionTable
+from ..cluster.state import View
 from .words import count, spell
 
 SKEW_S = 30.0
@@ -26,6 +29,7 @@ class Coverage:
     done_by: float  #: the share of those that had ended by the moment nine in ten should
     starts: int
     started_by: float  #: the same of starts
+    delays: bool = False  #: of predictions made while we delayed jobs for promises, or of the others
 
 
 @dataclass(frozen=True)
@@ -123,12 +127,18 @@ def unknown(job_id: int, as_of_s: float) -> Eta:
 
 def coverage_words(coverage: Coverage | None) -> str:
     """How far the times can be trusted, from what came true."""
+    meanwhile = " while jobs were delayed for promises, as now," if coverage is not None and coverage.delays else ""
     if coverage is None or not coverage.finishes:
-        return "No prediction has come true or failed yet: how far to trust these times is not known."
+        return f"No prediction made here{meanwhile} has come true or failed yet: how far to trust these is not known."
     return (
-        f"Of the {count(coverage.finishes, 'job')} predicted here that ended in the last {coverage.days:g} days, "
-        f"{coverage.done_by:.0%} were done by the time said for nine in ten."
+        f"Of the {count(coverage.finishes, 'job')} predicted here{meanwhile} that ended in the last {coverage.days:g} "
+        f"days, {coverage.done_by:.0%} were done by the time said for nine in ten."
     )
+
+
+def delayed_jobs(view: View, plan: Plan) -> BoolArray:
+    """Select the pending jobs that the plan keeps from starting so that promises can be kept."""
+    return np.isin(view.pending.job_id, [wish.job_id for wish in plan.actions if isinstance(wish, Hold)])
 
 
 def _eta(said: Row, now_s: float) -> Eta:

@@ -23,11 +23,13 @@ MOST_CLOSED, OLDEST_S = 20_000, 31 * 86400.0
 _NOT_THE_LAST = (JobState.REQUEUED, JobState.PREEMPTED, JobState.NODE_FAIL)
 
 
-def with_new(kept: KeptTable, raw: PredictionTable, told: PredictionTable) -> tuple[KeptTable, BoolArray]:
+def with_new(
+    kept: KeptTable, raw: PredictionTable, told: PredictionTable, *, delays: bool = False
+) -> tuple[KeptTable, BoolArray]:
     """*kept* with what is worth it of *told*, whose play-forward is *raw*, and which rows are new or changed.
 
-    Slurm says nothing of a job before its backfill has looked at it. What it says first then counts, beside ours of
-    before.
+    *delays* says whether we delay jobs for promises now. Slurm says nothing of a job before its backfill has looked at
+    it. What it says first then counts, beside ours of before.
     """
     kept, changed = _with_slurms(kept, raw)
     number = _numbers(kept, raw)
@@ -46,6 +48,7 @@ def with_new(kept: KeptTable, raw: PredictionTable, told: PredictionTable) -> tu
         raw_start_s=some.start_s,
         raw_finish_s=some.finish_s,
         scale=scales(some),
+        delays=np.full(len(rows), int(delays)),
     )
     return kept.joined(fresh), np.append(changed, np.ones(len(fresh), dtype=np.bool_))
 

@@ -1,7 +1,7 @@
 """A process of its own that plays forward for its parent: ``python -m slurmsched.simulator.player FD``.
 
 Compiled code holds Python's lock and its compiler some hundred MiB; a daemon whose cycle may not be late has neither.
-Reads (view, rank, standing, config) from that socket, answers each with (error, table), ends with its parent.
+Reads the arguments of ``foretell`` from that socket, answers each with (error, table), ends with its parent.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def serve(parent: Connection) -> None:
     """Answer until the parent is gone."""
     while True:
         try:
-            view, rank, standing, config = parent.recv()
+            question = parent.recv()
         except EOFError:
             return
         answer: tuple[str, PredictionTable | None]
         try:
-            answer = "", foretell(view, rank, standing, config)
+            answer = "", foretell(*question)
         except (SlurmschedError, ValueError, IndexError, KeyError) as error:
             answer = f"{type(error).__name__}: {error}", None
         try:

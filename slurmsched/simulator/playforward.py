@@ -29,6 +29,8 @@ PASSES = 12
 
 DOUBLINGS = 20
 
+_AWAY_S = 10 * 365 * 86_400.0  # as if they were not there
+
 WORK = 10_000
 """Nodes times reservations times sets of partitions that a pass of backfill may look at, about."""
 
@@ -37,13 +39,44 @@ _DOWN = ("PartitionDown", "PartitionInactive")
 _WAITS_FOR_JOBS = ("Dependency", "DependencyNeverSatisfied")
 
 
-def foretell(view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
+def foretell(
+    view: View,
+    rank: IntArray,
+    standing: IntArray,
+    config: Mapping[str, str],
+    delayed_until_s: FloatArray | None = None,
+) -> PredictionTable:
     """What becomes of each job of *view*; *rank* and *standing* are those of its Plan, *config* is Slurm's.
 
     The jobs that have a rank take, in that order, the places that Slurm's priorities give to them all; the others keep
     theirs. Ends lie as far apart as the job's own forecast says; how far a start can be off is not said (``from`` and
-    ``by`` are the median). Pure.
+    ``by`` are the median).
+
+    A job that we keep from starting so that promises can be kept is delayed until those have started, and no longer
+    than *delayed_until_s* (Unix seconds, shape (pending,), NaN for the jobs that we do not delay). Pure.
     """
+    delayed = np.zeros(len(view.pending), dtype=np.bool_) if delayed_until_s is None else np.isfinite(delayed_until_s)
+    if delayed_until_s is None or not delayed.any():
+        return _predicted(view, rank, standing, config)
+    away = _predicted(_begun(view, np.where(delayed, view.now_s + _AWAY_S, np.nan)), rank, standing, config)
+    starts_s = away.start_s[: len(view.pending)]
+    promised = np.isin(view.pending.job_id, view.promises.job_id[view.promises.open]) & ~delayed & np.isfinite(starts_s)
+    begins_s = np.full(len(view.pending), np.nan)
+    for row in np.flatnonzero(delayed).tolist():
+        ahead = promised & (rank < rank[row])
+        over_s = float(starts_s[ahead].max(initial=view.now_s)) + 1.0
+        begins_s[row] = min(over_s, float(delayed_until_s[row]))
+    return _predicted(_begun(view, begins_s), rank, standing, config)
+
+
+def _begun(view: View, begins_s: FloatArray) -> View:
+    """*view* with these begin times for the pending jobs, NaN for those that keep theirs."""
+    eligible_s = np.where(np.isnan(begins_s), view.pending.eligible_s, begins_s)
+    return replace(view, pending=replace(view.pending, eligible_s=eligible_s))
+
+
+def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
+    """One play-forward."""
     kinds = _kinds(view, standing)
     able = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY)
     played = view.take(able)

@@ -278,7 +278,7 @@ def test_where_nothing_is_predicted_that_is_said(office, site):
 
 def test_where_no_prediction_has_come_true_yet_nobody_is_told_to_trust_one(office, site):
     office.shows(table(1))
-    assert "how far to trust these times is not known" in run(site, "1").output
+    assert "how far to trust these is not known" in run(site, "1").output
 
 
 def test_without_a_daemon_nobody_knows(office, site):

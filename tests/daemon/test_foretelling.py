@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.jobs import job_table
+from slurmsched.cluster.actions import Hold
+from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.kept import NOTHING_KEPT, KeptTable
-from slurmsched.cluster.known import outcomes_of
+from slurmsched.cluster.known import KnownJob, Run, outcomes_of
 from slurmsched.cluster.predictions import PredictionTable, prediction_table
 from slurmsched.daemon.foretelling import Foretelling
+from slurmsched.decide.eta import Coverage, coverage_words
 from slurmsched.errors import MemoryUnavailable, SlurmschedError
 
 NOW_S = 1_000_000.0
@@ -55,11 +58,14 @@ class Book:
         self.rows.append(kept)
 
 
-def report(now_s: float, *job_ids: int):
-    """A cycle that saw these jobs wait."""
+def report(now_s: float, *job_ids: int, holds: tuple[int, ...] = (), ended=None):
+    """A cycle that saw these jobs wait, delayed those in *holds*, and saw runs end."""
     pending = job_table(len(job_ids), job_id=list(job_ids), first_submit_s=np.full(len(job_ids), NOW_S))
     view = SimpleNamespace(now_s=now_s, pending=pending, running=job_table(0))
-    return SimpleNamespace(view=view, plan=None, mode="observe", now_s=now_s, ended=outcomes_of(()))
+    plan = SimpleNamespace(actions=[Hold(job, now_s + 30.0) for job in holds])
+    return SimpleNamespace(
+        view=view, plan=plan, mode="act", now_s=now_s, ended=outcomes_of(()) if ended is None else ended
+    )
 
 
 @pytest.fixture
@@ -83,6 +89,25 @@ def test_each_job_is_foretold_and_kept_once(foretelling):
     assert table is not None
     assert table.job_id.tolist() == [1, 2]
     assert [kept.job_id.tolist() for kept in foretelling.book.rows] == [[1, 2], []]
+
+
+def test_how_far_to_trust_predictions_is_told_of_those_made_in_times_like_these(foretelling):
+    foretelling.saw(report(NOW_S, 1))
+    foretelling.once()
+    foretelling.saw(report(NOW_S + 60, 1, 2, holds=(1,)))
+    foretelling.once()
+    assert "while jobs were delayed for promises, as now, has come true" in coverage_words(
+        foretelling.foretold().coverage
+    )
+    job = KnownJob(1, 0, -1, 1, "n", "u", "a", "q", "p", 1, 1, 1, 3600.0, NOW_S, NOW_S, NOW_S + 600, 0, NOW_S)
+    late = replace(job, job_id=2)
+    ends = outcomes_of([Run(job, NOW_S + 1100, JobState.COMPLETED), Run(late, NOW_S + 9000, JobState.COMPLETED)])
+    foretelling.saw(report(NOW_S + 9060, ended=ends))
+    foretelling.once()
+    assert foretelling.foretold().coverage == Coverage(30.0, 1, 1.0, 1, 1.0)
+    foretelling.saw(report(NOW_S + 9120, 3, holds=(3,)))
+    foretelling.once()
+    assert foretelling.foretold().coverage == Coverage(30.0, 1, 0.0, 1, 1.0, delays=True)
 
 
 def test_what_could_not_be_saved_is_saved_later(foretelling):

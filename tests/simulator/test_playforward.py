@@ -14,6 +14,7 @@ from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.predictions import PredictionKind, PredictionTable
+from slurmsched.cluster.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
 from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
 from slurmsched.simulator.playforward import foretell
@@ -101,6 +102,20 @@ def test_our_rank_decides_in_place_of_the_priority():
 def test_a_job_without_a_rank_keeps_the_place_that_slurm_gives_it():
     table = told(view((100.0, 4), (50.0, 4), (10.0, 4)), rank=[-1, 1, 0])
     assert np.argsort(table.start_s[:3]).tolist() == [0, 2, 1]
+
+
+def test_a_job_that_we_delay_starts_after_the_promise_that_it_would_endanger():
+    seen = view((1000.0, 2), (100.0, 4), running=((30.0, 2),))
+    promises = promise_table(1, job_id=[2], state=[int(PromiseState.OPEN)], promised_s=[NOW_S + 500.0])
+    seen = replace(seen, promises=promises)
+    rank = np.array([1, 0], dtype=np.int64)
+
+    def waits_with(until_s: float) -> list[float]:
+        return waits_s(foretell(seen, rank, np.zeros(2, dtype=np.int64), SLURM, np.array([until_s, np.nan])))
+
+    assert waits_with(np.nan) == pytest.approx([0.0, 1000.0], abs=4 * LATER_S), "nobody is delayed"
+    assert waits_with(NOW_S + 3600.0) == pytest.approx([130.0, 30.0], abs=4 * LATER_S)
+    assert waits_with(NOW_S + 10.0) == pytest.approx([10.0, 1010.0], abs=4 * LATER_S), "the delay is used up first"
 
 
 def test_a_small_job_fills_the_gap_before_a_large_one():
