@@ -1,5 +1,9 @@
 """``python -m slurmsched``."""
 
-from .cli import main
+from .interpreter import forget_directory
+
+forget_directory()
+
+from .cli import main  # noqa: E402  after that
 
 main(prog_name="slurmsched")

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "slurmsched"
 
 LEVELS = (
     {"errors"},
-    {"clock", "config"},
+    {"clock", "config", "interpreter"},
     {"cluster"},
     {"slurm", "db", "models", "policies", "lab"},
     {"decide"},

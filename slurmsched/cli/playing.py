@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from pathlib import Path
 from threading import Lock
 
+from .. import interpreter
 from ..cluster.columns import FloatArray, IntArray
 from ..cluster.predictions import PredictionTable
 from ..cluster.state import View
@@ -21,8 +20,6 @@ TIMEOUT_S = 300.0
 
 PATIENCE_S = 5.0
 """So long a question waits for the one before it: whoever asks the daemon has left after ten seconds."""
-
-_SOURCES = str(Path(__file__).resolve().parents[2])
 
 
 class NotPlayed(SlurmschedError):
@@ -84,12 +81,12 @@ class Player:
     def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
         ours, theirs = socket.socketpair()
         with theirs:
-            argv = [sys.executable, "-m", "slurmsched.simulator.player", str(theirs.fileno())]
             process = subprocess.Popen(
-                argv,
+                interpreter.command("slurmsched.simulator.player", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                env=_importing(),
+                env=interpreter.environment(os.environ),
+                cwd=interpreter.DIRECTORY,
                 start_new_session=True,  # signals of a terminal are for the daemon
             )
         self._child = process, Connection(ours.detach())
@@ -102,8 +99,3 @@ class Player:
             process.kill()
             process.wait()
             self._child = None
-
-
-def _importing() -> dict[str, str]:
-    """Our environment, in which the package is found where it is now."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (_SOURCES, os.environ.get("PYTHONPATH"))))}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from .. import interpreter
 from ..clock import Clock
 from ..cluster.faults import Fault, Instability
 from ..cluster.profiles import NodeProfile
@@ -169,7 +170,14 @@ class Collector:
     def _open(self, line: bytes) -> tuple[bytes, int, IpAddress]:
         """Payload, user and address of the encoder; what munged refuses (forged, used twice, not ours) is refused."""
         try:
-            done = subprocess.run(self._unmunge, input=line, capture_output=True, timeout=DECODE_S, check=False)
+            done = subprocess.run(
+                self._unmunge,
+                input=line,
+                capture_output=True,
+                timeout=DECODE_S,
+                cwd=interpreter.DIRECTORY,
+                check=False,
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Refused("munge", f"unmunge did not answer: {error}") from error
         head, _, payload = done.stdout.partition(b"\n\n")

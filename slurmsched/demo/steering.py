@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from .. import interpreter
 from ..cluster.columns import Labels
 from ..cluster.history import OutcomeTable
 from ..db.database import database_url
@@ -116,8 +117,8 @@ class Slurmsched:
         with log.open("wb") as file:
             daemon = subprocess.Popen(
                 self._argv(["run"], OPERATOR),
-                env=self._lab.env(OPERATOR),
-                cwd=self._lab.layout.work,
+                env=interpreter.environment(self._lab.env(OPERATOR)),
+                cwd=interpreter.DIRECTORY,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -137,12 +138,11 @@ class Slurmsched:
             _end(daemon)
 
     def _run(self, words: Sequence[str], user: str) -> subprocess.CompletedProcess[str]:
-        lab = self._lab
         try:
             return subprocess.run(
                 self._argv(words, user),
-                env=lab.env(user),
-                cwd=lab.layout.work,
+                env=interpreter.environment(self._lab.env(user)),
+                cwd=interpreter.DIRECTORY,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -153,9 +153,8 @@ class Slurmsched:
             raise LabError(f"slurmsched {' '.join(words)} gave no answer within 60 s") from error
 
     def _argv(self, words: Sequence[str], user: str) -> list[str]:
-        # -P: where commands are run from is everybody's to write, and must not be imported from.
-        program = [sys.executable, "-P", "-m", "slurmsched", "--config", str(self._settings)]
-        setpriv, *rest = self._lab.command([*program, *words], user)
+        program = interpreter.command("slurmsched", "--config", str(self._settings), *words)
+        setpriv, *rest = self._lab.command(program, user)
         return [setpriv, *self._open, *rest]
 
     def _check_readable(self) -> None:

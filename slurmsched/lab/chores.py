@@ -31,7 +31,13 @@ def _do(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     """What it said when it failed; empty where it did not. An interrupt leaves it running, for ``down`` to wait for."""
     try:
         with subprocess.Popen(
-            argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+            argv,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd="/",
+            start_new_session=True,
         ) as process:
             try:
                 said = process.communicate(timeout=TIMEOUT_S)[1].strip()

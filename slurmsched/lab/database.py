@@ -87,6 +87,7 @@ def grant(layout: Layout, password: str) -> bool:
         capture_output=True,
         text=True,
         timeout=ASK_S,
+        cwd="/",
         check=False,
     )
     return done.returncode == 0

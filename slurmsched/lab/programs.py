@@ -23,8 +23,9 @@ BEYOND_PATH = (*SBIN, "/opt/slurm/bin", "/usr/local/bin", "/usr/bin", "/bin")
 
 
 def search_path() -> str:
-    """PATH, and the places daemons are installed to."""
-    return os.pathsep.join(dict.fromkeys([*os.environ.get("PATH", "").split(os.pathsep), *BEYOND_PATH]))
+    """PATH without what depends on the working directory, and the places daemons are installed to."""
+    places = [place for place in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
+    return os.pathsep.join(dict.fromkeys([*places, *BEYOND_PATH]))
 
 
 def find(name: str, root: Path | None = None) -> str | None:
@@ -40,7 +41,7 @@ def slurm_release(root: str | None) -> tuple[int, ...]:
     argv = ["slurmctld", "-V"] if root is None else ["chroot", root, "slurmctld", "-V"]
     try:
         said = subprocess.run(
-            argv, capture_output=True, text=True, timeout=10, env={"PATH": search_path()}, check=False
+            argv, capture_output=True, text=True, timeout=10, env={"PATH": search_path()}, cwd="/", check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError(f"{' '.join(argv)} failed: {error}") from error

@@ -81,7 +81,7 @@ def credential(record: bytes) -> bytes:
     if os.environ.get("SLURMSCHED_MUNGE_SOCKET"):
         argv.append("--socket=" + os.environ["SLURMSCHED_MUNGE_SOCKET"])
     made = subprocess.run(
-        argv, input=record, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=ANSWER_S, check=False
+        argv, input=record, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=ANSWER_S, cwd="/", check=False
     )
     if made.returncode:
         raise OSError("munge: " + made.stderr.decode("utf-8", "replace").strip())

@@ -160,7 +160,7 @@ def deliver(record: str, pause_s: float) -> None:
     """Send what is in the spool until the daemon has *record*: it may be away, and the next epilog be far."""
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deliver.py")
     while True:
-        subprocess.call([sys.executable, "-I", program])
+        subprocess.call([sys.executable, "-I", program], cwd="/")
         if not os.path.exists(record):
             return
         time.sleep(pause_s)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ConfigError, SlurmschedError
+from ..interpreter import safe_children
 
 BACKENDS = ("loky", "dask")
 _PATIENCE_S = 10.0  #: how long a Dask scheduler is waited for
@@ -65,17 +66,18 @@ def _here(do: Callable[[Any], Any], things: Sequence[Any]) -> Generator[tuple[in
 def _loky(number: int, do: Callable[[Any], Any], things: Sequence[Any]) -> Generator[tuple[int, Any], None, None]:
     joblib = _needed("joblib")
     executor = importlib.import_module("joblib.externals.loky.process_executor")
-    parallel = joblib.Parallel(number, "loky", return_as="generator_unordered", batch_size=1)
-    made = parallel(joblib.delayed(_placed)(do, place, thing) for place, thing in enumerate(things))
-    try:
-        for one in made:  # noqa: UP028  a delegated generator would be closed before the warning is silenced
-            yield one
-    except executor.TerminatedWorkerError as error:
-        raise RunFailed("a process that made runs died, perhaps for want of memory: try fewer --workers") from error
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # says that it ends what still runs, as it is to
-            made.close()
+    with safe_children():
+        parallel = joblib.Parallel(number, "loky", return_as="generator_unordered", batch_size=1)
+        made = parallel(joblib.delayed(_placed)(do, place, thing) for place, thing in enumerate(things))
+        try:
+            for one in made:  # noqa: UP028  a delegated generator would be closed before the warning is silenced
+                yield one
+        except executor.TerminatedWorkerError as error:
+            raise RunFailed("a process that made runs died, perhaps for want of memory: try fewer --workers") from error
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # says that it ends what still runs, as it is to
+                made.close()
 
 
 def _dask(
@@ -100,6 +102,7 @@ def _placed(do: Callable[[Any], Any], place: int, thing: Any) -> tuple[int, Any]
 def _client(distributed: Any, workers: Workers) -> Iterator[Any]:
     if not workers.scheduler:
         with (
+            safe_children(),
             distributed.LocalCluster(
                 n_workers=workers.number, threads_per_worker=1, memory_limit=None, dashboard_address="127.0.0.1:0"
             ) as cluster,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
+from .. import interpreter
 from ..errors import SlurmRefused, SlurmUnavailable
 
 Called = Callable[[str, str, float, int], None]
@@ -55,11 +56,12 @@ class Console:
         began = perf_counter()
         try:
             done = subprocess.run(
-                [*self.prefix, str(Path(self.bin_dir, argv[0])) if self.bin_dir else argv[0], *argv[1:]],
+                [*self.prefix, str(Path(self.bin_dir, argv[0]).absolute()) if self.bin_dir else argv[0], *argv[1:]],
                 input=stdin.encode("utf-8", "surrogateescape"),
                 capture_output=True,
                 timeout=self.timeout_s,
                 env=self.for_slurm() | dict(extra or {}),
+                cwd=interpreter.DIRECTORY,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -81,8 +83,8 @@ class Console:
     def for_slurm(self) -> dict[str, str]:
         """Our caller's environment, with slurm.conf named and without what changes the output of Slurm's commands."""
         kept = {k: v for k, v in self.environment.items() if k == "SLURM_CONF" or not k.startswith(_OURS_TO_SET)}
-        if self.conf:
-            kept["SLURM_CONF"] = self.conf
+        if conf := self.conf or kept.get("SLURM_CONF", ""):
+            kept["SLURM_CONF"] = os.path.abspath(conf)
         return kept | {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
 
 

@@ -7,23 +7,19 @@ import os
 import pickle
 import socket
 import subprocess
-import sys
 import tempfile
 import weakref
-from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from time import perf_counter
 from typing import IO, Any
 
+from .. import interpreter
 from ..errors import SlurmError, SlurmRefused, SlurmUnavailable
 from .console import Called, Console, unreachable
 
 START_S = 30.0
 """Longest time for Python, pyslurm and libslurm to come up, from a cold file system too."""
-
-_SOURCES = str(Path(__file__).resolve().parents[2])
 
 
 class PyslurmMissing(SlurmError):
@@ -96,7 +92,7 @@ class _Child:
         """``bound``, running as *console* runs commands."""
         ours, theirs = socket.socketpair()
         complaints = tempfile.TemporaryFile()  # noqa: SIM115  _end closes it
-        argv = [*console.prefix, sys.executable, "-m", "slurmsched.slurm.bound", str(theirs.fileno())]
+        argv = [*console.prefix, *interpreter.command("slurmsched.slurm.bound", str(theirs.fileno()))]
         try:
             process = subprocess.Popen(
                 argv,
@@ -104,7 +100,8 @@ class _Child:
                 stdout=subprocess.DEVNULL,
                 stderr=complaints,
                 pass_fds=(theirs.fileno(),),
-                env=_importing(console.for_slurm()),
+                env=interpreter.environment(console.for_slurm()),
+                cwd=interpreter.DIRECTORY,
                 start_new_session=True,
             )
         except OSError as error:
@@ -148,9 +145,3 @@ def _end(process: subprocess.Popen[bytes], line: Connection, complaints: IO[byte
     process.kill()
     process.wait()
     complaints.close()
-
-
-def _importing(environment: Mapping[str, str]) -> dict[str, str]:
-    """*environment* in which the child finds this package, installed or not."""
-    path = [_SOURCES, *filter(None, [environment.get("PYTHONPATH")])]
-    return dict(environment) | {"PYTHONPATH": os.pathsep.join(path)}

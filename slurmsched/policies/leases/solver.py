@@ -16,6 +16,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
+from ...interpreter import safe_children
 from .model import Model
 
 
@@ -165,8 +166,9 @@ class Guarded:
         if self._line is None:
             context = multiprocessing.get_context("spawn")
             self._line, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(self._solver, theirs), daemon=True)
-            self._process.start()
+            with safe_children():
+                self._process = context.Process(target=_serve, args=(self._solver, theirs), daemon=True)
+                self._process.start()
             theirs.close()
         return self._line
 
