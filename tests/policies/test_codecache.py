@@ -1,0 +1,140 @@
+"""Compiled code is found by those who may not write it, and never taken from those who should not have written it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slurmsched
+from slurmsched.policies.compiled import HAVE_NUMBA
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="several unix users need root"),
+    pytest.mark.skipif(not HAVE_NUMBA, reason="there is nothing to compile without Numba"),
+]
+
+ALICE, SERVICE, EVE = 60_001, 60_002, 60_003
+PROGRAM = """\
+import site_code
+print(site_code.twice(21), *["loaded" if site_code.twice.stats.cache_hits else "compiled"])
+"""
+MODULE = """\
+from slurmsched.policies.compiled import compiled
+
+@compiled
+def twice(number):
+    return 2 * number
+"""
+
+
+@pytest.fixture
+def install() -> Iterator[Path]:
+    """A directory that all may read, with a module of compiled code that root alone may write, and a cache for all."""
+    directory = Path(tempfile.mkdtemp(prefix="sscode-", dir="/tmp"))
+    directory.chmod(0o755)
+    (directory / "code").mkdir(mode=0o755)
+    (directory / "code" / "site_code.py").write_text(MODULE)
+    (directory / "code" / "program.py").write_text(PROGRAM)
+    for name, user in (("service", SERVICE), ("alice", ALICE)):
+        (directory / name).mkdir(mode=0o755)
+        os.chown(directory / name, user, user)
+    yield directory
+    shutil.rmtree(directory)
+
+
+def run(install: Path, user: int = 0, **environment: str) -> str:
+    """What the program prints for *user*: the result, and whether its code was compiled or loaded."""
+    as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+    everything = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(install / "alice") if user == ALICE else "/nonexistent",
+        "PYTHONPATH": os.pathsep.join([str(Path(slurmsched.__file__).parents[1]), *filter(None, sys.path)]),
+        "CACHE_DIRECTORY": str(install / "service"),
+    }
+    argv = [*as_user, sys.executable, "-P", str(install / "code" / "program.py")]
+    everything["PYTHONPATH"] = os.pathsep.join([str(install / "code"), everything["PYTHONPATH"]])
+    done = subprocess.run(argv, env=everything | environment, cwd="/", capture_output=True, text=True, timeout=300)
+    if "Permission denied" in done.stderr and not done.stdout:
+        pytest.skip("this Python is closed to other users")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_what_root_compiled_is_there_for_everybody(install):
+    assert run(install) == "42 compiled"
+    assert [run(install, user) for user in (0, SERVICE, ALICE)] == ["42 loaded"] * 3
+
+
+def test_the_daemons_user_compiles_once_for_itself_and_all_users(install):
+    assert run(install, SERVICE) == "42 compiled"
+    assert [run(install, user) for user in (SERVICE, ALICE)] == ["42 loaded"] * 2
+
+
+def test_root_runs_nothing_that_the_daemons_user_compiled(install):
+    run(install, SERVICE)
+    assert run(install) == "42 compiled"
+
+
+def test_a_user_compiles_once_for_themselves_alone(install):
+    assert run(install, ALICE) == "42 compiled"
+    assert [run(install, ALICE), run(install, SERVICE), run(install)] == ["42 loaded", "42 compiled", "42 compiled"]
+
+
+def test_changed_source_is_compiled_again(install):
+    run(install)
+    (install / "code" / "site_code.py").write_text(MODULE.replace("2 * number", "3 * number"))
+    assert [run(install, ALICE), run(install, ALICE)] == ["63 compiled", "63 loaded"]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+def test_a_cache_that_another_user_could_have_written_is_not_read(install, mode):
+    """NUMBA_CACHE_DIR as admins set it, below /tmp, where somebody else may come first."""
+    chosen = install / "chosen"
+    chosen.mkdir(mode=0o700)
+    os.chown(chosen, EVE, EVE)
+    assert run(install, EVE, NUMBA_CACHE_DIR=str(chosen)) == "42 compiled"
+    assert run(install, EVE, NUMBA_CACHE_DIR=str(chosen)) == "42 loaded"
+    chosen.chmod(mode)
+    if mode == 0o777:
+        os.chown(chosen, ALICE, ALICE)
+    assert [run(install, ALICE, NUMBA_CACHE_DIR=str(chosen)) for _ in range(2)] == ["42 compiled"] * 2
+
+
+def test_a_chosen_cache_of_ones_own_serves_also_through_a_link(install):
+    (install / "alice" / "chosen").symlink_to(install / "alice" / "real")
+    chosen = {"NUMBA_CACHE_DIR": str(install / "alice" / "chosen")}
+    (install / "alice" / "real").mkdir()
+    os.chown(install / "alice" / "real", ALICE, ALICE)
+    assert [run(install, ALICE, **chosen) for _ in range(2)] == ["42 compiled", "42 loaded"]
+
+
+def test_damaged_code_is_compiled_again(install):
+    run(install)
+    for file in (install / "code" / "__pycache__").glob("*.nb?"):
+        file.write_bytes(file.read_bytes()[:-20])
+    assert [run(install), run(install)] == ["42 compiled", "42 loaded"]
+
+
+def test_settings_of_numba_in_the_working_directory_change_nothing(install):
+    hostile = install / "hostile"
+    hostile.mkdir()
+    (hostile / ".numba_config.yaml").write_text(f"cache_dir: {hostile}/cache\ndisable_jit: 1\nopt: 0\n")
+    code = "import site_code, numba; site_code.twice(1); print(numba.config.DISABLE_JIT, numba.config.OPT == 3)"
+    path = os.pathsep.join([str(install / "code"), str(Path(slurmsched.__file__).parents[1]), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env=os.environ | {"PYTHONPATH": path},
+        cwd=hostile,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "0 True", done.stderr
+    assert [*hostile.iterdir()] == [hostile / ".numba_config.yaml"]
