@@ -35,6 +35,7 @@ COMMANDS = {
     "train": Place("slurmsched.cli.train", "train", "Train models on history, and let those serve that are better."),
     "tune": Place("slurmsched.cli.tune", "tune", "Search better settings by simulating the site's own last month."),
     "models": Place("slurmsched.cli.models", "models", "Show what was trained, and what it rests on."),
+    "warm-up": Place("slurmsched.cli.warm_up", "warm_up", "Compile what predictions and simulations need."),
     "db": Place("slurmsched.cli.db", "db", "Look after the database."),
     "release-all": Place("slurmsched.cli.release_all", "release_all", "Give every job back to Slurm."),
     "simulate": Place(

@@ -38,6 +38,8 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
         yield f"order: {serving(policy, now_s)}"
     if model := reply.get("model"):
         yield f"forecasts: {model}"
+    if degraded := reply.get("degraded"):
+        yield degraded
     if reply["last_error"]:
         yield f"last error: {reply['last_error']}"
     if cycle := reply.get("cycle"):

@@ -55,10 +55,19 @@ def parse_listen(text: str) -> Address | None:
 
 
 class Endpoint:
-    """Serves *registry* and the verdict of *problem* (empty: healthy) at *address*; ConfigError if it is taken."""
+    """Serves *registry* and the verdict of *problem* (empty: healthy) at *address*; ConfigError if it is taken.
 
-    def __init__(self, address: Address, registry: CollectorRegistry, problem: Callable[[], str]) -> None:
-        self._registry, self._problem = registry, problem
+    What *degraded* says stands beside a good verdict: something fails that no cycle needs.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        registry: CollectorRegistry,
+        problem: Callable[[], str],
+        degraded: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._registry, self._problem, self._degraded = registry, problem, degraded
         server = unix_server(Path(address.path), 0o660) if address.path else _tcp_server(address)
         self._path = Path(address.path) if address.path else None
         #: where it really listens: port 0 has become a free one
@@ -98,7 +107,7 @@ class Endpoint:
         elif path == "/healthz":
             problem = self._problem()
             status, kind = ("503 Service Unavailable" if problem else "200 OK"), "text/plain; charset=utf-8"
-            body = f"{problem or 'ok'}\n".encode(errors="replace")
+            body = f"{problem or '; '.join(filter(None, ('ok', self._degraded())))}\n".encode(errors="replace")
         else:
             status, kind, body = "404 Not Found", "text/plain", b"here are /metrics and /healthz\n"
         return _response(status, kind, body, head_only=method == "HEAD")

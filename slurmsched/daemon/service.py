@@ -188,6 +188,7 @@ class Service:
             "database_available": self._parts.memory.available,
             "every_s": self._loop.every_s,
             "problem": self._health.problem(),
+            "degraded": self._degraded(),
             "bug": self._loop.bug,
             "last_error": turn.error if turn else "",
             "last_turn_s": turn.now_s if turn else None,
@@ -201,13 +202,19 @@ class Service:
             }
         return body
 
+    def _degraded(self) -> str:
+        """What fails beside the cycles, which go on; empty where nothing does."""
+        made = self._parts.foretelling
+        trouble = made.foretold().trouble if made else ""
+        return f"predictions: none new, {trouble}" if trouble else ""
+
     def _doors(self) -> list[Endpoint | Answers | Collector | Foretelling]:
         address = parse_listen(self._parts.listen)
         doors: list[Endpoint | Answers | Collector | Foretelling]
         doors = [Answers(Path(self._settings.run_dir), self._questions)]
         try:
             if address:
-                doors.append(Endpoint(address, self._parts.metrics.registry, self._health.problem))
+                doors.append(Endpoint(address, self._parts.metrics.registry, self._health.problem, self._degraded))
             if self._parts.collector:
                 doors.append(self._parts.collector())
             if self._parts.foretelling:

@@ -166,7 +166,10 @@ class Layers:
 
 def layers(function: Callable[..., Any], caching: Any) -> Layers:
     """The cache of *function*; *caching* is ``numba.core.caching``."""
-    read, kept = directories(Path(function.__code__.co_filename))
+    source = Path(function.__code__.co_filename)
+    if not source.exists():  # typed by hand: nothing would tell when it changes
+        return Layers([], None)
+    read, kept = directories(source)
     made = {place: _layer(function, caching, place) for place in read}
     return Layers(list(made.values()), made[kept] if kept is not None else None)
 
@@ -182,5 +185,10 @@ def _layer(function: Callable[..., Any], caching: Any, directory: Path) -> Any:
 
     class Layer(caching.FunctionCache):  # type: ignore[misc]
         _impl_class = In
+
+        def save_overload(self, signature: Any, code: Any) -> None:
+            super().save_overload(signature, code)
+            for file in directory.glob(f"{self._impl.filename_base}.*"):  # whatever the umask: it is for others too
+                file.chmod(0o644)
 
     return Layer(function)

@@ -19,7 +19,7 @@ class Patient:
     """A daemon whose health a test decides."""
 
     def __init__(self):
-        self.problem = ""
+        self.problem = self.degraded = ""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def serve(patient):
     with ExitStack() as stack:
 
         def opened(listen="127.0.0.1:0"):
-            endpoint = Endpoint(parse_listen(listen), registry, lambda: patient.problem)
+            endpoint = Endpoint(parse_listen(listen), registry, lambda: patient.problem, lambda: patient.degraded)
             stack.callback(endpoint.close)
             endpoint.start()
             return endpoint
@@ -73,6 +73,12 @@ def test_health_follows_the_daemon(serve, patient):
     assert get(endpoint, "/healthz")[::2] == (503, "squeue did not answer\n")
     patient.problem = ""
     assert get(endpoint, "/healthz")[0] == 200
+
+
+def test_health_tells_of_predictions_that_fail_while_the_cycles_go_on(serve, patient):
+    endpoint = serve()
+    patient.degraded = "predictions: none new, the process that plays forward has died"
+    assert get(endpoint, "/healthz")[::2] == (200, f"ok; {patient.degraded}\n")
 
 
 def test_curl_and_its_like_understand_a_503(serve, patient):

@@ -11,14 +11,16 @@ import pytest
 from daemon_worlds import seen, wait_until
 
 from slurmsched.clock import ManualClock, SystemClock
+from slurmsched.cluster.kept import NOTHING_KEPT
 from slurmsched.config import DaemonSettings
 from slurmsched.daemon.answers import DaemonUnreachable, ask
+from slurmsched.daemon.foretelling import Foretelling
 from slurmsched.daemon.lock import StateLock
 from slurmsched.daemon.metrics import Metrics
 from slurmsched.daemon.notify import Notifier
 from slurmsched.daemon.questions import Sources
 from slurmsched.daemon.service import Parts, Service
-from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmUnavailable
+from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmschedError, SlurmUnavailable
 
 
 @dataclass
@@ -227,6 +229,37 @@ def test_it_starts_serves_and_stops_in_order(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["daemon.lock", "notify"]
     with pytest.raises(DaemonUnreachable):
         ask(path, {"ask": "status"})
+
+
+class Failing:
+    """A play-forward and its database, of which the first fails."""
+
+    def foretell(self, view, plan, mode):
+        raise SlurmschedError("the process that plays forward has died")
+
+    def load(self, since_s):
+        return NOTHING_KEPT
+
+    def save(self, kept):
+        pass
+
+    def close(self):
+        pass
+
+
+def test_predictions_that_fail_show_in_the_status_and_in_the_health(tmp_path):
+    made = Foretelling(Failing(), Failing(), SystemClock(), 60.0, (0.85, 0.95))
+    running = Running(tmp_path, foretelling=made)
+
+    def steps():
+        wait_until(lambda: "has died" in made.foretold().trouble)
+        degraded = "predictions: none new, the process that plays forward has died"
+        status = ask(tmp_path / "slurmsched.sock", {"ask": "status"})
+        assert (status["degraded"], status["problem"]) == (degraded, "")
+        answer = http(tmp_path / "m.sock", "/healthz").splitlines()
+        assert (answer[0], answer[-1]) == (b"HTTP/1.1 200 OK", f"ok; {degraded}".encode())
+
+    running.lived(steps)
 
 
 def http(path, target) -> bytes:

@@ -72,6 +72,13 @@ def test_what_root_compiled_is_there_for_everybody(install):
     assert [run(install, user) for user in (0, SERVICE, ALICE)] == ["42 loaded"] * 3
 
 
+def test_a_narrow_umask_keeps_nobody_from_reading(install):
+    (install / "code" / "__pycache__").mkdir(mode=0o755)
+    (install / "code" / "program.py").write_text("import os\nos.umask(0o077)\n" + PROGRAM)
+    assert run(install) == "42 compiled"
+    assert run(install, ALICE) == "42 loaded"
+
+
 def test_the_daemons_user_compiles_once_for_itself_and_all_users(install):
     assert run(install, SERVICE) == "42 compiled"
     assert [run(install, user) for user in (SERVICE, ALICE)] == ["42 loaded"] * 2

@@ -1,0 +1,71 @@
+"""What root compiled once nobody compiles again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import slurmsched
+from slurmsched.policies.compiled import HAVE_NUMBA
+
+pytestmark = pytest.mark.skipif(not HAVE_NUMBA, reason="there is nothing to compile without Numba")
+
+ALICE = 60_001
+TESTS = Path(__file__).parents[1]
+PROGRAM = """\
+from numba.core import event
+
+from simulator.test_playforward import told, view
+from simulator.worlds import trace
+from slurmsched.policies.compiled import compiled
+from slurmsched.simulator.experiment import Setup, simulate
+from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.whatif import Option, compare
+
+@compiled
+def compiled_here(number):
+    return number
+
+with event.install_recorder("numba:compile") as recorder:
+    some = view((100.0, 4), (50.0, 1), (10.0, 2), (10.0, 2), running=((30.0, 1), (60.0, 2)))
+    table = told(some, rank=[3, 2, 1, 0])
+    assert len(table) == 6
+    compare(some, {}, [Option("as now", None)], 30.0)
+    for name in ("fifo", "srtf"):
+        simulate(trace((0.0, 10.0, 4), (1.0, 9.0, 2), (2.0, 5.0, 4)), Fleet.of(2, 4), Setup.of(name))
+    compiled_here(1)
+print(sorted({record.data["dispatcher"].__name__ for _, record in recorder.buffer}))
+"""
+
+
+def warm_up() -> dict[str, object]:
+    argv = [sys.executable, "-P", "-m", "slurmsched", "warm-up", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    said: dict[str, object] = json.loads(done.stdout)
+    return said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user needs root")
+def test_after_root_has_warmed_up_other_users_compile_nothing():
+    said = warm_up()
+    beside = Path(slurmsched.__file__).parent / "simulator" / "__pycache__"
+    assert (said["compiled"], said["kept"]) == (True, str(beside))
+    path = [str(Path(slurmsched.__file__).parents[1]), str(TESTS), str(TESTS / "simulator"), *filter(None, sys.path)]
+    as_alice = ["setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups"]
+    done = subprocess.run(
+        [*as_alice, sys.executable, "-P", "-B", "-W", "ignore", "-c", PROGRAM],
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": os.pathsep.join(path)},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    if "Permission denied" in done.stderr:
+        pytest.skip("this Python is closed to other users")
+    assert done.stdout == "['compiled_here']\n", done.stderr
