@@ -31,7 +31,7 @@ from .conftest import World, row
 
 def fill(world: World) -> list[int]:
     """Occupy all sixteen GPUs for the length of a test."""
-    blockers = [world.submit(300, gpus=4, name="blocker") for _ in range(4)]
+    blockers = [world.submit(540, gpus=4, name="blocker") for _ in range(4)]
     world.until(lambda state: running(state, *blockers), "all GPUs taken")
     return blockers
 
@@ -88,20 +88,26 @@ def test_what_is_asked_for_per_gpu_is_seen(world):
 
 
 def test_running_jobs_hold_their_gpus_and_finished_ones_give_them_back(world):
-    job = world.submit(4, gpus=4)
+    job, short = world.submit(540, gpus=4), world.submit(1)
     # Nodes and jobs are not read at the same moment.
-    state = world.until(lambda state: running(state, job) and state.nodes.gpus_used.sum() == 4, "four GPUs in use")
+    state = world.until(
+        lambda state: (
+            running(state, job) and state.nodes.gpus_used.sum() == 4 and state.ended.row_of(short) is not None
+        ),
+        "four GPUs in use and one given back",
+    )
     assert state.running.node_list[row(state.running, job)]
     assert math.isfinite(state.running.started_s[row(state.running, job)])
-    state = world.until(lambda state: state.ended.row_of(job) is not None, "the job ended")
-    at = row(state.ended, job)
+    at = row(state.ended, short)
     assert state.ended.state[at] == JobState.COMPLETED
     assert state.ended.ended_s[at] >= state.ended.started_s[at]
+    world.end(job)
+    world.until(lambda state: state.nodes.gpus_used.sum() == 0, "all GPUs given back")
 
 
 def test_points_put_the_later_job_first(world):
     blockers = fill(world)
-    first, second = world.submit(60, gpus=4), world.submit(60, gpus=4)
+    first, second = world.submit(540, gpus=4), world.submit(540, gpus=4)
     world.until(lambda state: pending(state, first, second), "both pending")
     assert [answer.refused for answer in world.cluster.act([Rank(second, 700)])] == [None]
     state = world.until(
@@ -119,12 +125,13 @@ def test_points_put_the_later_job_first(world):
 
 
 def test_a_held_job_waits_and_a_released_one_starts(world):
-    job = world.submit(30)
+    job = world.submit(540)
     until_s = world.now_s() + 600
     blocked = world.cluster.act([Hold(job, until_s)])[0].refused
     if blocked is not None:  # it had started already: hold a second one that has to wait
-        fill_rest = [world.submit(300, gpus=4) for _ in range(4)]
-        job = world.submit(30, gpus=4)
+        world.end(job)
+        fill_rest = [world.submit(540, gpus=4) for _ in range(4)]
+        job = world.submit(540, gpus=4)
         world.until(lambda state: pending(state, job), "the job pending")
         assert world.cluster.act([Hold(job, until_s)])[0].refused is None
         world.end(fill_rest[0])
@@ -136,7 +143,7 @@ def test_a_held_job_waits_and_a_released_one_starts(world):
 
 def test_a_hold_frees_itself(world):
     fill_all = fill(world)
-    job = world.submit(30, gpus=4)
+    job = world.submit(540, gpus=4)
     world.until(lambda state: pending(state, job), "the job pending")
     world.cluster.act([Hold(job, world.now_s() + 3)])
     world.end(fill_all[0])
@@ -144,7 +151,7 @@ def test_a_hold_frees_itself(world):
 
 
 def test_a_requeued_job_is_pending_again_with_one_more_restart(world):
-    job = world.submit(60, comment="slurmsched:ckpt")
+    job = world.submit(540, comment="slurmsched:ckpt")
     world.until(lambda state: running(state, job), "the job running")
     assert world.cluster.act([Requeue(job)])[0].refused is None
     state = world.until(lambda state: pending(state, job), "the job pending again")
@@ -152,11 +159,11 @@ def test_a_requeued_job_is_pending_again_with_one_more_restart(world):
     requeued_s = state.pending.submitted_s[row(state.pending, job)]
     world.until(lambda state: world.now_s() - requeued_s >= SETTLE_S, "the requeue settled")
     assert world.cluster.act([Release(job)])[0].refused is None
-    world.until(lambda state: running(state, job), "its second run, without Slurm's two minutes", timeout_s=30)
+    world.until(lambda state: running(state, job), "its second run, without Slurm's two minutes", timeout_s=100)
 
 
 def test_a_requeue_that_comes_after_the_end_of_a_job_does_not_run_it_again(world):
-    job, other = world.submit(1, comment="slurmsched:ckpt"), world.submit(60, comment="slurmsched:ckpt")
+    job, other = world.submit(1, comment="slurmsched:ckpt"), world.submit(540, comment="slurmsched:ckpt")
     world.until(lambda state: running(state, other), "the other one running")
     world.until(lambda state: not (running(state, job) or pending(state, job)), "the first one over")
     assert world.cluster.act([Requeue(job), Requeue(other)])[1].refused is None
@@ -178,7 +185,7 @@ def test_asking_to_stop_ends_no_job_that_does_not_know_the_signal_and_none_that_
 
 
 def test_suspend_and_resume(world):
-    job = world.submit(60)
+    job = world.submit(540)
     world.until(lambda state: running(state, job), "the job running")
     assert world.cluster.act([Suspend(job)])[0].refused is None
     state = world.until(
@@ -223,7 +230,7 @@ def test_nothing_to_do_is_no_call(world):
 
 def test_an_array_waits_as_one_row_and_is_ranked_as_a_whole(world):
     blockers = fill(world)
-    array = world.submit(60, gpus=4, tasks=5)
+    array = world.submit(540, gpus=4, tasks=5)
     state = world.until(lambda state: pending(state, array), "the array pending")
     at = row(state.pending, array)
     assert len(state.pending) == 1

@@ -207,7 +207,7 @@ def _answered(path) -> bool:
 
 
 def test_two_hundred_at_once_are_answered_or_sent_away_and_it_lives_on(serve):
-    path = serve(patience_s=0.5)
+    path = serve(patience_s=30.0)
     with ExitStack() as stack:
         crowd = [stack.enter_context(client(path)) for _ in range(200)]
         words = []

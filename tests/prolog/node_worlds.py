@@ -32,6 +32,24 @@ TWO_GPUS = """
 """
 
 
+#: Notes who waits for how long, and makes the long pauses of prolog and epilog longer: what they start gets its second
+#: on a machine that is busy with other work, too.
+SLEEP = """#!/bin/sh
+echo "$PPID $1" >>"$0.log"
+case $1 in 0.1) exec {sleep} {long_s} ;; *) exec {sleep} "$1" ;; esac
+"""
+
+
+def patient_path(directory: Path, long_s: float = 0.4) -> str:
+    """A PATH on which a patient sleep comes first; it is made in *directory*, and a long pause takes *long_s*."""
+    (directory / "bin").mkdir(exist_ok=True)
+    (directory / "bin/sleep").write_text(SLEEP.format(sleep=shutil.which("sleep"), long_s=long_s))
+    (directory / "bin/sleep").chmod(0o755)
+    (directory / "bin/sleep.log").touch()
+    (directory / "bin/sleep.log").chmod(0o666)
+    return f"{directory}/bin:{os.environ['PATH']}"
+
+
 def scripted_nvml(directory: Path) -> None:
     """Make a libnvidia-ml.so.1 there that follows a script, see nvml.c; skips where that cannot be."""
     pytest.importorskip("pynvml", reason="pynvml is not installed")
@@ -47,6 +65,10 @@ def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> 
     while not true():
         assert time.monotonic() < until_s, f"waited {timeout_s} s for {what}"
         time.sleep(0.01)
+
+
+#: Questions that make two GPUs be asked once at least: those about what each is, then four about its load.
+ROUND = 20
 
 
 @dataclass
@@ -68,6 +90,7 @@ class Node:
             "SPOOL_DIR": str(self.spool),
             "EVERY_S": "0.02",
         }
+        self.path = patient_path(self.home)
         self.script(TWO_GPUS)
 
     @property
@@ -95,7 +118,7 @@ class Node:
         conf = self.home / "node.conf"
         conf.write_text("# settings\n" + "".join(f"{key}={value}\n" for key, value in self.settings.items()))
         return {
-            "PATH": os.environ["PATH"],
+            "PATH": self.path,
             "LD_LIBRARY_PATH": str(self.nvml),
             "FAKE_NVML_SCRIPT": str(self.home / "script"),
             "SLURMSCHED_NODE_CONF": str(conf),
@@ -103,8 +126,10 @@ class Node:
         }
 
     def run(self, program: str, **changes: str) -> tuple[int, float]:
-        """Exit status and seconds of a program run as slurmd does: a group of its own, killed when it has ended."""
-        began_s = time.monotonic()
+        """Run a program as slurmd does: in a group of its own, which is killed when it has ended.
+
+        Returns its exit status and the seconds for which it meant to wait, which do not depend on the machine.
+        """
         done = subprocess.Popen(
             [self.shell, str(PROGRAMS / program)],
             env=self.environ | changes,
@@ -113,19 +138,19 @@ class Node:
             stderr=subprocess.STDOUT,
             process_group=0,
         )
-        status = done.wait(30.0)
-        took_s = time.monotonic() - began_s
+        status = done.wait(90.0)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(done.pid, signal.SIGKILL)
         assert done.stdout is not None
         assert done.stdout.read() == b"", "it spoke, or left someone behind who could"
         done.stdout.close()
-        return status, took_s
+        pauses = (line.split() for line in (self.home / "bin/sleep.log").read_text().splitlines())
+        return status, sum(float(pause_s) for pid, pause_s in pauses if int(pid) == done.pid)
 
     def sampler(self) -> int | None:
-        """The pid of the sampler of job 7 that runs; None if there is none."""
+        """The pid of the job's sampler that runs; None if there is none."""
         try:
-            pid = int(self.pid_file.read_text().split()[0])
+            pid = int((self.run_dir / f"{self.job['SLURM_JOB_ID']}.n1.pid").read_text().split()[0])
             running = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError, IndexError):
             return None
@@ -133,13 +158,22 @@ class Node:
 
     def measured(self) -> int:
         """The pid of the sampler that a prolog started and that has measured something."""
-        self.began.unlink(missing_ok=True)
+        self.asked.unlink(missing_ok=True)
         assert self.run("prolog")[0] == 0
-        wait_until(self.began.exists, "the sampler to measure")
-        time.sleep(0.1)
+        wait_until(lambda: self.questions() >= ROUND, "the sampler to measure")
         pid = self.sampler()
         assert pid is not None
         return pid
+
+    @property
+    def asked(self) -> Path:
+        """The file to which the scripted NVML adds a byte at each question."""
+        job, node = (self.job[name] for name in ("SLURM_JOB_ID", "SLURMD_NODENAME"))
+        return self.home / f"script.asked.{job}.{node}"
+
+    def questions(self) -> int:
+        """How many questions to GPUs the scripted NVML has heard of the job."""
+        return self.asked.stat().st_size if self.asked.exists() else 0
 
     def samplers(self) -> list[int]:
         """All samplers of this node, whatever the pid files say."""
@@ -164,8 +198,8 @@ class Node:
     def records(self) -> list[dict[str, Any]]:
         return [json.loads((self.spool / name).read_text()) for name in self.files()]
 
-    def measure(self, seconds: float, **changes: str) -> dict[str, Any]:
-        """The record of the sampler alone, told to stop after *seconds*."""
+    def measure(self, rounds: int = 2, then_s: float = 0.0, **changes: str) -> dict[str, Any]:
+        """The record of the sampler alone, told to stop after the questions of so many rounds, or when it has ended."""
         self.began.unlink(missing_ok=True)
         program = subprocess.Popen(
             [sys.executable, "-I", str(PROGRAMS / "sampler.py")],
@@ -175,7 +209,8 @@ class Node:
         )
         try:
             wait_until(lambda: self.began.exists() or program.poll() is not None, "the sampler to begin")
-            time.sleep(seconds)
+            wait_until(lambda: self.questions() >= rounds * ROUND or program.poll() is not None, "it to measure")
+            time.sleep(then_s)
             program.terminate()
             assert program.wait(90.0) == 0
         finally:

@@ -1,7 +1,7 @@
 /* A libnvidia-ml.so.1 that says what a script tells it to, so that the real pynvml can be run without a GPU.
  *
- * $FAKE_NVML_SCRIPT names a file of lines `FROM_S GPU CALL ANSWER`; the last line that fits GPU and CALL, and whose
- * time has come since nvmlInit, counts. ANSWER is a number, `A/B` for two, `error:CODE`, or `hang:SECONDS`.
+ * $FAKE_NVML_SCRIPT names a file of lines `FROM GPU CALL ANSWER`; the last line that fits GPU and CALL, and whose
+ * FROM is reached, counts: seconds since nvmlInit, or #N calls of that kind to that GPU. ANSWER is a number, `A/B` for two, `error:CODE`, or `hang:SECONDS`.
  *   0 * gpus 2          two GPUs
  *   0 0 util 40/10      GPU and memory controller, %
  *   0 0 memory 4096     MiB used of 81920
@@ -11,7 +11,9 @@
  *   0 0 minor 3         the number of its device file; else its index
  *   0 0 mig 1           cut into slices
  *   5 1 util error:15   lost after five seconds
- * nvmlInit leaves a file with `.began` behind the script's name.
+ *   #5 1 util error:15  lost after it was asked for its load five times
+ * nvmlInit leaves a file with `.began` behind the script's name; each question to a GPU adds a byte to the one with
+ * `.asked.JOB.NODE`, by Slurm's variables.
  * A UUID is GPU-N or MIG-N for the GPU with index N. What no line tells is not supported.
  */
 #include <stdio.h>
@@ -19,9 +21,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, LINES = 256, GPUS = 64 };
+enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, LINES = 256, GPUS = 64, COUNTERS = 512 };
 
-struct line { double from_s; int gpu; char call[16]; char kind; double a, b; };
+struct line { double from; char unit; int gpu; char call[16]; char kind; double a, b; };
+struct counter { int gpu; char call[16]; double count; };
 struct gpu { int index; };
 struct memory { unsigned long long total, free, used; };
 struct utilization { unsigned int gpu, memory; };
@@ -30,6 +33,7 @@ struct process { unsigned int pid; unsigned long long used; unsigned int gi, ci;
 static struct line lines[LINES];
 static int count;
 static struct gpu gpus[GPUS];
+static struct counter counters[COUNTERS];
 static struct timespec began;
 
 static double elapsed_s(void) {
@@ -41,11 +45,13 @@ static double elapsed_s(void) {
 static void read_script(void) {
     const char *path = getenv("FAKE_NVML_SCRIPT");
     FILE *file = path ? fopen(path, "r") : NULL;
-    char gpu[16], answer[64];
+    char from[32], gpu[16], answer[64];
     count = 0;
     while (file && count < LINES) {
         struct line *at = &lines[count];
-        if (fscanf(file, "%lf %15s %15s %63s", &at->from_s, gpu, at->call, answer) != 4) break;
+        if (fscanf(file, "%31s %15s %15s %63s", from, gpu, at->call, answer) != 4) break;
+        at->unit = *from == '#' ? '#' : 's';
+        at->from = atof(from + (*from == '#'));
         at->gpu = *gpu == '*' ? -1 : atoi(gpu);
         at->kind = *answer == 'e' || *answer == 'h' ? *answer : ' ';
         sscanf(at->kind == ' ' ? answer : strchr(answer, ':') + 1, "%lf/%lf", &at->a, &at->b);
@@ -63,12 +69,37 @@ static void tell_begin(void) {
     if (file) fclose(file);
 }
 
+static void tell_question(void) {
+    char path[4096];
+    const char *script = getenv("FAKE_NVML_SCRIPT"), *job = getenv("SLURM_JOB_ID"), *node = getenv("SLURMD_NODENAME");
+    if (!script || !job || !node) return;
+    snprintf(path, sizeof path, "%s.asked.%s.%s", script, job, node);
+    FILE *file = fopen(path, "a");
+    if (!file) return;
+    fputc('.', file);
+    fclose(file);
+}
+
+/* How often CALL was made of GPU before; counts this time. */
+static double earlier(int gpu, const char *call) {
+    for (struct counter *at = counters; at < counters + COUNTERS; at++) {
+        if (!*at->call) {
+            at->gpu = gpu;
+            strncpy(at->call, call, sizeof at->call - 1);
+        }
+        if (at->gpu == gpu && !strcmp(at->call, call)) return at->count++;
+    }
+    return 0;
+}
+
 /* Whether CALL of GPU has an answer now, which *found then holds; else the NVML error to return. */
 static int look(int gpu, const char *call, struct line **found) {
-    double now_s = elapsed_s();
+    double now_s = elapsed_s(), calls = earlier(gpu, call);
     *found = NULL;
+    if (gpu >= 0) tell_question();
     for (int i = 0; i < count; i++)
-        if ((lines[i].gpu == gpu || lines[i].gpu == -1) && lines[i].from_s <= now_s && !strcmp(lines[i].call, call))
+        if ((lines[i].gpu == gpu || lines[i].gpu == -1) && lines[i].from <= (lines[i].unit == '#' ? calls : now_s)
+            && !strcmp(lines[i].call, call))
             *found = &lines[i];
     if (!*found) return NOT_SUPPORTED;
     if ((*found)->kind == 'h') {

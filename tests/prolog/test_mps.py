@@ -19,7 +19,7 @@ from node_worlds import PROGRAMS, Node, wait_until
 
 CONTROL = Path(__file__).parent / "mps_control.py"
 UUIDS = [f"GPU-0000000{number}-1111-2222-3333-444444444444" for number in range(4)]
-SOON_S = 2.0
+WAITS_S = 0.75  #: what prolog and epilog wait at most, on any machine
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that any user may run
 
 
@@ -46,9 +46,9 @@ class SharedNode(Node):
     def starts(self, job_id: int, token: str, **changes: str) -> dict[str, str]:
         """Run the prolog of a job with this share token; what its tasks then have in their environment."""
         job = {"SLURM_JOB_ID": str(job_id), "SLURM_JOB_COMMENT": f"note;slurmsched:share={token}"} | changes
-        status, took_s = self.run("prolog", **job)
+        status, waited_s = self.run("prolog", **job)
         assert status == 0
-        assert took_s < SOON_S
+        assert waited_s <= WAITS_S
         done = subprocess.run(
             [self.shell, PROGRAMS / "taskprolog"],
             env=self.environ | job,
@@ -61,9 +61,9 @@ class SharedNode(Node):
 
     def ends(self, job_id: int) -> None:
         """Run the epilog of a job, and wait until it has left its set."""
-        status, took_s = self.run("epilog", SLURM_JOB_ID=str(job_id))
+        status, waited_s = self.run("epilog", SLURM_JOB_ID=str(job_id))
         assert status == 0
-        assert took_s < SOON_S
+        assert waited_s <= WAITS_S
         wait_until(lambda: not list(self.run_dir.glob(f"mps.n1/*/{job_id}")), f"job {job_id} to leave")
 
     def tell(self, pipes: str, command: str) -> None:
@@ -297,7 +297,7 @@ def test_without_uuids_gpus_are_numbered_and_there_is_no_mps(node):
 
 def test_a_daemon_that_is_slow_delays_no_job_and_is_ended_with_it(node):
     control = node.home / "nvidia-cuda-mps-control"
-    control.write_text(control.read_text().replace("exec ", "export MPS_SLOW_S=3; exec "))
+    control.write_text(control.read_text().replace("exec ", "export MPS_SLOW_S=600; exec "))
     assert "CUDA_MPS_PIPE_DIRECTORY" not in node.starts(7, "0")
     node.run("epilog")
     wait_until(lambda: node.daemons() == [], "the daemon to end")

@@ -15,8 +15,10 @@ from node_worlds import PROGRAMS, Node, wait_until
 
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 
-#: Within a second, and some for a machine that is busy with other tests.
-SOON_S = 2.0
+#: What prolog and epilog wait at most, on any machine.
+WAITS_S = 0.75
+#: Beyond this something hangs; a machine may be busy.
+HANGS_S = 60.0
 
 
 @pytest.fixture(params=["dash", "bash"])
@@ -28,22 +30,17 @@ def each_shell(request, node):
 
 
 def started(node: Node, **changes: str) -> int:
-    # Where everything is slow the second of a prolog is over, and its group killed, before there is a sampler.
-    for _ in range(20):
-        assert node.run("prolog", **changes)[0] == 0
-        end_s = time.monotonic() + 3.0
-        while time.monotonic() < end_s:
-            if (pid := node.sampler()) is not None:
-                return pid
-            time.sleep(0.01)
-    raise AssertionError("no sampler")
+    assert node.run("prolog", **changes)[0] == 0
+    pid = node.sampler()
+    assert pid is not None
+    return pid
 
 
 def harmless(node: Node, program: str, **changes: str) -> None:
     """Run *program*: whatever the node is like, Slurm is told all is well, soon."""
-    status, took_s = node.run(program, **changes)
+    status, waited_s = node.run(program, **changes)
     assert status == 0
-    assert took_s < SOON_S
+    assert waited_s <= WAITS_S
 
 
 @pytest.mark.parametrize("program", ["prolog", "epilog", "taskprolog", "node.sh"])
@@ -74,7 +71,7 @@ def test_a_job_is_measured_from_prolog_to_epilog(each_shell):
 def test_the_sampler_outlives_the_prolog_every_time(node):
     for job_id in range(100, 115):
         node.job["SLURM_JOB_ID"] = str(job_id)
-        assert node.run("prolog")[0] == 0
+        started(node)
     assert len(node.samplers()) == 15
 
 
@@ -162,7 +159,7 @@ def test_an_nvml_that_hangs_delays_nothing(each_shell):
 
 def test_a_python_that_hangs_delays_nothing_and_is_ended(node):
     python = node.home / "python"
-    python.write_text("#!/bin/sh\ntrap '' TERM\nfor second in 1 2 3 4 5 6 7 8 9 10; do sleep 1; done\n")
+    python.write_text("#!/bin/sh\ntrap '' TERM\nexec sleep 600\n")
     python.chmod(0o755)
     node.settings["PYTHON"] = str(python)
     harmless(node, "prolog")
@@ -223,14 +220,14 @@ def test_without_the_other_files_nothing_happens(node, tmp_path):
     for program in ("prolog", "epilog", "taskprolog"):
         alone = tmp_path / program
         shutil.copy(PROGRAMS / program, alone)
-        done = subprocess.run([alone], env=node.environ, capture_output=True, timeout=SOON_S, check=False)
+        done = subprocess.run([alone], env=node.environ, capture_output=True, timeout=HANGS_S, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_a_link_to_a_script_finds_the_others(node, tmp_path):
     link = tmp_path / "50-slurmsched"
     link.symlink_to(PROGRAMS / "prolog")
-    subprocess.run([link], env=node.environ, timeout=SOON_S, check=True)
+    subprocess.run([link], env=node.environ, timeout=HANGS_S, check=True)
     assert node.sampler() is not None
 
 
@@ -238,7 +235,7 @@ def test_a_settings_file_that_is_nonsense_changes_nothing(node):
     environ = node.environ
     conf = Path(environ["SLURMSCHED_NODE_CONF"])
     conf.write_text('PYTHON=/bin/false\n`touch /tmp/x`\n$(exit 3)\n"\n(((\nIFS=x\nPATH=/nowhere\n=\n' + "x" * 5000)
-    done = subprocess.run([PROGRAMS / "prolog"], env=environ, capture_output=True, timeout=SOON_S, check=False)
+    done = subprocess.run([PROGRAMS / "prolog"], env=environ, capture_output=True, timeout=HANGS_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
@@ -278,7 +275,7 @@ def task_says(node: Node, **changes: str) -> str:
         env=node.environ | changes,
         capture_output=True,
         text=True,
-        timeout=SOON_S,
+        timeout=HANGS_S,
         check=True,
     )
     assert done.stderr == ""

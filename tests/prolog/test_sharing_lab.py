@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from node_worlds import PROGRAMS, wait_until
+from node_worlds import PROGRAMS, patient_path, wait_until
 
 from slurmsched.cluster.actions import Share, StartShared, Unshare
 from slurmsched.errors import LabError
@@ -30,7 +30,7 @@ ROOT = PROGRAMS.parents[1]
 CONTROL = Path(__file__).parent / "mps_control.py"
 UUIDS = [f"GPU-0000000{number}-1111-2222-3333-444444444444" for number in range(4)]
 WRAPPER = """#!/bin/sh
-export SLURMSCHED_NODE_CONF={home}/node.conf
+export SLURMSCHED_NODE_CONF={home}/node.conf PATH={path}
 exec {home}/programs/{program}
 """
 #: As far as a change gets whose sender and whose Slurm both end before its last line.
@@ -133,9 +133,9 @@ def site() -> Iterator[Site]:
             "GPU_INFO_DIR": f"{home}/gpus",
         }
         (home / "node.conf").write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-        hooks = []
+        path, hooks = patient_path(home), []
         for program in ("prolog", "epilog", "taskprolog"):
-            (home / program).write_text(WRAPPER.format(home=home, program=program))
+            (home / program).write_text(WRAPPER.format(home=home, path=path, program=program))
             (home / program).chmod(0o755)
             hooks.append(f"{program}={home / program}")
         control.chmod(0o755)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from node_worlds import PROGRAMS, Node, wait_until
+from node_worlds import PROGRAMS, Node, patient_path, wait_until
 
 from slurmsched.daemon.fault_record import read_delivery
+from slurmsched.prolog.sampler import BLOCK
 from slurmsched.prolog.watch import BLOCKS_MOST, FULL, SETTLING, Load
 
-BLOCK = 30
-#: Jumps between two levels every half second, which is longer than a block of samples.
-JUMPS = "".join(f"{at / 2:g} * util {90 if at % 2 else 10}/10\n" for at in range(200))
+#: Jumps between two levels after more samples than a block has.
+JUMPS = "".join(f"#{at * BLOCK * 3 // 2} * util {90 if at % 2 else 10}/10\n" for at in range(200))
 STEADY = "0 * gpus 2\n0 * memory 9000\n0 * processes 2\n0 * util 50/10\n"
 
 
@@ -102,14 +101,18 @@ def test_through_mps_two_jobs_are_judged_though_only_its_server_uses_the_gpu_its
 
 
 def test_of_two_that_start_at_the_same_moment_one_watches(shared):
-    slow = shared.home / "slow"
-    slow.mkdir()
-    (slow / "mv").write_text('#!/bin/sh\ncase $1 in *.share.new) : >"$0.began"; sleep 0.4 ;; esac\nexec /bin/mv "$@"\n')
-    (slow / "mv").chmod(0o755)
-    first = threading.Thread(target=starts, args=(shared, 7, "0"), kwargs={"PATH": f"{slow}:{os.environ['PATH']}"})
+    home = shared.home / "slow"
+    home.mkdir()
+    path = patient_path(home, 2.0)
+    slow = home / "bin/mv"
+    waits = 'until [ -e "$0.go" ]; do sleep 0.02; done'
+    slow.write_text(f'#!/bin/sh\ncase $1 in *.share.new) : >"$0.began"; {waits} ;; esac\nexec /bin/mv "$@"\n')
+    slow.chmod(0o755)
+    first = threading.Thread(target=starts, args=(shared, 7, "0"), kwargs={"PATH": path})
     first.start()
-    wait_until((slow / "mv.began").exists, "the first to put down its name")
+    wait_until((home / "bin/mv.began").exists, "the first to put down its name")
     starts(shared, 8, "0")
+    (home / "bin/mv.go").touch()
     first.join()
     assert json.loads(word_of(shared).read_text())["job_id"] == 7, "it was seen last"
 

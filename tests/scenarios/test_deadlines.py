@@ -22,14 +22,14 @@ from slurmsched.slurm.console import Console
 TOOK_S = 4.0
 DEADLINE = "enabled = true\nlead_s = 3\nreserve = 0\nyields = true\nlease_s = 1\nstop_s = 6"
 POWER = "order = true\nhold = true\nrequeue = true"
-STEPS = 64
+STEPS = 400  #: a first run takes longer than any deadline here, a second one goes on quickly
 SAVER = f"""
-import sys, time
+import os, sys, time
 sys.path.insert(0, {{folder!r}})
 from job import Lease
 lease = Lease("saved")
 for step in range(lease.resume_at(), {STEPS}):
-    time.sleep(0.25)
+    time.sleep(0.01 if os.environ.get("SLURM_RESTART_COUNT") else 0.25)
     print(step, file=open("steps", "a"))
     if lease.should_stop(step):
         lease.checkpoint_done(step + 1)
@@ -72,14 +72,14 @@ def submit(site: Site, comment: str = "", *options: str) -> int:
 
 @contextmanager
 def saving(site: Site) -> Iterator[tuple[int, Path]]:
-    """A running job of 16 s that saves its work when asked to, and the directory where it notes its steps."""
+    """A running job of 100 s that saves its work when asked to, and the directory where it notes its steps."""
     home = site.lab.layout.work / f"saver-{site.names[0]}"
     home.mkdir()
     shutil.copy(slurmsched.job.__file__, home / "job.py")
     (home / "train.py").write_text(SAVER.format(folder=str(home)))
     shutil.chown(home, uid_of(site.lab.user("alice")), nobody_gid())
     job = site.lab.submit(
-        "--gres=gpu:4", "-N4", "--exclusive", "-t3", "--requeue", f"-D{home}", "-oout", "-Jsaver",
+        "--gres=gpu:4", "-N4", "--exclusive", "-t5", "--requeue", f"-D{home}", "-oout", "-Jsaver",
         "--comment=slurmsched:ckpt", "--wrap=exec python3 train.py", user="alice",
     )  # fmt: skip
     site.until(lambda: (home / "steps").exists(), "the first step")
@@ -90,9 +90,9 @@ def saving(site: Site) -> Iterator[tuple[int, Path]]:
 def burst(site: Site, saver: int) -> Burst:
     others = [submit(site) for _ in range(2)]
     at_s = time.time()
-    strict, soft = (submit(site, f"slurmsched:deadline={text}") for text in ("+18s", "+5s,50@+40s"))
+    strict, soft = (submit(site, f"slurmsched:deadline={text}") for text in ("+45s", "+5s,50@+100s"))
     never = submit(site, "slurmsched:deadline=+2s")
-    return Burst(saver, others, strict, soft, never, {strict: at_s + 18, soft: at_s + 40})
+    return Burst(saver, others, strict, soft, never, {strict: at_s + 45, soft: at_s + 100})
 
 
 def answer(site: Site, job: int) -> str:

@@ -113,7 +113,7 @@ def test_a_stop_that_cannot_give_back_is_a_failure_that_the_release_unit_mends(s
         site.lab.pause_controller()
         try:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60.0) == 1
+            assert process.wait(300.0) == 1
         finally:
             site.lab.resume_controller()
     assert "not every job was given back" in site.log

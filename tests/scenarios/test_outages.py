@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 from lab_site import Site
@@ -32,6 +33,11 @@ def outcome_of(site: Site, job: int) -> list[int]:
     return [state for (state,) in site.sql("SELECT state FROM outcomes WHERE job_id = ?", job)]
 
 
+def well(status: dict[str, Any]) -> bool:
+    """Whether the daemon acts and has nothing to complain of."""
+    return (status.get("problem"), status.get("last_error"), status.get("mode")) == ("", "", "act")
+
+
 def live_through(site: Site, begin: Callable[[], None], end: Callable[[], None], outage_s: float) -> None:
     """Slurm is away for a while: the cycles are lost, health says why, and the next order comes by itself."""
     site.fill()
@@ -53,9 +59,8 @@ def live_through(site: Site, begin: Callable[[], None], end: Callable[[], None],
         assert site.ordered(first)
         second = site.queue(2)
         site.until(lambda: site.ordered(second), "an order after the outage")
-        assert "200 OK" in site.http("/healthz")
-        status = site.said("status")
-        assert (status["problem"], status["last_error"], status["mode"]) == ("", "", "act")
+        site.until(lambda: "200 OK" in site.http("/healthz"), "good health")
+        site.until(lambda: well(site.said("status")), "a status without a trouble")
     assert "BUG" not in site.log
     assert "Traceback" not in site.log
 
@@ -120,7 +125,7 @@ def test_without_slurmdbd_the_order_goes_on(site):
         finally:
             site.lab.start_slurmdbd()
         site.more_cycles()
-        assert site.said("status")["problem"] == ""
+        site.until(lambda: well(site.said("status")), "a status without a trouble")
     assert "Traceback" not in site.log
 
 

@@ -68,9 +68,19 @@ def site(profiling_lab) -> Iterator[Site]:
 
 def submit(site: Site, name: str, gpus: int, script: str, comment: str = "") -> int:
     return site.lab.submit(
-        f"--gres=gpu:{gpus}", "-n1", "-t2", "--requeue", "-o/dev/null", f"-J{name}", f"--comment={comment}",
+        f"--gres=gpu:{gpus}", "-n1", "-t60", "--requeue", "-o/dev/null", f"-J{name}", f"--comment={comment}",
         f"--wrap={script}", user="alice",
     )  # fmt: skip
+
+
+def until_told(site: Site, name: str) -> str:
+    """What a job runs that ends when a test makes the file *name*."""
+    return f"until [ -e {site.lab.layout.work}/{name} ]; do sleep 0.2; done"
+
+
+def tell(site: Site, name: str) -> None:
+    """Let the jobs end that wait for *name*."""
+    (site.lab.layout.work / name).touch()
 
 
 def where(site: Site, job: int) -> tuple[str, str]:
@@ -85,7 +95,7 @@ def until(site: Site, job: int, *expected: tuple[str, str]) -> None:
 
 def fill_main(site: Site) -> list[int]:
     """Jobs that take all of the partition gpu, in which they came and stay."""
-    jobs = [submit(site, "blocker", 4, "sleep 600", "slurmsched:noprofile") for _ in range(2)]
+    jobs = [submit(site, "blocker", 4, "sleep 3000", "slurmsched:noprofile") for _ in range(2)]
     for job in jobs:
         until(site, job, ("gpu", "RUNNING"))
     return jobs
@@ -130,10 +140,10 @@ def test_new_jobs_are_measured_first_and_none_is_lost_when_the_daemon_dies_at_th
         short = submit(site, fresh[0], 1, "sleep 1")
         saving = submit(site, fresh[1], 2, ONCE_MORE, "slurmsched:ckpt")
         plain = submit(site, fresh[2], 1, f"sleep {2 * T_PROF_S + 2}")
-        for job in (short, saving, plain):
-            until(site, job, ("profile", "RUNNING"), ("profile", "COMPLETED"))
+        until(site, plain, ("profile", "RUNNING"), ("profile", "COMPLETED"))
+        until(site, saving, ("profile", "RUNNING"), ("gpu", "PENDING"))
         measured = submit(site, "model_8", 1, "true")
-        waiting = submit(site, fresh[3], 3, f"sleep {2 * T_PROF_S + 4}", f"slurmsched:ckpt,coldstart={T_PROF_S}")
+        waiting = submit(site, fresh[3], 3, until_told(site, "go"), "slurmsched:ckpt,coldstart=600")
         until(site, measured, ("gpu", "PENDING"))
         told = site.run("why", str(waiting)).stdout
         assert "may start in profile too" in told or "runs in the profiling partition profile" in told
@@ -144,7 +154,8 @@ def test_new_jobs_are_measured_first_and_none_is_lost_when_the_daemon_dies_at_th
         site.until(lambda: saving not in site.begin_times(), "a job that may go on")
         last = submit(site, "last_kind", 4, "true", "slurmsched:ckpt")
         daemon.kill()
-    # From here on Slurm is alone. The last job waits, and the one it waits for passes its time.
+    # From here on Slurm is alone. The last job waits, and so does the one that it waits for.
+    tell(site, "go")
     for job in (plain, waiting):
         until(site, job, ("profile", "COMPLETED"))
     until(site, last, ("profile", "COMPLETED"))
@@ -172,7 +183,7 @@ def test_nodes_move_live_under_a_running_job_and_go_back(site):
 
     own = lists()
     assert own == {"gpu": ("n1", "n2"), "profile": ("n3",)}
-    job = submit(site, "stays", 4, "sleep 6")
+    job = submit(site, "stays", 4, until_told(site, "moved"))
     until(site, job, ("profile", "RUNNING"))
     rules = ProfilingRules("profile", home="gpu", t_s=0.0)
     with site.store() as store:
@@ -184,4 +195,5 @@ def test_nodes_move_live_under_a_running_job_and_go_back(site):
         assert where(site, job) == ("profile", "RUNNING")
         assert Lender(cluster, lab.cluster, store, lambda: True).give_back() == ""
     assert lists() == own
+    tell(site, "moved")
     until(site, job, ("profile", "COMPLETED"))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lab_site import Site
-from node_worlds import PROGRAMS, scripted_nvml
+from node_worlds import PROGRAMS, patient_path, scripted_nvml
 
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.known import KnownJob, Run, outcomes_of
@@ -35,12 +35,12 @@ SHARE = "memory_mib = 20000"
 #: Only where a test has made node.conf, what a site's own prolog would be.
 HOOK = """#!/bin/sh
 [ -e {home}/node.conf ] || exit 0
-export SLURMSCHED_NODE_CONF={home}/node.conf LD_LIBRARY_PATH={home} FAKE_NVML_SCRIPT={home}/script
+export SLURMSCHED_NODE_CONF={home}/node.conf LD_LIBRARY_PATH={home} FAKE_NVML_SCRIPT={home}/script PATH={path}
 exec {programs}/{program}
 """
-#: Two processes on each GPU, whose load jumps once a second.
+#: Two processes on each GPU, whose load jumps after every 50 samples.
 JUMPS = "0 * gpus 4\n0 * memory 9000\n0 * processes 2\n" + "".join(
-    f"{second} * util {90 if second % 2 else 10}/10\n" for second in range(200)
+    f"#{50 * jump} * util {90 if jump % 2 else 10}/10\n" for jump in range(200)
 )
 
 
@@ -52,9 +52,9 @@ def lab() -> Iterator[Lab]:
     with tempfile.TemporaryDirectory(prefix="shared-", dir="/tmp") as directory:
         home = Path(directory)
         home.chmod(0o755)
-        hooks = []
+        path, hooks = patient_path(home), []
         for program in ("prolog", "epilog"):
-            (home / program).write_text(HOOK.format(home=home, programs=PROGRAMS, program=program))
+            (home / program).write_text(HOOK.format(home=home, path=path, programs=PROGRAMS, program=program))
             (home / program).chmod(0o755)
             hooks.append(f"{program}={home / program}")
         spec = LabSpec(nodes=2, shared_nodes=1, cpus=16, extra_conf=(*hooks, "PrologFlags=Alloc"))

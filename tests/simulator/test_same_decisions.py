@@ -38,9 +38,12 @@ def view_of(state, now_s: float) -> View:
 
 @pytest.fixture
 def recorded(lab):
-    """A busy lab as its adapter sees it: jobs that run, wait, are held, begin later, and an array."""
-    for gpus in (4, 4, 3, 2):
-        lab.submit(f"--gres=gpu:{gpus}", "--time=5", "--output=/dev/null", "--wrap=sleep 300", user="alice")
+    """A busy lab as its adapter sees it: jobs that run, wait, are held, begin later, and an array.
+
+    The state lasts: what runs does so for an hour, and no pending job fits into the one GPU that two nodes have left.
+    """
+    for gpus in (4, 4, 3, 3):
+        lab.submit(f"--gres=gpu:{gpus}", "--time=60", "--output=/dev/null", "--wrap=sleep 3600", user="alice")
     cluster = SlurmCommand(Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator"))))
     wait_until(lambda: len(cluster.observe().running) == 4, 120.0, "four jobs to run")
     for number, (gpus, minutes, more) in enumerate(

@@ -214,7 +214,7 @@ def test_a_real_sacct_gives_back_what_was_run(lab: Lab):
     name = "a\n1|2|3|\x1b[31m'\";--\n"
     hostile = lab.submit("-J", name, "-t", "10", "--gres=gpu:2", user="alice", script="#!/bin/sh\nsleep 1\n")
     again = lab.submit(
-        "-t", "10", "--requeue", user="bob", script='#!/bin/sh\n[ "$SLURM_RESTART_COUNT" ] || sleep 60\n'
+        "-t", "20", "--requeue", user="bob", script='#!/bin/sh\n[ "$SLURM_RESTART_COUNT" ] || sleep 900\n'
     )
     jobs = {hostile, again}
     wait_until(lambda: "RUNNING" in lab.ask(["squeue", "-h", "-o", "%T", "-j", str(again)]), 120.0, "the job to run")
