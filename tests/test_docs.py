@@ -9,6 +9,7 @@ import pytest
 
 from slurmsched.cli.commands import COMMANDS
 from slurmsched.cli.reference import commands_page, settings_page
+from slurmsched.cluster.comment import Wishes
 from slurmsched.config.catalogue import every_setting
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -32,3 +33,20 @@ def test_every_setting_has_its_heading_with_help_and_default():
 def test_every_command_has_its_heading():
     headings = re.findall(r"^## slurmsched (\S+)$", (DOCS / "commands.md").read_text(), re.M)
     assert [*headings] == list(COMMANDS)
+
+
+def tokens(section: str) -> set[str]:
+    """The fields of Wishes whose tokens a part of the page lists."""
+    part = (DOCS / "deadlines.md").read_text().partition(f"## {section}")[2].partition("\n## ")[0]
+    keys = re.findall(r"^\| `([a-zA-Z]+)", part, re.MULTILINE)
+    spelt = {"PERCENT": "steps", "coldstart": "coldstart_s", "pace": "pace_s"}
+    return {spelt.get(key, key) for key in keys}
+
+
+def test_the_page_of_tokens_says_which_have_an_effect_today():
+    read = re.compile(r"(?:wish|wishes|read\([^()]*\)\[0\])\.([a-z_]+)")
+    sources = (file.read_text() for file in (DOCS.parent / "slurmsched").rglob("*.py") if file.name != "comment.py")
+    used = {name for text in sources if "comment import" in text for name in read.findall(text)}
+    fields = set(Wishes.__slots__) - {"share"}  # no user's to say
+    assert tokens("In effect now") == fields & used
+    assert tokens("Accepted and checked, not acted on yet") == fields - used
