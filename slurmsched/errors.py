@@ -9,6 +9,7 @@ SlurmschedError
 ├── MemoryUnavailable     the database is away: decide without history
 ├── SchemaMismatch        the database belongs to another version: refuse to start
 ├── ModelUnusable         a model file is absent, damaged or not for us: serve the baseline
+├── TooLittleHistory      a model cannot be trained yet: serve the baseline, try again later
 └── LabError              the private Slurm could not be brought up or down
 """
 
@@ -49,6 +50,10 @@ class SchemaMismatch(SlurmschedError):
 
 class ModelUnusable(SlurmschedError):
     """A model file is absent, damaged or not for us; serve the baseline."""
+
+
+class TooLittleHistory(SlurmschedError, ValueError):
+    """There is not enough to train a model on yet; the baseline serves until there is."""
 
 
 class LabError(SlurmschedError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ModelUnusable
+from ..errors import ModelUnusable, TooLittleHistory
 from .app import App
 from .asked import SpanType
 from .failure import NotFound
@@ -62,7 +62,8 @@ def train(
     """Train models on history, and let those serve that are better.
 
     Each is judged on the last part of the history, which it does not see, against simple rules and against what
-    serves. Exit status 1 where a model could not be trained; that another is better is no failure.
+    serves. Exit status 1 where a training failed. That another model is better is no failure, nor is a history that is
+    too short yet.
     """
     if trace and from_db_s is not None:
         raise click.UsageError("--trace and --from-db exclude each other: history comes from one of them.")
@@ -85,7 +86,7 @@ def train(
                 if result.trained and result.trained.promoted:
                     shelf.put(result.trained.promoted)
     _tell(history, results, dry_run=dry_run, as_json=as_json)
-    if any(result.trained is None for result in results):
+    if any(result.failed for result in results):
         raise SystemExit(1)
 
 
@@ -96,6 +97,12 @@ class Result:
     kind: str
     trained: Trained | None
     why: str
+    too_early: bool = False  #: the history is too short yet
+
+    @property
+    def failed(self) -> bool:
+        """Whether there should be a model and is none."""
+        return self.trained is None and not self.too_early
 
 
 def _step(
@@ -137,6 +144,8 @@ def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[Result]:
         with _showing(f"training the {kind} model") as say:
             try:
                 trained = step(say)
+            except TooLittleHistory as error:
+                yield Result(kind, None, f"{error}; what serves stays", too_early=True)
             except ValueError as error:
                 yield Result(kind, None, f"not trained: {error}")
             else:
@@ -162,7 +171,7 @@ def _of_database(app: App, span_s: float | None, cluster_name: str | None) -> tu
     span_s = span_s or app.settings().models.train_days * DAY_S
     store, name = app.store(), cluster_name or app.cluster_name()
     runs = store.history(name, since_s=app.clock.now() - span_s)
-    if not len(runs):
+    if not len(runs) and cluster_name:
         raise NotFound(f"the database holds no runs of {name} of that time; try: slurmsched history import")
     measured = store.measured(name, app.clock.now() - span_s)
     return runs, UseHistory.of((kind, use) for _, kind, use in measured)
@@ -182,7 +191,9 @@ def _tell(history: OutcomeTable | None, results: Sequence[Result], *, dry_run: b
     rows = [_facts(result, dry_run) for result in results]
     cells: list[list[Cell]] = [[row["model"], row["decision"], row["why"]] for row in rows]
     lines: list[str | Sheet] = []
-    if history is not None:
+    if history is not None and not len(history):
+        lines.append("the database holds no runs of that time yet; slurmsched history import reads those of sacct")
+    elif history is not None:
         lines.append(
             f"{len(history)} runs, ended from {moment(float(history.ended_s.min()))} to "
             f"{moment(float(history.ended_s.max()))}"
@@ -197,7 +208,7 @@ def _tell(history: OutcomeTable | None, results: Sequence[Result], *, dry_run: b
 def _facts(result: Result, dry_run: bool) -> dict[str, Any]:
     trained = result.trained
     if trained is None:
-        decision = "failed"
+        decision = "too early" if result.too_early else "failed"
     elif trained.promoted is None:
         decision = "kept"
     else:

@@ -15,6 +15,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
+from ..errors import TooLittleHistory
 from .additive import Columns
 from .centers import Center, Fit, Reason, Said, center_of, fit_ga2m
 from .inputs import Profiles, classes, inputs, rows_of
@@ -58,11 +59,11 @@ class Estimator:
     ) -> Self:
         """The model of all that ended before *until_s*; *profiles* gives what was measured of runs, row by row.
 
-        ValueError for fewer than LEAST runs. ConfigError where what *how* needs is not installed.
+        TooLittleHistory for fewer than LEAST runs. ConfigError where what *how* needs is not installed.
         """
         past = Past.of(history, until_s)
         if len(past) < LEAST:
-            raise ValueError(f"{len(past)} runs are too few to train on: at least {LEAST} are needed")
+            raise TooLittleHistory(f"{len(past)} runs are too few to train on: at least {LEAST} are needed")
         runs = past.runs
         buckets = NameBuckets.fit(runs.name)
         measured = profiles(runs) if profiles is not None else None

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
 from ..cluster.history import OutcomeTable
+from ..errors import TooLittleHistory
 from .centers import LAST_OF_NAME, LAST_OF_USER, LIMIT, Fit, fit_ga2m, fit_trees, repeating
 from .estimate import LEAST, Estimator
 from .evidence import Evidence
@@ -106,11 +107,11 @@ def judge(
     The model that is *serving* stays where that one's pinball loss is no lower on those runs of the window that it has
     not seen either, if these are LEAST and more. What candidates have learnt never falls with the columns *rising*.
     *say* is told what is under way.
-    ValueError for fewer than 2 * LEAST runs.
+    TooLittleHistory for fewer than 2 * LEAST runs.
     """
     past = Past.of(history, until_s)
     if len(past) < 2 * LEAST:
-        raise ValueError(f"{len(past)} runs are too few to judge by: at least {2 * LEAST} are needed")
+        raise TooLittleHistory(f"{len(past)} runs are too few to judge by: at least {2 * LEAST} are needed")
     since_s = float(past.runs.ended_s[int(len(past) * (1 - WINDOW))])
     candidates = dict(READABLE if interpretable_only else CANDIDATES)
     if rising:

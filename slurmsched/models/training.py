@@ -9,7 +9,7 @@ import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.history import OutcomeTable
-from ..errors import ModelUnusable
+from ..errors import ModelUnusable, TooLittleHistory
 from .additive import Boosting
 from .arrivals import SERIES, Arrivals
 from .artifact import Artifact
@@ -52,7 +52,7 @@ def train_runtime(
     *profiles* says what was known of the use of runs when they were submitted. What is learnt never falls with the
     columns *rising*; a model that serves and does not keep to that need not be beaten. *say* is told what is under way.
 
-    ValueError for too little history, ConfigError where what it needs is not installed.
+    TooLittleHistory where that says it, ConfigError where what it needs is not installed.
     """
     known = _estimator(serving, history, profiles)
     if known is not None and not rises_with(known.center, rising):
@@ -83,12 +83,12 @@ def train_throughput(
 ) -> Trained:
     """The model of submissions until *until_s*, promoted where it beats the rolling median in a series.
 
-    A model that serves stays where it has not seen two weeks and more of this history and does better there. ValueError
-    for less than four weeks of history.
+    A model that serves stays where it has not seen two weeks and more of this history and does better there.
+    TooLittleHistory for less than four weeks of it.
     """
     arrivals = Arrivals.of(submitted_s, gpus, until_s)
     if len(arrivals) < 2 * LEAST:
-        raise ValueError(
+        raise TooLittleHistory(
             f"{len(arrivals) / 144:.1f} days of submissions are too few to train on: at least 28 are needed"
         )
     model = ThroughputModel.fit(arrivals, seed=SEED, boosting=boosting)

@@ -99,18 +99,26 @@ def test_a_dry_run_lets_nothing_serve_and_the_real_one_does(site: Site):
     assert site.shelf().directory == Path(site.settings().daemon.state_dir, "models")
 
 
-def test_too_little_history_fails_and_says_so(site: Site):
+def test_too_little_history_is_no_failure_and_is_said(site: Site):
     site.clock.now_s = NOW_S
     result = run(site, "train", "--model", "throughput")
-    assert result.exit_code == 1
-    assert "not trained" in result.output
+    assert result.exit_code == 0
+    assert "too early" in result.output
     assert "at least 28 are needed" in result.output
+    assert [row["decision"] for row in said(site, "train", "--model", "throughput")["models"]] == ["too early"]
 
 
-def test_no_history_is_status_3(tmp_path: Path):
+def test_a_database_without_runs_is_no_failure_either(tmp_path: Path):
     site = Site(tmp_path)
     run(site, "db", "upgrade")
     result = run(site, "train")
+    assert result.exit_code == 0, result.output
+    assert "history import" in result.output
+    assert [row["decision"] for row in said(site, "train")["models"]] == ["too early"] * 2
+
+
+def test_a_cluster_without_runs_that_was_named_is_status_3(site: Site):
+    result = run(site, "train", "--cluster-name", "elsewhere")
     assert result.exit_code == 3
     assert "history import" in result.stderr
 
