@@ -36,11 +36,11 @@ TWO_GPUS = """
 #: on a machine that is busy with other work, too.
 SLEEP = """#!/bin/sh
 echo "$PPID $1" >>"$0.log"
-case $1 in 0.1) exec {sleep} {long_s} ;; *) exec {sleep} "$1" ;; esac
+case $1 in 0.15 | 0.25) exec {sleep} {long_s} ;; *) exec {sleep} "$1" ;; esac
 """
 
 
-def patient_path(directory: Path, long_s: float = 0.4) -> str:
+def patient_path(directory: Path, long_s: float = 1.0) -> str:
     """A PATH on which a patient sleep comes first; it is made in *directory*, and a long pause takes *long_s*."""
     (directory / "bin").mkdir(exist_ok=True)
     (directory / "bin/sleep").write_text(SLEEP.format(sleep=shutil.which("sleep"), long_s=long_s))
@@ -138,12 +138,13 @@ class Node:
             stderr=subprocess.STDOUT,
             process_group=0,
         )
-        status = done.wait(90.0)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(done.pid, signal.SIGKILL)
-        assert done.stdout is not None
-        assert done.stdout.read() == b"", "it spoke, or left someone behind who could"
-        done.stdout.close()
+        try:
+            # Until nobody holds the pipe any more, as slurmd does, and only then it kills.
+            assert done.communicate(timeout=60.0)[0] == b"", "it spoke"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(done.pid, signal.SIGKILL)
+        status = done.wait()
         pauses = (line.split() for line in (self.home / "bin/sleep.log").read_text().splitlines())
         return status, sum(float(pause_s) for pid, pause_s in pauses if int(pid) == done.pid)
 

@@ -19,7 +19,7 @@ from node_worlds import PROGRAMS, Node, wait_until
 
 CONTROL = Path(__file__).parent / "mps_control.py"
 UUIDS = [f"GPU-0000000{number}-1111-2222-3333-444444444444" for number in range(4)]
-WAITS_S = 0.75  #: what prolog and epilog wait at most, on any machine
+WAITS_S = 0.6  #: what prolog and epilog wait at most, on any machine
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that any user may run
 
 

@@ -16,7 +16,7 @@ from node_worlds import PROGRAMS, Node, wait_until
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 
 #: What prolog and epilog wait at most, on any machine.
-WAITS_S = 0.75
+WAITS_S = 0.6
 #: Beyond this something hangs; a machine may be busy.
 HANGS_S = 60.0
 
@@ -164,6 +164,13 @@ def test_a_python_that_hangs_delays_nothing_and_is_ended(node):
     node.settings["PYTHON"] = str(python)
     harmless(node, "prolog")
     harmless(node, "epilog")
+
+
+@pytest.mark.parametrize("program", ["prolog", "epilog", "taskprolog"])
+def test_settings_that_hang_delay_nothing_and_leave_slurm_no_open_pipe(each_shell, program):
+    settings = each_shell.home / "hanging.conf"
+    os.mkfifo(settings)
+    harmless(each_shell, program, SLURMSCHED_NODE_CONF=str(settings), CUDA_VISIBLE_DEVICES="0")
 
 
 @pytest.mark.parametrize("python", ["/nonexistent/python3", "/etc/passwd", "/bin/false"])

@@ -103,7 +103,7 @@ def test_through_mps_two_jobs_are_judged_though_only_its_server_uses_the_gpu_its
 def test_of_two_that_start_at_the_same_moment_one_watches(shared):
     home = shared.home / "slow"
     home.mkdir()
-    path = patient_path(home, 2.0)
+    path = patient_path(home, 4.0)
     slow = home / "bin/mv"
     waits = 'until [ -e "$0.go" ]; do sleep 0.02; done'
     slow.write_text(f'#!/bin/sh\ncase $1 in *.share.new) : >"$0.began"; {waits} ;; esac\nexec /bin/mv "$@"\n')
