@@ -86,7 +86,9 @@ FAULTS = {
     "a munge that hangs": f"{DELIVERS}; export SLURMSCHED_MUNGE=$H/hang",
     "a collector that is away": f"{DELIVERS}; export SLURMSCHED_COLLECTOR=127.0.0.1:1 SLURMSCHED_MUNGE=/bin/cat",
     "a collector that is silent": f"{DELIVERS}; export SLURMSCHED_MUNGE=/bin/cat",
-    "a spool of thousands": f"{DELIVERS}; [ -e $D/thousands ] || cp -r $H/thousands $D; export SLURMSCHED_SPOOL_DIR=$D/thousands",
+    "a spool of thousands": (
+        f"{DELIVERS}; [ -e $D/thousands ] || cp -r $H/thousands $D; export SLURMSCHED_SPOOL_DIR=$D/thousands"
+    ),
     "an MPS that hangs": f"{SHARES}; export SLURMSCHED_MPS=$H/hang",
     "an MPS that fails": f"{SHARES}; export SLURMSCHED_MPS=/bin/false",
     "an MPS directory of a wrong owner": f"{SHARES}; own $D/mps; chown 65534 $D/mps",
