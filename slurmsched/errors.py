@@ -2,6 +2,7 @@
 
 SlurmschedError
 ├── ConfigError           the settings cannot mean anything: refuse to start, or keep the old ones
+│   └── MissingExtra      something optional is not installed: say how to install it
 ├── CommentError          a job's comment holds a malformed token: refuse at submit, else treat as absent
 ├── SlurmError
 │   ├── SlurmUnavailable  no answer: skip this cycle
@@ -22,6 +23,21 @@ class SlurmschedError(Exception):
 
 class ConfigError(SlurmschedError):
     """The settings cannot mean anything; refuse to start, or on reload keep the old ones."""
+
+
+class MissingExtra(ConfigError):
+    """Something optional is not installed; the text says how to install it."""
+
+    def __init__(self, needs: str, extra: str) -> None:
+        super().__init__(f"{needs}, which is not installed; {install_line(extra)}")
+
+
+def install_line(extra: str) -> str:
+    """The commands that install the optional dependencies *extra*; no package index has slurmsched."""
+    return (
+        f"in a checkout of slurmsched: pip install '.[{extra}]', with a wheel:"
+        f" pip install './slurmsched-VERSION-py3-none-any.whl[{extra}]'"
+    )
 
 
 class CommentError(SlurmschedError):

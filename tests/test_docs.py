@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 from pathlib import Path
 
@@ -50,3 +51,19 @@ def test_the_page_of_tokens_says_which_have_an_effect_today():
     fields = set(Wishes.__slots__) - {"share"}  # no user's to say
     assert tokens("In effect now") == fields & used
     assert tokens("Accepted and checked, not acted on yet") == fields - used
+
+
+def test_extras_are_installed_from_a_checkout_or_a_wheel_since_no_index_has_us():
+    root = DOCS.parent
+    setup = configparser.ConfigParser()
+    setup.read(root / "setup.cfg")
+    places = ("*.md", "docs/*.md", "contrib/**/*", "systemd/*", "slurmsched/**/*.py")
+    files = [file for place in places for file in root.glob(place) if file.is_file()]
+    assert [str(file) for file in files if "slurmsched[" in file.read_text()] == []
+    named = {
+        extra
+        for file in files
+        for found in re.findall(r"'\.\[([a-z,]+)\]", file.read_text())
+        for extra in found.split(",")
+    }
+    assert named - set(setup["options.extras_require"]) == set()

@@ -22,9 +22,10 @@ from ..db.store import Store
 from ..decide.engine import decide
 from ..decide.eta import Eta, Foretold, delayed_jobs, etas
 from ..decide.policy import Policy
+from ..errors import MissingExtra
 from .playing import NotPlayed, Player
 
-NEEDS = "predictions need the compiled simulator: pip install slurmsched[sim]"
+NEEDS = str(MissingExtra("predictions need Numba, which compiles the simulator", "sim"))
 
 
 @dataclass(frozen=True)

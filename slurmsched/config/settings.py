@@ -225,7 +225,7 @@ class ProfileSettings:
 class PredictSettings:
     """``[predict]``: when jobs will start and finish."""
 
-    enabled: bool = setting(True, "predict when jobs start and finish, in a process of its own; needs slurmsched[sim]")
+    enabled: bool = setting(True, "predict when jobs start and finish, in a process of its own; needs the extra sim")
     every_s: float = setting(60.0, "seconds from one prediction to the next at least", least=1, most=86400)
     least: float = setting(0.85, "alarm where fewer jobs end by the moment that nine in ten should", least=0, most=1)
     most: float = setting(0.95, "alarm where more do: the intervals are too wide", least=0, most=1)

@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
 
-from ..errors import ConfigError, MemoryUnavailable
+from ..errors import ConfigError, MemoryUnavailable, MissingExtra
 
 _ACCEPTED = "sqlite:////path/to/file.db or postgresql://user@host/database"
 
@@ -114,7 +114,7 @@ class Database:
                 pool_timeout=self.timeout_s,
             )
         except ModuleNotFoundError as error:
-            raise ConfigError(f"{self.place} needs psycopg: pip install 'slurmsched[postgres]'") from error
+            raise MissingExtra(f"{self.place} needs psycopg", "postgres") from error
 
 
 def create_private(path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cluster.columns import FloatArray, IntArray, Labels
-from ..errors import ConfigError
+from ..errors import MissingExtra
 from .bins import Bins, Continuous, Feature, FeatureDocument, Nominal, feature_of
 from .coded import Coded
 
@@ -353,7 +353,7 @@ def _machine(
     try:
         from interpret.glassbox import ExplainableBoostingRegressor
     except ImportError as error:
-        raise ConfigError("training an additive model needs interpret: pip install slurmsched[learn]") from error
+        raise MissingExtra("training an additive model needs interpret", "learn") from error
     places = {name: place for place, name in enumerate(columns)}
     pairs: int | list[tuple[int, int]]
     if isinstance(interactions, int):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.names import printable
-from ..errors import ConfigError
+from ..errors import MissingExtra
 from .additive import Additive, Boosting, Columns
 from .blend import Blend
 from .coded import Coded
@@ -331,5 +331,5 @@ def _lightgbm() -> Any:
     try:
         import lightgbm
     except ImportError as error:
-        raise ConfigError("boosted trees need LightGBM: pip install slurmsched[learn]") from error
+        raise MissingExtra("boosted trees need LightGBM", "learn") from error
     return lightgbm

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.names import LONGEST, bucket
-from ..errors import ConfigError
+from ..errors import MissingExtra
 
 CLUSTERED = 300  #: most frequent stems that are clustered; the work grows with its square
 FEW = 40  #: up to so many stems each is a bucket of its own
@@ -181,7 +181,7 @@ def _clustered(stems: Sequence[str]) -> dict[str, str]:
         from sklearn.cluster import AffinityPropagation
         from sklearn.exceptions import ConvergenceWarning
     except ImportError as error:
-        raise ConfigError("clustering job names needs scikit-learn: pip install slurmsched[learn]") from error
+        raise MissingExtra("clustering job names needs scikit-learn", "learn") from error
     alike = -(_differing(stems, stems) ** 2)
     fine = np.quantile(alike, _FINENESS)
     machine = AffinityPropagation(affinity="precomputed", damping=0.8, max_iter=400, random_state=0, preference=fine)

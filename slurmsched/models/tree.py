@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
-from ..errors import ConfigError
+from ..errors import MissingExtra
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor
@@ -128,7 +128,7 @@ def _regressor(signs: list[int], least: int, strength: float) -> DecisionTreeReg
     try:
         from sklearn.tree import DecisionTreeRegressor
     except ImportError as error:
-        raise ConfigError("training a decision tree needs scikit-learn: pip install slurmsched[learn]") from error
+        raise MissingExtra("training a decision tree needs scikit-learn", "learn") from error
     return DecisionTreeRegressor(min_samples_leaf=least, ccp_alpha=strength, monotonic_cst=signs, random_state=0)
 
 

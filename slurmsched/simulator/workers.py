@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ConfigError, SlurmschedError
+from ..errors import ConfigError, MissingExtra, SlurmschedError
 from ..interpreter import safe_children
 
 BACKENDS = ("loky", "dask")
@@ -127,6 +127,4 @@ def _needed(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         extra = _EXTRAS[module]
-        raise ConfigError(
-            f"runs in several processes need {module}, which is not installed (pip install 'slurmsched[{extra}]')"
-        ) from error
+        raise MissingExtra(f"runs in several processes need {module}", extra) from error

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...errors import ConfigError
+from ...errors import MissingExtra
 from ...interpreter import safe_children
 from .model import Model
 
@@ -178,4 +178,4 @@ def check_installed() -> None:
     from importlib.util import find_spec
 
     if missing := [name for name in ("pulp", "highspy") if find_spec(name) is None]:
-        raise ConfigError(f"planning leases needs {' and '.join(missing)}: pip install 'slurmsched[deadlines]'")
+        raise MissingExtra(f"planning leases needs {' and '.join(missing)}", "deadlines")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...errors import ConfigError
+from ...errors import ConfigError, MissingExtra
 from ..elastic.experiment import Policy
 from ..workers import Workers
 from .measuring import Bench, measuring
@@ -127,9 +127,7 @@ def _pymoo(module: str) -> Any:
     try:
         return importlib.import_module(f"pymoo.{module}")
     except ImportError as error:
-        raise ConfigError(
-            "the preference solver needs pymoo, which is not installed (pip install 'slurmsched[pareto]')"
-        ) from error
+        raise MissingExtra("the preference solver needs pymoo", "pareto") from error
 
 
 def _nobody() -> None:

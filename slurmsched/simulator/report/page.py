@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ...errors import ConfigError
+from ...errors import ConfigError, MissingExtra
 from ..experiment import Replay, Setup
 from .charts import Chart, change_bars, charts, smoothed
 from .harm import Harm, baseline_of, harm
@@ -92,7 +92,7 @@ def _plotly_js() -> str:
     try:
         script = importlib.import_module("plotly.offline").get_plotlyjs()
     except ImportError as error:
-        raise ConfigError("the page needs Plotly, which is not installed: pip install 'slurmsched[report]'") from error
+        raise MissingExtra("the page needs Plotly", "report") from error
     # What the parser of a page makes of line ends, so that the digest is of what the browser sees.
     return str(script).replace("\r\n", "\n").replace("\r", "\n")
 

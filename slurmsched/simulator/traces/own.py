@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray, Labels
+from ...errors import install_line
 from ..workload import Workload
 from . import cells, rewards
 from .cleaning import Raw
@@ -125,8 +126,8 @@ def _pyarrow(doing: str, path: Path) -> tuple[Any, Any]:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise TraceError(
-            f"{doing} {path}: Parquet needs pyarrow, which is not installed (pip install 'slurmsched[parquet]');"
-            " accepted without it are .csv and .csv.gz"
+            f"{doing} {path}: Parquet needs pyarrow, which is not installed; accepted without it are .csv and .csv.gz;"
+            f" {install_line('parquet')}"
         ) from error
 
 
