@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,16 @@ def home():
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
         Path(directory).chmod(0o777)
         yield Path(directory)
+
+
+def test_the_page_shows_the_figures_that_it_prints(home):
+    page = (Path(__file__).parents[2] / "docs/demo.md").read_text().partition("## Simulated")[2].partition("\n## ")[0]
+    shown = re.findall(r"^\| (.+?) \| ([\d.]+) s \| ([\d.]+) s \| ([\d.]+) \|$", page, re.MULTILINE)
+    printed = re.findall(
+        r"^(\S+(?: \S+)?) +([\d.]+) s +([\d.]+) s +([\d.]+)$", run("--simulated", home=home).stdout, re.MULTILINE
+    )
+    assert [row[0] for row in shown] == ["average JCT", "median JCT", "p90 JCT", "makespan"]
+    assert shown == printed
 
 
 def test_it_prints_both_runs_says_that_it_is_simulated_and_leaves_nothing(home):
