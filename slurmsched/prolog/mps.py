@@ -31,6 +31,7 @@ VERSION = 1
 WHOLE_S = 60  #: then the kernel ends us, wherever we are
 READY_S = 10.0
 QUIT_S = 5.0
+WASTE = ".gone"  #: how the names of directories end that are to be removed
 LOGS = ("control.log", "server.log")
 READ_B = 1024 * 1024  #: of a log, from where it stood when the job came
 FAULT = re.compile(rb"exited with status [1-9]|[Ff]atal|\bFAULT\b")
@@ -89,7 +90,7 @@ class Share:
     def start(self, uuids: str) -> None:
         """Start the control daemon as the user, and wait until clients can find it."""
         user = pwd.getpwuid(self.uid)
-        shutil.rmtree(self.public, ignore_errors=True)  # of a daemon that died
+        self.discard()  # what a daemon that died has left
         os.mkdir(self.public)
         for directory in (self.pipes, self.logs):
             os.mkdir(directory, 0o700)
@@ -143,8 +144,13 @@ class Share:
                 until_s = time.monotonic() + 1.0
                 while self.daemon() is not None and time.monotonic() < until_s:
                     time.sleep(0.02)
-        shutil.rmtree(self.public, ignore_errors=True)
+        self.discard()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Put away the directories that are partly the user's; ``empty_waste`` removes them, when nobody waits."""
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.public, f"{self.public}.{os.getpid()}.{time.monotonic()}{WASTE}")
 
     def environment(self, **more: str) -> Dict[str, str]:
         """The environment in which the control program means this daemon."""
@@ -181,6 +187,66 @@ class Share:
             os.close(handle)
             return io.BytesIO()
         return os.fdopen(handle, "rb")
+
+
+def empty_waste() -> None:
+    """Remove what was put away here, also by a process that did not come to an end."""
+    parent, node = os.environ["SLURMSCHED_MPS_DIR"], os.environ["SLURMD_NODENAME"]
+    for name in os.listdir(parent) if os.path.isdir(parent) else []:
+        if name.startswith(node + ".") and name.endswith(WASTE):
+            remove(os.path.join(parent, name))
+
+
+def remove(directory: str) -> None:
+    """Remove *directory* of ours with all that its user has put into it, however deep, and follow no link.
+
+    What is below a directory is moved to the top before the directory goes: no depth costs memory, open files or a
+    longer path. Each one becomes ours first, so that its user changes nothing meanwhile.
+    """
+    top = seize(directory)
+    if top is None:
+        return
+    try:
+        number = 0
+        left = take_out_files(top)
+        while left:
+            for name in left:
+                below = seize(name, top)
+                if below is None:
+                    raise OSError(f"{name} cannot be opened")
+                for deeper in take_out_files(below):
+                    number += 1
+                    os.rename(deeper, f".{os.getpid()}.{number}", src_dir_fd=below, dst_dir_fd=top)
+                os.close(below)
+                os.rmdir(name, dir_fd=top)
+            left = take_out_files(top)
+        os.rmdir(directory)
+    except OSError as error:  # a mount of the user, or somebody else at the same work
+        complain(f"{directory} is not removed: {error}")
+    finally:
+        os.close(top)
+
+
+def seize(name: str, parent: Optional[int] = None) -> Optional[int]:
+    """Open a directory that is one and no link, and let nobody but us change it; None where that cannot be."""
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    except OSError:
+        return None
+    os.fchown(handle, os.geteuid(), -1)
+    os.fchmod(handle, 0o700)
+    return handle
+
+
+def take_out_files(handle: int) -> List[str]:
+    """Remove all from a directory but directories; their names."""
+    names = []
+    for name in os.listdir(handle):
+        if stat.S_ISDIR(os.lstat(name, dir_fd=handle).st_mode):
+            names.append(name)
+        else:
+            os.unlink(name, dir_fd=handle)
+    return names
 
 
 def started(pid: int) -> str:
@@ -294,9 +360,10 @@ def leave(directory: str) -> None:
             share.stop()
     if fault:
         record(share, job_id, mine, fault)
-        if os.environ.get("SLURMSCHED_COLLECTOR"):
-            program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deliver.py")
-            os.execv(sys.executable, [sys.executable, "-I", program])  # noqa: S606 - nothing here is a user's
+    empty_waste()
+    if fault and os.environ.get("SLURMSCHED_COLLECTOR"):
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deliver.py")
+        os.execv(sys.executable, [sys.executable, "-I", program])  # noqa: S606 - nothing here is a user's
 
 
 def failed(share: Share, its: Dict[str, Any]) -> str:
@@ -341,6 +408,7 @@ def main(argv: List[str]) -> None:
     try:
         if argv[0] == "join":
             join(argv[1], argv[2], int(argv[3]), int(argv[4]))
+            empty_waste()
         else:
             leave(argv[1])
     except Exception as error:  # whatever it is, it is no reason to trouble the job

@@ -318,6 +318,67 @@ def test_what_is_no_token_shares_nothing(node, token):
     assert node.starts(7, token) == {}
 
 
+def test_a_job_that_slurm_gave_whole_gpus_where_they_are_shared_starts_no_task(node):
+    for gpus in ({"SLURM_JOB_GPUS": "0,1,2,3"}, {"CUDA_VISIBLE_DEVICES": "0"}):
+        for comment in ("slurmsched:share=0", "", "slurmsched:ckpt"):
+            job = {"SLURM_JOB_COMMENT": comment, "SLURM_JOB_UID": "1000"} | gpus
+            assert node.run("prolog", **job)[0] == 0, "no node is drained for it"
+            done = subprocess.run(
+                [node.shell, PROGRAMS / "taskprolog"], env=node.environ | job, capture_output=True, text=True
+            )
+            assert done.returncode == 1
+            assert "export CUDA_VISIBLE_DEVICES=NoDevFiles" in done.stdout.splitlines()
+            assert "print slurmsched: GPUs of partition shared are shared" in done.stdout.splitlines()
+            assert "SLURMSCHED_SHARE=" not in done.stdout
+    assert node.daemons() == node.samplers() == []
+
+
+def test_whole_gpus_elsewhere_and_those_of_root_are_no_business_of_ours(node):
+    for job in ({"SLURM_JOB_PARTITION": "gpu", "SLURM_JOB_COMMENT": "slurmsched:noprofile"}, {"SLURM_JOB_UID": "0"}):
+        assert node.run("prolog", SLURM_JOB_GPUS="0,1", **job)[0] == 0
+        done = subprocess.run([node.shell, PROGRAMS / "taskprolog"], env=node.environ | job, capture_output=True)
+        assert (done.returncode, done.stdout) == (0, b"")
+
+
+def deep(directory: Path, levels: int) -> None:
+    """Nest directories below *directory*, deeper than a path can be long, with a file and a link in each."""
+    here = os.open(directory, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d" * 100, dir_fd=here)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        os.symlink("/etc", "link", dir_fd=here)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+def test_directories_that_a_user_nests_are_removed_however_deep(node):
+    keeps = node.home / "keeps"
+    keeps.mkdir()
+    (keeps / "file").write_text("mine")
+    seen = node.starts(7, "0")
+    logs = Path(seen["CUDA_MPS_LOG_DIRECTORY"])
+    deep(logs, 3000)
+    (logs / "away").symlink_to(keeps)
+    (logs / "closed").mkdir(0o000)
+    (logs.parent / "pipe" / "wide").mkdir()
+    for number in range(300):
+        (logs.parent / "pipe" / "wide" / str(number)).mkdir()
+    node.ends(7)
+    wait_until(lambda: not list((node.home / "mps").iterdir()), "all of it to go")
+    assert (keeps / "file").read_text() == "mine"
+
+
+def test_what_was_left_to_be_removed_goes_with_the_next_job_that_leaves(node):
+    node.starts(7, "0")
+    left = node.home / "mps" / f"n1.0.{os.getuid()}.1.gone"
+    left.mkdir()
+    deep(left, 3)
+    node.ends(7)
+    wait_until(lambda: not list((node.home / "mps").iterdir()), "all of it to go")
+
+
 def test_a_token_counts_in_the_sharing_partition_alone(node):
     assert node.starts(7, "0", SLURM_JOB_PARTITION="gpu") == {}
     assert not node.run_dir.exists()
