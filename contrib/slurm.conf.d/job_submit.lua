@@ -176,19 +176,32 @@ local function check_times(said, now)
   end
 end
 
--- Raises a table with a text if the comment is malformed. Without `now`, times may lie in the past.
-local function check(comment, may_share, now)
-  local said, from = { steps = {} }, 1
+local function each_item(comment, use) -- call use with each item of each "slurmsched:" token
+  local from = 1
   while true do
     local first, last = comment:find("slurmsched:", from, true)
-    if not first then break end
+    if not first then return end
     from = last + 1
     if first == 1 or not comment:sub(first - 1, first - 1):match(WORD) then
       local body = comment:match(BODY, from)
-      for item in (body .. ","):gmatch("([^,]*),") do check_item(item, said, may_share) end
+      for item in (body .. ","):gmatch("([^,]*),") do use(item) end
       from = from + #body
     end
   end
+end
+
+local function shares_of(comment) -- its share tokens, as one text; empty where it has none
+  local found = {}
+  if type(comment) == "string" then
+    each_item(comment, function(item) found[#found + 1] = item:match("^share=.*") end)
+  end
+  return table.concat(found, ",")
+end
+
+-- Raises a table with a text if the comment is malformed. Without `now`, times may lie in the past.
+local function check(comment, may_share, now)
+  local said = { steps = {} }
+  each_item(comment, function(item) check_item(item, said, may_share) end)
   check_times(said, now)
   if said.done and said.iterations and said.done > said.iterations then
     refuse(nil, "done=N is more than iterations=N")
@@ -198,33 +211,63 @@ end
 local function uid_of(user) -- from /etc/passwd, where sysusers.d puts our user; nil if it is not there
   local passwd = io.open("/etc/passwd")
   if not passwd then return nil end
-  local text = "\n" .. passwd:read("*a")
+  local text, line = "\n" .. passwd:read("*a"), "\n" .. user .. ":"
   passwd:close()
-  return tonumber(text:match("\n" .. user .. ":[^:\n]*:([0-9]+):"))
+  local first, last = text:find(line, 1, true) -- as it is: "-" and "." mean something else in a pattern
+  return first and tonumber(text:match("^[^:\n]*:([0-9]+):", last + 1))
 end
 
 local DAEMON_UID = select(2, pcall(uid_of, DAEMON_USER))
+
+local function is_shared(partitions)
+  return type(partitions) == "string" and ("," .. partitions .. ","):find("," .. SHARE_PARTITION .. ",", 1, true) ~= nil
+end
 
 -- Raises a table with a text if a user asks for what only the daemon gives: slots, and the partition that has them.
 local function check_request(job)
   for _, name in ipairs({ "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task", "gres" }) do
     local request = job[name]
-    if type(request) == "string" and ("," .. request):find("[,:/]slot[:=/,]") or request == "slot" then
+    if type(request) == "string" and ("," .. request:lower() .. ","):find("[,:/]slot[^a-z0-9_.+-]") then
       refuse(nil, "slots are not for users; ask for GPUs, and slurmsched makes slots of them where jobs share")
     end
   end
-  if type(job.partition) == "string" and ("," .. job.partition .. ","):find("," .. SHARE_PARTITION .. ",", 1, true) then
+  if is_shared(job.partition) then
     refuse(nil, "the partition " .. SHARE_PARTITION .. " is not for users; slurmsched moves jobs there that may share")
   end
 end
 
-local function check_all(job, may_share, now)
-  if not may_share then check_request(job) end
-  if type(job.comment) == "string" then check(job.comment, may_share, now) end
-end
-
 local function known(value) -- false where Slurm says that nothing was said: nil, NO_VAL16, NO_VAL, INFINITE
   return value ~= nil and value ~= "" and value ~= 65534 and value ~= 4294967294 and value ~= 4294967295
+end
+
+local PLACE = { "partition", "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "gres", "cpus_per_tres",
+  "mem_per_tres", "req_nodes", "exc_nodes", "features", "reservation" }
+local SIZE = { "min_nodes", "max_nodes", "ntasks_per_tres" }
+
+-- Raises a table with a text if a user changes where a job of ours runs or what it has there: Slurm does not know that a
+-- slot is half of a GPU, and would give it GPUs that others share.
+local function check_change(job, record)
+  local ours = shares_of(record.comment)
+  if ours == "" and not is_shared(record.partition) then return end
+  local trouble = "of a job that shares GPUs cannot be changed; cancel it, and submit it with slurmsched:nopack"
+  for _, name in ipairs(PLACE) do
+    if job[name] ~= nil then refuse(nil, name .. " " .. trouble) end -- an empty text is a change too
+  end
+  for _, name in ipairs(SIZE) do
+    if known(job[name]) then refuse(nil, name .. " " .. trouble) end
+  end
+  if type(job.comment) == "string" and shares_of(job.comment) ~= ours then
+    refuse(nil, "the comment of a job that shares GPUs keeps slurmsched:" .. ours)
+  end
+end
+
+-- Of a change, record is the job as it is.
+local function check_all(job, may_share, now, record)
+  if not may_share then check_request(job) end
+  if not may_share and record then check_change(job, record) end
+  if type(job.comment) == "string" then
+    check(job.comment, may_share or record and shares_of(job.comment) == shares_of(record.comment), now)
+  end
 end
 
 -- How many GPUs a request such as gres:gpu:2,gres/gpu:a100=4 names.
@@ -285,8 +328,8 @@ local function with_profiling(job, partitions)
   return PROFILE_PARTITION .. "," .. home
 end
 
-local function verdict(job, uid, now)
-  local fine, trouble = pcall(check_all, job, uid == 0 or uid == DAEMON_UID, now)
+local function verdict(job, uid, now, record)
+  local fine, trouble = pcall(check_all, job, uid == 0 or uid == DAEMON_UID, now, record)
   if fine then return slurm.SUCCESS end
   if type(trouble) == "table" then
     pcall(slurm.log_user, "%s", trouble.text) -- in slurm_job_modify, Slurm before 23.02 puts it into its log instead
@@ -311,7 +354,7 @@ end
 
 function slurm_job_modify(job, record, partitions, uid)
   -- The daemon adds its share token to comments that are not its to judge.
-  local answer = uid == DAEMON_UID and slurm.SUCCESS or verdict(job, uid, nil)
+  local answer = uid == DAEMON_UID and slurm.SUCCESS or verdict(job, uid, nil, record)
   if answer == slurm.SUCCESS and site_modify then return site_modify(job, record, partitions, uid) end
   return answer
 end
