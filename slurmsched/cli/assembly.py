@@ -333,7 +333,7 @@ class Daemon:
             return
         sharing = self._world.policy.rules.sharing or sharing_rules(self._settings)
         report = give_back(self._world.cluster, intents, self._app.clock, budget_s, sharing)
-        logger.info("gave back: points of %d jobs, holds of %d; %d left", report.ranked, report.held, report.left)
+        logger.info("gave back: %s; %d writes left", report.sentence, report.left)
         if trouble := self._flow.give_back():
             raise SlurmError(f"partitions keep nodes of each other: {trouble}")
         if report.refused or report.left:

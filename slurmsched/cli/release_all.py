@@ -35,21 +35,21 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     """Give every job back to Slurm.
 
     Every SiteFactor becomes 0, every hold of ours ends, jobs on their way to shared GPUs get there or have their own
-    again, and nodes that partitions lent each other go back. Needs no daemon; without the database a hold of ours is
-    not known from a user's begin time, and ends by itself within two cycles, and nodes and jobs on their way stay where
-    they are. Stop or pause a running daemon first: it would order again. Exit status 1 if anything is left.
+    again, and nodes that partitions lent each other go back. Needs no daemon. Without the database nodes stay where
+    they are, and a hold of ours is not known from a user's begin time: it ends by itself within two cycles, and jobs
+    on their way then start by themselves. Stop or pause a running daemon first: it would order again. Exit status 1 if
+    anything is left.
     """
     from .rules import sharing_rules
 
     cluster = app.cluster()
     report = give_back(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings()))
-    sentence = f"points taken from {report.ranked} jobs, holds of {report.held} jobs ended"
     more = [f"Slurm refused: {words}" for words in report.refused]
     nodes = _give_nodes_back(app, cluster)
     more += [f"partitions keep nodes of each other: {nodes}"] if nodes else []
     if report.left:
         more.append(f"{report.left} writes were left when {budget:g} s were over; run it again")
-    emit(asdict(report), sentence, *more, as_json=as_json)
+    emit(asdict(report), report.sentence, *more, as_json=as_json)
     sys.exit(1 if report.left or report.refused or nodes else 0)
 
 

@@ -51,6 +51,7 @@ _SENTENCES = {
     "placed": "we gave it the node list {value}",
     "shared": "we began to change its GPUs into GPUs that it shares",
     "let start": "we let it start in partition {value}",
+    "unmarked": "we left its GPUs as they are, and gave its comment back to it",
     "unshared": "we gave its own GPUs back to it",
     "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
     "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",

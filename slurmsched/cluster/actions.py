@@ -92,13 +92,14 @@ class RequireNodes(Action):
 
 @dataclass(frozen=True)
 class Share(Action):
-    """Ask for slots in place of the GPUs of a pending job: one of each GPU of *token* (0+1) on *node*.
+    """Ask for slots in place of the GPUs of a pending job: one of each GPU of *token* (0+1) on *node* of *partition*.
 
-    It waits until a time, and in partitions *home* that *node* is not in: half-way it asks for no GPUs at all, and
-    must not start so even if nobody ever comes back to it. *comment* is its owner's, to which the token is added.
+    It may start by itself from a time on, with its slots, even if nobody ever comes back to it. *home* is where it
+    waited; *comment* is its owner's, to which the token is added.
     """
 
     home: str
+    partition: str
     node: str
     token: str
     comment: str
@@ -115,9 +116,17 @@ class Share(Action):
 
 @dataclass(frozen=True)
 class StartShared(Action):
-    """Let a job that has its slots start in the sharing partition."""
+    """Let a job that asks for the slots of *token* and nothing else start now."""
 
-    partition: str
+    token: str
+    power = "share"
+
+
+@dataclass(frozen=True)
+class Unmark(Action):
+    """Give a job whose change to shared GPUs never came to its slots its owner's *comment* back, and let it start."""
+
+    comment: str
     power = "share"
 
 
@@ -137,7 +146,7 @@ ACTIONS: dict[str, type[Action]] = {
     kind.__name__: kind
     for kind in (
         *(Rank, Hold, Release, Requeue, AskToStop, Suspend, Resume, MovePartition, RequireNodes, Tell),
-        *(Share, StartShared, Unshare),
+        *(Share, StartShared, Unmark, Unshare),
     )
 }
 POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "profile", "nodes"]))

@@ -25,7 +25,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "told": "",
         **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
         **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back"), False),
-        "asked_for": "",
+        **dict.fromkeys(("asked_for", "share_refusal"), ""),
         "share_score": 2,
     }
 }

@@ -100,7 +100,7 @@ class JobTable(Table):
     asked_s: FloatArray  #: when we last asked it to stop; NaN where we never did
     asks: IntArray  #: how often we did within a day
     told: Labels  #: what we last wrote, or tried to write, into its AdminComment
-    per_node: Labels  #: the generic resources it asks for on each node, as squeue's tres-per-node
+    per_node: Labels  #: the generic resources it asks for per job or per node, as squeue writes them
     gpu_util: FloatArray  #: 0..1, mean of earlier runs of it or of its kind; NaN where never measured
     memory_util: FloatArray  #: the same of the memory controller
     gpu_memory_mib: FloatArray  #: the most such runs took of one GPU; NaN where never measured
@@ -110,7 +110,8 @@ class JobTable(Table):
     shares: BoolArray  #: the share token in its comment is ours
     asked_for: Labels  #: PARTITIONS GPUS such as gpu gpu:a100:2, of a job that shares: what it has back if it does not
     given_back: BoolArray  #: it waited in vain for GPUs to share and had its own back
-    per_task: BoolArray  #: asks for GPUs per task or socket, which cannot be changed into slots
+    share_refusal: Labels  #: Slurm's words where it lately refused a change of its GPUs into shared ones; else empty
+    per_task: BoolArray  #: asks for generic resources per task or socket, which cannot be changed into slots
     per_gpu: BoolArray  #: it, or its partition for it, asks for CPUs or memory per GPU, which slots would change
 
     def row_of(self, job_id: int) -> int | None:

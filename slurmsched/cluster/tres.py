@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _ABSENT = frozenset(("", "n/a", "(null)", "none"))
 _ENDLESS = frozenset(("unlimited", "infinite"))
 _UNSET = _ABSENT | {"not_set", "invalid", "partition_limit", "unknown"}
+_NOT_GENERIC = _ABSENT | {"n", "cpu", "mem", "node", "billing", "license"}
 _UNITS: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("", *"KMGTP"))}
 
 _NAME = r"[A-Za-z_][\w.+-]*"
@@ -57,9 +59,21 @@ def slots_in(gres: str) -> tuple[int, ...]:
     return tuple(sorted(int(number) for number in _SLOT.findall(gres)))
 
 
+def are_slots_of(gres: str, gpus: Iterable[int]) -> bool:
+    """Whether a GRES text asks for one slot of each of *gpus*, and for nothing else."""
+    wanted = tuple(sorted(gpus))
+    return requests_in(gres) == ("slot",) * len(wanted) and slots_in(gres) == wanted
+
+
 def slots_on(gres: str) -> dict[int, int]:
     """How many slots of each GPU a node has by its GRES: two where jobs share, one at most elsewhere."""
     return {int(number): int(count) for number, count in _SLOTS.findall(gres)}
+
+
+def requests_in(gres: str) -> tuple[str, ...]:
+    """The names of the generic resources that a TRES text asks for, one for each of its items."""
+    names = (re.split("[:=/]", re.sub("^gres[:/]", "", item.strip()))[0] for item in gres.split(","))
+    return tuple(name for name in names if name.lower() not in _NOT_GENERIC)
 
 
 def memory_mib(text: str) -> float:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, or_, select
 
 from ..cluster.actions import Action, Share
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.ledger import Delay, held_rows
 from ..cluster.state import ClusterState
@@ -37,7 +38,7 @@ ASKS_S = 86_400.0
 SUSPENDED = "it was suspended before it had acted"
 
 _QUEUES_AGAIN = ("Requeue", "AskToStop")
-_SHARING = ("Share", "StartShared", "Unshare")
+_SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
 #: Actions that set a StartTime, and how far ahead where their value does not say it.
 _DELAYS_S = {"Hold": 0.0, "Release": 0.0, "Share": 3600.0, "StartShared": 3600.0, "Unshare": 3600.0}
@@ -80,6 +81,7 @@ class Intents:
     def __init__(self, intents: Iterable[Intent] = ()) -> None:
         self._open: dict[tuple[int, str], list[Intent]] = {}
         self._refused_s: dict[int, float] = {}
+        self._share_refusals: dict[int, tuple[float, str]] = {}
         self._refusals: dict[int, int] = {}  # in a row, of jobs on their way to shared GPUs
         self._asked_s: dict[int, dict[float, bool]] = {}  # when, and whether it could act
         self.adopt(intents)
@@ -91,6 +93,8 @@ class Intents:
             if intent.refused not in (None, SUSPENDED) and intent.kind != "Tell":
                 at_s = intent.answered_s if intent.answered_s is not None else intent.requested_s
                 self._refused_s[intent.job_id] = max(at_s, self._refused_s.get(intent.job_id, at_s))
+                if intent.kind in _SHARING:
+                    self._share_refusals[intent.job_id] = at_s, str(intent.refused)
             if intent.closed_s is None:
                 self._open.setdefault((intent.job_id, intent.kind), []).append(intent)
 
@@ -120,6 +124,8 @@ class Intents:
             self._count(mine)
             if kind in _SHARING:
                 self._refusals[action.job_id] = self._refusals.get(action.job_id, 0) + 1 if refused is not None else 0
+                if refused is not None:
+                    self._share_refusals[action.job_id] = now_s, refused
             others = [intent for intent in same if intent.cycle != cycle]
             if not over:
                 changed += [replace(other, closed_s=now_s) for other in others]
@@ -147,7 +153,7 @@ class Intents:
             for intent in news:
                 self._count(intent)
             released |= {new.job_id for new in fresh if new.kind == "Release" and new.seen_s is not None}
-            unshared |= {new.job_id for new in fresh if new.kind == "Unshare" and new.seen_s is not None}
+            unshared |= {new.job_id for new in fresh if new.kind in ("Unmark", "Unshare") and new.seen_s is not None}
             self._keep(key, [intent for intent in fresh if intent.closed_s is None])
         for job_id in released:
             changed += [replace(hold, closed_s=now_s) for hold in self._open.pop((job_id, "Hold"), [])]
@@ -223,13 +229,19 @@ class Intents:
         given_back = np.isin(jobs.job_id, [intent.job_id for intent in self if intent.kind == "Unshare"])
         rows = np.flatnonzero(np.isin(jobs.job_id, list(asked))).tolist()
         shares = np.zeros(len(jobs), dtype=np.bool_)
-        shares[[row for row in rows if not _is_whole(jobs, row)]] = True
+        shares[[row for row in rows if not _is_untouched(jobs, row)]] = True
         ids, names = jobs.job_id.tolist(), [""]
         codes = np.zeros(len(jobs), dtype=np.int64)
         for row in np.flatnonzero(shares).tolist():
             codes[row] = len(names)
             names.append(asked[ids[row]])
         return shares, Labels(codes, tuple(names)), given_back
+
+    def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:
+        """Slurm's words about each of *jobs* whose change to shared GPUs, or back, it refused within ten minutes."""
+        recent = {job: said for job, said in self._share_refusals.items() if now_s - said[0] < BACK_OFF_S}
+        self._share_refusals = recent
+        return Labels.of([recent[job][1] if job in recent else "" for job in jobs.job_id.tolist()])
 
     def recently_refused(self, now_s: float) -> set[int]:
         """Jobs of which Slurm refused a write in the last ten minutes; not those that must not stay half-way."""
@@ -304,8 +316,8 @@ class _Look:
         if intent.kind == "Tell":  # ours as long as there is a job
             return False
         if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
-            return pending and _is_whole(self._pending, self._pending_row[intent.job_id])
-        if intent.kind == "StartShared":
+            return pending and _is_untouched(self._pending, self._pending_row[intent.job_id])
+        if intent.kind in ("StartShared", "Unmark"):
             return seen or not pending
         if intent.kind == "Unshare":  # such a job is not moved again
             return not pending
@@ -331,6 +343,12 @@ def _is_whole(jobs: JobTable, row: int) -> bool:
     return bool(jobs.gpus[row] > 0) and not slots_in(jobs.per_node[row]) and not jobs.required_nodes[row]
 
 
+def _is_untouched(jobs: JobTable, row: int) -> bool:
+    """Whether nothing of a change is left in a job; its token comes first and goes last, while the job waits."""
+    waits = jobs.state[row] == JobState.PENDING
+    return _is_whole(jobs, row) and not (waits and read(jobs.comment[row])[0].share is not None)
+
+
 _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "Rank": _points_are,
     "Hold": _waits_until,
@@ -338,7 +356,8 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
     "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == value,
     "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
     "Share": lambda pending, row, value, now_s: bool(slots_in(pending.per_node[row])),
-    "StartShared": lambda pending, row, value, now_s: pending.partition[row] == value,
+    "StartShared": _is_free,
+    "Unmark": lambda pending, row, value, now_s: _is_untouched(pending, row),
     "Unshare": lambda pending, row, value, now_s: _is_whole(pending, row),
 }
 

@@ -100,7 +100,8 @@ class Memory:
         for jobs in (state.pending, state.running):
             asked_s, asks = self._intents.asked(jobs, now_s)
             told, (shares, asked_for, given_back) = self._intents.told(jobs), self._intents.sharing(jobs)
-            jobs = replace(jobs, shares=shares, asked_for=asked_for, given_back=given_back)
+            refusal = self._intents.share_refusals(jobs, now_s)
+            jobs = replace(jobs, shares=shares, asked_for=asked_for, given_back=given_back, share_refusal=refusal)
             tables.append(replace(jobs, asked_s=asked_s, asks=asks, told=told))
         pending, running = tables
         pending = replace(pending, held_by_us=self._intents.held(pending, now_s))

@@ -32,6 +32,7 @@ KINDS = (
     "placed",
     "shared",
     "let start",
+    "unmarked",
     "unshared",
     "failed together",
     "unstable together",
@@ -60,6 +61,7 @@ _OF_ACTION = {
     "RequireNodes": "placed",
     "Share": "shared",
     "StartShared": "let start",
+    "Unmark": "unmarked",
     "Unshare": "unshared",
 }
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 
-from ..cluster.actions import Action, Share, Unshare
+from ..cluster.actions import Action, Share, Unmark, Unshare
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.names import kind_of
 from ..cluster.state import View
-from ..cluster.tres import gpus_in
+from ..cluster.tres import gpus_in, requests_in
 from ..policies.sharing import OFF, Pair, Sharers, packable, pairs
 from ..policies.slots import Asked, Token, next_step, without_token
 from ..slurm.verbs import PLAIN_COMMENT, SETTLE_S
@@ -25,6 +24,7 @@ from .shared import SharedNodes, gpus_of, gpus_of_all, shared_nodes
 from .waits import left_s, waits
 
 WINDOW = 500  #: jobs from the top of the order that may share
+ROUNDED_S = 5.0  #: so far a begin time may be from the one that was asked for
 CRAMPED = 50  #: of these, jobs for which a second place is looked for in one cycle
 
 
@@ -121,15 +121,20 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
             "its comment has blanks or quotes, and could not be written back as it is",
         ),
         (unsteady(jobs, rules), "its load beside another job was unstable"),
+        (of(jobs.share_refusal, [bool(text) for text in jobs.share_refusal.names]), "Slurm refused it"),
         (jobs.interactive, "it is interactive"),
         (jobs.exclusive, "it asks for whole nodes"),
         ((jobs.array_job_id > 0) | (jobs.tasks > 1), "it is an array, whose tasks would all get the same GPUs"),
         (jobs.het_job_id > 0, "it is part of a heterogeneous job"),
-        (jobs.per_task, "it asks for GPUs per task or per socket"),
+        (jobs.per_task, "it asks for generic resources per task or per socket"),
         (jobs.per_gpu, "it asks for CPUs or memory per GPU, or its partition does (DefCpuPerGPU, DefMemPerGPU)"),
         (
             of(jobs.per_node, [more_than_gpus(text) for text in jobs.per_node.names]),
             "it asks for more than GPUs of its node",
+        ),
+        (
+            of(jobs.per_node, [len(requests_in(text)) > 1 for text in jobs.per_node.names]),
+            "it asks for GPUs in several ways",
         ),
         (jobs.given_back, "it was on its way to shared GPUs, did not start, and had its own GPUs back"),
         (np.isfinite(jobs.deadline_s), "it has a deadline"),
@@ -193,8 +198,7 @@ def _declined(comment: Labels) -> BoolArray:
 
 def more_than_gpus(request: str) -> bool:
     """Whether a request for generic resources names others than GPUs: slots in its place would take those away."""
-    names = (re.split("[:=/]", re.sub("^gres[:/]", "", item.strip()))[0] for item in request.split(","))
-    return any(name not in ("", "gpu", "N", "(null)", "none") for name in names)
+    return any(name != "gpu" for name in requests_in(request))
 
 
 def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) -> list[Action]:
@@ -208,7 +212,9 @@ def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) ->
     left, settled = _left(jobs, rules, view.now_s)
     for row in np.flatnonzero(jobs.shares & settled).tolist():
         stuck = late[row] or left[row] or jobs.required_nodes[row] not in nodes.at
-        if (wish := _step(jobs, row, jobs.asked_for[row], rules, until_s, ends=stuck, joins=joins)) is not None:
+        waits = _waits(jobs, row, rules, view.now_s)
+        wish = _step(jobs, row, jobs.asked_for[row], rules, until_s, waits=waits, ends=stuck, joins=joins)
+        if wish is not None:
             wishes.append(wish)
     return wishes
 
@@ -221,10 +227,25 @@ def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRu
     """
     ours, (left, settled) = np.isin(jobs.job_id, list(asked_for)), _left(jobs, rules, now_s)
     steps = (
-        _step(jobs, row, asked_for[int(jobs.job_id[row])], rules, now_s, ends=bool(left[row]), joins=False)
+        _step(
+            jobs,
+            row,
+            asked_for[int(jobs.job_id[row])],
+            rules,
+            now_s,
+            waits=_waits(jobs, row, rules, now_s),
+            ends=bool(left[row]),
+            joins=False,
+        )
         for row in np.flatnonzero(ours & settled).tolist()
     )
     return [step for step in steps if step is not None]
+
+
+def _waits(jobs: JobTable, row: int, rules: SharingRules, now_s: float) -> bool:
+    """Whether a job waits for the begin time that its change gave it; a later one is its owner's or a requeue's."""
+    settled = jobs.restarts[row] == 0 or now_s - jobs.submitted_s[row] >= SETTLE_S
+    return bool(settled and now_s < jobs.eligible_s[row] <= now_s + rules.wait_s + ROUNDED_S)
 
 
 def _left(jobs: JobTable, rules: SharingRules, now_s: float) -> tuple[BoolArray, BoolArray]:
@@ -234,16 +255,27 @@ def _left(jobs: JobTable, rules: SharingRules, now_s: float) -> tuple[BoolArray,
 
 
 def _step(
-    jobs: JobTable, row: int, asked_for: str, rules: SharingRules, until_s: float, *, ends: bool, joins: bool
+    jobs: JobTable,
+    row: int,
+    asked_for: str,
+    rules: SharingRules,
+    until_s: float,
+    *,
+    waits: bool,
+    ends: bool,
+    joins: bool,
 ) -> Action | None:
     """The next step of a job on its way, or back where that *ends*; who does not *join* begins no change anew."""
     comment = jobs.comment[row]
     texts = (jobs.partition[row], jobs.required_nodes[row], jobs.per_node[row], comment)
     home, _, request = asked_for.partition(" ")
-    step = next_step(Asked(int(jobs.job_id[row]), *texts), rules.partition, home, until_s)
+    job = Asked(int(jobs.job_id[row]), *texts, waits, bool(jobs.per_task[row]))
+    step = next_step(job, rules.partition, home, until_s)
     share = read(comment)[0].share or ""
     token, (gpus, kind) = Token.of(share), gpus_in(request)
     plain = bool(PLAIN_COMMENT.fullmatch(comment))
+    if isinstance(step, Unmark) and plain:
+        return step
     if token is None or ends or isinstance(step, Unshare) or (isinstance(step, Share) and not (joins and plain)):
         elsewhere = ",".join(name for name in jobs.partition[row].split(",") if name != rules.partition) or home
         own = without_token(comment, share) if token and plain else None
@@ -305,6 +337,5 @@ def _come_first(view: View, rows: IntArray, nodes: SharedNodes, rules: SharingRu
 def _share(view: View, row: int, node: str, token: Token, rules: SharingRules) -> Share:
     jobs = view.pending
     until_s = view.now_s + rules.wait_s
-    return Share(
-        int(jobs.job_id[row]), jobs.partition[row], node, str(token), jobs.comment[row], until_s, jobs.gpu_type[row]
-    )
+    job_id, home, comment = int(jobs.job_id[row]), jobs.partition[row], jobs.comment[row]
+    return Share(job_id, home, rules.partition, node, str(token), comment, until_s, jobs.gpu_type[row])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cluster.actions import Share
+from ..cluster.actions import Share, Unmark, Unshare
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..policies.sharing import OFF, allowed, gains_s, why_not
@@ -66,10 +66,23 @@ def _running_words(view: View, row: int) -> tuple[str, ...]:
 
 def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str:
     jobs, nodes = view.pending, shared_nodes(view, rules.partition)
+    here = (
+        each for each in plan.actions if isinstance(each, Share | Unmark | Unshare) and each.job_id == jobs.job_id[row]
+    )
+    wish = next(here, None)
+    refusal = f" Slurm refused a change of its GPUs: {said}." if (said := jobs.share_refusal[row]) else ""
+    if isinstance(wish, Unshare):
+        return (
+            "It has GPUs of its own back: what it asks for is not what it was to share, or it waited for too long."
+            f"{refusal}"
+        )
+    if isinstance(wish, Unmark):
+        return f"It keeps GPUs of its own for now: a change to shared ones did not come so far.{refusal}"
     if (token := token_of(jobs, row)) is not None:
-        return f"It waits for {_gpus(token.gpus)} of {jobs.required_nodes[row] or 'a node'}, to share them."
-    wish = next((each for each in plan.actions if isinstance(each, Share) and each.job_id == jobs.job_id[row]), None)
-    if wish is not None and (token := Token.of(wish.token)) is not None:
+        return f"It waits for {_gpus(token.gpus)} of {jobs.required_nodes[row] or 'a node'}, to share them.{refusal}"
+    if refusal:
+        return f"It shares no GPUs for now.{refusal}"
+    if isinstance(wish, Share) and (token := Token.of(wish.token)) is not None:
         return f"It goes to {_gpus(token.gpus)} of {wish.node}, to share them{_beside(view, wish.node, token)}."
     if rules.capacity == OFF:
         return "Nobody shares GPUs now: enough of them are free."

@@ -21,6 +21,7 @@ from ..cluster.actions import (
     StartShared,
     Suspend,
     Tell,
+    Unmark,
     Unshare,
 )
 from ..cluster.columns import IntArray
@@ -116,6 +117,7 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Resume: (power_is_on, job_is_suspended),
     Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
     StartShared: (token_is_ours, job_is_pending),
+    Unmark: (token_is_ours, job_is_pending),
     Unshare: (token_is_ours, job_is_pending),
 }
 """What stands over each action; the first rule that says no is the one told."""

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from ..cluster.actions import Action, Share, StartShared, Unshare
+from ..cluster.actions import Action, Share, StartShared, Unmark, Unshare
 from ..cluster.comment import PREFIX, read
-from ..cluster.tres import slots_in
+from ..cluster.tres import are_slots_of, requests_in
 
 _TOKEN = re.compile(
     r"(?P<gpus>[0-9]{1,3}(?:\+[0-9]{1,3})*)(?::t(?P<threads>[0-9]{1,3}))?(?::m(?P<mib>[0-9]{1,7}))?(?P<turns>:time)?"
@@ -50,15 +50,18 @@ class Asked:
     job_id: int
     partition: str
     required_nodes: str
-    per_node: str  #: squeue's tres-per-node
+    request: str  #: generic resources, per job or per node
     comment: str
+    waits: bool = False  #: until the begin time that the change gave it
+    beside: bool = False  #: it asks for generic resources per task or per socket too
 
 
 def next_step(job: Asked, sharing: str, home: str, until_s: float) -> Action | None:
     """What brings a job with our token on its way into the partition *sharing*; None where nothing is to be done.
 
     Needs no memory of what was begun: the token is written first, so that every job on its way has one. *home* is where
-    jobs wait that are in no other partition; *until_s* when a job that is changed may start.
+    jobs wait that are in no other partition; *until_s* when a job that is changed may start. A job whose change never
+    came to the slots has its comment back; one to whose request somebody has added, its own GPUs.
     """
     share = read(job.comment)[0].share
     token = Token.of(share) if share else None
@@ -66,11 +69,14 @@ def next_step(job: Asked, sharing: str, home: str, until_s: float) -> Action | N
         return None
     own = without_token(job.comment, share)
     elsewhere = ",".join(name for name in job.partition.split(",") if name != sharing) or home
-    if not job.required_nodes:
+    names = set(requests_in(job.request))
+    if names == {"gpu"} and not (job.required_nodes or job.beside):
+        return Unmark(job.job_id, own)
+    if not job.required_nodes or job.beside or names - {"slot"}:
         return Unshare(job.job_id, elsewhere, len(token.gpus), own, until_s)
-    if "gpu" in job.per_node or slots_in(job.per_node) != tuple(sorted(token.gpus)):
-        return Share(job.job_id, elsewhere, job.required_nodes, str(token), own, until_s)
-    return None if job.partition == sharing else StartShared(job.job_id, sharing)
+    if job.partition != sharing or not are_slots_of(job.request, token.gpus):
+        return Share(job.job_id, elsewhere, sharing, job.required_nodes, str(token), own, until_s)
+    return StartShared(job.job_id, str(token)) if job.waits else None
 
 
 def without_token(comment: str, share: str) -> str:

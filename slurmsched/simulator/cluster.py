@@ -22,6 +22,7 @@ from ..cluster.actions import (
     StartShared,
     Suspend,
     Tell,
+    Unmark,
     Unshare,
 )
 from ..cluster.columns import Labels
@@ -224,7 +225,7 @@ class SimulatedCluster:
                 if any(part not in self.fleet.partitions.name.names for part in name.split(",")):
                     return "Invalid partition name specified"
                 self._move(rows, "partition", name)
-            case Share() | StartShared() | Unshare():  # no slots are modelled
+            case Share() | StartShared() | Unmark() | Unshare():  # no slots are modelled
                 return "Invalid generic resource (gres) specification"
             case RequireNodes(nodes=names):
                 self._move(rows, "required_nodes", names)
@@ -267,4 +268,4 @@ class SimulatedCluster:
         return None
 
 
-_OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes, Share, StartShared, Unshare)
+_OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes, Share, StartShared, Unmark, Unshare)

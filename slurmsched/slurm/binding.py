@@ -24,6 +24,7 @@ from .verbs import call
 from .worker import Worker
 
 _ASKED = ("JobID", "tres", "tres-per-job", "tres-per-socket", "tres-per-task", "cpus-per-tres", "mem-per-tres")
+_ON_ITS_WAY = "slurmsched:share="  # what such a job asks for changes, and is never taken from an earlier look
 _PER_NODE, _PER_GPU = "tres-per-node", ("cpus-per-tres", "mem-per-tres")
 
 
@@ -93,7 +94,9 @@ class SlurmBinding:
     def _with_requests(self, jobs: Columns) -> Columns:
         """*jobs* with what was asked for per job, socket, task or GPU, which pyslurm does not tell."""
         keys = list(zip(jobs["JobID"], jobs["SubmitTime"], jobs[_PER_NODE], strict=True))
-        if not self._asked.keys() >= set(keys):
+        states = zip(keys, jobs["State"], jobs["Comment"], strict=True)
+        sharing = {key for key, state, comment in states if state == "PENDING" and _ON_ITS_WAY in comment}
+        if sharing or not self._asked.keys() >= set(keys):
             told = self.command.long("squeue", ["-h", "-a", "-t", "all"], _ASKED)
             told.by_name["tres"] = [_gres_of(text) for text in told["tres"]]
             by_id = dict(zip(told["JobID"], zip(*(told[name] for name in _ASKED[1:]), strict=True), strict=True))
@@ -107,7 +110,7 @@ class SlurmBinding:
             if not counted:
                 columns["tres"][at] = ",".join(filter(None, (columns["tres"][at], gres)))
             for name, text in zip(_ASKED[2:], rest, strict=True):
-                if not counted or name in _PER_GPU:
+                if not counted or name in _PER_GPU or key in sharing:
                     columns[name][at] = text
         return Columns(jobs.by_name | columns, jobs.refused)
 

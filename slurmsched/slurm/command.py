@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
-from ..cluster.actions import Action, AskToStop, Share, Tell
+from ..cluster.actions import Action, AskToStop, Share, StartShared, Tell, Unshare
 from ..cluster.columns import Labels, table_of
 from ..cluster.history import OutcomeTable
 from ..cluster.lending import SetNodes
@@ -22,11 +23,15 @@ from .console import Console, Printed, mark, unreachable
 from .look import state_of
 from .port import Answer, Facts, Load
 from .records import Columns, cut, long_format
-from .verbs import lines, ours_to_tell, partition_line, signals
-from .versions import IN_A_MOMENT, Release
+from .verbs import Request, lines, ours_to_tell, partition_line, signals, slots_line
+from .versions import IN_A_MOMENT, NOTHING, Release
 
 AGAIN = 9
 """How often a change is asked for once more that Slurm refuses for a moment; then it is for the next cycle."""
+
+_REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
+
+A = TypeVar("A", bound=Action)
 
 _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
 
@@ -107,19 +112,33 @@ class SlurmCommand:
         return Answer(action)
 
     def _batch(self, actions: Sequence[Action]) -> list[Answer]:
-        """One scontrol for the first line of each action, one for the second ones: what is refused goes no further.
-
-        What Slurm may take in a moment is asked ``AGAIN`` times more.
-        """
+        """All lines of *actions*, and then, where jobs begin to share, the one that is made of what they ask for."""
         multifactor = self.known_facts().multifactor if actions else True
+        requests = self._requests([a.job_id for a in actions if isinstance(a, StartShared | Unshare)])
+
+        def first(action: Action) -> tuple[str, ...]:
+            if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
+                raise ValueError(hidden)
+            compared = isinstance(action, StartShared | Unshare)
+            request = _request_of(action, requests) if compared else None
+            return lines(action, multifactor=multifactor, request=request)
+
+        refused = self._written(dict(enumerate(actions)), first)
+        begun = {at: a for at, a in enumerate(actions) if isinstance(a, Share) and at not in refused}
+        requests = self._requests([action.job_id for action in begun.values()])
+        refused |= self._written(begun, lambda share: (slots_line(share, _request_of(share, requests)),))
+        return [Answer(action, refused.get(at)) for at, action in enumerate(actions)]
+
+    def _written(self, actions: Mapping[int, A], lines_of: Callable[[A], Sequence[str]]) -> dict[int, str]:
+        """One scontrol for the first line of each action, one for the second ones; why not, where one was refused.
+
+        What is refused goes no further. What Slurm may take in a moment is asked ``AGAIN`` times more.
+        """
         left: dict[int, list[str]] = {}
         refused: dict[int, str] = {}
-        for at, action in enumerate(actions):
-            if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
-                refused[at] = hidden
-                continue
+        for at, action in actions.items():
             try:
-                left[at] = list(lines(action, multifactor=multifactor))
+                left[at] = list(lines_of(action))
             except ValueError as error:  # what a user wrote must never keep the others from being done
                 refused[at] = str(error)
         patience = AGAIN
@@ -134,7 +153,18 @@ class SlurmCommand:
                 if not rest or at in refused:
                     del left[at]
             patience -= bool(complaints) and patience > 0
-        return [Answer(action, refused.get(at)) for at, action in enumerate(actions)]
+        return refused
+
+    def _requests(self, jobs: Sequence[int]) -> dict[int, Request]:
+        """The generic resources that each of *jobs* asks for now; none of a job that squeue does not show."""
+        if not jobs:
+            return {}
+        try:
+            shown = self.long("squeue", ["-h", "-a", "-t", "all", "-j", ",".join(map(str, jobs))], _REQUEST)
+        except SlurmRefused:  # one single job, and it is gone
+            return {}
+        rows = zip(*shown.by_name.values(), strict=True)
+        return {int(job): Request(*("" if text in NOTHING else text for text in texts)) for job, *texts in rows}
 
     def _hidden(self, job_id: int) -> str | None:
         """What squeue does not show of a request and slots would change: tasks per GPU."""
@@ -239,6 +269,13 @@ class SlurmCommand:
         return QosTable(
             Labels.of(name for _, _, name in rows), np.array([int(p or 0) for p, _, _ in rows], dtype=np.int64)
         )
+
+
+def _request_of(action: Action, requests: Mapping[int, Request]) -> Request:
+    """What the job of *action* asks for; ValueError where that is not known."""
+    if action.job_id not in requests:
+        raise ValueError("squeue does not show it")
+    return requests[action.job_id]
 
 
 def _settings(text: str) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ from ..cluster.actions import (
     StartShared,
     Suspend,
     Tell,
+    Unmark,
     Unshare,
 )
 from ..cluster.columns import Labels
@@ -220,7 +221,7 @@ class FakeSlurm:
             case MovePartition(partition=partition) if pending:
                 there = all(name in self.partitions for name in partition.split(","))
                 return replace(job, partition=partition) if there else "Invalid partition name specified"
-            case Share() | StartShared() | Unshare() if pending:
+            case Share() | StartShared() | Unmark() | Unshare() if pending:
                 if not self.shared_nodes:
                     return "Invalid generic resource (gres) specification"
                 return reshaped(job, action, self.now_s)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..cluster.actions import Share, StartShared, Unshare
+from ..cluster.actions import Share, StartShared, Unmark, Unshare
 from ..cluster.jobs import JobState
 from ..cluster.tres import slots_in
-from .verbs import lines
+from .verbs import Request, lines
 
 if TYPE_CHECKING:
     from .fake import FakeJob
@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 EACH = 2  #: slots of one GPU
 
 
-def reshaped(job: FakeJob, action: Share | StartShared | Unshare, now_s: float) -> FakeJob:
+def reshaped(job: FakeJob, action: Share | StartShared | Unmark | Unshare, now_s: float) -> FakeJob:
     """A pending job after *action*, as by the lines that go to scontrol; ValueError where none may."""
-    lines(action)
+    lines(action, request=Request(per_node=job.per_node or f"gres:gpu:{job.gpus}"))
     match action:
-        case Share(home=home, node=node, token=token, comment=comment, until_s=until_s):
+        case Share(partition=partition, node=node, token=token, comment=comment, until_s=until_s):
             ours = f"{comment}{';' if comment else ''}slurmsched:share={token}"
             slots = ",".join(f"gres:slot:i{gpu}:1" for gpu in token.partition(":")[0].split("+"))
-            job = replace(job, partition=home, begin_s=until_s, comment=ours)
+            job = replace(job, partition=partition, begin_s=until_s, comment=ours)
             return replace(job, required_nodes=node, per_node=slots)
-        case StartShared(partition=partition):
-            return replace(job, partition=partition, begin_s=now_s)
+        case StartShared():
+            return replace(job, begin_s=now_s)
+        case Unmark(comment=comment):
+            return replace(job, begin_s=now_s, comment=comment)
         case Unshare(home=home, comment=comment):
             ours = job.comment if comment is None else comment
             return replace(job, partition=home, begin_s=now_s, comment=ours, required_nodes="", per_node="")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from types import UnionType
 
-from ..cluster.actions import Action, Rank, Release, StartShared, Unshare
+from ..cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare
 from ..cluster.jobs import JobTable
 from ..cluster.state import ClusterState
 from .port import Slurm
@@ -22,7 +23,15 @@ class ReleaseReport:
     held: int  #: jobs whose begin time was lifted
     refused: tuple[str, ...]  #: Slurm's own words
     left: int = 0
-    shared: int = 0  #: jobs on their way to GPUs that they share, let go on or given their own back
+    shared: int = 0  #: jobs on their way to GPUs that they share that may start there now
+    unshared: int = 0  #: those that keep their own GPUs, or have them back
+
+    @property
+    def sentence(self) -> str:
+        """What was done, for an admin."""
+        healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
+        points = f"points taken from {self.ranked} jobs, holds of {self.held} jobs ended"
+        return f"{points}; {healed}" if self.shared or self.unshared else points
 
 
 def release_all(
@@ -55,12 +64,17 @@ def release_all(
         waiting = set(cluster.observe().pending.job_id.tolist())
         refused = {job_id: words for job_id, words in refused.items() if job_id in waiting}
     return ReleaseReport(
-        ranked=sum(isinstance(action, Rank) for action in done),
-        held=sum(isinstance(action, Release) for action in done),
+        ranked=_count(done, Rank),
+        held=_count(done, Release),
         refused=tuple(refused.values()),
         left=len(actions) - len(done),
-        shared=sum(isinstance(action, StartShared | Unshare) for action in done),
+        shared=_count([action for action in done if action.job_id not in refused], StartShared),
+        unshared=_count([action for action in done if action.job_id not in refused], Unmark | Unshare),
     )
+
+
+def _count(actions: Sequence[Action], kind: type[Action] | UnionType) -> int:
+    return sum(isinstance(action, kind) for action in actions)
 
 
 def _wanted(pending: JobTable, ranked: set[int], held: set[int], now_s: float) -> list[Action]:

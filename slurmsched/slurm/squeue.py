@@ -12,7 +12,7 @@ from ..clock import local_zone
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable, deadlines, job_table
-from ..cluster.tres import count, gpus_in, memory_mib, seconds, slots_in
+from ..cluster.tres import count, gpus_in, memory_mib, requests_in, seconds, slots_in
 from .records import Columns
 from .versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, Release
 
@@ -75,7 +75,8 @@ def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
         requeueable=[text == "1" for text in columns["Requeue"]],
         interactive=[text != "1" for text in columns["BatchFlag"]],
         exclusive=_whole_nodes(columns),
-        per_task=["gpu" in task or "gpu" in socket for task, socket in _beside_nodes(columns)],
+        per_node=_requests(columns),
+        per_task=[bool(requests_in(f"{task},{socket}")) for task, socket in _beside_nodes(columns)],
         per_gpu=_told(columns["cpus-per-tres"]) | _told(columns["mem-per-tres"]),
         comment=comments,
         off=comments.map([wish.off for wish in wishes], np.bool_),
@@ -99,7 +100,6 @@ _TEXTS = {
     "dependency": "Dependency",
     "required_nodes": "ReqNodes",
     "node_list": "NodeList",
-    "per_node": "tres-per-node",
 }
 
 
@@ -108,6 +108,11 @@ def _told(texts: list[str]) -> BoolArray:
     distinct = Labels.of(texts)
     told: BoolArray = distinct.map([text not in NOTHING for text in distinct.names], np.bool_)
     return told
+
+
+def _requests(columns: Columns) -> Labels:
+    pairs = zip(columns["tres-per-job"], columns["tres-per-node"], strict=True)
+    return Labels.of([",".join(text for text in pair if text not in NOTHING) for pair in pairs])
 
 
 def _beside_nodes(columns: Columns) -> Iterator[tuple[str, str]]:
@@ -167,7 +172,7 @@ def _gpus_of(tres: str, job: str, node: str, socket: str, task: str, nodes: str,
             asked = (gpus * max(times, 1), kind)
             break
     if not counted[0] and not asked[0]:  # GPUs that it shares
-        asked = (len(slots_in(node)) * max(_lenient(count, nodes, 1), 1), "")
+        asked = (len(slots_in(job)) + len(slots_in(node)) * max(_lenient(count, nodes, 1), 1), "")
     return (counted[0] or asked[0], counted[1] or asked[1])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ..cluster.actions import (
@@ -24,9 +25,11 @@ from ..cluster.actions import (
     StartShared,
     Suspend,
     Tell,
+    Unmark,
     Unshare,
 )
 from ..cluster.lending import SetNodes
+from ..cluster.tres import are_slots_of, gpus_in, requests_in
 from .versions import NOTHING
 
 BASIC_BAND = 0xFFFF0000
@@ -52,10 +55,56 @@ _TOKEN = re.compile(r"[0-9]{1,3}(\+[0-9]{1,3})*(:[a-z0-9]+)*")
 _NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
 
 
-def lines(action: Action, *, multifactor: bool = True) -> tuple[str, ...]:
-    """The scontrol(1) commands that carry *action* out; ValueError where it holds what no command may."""
+@dataclass(frozen=True)
+class Request:
+    """The generic resources that a pending job asks for, as squeue writes them; the fields in which it may."""
+
+    per_job: str = ""
+    per_node: str = ""
+    per_socket: str = ""
+    per_task: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return ",".join(filter(None, (self.per_job, self.per_node, self.per_socket, self.per_task)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it asks for, item by item."""
+        return requests_in(self.text)
+
+    @property
+    def one_field(self) -> bool:
+        """Whether all of it, if anything, is asked for either per job or per node."""
+        here = [bool(requests_in(text)) for text in (self.per_job, self.per_node, self.per_socket, self.per_task)]
+        return sum(here) <= 1 and not any(here[2:])
+
+    def replaced_by(self, gres: str) -> str:
+        """The changes that make it ask for *gres* alone; ValueError where no single line does.
+
+        Slurm 22.05 adds what is set to what it has, and takes away only what is set to nothing: so one of the two
+        fields is emptied, and the other one, in which nothing is asked for, is set.
+        """
+        if not self.one_field:
+            raise ValueError("it asks for generic resources in several ways, which no single change replaces")
+        if requests_in(self.per_node):
+            return f"trespernode= tresperjob={gres}"
+        return f"tresperjob= trespernode={gres}"
+
+
+def lines(action: Action, *, multifactor: bool = True, request: Request | None = None) -> tuple[str, ...]:
+    """The scontrol(1) commands that carry *action* out; ValueError where it holds what no command may.
+
+    Of a ``Share`` this is the first one, and ``slots_line`` the second. What ends or undoes it depends on the
+    *request* of the job as it is now.
+    """
     if not (isinstance(action.job_id, int) and action.job_id > 0):
         raise ValueError(f"{action!r}: a job id is a positive number")
+    if isinstance(action, StartShared):
+        return _start_shared(action, request or Request())
+    if isinstance(action, Unshare):
+        return _unshare(action, request or Request())
     writer: Callable[[Any], tuple[str, ...]] = _WRITERS[type(action)] if multifactor else _BASIC_WRITERS[type(action)]
     return writer(action)
 
@@ -76,6 +125,8 @@ def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
 
     Takes what ``lines`` takes, and is for sites with priority/multifactor.
     """
+    if isinstance(action, Share | StartShared | Unmark | Unshare):
+        return None
     lines(action)
     match action:
         case Rank(job_id, points) if points:
@@ -161,33 +212,61 @@ def _require(action: RequireNodes) -> tuple[str, ...]:
 
 
 def _share(action: Share) -> tuple[str, ...]:
-    if not _TOKEN.fullmatch(action.token):
-        raise ValueError(f"{action.token!r} is no share token")
-    slots = ",".join(f"gres:slot:i{int(gpu)}:1" for gpu in action.token.partition(":")[0].split("+"))
+    slots_line(action, Request())
     token = f"{_comment(action.comment)}{';' if action.comment else ''}slurmsched:share={action.token}"
-    waits = f"starttime=uts{int(action.until_s)} partition={_name(action.home)} reqnodelist={_name(action.node)}"
-    # Slurm adds to a request and replaces none. What takes the GPUs away keeps the job from starting in the same line,
-    # since a line is refused as a whole, and with it those that follow.
-    return (
-        f"update jobid={action.job_id} {waits} comment={token} tresperjob= trespernode=",
-        f"update jobid={action.job_id} trespernode={slots}",
-    )
+    # From here on job_submit.lua lets nobody else change what the job asks for, so that what is read of it afterwards
+    # holds until the second line. On its own this line changes nothing but the begin time.
+    return (f"update jobid={action.job_id} starttime=uts{int(action.until_s)} comment={token}",)
 
 
-def _start_shared(action: StartShared) -> tuple[str, ...]:
-    return (f"update jobid={action.job_id} partition={_name(action.partition)} starttime=now",)
+def slots_line(action: Share, request: Request) -> str:
+    """The scontrol(1) command that makes slots of the GPUs in the *request* of a job, and moves it, in one.
+
+    Slurm takes or refuses it as a whole, so that no job is ever half-way. ValueError where no single line can.
+    """
+    gpus = _gpus_of(action.token)
+    if "gpu" in request.names and gpus_in(request.text)[0] != len(gpus):
+        raise ValueError(f"it asks for {request.text} by now, which is not {len(gpus)} GPUs")
+    if set(request.names) - {"gpu", "slot"}:
+        raise ValueError(f"it asks for {request.text} by now, which is more than GPUs")
+    slots = request.replaced_by(",".join(f"gres:slot:i{gpu}:1" for gpu in gpus))
+    where = f"partition={_name(action.partition)} reqnodelist={_name(action.node)}"
+    return f"update jobid={action.job_id} starttime=uts{int(action.until_s)} {where} {slots}"
 
 
-def _unshare(action: Unshare) -> tuple[str, ...]:
+def _start_shared(action: StartShared, request: Request) -> tuple[str, ...]:
+    if not (request.one_field and are_slots_of(request.text, _gpus_of(action.token))):
+        raise ValueError(f"it asks for {request.text or 'nothing'}, which is not what share={action.token} says")
+    return (f"update jobid={action.job_id} starttime=now",)
+
+
+def _unmark(action: Unmark) -> tuple[str, ...]:
+    return (f"update jobid={action.job_id} comment={_comment(action.comment)} starttime=now",)
+
+
+def _unshare(action: Unshare, request: Request) -> tuple[str, ...]:
     change = f"update jobid={action.job_id}"
-    waits = f"starttime=uts{int(action.until_s)} partition={_name(action.home)}"
+    home = f"partition={_name(action.home)}"
+    waits = f"starttime=uts{int(action.until_s)} {home}"
     comment = "" if action.comment is None else f" comment={_comment(action.comment)}"
-    kind = f"{_name(action.gpu_type)}:" if action.gpu_type else ""
+    gpus = f"gres:gpu:{_name(action.gpu_type)}{':' if action.gpu_type else ''}{int(action.gpus)}"
+    if request.one_field and "gpu" in request.names and "slot" not in request.names:
+        return (f"{change} {home} reqnodelist= starttime=now{comment}",)
+    if request.one_field:
+        return (f"{change} {home} reqnodelist= starttime=now{comment} {request.replaced_by(gpus)}",)
+    # Somebody has added to it: all is taken away first, and the node that it requires is in none of its partitions
+    # until it has GPUs again.
     return (
-        f"{change} {waits} tresperjob= trespernode=",
-        f"{change} trespernode=gres:gpu:{kind}{int(action.gpus)}",
+        f"{change} {waits} tresperjob= trespernode= trespersocket= trespertask=",
+        f"{change} trespernode={gpus}",
         f"{change}{comment} reqnodelist= starttime=now",
     )
+
+
+def _gpus_of(token: str) -> tuple[int, ...]:
+    if not _TOKEN.fullmatch(token):
+        raise ValueError(f"{token!r} is no share token")
+    return tuple(int(gpu) for gpu in token.partition(":")[0].split("+"))
 
 
 def _comment(text: str) -> str:
@@ -214,7 +293,6 @@ _WRITERS: dict[type[Action], Callable[[Any], tuple[str, ...]]] = {
     MovePartition: _move,
     RequireNodes: _require,
     Share: _share,
-    StartShared: _start_shared,
-    Unshare: _unshare,
+    Unmark: _unmark,
 }
 _BASIC_WRITERS = _WRITERS | {Rank: _rank_basic}

@@ -11,7 +11,7 @@ import pytest
 from slurmsched.cli.app import App
 from slurmsched.cli.assembly import Daemon
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.actions import Rank, Requeue, Share, StartShared, Unshare
+from slurmsched.cluster.actions import Rank, Requeue, Share, StartShared, Unmark, Unshare
 from slurmsched.cluster.faults import Fault, Instability
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.known import KnownJob, Run, outcomes_of
@@ -134,37 +134,90 @@ def test_what_a_killed_daemon_began_the_next_one_ends(site):
     first.close()
     assert sent(site, Share)
     assert not sent(site, StartShared)
-    # of the two commands only the first had reached Slurm
-    site.slurm.jobs[job] = replace(site.slurm.jobs[job], per_node="none")
     second = Daemon(site)
-    site.turn(second, 2)
-    assert len(sent(site, Share)) == 2
+    site.turn(second)
+    assert sent(site, StartShared) == [StartShared(job, "0")]
     assert site.runs_on(job) == "n2 gres:slot:i0:1"
     second.close()
 
 
-class Moody(FakeSlurm):
-    """Takes the first Share by half: the GPUs are gone, the slots are refused."""
+def test_what_a_killed_daemon_began_ends_by_itself_where_no_other_comes(site):
+    daemon = site.daemon()
+    job = site.light()
+    site.turn(daemon)
+    daemon.close()
+    site.slurm.advance(2 * EVERY_S)
+    assert site.runs_on(job) == "n2 gres:slot:i0:1"
+
+
+class Half(FakeSlurm):
+    """Takes the first line of a Share alone: the job has its token and a begin time, and asks for what it did."""
+
+    refuses = True
 
     def act(self, actions):
+        before = dict(self.jobs)
         answers = super().act(actions)
         for at, action in enumerate(actions):
-            if isinstance(action, Share) and self.written.count(action) == len(self.written):
-                self.jobs[action.job_id] = replace(self.jobs[action.job_id], per_node="none")
-                answers[at] = replace(answers[at], refused="Resource temporarily unavailable")
+            if isinstance(action, Share) and self.refuses:
+                token = self.jobs[action.job_id].comment
+                self.jobs[action.job_id] = replace(before[action.job_id], comment=token, begin_s=action.until_s)
+                answers[at] = replace(answers[at], refused="no access")
         return answers
 
 
-def test_a_change_that_slurm_refused_in_part_is_asked_again_in_the_next_cycle(tmp_path):
-    site = Site(tmp_path, slurm=Moody)
+@pytest.fixture
+def half(tmp_path):
+    site = Site(tmp_path, slurm=Half)
+    yield site
+    site.close()
+
+
+def test_a_job_that_slurm_keeps_out_has_its_comment_back_and_is_moved_again_after_ten_minutes(half):
+    daemon = half.daemon()
+    job = half.light(comment="note")
+    assert half.turn(daemon).refused == 1
+    half.turn(daemon, 10)
+    told = half.answers().ask("why", job_id=job)["why"]["sentences"]
+    assert "It shares no GPUs for now. Slurm refused a change of its GPUs: no access." in told
+    assert len(sent(half, Share)) == len(sent(half, Unmark)) == 1
+    half.turn(daemon, 50)
+    assert len(sent(half, Share)) == len(sent(half, Unmark)) == 2
+    assert not sent(half, Unshare)
+    back = half.slurm.jobs[job]
+    assert (back.comment, back.partition, back.per_node, back.begin_s <= half.slurm.now_s) == ("note", "gpu", "", True)
+    daemon.close()
+
+
+class Stubborn(Half):
+    """Gives nobody its comment back either."""
+
+    def act(self, actions):
+        no = [action for action in actions if isinstance(action, Unmark)]
+        answers = {answer.action: answer for answer in super().act([each for each in actions if each not in no])}
+        self.written += no
+        return [answers.get(each, Answer(each, "no access")) for each in actions]
+
+
+def test_what_slurm_refuses_for_ever_is_not_asked_in_every_cycle(tmp_path):
+    site = Site(tmp_path, slurm=Stubborn)
     daemon = site.daemon()
-    job = site.light()
-    assert site.turn(daemon).refused == 1
-    site.turn(daemon, 2)
-    assert len(sent(site, Share)) == 2
-    assert site.runs_on(job)
+    site.light()
+    site.turn(daemon, 30)
+    assert len(sent(site, Share)) == 1
+    assert len(sent(site, Unmark)) == EAGER - 1
     daemon.close()
     site.close()
+
+
+def test_a_job_whose_daemon_died_before_the_slots_starts_by_itself_on_gpus_of_its_own(half):
+    daemon = half.daemon()
+    job = half.light()
+    half.turn(daemon)
+    daemon.close()
+    half.slurm.jobs[1] = replace(half.slurm.jobs[1], left_s=1.0)  # whole GPUs are free
+    half.slurm.advance(2 * EVERY_S)
+    assert (half.slurm.jobs[job].state, half.slurm.jobs[job].partition) == (JobState.RUNNING, "gpu")
 
 
 def test_a_token_that_a_user_typed_moves_nothing_and_why_says_so(site):
@@ -185,7 +238,7 @@ def test_a_power_that_is_switched_off_by_a_reload_leaves_nobody_half_way(site):
     site.file.write_text(site.file.read_text().replace("share = true", "share = false"))
     daemon.reload()
     site.turn(daemon, 3)
-    assert sent(site, StartShared, Unshare) == [StartShared(whole, "shared"), sent(site, Unshare)[0]]
+    assert sent(site, StartShared, Unshare) == [StartShared(whole, "0"), sent(site, Unshare)[0]]
     assert (site.slurm.jobs[half].comment, site.slurm.jobs[half].required_nodes) == ("", "")
     daemon.close()
 
@@ -229,35 +282,13 @@ def test_a_job_that_waits_in_vain_has_its_gpus_back_also_after_a_kill(tmp_path):
     site.close()
 
 
-class Stubborn(FakeSlurm):
-    """Lets nobody into the sharing partition."""
-
-    def act(self, actions):
-        no = [action for action in actions if isinstance(action, StartShared)]
-        answers = {answer.action: answer for answer in super().act([each for each in actions if each not in no])}
-        self.written += no
-        return [replace(answers[each]) if each in answers else Answer(each, "no access") for each in actions]
-
-
-def test_what_slurm_refuses_for_ever_is_not_asked_for_ever(tmp_path):
-    site = Site(tmp_path, slurm=Stubborn)
-    daemon = site.daemon()
-    job = site.light()
-    site.turn(daemon, 60)
-    assert len(sent(site, StartShared)) == EAGER
-    assert len(sent(site, Share)) == len(sent(site, Unshare)) == 1
-    assert (site.slurm.jobs[job].partition, site.slurm.jobs[job].per_node) == ("gpu", "")
-    daemon.close()
-    site.close()
-
-
 def test_an_ordered_stop_leaves_nobody_half_way(site):
     daemon = site.daemon()
     whole, half = site.light(), site.light()
     site.turn(daemon)
     site.slurm.jobs[half] = replace(site.slurm.jobs[half], per_node="none")
     daemon.give_back(10.0)
-    assert sent(site, StartShared, Unshare) == [StartShared(whole, "shared"), sent(site, Unshare)[0]]
+    assert sent(site, StartShared, Unshare) == [StartShared(whole, "0"), sent(site, Unshare)[0]]
     back = site.slurm.jobs[half]
     assert (back.comment, back.required_nodes, back.per_node, back.partition) == ("", "", "", "gpu")
     daemon.close()

@@ -291,7 +291,7 @@ def test_where_there_are_no_slots_a_share_is_refused_and_can_be_undone(world):
     job = world.submit(60, gpus=2)
     world.until(lambda state: pending(state, job), "the job pending")
     until_s = world.now_s() + 600.0
-    refused = world.cluster.act([Share(job, "gpu", "n1", "0+1", "", until_s)])[0].refused
+    refused = world.cluster.act([Share(job, "gpu", "gpu", "n1", "0+1", "", until_s)])[0].refused
     assert "nvalid generic resource" in refused
     world.cluster.act([Unshare(job, "gpu", 2, "", until_s)])
     state = world.until(lambda state: pending(state, job), "the job pending")

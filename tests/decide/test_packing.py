@@ -105,7 +105,7 @@ def shares(looked: Any, rules: SharingRules = RULES) -> list[Share]:
 
 def test_a_light_job_joins_a_light_job_that_runs_on_slots():
     (share,) = shares(seen(waiting(comment=["note"]), sharing("2")))
-    assert share == Share(1, "gpu", "n3", "2", "note", NOW_S + 30.0)
+    assert share == Share(1, "gpu", "shared", "n3", "2", "note", NOW_S + 30.0)
 
 
 def test_the_first_of_a_pair_goes_to_a_free_gpu_of_the_sharing_node():
@@ -178,9 +178,9 @@ def test_nobody_is_moved_where_nobody_shares_or_no_node_is_up():
 
 
 def test_when_the_power_is_off_nobody_sets_out_and_who_is_half_way_arrives_or_goes_back():
-    half, whole = on_the_way(per_node=[""]), on_the_way(job_id=[2], per_node=["gres:slot:i2:1"])
+    half, whole = on_the_way(per_node=[""]), there(job_id=[2])
     plan = decided(seen(half.joined(whole).joined(waiting(job_id=[3]))), powers=("order",))
-    assert plan.actions[:2] == (Unshare(1, "gpu", 1, "", NOW_S + 30.0), StartShared(2, "shared"))
+    assert plan.actions[:2] == (Unshare(1, "gpu", 1, "", NOW_S + 30.0), StartShared(2, "2"))
     assert not any(isinstance(action, Share) for action in plan.actions)
     assert plan.refusals == ()
 
@@ -196,13 +196,40 @@ def on_the_way(**columns: Any) -> Any:
     return waiting(**(known | columns))
 
 
+def there(**columns: Any) -> Any:
+    """A job that has its slots and waits for the begin time that it was given with them."""
+    known = {"per_node": ["gres:slot:i2:1"], "partition": ["shared"], "eligible_s": [NOW_S + 20.0]}
+    return on_the_way(**(known | columns))
+
+
 def test_a_change_that_broke_off_is_made_again_and_one_that_is_whole_may_start():
     half = decided(seen(on_the_way(per_node=[""])))
     assert half.jobs.standing.tolist() == [Standing.SHARES]
-    assert half.actions == (Share(1, "gpu", "n3", "2", "", NOW_S + 30.0),)
-    assert decided(seen(on_the_way(per_node=["gres:slot:i2:1"]))).actions == (StartShared(1, "shared"),)
-    there = on_the_way(per_node=["gres:slot:i2:1"], partition=["shared"])
-    assert decided(seen(there)).actions == ()
+    assert half.actions == (Share(1, "gpu", "shared", "n3", "2", "", NOW_S + 30.0),)
+    assert decided(seen(there())).actions == (StartShared(1, "2"),)
+    assert decided(seen(there(eligible_s=[NOW_S - 1.0]))).actions == ()
+
+
+def test_a_begin_time_that_is_not_ours_is_left_to_its_owner_and_a_requeue_to_slurm():
+    assert decided(seen(there(eligible_s=[NOW_S + HOUR_S]))).actions == ()
+    assert decided(seen(there(restarts=[1], submitted_s=[NOW_S - 1.0]))).actions == ()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"per_node": ["gres:gpu:4,gres:slot:i2:1"]},
+        {"per_node": ["gres:slot:i2:1,gres:slot:i3:1,gres:gpu:1"]},
+        {"per_task": [True]},
+    ],
+    ids=str,
+)
+def test_a_job_whose_owner_asks_for_more_beside_its_slots_is_not_let_start_and_why_says_so(more):
+    looked = seen(there(**more))
+    plan = decided(looked)
+    assert plan.actions == (Unshare(1, "gpu", 1, "", NOW_S + 30.0),)
+    (words,) = sharing_words(looked, plan, RULES, 1)
+    assert words.startswith("It has GPUs of its own back: what it asks for is not what it was to share, ")
 
 
 def test_a_job_whose_node_takes_no_jobs_any_more_has_its_own_gpus_back():
@@ -279,13 +306,13 @@ def test_no_points_are_written_to_a_job_in_the_cycle_in_which_it_sets_out():
 
 
 def test_on_an_ordered_stop_nobody_is_left_half_way():
-    whole = on_the_way(per_node=["gres:slot:i2:1"])
+    whole = there()
     half = on_the_way(job_id=[2], per_node=[""])
     typed = on_the_way(job_id=[3], per_node=[""])
     looked = seen(whole.joined(half).joined(typed))
     asked_for = {1: "gpu gpu:1", 2: "gpu gpu:a100:1"}
     back = Unshare(2, "gpu", 1, "", NOW_S, "a100")
-    assert settle_shared(looked.pending, asked_for, RULES, NOW_S) == [StartShared(1, "shared"), back]
+    assert settle_shared(looked.pending, asked_for, RULES, NOW_S) == [StartShared(1, "2"), back]
 
 
 def test_waits_follow_the_order_and_the_ends_of_what_runs():
@@ -304,6 +331,15 @@ def test_why_tells_with_whom_and_why_not():
     running = seen(waiting(), sharing("2"), sharing("2", job_id=[912]))
     assert sharing_words(running, decided(running), RULES, 912) == (
         "It has 1 GPU (2) of n3 as a job that shares, with job 911.",
+    )
+
+
+def test_after_a_refusal_why_tells_it_and_the_gpus_are_for_others():
+    looked = seen(waiting(2, share_refusal=["Access denied", ""]), sharing("2"))
+    plan = decided(looked)
+    assert [(action.job_id, action.token) for action in plan.actions if isinstance(action, Share)] == [(2, "2")]
+    assert sharing_words(looked, plan, RULES, 1) == (
+        "It shares no GPUs for now. Slurm refused a change of its GPUs: Access denied.",
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.cluster.actions import Share, StartShared, Unshare
+from slurmsched.cluster.actions import Share, StartShared, Unmark, Unshare
 from slurmsched.cluster.comment import parse
 from slurmsched.policies.slots import Asked, Token, next_step, without_token
 
@@ -28,20 +28,41 @@ def step(job: Asked):
     return next_step(job, "shared", "gpu", 90.0)
 
 
-def test_a_job_that_has_its_slots_is_moved_into_the_sharing_partition():
-    assert step(replace(THERE, partition="gpu")) == StartShared(7, "shared")
+def test_a_job_that_has_its_slots_and_waits_only_for_our_begin_time_may_start():
+    assert step(replace(THERE, waits=True)) == StartShared(7, "0+1:t60")
 
 
 def test_a_job_that_has_arrived_is_left_alone():
     assert step(THERE) is None
-    assert step(replace(THERE, per_node="gres/slot:i1=1,gres/slot:i0=1")) is None
+    assert step(replace(THERE, request="gres/slot:i1=1,gres/slot:i0=1")) is None
 
 
-@pytest.mark.parametrize("per_node", ["", "gres:gpu:2", "gres:slot:i0:1", "gres:gpu:2,gres:slot:i0:1,gres:slot:i1:1"])
-@pytest.mark.parametrize(("partition", "home"), [("gpu", "gpu"), ("fast,shared", "fast"), ("shared", "gpu")])
-def test_a_change_that_broke_off_is_made_again_where_the_job_cannot_start(per_node, partition, home):
-    job = replace(THERE, partition=partition, per_node=per_node)
-    assert step(job) == Share(7, home, "n2", "0+1:t60", "slurmsched:ckpt", 90.0)
+@pytest.mark.parametrize("request_", ["", "gres:slot:i0:1", "gres:slot:i0:1,gres:slot:i1:1,gres:slot:1", SLOTS])
+@pytest.mark.parametrize(("partition", "home"), [("gpu", "gpu"), ("fast,shared", "fast")])
+def test_a_change_that_broke_off_or_that_its_owner_spoiled_is_made_again(request_, partition, home):
+    job = replace(THERE, partition=partition, request=request_, waits=True)
+    assert step(job) == Share(7, home, "shared", "n2", "0+1:t60", "slurmsched:ckpt", 90.0)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"request": "gres:gpu:2"},
+        {"request": f"gres:gpu:4,{SLOTS}"},
+        {"request": f"{SLOTS},gres/gpu:a100=4"},
+        {"request": f"{SLOTS},gres:nvme:1"},
+        {"beside": True},
+    ],
+    ids=str,
+)
+def test_a_job_that_asks_for_more_than_its_slots_never_starts_and_has_its_own_gpus_back(more):
+    assert step(replace(THERE, waits=True, **more)) == Unshare(7, "gpu", 2, "slurmsched:ckpt", 90.0)
+
+
+@pytest.mark.parametrize("request_", ["gres:gpu:2", "gres/gpu:a100=2"])
+def test_a_job_whose_change_never_came_to_its_slots_has_its_comment_back(request_):
+    job = replace(THERE, partition="gpu", required_nodes="", request=request_, waits=True)
+    assert step(job) == Unmark(7, "slurmsched:ckpt")
 
 
 def test_a_job_that_nobody_knows_the_node_of_gets_its_gpus_back():

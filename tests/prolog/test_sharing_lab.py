@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.policies.slots import Asked, next_step
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
-from slurmsched.slurm.verbs import SETTLE_S
+from slurmsched.slurm.verbs import SETTLE_S, lines
 from slurmsched.slurm.versions import IN_A_MOMENT
 
 pytestmark = pytest.mark.lab
@@ -35,6 +35,7 @@ exec {home}/programs/{program}
 """
 #: As far as a change gets whose sender and whose Slurm both end before its last line.
 HALF = ("reqnodelist=n2", "comment=slurmsched:share=0", "tresperjob=", "trespernode=", "starttime=now")
+FIELDS = ("tresperjob", "trespernode", "trespersocket", "trespertask")
 #: Says what it sees, and stays until its file is there.
 JOB = "srun echo step=ran; env | grep -E '^(CUDA|SLURMSCHED|SLURM_GPU)' | sort; until [ -e end ]; do sleep 0.1; done"
 
@@ -57,10 +58,10 @@ class Site:
     def share(self, job_id: int, token: str) -> None:
         """Make slots of its GPUs as a first cycle does, then let it start as the next one does."""
         job = self.asked(job_id)
-        self.act(Share(job_id, job.partition, "n2", token, job.comment, time.time() + 60.0))
+        self.act(Share(job_id, job.partition, "shared", "n2", token, job.comment, time.time() + 60.0))
         assert self.state(job_id) == "PENDING"
-        step = next_step(self.asked(job_id), "shared", "gpu", time.time() + 60.0)
-        assert step == StartShared(job_id, "shared")
+        step = next_step(replace(self.asked(job_id), waits=True), "shared", "gpu", time.time() + 60.0)
+        assert step == StartShared(job_id, token)
         self.act(step)
         assert next_step(self.asked(job_id), "shared", "gpu", time.time() + 60.0) is None
 
@@ -75,11 +76,14 @@ class Site:
         wait_until(done, f"Slurm to take {action}")
 
     def asked(self, job_id: int) -> Asked:
-        fields = ("Partition", "ReqNodes", "tres-per-node", "Comment")
+        fields = ("Partition", "ReqNodes", "tres-per-node", "Comment", "tres-per-job")
         words = ["squeue", "-h", "-t", "all", "-j", str(job_id), "-O", ",".join(f"{name}:.99" for name in fields)]
         shown = self.lab.ask(words).rstrip("\n")
-        texts = [shown[at * 99 : at * 99 + 99].strip() for at in range(4)]
-        return Asked(job_id, *("" if text in ("N/A", "(null)") else text for text in texts))
+        texts = [
+            "" if (text := shown[at * 99 : at * 99 + 99].strip()) in ("N/A", "(null)") else text for at in range(5)
+        ]
+        partition, node, per_node, comment, per_job = texts
+        return Asked(job_id, partition, node, ",".join(filter(None, (per_job, per_node))), comment)
 
     def state(self, job_id: int) -> str:
         return self.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", "%T"]).strip()
@@ -186,7 +190,7 @@ def test_two_jobs_run_on_the_same_gpus_at_once(site):
 def test_a_job_whose_tasks_count_by_its_gpus_keeps_them(site):
     job_id = site.submit("--gpus=2", "--nodes=1", "--ntasks-per-gpu=2")
     asked = site.asked(job_id)
-    (answer,) = site.slurm.act([Share(job_id, "gpu", "n2", "0+1", "", time.time() + 60.0)])
+    (answer,) = site.slurm.act([Share(job_id, "gpu", "shared", "n2", "0+1", "", time.time() + 60.0)])
     assert answer.refused == "it asks for tasks per GPU"
     assert site.asked(job_id) == asked
     site.lab.cancel_all()
@@ -204,7 +208,7 @@ def test_a_third_job_waits_for_a_slot(site):
     site.end_all()
 
 
-def test_a_job_left_half_way_never_runs_without_its_gpus_and_is_mended(site):
+def test_a_job_left_half_way_by_an_earlier_release_never_runs_without_its_gpus_and_is_mended(site):
     job_id = site.submit("--gpus=1")
     half = [f"update jobid={job_id} {words}" for words in HALF]
     site.lab.ask(["scontrol"], input="\n".join(half) + "\n")
@@ -212,8 +216,8 @@ def test_a_job_left_half_way_never_runs_without_its_gpus_and_is_mended(site):
     site.lab.ask(["scontrol", "update", f"jobid={beside}", "starttime=now"])
     site.runs(beside)
     wait_until(lambda: site.reason(job_id) == "BadConstraints", "Slurm to look at the job", 120.0)
-    while step := next_step(site.asked(job_id), "shared", "gpu", time.time() + 60.0):
-        site.act(step)
+    site.act(next_step(site.asked(job_id), "shared", "gpu", time.time() + 60.0))
+    site.act(StartShared(job_id, "0"))
     site.runs(job_id)
     assert site.used().startswith("GresUsed=gpu:0,slot:i0:1(IDX:0),")
     site.end_all()
@@ -224,7 +228,7 @@ def test_jobs_whose_slots_are_taken_back_run_on_gpus_of_their_own(site):
     site.share(ran, "2+3")
     site.runs(ran)
     site.lab.ask(["scontrol", "requeue", str(ran)])
-    site.act(Share(on_its_way, "gpu", "n2", "0", "", time.time() + 600.0))
+    site.act(Share(on_its_way, "gpu", "shared", "n2", "0", "", time.time() + 600.0))
     wait_until(lambda: site.state(ran) == "PENDING", "the requeue")
     time.sleep(SETTLE_S)
     site.act(Unshare(on_its_way, "gpu", 1, "", time.time() + 60.0))
@@ -241,6 +245,8 @@ def test_jobs_whose_slots_are_taken_back_run_on_gpus_of_their_own(site):
     ("options", "words"),
     [
         (["--gres=slot:i0:1"], "slots are not for users"),
+        (["--gres=slot"], "slots are not for users"),
+        (["--gres=gpu:1,slot"], "slots are not for users"),
         (["--gres=gpu:1,slot:i0:1"], "slots are not for users"),
         (["--gpus=1", "--partition=shared"], "the partition shared is not for users"),
         (["--gpus=1", "--partition=gpu,shared"], "the partition shared is not for users"),
@@ -251,6 +257,48 @@ def test_users_ask_for_neither_slots_nor_their_partition_nor_the_token(site, opt
     done = site.lab.run(["sbatch", "--parsable", *options, "--wrap=true"], user="alice")
     assert done.returncode != 0
     assert words in done.stderr
+
+
+def test_at_no_moment_of_its_way_does_an_owner_get_gpus_of_others(site):
+    jobs = {request: site.submit(request) for request in ("--gpus=1", "--gres=gpu:1")}
+    changes = [f"{field}={gres}" for field in FIELDS for gres in ("", "gres:gpu:4", "gres:slot:i3:1", "gres:slot")]
+    changes += ["partition=gpu", "reqnodelist=n1", "comment=mine", "numnodes=2"]
+
+    def owner_changes_nothing(job_id: int) -> None:
+        before = site.asked(job_id)
+        for change in changes:
+            said = site.lab.run(["scontrol", "update", f"jobid={job_id}", *change.split()], user="alice")
+            assert said.returncode != 0, change
+        assert site.lab.run(["scontrol", "update", f"jobid={job_id}", "timelimit=50"], user="alice").returncode == 0
+        assert site.asked(job_id) == before
+
+    for request, job_id in jobs.items():
+        share = Share(job_id, "gpu", "shared", "n2", "3", "", time.time() + 600.0)
+        site.lab.ask(["scontrol"], input=f"{lines(share)[0]}\n")
+        owner_changes_nothing(job_id)
+        site.act(share)
+        owner_changes_nothing(job_id)
+        assert site.asked(job_id).request.replace("/", ":") == "gres:slot:i3:1", request
+        site.act(StartShared(job_id, "3"))
+    site.runs(*jobs.values())
+    assert site.used() == "GresUsed=gpu:0,slot:i0:0(IDX:N/A),slot:i1:0(IDX:N/A),slot:i2:0(IDX:N/A),slot:i3:2(IDX:6-7)"
+    site.end_all()
+
+
+def test_a_job_that_root_gave_more_than_its_slots_is_not_let_start_and_has_its_own_gpus_back(site):
+    for request in ("--gpus=1", "--gres=gpu:1"):
+        job_id = site.submit(request)
+        site.act(Share(job_id, "gpu", "shared", "n2", "3", "", time.time() + 600.0))
+        site.lab.ask(["scontrol", "update", f"jobid={job_id}", "tresperjob=gres:gpu:4"])
+        (answer,) = site.slurm.act([StartShared(job_id, "3")])
+        assert "which is not what share=3 says" in answer.refused
+        step = next_step(site.asked(job_id), "shared", "gpu", time.time() + 60.0)
+        assert step == Unshare(job_id, "gpu", 1, "", step.until_s)
+        site.act(step)
+        site.runs(job_id)
+        assert site.used().startswith("GresUsed=gpu:0,"), request
+        assert site.asked(job_id).partition == "gpu"
+        site.end_all()
 
 
 def test_users_do_not_get_there_by_a_change_either(site):

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
@@ -139,6 +140,96 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
     checked = {found["name"]: found["ok"] for found in site.said("check")["findings"]}
     assert checked["shared GPUs"] is True
     lab.cancel_all()
+
+
+#: Passes lines on one by one; after so many about jobs on their way it kills the daemon that sends them.
+SCONTROL = """#!/bin/sh
+[ $# -eq 0 ] || exec scontrol "$@"
+while IFS= read -r line; do
+    echo "$line" | scontrol || exit
+    case $line in *comment=*share=* | *reqnodelist=* | *starttime=now) ;; *) continue ;; esac
+    echo "$line" >>{home}/moved
+    [ "$(wc -l <{home}/moved)" -ne {at} ] || {{ kill -KILL $PPID; exit; }}
+done
+"""
+
+
+def dies_at(site: Site, line: int) -> None:
+    """Start a daemon that is killed right after Slurm has taken so many lines of moves to shared GPUs; it is dead."""
+    programs = site.directory / "bin"
+    programs.mkdir(exist_ok=True)
+    for name in ("squeue", "sinfo", "sprio", "sdiag", "sacct", "sacctmgr", "scancel"):
+        (programs / name).write_text(f'#!/bin/sh\nexec {name} "$@"\n')
+    (programs / "scontrol").write_text(SCONTROL.format(home=site.directory, at=line))
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    site.write(slurm=f"timeout_s = 5\nbackend = 'command'\nbin_dir = '{programs}'")
+    daemon = site.start()
+    site.until(lambda: daemon.poll() is not None, f"the daemon to be killed at line {line}")
+    assert daemon.returncode == -signal.SIGKILL, site.log[-3000:]
+
+
+def has(lab: Lab, job: int) -> str:
+    """What a job that runs has of its node, as Slurm counts it."""
+    shown = lab.ask(["scontrol", "-d", "show", "job", str(job)])
+    return " ".join(word for word in shown.split() if word.startswith(("Partition=", "GRES=")))
+
+
+def broken_off(lab: Lab, line: int, *requests: str, **sections: str) -> tuple[Site, list[int]]:
+    """Jobs with *requests* whose daemon was killed at a line of their moves; GPUs of their own are free by now."""
+    site = Site.of(lab, power=POWER, share=SHARE, policy="ordering = 'fifo'", **sections)
+    measured(site, "light_1", 600.0)
+    measured(site, "long_1", 3000.0)
+    whole = ("--gres=gpu:4", "-wn1", "-t600", "-Jlong_7", "--wrap=sleep 600", "-o/dev/null")
+    blocker = lab.submit(*whole, user="alice")
+    site.until(lambda: site.states()[blocker] == "RUNNING", "the whole GPUs to be taken")
+    options = ("-Jlight_7", "-t20", "--wrap=sleep 600", "-o/dev/null", "--comment=note")
+    jobs = [lab.submit(request, *options, user="alice") for request in requests]
+    dies_at(site, line)
+    lab.ask(["scancel", str(blocker)])
+    return site, jobs
+
+
+def killed_at(lab: Lab, line: int, *requests: str) -> list[str]:
+    """What each of the jobs with *requests* has that a daemon was about to move when it was killed; no other comes."""
+    site, jobs = broken_off(lab, line, *requests)
+    site.until(lambda: {site.states()[job] for job in jobs} == {"RUNNING"}, f"jobs to run, killed at line {line}")
+    found = [has(lab, job) for job in jobs]
+    lab.cancel_all()
+    return found
+
+
+MOVED = ("--gpus=1", "--gres=gpu:2")
+SHARES, OWN = "Partition=shared GRES=slot:", "Partition=gpu GRES=gpu:"
+
+
+@pytest.mark.parametrize(("line", "shared"), [(1, 0), (2, 0), (3, 1), (4, 2)])
+def test_a_job_whose_daemon_dies_at_any_line_of_its_move_starts_by_itself(lab, line, shared):
+    found = killed_at(lab, line, *MOVED)
+    assert sum(words.startswith(SHARES) and "gpu:" not in words for words in found) == shared
+    assert sum(words.startswith(OWN) and "slot" not in words for words in found) == len(MOVED) - shared
+
+
+def test_release_all_says_what_it_healed_of_a_move_that_broke_off(lab):
+    slow = {"daemon": "mode = 'act'\nevery_s = 60"}  # nothing happens by itself for two minutes
+    site, jobs = broken_off(lab, 3, *MOVED, **slow)
+    done = site.run("release-all")
+    assert done.returncode == 0, done.stderr
+    assert "of jobs on their way to shared GPUs 1 may start, 1 have their own" in done.stdout
+    site.until(lambda: {site.states()[job] for job in jobs} == {"RUNNING"}, "both jobs to run", 60.0)
+    comments = [lab.ask(["squeue", "-h", "-j", str(job), "-o", "%P %k"]).strip() for job in jobs]
+    assert sorted(comments) == ["gpu note", "shared note;slurmsched:share=0"]
+    lab.cancel_all()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("request_", ["--gpus=1", "--gres=gpu:1", "--gpus-per-node=2", "--gpus=2"])
+def test_jobs_of_every_kind_run_wherever_their_move_breaks_off(lab, request_):
+    for line in range(1, 10):
+        found = killed_at(lab, line, *[request_] * 3)
+        moved = max(0, min(3, line - 3))
+        assert sum(words.startswith(SHARES) and "gpu:" not in words for words in found) == moved, (line, found)
+        assert sum(words.startswith(OWN) and "slot" not in words for words in found) == 3 - moved, (line, found)
 
 
 def watched(lab: Lab) -> str:

@@ -138,6 +138,12 @@ def test_writes_go_through_standard_input_and_a_complaint_is_of_its_job_alone(co
     ]
 
 
+SHOWN = """
+for format; do :; done
+field=${format#JobID:} field=${field%%,*} record=${format##*:}
+echo "$@" >> "$(dirname "$0")/shows"
+show() { for text; do printf '%s' "$between$text"; between=$field; done; between=; printf '%s' "$record"; }
+"""
 MOODY = """[ "$1" != show ] || exit 0
 n=$(cat {at}/n 2>/dev/null || echo 0); echo $((n + 1)) > {at}/n; cat >> {at}/sent
 [ $n -ge {times} ] || {{ echo "{words} for job 2" >&2; exit 1; }}"""
@@ -155,12 +161,24 @@ def test_what_slurm_refuses_for_a_moment_is_asked_again_at_once(commands, words,
     cluster = commands.cluster()
     cluster.facts()
     commands.says("scontrol", MOODY.format(at=commands.directory, words=words, times=times))
-    answers = cluster.act([StartShared(1, "shared"), Share(2, "gpu", "n2", "0", "", 9.0)])
+    commands.says("squeue", f"{SHOWN}show 1 '' gres:slot:i1:1 N/A ''; show 2 '' gres:gpu:1 N/A '(null)'")
+    answers = cluster.act([StartShared(1, "1"), Share(2, "gpu", "shared", "n2", "0", "", 9.0)])
     assert [answer.refused is not None for answer in answers] == [False, refused]
     sent = (commands.directory / "sent").read_text()
     assert sent.count("jobid=1 ") == 1
     assert sent.count("jobid=2 ") == sent_2
     assert ("gres:slot" in sent) is not refused, "a line that was refused holds back those that follow it"
+
+
+def test_a_job_that_asks_for_more_than_its_slots_by_the_time_of_the_write_is_not_let_start(commands):
+    cluster = commands.cluster()
+    cluster.facts()
+    commands.says("squeue", f"{SHOWN}show 1 gres:gpu:4 gres:slot:i1:1 N/A ''; show 2 '' gres:slot:i0:1 N/A ''")
+    commands.says("scontrol", f"cat >> {commands.directory}/sent")
+    more, good, gone = cluster.act([StartShared(1, "1"), StartShared(2, "0"), StartShared(3, "0")])
+    assert more.refused == "it asks for gres:gpu:4,gres:slot:i1:1, which is not what share=1 says"
+    assert (good.refused, gone.refused) == (None, "squeue does not show it")
+    assert (commands.directory / "sent").read_text() == "update jobid=2 starttime=now\n"
 
 
 def test_a_controller_that_goes_away_while_writing_is_unavailable(commands):
@@ -203,14 +221,6 @@ def test_a_refused_signal_is_told_and_one_without_an_answer_is_not_taken_for_a_r
         commands.cluster().act([AskToStop(7, "URG")])
 
 
-SHOWN = """
-for format; do :; done
-field=${format#JobID:} field=${field%%,*} record=${format##*:}
-echo "$@" >> "$(dirname "$0")/shows"
-show() { printf '%s' "$1$field$2$field$3$record"; }
-"""
-
-
 def test_an_admin_comment_of_somebody_else_stays_and_all_others_are_written_at_once(commands):
     told = {7: "ticket 12", 8: "slurmsched:in-doubt", 9: "(null)", 30: "", 31: "ticket 13"}
     rows = [f"show {job} {30 if job > 29 else job} '{text}'" for job, text in told.items()]
@@ -227,7 +237,7 @@ def test_an_admin_comment_of_somebody_else_stays_and_all_others_are_written_at_o
 def test_a_job_whose_request_cannot_be_looked_at_keeps_its_gpus(commands):
     look = 'if [ "$1 $2" = "show job" ]; then echo "error: Zero Bytes were transmitted" >&2; exit 1; fi; '
     commands.says("scontrol", f'{look}if [ "$1" ]; then {CONFIG}else cat >> {commands.directory}/sent; fi')
-    answers = commands.cluster().act([Share(7, "gpu", "n2", "0", "", 9.0), Rank(8, 5)])
+    answers = commands.cluster().act([Share(7, "gpu", "shared", "n2", "0", "", 9.0), Rank(8, 5)])
     assert "Zero Bytes" in answers[0].refused
     assert answers[1].refused is None
     assert (commands.directory / "sent").read_text() == "update jobid=8 sitefactor=5\n"

@@ -178,8 +178,8 @@ def test_jobs_with_slots_count_the_gpus_that_they_share():
     assert list(jobs.per_node) == ["gres:slot:i0:1,gres:slot:i12:1"] * 2 + ["gres:gpu:1"]
 
 
-def test_gpus_asked_for_per_task_or_socket_are_told_from_others():
-    jobs = table({}, {"tres-per-task": "gres:gpu:1"}, {"tres-per-socket": "gres:gpu:2"}, {"tres-per-task": "gres:x:1"})
+def test_generic_resources_asked_for_per_task_or_socket_are_told_from_cpus():
+    jobs = table({}, {"tres-per-task": "gres:gpu:1"}, {"tres-per-socket": "gres:gpu:2"}, {"tres-per-task": "cpu:2"})
     assert jobs.per_task.tolist() == [False, True, True, False]
 
 

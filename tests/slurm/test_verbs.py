@@ -24,10 +24,11 @@ from slurmsched.cluster.actions import (
     StartShared,
     Suspend,
     Tell,
+    Unmark,
     Unshare,
 )
 from slurmsched.cluster.lending import SetNodes
-from slurmsched.slurm.verbs import call, lines, ours_to_tell, partition_line, signals
+from slurmsched.slurm.verbs import Request, call, lines, ours_to_tell, partition_line, signals
 
 PACKAGE = Path(slurmsched.__file__).parent
 ALLOWED = re.compile(
@@ -65,37 +66,11 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
 def test_every_kind_of_action_has_its_words(kind):
     arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",), RequireNodes: ("n[1-4]",)}
     arguments |= {AskToStop: ("URG",), Tell: ("slurmsched:met",)}
-    arguments |= {Share: ("gpu", "n4", "0+1", "note", 100.0), StartShared: ("shared",)}
+    arguments |= {Share: ("gpu", "shared", "n4", "0+1", "note", 100.0)}
     arguments |= {Unshare: ("gpu", 2, "note", 100.0)}
-    counts = {AskToStop: 0, Share: 2, Unshare: 3}
-    assert len(lines(kind(3, *arguments.get(kind, ())))) == counts.get(kind, 1)
-
-
-PLACES = st.sampled_from(["gpu", "gpu,fast", "n4", "", "a b", "n1 priority=9", "x\ny"])
-TOKENS = st.sampled_from(["0", "0+1:time", "x", "0 1"])
-TEXTS = st.one_of(st.sampled_from(["", "note", "slurmsched:ckpt", "a b", "x\ny", '"']), st.text(max_size=10))
-SHARE_LINE = re.compile(
-    r"update jobid=[1-9]\d*( starttime=(uts\d+|now)| partition=[\w.,+\[\]-]*| reqnodelist=[\w.,+\[\]-]*"
-    r"| comment=[\w.,:;=+@%/-]*| tresperjob=| trespernode=(gres:slot:i\d+:1(,gres:slot:i\d+:1)*|gres:gpu:\d+)?)+",
-    re.ASCII,
-)
-
-
-@given(
-    st.one_of(
-        st.builds(Share, job_ids, PLACES, PLACES, TOKENS, TEXTS, st.floats(0, 4e9)),
-        st.builds(StartShared, job_ids, PLACES),
-        st.builds(Unshare, job_ids, PLACES, st.integers(1, 8), TEXTS, st.floats(0, 4e9)),
-    )
-)
-def test_lines_that_share_change_nothing_but_partition_node_slots_begin_and_comment(action):
-    try:
-        written = lines(action)
-    except ValueError:
-        return
-    assert written
-    for line in written:
-        assert SHARE_LINE.fullmatch(line), line
+    arguments |= {StartShared: ("0+1",), Unmark: ("note",)}
+    slots = Request(per_node="gres:slot:i0:1,gres:slot:i1:1")
+    assert len(lines(kind(3, *arguments.get(kind, ())), request=slots)) == (kind is not AskToStop)
 
 
 @given(job_ids, st.sampled_from(["URG", "USR1", "USR2"]))
@@ -169,7 +144,10 @@ def test_no_other_module_writes_to_slurm():
 def test_the_one_place_that_sends_takes_its_lines_from_the_allow_list():
     source = (PACKAGE / "slurm" / "command.py").read_text()
     assert source.count('run(["scontrol"]') == 1
-    assert "left[at] = list(lines(action, multifactor=multifactor))" in source
+    assert "left[at] = list(lines_of(action))" in source
+    assert "return lines(action, multifactor=multifactor, request=request)" in source
+    assert source.count("self._written(") == 2
+    assert "(slots_line(share, _request_of(share, requests)),)" in source
     assert "scancel" not in source
 
 
