@@ -9,6 +9,7 @@ import numpy as np
 from ..cluster.actions import Share, Unmark, Unshare
 from ..cluster.plan import Plan
 from ..cluster.state import View
+from ..cluster.tres import requests_in
 from ..policies.sharing import OFF, allowed, gains_s, why_not
 from ..policies.slots import Token
 from .evicting import eviction_words
@@ -55,6 +56,8 @@ def _running_words(view: View, row: int) -> tuple[str, ...]:
     mine = set(gpus_of(jobs, row))
     if not mine:
         return ()
+    if set(requests_in(request := jobs.per_node[row])) - {"slot"}:
+        return (f"It asked for {request}, more than the GPUs that it shares: it may have some that others share.",)
     beside = [
         str(jobs.job_id[other])
         for other in np.flatnonzero(jobs.node_list.codes == jobs.node_list.codes[row]).tolist()

@@ -15,7 +15,7 @@ from ..cluster.comment import read
 from ..cluster.hostlist import expand
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
-from ..cluster.tres import slots_in
+from ..cluster.tres import requests_in, slots_in
 from ..policies.slots import Token
 
 SLOTS = 2  #: of each GPU
@@ -143,7 +143,8 @@ def _count_running(found: SharedNodes, jobs: JobTable) -> None:
     of, gpus = gpus_of_all(jobs, rows)
     places = jobs.node_list.map([found.at.get(name, -1) for name in jobs.node_list.names], np.int64)[rows]
     _count(found, places[of], gpus)
-    whole = (np.bincount(of, minlength=len(rows)) == 0) & (jobs.gpus[rows] > 0)
+    asks = jobs.per_node.map(["gpu" in requests_in(text) for text in jobs.per_node.names], np.bool_)[rows]
+    whole = asks | (np.bincount(of, minlength=len(rows)) == 0) & (jobs.gpus[rows] > 0)
     for row in rows[whole].tolist():
         for name in expand(jobs.node_list[row]):
             if name in found.at:

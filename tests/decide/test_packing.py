@@ -334,6 +334,14 @@ def test_why_tells_with_whom_and_why_not():
     )
 
 
+def test_of_a_job_that_runs_with_more_than_its_slots_why_says_so_and_nobody_joins_it():
+    more = sharing("2", per_node=["gres:gpu:4,gres:slot:i2:1"])
+    looked = seen(waiting(), more)
+    assert shares(looked) == []
+    (words,) = sharing_words(looked, decided(looked), RULES, 911)
+    assert words.startswith("It asked for gres:gpu:4,gres:slot:i2:1, more than the GPUs that it shares: ")
+
+
 def test_after_a_refusal_why_tells_it_and_the_gpus_are_for_others():
     looked = seen(waiting(2, share_refusal=["Access denied", ""]), sharing("2"))
     plan = decided(looked)

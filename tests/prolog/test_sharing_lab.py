@@ -301,6 +301,17 @@ def test_a_job_that_root_gave_more_than_its_slots_is_not_let_start_and_has_its_o
         site.end_all()
 
 
+def test_a_job_that_slurm_gives_whole_gpus_where_they_are_shared_never_begins(site):
+    job_id = site.submit("--gres=gpu:4")
+    site.lab.ask(["scontrol", "update", f"jobid={job_id}", "partition=shared", "starttime=now"])
+    wait_until(lambda: site.state(job_id) not in ("PENDING", "RUNNING", "COMPLETING"), "the job to end", 120.0)
+    assert site.state(job_id) in ("FAILED", "CANCELLED")
+    output = site.lab.layout.work / f"{job_id}.out"
+    assert not output.exists() or "CUDA" not in output.read_text()
+    assert not set(site.lab.ask(["sinfo", "-h", "-N", "-o", "%t"]).split()) & {"drain", "drng", "down"}
+    assert site.lab.ask(["squeue", "-h", "-o", "%A"]).split() == []
+
+
 def test_users_do_not_get_there_by_a_change_either(site):
     job_id = site.submit("--gpus=1")
     for change in ("partition=shared", "trespernode=gres:slot:i0:1", "comment=slurmsched:share=0"):
