@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,15 +11,22 @@ from .clock import Clock
 from .cluster.actions import Action
 from .cluster.history import OutcomeTable
 from .cluster.plan import Plan
+from .cluster.promises import PromiseTable
 from .cluster.state import ClusterState, View
 from .db.decisions import DecisionRecord
 from .db.memory import Memory
 from .decide.engine import decide
 from .decide.policy import Policy
-from .decide.settling import settle
+from .decide.settling import SAME_S, Ends, settle
+from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
 from .slurm.port import Answer, Slurm
 from .slurm.writer import Writer
+
+logger = logging.getLogger(__name__)
+
+MISSING_MOST = 100
+"""Jobs that one cycle asks about because the queue no longer shows them; the rest are for later cycles."""
 
 PHASES = ("observe", "remember", "predict", "decide", "act", "send", "answer", "record")
 """In this order; send and answer only where there is something to write."""
@@ -66,7 +74,6 @@ class CycleReport:
     actions: dict[str, int]  #: sent and not refused, by kind
     refused: int  #: sent, and Slurm said no
     deferred: int  #: wanted, and left to later cycles by the budget
-    refused_lines: int  #: records of Slurm's answers that had not the expected shape
     fallbacks: tuple[str, ...]  #: parts that serve in a degraded way
     view: View
     plan: Plan
@@ -78,11 +85,16 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     watch = _Stopwatch(world)
     watch.enter("observe")
     state = world.cluster.observe()
+    missing = world.memory.missing(state, now_s)
+    forgotten, unsettled = missing[:MISSING_MOST], missing[MISSING_MOST:]
+    if not world.cluster.forgot(forgotten):
+        raise SlurmUnavailable("the queue was read in part only: Slurm still has jobs that were not in it")
     world.observed(state)
     watch.enter("remember")
-    remembered = world.memory.remember(state, now_s, acting=mode == "act")
+    remembered = world.memory.remember(state, now_s, acting=mode == "act", forgotten=forgotten)
     state = remembered.state
-    promises = settle(world.memory.promises(now_s, acting=mode == "act"), state, remembered.ended, now_s)
+    promises = world.memory.promises(now_s, acting=mode == "act")
+    promises = _settled(world, promises, Ends.of(state, remembered.ended, unsettled), now_s)
     watch.enter("predict")
     if world.learns:
         world.model = world.model.learn(remembered.ended)
@@ -127,12 +139,25 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
         actions=dict(Counter(type(answer.action).__name__ for answer in answers if answer.refused is None)),
         refused=sum(answer.refused is not None for answer in answers),
         deferred=deferred,
-        refused_lines=state.refused_lines,
         fallbacks=fallbacks,
         view=view,
         plan=plan,
         ended=remembered.ended,
     )
+
+
+def _settled(world: World, promises: PromiseTable, ends: Ends, now_s: float) -> PromiseTable:
+    """*promises* as they stand now, with the runs of jobs that nobody saw end from accounting, once that answers."""
+    unseen = ends.unseen(promises)
+    if unseen:
+        try:
+            past = world.cluster.past_runs(unseen, float(promises.asked_s[promises.open].min()) - SAME_S)
+        except SlurmError as error:
+            logger.warning("whether promises to %d jobs were met is not known yet: %s", len(unseen), error)
+            ends = ends.waiting_for(unseen)
+        else:
+            ends = ends.with_runs(past)
+    return settle(promises, ends, now_s)
 
 
 def _act(world: World, watch: _Stopwatch, number: int, plan: Plan, now_s: float) -> tuple[tuple[Answer, ...], int]:

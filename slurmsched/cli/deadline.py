@@ -16,7 +16,7 @@ from .jobs import JobName, JobType
 from .output import Cell, Sheet, json_option
 from .spans import moment, span
 
-CLAIMS = ("WHO", "ASKED", "PROMISED", "REFUSED", "BROKEN", "WITHDRAWN", "GPU-HOURS", "GPUS LATELY")
+CLAIMS = ("WHO", "ASKED", "PROMISED", "REFUSED", "BROKEN", "WITHDRAWN", "LOST", "GPU-HOURS", "GPUS LATELY")
 COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK", "EARLIEST")
 
 
@@ -95,7 +95,7 @@ def _figures(told: Mapping[str, Any], now_s: float) -> list[str]:
 
 
 def _claim(row: Mapping[str, Any]) -> list[Cell]:
-    counts = [row[name] for name in ("asked", "promised", "refused", "broken", "withdrawn")]
+    counts = [row[name] for name in ("asked", "promised", "refused", "broken", "withdrawn", "lost")]
     pairs = ((row["gpu_hours"], row["most_gpu_hours"]), (row["gpus"], row["most_gpus"]))
     quotas = [f"{held:.4g}" + ("" if most is None or row["exempt"] else f" of {most:.4g}") for held, most in pairs]
     return [("account " if row["account"] else "") + row["who"], *counts, *quotas]

@@ -48,6 +48,9 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
         yield f"it took: {phases}; one cycle every {span(reply['every_s'])}"
         if cycle["fallbacks"]:
             yield f"doing without: {', '.join(cycle['fallbacks'])}"
+        if any(cycle["promises"].values()):
+            counts = ", ".join(f"{count} {state}" for state, count in cycle["promises"].items() if count)
+            yield f"deadlines of the last 32 days: {counts}"
         yield as_of(cycle["now_s"], cycle["number"], now_s)
     else:
         yield "no cycle has ended yet"

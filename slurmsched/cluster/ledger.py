@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -71,17 +71,34 @@ class Ledger:
         self._index = Index.of(self._jobs)
         return changed
 
-    def update(self, state: ClusterState, now_s: float, delays: Mapping[int, Delay] = NO_DELAYS) -> Changes:
+    def missing(self, state: ClusterState) -> list[int]:
+        """The jobs that were there, had not ended, and are not in this look; lowest id first.
+
+        Slurm shows how a job ended for a while (MinJobAge): the look may have left them out, or Slurm forgot them.
+        """
+        arrays = _arrays_begun(state)
+        units = np.setdiff1d(self._index.unit[self._index.phase != Phase.ENDED], _units(state)).tolist()
+        missing = (self._jobs[unit].job_id for unit in units if unit > 0 or -unit not in arrays)
+        return sorted(set(missing).difference(state.melted.tolist()))
+
+    def update(
+        self,
+        state: ClusterState,
+        now_s: float,
+        delays: Mapping[int, Delay] = NO_DELAYS,
+        forgotten: Collection[int] = (),
+    ) -> Changes:
         """Take in one look at the cluster; what is the same as last time costs no Python step per job.
 
         *delays* are the begin times that we may have set: a job that they keep from starting waits all the same.
+        Of the jobs that are ``missing`` those *forgotten* by Slurm are over; the others stay as they were.
         """
         page = _Page(self._jobs, self._index, now_s, delays)
         live = np.concatenate([units_in(state.pending), units_in(state.running)])
         page.meet(state.ended, Phase.ENDED, ~np.isin(units_in(state.ended), live))
         page.meet(state.running, Phase.RUNNING)
         page.meet(state.pending, Phase.PENDING)
-        page.miss(state)
+        page.miss(state, frozenset(forgotten))
         if page.changed:
             self._index = Index.of(self._jobs)
         return Changes(self._dated(state), tuple(page.events), outcomes_of(page.runs), page.changed)
@@ -131,26 +148,26 @@ class _Page:
             else:
                 self._keep(replace(self._recognise(job), phase=Phase.PENDING, started_s=math.nan))
 
-    def miss(self, state: ClusterState) -> None:
+    def miss(self, state: ClusterState, forgotten: frozenset[int]) -> None:
         """Settle the jobs that were known and are not there any more."""
-        seen = np.concatenate([units_in(table) for table in (state.pending, state.running, state.ended)])
-        gone = np.setdiff1d(self.before.unit, seen)
-        if not len(gone):
+        gone = np.setdiff1d(self.before.unit, _units(state)).tolist()
+        if not gone:
             return
-        started = set(np.concatenate([state.running.array_job_id, state.ended.array_job_id]).tolist())
-        tasks = dict(zip(units_in(state.pending).tolist(), state.pending.tasks.tolist(), strict=True))
-        tasks_before = dict(zip(self.before.unit.tolist(), self.before.tasks.tolist(), strict=True))
-        for unit in gone.tolist():
-            job = self.jobs.pop(unit)
-            self.changed[unit] = None
-            if job.phase is Phase.ENDED or (unit < 0 and job.job_id in started):
-                continue  # an array of which the last tasks began goes on as those tasks
-            array = -job.array_job_id
-            if job.phase is Phase.RUNNING and job.array_job_id and tasks.get(array, 0) > tasks_before.get(array, 0):
-                self.runs.append(Run(job, self.now_s, JobState.REQUEUED))
-                self.events.append(JobRequeued(job.job_id, self.now_s, job.restarts + 1))
-            else:
+        arrays, melted = _arrays_begun(state), set(state.melted.tolist())
+        for unit in gone:
+            job = self.jobs[unit]
+            if job.phase is Phase.ENDED or (unit < 0 and job.job_id in arrays):
+                pass  # an array of which the last tasks began goes on as those tasks
+            elif job.job_id in melted:
+                if job.phase is Phase.RUNNING:
+                    self.runs.append(Run(job, self.now_s, JobState.REQUEUED))
+                    self.events.append(JobRequeued(job.job_id, self.now_s, job.restarts + 1))
+            elif job.job_id in forgotten:
                 self._vanish(job)
+            else:
+                continue
+            del self.jobs[unit]
+            self.changed[unit] = None
 
     def _between_runs(self, job: KnownJob) -> bool:
         """Whether *job*, COMPLETING, is to be met when that is over.
@@ -238,6 +255,15 @@ class _Page:
 
     def _keep(self, job: KnownJob) -> None:
         self.changed[job.unit] = self.jobs[job.unit] = job
+
+
+def _units(state: ClusterState) -> IntArray:
+    return np.concatenate([units_in(table) for table in (state.pending, state.running, state.ended)])
+
+
+def _arrays_begun(state: ClusterState) -> set[int]:
+    """Arrays of which a task runs or ended."""
+    return set(np.concatenate([state.running.array_job_id, state.ended.array_job_id]).tolist())
 
 
 def _continues(known: KnownJob, job: KnownJob) -> bool:

@@ -16,9 +16,10 @@ class PromiseState(IntEnum):
 
     REFUSED = 0  #: nothing was promised; the job runs like any other
     OPEN = 1  #: promised, the job has not ended, and the promise can still be kept
-    MET = 2  #: the job ended by then
+    MET = 2  #: a run of the job ended by then, by our own sight or by accounting
     BROKEN = 3  #: promised, and not so
     WITHDRAWN = 4  #: promised, and then the owner or an admin changed or cancelled the job
+    LOST = 5  #: promised, and then Slurm forgot the job, of which no run is known that ended in time
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +38,19 @@ class PromiseTable(Table):
     promised_s: FloatArray  #: the moment that was promised: the deadline, or a later step of a soft one
     worth: FloatArray  #: of that moment, 1 for the deadline itself, 0 where nothing was promised
     earliest_s: FloatArray  #: the earliest end that could have been promised
-    reason: Labels  #: why it was refused, withdrawn or broken, in words
+    reason: Labels  #: why it was refused, withdrawn, broken or lost, in words
     announced_s: FloatArray  #: since when its owner has been told that it will hardly be kept
-    settled_s: FloatArray  #: when it was met, broken or withdrawn
+    settled_s: FloatArray  #: when it was met, broken, withdrawn or lost
     start_by_s: FloatArray  #: by the latest plan, of a job that waits; not kept in the database
 
     @property
     def open(self) -> BoolArray:
         """Which promises are to be kept."""
         return np.asarray(self.state == PromiseState.OPEN)
+
+    def counts(self) -> dict[str, int]:
+        """How many rows are in each state, by its name in lower case."""
+        return {state.name.lower(): int((self.state == state).sum()) for state in PromiseState}
 
     def last_of(self, job_id: int) -> int | None:
         """The row of the latest answer to *job_id*; None where it never asked."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from .columns import Rows
+import numpy as np
+
+from .columns import IntArray, Rows
 from .forecast import Forecast
 from .jobs import JobTable
 from .nodes import NodeTable, PartitionTable, QosTable
@@ -21,7 +23,8 @@ class ClusterState:
     nodes: NodeTable
     partitions: PartitionTable
     qos: QosTable
-    refused_lines: int = 0  #: lines of Slurm's answer that did not have the expected shape and were dropped
+    melted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Ids of the pending tasks that are part of another one's row, since waiting tasks of an array are one row."""
 
 
 @dataclass(frozen=True)

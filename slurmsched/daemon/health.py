@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..clock import Clock
 
 BEATS = 3
+BUG = "a bug in slurmsched, the log has more"
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,12 @@ class Health:
         self._success: _Mark | None = None
         self._trouble = "no cycle has ended yet"
 
-    def ended(self, error: str, every_s: float) -> None:
-        """A cycle ended now; *error* is empty if it did its work."""
-        self._trouble = error or "no cycle has ended since"
+    def ended(self, error: str, every_s: float, bug: bool = False) -> None:
+        """A cycle ended now; *error* is empty if it did its work.
+
+        What a *bug* says may hold anything, and is for the log alone.
+        """
+        self._trouble = (BUG if bug else error) or "no cycle has ended since"
         if not error:
             self._success = _Mark(self._clock.monotonic(), every_s)
 

@@ -90,6 +90,9 @@ class Loop:
         except SlurmschedError as trouble:
             error = str(trouble)
             logger.warning("a cycle was lost: %s", error)
+        except MemoryError:  # what was read or made did not fit: no bug, and the next cycle may do with less
+            error = "there was not enough memory for a cycle"
+            logger.exception("a cycle was lost: %s", error)
         except Exception as fault:  # the daemon must outlive its own bugs: it says so and stops acting
             error, bug = self._confess("the cycle", fault), True
         self._failures = self._failures + 1 if error else 0

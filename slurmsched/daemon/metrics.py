@@ -79,9 +79,6 @@ class Metrics:
         self._profiles = Counter(
             "slurmsched_profile_records", "Records of nodes, by what became of them.", ["result"], registry=to
         )
-        self._lines = Counter(
-            "slurmsched_refused_lines", "Lines of Slurm's answers without the expected shape, dropped.", registry=to
-        )
 
     def _declare_cluster(self, to: CollectorRegistry) -> None:
         self._pending = Gauge("slurmsched_pending_jobs", "Pending jobs; an array counts once.", registry=to)
@@ -89,6 +86,12 @@ class Metrics:
         self._ranked = Gauge("slurmsched_ranked_jobs", "Pending jobs that we order.", registry=to)
         self._starving = Gauge(
             "slurmsched_starving_jobs", "Pending jobs that waited longer than policy.starvation_s.", registry=to
+        )
+        self._promises = Gauge(
+            "slurmsched_promises",
+            "Deadlines that were asked for in the last 32 days, by state.",
+            ["state"],
+            registry=to,
         )
         self._error_ratio = Histogram(
             "slurmsched_forecast_error_ratio",
@@ -200,7 +203,8 @@ class Metrics:
         self._refused.inc(report.refused)
         self._deferred.set(report.deferred)
         self._fallbacks(report.fallbacks)
-        self._lines.inc(report.refused_lines)
+        for state, count in report.plan.promises.counts().items():
+            self._promises.labels(state).set(count)
         self._pending.set(report.pending)
         self._running.set(report.running)
         self._ranked.set(report.ranked)

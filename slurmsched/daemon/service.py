@@ -21,7 +21,7 @@ from .answers import Answers
 from .collector import Collector
 from .endpoint import Endpoint, parse_listen
 from .foretelling import Foretelling
-from .health import Health
+from .health import BUG, Health
 from .lock import StateLock
 from .loop import Loop, Turn
 from .metrics import Metrics
@@ -29,6 +29,8 @@ from .notify import Notifier
 from .questions import Questions, Sources
 
 logger = logging.getLogger(__name__)
+
+STANDBY = "another daemon leads this cluster"
 
 
 class Control(Protocol):
@@ -82,6 +84,7 @@ class Stance:
     why: str = ""
     paused: bool = False
     leader: bool = True
+    hindered: str = ""  #: why it is less though nobody wants it so, fit for everybody's eyes
 
 
 @dataclass
@@ -162,6 +165,7 @@ class Service:
     def stance(self, now_s: float) -> Stance:
         """What a cycle that begins at *now_s* may do."""
         leader, away = self._lead()
+        unknown = self._settings.mode == "act" and away != STANDBY
         control = self._parts.memory.control(now_s)
         paused = control.paused
         if self._loop.bug:
@@ -169,9 +173,9 @@ class Service:
         if paused:
             return Stance("observe", f"paused by {control.by}", paused, leader)
         if not leader:
-            return Stance("observe", away, paused, leader)
+            return Stance("observe", away, paused, leader, "who leads cannot be looked up" if unknown else "")
         if restraint := self._parts.restraint():
-            return Stance("observe", restraint, paused, leader)
+            return Stance("observe", restraint, paused, leader, restraint if self._settings.mode == "act" else "")
         return Stance(self._settings.mode, "", paused, leader)
 
     def status(self) -> dict[str, Any]:
@@ -187,7 +191,7 @@ class Service:
             "leader": stance.leader,
             "database_available": self._parts.memory.available,
             "every_s": self._loop.every_s,
-            "problem": self._health.problem(),
+            "problem": self.problem(),
             "degraded": self._degraded(),
             "bug": self._loop.bug,
             "last_error": turn.error if turn else "",
@@ -199,6 +203,7 @@ class Service:
                 "actions": dict(report.actions),
                 "fallbacks": list(report.fallbacks),
                 "phases_s": dict(report.phases_s),
+                "promises": report.plan.promises.counts(),
             }
         return body
 
@@ -208,13 +213,20 @@ class Service:
         trouble = made.foretold().trouble if made else ""
         return f"predictions: none new, {trouble}" if trouble else ""
 
+    def problem(self) -> str:
+        """Why the daemon does not do its work, in one sentence; empty if it does, or is not to."""
+        if self._loop.bug:
+            return f"{BUG}; it only observes until a reload"
+        hindered = self._stance.hindered
+        return self._health.problem() or (hindered and f"it only observes: {hindered}")
+
     def _doors(self) -> list[Endpoint | Answers | Collector | Foretelling]:
         address = parse_listen(self._parts.listen)
         doors: list[Endpoint | Answers | Collector | Foretelling]
         doors = [Answers(Path(self._settings.run_dir), self._questions)]
         try:
             if address:
-                doors.append(Endpoint(address, self._parts.metrics.registry, self._health.problem, self._degraded))
+                doors.append(Endpoint(address, self._parts.metrics.registry, self.problem, self._degraded))
             if self._parts.collector:
                 doors.append(self._parts.collector())
             if self._parts.foretelling:
@@ -231,7 +243,7 @@ class Service:
 
     def _ended(self, turn: Turn) -> None:
         self._turn = turn
-        self._health.ended(turn.error, self._loop.every_s)
+        self._health.ended(turn.error, self._loop.every_s, turn.bug)
         if turn.report is not None:
             self._report = turn.report
             self._questions.saw(turn.report)
@@ -270,7 +282,7 @@ class Service:
         try:
             if leadership.held() or leadership.acquire():
                 return True, ""
-            return False, "another daemon leads this cluster"
+            return False, STANDBY
         except SlurmschedError as error:
             return False, f"the leadership cannot be looked up: {error}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..cluster.actions import Action
@@ -72,16 +72,24 @@ class Memory:
         """How many facts wait for the database."""
         return len(self._facts)
 
-    def remember(self, state: ClusterState, now_s: float, *, acting: bool = False) -> Remembered:
+    def missing(self, state: ClusterState, now_s: float) -> list[int]:
+        """The jobs of earlier looks that had not ended and are not in this one; see ``Ledger.missing``."""
+        self._load(now_s)
+        return self._ledger.missing(state)
+
+    def remember(
+        self, state: ClusterState, now_s: float, *, acting: bool = False, forgotten: Collection[int] = ()
+    ) -> Remembered:
         """Compare a look at the cluster with what is known; save what changed.
 
-        Who begins *acting* reads what another daemon may have asked for meanwhile.
+        Of the jobs that are ``missing`` those *forgotten* by Slurm are over. Who begins *acting* reads what another
+        daemon may have asked for meanwhile.
         """
         self._load(now_s)
         if acting and not self._own_intents and not len(self._facts):
             self._own_intents = self._attempt(lambda: self._read_intents(now_s), now_s)
         self._own_intents = acting and self._own_intents
-        changes = self._ledger.update(state, now_s, self._intents.delays())
+        changes = self._ledger.update(state, now_s, self._intents.delays(), forgotten)
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
         self._facts.jobs.update(changes.jobs)
         self._facts.note(self._intents.observe(changes.state, requeued, now_s))

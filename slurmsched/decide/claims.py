@@ -25,6 +25,7 @@ class Claim:
     refused: int
     broken: int
     withdrawn: int  #: its owner or an admin changed or cancelled the job
+    lost: int  #: Slurm forgot the job
     gpu_hours: float  #: that count against the quota
     most_gpu_hours: float | None  #: None where there is no quota
     gpus: int  #: of the jobs that asked in the interval of that quota
@@ -55,9 +56,8 @@ def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules
         each(held_hours(view, table, rules)),
         each(asked_gpus(view, table, rules)),
     )
-    refused, broken, withdrawn = (
-        each(table.state == state) for state in (PromiseState.REFUSED, PromiseState.BROKEN, PromiseState.WITHDRAWN)
-    )
+    states = (PromiseState.REFUSED, PromiseState.BROKEN, PromiseState.WITHDRAWN, PromiseState.LOST)
+    refused, broken, withdrawn, lost = (each(table.state == state) for state in states)
     most_hours = rules.account_gpu_hours if account else rules.user_gpu_hours
     return [
         Claim(
@@ -68,6 +68,7 @@ def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules
             refused=int(refused[at]),
             broken=int(broken[at]),
             withdrawn=int(withdrawn[at]),
+            lost=int(lost[at]),
             gpu_hours=float(hours[at]),
             most_gpu_hours=most_hours or None,
             gpus=int(gpus[at]),

@@ -26,7 +26,7 @@ class DeadlineAnswer:
 
     job_id: int
     known: bool  #: false where neither Slurm nor we know such a job
-    answer: str  #: promised, in doubt, refused, met, broken, withdrawn, or unasked where there is no answer
+    answer: str  #: promised, in doubt, refused, met, broken, withdrawn, lost, or unasked where there is no answer
     deadline_s: float | None = None
     promised_s: float | None = None  #: the deadline, or a later step of a soft one
     worth: float | None = None  #: of ending by then, 1 for the deadline itself
@@ -126,7 +126,7 @@ def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
     step = "" if table.worth[place] == 1 else f" (a later step of its deadline, worth {table.worth[place]:.0%})"
     if state == "met":
         yield f"It was promised to end {_when(until_s, now_s)}{step}, and did."
-    elif state in ("broken", "withdrawn"):
+    elif state in ("broken", "withdrawn", "lost"):
         told_s = float(table.announced_s[place])
         told = f"; its owner was told {spell(until_s - told_s)} before" if told_s < until_s else ""
         yield f"The promise to end {_when(until_s, now_s)}{step} was {state}: {reason}{told}."

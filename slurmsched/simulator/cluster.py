@@ -118,13 +118,15 @@ class SimulatedCluster:
         ended = np.flatnonzero((life.state == COMPLETED) & (life.ended_s > self.now_s - REMEMBERED_S))
         holding = np.sort(model.stage.running.rows[: model.stage.running.many[0]])
         waiting = np.sort(model.queue.rows[: model.queue.many[0]])
+        pending = one_row_per_array(seen(model, self._table, self.fleet, waiting))
         return ClusterState(
-            pending=one_row_per_array(seen(model, self._table, self.fleet, waiting)),
+            pending=pending,
             running=seen(model, self._table, self.fleet, holding),
             ended=seen(model, self._table, self.fleet, ended),
             nodes=nodes_of(model, self.fleet),
             partitions=self.fleet.partitions,
             qos=self.fleet.qos,
+            melted=np.setdiff1d(self._table.job_id[waiting], pending.job_id),
         )
 
     def act(self, actions: Sequence[Action]) -> list[Answer]:
@@ -152,6 +154,19 @@ class SimulatedCluster:
         """Always at ease."""
         self._answering()
         return Load(0.001, 100, 0.1, 0)
+
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """Whether none of them waits, runs, or ended a short while ago."""
+        self._answering()
+        life = self.model.stage.life
+        rows = [row for job_id in job_ids for row in self._rows.get(job_id, [])]
+        over = life.state[rows] == COMPLETED
+        return not ((life.state[rows] != UNBORN) & ~(over & (life.ended_s[rows] <= self.now_s - REMEMBERED_S))).any()
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Last runs of *job_ids*, with their true times."""
+        found = self.outcomes(since_s, np.inf)
+        return found.take(np.isin(found.job_id, list(job_ids)))
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Last runs of jobs, with their true times."""

@@ -17,6 +17,8 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.history import OutcomeTable
 from ..cluster.tres import count, gpus_in, seconds
+from ..errors import SlurmUnavailable
+from .records import heads
 from .versions import GOING_ON, RUN_STATES
 
 Ask = Callable[[Sequence[str], Mapping[str, str]], str]
@@ -82,17 +84,26 @@ def read_outcomes(ask: Ask, since_s: float, until_s: float, nonce: str) -> tuple
         at_s = end_s
     # Whoever was queued before the window may have run before it.
     older = sorted({run.job_id for run in runs.values() if run.first_submit_s < since_s + _SLACK_S})
-    for at in range(0, len(older), _IDS_AT_ONCE):
-        ids = ",".join(map(str, older[at : at + _IDS_AT_ONCE]))
-        found, _ = _parsed(ask(_argv(nonce, "-S", _utc(EARLIEST_S), "-j", ids), _ENVIRONMENT), nonce)
-        runs |= {_key(run): run for run in found if run.ended_s < since_s}
+    runs |= {_key(run): run for run in _runs_of(ask, older, EARLIEST_S, nonce) if run.ended_s < since_s}
     numbered = [run for run in _numbered(runs.values()) if run.ended_s >= since_s]
     return _table(sorted(numbered, key=lambda run: (run.ended_s, run.job_id, run.restart))), refused
 
 
+def read_runs(ask: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> OutcomeTable:
+    """Runs of *job_ids* that ended since then, oldest end first. *nonce* must be drawn for this call."""
+    runs = _numbered(_runs_of(ask, sorted(job_ids), EARLIEST_S, nonce))
+    return _table(sorted((run for run in runs if run.ended_s >= since_s), key=lambda run: (run.ended_s, run.job_id)))
+
+
+def _runs_of(ask: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> Iterator[_Run]:
+    for at in range(0, len(job_ids), _IDS_AT_ONCE):
+        ids = ",".join(map(str, job_ids[at : at + _IDS_AT_ONCE]))
+        yield from _parsed(ask(_argv(nonce, "-S", _utc(since_s), "-j", ids), _ENVIRONMENT), nonce)[0]
+
+
 def _argv(nonce: str, *which: str) -> list[str]:
-    """All users, one row per run and none per step, no header, a mark after every field."""
-    return ["sacct", "-a", "-X", "-D", "-n", "-p", f"--delimiter={nonce}", "-o", ",".join(_FIELDS), *which]
+    """All users, one row per run and none per step, a mark after every field."""
+    return ["sacct", "-a", "-X", "-D", "-p", f"--delimiter={nonce}", "-o", ",".join(_FIELDS), *which]
 
 
 def _utc(at_s: float) -> str:
@@ -104,10 +115,14 @@ def _key(run: _Run) -> tuple[int, float, float]:
 
 
 def _parsed(text: str, nonce: str) -> tuple[list[_Run], int]:
-    """The finished runs in sacct's answer, and how many records made no sense."""
+    """The finished runs in sacct's answer, and how many records made no sense; SlurmUnavailable where it is none."""
     *pieces, rest = text.split(nonce)
-    records = [pieces[at : at + len(_FIELDS)] for at in range(0, len(pieces), len(_FIELDS))]
-    runs, refused = [], int(bool(rest.strip()))
+    if not pieces or not heads(pieces[0], _FIELDS[0]):
+        raise SlurmUnavailable("sacct printed something that is not its answer")
+    if rest != "\n" or len(pieces) % len(_FIELDS):
+        raise SlurmUnavailable("the answer of sacct was cut off")
+    records = [pieces[at : at + len(_FIELDS)] for at in range(len(_FIELDS), len(pieces), len(_FIELDS))]
+    runs, refused = [], 0
     for record in records:
         try:
             if run := _run(record):

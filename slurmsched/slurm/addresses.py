@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 
-from ..errors import SlurmRefused
+from ..errors import SlurmRefused, SlurmUnavailable
+from .records import heads
 
 KEEP_S = 600.0  #: an address that changed is believed that long; nodes rarely change theirs
 NODES_MOST = 100_000
@@ -38,10 +39,12 @@ class NodeAddresses:
 
     def _look_up(self, node: str) -> frozenset[str]:
         try:
-            printed = self._ask(["sinfo", "-h", "-a", "-N", "-n", node, "-O", "NodeAddr:256"])
+            printed = self._ask(["sinfo", "-a", "-N", "-n", node, "-O", "NodeAddr:256"])
         except SlurmRefused:
             return frozenset()
-        names = printed.split()
+        header, *names = printed.split() or [""]
+        if not heads(header, "NodeAddr"):
+            raise SlurmUnavailable("sinfo printed something that is not its answer")
         return frozenset(address for name in {node, *names} for address in _resolved(name)) if names else frozenset()
 
 

@@ -84,6 +84,14 @@ class SlurmBackend:
         """What ``Slurm.outcomes`` promises."""
         return self.command.outcomes(since_s, until_s)
 
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """What ``Slurm.forgot`` promises."""
+        return self.command.forgot(job_ids)
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """What ``Slurm.past_runs`` promises."""
+        return self.command.past_runs(job_ids, since_s)
+
     @property
     def _chosen(self) -> Slurm:
         return self._binding or self.command

@@ -14,13 +14,16 @@ from itertools import groupby
 
 from ..cluster.actions import Action
 from ..cluster.history import OutcomeTable
+from ..cluster.jobs import JobState
 from ..cluster.lending import SetNodes
 from ..cluster.state import ClusterState
+from ..errors import SlurmUnavailable
 from .command import SlurmCommand
 from .look import state_of
 from .port import Answer, Facts, Load
 from .records import Columns
 from .verbs import call
+from .versions import JOB_STATES
 from .worker import Worker
 
 _ASKED = ("JobID", "tres", "tres-per-job", "tres-per-socket", "tres-per-task", "cpus-per-tres", "mem-per-tres")
@@ -50,9 +53,9 @@ class SlurmBinding:
         counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
         with ThreadPoolExecutor(1) as beside:
             factors = beside.submit(self.command.factors) if facts.multifactor else None
-            jobs = self._with_requests(Columns(self.worker.ask("jobs"), 0))
+            jobs = self._with_requests(Columns(self.worker.ask("jobs")))
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
-            nodes = Columns(self.worker.ask("nodes"), 0) if counted else self.command.nodes()
+            nodes = Columns(self.worker.ask("nodes")) if counted else self.command.nodes()
             return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)
 
     def act(self, actions: Sequence[Action]) -> list[Answer]:
@@ -82,6 +85,14 @@ class SlurmBinding:
         """Finished runs from sacct, a bounded stretch of time per question."""
         return self.command.outcomes(since_s, until_s)
 
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """By scontrol, as what pyslurm shows is one message too."""
+        return self.command.forgot(job_ids)
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Runs by sacct."""
+        return self.command.past_runs(job_ids, since_s)
+
     def _call(self, action: Action, multifactor: bool) -> tuple[int, str, dict[str, object]] | None:
         """What pyslurm is told; None for what it cannot do, and for arrays, of which it would write one record."""
         if action.job_id in self._arrays or not multifactor:
@@ -97,10 +108,13 @@ class SlurmBinding:
         states = zip(keys, jobs["State"], jobs["Comment"], strict=True)
         sharing = {key for key, state, comment in states if state == "PENDING" and _ON_ITS_WAY in comment}
         if sharing or not self._asked.keys() >= set(keys):
-            told = self.command.long("squeue", ["-h", "-a", "-t", "all"], _ASKED)
+            told = self.command.long("squeue", ["-a", "-t", "all"], _ASKED)
             told.by_name["tres"] = [_gres_of(text) for text in told["tres"]]
             by_id = dict(zip(told["JobID"], zip(*(told[name] for name in _ASKED[1:]), strict=True), strict=True))
-            nothing = ("",) * (len(_ASKED) - 1)
+            states = (JOB_STATES.get(text, JobState.OTHER) for text in jobs["State"])
+            if any(not state.ended and key[0] not in by_id for state, key in zip(states, keys, strict=True)):
+                raise SlurmUnavailable("squeue left out jobs that pyslurm shows")
+            nothing = ("",) * (len(_ASKED) - 1)  # of jobs that are over, and forgotten since
             self._asked |= {key: by_id.get(key[0], nothing) for key in keys}
         self._asked = {key: self._asked[key] for key in keys}
         columns = {name: list(jobs[name]) for name in _ASKED[1:]}
@@ -112,7 +126,7 @@ class SlurmBinding:
             for name, text in zip(_ASKED[2:], rest, strict=True):
                 if not counted or name in _PER_GPU or key in sharing:
                     columns[name][at] = text
-        return Columns(jobs.by_name | columns, jobs.refused)
+        return Columns(jobs.by_name | columns)
 
 
 def _gres_of(tres: str) -> str:

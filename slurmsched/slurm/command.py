@@ -18,13 +18,13 @@ from ..cluster.nodes import QosTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmError, SlurmRefused, SlurmUnavailable
 from . import sinfo, sprio, squeue
-from .accounting import read_outcomes
+from .accounting import read_outcomes, read_runs
 from .console import Console, Printed, mark, unreachable
 from .look import state_of
 from .port import Answer, Facts, Load
-from .records import Columns, cut, long_format
+from .records import Columns, cut, heads, long_format, reading
 from .verbs import Request, lines, ours_to_tell, partition_line, signals, slots_line
-from .versions import IN_A_MOMENT, NOTHING, Release
+from .versions import IN_A_MOMENT, NOTHING, UNKNOWN_JOB, Release
 
 AGAIN = 9
 """How often a change is asked for once more that Slurm refuses for a moment; then it is for the next cycle."""
@@ -48,6 +48,8 @@ class SlurmCommand:
     def facts(self) -> Facts:
         """Ask again what the cluster is, and who we are to it."""
         config = dict(_settings(self.console.ask(["scontrol", "show", "config"])))
+        if not {"ClusterName", "SLURM_VERSION"} <= config.keys():
+            raise SlurmUnavailable("scontrol printed something that is not the configuration of slurmctld")
         self._facts = Facts(
             cluster=config.get("ClusterName", ""),
             version=Release.of(config).version,
@@ -66,7 +68,7 @@ class SlurmCommand:
         with ThreadPoolExecutor(2) as beside:  # squeue takes longest by far
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
-            jobs = self.long("squeue", ["-h", "-a", "-t", "all"], self._fields)
+            jobs = self.long("squeue", ["-a", "-t", "all"], self._fields)
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
     def act(self, actions: Sequence[Action]) -> list[Answer]:
@@ -91,7 +93,7 @@ class SlurmCommand:
     def _why_not_to_tell(self, jobs: Sequence[int]) -> dict[int, str]:
         """Which of *jobs* may not be told anything, and why. What is written to an array all of its tasks get."""
         try:
-            options = ["-h", "-a", "-t", "all", "-j", ",".join(map(str, jobs))]
+            options = ["-a", "-t", "all", "-j", ",".join(map(str, jobs))]
             shown = self.long("squeue", options, ("JobID", "ArrayJobID", "admin_comment"))
         except SlurmRefused as error:  # one single job, and it is gone
             return dict.fromkeys(jobs, str(error))
@@ -160,7 +162,7 @@ class SlurmCommand:
         if not jobs:
             return {}
         try:
-            shown = self.long("squeue", ["-h", "-a", "-t", "all", "-j", ",".join(map(str, jobs))], _REQUEST)
+            shown = self.long("squeue", ["-a", "-t", "all", "-j", ",".join(map(str, jobs))], _REQUEST)
         except SlurmRefused:  # one single job, and it is gone
             return {}
         rows = zip(*shown.by_name.values(), strict=True)
@@ -203,6 +205,8 @@ class SlurmCommand:
         section = text.partition("Remote Procedure Call statistics by message type")[2].partition("statistics by user")[
             0
         ]
+        if not section:
+            raise SlurmUnavailable("sdiag printed something that is not its answer")
         calls = re.findall(r"count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)", section)
         count, total_s = sum(int(c) for c, _ in calls), sum(int(t) for _, t in calls) / 1e6
         queue = re.search(r"Agent queue size:\s*(\d+)", text)
@@ -214,6 +218,20 @@ class SlurmCommand:
             since_s = until_s
         return read_outcomes(self.console.ask, since_s, until_s, mark())[0]
 
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Runs of *job_ids* by sacct; none where the site keeps no accounting."""
+        asked = job_ids if self.known_facts().accounting else ()
+        return read_runs(self.console.ask, asked, since_s, mark())
+
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """By one scontrol that is to show each of them: what it says of a job it has may be forged, its denials not."""
+        if not job_ids:
+            return True
+        printed = self._send([f"show job {job_id}" for job_id in job_ids])
+        if unreachable(printed.err):
+            raise SlurmUnavailable("scontrol: slurmctld does not answer")
+        return printed.err.count(UNKNOWN_JOB) == len(job_ids)
+
     def known_facts(self) -> Facts:
         """What was read last, or now if nothing was."""
         return self._facts or self.facts()
@@ -222,22 +240,22 @@ class SlurmCommand:
         """*fields* of squeue or sinfo, between marks drawn for this call."""
         field_mark, record_mark = mark(), mark()
         text = self.console.ask([command, *options, "-O", long_format(fields, field_mark, record_mark)])
-        return cut(text, fields, field_mark, record_mark)
+        return cut(command, text, fields, fields[0], field_mark, record_mark)
 
     def nodes(self) -> Columns:
         """What sinfo says of nodes and partitions."""
-        return self.long("sinfo", ["-h", "-a", "-N"], sinfo.FIELDS)
+        return self.long("sinfo", ["-a", "-N"], sinfo.FIELDS)
 
     def _read_gres(self) -> dict[str, str]:
-        said = self.long("sinfo", ["-h", "-a", "-N"], ("NodeList", "Gres"))
+        said = self.long("sinfo", ["-a", "-N"], ("NodeList", "Gres"))
         return dict(zip(said["NodeList"], said["Gres"], strict=True))
 
     def factors(self) -> Columns:
         """What sprio says of pending jobs."""
-        separator = "|"  # sprio prints numbers only
+        field_mark, record_mark = mark(), mark()
         fields = tuple(sprio.FIELDS)
-        text = self.console.ask(["sprio", "-h", "-o", separator.join(fields) + ";"])
-        return cut(text, fields, separator, ";")
+        text = self.console.ask(["sprio", "-o", field_mark.join(fields) + record_mark])
+        return cut("sprio", text, fields, "JobID", field_mark, record_mark)
 
     def _release_of_commands(self, facts: Facts) -> Release:
         """What the commands here belong to: slurmctld is updated first and may be ahead of them."""
@@ -250,10 +268,9 @@ class SlurmCommand:
         levels: dict[str, str] = {}
         if facts.accounting:
             try:
-                text = self.console.ask(["sacctmgr", "-n", "-P", "show", "user", "format=adminlevel,user"])
+                levels = {user: level for level, user in self._accounts("user", "adminlevel")}
             except SlurmError:
                 return replace(facts, admin_level="SlurmUser" if facts.user in above else "unknown")
-            levels = {user: level for level, _, user in (line.partition("|") for line in text.splitlines())}
         operators = above | {user for user, level in levels.items() if level not in {"", "None"}}
         ours = "SlurmUser" if facts.user in above else levels.get(facts.user, "None") or "None"
         return replace(facts, admin_level=ours, operators=frozenset(operators))
@@ -262,13 +279,22 @@ class SlurmCommand:
         if not facts.accounting:
             return self.qos
         try:
-            text = self.console.ask(["sacctmgr", "-n", "-P", "show", "qos", "format=priority,name"])
+            rows = self._accounts("qos", "priority")
+            with reading("sacctmgr"):
+                priorities = np.array([int(priority or 0) for priority, _ in rows], dtype=np.int64)
         except SlurmError:
             return self.qos  # slurmdbd is away: what we knew still holds
-        rows = [line.partition("|") for line in text.splitlines()]
-        return QosTable(
-            Labels.of(name for _, _, name in rows), np.array([int(p or 0) for p, _, _ in rows], dtype=np.int64)
-        )
+        return QosTable(Labels.of(name for _, name in rows), priorities)
+
+    def _accounts(self, what: str, field: str) -> list[tuple[str, str]]:
+        """*field* and name of each user or QOS of slurmdbd, by sacctmgr."""
+        name = {"user": "user", "qos": "name"}[what]
+        text = self.console.ask(["sacctmgr", "-P", "show", what, f"format={field},{name}"])
+        header, *lines = text.splitlines() or [""]
+        if not heads(header.rpartition("|")[2], name) or not text.endswith("\n"):
+            raise SlurmUnavailable("sacctmgr printed something that is not its answer")
+        rows = (line.partition("|") for line in lines)
+        return [(value, name) for value, _, name in rows]
 
 
 def _request_of(action: Action, requests: Mapping[int, Request]) -> Request:

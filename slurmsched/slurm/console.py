@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import secrets
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +14,13 @@ from time import perf_counter
 
 from .. import interpreter
 from ..errors import SlurmRefused, SlurmUnavailable
+from .exchange import AnswerTooLong, talk
 
 Called = Callable[[str, str, float, int], None]
 """Told of every command: its name, its result (ok, refused, unavailable), seconds, bytes read."""
+
+ANSWER_B = 256 * 2**20
+"""Most bytes of an answer; squeue's has some 700 for each job."""
 
 _OURS_TO_SET = ("SQUEUE_", "SINFO_", "SPRIO_", "SACCT_", "SLURM_")
 
@@ -41,6 +46,7 @@ class Console:
     bin_dir: str = ""
     prefix: tuple[str, ...] = ()  #: what each command runs through: chroot, setpriv, ...
     timeout_s: float = 10.0
+    answer_b: int = ANSWER_B
     called: Called = _ignore
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -55,21 +61,42 @@ class Console:
         """Run *argv* whatever it says; SlurmUnavailable only where nothing answers within the time limit."""
         began = perf_counter()
         try:
-            done = subprocess.run(
-                [*self.prefix, str(Path(self.bin_dir, argv[0]).absolute()) if self.bin_dir else argv[0], *argv[1:]],
-                input=stdin.encode("utf-8", "surrogateescape"),
-                capture_output=True,
-                timeout=self.timeout_s,
-                env=self.for_slurm() | dict(extra or {}),
-                cwd=interpreter.DIRECTORY,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            out, err, code = self._exchange(argv, stdin.encode("utf-8", "surrogateescape"), extra or {})
+            printed = Printed(_text(out), _text(err), code)
+        except (OSError, MemoryError, subprocess.TimeoutExpired, AnswerTooLong) as error:
             self.called(argv[0], "unavailable", perf_counter() - began, 0)
-            raise SlurmUnavailable(f"{argv[0]} did not answer: {error}") from error
-        printed = Printed(_text(done.stdout), _text(done.stderr), done.returncode)
-        self.called(argv[0], "refused" if done.returncode else "ok", perf_counter() - began, len(done.stdout))
+            # Without the command line and its marks, which whoever reads of the failure has no use for.
+            raise SlurmUnavailable(f"{argv[0]} {self._failed(error)}") from error
+        self.called(argv[0], "refused" if code else "ok", perf_counter() - began, len(out))
         return printed
+
+    def _exchange(self, argv: Sequence[str], text: bytes, extra: Mapping[str, str]) -> tuple[bytearray, bytearray, int]:
+        """What *argv* given *text* writes to its two outputs, and its exit status; it is killed where that fails."""
+        until_s = perf_counter() + self.timeout_s
+        with subprocess.Popen(
+            [*self.prefix, str(Path(self.bin_dir, argv[0]).absolute()) if self.bin_dir else argv[0], *argv[1:]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.for_slurm() | dict(extra),
+            cwd=interpreter.DIRECTORY,
+        ) as process:
+            try:
+                out, err = talk(process, text, until_s, self.answer_b)
+                return out, err, process.wait(max(0.0, until_s - perf_counter()))
+            except BaseException:
+                process.kill()
+                raise
+
+    def _failed(self, error: Exception) -> str:
+        """What went wrong, as the rest of a sentence."""
+        if isinstance(error, subprocess.TimeoutExpired):
+            return f"did not answer within {self.timeout_s:g} s"
+        if isinstance(error, AnswerTooLong):
+            return f"answered with more than {self.answer_b / 2**20:g} MiB"
+        if isinstance(error, OSError):
+            return f"cannot be run: {error.strerror}"
+        return "gave an answer that does not fit into memory"
 
     def user(self) -> str:
         """The unix name Slurm sees us under."""
@@ -96,7 +123,10 @@ def mark() -> str:
     return "~" + secrets.token_urlsafe(7)
 
 
-def _text(raw: bytes) -> str:
+_MARK = re.compile(r"~[\w-]{10}")
+
+
+def _text(raw: bytearray) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -121,4 +151,4 @@ def unreachable(complaint: str) -> bool:
 def _failure(argv: Sequence[str], printed: Printed) -> SlurmRefused | SlurmUnavailable:
     complaint = printed.err.strip() or printed.out.strip() or f"exit status {printed.code}"
     kind = SlurmUnavailable if unreachable(complaint) else SlurmRefused
-    return kind(f"{argv[0]}: {complaint[:500]}")
+    return kind(f"{argv[0]}: {_MARK.sub('', complaint[:500])}")

@@ -107,6 +107,7 @@ class FakeSlurm:
     )
     jobs: dict[int, FakeJob] = field(default_factory=dict)
     node_lists: dict[str, str] = field(default_factory=dict)  #: host lists of partitions that have not all nodes
+    accounted: dict[int, FakeJob] = field(default_factory=dict)  #: finished jobs that only accounting still knows
     away: bool = False  #: answer nothing, as a stopped slurmctld
     reads: int = 0
     written: list[Action] = field(default_factory=list)
@@ -190,6 +191,18 @@ class FakeSlurm:
         self._answering()
         ended = [j for j in self.jobs.values() if j.state.ended and since_s <= j.ended_s < until_s]
         return _as_outcomes(sorted(ended, key=lambda job: (job.ended_s, job.job_id)))
+
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """Whether none of them is there."""
+        self._answering()
+        return self.jobs.keys().isdisjoint(job_ids)
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Finished runs with their true times, of jobs that were taken away too."""
+        self._answering()
+        table = _as_outcomes([*self.accounted.values(), *(job for job in self.jobs.values() if job.state.ended)])
+        table = table.take(np.isin(table.job_id, list(job_ids)) & (table.ended_s >= since_s))
+        return table.take(np.lexsort((table.job_id, table.ended_s)))
 
     def _answering(self) -> None:
         if self.away:

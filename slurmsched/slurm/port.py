@@ -95,6 +95,17 @@ class Slurm(Protocol):
         """How busy the controller is."""
         ...
 
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """Whether it has none of *job_ids* any more; true where there are none to ask about.
+
+        Asked of each job by number, so that a queue that was read only in part is noticed.
+        """
+        ...
+
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Runs that ended in [since_s, until_s) by the site's accounting; empty where there is none."""
+        ...
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Runs of *job_ids* that ended since then by the site's accounting, oldest end first; as ``outcomes``."""
         ...

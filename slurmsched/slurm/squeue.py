@@ -52,7 +52,7 @@ def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
     array_job_id[[text in NOTHING for text in task_text]] = 0
     jobs = job_table(
         length,
-        job_id=_ints(columns["JobID"]),
+        job_id=np.array(columns["JobID"], dtype=np.int64),
         array_job_id=array_job_id,
         task_id=[int(text) if text.isdecimal() else -1 for text in task_text],
         tasks=_each(task_text, _tasks, 1, np.int64),

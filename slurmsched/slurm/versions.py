@@ -70,6 +70,9 @@ slurmctld takes it for an error that it finds no association, and answers with w
 (seen on 24.11 and 26.05, docs/releases.md). Nothing of the line is done, and the same line may be taken at once.
 """
 
+UNKNOWN_JOB = "Invalid job id specified"
+"""What every release says of a job that it does not have, or has no more."""
+
 
 class Support(Enum):
     """How well a release is known."""

@@ -42,12 +42,12 @@ def table(rows) -> JobTable:
     return job_table(len(rows), **columns)
 
 
-def look(*rows) -> ClusterState:
+def look(*rows, melted=()) -> ClusterState:
     pending = [row for row in rows if row["state"] == JobState.PENDING]
     over = [row for row in rows if JobState(row["state"]).ended]
     live = [row for row in rows if row not in pending and row not in over]
     others = (empty(NodeTable), empty(PartitionTable), empty(QosTable))
-    return ClusterState(table(pending), table(live), table(over), *others)
+    return ClusterState(table(pending), table(live), table(over), *others, np.array(melted, dtype=np.int64))
 
 
 def outcomes(changes):
@@ -149,10 +149,21 @@ def test_a_job_requeued_after_its_end_keeps_its_first_submit():
     assert changes.state.pending.first_submit_s.tolist() == [100]
 
 
+def test_a_job_that_a_look_leaves_out_stays_as_it_was_until_slurm_has_forgotten_it():
+    ledger = Ledger()
+    ledger.update(look(running(), job(8), ended(9)), 310)
+    assert ledger.missing(look(running())) == [8], "of those that ended Slurm is nowhere asked"
+    assert ledger.missing(look()) == [7, 8]
+    changes = ledger.update(look(), 325)
+    assert (changes.events, changes.jobs) == ((), {9: None})
+    again = ledger.update(look(running(), job(8)), 340)
+    assert (again.events, again.jobs) == ((), {})
+
+
 def test_a_job_that_vanished_ended_when_it_was_missed():
     ledger = Ledger()
     ledger.update(look(running()), 210)
-    changes = ledger.update(look(), 500)
+    changes = ledger.update(look(), 500, forgotten=[7])
     assert changes.events == (JobEnded(7, 500, JobState.OTHER),)
     assert outcomes(changes) == [(7, 0, JobState.OTHER, 100, 200, 500, 300)]
     assert changes.jobs == {7: None}
@@ -161,7 +172,7 @@ def test_a_job_that_vanished_ended_when_it_was_missed():
 def test_a_vanished_job_ended_no_later_than_its_time_limit():
     ledger = Ledger()
     ledger.update(look(running(time_limit_s=60.0)), 210)
-    assert outcomes(ledger.update(look(), 10_000))[0][-2:] == (260, 60)
+    assert outcomes(ledger.update(look(), 10_000, forgotten=[7]))[0][-2:] == (260, 60)
 
 
 def test_a_job_cancelled_in_the_queue_never_started():
@@ -218,7 +229,8 @@ def test_a_task_that_is_queued_again_melts_into_its_array_and_keeps_the_first_su
     # squeue merges what waits under the array's id, which the last task has too.
     again = array(1, submitted_s=400.0, restarts=1)
     for now_s in (410, 425):
-        changes = ledger.update(look(again, tasks[1]), now_s)
+        assert ledger.missing(look(again, tasks[1], melted=[21])) == []
+        changes = ledger.update(look(again, tasks[1], melted=[21]), now_s)
         assert changes.state.pending.first_submit_s.tolist() == [100]
     assert changes.events == ()
     started = running(21, array_job_id=20, task_id=0, submitted_s=400.0, started_s=500.0, restarts=1)
@@ -230,9 +242,25 @@ def test_a_task_that_is_queued_again_melts_into_its_array_and_keeps_the_first_su
 def test_a_task_that_went_back_to_a_waiting_array_was_requeued():
     ledger = Ledger()
     ledger.update(look(array(3), running(21, array_job_id=20, task_id=0)), 210)
-    changes = ledger.update(look(array(4)), 400)
+    changes = ledger.update(look(array(4), melted=[21]), 400)
     assert changes.events == (JobRequeued(21, 400, 1),)
     assert outcomes(changes) == [(21, 0, JobState.REQUEUED, 100, 200, 400, 200)]
+
+
+def test_a_task_that_is_queued_again_as_another_one_starts_was_requeued():
+    ledger = Ledger()
+    ledger.update(look(array(3), running(21, array_job_id=20, task_id=0)), 210)
+    changes = ledger.update(look(array(3), running(22, array_job_id=20, task_id=1), melted=[21]), 400)
+    assert JobRequeued(21, 400, 1) in changes.events
+    assert outcomes(changes) == [(21, 0, JobState.REQUEUED, 100, 200, 400, 200)]
+
+
+def test_the_waiting_tasks_of_an_array_are_missed_only_where_none_of_its_tasks_is_shown():
+    ledger = Ledger()
+    ledger.update(look(array(3)), 105)
+    assert ledger.missing(look(running(21, array_job_id=20, task_id=0))) == []
+    assert ledger.missing(look(ended(21, array_job_id=20, task_id=0))) == []
+    assert ledger.missing(look()) == [20]
 
 
 def test_a_new_process_goes_on_where_the_old_one_was():
@@ -252,7 +280,7 @@ def test_a_ledger_that_began_without_the_database_learns_older_first_submits():
     known = before.update(look(running(), job(9)), 210).jobs.values()
     ledger.update(look(job(submitted_s=400.0, restarts=1)), 410)
     ledger.adopt(known)
-    changes = ledger.update(look(job(submitted_s=400.0, restarts=1)), 425)
+    changes = ledger.update(look(job(submitted_s=400.0, restarts=1)), 425, forgotten=[9])
     assert changes.state.pending.first_submit_s.tolist() == [100]
     assert changes.events == (JobEnded(9, 425, JobState.OTHER),)
 

@@ -77,7 +77,6 @@ def test_a_waiting_job_is_seen_as_submitted(world):
     assert 0 <= world.now_s() - jobs.submitted_s[at] < 30
     assert jobs.first_submit_s[at] == jobs.submitted_s[at]
     assert jobs.site_points[at] == 0
-    assert state.refused_lines == 0
 
 
 def test_what_is_asked_for_per_gpu_is_seen(world):
@@ -103,6 +102,26 @@ def test_running_jobs_hold_their_gpus_and_finished_ones_give_them_back(world):
     assert state.ended.ended_s[at] >= state.ended.started_s[at]
     world.end(job)
     world.until(lambda state: state.nodes.gpus_used.sum() == 0, "all GPUs given back")
+
+
+def test_a_job_is_forgotten_only_when_it_is_gone(world):
+    runs, over = world.submit(60, gpus=2), world.submit(1)
+    world.until(lambda state: running(state, runs) and state.ended.row_of(over) is not None, "one over, one running")
+    assert world.cluster.forgot([])
+    assert world.cluster.forgot([4_000_000, 4_000_001])
+    for jobs in ([runs], [over], [runs, over], [4_000_000, runs], [over, 4_000_000]):
+        assert not world.cluster.forgot(jobs)
+
+
+def test_accounting_knows_the_runs_of_a_job(world):
+    job, other, began_s = world.submit(1), world.submit(1), world.now_s() - 5
+    world.until(lambda state: all(state.ended.row_of(one) is not None for one in (job, other)), "both over")
+    # Accounting is written a moment later.
+    world.until(lambda _: world.cluster.past_runs([job], began_s).job_id.tolist() == [job], "its run accounted")
+    runs = world.cluster.past_runs([job], began_s)
+    assert (runs.state.tolist(), runs.started_s >= began_s) == ([JobState.COMPLETED], [True])
+    assert len(world.cluster.past_runs([job], world.now_s() + 100)) == 0
+    assert len(world.cluster.past_runs([], began_s)) == 0
 
 
 def test_points_put_the_later_job_first(world):

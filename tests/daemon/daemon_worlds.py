@@ -32,7 +32,6 @@ def report(number: int = 1, **known: Any) -> CycleReport:
         "refused": 0,
         "deferred": 0,
         "starving": 0,
-        "refused_lines": 0,
         "fallbacks": (),
         "view": view(),
         "plan": plan(2),

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from daemon_worlds import ended, report, view
+from daemon_worlds import ended, plan, report, view
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from slurmsched import __version__
+from slurmsched.cluster.promises import PromiseState, promise_table
 from slurmsched.daemon.loop import Turn
 from slurmsched.daemon.metrics import PARTS_MOST, Metrics
 from slurmsched.models.served import Drift
@@ -60,8 +62,16 @@ def test_a_lost_cycle_and_a_bug_are_told_apart_and_move_no_timestamp(metrics):
 
 
 def test_what_was_seen_and_done_is_told(metrics):
+    promises = promise_table(3, state=[PromiseState.LOST, PromiseState.OPEN, PromiseState.LOST])
     seen = report(
-        pending=9, running=4, ranked=7, starving=2, refused=1, deferred=30, refused_lines=3, actions={"Rank": 5}
+        pending=9,
+        running=4,
+        ranked=7,
+        starving=2,
+        refused=1,
+        deferred=30,
+        actions={"Rank": 5},
+        plan=replace(plan(2), promises=promises),
     )
     for _ in range(2):
         metrics.turn(Turn(1000.0, 0.3, seen))
@@ -69,7 +79,8 @@ def test_what_was_seen_and_done_is_told(metrics):
     assert [value(metrics, f"slurmsched_{name}") for name in gauges] == [9, 4, 7, 2, 30]
     assert value(metrics, "slurmsched_decisions_total", policy="sjf", action="Rank") == 10
     assert value(metrics, "slurmsched_actions_refused_total") == 2
-    assert value(metrics, "slurmsched_refused_lines_total") == 6
+    promised = [value(metrics, "slurmsched_promises", state=state) for state in ("lost", "open", "met")]
+    assert promised == [2, 1, 0]
 
 
 def test_a_fallback_is_told_until_it_ends(metrics):
@@ -122,7 +133,19 @@ def test_no_label_holds_what_a_user_wrote(metrics):
     text = generate_latest(metrics.registry).decode()
     assert not re.search("alice|bob|carol|secret", text)
     labels = {label for family in families(metrics) for sample in family.samples for label in sample.labels}
-    assert labels <= {"phase", "policy", "action", "command", "result", "mode", "part", "le", "version", "python"}
+    assert labels <= {
+        "phase",
+        "policy",
+        "action",
+        "command",
+        "result",
+        "mode",
+        "part",
+        "state",
+        "le",
+        "version",
+        "python",
+    }
 
 
 def test_every_metric_has_its_heading_and_every_heading_its_metric(metrics):

@@ -151,6 +151,41 @@ def test_after_a_bug_it_observes_and_says_so(world):
     assert "division by zero" in world.service.status()["why_mode"]
 
 
+def test_who_does_not_act_though_it_is_to_is_not_healthy(world):
+    world.service.once()
+    assert world.service.problem() == ""
+    world.leadership.away = True
+    world.service.once()
+    assert world.service.problem() == "it only observes: who leads cannot be looked up"
+    world.leadership.away = False
+    world.trouble = KeyError("/secret/path of ~a-nonce")
+    world.service.once()
+    assert world.service.problem() == "a bug in slurmsched, the log has more; it only observes until a reload"
+    world.trouble = None
+    world.service.once()
+    assert "until a reload" in world.service.problem(), "cycles end well, and nothing is done"
+    assert world.service.status()["problem"] == world.service.problem()
+
+
+def test_who_is_not_to_act_is_healthy(world):
+    world.leadership.free = False
+    world.service.once()
+    assert world.service.problem() == ""
+    world.leadership.free = True
+    world.memory.told = Control(True, "root")
+    world.service.once()
+    assert world.service.problem() == ""
+
+
+def test_a_cycle_without_enough_memory_is_lost_and_no_bug(world):
+    world.trouble = MemoryError()
+    world.service.once()
+    assert world.service.status()["last_error"] == "there was not enough memory for a cycle"
+    world.trouble = None
+    world.service.once()
+    assert world.modes == ["act", "act"]
+
+
 def test_a_lost_cycle_shows_in_the_status_with_the_last_good_one(world):
     world.service.once()
     world.trouble = SlurmUnavailable("squeue did not answer")

@@ -10,12 +10,14 @@ import pytest
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.promises import PromiseState
-from slurmsched.cycle import World, run_cycle
+from slurmsched.cycle import MISSING_MOST, World, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
+from slurmsched.decide.deadlines import deadline
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
+from slurmsched.errors import SlurmUnavailable
 from slurmsched.models.runtime import RuntimeModel
 from slurmsched.policies.hooks import find_ordering
 from slurmsched.slurm.budget import Budget
@@ -121,6 +123,130 @@ def test_a_change_by_the_owner_withdraws_a_promise_and_says_why(site, change, re
     assert PromiseState(table.state[0]) is PromiseState.WITHDRAWN
     assert table.reason[0] == reason
     assert blocker in site.cluster.jobs
+
+
+class Forgetful(FakeSlurm):
+    """A Slurm whose looks leave jobs out, that loses jobs as after a restart from an older state, with accounting."""
+
+    left_out: frozenset[int] = frozenset()
+    accounting_away = False
+
+    def observe(self):
+        state = super().observe()
+        tables = {
+            name: (table := getattr(state, name)).take(~np.isin(table.job_id, list(self.left_out)))
+            for name in ("pending", "running", "ended")
+        }
+        return replace(state, **tables)
+
+    def past_runs(self, job_ids, since_s):
+        if self.accounting_away:
+            raise SlurmUnavailable("slurmdbd does not answer")
+        return super().past_runs(job_ids, since_s)
+
+    def lose(self, job, accounted=False):
+        lost = self.jobs.pop(job)
+        if accounted:
+            self.accounted[job] = lost
+
+
+@pytest.fixture
+def forgetful(store):
+    site = Site(store, Forgetful(nodes=1))
+    site.job = asking(site)
+    site.cycle()
+    assert site.states() == {site.job: "OPEN"}
+    return site
+
+
+@pytest.mark.parametrize("at_s", [15.0, 300.0, 900.0])
+def test_a_look_that_leaves_jobs_out_is_no_look_and_settles_nothing(forgetful, at_s):
+    cluster, other = forgetful.cluster, forgetful.cluster.submit(600.0, gpus=4)
+    cluster.advance(15.0)
+    forgetful.cycle()
+    cluster.advance(at_s)
+    cluster.left_out = frozenset([forgetful.job, other])
+    for _ in range(2):
+        with pytest.raises(SlurmUnavailable, match="in part only"):
+            forgetful.cycle()
+    assert forgetful.states() == {forgetful.job: "OPEN"}
+    cluster.left_out = frozenset()
+    forgetful.run(1500)
+    assert forgetful.states() == {forgetful.job: "MET"}
+    assert forgetful.store.history("fake", None, None).job_id.tolist() == [forgetful.job, other], "each ended once"
+
+
+def test_a_promise_to_a_job_that_slurm_lost_is_lost_and_never_met(forgetful):
+    forgetful.cluster.lose(forgetful.job)
+    forgetful.cluster.advance(15.0)
+    report = forgetful.cycle()
+    assert forgetful.states() == {forgetful.job: "LOST"}
+    assert report.plan.promises.counts()["lost"] == 1
+    (sentence,) = deadline(report.view, report.plan, forgetful.job).sentences
+    assert "was lost: Slurm no longer has the job, and nobody knows of a run of it that ended in time" in sentence
+    told = [event.details["what"] for event in forgetful.store.story("fake", forgetful.job) if event.kind == "deadline"]
+    assert told == ["open", "lost"]
+
+
+@pytest.mark.parametrize(("ran_s", "state"), [(600.0, "MET"), (4000.0, "BROKEN")])
+def test_of_a_job_that_ended_while_nobody_looked_accounting_says_whether_it_was_in_time(store, ran_s, state):
+    site = Site(store, Forgetful(nodes=1))
+    job = asking(site, runtime_s=ran_s, time_limit_s=600.0)
+    site.cycle()
+    site.cluster.advance(5000.0)
+    site.cluster.lose(job, accounted=True)
+    Site(store, site.cluster).cycle()
+    assert site.states() == {job: state}
+
+
+def test_while_accounting_is_away_a_promise_to_a_vanished_job_stands(forgetful):
+    cluster = forgetful.cluster
+    cluster.advance(5000.0)
+    cluster.lose(forgetful.job, accounted=True)
+    cluster.accounting_away = True
+    forgetful.cycle()
+    forgetful.cycle()
+    assert forgetful.states() == {forgetful.job: "OPEN"}
+    cluster.accounting_away = False
+    forgetful.cycle()
+    assert forgetful.states() == {forgetful.job: "MET"}
+
+
+def test_a_run_of_another_job_with_the_same_number_meets_no_promise(forgetful):
+    lost = forgetful.cluster.jobs[forgetful.job]
+    forgetful.cluster.lose(forgetful.job)
+    forgetful.cluster.advance(60.0)
+    now_s = forgetful.cluster.now_s
+    another = replace(lost, submitted_s=now_s, begin_s=now_s, state=JobState.PENDING, comment="", left_s=10.0)
+    forgetful.cluster.jobs[forgetful.job] = another
+    forgetful.cycle()
+    assert forgetful.states() == {forgetful.job: "LOST"}
+    forgetful.run(60)
+    assert forgetful.states() == {forgetful.job: "LOST"}
+
+
+def test_a_job_that_slurm_took_out_of_the_queue_never_ran_and_meets_no_promise(site):
+    site.cluster.submit(300.0, gpus=4, time_limit_s=300.0)
+    site.cluster.advance(1.0)
+    job = asking(site)
+    site.cycle()
+    site.cluster.advance(15.0)
+    now_s = site.cluster.now_s
+    site.change(job, state=JobState.TIMEOUT, started_s=now_s, ended_s=now_s)  # as sbatch --deadline does
+    site.cycle()
+    assert site.states() == {job: "BROKEN"}
+
+
+def test_many_jobs_that_are_gone_are_asked_about_over_several_cycles_and_each_ends_once(store):
+    site = Site(store, Forgetful(nodes=1))
+    jobs = [site.cluster.submit(1e6) for _ in range(2 * MISSING_MOST + 10)]
+    job = asking(site, runtime_s=60.0)
+    site.cycle()
+    for lost in [*jobs, job]:
+        site.cluster.lose(lost)
+    ended = [len(site.cycle().ended) for _ in range(4)]
+    assert ended == [MISSING_MOST, MISSING_MOST, 11, 0]
+    assert site.states() == {job: "LOST"}
 
 
 def test_a_changed_deadline_is_answered_anew(site):

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState
+from slurmsched.errors import SlurmUnavailable
 from slurmsched.lab import Lab, wait_until
-from slurmsched.slurm.accounting import DAY_S, read_outcomes
+from slurmsched.slurm.accounting import _FIELDS, DAY_S, read_outcomes, read_runs
 from slurmsched.slurm.verbs import SETTLE_S
 
+HEADER = "".join(name + "~golden" for name in _FIELDS) + "\n"
 GOLDEN = Path(__file__).parents[1] / "golden" / "22.05" / "sacct.txt"
 MARK = "~golden"
 SUBMIT_S = 1795261576.0  # of every job in the golden file
@@ -33,7 +35,7 @@ class Sacct:
     def __call__(self, argv: Sequence[str], extra: Mapping[str, str]) -> str:
         self.asked.append(list(argv))
         self.environments.append(extra)
-        return self.text
+        return HEADER + self.text
 
 
 def record(job_id: int = 7, mark: str = MARK, **said: str) -> str:
@@ -155,7 +157,7 @@ def test_a_run_before_the_window_gives_its_number_and_submit_time_and_nothing_el
     second = record(submit="1795261070", start="1795261190", end="1795261250")
 
     def sacct(argv: Sequence[str], extra: Mapping[str, str]) -> str:
-        return first + second if "-j" in argv else second
+        return HEADER + (first + second if "-j" in argv else second)
 
     table, _ = read_outcomes(sacct, 1795261100, 1795262000, MARK)
     assert (table.restart.tolist(), table.first_submit_s.tolist()) == ([1], [1795261000])
@@ -179,10 +181,25 @@ def test_a_record_that_makes_no_sense_is_refused_and_counted(broken: dict[str, s
     assert (table.job_id.tolist(), refused) == ([1], 1)
 
 
-def test_an_answer_cut_short_is_refused_and_counted():
+@pytest.mark.parametrize("left_out", [1, 8, 60, 200])
+def test_an_answer_cut_short_is_none(left_out: int):
     whole = record(1) + record(2)
-    table, refused = read_outcomes(Sacct(whole[:-60]), 1795261000, 1795262000, MARK)
-    assert (table.job_id.tolist(), refused >= 1) == ([1], True)
+    with pytest.raises(SlurmUnavailable, match="cut off"):
+        read_outcomes(Sacct(whole[:-left_out]), 1795261000, 1795262000, MARK)
+
+
+@pytest.mark.parametrize("printed", ["", "\n", "sacct: hello\n", record(1)])
+def test_what_has_no_header_is_no_answer(printed: str):
+    with pytest.raises(SlurmUnavailable, match="not its answer"):
+        read_outcomes(lambda argv, extra: printed, 1795261000, 1795262000, MARK)
+
+
+def test_runs_are_asked_for_by_job_too_and_what_ended_before_is_left_out():
+    sacct = Sacct(record(1, end="1795261099") + record(2))
+    assert read_runs(sacct, [2, 1], 1795261060, MARK).job_id.tolist() == [2, 1]
+    assert read_runs(sacct, [2, 1], 1795261080, MARK).job_id.tolist() == [1]
+    assert sacct.asked[0][sacct.asked[0].index("-j") + 1] == "1,2"
+    assert len(read_runs(sacct, [], 1795261080, MARK)) == 0
 
 
 def test_a_user_unknown_to_the_machine_is_known_by_number():

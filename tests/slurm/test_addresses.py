@@ -19,7 +19,7 @@ class Sinfo:
         self.asked += 1
         if self.trouble:
             raise self.trouble
-        return f"{self.nodes.get(argv[argv.index('-n') + 1], ''):256}\n".strip(" ")
+        return f"{'NODE_ADDR':256}\n{self.nodes.get(argv[argv.index('-n') + 1], ''):256}\n"
 
 
 def test_a_node_has_the_addresses_of_its_nodeaddr():

@@ -32,7 +32,7 @@ class Undecodable(SimpleNamespace):
 
 def table(*found: SimpleNamespace) -> JobTable:
     queue = dict(enumerate(found))
-    return read_jobs(Columns(jobs(SimpleNamespace(Jobs=SimpleNamespace(load=lambda: queue))), 0))
+    return read_jobs(Columns(jobs(SimpleNamespace(Jobs=SimpleNamespace(load=lambda: queue)))))
 
 
 def job(**changes: object) -> SimpleNamespace:

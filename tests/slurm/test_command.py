@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from headers import HEADER
 
 from slurmsched.cluster.actions import AskToStop, Rank, Share, StartShared, Tell
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
@@ -17,14 +18,17 @@ echo 'PriorityType = priority/multifactor'
 echo 'AccountingStorageType = accounting_storage/none'
 """
 
+READERS = ("squeue", "sinfo", "sprio")
+
 
 class Commands:
     """A bin directory whose programs say what a test wants."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        for name in ("squeue", "sinfo", "sprio", "sdiag"):
-            self.says(name, "")
+        for name in READERS:
+            self.says(name, HEADER)
+        self.says("sdiag", "")
         self.says("scontrol", CONFIG)
 
     def says(self, name: str, script: str) -> None:
@@ -43,11 +47,11 @@ def commands(tmp_path: Path) -> Commands:
 
 def test_an_empty_cluster_reads_as_empty(commands):
     state = commands.cluster().observe()
-    assert len(state.pending) == len(state.running) == len(state.ended) == len(state.nodes) == state.refused_lines == 0
+    assert len(state.pending) == len(state.running) == len(state.ended) == len(state.nodes) == 0
 
 
 def test_what_nodes_have_is_asked_only_where_gpus_may_be_shared(commands):
-    commands.says("sinfo", f"echo asked >> {commands.directory}/asked")
+    commands.says("sinfo", f"echo asked >> {commands.directory}/asked\n{HEADER}")
     commands.says("scontrol", CONFIG + "echo 'GresTypes = gpu'")
     assert commands.cluster().facts().gres == {}
     assert not (commands.directory / "asked").exists()
@@ -56,12 +60,93 @@ def test_what_nodes_have_is_asked_only_where_gpus_may_be_shared(commands):
     assert (commands.directory / "asked").exists()
 
 
-def test_rubbish_is_refused_and_counted_never_a_row(commands):
-    commands.says("squeue", "head -c 3000 /dev/urandom")
-    commands.says("sinfo", "echo slurm_load_partitions: hello")
-    state = commands.cluster().observe()
-    assert len(state.pending) == len(state.nodes) == 0
-    assert state.refused_lines == 2
+every_reader = pytest.mark.parametrize("command", READERS)
+
+
+@every_reader
+@pytest.mark.parametrize("script", ["true", "echo", "head -c 3000 /dev/urandom", "echo slurm_load_jobs: hello"])
+def test_what_has_not_the_header_that_was_asked_for_is_no_look_though_its_exit_status_is_0(commands, command, script):
+    commands.says(command, script)
+    with pytest.raises(SlurmUnavailable, match=f"{command} printed something that is not its answer"):
+        commands.cluster().observe()
+
+
+@every_reader
+@pytest.mark.parametrize("left_out_b", [1, 2, 8, 60])
+def test_an_answer_that_ends_within_a_record_was_cut_off(commands, command, left_out_b):
+    commands.says(command, f"{{ {HEADER} 7; }} | head -c -{left_out_b}")
+    with pytest.raises(SlurmUnavailable, match=f"the answer of {command} was cut off"):
+        commands.cluster().observe()
+
+
+@every_reader
+def test_a_record_without_its_fields_spoils_the_look(commands, command):
+    commands.says(command, f"{HEADER}; echo 7~${{format##*~}}")
+    with pytest.raises(SlurmUnavailable, match=f"the answer of {command} has records without the fields"):
+        commands.cluster().observe()
+
+
+@every_reader
+def test_values_that_mean_nothing_spoil_the_look_and_are_no_bug(commands, command):
+    commands.says(command, f"{HEADER} x:y:z")
+    with pytest.raises(SlurmUnavailable, match=f"the answer of {command} has values that mean nothing"):
+        commands.cluster().observe()
+
+
+@pytest.mark.parametrize("script", ["true", "echo hello", "echo 'ClusterName = toy'"])
+def test_what_is_not_the_configuration_is_no_answer(commands, script):
+    commands.says("scontrol", script)
+    with pytest.raises(SlurmUnavailable, match="not the configuration"):
+        commands.cluster().facts()
+
+
+def test_what_is_not_the_load_is_no_answer(commands):
+    commands.says("sdiag", "echo hello")
+    with pytest.raises(SlurmUnavailable, match="sdiag"):
+        commands.cluster().load()
+
+
+@pytest.mark.parametrize("printed", ["", "hello", "Priority|Name\\nhigh|normal", "Priority|Name\\n5|nor"])
+def test_what_is_not_the_list_of_qos_leaves_what_was_known(commands, printed):
+    with_accounts = CONFIG.replace("accounting_storage/none", "accounting_storage/slurmdbd")
+    commands.says("scontrol", with_accounts)
+    commands.says("sacctmgr", r"printf 'Priority|Name\n50|normal\n'")
+    cluster = commands.cluster()
+    cluster.facts()
+    commands.says("sacctmgr", f"printf '{printed}'")
+    assert cluster.facts().admin_level in ("SlurmUser", "unknown")
+    assert (list(cluster.qos.name), cluster.qos.priority.tolist()) == (["normal"], [50])
+
+
+SHOW_JOB = """
+while read line; do
+    case "$line" in
+    "show job 7") echo JobId=7 ;;
+    *) echo "slurm_load_jobs error: Invalid job id specified" >&2; code=1 ;;
+    esac
+done
+exit ${code:-0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("jobs", "forgotten"), [([], True), ([8], True), ([8, 9], True), ([7], False), ([8, 7, 9], False)]
+)
+def test_jobs_are_forgotten_when_scontrol_denies_each_of_them(commands, jobs, forgotten):
+    commands.says("scontrol", SHOW_JOB)
+    assert commands.cluster().forgot(jobs) is forgotten
+
+
+@pytest.mark.parametrize("script", ["true", "exit 1", "echo 'Invalid job id specified' >&2; exit 1"])
+def test_jobs_that_scontrol_says_nothing_of_are_not_forgotten(commands, script):
+    commands.says("scontrol", script)
+    assert not commands.cluster().forgot([7, 8])
+
+
+def test_a_controller_that_is_away_has_forgotten_nothing(commands):
+    commands.says("scontrol", "echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1")
+    with pytest.raises(SlurmUnavailable):
+        commands.cluster().forgot([7])
 
 
 @pytest.mark.parametrize("complaint", ["Unable to contact slurm controller (connect failure)", "Connection refused"])
@@ -85,12 +170,12 @@ def test_a_command_that_hangs_costs_the_time_limit_and_no_more(commands):
 
 def test_a_command_that_is_not_there_is_unavailable(commands):
     (commands.directory / "squeue").unlink()
-    with pytest.raises(SlurmUnavailable, match="squeue did not answer"):
+    with pytest.raises(SlurmUnavailable, match="squeue cannot be run"):
         commands.cluster().observe()
 
 
 def test_variables_that_change_what_slurm_prints_are_not_passed_on(commands):
-    commands.says("squeue", 'env > "$(dirname "$0")/seen"')
+    commands.says("squeue", 'env > "$(dirname "$0")/seen"\n' + HEADER)
     loud = {"SQUEUE_FORMAT": "%i", "SLURM_TIME_FORMAT": "relative", "SQUEUE_STATES": "all", "PATH": "/usr/bin:/bin"}
     SlurmCommand(Console(bin_dir=str(commands.directory), environment=loud)).observe()
     seen = (commands.directory / "seen").read_text()
@@ -107,7 +192,7 @@ def test_variables_that_change_what_slurm_prints_are_not_passed_on(commands):
     ],
 )
 def test_commands_are_asked_only_for_fields_of_their_own_release(commands, commands_are, slurmctld_is, asked):
-    commands.says("squeue", 'echo "$@" > "$(dirname "$0")/asked"')
+    commands.says("squeue", 'echo "$@" > "$(dirname "$0")/asked"\n' + HEADER)
     config = CONFIG.replace("22.05.8", slurmctld_is)
     commands.says("scontrol", f'[ "$1" = --version ] && exec echo slurm-wlm {commands_are}\n{config}')
     commands.cluster().observe()
@@ -116,7 +201,7 @@ def test_commands_are_asked_only_for_fields_of_their_own_release(commands, comma
 
 
 def test_every_call_draws_fresh_marks(commands):
-    commands.says("squeue", 'echo "$@" >> "$(dirname "$0")/asked"')
+    commands.says("squeue", 'echo "$@" >> "$(dirname "$0")/asked"\n' + HEADER)
     cluster = commands.cluster()
     cluster.observe()
     cluster.observe()
@@ -142,7 +227,8 @@ SHOWN = """
 for format; do :; done
 field=${format#JobID:} field=${field%%,*} record=${format##*:}
 echo "$@" >> "$(dirname "$0")/shows"
-show() { for text; do printf '%s' "$between$text"; between=$field; done; between=; printf '%s' "$record"; }
+show() { for text; do printf '%s' "$between$text"; between=$field; done; between=; printf '%s\\n' "$record"; }
+show JOBID $(echo "$format" | tr -cd , | sed 's/,/x /g')
 """
 MOODY = """[ "$1" != show ] || exit 0
 n=$(cat {at}/n 2>/dev/null || echo 0); echo $((n + 1)) > {at}/n; cat >> {at}/sent

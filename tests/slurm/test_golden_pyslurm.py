@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from headers import headed
 
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import NodeTable, PartitionTable
@@ -38,10 +39,14 @@ class Both:
         self.release = versions.Release(tuple(int(part) for part in release.split(".")))
         self.told = json.loads(text("pyslurm.json"))
         self.ids: dict[str, int] = json.loads(text("jobs.json"))
-        self.jobs = squeue.read_jobs(cut(text("squeue.txt"), squeue.fields_of(self.release), *MARKS))
-        self.bound_jobs = squeue.read_jobs(Columns(self.told["jobs"], 0))
-        self.nodes = cut(text("sinfo.txt"), sinfo.FIELDS, *MARKS)
-        self.bound_nodes = Columns(self.told["nodes"], 0)
+        fields = squeue.fields_of(self.release)
+        jobs = headed(fields, *MARKS, text("squeue.txt").replace("~field~forged~record~", "forged"))
+        nodes = headed(sinfo.FIELDS, *MARKS, text("sinfo.txt"))
+        told = json.loads(text("pyslurm.json").replace("~field~forged~record~", "forged"))
+        self.jobs = squeue.read_jobs(cut("squeue", jobs, fields, "JobID", *MARKS))
+        self.bound_jobs = squeue.read_jobs(Columns(told["jobs"]))
+        self.nodes = cut("sinfo", nodes, sinfo.FIELDS, "NodeList", *MARKS)
+        self.bound_nodes = Columns(told["nodes"])
 
     def differing(self, column: str) -> set[str]:
         """The kinds of the jobs of which *column* is not the same."""

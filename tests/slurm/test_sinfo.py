@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from headers import headed
 
 from slurmsched.slurm.records import cut
 from slurmsched.slurm.sinfo import FIELDS, read_nodes, read_partitions
@@ -13,7 +14,8 @@ ORDINARY = ("n1", "gpu", "1", "up", "1-00:00:00", "idle", "8", "2/6/0/8", "16000
 
 def seen(*changes: dict[str, str]):
     rows = [dict(zip(FIELDS, (*ORDINARY, "(null)"), strict=True)) | change for change in changes]
-    return cut("".join("<f>".join(row.values()) + "<r>\n" for row in rows), FIELDS, "<f>", "<r>")
+    records = "".join("<f>".join(row.values()) + "<r>\n" for row in rows)
+    return cut("sinfo", headed(FIELDS, "<f>", "<r>", records), FIELDS, "NodeList", "<f>", "<r>")
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from decide.views import jobs
+from headers import headed
 
 from slurmsched.slurm.records import cut
 from slurmsched.slurm.sprio import FIELDS, with_factors
 
 
 def read(text: str, count: int = 2):
-    columns = cut(text, tuple(FIELDS), "|", ";")
+    fields = tuple(FIELDS)
+    columns = cut("sprio", headed(fields, "|", ";", text), fields, "JobID", "|", ";")
     return with_factors(jobs(count), columns)
 
 

@@ -1,0 +1,114 @@
+"""Answers of Slurm that are none: a queue read in part is no look, and a job that Slurm lost has no promise met."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from lab_site import Site
+
+from slurmsched.lab import Lab, LabSpec, programs
+
+PROGRAMS = ("squeue", "sinfo", "sprio", "scontrol", "sdiag", "sacct", "sacctmgr", "scancel")
+MOODY = """#!/bin/sh
+case $(cat {mood}) in
+    whole) exec {real} "$@" ;;
+    empty) exit 0 ;;
+    garbage) echo "slurm_load_jobs: hello" ;;
+    header) {real} "$@" | head -n 1 ;;
+    one) {real} "$@" | head -n 2 ;;
+    half) {real} "$@" | head -c -40 ;;
+esac
+"""
+
+
+@contextmanager
+def moody(site: Site, command: str) -> Iterator[Path]:
+    """Slurm's commands for the *site*, of which *command* answers as the file says that is given."""
+    directory, mood = site.directory / "bin", site.directory / "mood"
+    directory.mkdir()
+    for name in PROGRAMS:
+        real = shutil.which(name, path=programs.search_path())
+        assert real is not None
+        if name == command:
+            (directory / name).write_text(MOODY.format(mood=mood, real=real))
+            (directory / name).chmod(0o755)
+        else:
+            (directory / name).symlink_to(real)
+    mood.write_text("whole")
+    site.write(slurm=f"timeout_s = 5\nbackend = 'command'\nbin_dir = '{directory}'")
+    yield mood
+
+
+def ends(site: Site, jobs: list[int]) -> list[str]:
+    return [
+        event["kind"] for job in jobs for event in site.said("story", str(job))["story"] if event["kind"] == "ended"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "mood"),
+    [
+        *(("squeue", mood) for mood in ("empty", "garbage", "header", "one", "half")),
+        ("sprio", "garbage"),
+        ("sprio", "empty"),
+        ("sinfo", "half"),
+    ],
+)
+def test_an_answer_that_is_none_is_a_lost_cycle_and_ends_no_job(site, command, mood):
+    with moody(site, command) as file:
+        blocker = site.fill()
+        jobs = [blocker, *site.queue(3)]
+        with site.daemon():
+            site.until(lambda: site.ordered(jobs[1:]), "an order")
+            file.write_text(mood)
+            site.until(lambda: "a cycle was lost" in site.log, "a lost cycle")
+            site.until(lambda: "503" in site.http("/healthz"), "bad health")
+            assert site.said("status")["mode"] == "act"
+            file.write_text("whole")
+            site.until(lambda: "200 OK" in site.http("/healthz"), "good health")
+            site.more_cycles()
+            assert ends(site, jobs) == []
+            assert site.said("status")["cycle"]["pending"] == 3
+            site.lab.run(["scancel", str(jobs[1])])
+            site.until(lambda: ends(site, jobs) == ["ended"], "one real end")
+        assert "BUG" not in site.log
+        assert "Traceback" not in site.log
+
+
+@pytest.fixture
+def rolled_back(lab_directory: Path) -> Iterator[Site]:
+    """A site on a lab of its own, with deadlines."""
+    with Lab(lab_directory, LabSpec()) as lab:
+        site = Site.of(lab, deadline="enabled = true\nlead_s = 3\nreserve = 0", power="order = true\nhold = true")
+        yield site
+        shutil.rmtree(site.directory)
+
+
+def test_promises_to_jobs_that_slurmctld_forgot_are_lost(rolled_back):
+    site, lab = rolled_back, rolled_back.lab
+    site.fill()
+    lab.stop_controller()
+    older = lab.layout.state.with_name("older")
+    shutil.copytree(lab.layout.state, older, copy_function=shutil.copy2)
+    lab.start_controller()
+    wishes = ["--gres=gpu:4", "-t1", "--wrap=true", "-o/dev/null", "--comment=slurmsched:deadline=+10h"]
+    jobs = [lab.submit(*wishes, user="alice") for _ in range(4)]
+
+    def answers() -> list[str]:
+        return [str(site.said("deadline", str(job)).get("deadline", {}).get("answer")) for job in jobs]
+
+    with site.daemon():
+        site.until(lambda: answers() == ["promised"] * 4, "four promises")
+        lab.stop_controller()
+        shutil.rmtree(lab.layout.state)
+        older.rename(lab.layout.state)
+        lab.start_controller()
+        site.until(lambda: answers() == ["lost"] * 4, "promises that are lost")
+        site.until(lambda: 'slurmsched_promises{state="lost"} 4.0' in site.http("/metrics"), "a metric that tells")
+        assert "4 lost" in site.run("status").stdout
+        assert "nobody knows of a run of it that ended in time" in site.run("deadline", str(jobs[0])).stdout
+    assert "Traceback" not in site.log
