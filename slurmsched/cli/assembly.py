@@ -62,6 +62,7 @@ logger = logging.getLogger(__name__)
 PRUNE_EVERY_S = 3600.0
 PATIENCE_S = 60.0  #: how long a starting daemon waits for slurmctld before it gives up and is started again
 RETRY_S = 2.0
+FACTS_EVERY_S = 60.0  #: how old PrivateData, the operators and the rest of the configuration may be
 
 
 @dataclass
@@ -92,6 +93,7 @@ class Daemon:
         )
         cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
         self._facts = _facts_of(cluster, app, patience_s)
+        self._facts_s = app.clock.monotonic()
         self._store = app.open_store(Unchanged) if dry else _opened(app)
         self.leadership: Leadership = leadership(self._store, self._facts.cluster)
         lender = Lender(cluster, self._facts.cluster, self._store, self.leadership.held)
@@ -256,7 +258,18 @@ class Daemon:
         if mode == "advise":
             logger.info("advice: %s", in_words(advice(report.view, report.plan)))
         self._forget(now_s)
+        if self._app.clock.monotonic() >= self._facts_s + FACTS_EVERY_S:
+            self._read_facts()
         return report
+
+    def _read_facts(self) -> None:
+        """Ask again what the cluster is; without an answer what was known holds."""
+        self._facts_s = self._app.clock.monotonic()
+        try:
+            self._facts = self._world.cluster.facts()
+        except SlurmError as error:
+            logger.warning("the cluster's configuration was not read again: %s", error)
+        self._world.site = self._facts.config
 
     def _heed_choice(self, now_s: float) -> None:
         """Order by what an admin chose last, from this cycle on."""
@@ -303,11 +316,8 @@ class Daemon:
         self._chosen.take(settings)
         for name in _fixed_changes(self._settings, settings):
             logger.warning("%s takes effect only when the daemon is started again", name)
-        try:
-            self._facts = self._world.cluster.facts()
-        except SlurmError as error:
-            logger.warning("the cluster's configuration was not read again: %s", error)
-        self._world.policy, self._world.site = self._chosen.policy, self._facts.config
+        self._read_facts()
+        self._world.policy = self._chosen.policy
         self._world.learns = settings.forecast.learn_online
         self._serving.wanted = settings.models.serve
         budget = self._world.writer.budget

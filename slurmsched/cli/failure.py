@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from typing import IO, Any
 
 import click
@@ -15,6 +16,12 @@ class Failed(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """One message on standard error, safe for a terminal."""
         click.echo(f"slurmsched: {clean_lines(self.message)}", file=file, err=file is None)
+
+
+def open_files_limit() -> str:
+    """The limit of open files, and where it is set."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"the limit of this process is {limit} (ulimit -n, LimitNOFILE= of systemd)"
 
 
 class NotFound(Failed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -10,7 +11,7 @@ import click
 
 from ..errors import SlurmschedError
 from .commands import Place
-from .failure import Failed
+from .failure import Failed, open_files_limit
 
 
 class LazyGroup(click.Group):
@@ -44,3 +45,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except SlurmschedError as error:
             raise Failed(str(error)) from error
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            raise Failed(f"too many files are open; {open_files_limit()}") from error

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+
+REST_S = 1.0
 
 
 @click.command("release-all")
@@ -82,4 +85,5 @@ def give_back(
         now_s=now_s,
         settling=lambda state: settle_shared(state.pending, asked_for, sharing, now_s),
         within=lambda: clock.monotonic() < until_s,
+        rest=lambda: clock.wait(REST_S, Event()),
     )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import resource
+
 import click
 
 from .app import App
+from .failure import Failed, open_files_limit
 from .logs import log_to_stderr
+
+OPEN_FILES = 256
+"""Sockets of all who may ask and deliver at once, pipes of Slurm's commands, the database."""
 
 
 @click.command()
@@ -16,6 +22,8 @@ def run(app: App) -> None:
     SIGTERM stops it after the cycle under way and gives every job back to Slurm; SIGHUP reads the settings again.
     """
     log_to_stderr(app.log_level or app.settings().daemon.log_level, app.environ)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < OPEN_FILES:
+        raise Failed(f"the daemon needs {OPEN_FILES} open files; {open_files_limit()}")
     from .assembly import PATIENCE_S, Daemon
 
     daemon = Daemon(app, patience_s=PATIENCE_S)

@@ -119,7 +119,7 @@ class Service:
         self._turn: Turn | None = None
         self._report: CycleReport | None = None
         self._health = Health(parts.clock)
-        self._questions = Questions(parts.sources(self.status), trusted=(0, os.geteuid()))
+        self.questions = Questions(parts.sources(self.status), trusted=(0, os.geteuid()))
         watchdog_s = parts.notifier.watchdog_s
         self._loop = Loop(
             self._cycle,
@@ -223,7 +223,7 @@ class Service:
     def _doors(self) -> list[Endpoint | Answers | Collector | Foretelling]:
         address = parse_listen(self._parts.listen)
         doors: list[Endpoint | Answers | Collector | Foretelling]
-        doors = [Answers(Path(self._settings.run_dir), self._questions)]
+        doors = [Answers(Path(self._settings.run_dir), self.questions)]
         try:
             if address:
                 doors.append(Endpoint(address, self._parts.metrics.registry, self.problem, self._degraded))
@@ -246,7 +246,7 @@ class Service:
         self._health.ended(turn.error, self._loop.every_s, turn.bug)
         if turn.report is not None:
             self._report = turn.report
-            self._questions.saw(turn.report)
+            self.questions.saw(turn.report)
             if self._parts.foretelling:
                 self._parts.foretelling.saw(turn.report)
         stance, bug = self._stance, self._loop.bug

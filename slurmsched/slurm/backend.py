@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from ..cluster.actions import Action
@@ -37,6 +37,9 @@ class SlurmBackend:
     _binding: SlurmBinding | None = None
     _silent: int = 0
     _told: str = ""
+    _choice: tuple[str, str] | None = None
+    _read_from: Set[tuple[str, str]] = frozenset()
+    """The configuration that was chosen by."""
 
     @classmethod
     def of(cls, console: Console, wanted: str) -> SlurmBackend:
@@ -46,8 +49,11 @@ class SlurmBackend:
     def facts(self) -> Facts:
         """Ask again what the cluster is, and choose."""
         facts = self.command.facts()
-        self.close()
-        backend, why = self._choose(facts)
+        config = facts.config.items() - {("NEXT_JOB_ID", facts.config.get("NEXT_JOB_ID"))}
+        if self._choice is None or self._read_from != config:  # else libslurm would only read the same again
+            self.close()
+            self._choice, self._read_from = self._choose(facts), config
+        backend, why = self._choice
         if (said := f"{backend}: {why}") != self._told:
             logger.info("reading Slurm through %s", said)
             self._told = said
@@ -100,7 +106,7 @@ class SlurmBackend:
         """Go on with the commands; the next ``facts`` chooses again."""
         if self._binding is not None:
             self._binding.worker.stop()
-        self._binding, self._silent = None, 0
+        self._binding, self._silent, self._choice = None, 0, None
 
     def _choose(self, facts: Facts) -> tuple[str, str]:
         if self.wanted == "command":

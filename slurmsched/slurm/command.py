@@ -47,7 +47,7 @@ class SlurmCommand:
 
     def facts(self) -> Facts:
         """Ask again what the cluster is, and who we are to it."""
-        config = dict(_settings(self.console.ask(["scontrol", "show", "config"])))
+        known, config = self._facts, dict(_settings(self.console.ask(["scontrol", "show", "config"])))
         if not {"ClusterName", "SLURM_VERSION"} <= config.keys():
             raise SlurmUnavailable("scontrol printed something that is not the configuration of slurmctld")
         self._facts = Facts(
@@ -57,7 +57,7 @@ class SlurmCommand:
             user=self.console.user(),
             gres=self._read_gres() if "slot" in config.get("GresTypes", "").split(",") else {},
         )
-        self._facts = self._with_rights(self._facts)
+        self._facts = self._with_rights(self._facts, known)
         self.qos = self._read_qos(self._facts)
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         return self._facts
@@ -262,14 +262,16 @@ class SlurmCommand:
         said = re.match(r"slurm\S* (\d+)\.(\d+)", self.console.ask(["scontrol", "--version"]))
         return Release((int(said[1]), int(said[2])) if said else facts.version)
 
-    def _with_rights(self, facts: Facts) -> Facts:
-        """Who may change all jobs, and whether we may."""
+    def _with_rights(self, facts: Facts, known: Facts | None) -> Facts:
+        """Who may change all jobs, and whether we may; as *known* before while slurmdbd is away."""
         above = {"root", facts.config.get("SlurmUser", "").partition("(")[0]}
         levels: dict[str, str] = {}
         if facts.accounting:
             try:
                 levels = {user: level for level, user in self._accounts("user", "adminlevel")}
             except SlurmError:
+                if known is not None:
+                    return replace(facts, admin_level=known.admin_level, operators=known.operators)
                 return replace(facts, admin_level="SlurmUser" if facts.user in above else "unknown")
         operators = above | {user for user, level in levels.items() if level not in {"", "None"}}
         ours = "SlurmUser" if facts.user in above else levels.get(facts.user, "None") or "None"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import UnionType
@@ -9,10 +10,15 @@ from types import UnionType
 from ..cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare
 from ..cluster.jobs import JobTable
 from ..cluster.state import ClusterState
+from ..errors import SlurmUnavailable
 from .port import Slurm
 from .verbs import SETTLE_S
 
+logger = logging.getLogger(__name__)
+
 BATCH = 100
+LEAST = 5
+"""So many writes at a time are tried at least, where more have gone unanswered."""
 
 
 @dataclass(frozen=True)
@@ -42,26 +48,47 @@ def release_all(
     now_s: float,
     settling: Callable[[ClusterState], Sequence[Action]] = lambda state: (),
     within: Callable[[], bool] = lambda: True,
+    rest: Callable[[], object] = lambda: None,
 ) -> ReleaseReport:
     """Take our hands off every pending job.
 
     Points are read from the cluster, so that nothing is missed even without a database; *ranked* names jobs that may
     have points where sprio shows none (they are not eligible), *held* those whose begin time is ours; one requeued
     a moment ago keeps it, since starting at once would fail it. *settling* says what brings an end to changes that take
-    several steps. Asked before each batch, *within* ends it early where
-    the time is up. Raises SlurmUnavailable.
+    several steps. Asked before each batch, *within* ends it early where the time is up. What gets no answer is tried
+    again until then, after a *rest* and in smaller batches. Raises SlurmUnavailable where the queue cannot be read.
     """
-    state = cluster.observe()
+
+    def observe() -> ClusterState:
+        while True:
+            try:
+                return cluster.observe()
+            except SlurmUnavailable as error:
+                if not within():
+                    raise
+                logger.warning("trying again to give jobs back: %s", error)
+                rest()
+
+    state = observe()
     settled = list(settling(state))
     actions = [*settled, *_wanted(state.pending, set(ranked), set(held), now_s)]
     refused: dict[int, str] = {}
     done: list[Action] = []
+    size = BATCH
     while len(done) < len(actions) and within():
-        batch = actions[len(done) : len(done) + BATCH]
-        refused |= {answer.action.job_id: answer.refused for answer in cluster.act(batch) if answer.refused}
+        batch = actions[len(done) : len(done) + size]
+        try:
+            answers = cluster.act(batch)
+        except SlurmUnavailable as error:
+            logger.warning("trying again to give jobs back, %d writes are left: %s", len(actions) - len(done), error)
+            size = max(size // 2, LEAST)
+            rest()
+            continue
+        refused |= {answer.action.job_id: answer.refused for answer in answers if answer.refused}
         done += batch
+        size = min(2 * size, BATCH)
     if refused:  # a job that started meanwhile needs nothing more
-        waiting = set(cluster.observe().pending.job_id.tolist())
+        waiting = set(observe().pending.job_id.tolist())
         refused = {job_id: words for job_id, words in refused.items() if job_id in waiting}
     return ReleaseReport(
         ranked=_count(done, Rank),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pwd
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon
+from slurmsched.cli.assembly import FACTS_EVERY_S, Daemon
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank
 from slurmsched.db.leader import leadership
@@ -105,6 +106,28 @@ def test_a_slurm_newer_than_any_tested_is_only_observed_until_an_admin_allows_it
     daemon.reload()
     assert once(daemon).mode == "act"
     assert site.slurm.observe().pending.site_points.any()
+    daemon.close()
+
+
+def test_what_slurm_keeps_private_is_private_within_a_minute_and_no_longer_than_that(site):
+    daemon = Daemon(site)
+
+    def seen_by(uid: int) -> list[str]:
+        return [row["user"] for row in daemon.service.questions.answer({"ask": "queue"}, uid)["queue"]]
+
+    somebody = pwd.getpwnam("nobody").pw_uid
+    once(daemon)
+    assert seen_by(somebody) == ["alice", "alice"]
+    for private, seen in (("jobs,usage", []), ("", ["alice", "alice"])):
+        site.slurm.config["PrivateData"] = private
+        site.clock.now_s += FACTS_EVERY_S
+        once(daemon)
+        assert seen_by(somebody) == seen
+        assert seen_by(0) == ["alice", "alice"]
+    site.slurm.config["PrivateData"] = "jobs"
+    site.clock.now_s += FACTS_EVERY_S / 2
+    once(daemon)
+    assert seen_by(somebody) == ["alice", "alice"], "it is asked once a minute"
     daemon.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -100,8 +101,20 @@ def nothing() -> None:
     raise NotFound("no such job")
 
 
+@click.command()
+def crowded() -> None:
+    """Open one file too many."""
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+@click.command()
+def unplugged() -> None:
+    """Read from a disk that is gone."""
+    raise OSError(errno.EIO, "Input/output error")
+
+
 def group() -> LazyGroup:
-    here = {name: Place(__name__, name, "") for name in ("away", "nothing")}
+    here = {name: Place(__name__, name, "") for name in ("away", "nothing", "crowded", "unplugged")}
     return LazyGroup("x", commands_at=here)
 
 
@@ -110,6 +123,25 @@ def test_what_the_world_did_is_one_clean_message_and_status_1():
     assert result.exit_code == 1
     assert result.stderr == "slurmsched: squeue did not answer:\\x1b[31m rc 1\nsecond line\n"
     assert result.stdout == ""
+
+
+def test_a_limit_of_open_files_that_is_too_low_is_one_line_that_names_it(tmp_path):
+    (tmp_path / "slurmsched.toml").write_text(f"[daemon]\nstate_dir = '{tmp_path}'\nrun_dir = '{tmp_path}'\n")
+    words = [sys.executable, "-m", "slurmsched", "--config", str(tmp_path / "slurmsched.toml"), "run"]
+    limited = ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", *words]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "slurmsched: the daemon needs 256 open files; the limit of this process is 16"
+        " (ulimit -n, LimitNOFILE= of systemd)\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["crowded", "unplugged"])
+def test_a_file_too_many_is_one_line_and_other_trouble_with_files_is_not_hidden(command):
+    result = CliRunner().invoke(group(), [command])
+    told = "slurmsched: too many files are open; the limit of this process is" in result.stderr
+    assert (told, isinstance(result.exception, OSError)) == ((True, False) if command == "crowded" else (False, True))
 
 
 def test_finding_nothing_is_status_3():

@@ -18,6 +18,7 @@ case $(cat {mood}) in
     whole) exec {real} "$@" ;;
     empty) exit 0 ;;
     garbage) echo "slurm_load_jobs: hello" ;;
+    flood) yes slurm_load_jobs | head -c 100000000 ;;
     header) {real} "$@" | head -n 1 ;;
     one) {real} "$@" | head -n 2 ;;
     half) {real} "$@" | head -c -40 ;;
@@ -76,6 +77,19 @@ def test_an_answer_that_is_none_is_a_lost_cycle_and_ends_no_job(site, command, m
             site.lab.run(["scancel", str(jobs[1])])
             site.until(lambda: ends(site, jobs) == ["ended"], "one real end")
         assert "BUG" not in site.log
+        assert "Traceback" not in site.log
+
+
+def test_an_answer_that_does_not_fit_into_memory_costs_cycles_and_silences_nobody(site):
+    with moody(site, "squeue") as file:
+        little = ["sh", "-c", 'ulimit -d 250000; exec "$@"', "sh", *site.argv("run")]
+        with site.daemon(*little) as process:
+            file.write_text("flood")
+            site.until(lambda: "does not fit into memory" in site.said("status")["problem"], "a status that tells")
+            site.until(lambda: "503" in site.http("/healthz"), "bad health")
+            assert process.poll() is None
+            file.write_text("whole")
+            site.until(lambda: "200 OK" in site.http("/healthz"), "good health")
         assert "Traceback" not in site.log
 
 

@@ -83,11 +83,11 @@ def test_the_commands_are_taken_unasked_where_an_admin_says_so(site):
 
 def test_a_pyslurm_that_hangs_costs_one_time_limit_a_look_and_is_then_left(site):
     site.has(script="import time\nJobs.load = classmethod(lambda kind: time.sleep(600))")
-    backend = site.backend("auto", timeout_s=0.3)
+    backend = site.backend("auto", timeout_s=3.0)
     backend.facts()
     began = time.monotonic()
     for _ in range(TRIES):
-        with pytest.raises(SlurmUnavailable, match=r"pyslurm jobs gave no answer within 0\.3 s"):
+        with pytest.raises(SlurmUnavailable, match=r"pyslurm jobs gave no answer within 3 s"):
             backend.observe()
     assert time.monotonic() - began < 60, "not what a call takes that hangs"
     assert len(backend.observe().pending) == 0

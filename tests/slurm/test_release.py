@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import zoo
@@ -15,9 +17,9 @@ from slurmsched.slurm.fake import FakeSlurm
 from slurmsched.slurm.release import BATCH, release_all
 
 
-def full(jobs: int) -> tuple[FakeSlurm, list[int]]:
+def full(jobs: int, cluster: FakeSlurm | None = None) -> tuple[FakeSlurm, list[int]]:
     """A cluster whose GPUs are taken, and *jobs* that wait."""
-    cluster = FakeSlurm()
+    cluster = cluster or FakeSlurm()
     for _ in range(4):
         cluster.submit(1e6, gpus=4)
     cluster.advance(0.0)
@@ -64,11 +66,54 @@ def test_when_the_time_is_up_the_rest_is_counted():
     assert (report.ranked, report.left) == (BATCH, BATCH)
 
 
-def test_a_cluster_that_does_not_answer_says_so():
+def until_rested(times: int) -> dict[str, Callable[[], object]]:
+    """Time enough for so many rests."""
+    rests = [*range(times)]
+    return {"within": lambda: bool(rests), "rest": rests.pop}
+
+
+def test_a_cluster_that_does_not_answer_is_asked_until_the_time_is_up_and_then_said_so():
     cluster, _ = full(1)
     cluster.away = True
     with pytest.raises(SlurmUnavailable):
-        release_all(cluster, (), (), now_s=cluster.now_s)
+        release_all(cluster, (), (), now_s=cluster.now_s, **until_rested(5))
+
+
+class Slow(FakeSlurm):
+    """Answers in time only where it is asked for little at a time, and only now and then."""
+
+    tries = 0
+    looks = 0
+
+    def act(self, actions):
+        self.tries += 1
+        if len(actions) > 20 or self.tries % 2:
+            super().act(actions[: len(actions) // 2])
+            raise SlurmUnavailable("scontrol did not answer within 10 s")
+        return super().act(actions)
+
+    def observe(self):
+        self.looks += 1
+        if self.looks == 1:
+            raise SlurmUnavailable("squeue did not answer within 10 s")
+        return super().observe()
+
+
+def test_an_ordered_stop_goes_on_after_a_write_that_gets_no_answer():
+    cluster, jobs = full(844, Slow())
+    for job in jobs:
+        cluster.jobs[job] = replace(cluster.jobs[job], points=7)
+    report = release_all(cluster, (), (), now_s=cluster.now_s, **until_rested(100))
+    assert (report.ranked, report.left, report.refused) == (844, 0, ())
+    assert not any(cluster.jobs[job].points for job in jobs)
+
+
+def test_what_is_left_when_the_time_is_up_is_counted_though_nothing_answers_any_more():
+    cluster, jobs = full(30, Slow())
+    for job in jobs:
+        cluster.jobs[job] = replace(cluster.jobs[job], points=7)
+    report = release_all(cluster, (), (), now_s=cluster.now_s, **until_rested(2))
+    assert (report.ranked, report.left) == (0, 30)
 
 
 def test_on_a_real_slurm_sprio_shows_no_points_of_ours_afterwards(lab):
