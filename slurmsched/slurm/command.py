@@ -24,7 +24,7 @@ from .look import state_of
 from .port import Answer, Facts, Load
 from .records import Columns, cut, heads, long_format, reading
 from .verbs import Request, lines, ours_to_tell, partition_line, signals, slots_line
-from .versions import IN_A_MOMENT, NOTHING, UNKNOWN_JOB, Release
+from .versions import IN_A_MOMENT, NOTHING, TASK_DONE, TASK_PAST, UNKNOWN_JOB, Release
 
 AGAIN = 9
 """How often a change is asked for once more that Slurm refuses for a moment; then it is for the next cycle."""
@@ -33,6 +33,7 @@ _REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-p
 
 A = TypeVar("A", bound=Action)
 
+_ABOUT_TASKS = re.compile(r"(?P<array>\d+)_[^:]+: (?P<words>.*)")
 _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
 
 
@@ -179,12 +180,13 @@ class SlurmCommand:
         """What Slurm says against the lines of *script*, by job; raises where it is about none of *jobs*."""
         printed = self._send(script)
         complaints = _complaints(printed.err)
-        if printed.code and not jobs & complaints.keys():
+        answers = _answers_of_tasks(printed.err)
+        if printed.code and not jobs & (complaints.keys() | answers.keys()):
             kind = SlurmUnavailable if unreachable(printed.err) else SlurmError
             raise kind(f"scontrol: {printed.err.strip()[:500] or f'exit status {printed.code}'}")
         if unreachable(printed.err):
             raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
-        return complaints
+        return complaints | {array: words for array, words in answers.items() if words}
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
         """One scontrol for each change: its complaints about partitions do not say which."""
@@ -309,6 +311,23 @@ def _request_of(action: Action, requests: Mapping[int, Request]) -> Request:
 def _settings(text: str) -> list[tuple[str, str]]:
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return [(name.strip(), "" if value.strip() == "(null)" else value.strip()) for name, _, value in pairs]
+
+
+def _answers_of_tasks(text: str) -> dict[int, str]:
+    """What Slurm says of arrays whose tasks it answers for one by one: why a change was refused, empty if it was not.
+
+    A task that is over, or started while others wait, needs no change: it counts where no other task was changed.
+    """
+    tasks: dict[int, list[str]] = {}
+    for line in text.splitlines():
+        if about := _ABOUT_TASKS.fullmatch(line.strip()):
+            tasks.setdefault(int(about["array"]), []).append(about["words"])
+    answers: dict[int, str] = {}
+    for array, words in tasks.items():
+        refused = [word for word in words if word not in (TASK_DONE, *TASK_PAST)]
+        past = [] if TASK_DONE in words else words
+        answers[array] = f"{(refused or past)[0][:250]} for job {array}" if refused or past else ""
+    return answers
 
 
 def _complaints(text: str) -> dict[int, str]:

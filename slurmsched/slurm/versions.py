@@ -70,6 +70,13 @@ slurmctld takes it for an error that it finds no association, and answers with w
 (seen on 24.11 and 26.05, docs/releases.md). Nothing of the line is done, and the same line may be taken at once.
 """
 
+TASK_DONE = "No error"
+TASK_PAST = ("Job has already finished", "Job is no longer pending execution")
+"""What scontrol says of the tasks of an array that are not all in one state, as ``12_1-2: Job has already finished``.
+
+The exit status is not 0 then, though the tasks of the line ``No error`` were changed (seen on 22.05).
+"""
+
 UNKNOWN_JOB = "Invalid job id specified"
 """What every release says of a job that it does not have, or has no more."""
 

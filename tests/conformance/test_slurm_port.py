@@ -143,6 +143,19 @@ def test_points_put_the_later_job_first(world):
     assert pending(state, first)
 
 
+def test_an_array_with_tasks_that_are_over_takes_changes_for_those_that_wait(world):
+    blockers = [world.submit(300, gpus=4, name="blocker") for _ in range(3)]
+    world.until(lambda state: running(state, *blockers), "one node free")
+    # One runs after the other: for minutes some are over, one runs and the rest wait.
+    array, job = world.submit(5, gpus=4, tasks=40), world.submit(300, gpus=4)
+    world.until(lambda state: array in state.ended.array_job_id and pending(state, array, job), "a task over")
+    for points in (300, 0):
+        assert [answer.refused for answer in world.cluster.act([Rank(array, points), Rank(job, 200)])] == [None, None]
+        world.until(
+            lambda state, points=points: state.pending.site_points[row(state.pending, array)] == points, "the points"
+        )
+
+
 def test_a_held_job_waits_and_a_released_one_starts(world):
     job = world.submit(540)
     until_s = world.now_s() + 600

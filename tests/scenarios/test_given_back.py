@@ -7,7 +7,7 @@ import time
 
 from lab_site import Site, updates
 
-from slurmsched.cluster.actions import Hold
+from slurmsched.cluster.actions import Hold, Rank
 
 
 def crowd(site: Site) -> tuple[list[int], int]:
@@ -38,6 +38,26 @@ def test_sigterm_gives_every_job_back(new_site):
         assert process.wait(90.0) == 0
     demand_nothing_of_ours(site)
     assert "gave back" in site.log
+
+
+def test_an_array_with_tasks_that_are_over_is_given_back(site):
+    filler = site.fill()
+    whole = ["--gres=gpu:4", "-N4", "--exclusive", "-t20000", "-o/dev/null"]
+    longer = site.lab.submit(*whole, "--wrap=true", f"-J{site.names[0]}", user="bob")
+    array = site.lab.submit(*whole, "--array=1-60", "--wrap=sleep 5", f"-J{site.names[1]}", user="alice")
+    tasks = ["squeue", "-h", "-t", "COMPLETED", "-j", str(array), "-o", "%K"]
+    with site.daemon() as process:
+        site.until(lambda: site.ordered([longer, array]) and site.points()[array] > 0, "an order")
+        site.lab.run(["scancel", str(filler)])
+        site.until(lambda: len(site.lab.ask(tasks).split()) > 1, "tasks that are over")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(90.0) == 0, site.log[-3000:]
+    assert "a cycle was lost" not in site.log
+    assert site.points()[array] == 0
+    assert site.act(Rank(array, 77)) == [None]
+    done = site.run("release-all")
+    assert done.returncode == 0, done.stdout
+    demand_nothing_of_ours(site)
 
 
 def test_release_all_gives_back_what_a_killed_daemon_left(site):

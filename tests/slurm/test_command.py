@@ -170,7 +170,7 @@ def test_a_command_that_hangs_costs_the_time_limit_and_no_more(commands):
 
 def test_a_command_that_is_not_there_is_unavailable(commands):
     (commands.directory / "squeue").unlink()
-    with pytest.raises(SlurmUnavailable, match="squeue cannot be run"):
+    with pytest.raises(SlurmUnavailable, match="squeue cannot be run: No such file or directory"):
         commands.cluster().observe()
 
 
@@ -230,6 +230,40 @@ echo "$@" >> "$(dirname "$0")/shows"
 show() { for text; do printf '%s' "$between$text"; between=$field; done; between=; printf '%s\\n' "$record"; }
 show JOBID $(echo "$format" | tr -cd , | sed 's/,/x /g')
 """
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (["1-6: Job has already finished", "7-8: No error"], None),
+        (["1-2: Job has already finished", "3-4: Job is no longer pending execution", "5,7: No error"], None),
+        (["1-2: Job has already finished", "5-6: Invalid partition name specified"], "Invalid partition name"),
+        (["1-4: No error", "5-6: Access denied"], "Access denied for job 12"),
+        (["1-6: Job has already finished"], "Job has already finished for job 12"),
+    ],
+)
+def test_an_array_whose_tasks_are_answered_for_one_by_one_is_refused_only_for_what_waits(commands, words, refused):
+    cluster = commands.cluster()
+    cluster.facts()
+    lines = "; ".join(f"echo '12_{line}' >&2" for line in words)
+    commands.says("scontrol", f"cat >> {commands.directory}/sent; {lines}; exit 1")
+    answers = cluster.act([Rank(7, 5), Rank(12, 6)])
+    assert answers[0].refused is None
+    assert (answers[1].refused or "").startswith(refused or "")
+    assert (answers[1].refused is None) is (refused is None)
+
+
+def test_a_line_of_an_array_that_was_refused_holds_back_those_that_follow_it_and_one_that_was_not_does_not(commands):
+    cluster = commands.cluster()
+    cluster.facts()
+    script = "[ \"$1\" != show ] || exit 0; cat >> {at}/sent; echo '2_1: Job has already finished\n2_2: {words}' >&2"
+    for words, reached in (("Invalid feature", False), ("No error", True)):
+        commands.says("scontrol", script.format(at=commands.directory, words=words) + "; exit 1")
+        commands.says("squeue", f"{SHOWN}show 2 '' gres:gpu:1 N/A '(null)'")
+        cluster.act([Share(2, "gpu", "shared", "n2", "0", "", 9.0)])
+        assert ("gres:slot" in (commands.directory / "sent").read_text()) is reached
+
+
 MOODY = """[ "$1" != show ] || exit 0
 n=$(cat {at}/n 2>/dev/null || echo 0); echo $((n + 1)) > {at}/n; cat >> {at}/sent
 [ $n -ge {times} ] || {{ echo "{words} for job 2" >&2; exit 1; }}"""
