@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from ..cluster.hostlist import fold
 from ..cluster.tres import gpus_in, slots_on
 from ..config import Settings
+from ..config.shipped import shipped
 from .port import Facts
 from .versions import ABILITIES, TESTED, Release, Support
 
@@ -186,7 +187,7 @@ def _submit_plugin(facts: Facts, settings: Settings) -> Finding:
         return Finding("submit plugin", True, "JobSubmitPlugins has lua")
     text = "malformed slurmsched: tokens are told by `why`, not refused at submit"
     line = "JobSubmitPlugins=" + ",".join([*_words(facts, "JobSubmitPlugins"), "lua"])
-    return Finding("submit plugin", None, text, f"{line}, with contrib/slurm.conf.d/job_submit.lua")
+    return Finding("submit plugin", None, text, f"{line}, with {shipped('contrib/slurm.conf.d/job_submit.lua')}")
 
 
 def _profiles(facts: Facts, settings: Settings) -> Finding:
@@ -199,7 +200,7 @@ def _profiles(facts: Facts, settings: Settings) -> Finding:
     lacks = [hook for hook in ("Prolog", "Epilog") if not _hooked(facts, hook)]
     if lacks:
         text = f"slurm.conf has no {' and no '.join(lacks)}: nodes measure nothing"
-        return Finding(name, False, text, "the lines of contrib/slurm.conf.d/profiling.conf")
+        return Finding(name, False, text, f"the lines of {shipped('contrib/slurm.conf.d/profiling.conf')}")
     flags = _words(facts, "PrologFlags")
     if not {"alloc", "contain", "x11"} & {flag.lower() for flag in flags}:
         text = "PrologFlags has neither Alloc nor Contain: nodes are measured only from their first step on"
@@ -248,7 +249,7 @@ def _sharing(facts: Facts, settings: Settings) -> Finding:
         return Finding(name, True, "power.share is off: every job has its GPUs alone")
     if "slot" not in _words(facts, "GresTypes"):
         text = "GresTypes has no slot: no node has GPUs that jobs can share"
-        return Finding(name, False, text, "the lines of contrib/slurm.conf.d/sharing.conf")
+        return Finding(name, False, text, f"the lines of {shipped('contrib/slurm.conf.d/sharing.conf')}")
     if not said.memory_mib:
         text = "share.memory_mib is 0: no two jobs have room on a GPU"
         return Finding(name, False, text, "[share] memory_mib = 76000, for GPUs with 80 GB")
