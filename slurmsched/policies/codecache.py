@@ -85,10 +85,9 @@ def _readable(place: Path, beside: Path) -> bool:
 
 def _daemons_user() -> Iterator[int]:
     """Who owns the daemon's cache, since root gave it to them; root itself trusts nobody else."""
-    if os.geteuid() != 0:
-        service = _service().resolve()
-        if trusted(service.parent, frozenset()):
-            yield service.stat().st_uid
+    service = _service()
+    if os.geteuid() != 0 and service.is_dir() and trusted(service.resolve().parent, frozenset()):
+        yield service.stat().st_uid
 
 
 class Place:

@@ -94,6 +94,16 @@ def test_a_user_compiles_once_for_themselves_alone(install):
     assert [run(install, ALICE), run(install, SERVICE), run(install)] == ["42 loaded", "42 compiled", "42 compiled"]
 
 
+def test_a_user_compiles_once_where_no_daemon_was_ever_started(install):
+    nowhere = {"CACHE_DIRECTORY": str(install / "nowhere")}
+    assert [run(install, ALICE, **nowhere), run(install, ALICE, **nowhere)] == ["42 compiled", "42 loaded"]
+
+
+def test_without_any_place_of_their_own_a_user_compiles_each_time(install):
+    nowhere = {"CACHE_DIRECTORY": str(install / "nowhere")}
+    assert [run(install, EVE, **nowhere), run(install, EVE, **nowhere)] == ["42 compiled"] * 2
+
+
 def test_changed_source_is_compiled_again(install):
     run(install)
     (install / "code" / "site_code.py").write_text(MODULE.replace("2 * number", "3 * number"))
