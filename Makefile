@@ -8,7 +8,7 @@ APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins munge mariadb-server postgresq
 MACHINE := tests/simulator/test_playforward.py tests/simulator/test_direct.py
 POOL := tests/simulator/test_elastic_replay.py tests/simulator/test_reserving.py tests/simulator/test_lease_rounds.py
 
-.PHONY: demo test test-releases soak lint compile-machine compile-pool bench setup clean
+.PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool bench setup clean
 
 setup: .venv/.ready
 .venv/.ready: setup.cfg pyproject.toml scripts/apt-install
@@ -41,6 +41,19 @@ test: setup
 	wait $$lab; labs=$$?; cat $$log; rm -f $$log; \
 	exit $$((others | labs))
 
+# The oldest versions that setup.cfg allows of all that it names, on a Python that they know. Each version of Numba keeps
+# compiled code of its own, so that this one does not throw away what the others compiled.
+test-lowest: .venv-lowest/.ready
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/numba nice -n 5 .venv-lowest/bin/pytest -m 'not lab and not soak' -n 2 --dist loadfile
+
+.venv-lowest/.ready: setup.cfg pyproject.toml scripts/lowest-versions
+	$(firstword $(foreach p,python3.11 python3.12,$(shell command -v $(p))) python3) -m venv .venv-lowest
+	scripts/lowest-versions >.venv-lowest/lowest.txt
+	.venv-lowest/bin/pip install --quiet --upgrade pip setuptools wheel
+	.venv-lowest/bin/pip install --quiet --constraint .venv-lowest/lowest.txt --editable '.[test]'
+	mkdir -p -m 755 .venv-lowest/numba
+	touch $@
+
 # As root: builds the root trees of the other releases the first time; then about ten minutes for each release.
 test-releases: setup
 	$(BIN)/python scripts/test-releases --write docs/releases.md
@@ -53,4 +66,4 @@ bench: setup
 
 clean:
 	find slurmsched -name __pycache__ -prune -exec rm -rf {} +
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

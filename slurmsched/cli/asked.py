@@ -27,7 +27,7 @@ _SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
-class SpanType(click.ParamType[float]):
+class SpanType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
     """A span of time in seconds: 90m, 12h, 30d, 4w."""
 
     name = "span"

@@ -22,7 +22,7 @@ class JobName:
         return self.text
 
 
-class JobType(click.ParamType[JobName]):
+class JobType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
     """The type of a JOB argument."""
 
     name = "JOB"

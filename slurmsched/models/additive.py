@@ -376,4 +376,4 @@ def _feature(name: str, levels: Sequence[FloatArray | dict[str, int]], categorie
         return Continuous(name, np.asarray(levels[0]), np.asarray(levels[-1]))
     places = levels[0]
     assert isinstance(places, dict)
-    return Nominal(name, tuple(categories[int(code)] for code in sorted(places, key=lambda code: places[code])))
+    return Nominal(name, tuple(categories[int(float(code))] for code in sorted(places, key=lambda code: places[code])))

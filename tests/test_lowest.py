@@ -1,0 +1,25 @@
+"""What setup.cfg says of versions is what `make test-lowest` installs."""
+
+from __future__ import annotations
+
+import configparser
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = runpy.run_path(str(ROOT / "scripts/lowest-versions"))
+
+
+def test_everything_we_need_has_one_lower_bound():
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    bounds = SCRIPT["lowest"](SCRIPT["requirements"](setup))
+    assert {"click", "numpy", "numba", "psycopg", "pytest"} <= set(bounds)
+
+
+@pytest.mark.parametrize("lines", [["click"], ["click<9"], ["click>=8.1", "click>=8.2"]])
+def test_a_missing_or_second_bound_is_an_error(lines):
+    with pytest.raises(ValueError, match="click"):
+        SCRIPT["lowest"](iter(lines))
