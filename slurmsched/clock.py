@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cache
@@ -63,6 +65,30 @@ class ManualClock:
         self.waits_s.append(seconds)
         self.now_s += max(0.0, seconds)
         return wake.is_set()
+
+
+class Timer:
+    """A wait between two tries: due at once, then again when the time it was put off by is over.
+
+    It runs on a monotonic clock: setting the wall clock neither prolongs the wait nor cuts it short.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._due_s = -math.inf
+
+    @property
+    def due(self) -> bool:
+        """Whether nothing is left of the wait."""
+        return self._monotonic() >= self._due_s
+
+    def put_off(self, seconds: float) -> None:
+        """Be due *seconds* from now."""
+        self._due_s = self._monotonic() + seconds
+
+    def expire(self) -> None:
+        """Be due at once."""
+        self._due_s = -math.inf
 
 
 @cache

@@ -162,7 +162,8 @@ def _settled(world: World, promises: PromiseTable, ends: Ends, now_s: float) -> 
 
 def _act(world: World, watch: _Stopwatch, number: int, plan: Plan, now_s: float) -> tuple[tuple[Answer, ...], int]:
     """Write what the budget allows. What we are about to ask is remembered first: we may be killed between."""
-    sending = world.writer.affordable(plan.actions, world.memory.recently_refused(now_s), now_s)
+    refused = world.memory.recently_refused(now_s)
+    sending = world.writer.affordable(plan.actions, refused, world.clock.monotonic())
     if not sending:
         return (), len(plan.actions)
     world.memory.intend(number, sending, now_s)

@@ -201,16 +201,16 @@ class Meter:
         self._next_s = float("inf")
         self._said_s: float | None = None
 
-    def mark(self, iteration: int, now_s: float) -> float | None:
+    def mark(self, iteration: int, monotonic_s: float) -> float | None:
         """Note that *iteration* ends now; seconds per iteration where it is time to say so, else None."""
         if self._last is None:
-            self._next_s = now_s + self._measure_s
+            self._next_s = monotonic_s + self._measure_s
         elif iteration > self._last[0]:
-            self._took_s.append((now_s - self._last[1]) / (iteration - self._last[0]))
-        self._last = iteration, now_s
-        if now_s < self._next_s or len(self._took_s) < LEAST:
+            self._took_s.append((monotonic_s - self._last[1]) / (iteration - self._last[0]))
+        self._last = iteration, monotonic_s
+        if monotonic_s < self._next_s or len(self._took_s) < LEAST:
             return None
-        self._next_s = now_s + AGAIN_S
+        self._next_s = monotonic_s + AGAIN_S
         pace_s = median(self._took_s)
         if self._said_s is not None and abs(pace_s - self._said_s) <= MOVED * self._said_s:
             return None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..clock import local_zone
+from ..clock import Timer, local_zone
 from ..cluster.faults import Instability
 from ..cluster.known import outcomes_of
 from ..cluster.plan import Plan
@@ -67,10 +67,9 @@ FACTS_EVERY_S = 60.0  #: how old PrivateData, the operators and the rest of the 
 
 @dataclass
 class _Model:
-    """Whether the model has seen the history yet, and when the database was last cleaned."""
+    """Whether the model has seen the history yet."""
 
     taught: bool = False
-    pruned_s: float = float("-inf")
 
 
 class Daemon:
@@ -82,7 +81,7 @@ class Daemon:
 
     def __init__(self, app: App, *, patience_s: float = 0.0, dry: bool = False) -> None:
         self._app, self._settings = app, app.settings()
-        self._model = _Model()
+        self._model, self._pruning = _Model(), Timer(app.clock.monotonic)
         self._whereabouts = Whereabouts()
         self._serving = Serving(app.shelf(), self._settings.models.serve)
         self._chosen = Chosen(policy_of, self._settings)
@@ -96,7 +95,8 @@ class Daemon:
         self._facts_s = app.clock.monotonic()
         self._store = app.open_store(Unchanged) if dry else _opened(app)
         self.leadership: Leadership = leadership(self._store, self._facts.cluster)
-        lender = Lender(cluster, self._facts.cluster, self._store, self.leadership.held)
+        wait = Timer(app.clock.monotonic)
+        lender = Lender(cluster, self._facts.cluster, self._store, self.leadership.held, wait)
         self._flow = Flow(app.shelf(), lender)
         self._sharer = Sharer(app.shelf(), lambda now_s: self._world.memory.mismatches(now_s), self._flow.outlooks)
         self._world = self._build(cluster)
@@ -124,7 +124,7 @@ class Daemon:
         slurm = self._settings.slurm
         return World(
             cluster=cluster,
-            memory=Memory(self._store, cluster=self._facts.cluster),
+            memory=Memory(self._store, cluster=self._facts.cluster, monotonic=self._app.clock.monotonic),
             model=RuntimeModel.fit(outcomes_of(())),
             policy=self._chosen.policy,
             writer=Writer(cluster, Budget(slurm.writes_per_s, slurm.writes_burst), self.leadership.held),
@@ -273,7 +273,7 @@ class Daemon:
 
     def _heed_choice(self, now_s: float) -> None:
         """Order by what an admin chose last, from this cycle on."""
-        self._chosen.heed(self._world.memory.choice(now_s))
+        self._chosen.heed(self._world.memory.choice())
         policy = self._flow.under_pressure(self._chosen.policy, now_s)
         self._world.policy = self._sharer.adapted(policy, now_s)
 
@@ -288,9 +288,9 @@ class Daemon:
         """Teach the model what the database holds, once it answers, and again when another model is to serve."""
         if self._model.taught and not self._serving.stale():
             return
-        history = self._world.memory.history(now_s, now_s - self._settings.database.keep_outcomes_days * DAY_S)
+        history = self._world.memory.history(now_s - self._settings.database.keep_outcomes_days * DAY_S)
         if history is not None:
-            measured = self._world.memory.measured(now_s)
+            measured = self._world.memory.measured()
             model = self._serving.model(history, UseHistory.of((kind, use) for _, kind, use in measured))
             self._world.model = model
             self._model.taught = True
@@ -300,7 +300,7 @@ class Daemon:
     def _forget(self, now_s: float) -> None:
         """Clean the database now and then, a bounded amount after a cycle."""
         database = self._settings.database
-        if now_s < self._model.pruned_s + PRUNE_EVERY_S:
+        if not self._pruning.due:
             return
         try:
             gone = self._store.prune(now_s, database.keep_decisions_days * DAY_S, database.keep_outcomes_days * DAY_S)
@@ -308,7 +308,7 @@ class Daemon:
             logger.warning("old records were not removed: %s", error)
             return
         if not gone.more:
-            self._model.pruned_s = now_s
+            self._pruning.put_off(PRUNE_EVERY_S)
 
     def reload(self) -> DaemonSettings:
         """Take the settings as they are on disk now; on any error everything stays as it was."""

@@ -38,6 +38,7 @@ class Arriving:
     def saw(self, report: CycleReport) -> None:
         """Count the jobs that were submitted since the last cycle, whatever became of them."""
         view = report.view
+        self._until_s = min(self._until_s, report.now_s)  # clocks are set back, too
         for jobs in (view.pending, view.running):
             new = self._new(jobs.first_submit_s, report.now_s)
             self._add(jobs.first_submit_s[new], jobs.tasks[new].astype(np.float64), (jobs.gpus * jobs.tasks)[new])

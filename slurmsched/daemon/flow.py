@@ -48,7 +48,7 @@ class Flow:
         if report.mode != "act":
             return
         if rules is None or "nodes" not in policy.rules.powers or not rules.home:
-            self._lender.end(report.now_s)
+            self._lender.end()
             return
         wanted = waiting_gpus(report.view, rules, report.plan.jobs.standing) if self._pressure(report.now_s) else 0
         self._lender.turn(report.view, rules, wanted)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..clock import Timer
 from ..cluster.lending import Lent, NodeLists, changes, members
 from ..cluster.state import View
 from ..decide.lending import lend
@@ -42,18 +44,18 @@ class Lender:
     name: str  #: of the cluster
     kept: Kept
     leads: Callable[[], bool]  #: whether no other daemon may be at it
-    _next_s: float = float("-inf")
+    wait: Timer = field(default_factory=lambda: Timer(time.monotonic))  #: before the next move
     _clear: bool = False  #: nothing is lent, for sure
 
     def turn(self, view: View, rules: ProfilingRules, wanted_gpus: int) -> None:
         """Make the next move, if there is one and it is time."""
         self._clear = False
-        self._in_turn(view.now_s, lambda: self._move(view, rules, wanted_gpus))
+        self._in_turn(lambda: self._move(view, rules, wanted_gpus))
 
-    def end(self, now_s: float) -> None:
+    def end(self) -> None:
         """Lending was switched off: give back what is lent, when it is time."""
         if not self._clear:
-            self._in_turn(now_s, self._end)
+            self._in_turn(self._end)
 
     def lends(self) -> bool:
         """Whether any partition has other nodes than its admin gave it, as far as is known."""
@@ -69,8 +71,8 @@ class Lender:
         except SlurmschedError as error:
             return str(error)
 
-    def _in_turn(self, now_s: float, step: Callable[[], tuple[bool, str]]) -> None:
-        if self._next_s - BACK_OFF_S <= now_s < self._next_s:  # farther off only where a clock was set back
+    def _in_turn(self, step: Callable[[], tuple[bool, str]]) -> None:
+        if not self.wait.due:
             return
         try:
             moved, trouble = step()
@@ -79,7 +81,7 @@ class Lender:
         if trouble:
             logger.warning("no nodes were lent: %s", trouble)
         if moved or trouble:
-            self._next_s = now_s + (BACK_OFF_S if trouble else STEP_S)
+            self.wait.put_off(BACK_OFF_S if trouble else STEP_S)
 
     def _end(self) -> tuple[bool, str]:
         """Whether nodes were given back, and what went wrong."""

@@ -98,6 +98,19 @@ class Intents:
             if intent.closed_s is None:
                 self._open.setdefault((intent.job_id, intent.kind), []).append(intent)
 
+    def not_later_than(self, now_s: float) -> None:
+        """Date nothing later than *now_s*: after the wall clock was set back a wait begins anew and lasts no longer.
+
+        What was asked when the clock was a day ahead would else be waited for until that day is over.
+        """
+        self._refused_s = {job: min(at_s, now_s) for job, at_s in self._refused_s.items()}
+        for job, asked in self._asked_s.items():
+            if max(asked) > now_s:
+                self._asked_s[job] = {min(at_s, now_s): acted for at_s, acted in asked.items()}
+        for key, same in self._open.items():
+            if any(max(intent.requested_s, intent.answered_s or 0.0) > now_s for intent in same):
+                self._open[key] = [_not_later_than(intent, now_s) for intent in same]
+
     def __iter__(self) -> Iterator[Intent]:
         return (intent for same in self._open.values() for intent in same)
 
@@ -261,6 +274,11 @@ class Intents:
             self._open[key] = same
         else:
             self._open.pop(key, None)
+
+
+def _not_later_than(intent: Intent, now_s: float) -> Intent:
+    answered_s = None if intent.answered_s is None else min(intent.answered_s, now_s)
+    return replace(intent, requested_s=min(intent.requested_s, now_s), answered_s=answered_s)
 
 
 class _Look:

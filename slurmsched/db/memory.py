@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ..clock import Timer
 from ..cluster.actions import Action
 from ..cluster.events import Event, JobRequeued
 from ..cluster.faults import Mismatches
@@ -49,23 +51,31 @@ class Memory:
 
     While it is away the ledger and the intents live on in this process, what is new waits in a bounded backlog,
     decision records are dropped (``decisions_dropped``), and the last known pause holds. After a failure the database
-    is left alone for twice its time limit, so that an outage costs a cycle one wait at most.
+    is left alone for twice its time limit, so that an outage costs a cycle one wait at most. Waits run on *monotonic*,
+    whatever the wall clock is set to meanwhile.
     """
 
-    def __init__(self, store: Store, *, cluster: str, backlog: int = BACKLOG) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        cluster: str,
+        backlog: int = BACKLOG,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.available = True
         self.facts_dropped = 0
         self.decisions_dropped = 0
         self._store, self._cluster, self._limit = store, cluster, backlog
         self._ledger, self._intents, self._standings = Ledger(), Intents(), Standings()
         self._facts, self._usage = Facts(), Usage()
-        self._mismatches, self._mismatched_s = Mismatches(), -math.inf
+        self._mismatches = Mismatches()
         self._control = Control()
         self._choice: PolicyChoice | None = None
         self._promises, self._own_promises, self._own_intents = NO_PROMISES, False, False
         self._number = 0
         self._loaded = False
-        self._retry_s = float("-inf")
+        self._retry, self._usage_wait, self._mismatches_wait = (Timer(monotonic) for _ in range(3))
 
     @property
     def backlog(self) -> int:
@@ -86,8 +96,9 @@ class Memory:
         daemon may have asked for meanwhile.
         """
         self._load(now_s)
+        self._intents.not_later_than(now_s)
         if acting and not self._own_intents and not len(self._facts):
-            self._own_intents = self._attempt(lambda: self._read_intents(now_s), now_s)
+            self._own_intents = self._attempt(lambda: self._read_intents(now_s))
         self._own_intents = acting and self._own_intents
         changes = self._ledger.update(state, now_s, self._intents.delays(), forgotten)
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
@@ -96,10 +107,10 @@ class Memory:
         self._facts.story += map(story_of, changes.events)
         if len(changes.ended):
             self._facts.outcomes.append(changes.ended)
-        self._flush(now_s)
+        self._flush()
         known = self._with_intents(changes.state, now_s)
-        if self._usage.due(now_s):
-            self._attempt(lambda: self._read_usage(now_s), now_s)
+        if self._usage_wait.due:
+            self._attempt(lambda: self._read_usage(now_s))
         return Remembered(self._usage.filled(known), changes.events, changes.ended, self.available)
 
     def _with_intents(self, state: ClusterState, now_s: float) -> ClusterState:
@@ -118,7 +129,7 @@ class Memory:
     def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> None:
         """Note what is about to be asked of Slurm, before it is."""
         self._facts.note(self._intents.intend(cycle, actions, now_s))
-        self._flush(now_s)
+        self._flush()
 
     def answered(self, cycle: int, answers: Sequence[tuple[Action, str | None]], now_s: float) -> None:
         """Note what Slurm said: None for yes, else its sentence."""
@@ -130,7 +141,7 @@ class Memory:
             for action, refused in answers
             if refused is not None or (action.job_id, type(action).__name__) not in renewed
         ]
-        self._flush(now_s)
+        self._flush()
 
     def intents(self) -> tuple[Intent, ...]:
         """What we have asked of Slurm and has not ended: by job, oldest first."""
@@ -145,8 +156,8 @@ class Memory:
         self._number = max(self._number, record.number)
         jobs = record.view.pending.job_id
         self._facts.story += self._standings.change(record.number, jobs, record.plan.jobs.standing, record.now_s)
-        self._flush(record.now_s)
-        if not self._attempt(lambda: self._store.save_decision(self._cluster, record), record.now_s):
+        self._flush()
+        if not self._attempt(lambda: self._store.save_decision(self._cluster, record)):
             self.decisions_dropped += 1
 
     def promises(self, now_s: float, *, acting: bool) -> PromiseTable:
@@ -155,7 +166,7 @@ class Memory:
         Who is not *acting*, or was not last time, reads what another daemon may have promised meanwhile.
         """
         if not (acting and self._own_promises) and not self._facts.promises:
-            read = self._attempt(lambda: self._read_promises(now_s), now_s)
+            read = self._attempt(lambda: self._read_promises(now_s))
             self._own_promises = acting and read
         table = self._promises
         recent = table.open | (table.asked_s >= now_s - PROMISES_S)
@@ -174,7 +185,7 @@ class Memory:
         if changed:
             self._facts.promises |= changed
             self._facts.story += [story_of_promise(row, now_s) for row in changed.values()]
-            self._flush(now_s)
+            self._flush()
 
     def control(self, now_s: float) -> Control:
         """Whether an admin has paused us; what was last known while the database is away."""
@@ -182,17 +193,17 @@ class Memory:
         def read() -> None:
             self._control = self._store.control(self._cluster, now_s)
 
-        self._attempt(read, now_s)
+        self._attempt(read)
         return self._control.at(now_s)
 
-    def choice(self, now_s: float) -> PolicyChoice | None:
+    def choice(self) -> PolicyChoice | None:
         """Which policy an admin chose last; what was last known while the database is away."""
 
         def read() -> None:
             latest = self._store.choices(self._cluster, 1)
             self._choice = latest[0] if latest else None
 
-        self._attempt(read, now_s)
+        self._attempt(read)
         return self._choice
 
     def next_number(self, now_s: float) -> int:
@@ -201,33 +212,32 @@ class Memory:
         self._number += 1
         return self._number
 
-    def history(self, now_s: float, since_s: float | None = None) -> OutcomeTable | None:
+    def history(self, since_s: float | None = None) -> OutcomeTable | None:
         """Runs that ended since then; None while the database is away."""
         found: list[OutcomeTable] = []
-        self._attempt(lambda: found.append(self._store.history(self._cluster, since_s, None)), now_s)
+        self._attempt(lambda: found.append(self._store.history(self._cluster, since_s, None)))
         return found[0] if found else None
 
-    def measured(self, now_s: float) -> list[Measured]:
+    def measured(self) -> list[Measured]:
         """The newest runs that were measured; none while the database is away."""
         found: list[Measured] = []
-        self._attempt(lambda: found.extend(self._store.measured(self._cluster, -math.inf)), now_s)
+        self._attempt(lambda: found.extend(self._store.measured(self._cluster, -math.inf)))
         return found
 
     def mismatches(self, now_s: float) -> Mismatches:
         """What is known of jobs that do not go together on GPUs; what was last known while the database is away."""
-        due = not self._mismatched_s <= now_s < self._mismatched_s + EVERY_S
-        if due and not self._attempt(lambda: self._read_mismatches(now_s), now_s):
+        if self._mismatches_wait.due and not self._attempt(lambda: self._read_mismatches(now_s)):
             self.expect_mismatches()
         return self._mismatches
 
     def expect_mismatches(self) -> None:
         """Read them again the next time: there are new ones. May be called from other threads."""
-        self._mismatched_s = -math.inf
+        self._mismatches_wait.expire()
 
     def _load(self, now_s: float) -> None:
         """Learn what earlier processes knew, once; later than at the start if the database was away then."""
         if not self._loaded:
-            self._loaded = self._attempt(lambda: self._read_all(now_s), now_s)
+            self._loaded = self._attempt(lambda: self._read_all(now_s))
 
     def _read_all(self, now_s: float) -> None:
         jobs, intents = self._store.jobs(self._cluster), self._asked_for(now_s)
@@ -251,24 +261,25 @@ class Memory:
         return self._store.intents(self._cluster, now_s - BACK_OFF_S, now_s - ASKS_S)
 
     def _read_usage(self, now_s: float) -> None:
-        self._usage.learn(self._store.measured(self._cluster, self._usage.since_s()), now_s)
+        self._usage.learn(self._store.measured(self._cluster, self._usage.since_s(now_s)), now_s)
+        self._usage_wait.put_off(EVERY_S)
 
     def _read_mismatches(self, now_s: float) -> None:
-        self._mismatched_s = now_s  # first: what is told meanwhile is read the next time
+        self._mismatches_wait.put_off(EVERY_S)  # first: what is told meanwhile is read the next time
         self._mismatches = self._store.mismatches(self._cluster, now_s)
 
     def _read_promises(self, now_s: float) -> None:
         self._promises = self._store.promises(self._cluster, now_s - PROMISES_S)
 
-    def _flush(self, now_s: float) -> None:
-        if len(self._facts) and self._attempt(lambda: self._store.save(self._cluster, self._facts), now_s):
+    def _flush(self) -> None:
+        if len(self._facts) and self._attempt(lambda: self._store.save(self._cluster, self._facts)):
             self._facts = Facts()
         if len(self._facts) > self._limit:
             self.facts_dropped += self._facts.trim(self._limit)
 
-    def _attempt(self, step: Callable[[], None], now_s: float) -> bool:
+    def _attempt(self, step: Callable[[], None]) -> bool:
         """Whether *step* worked; after a failure nothing is tried for a while."""
-        if now_s < self._retry_s:
+        if not self._retry.due:
             return False
         try:
             step()
@@ -276,10 +287,9 @@ class Memory:
             if self.available:
                 logger.warning("the database is away, deciding without it: %s", error)
             self.available = False
-            self._retry_s = now_s + 2 * self._store.database.timeout_s
+            self._retry.put_off(2 * self._store.database.timeout_s)
             return False
         if not self.available:
             logger.warning("the database is back; %d facts were waiting", len(self._facts))
         self.available = True
-        self._retry_s = float("-inf")
         return True

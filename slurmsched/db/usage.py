@@ -32,13 +32,10 @@ class Usage:
         self._runs: dict[str, dict[Run, Use]] = {}
         self._read_s = -math.inf
 
-    def due(self, now_s: float) -> bool:
-        """Whether the database should be read again."""
-        return not self._read_s <= now_s < self._read_s + EVERY_S  # clocks are set back, too
-
-    def since_s(self) -> float:
+    def since_s(self, now_s: float) -> float:
         """From when on the next reading has to be."""
-        return self._read_s - LATE_S
+        read_s = min(self._read_s, now_s)  # clocks are set back, too
+        return read_s - LATE_S
 
     def learn(self, runs: Iterable[Measured], now_s: float) -> None:
         """Take in what was read at *now_s*, oldest first."""

@@ -48,17 +48,18 @@ class Steering:
     spacing_s: float = 0.0  #: from a cycle that had nothing to write to the next one, at least
     watch: Watch = lambda report: None
     world: World = field(init=False)
+    _clock: ManualClock = field(init=False, default_factory=ManualClock)
     _cycles: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         facts = self.cluster.facts()
         self.world = World(
             cluster=self.cluster,
-            memory=Memory(self.store or _nothing_kept(), cluster=facts.cluster),
+            memory=Memory(self.store or _nothing_kept(), cluster=facts.cluster, monotonic=self._clock.monotonic),
             model=self.model,
             policy=self.policy,
             writer=Writer(self.cluster, Budget(20.0, 100)),
-            clock=ManualClock(),
+            clock=self._clock,
             learns=self.learns,
             site=facts.config,
         )
@@ -83,6 +84,7 @@ class Steering:
     def cycle(self, now_s: float) -> CycleReport:
         """One cycle, now."""
         self._cycles += 1
+        self._clock.now_s = now_s
         report = run_cycle(self.world, self._cycles, now_s, "act")
         self.watch(report)
         return report

@@ -19,14 +19,14 @@ class Budget:
     _usual_s: float = 0.0
     _last: Load | None = None
 
-    def take(self, wanted: int, now_s: float) -> int:
-        """How many of *wanted* updates may go out now."""
+    def take(self, wanted: int, monotonic_s: float) -> int:
+        """How many of *wanted* updates may go out at *monotonic_s*, a time that is never set."""
         if self._tokens < 0:
             self._tokens = float(self.burst)
         else:
-            elapsed_s = max(0.0, now_s - self._filled_s)
+            elapsed_s = monotonic_s - self._filled_s
             self._tokens = min(float(self.burst), self._tokens + elapsed_s * self.per_s * self.pace)
-        self._filled_s = now_s
+        self._filled_s = monotonic_s
         granted = min(wanted, int(self._tokens * self.pace) if self.pace < 1 else int(self._tokens))
         self._tokens -= granted
         return granted

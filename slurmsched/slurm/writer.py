@@ -27,10 +27,10 @@ class Writer:
     budget: Budget
     fence: Fence = field(default=_always)
 
-    def affordable(self, actions: Sequence[Action], shy_of: Collection[int], now_s: float) -> tuple[Action, ...]:
-        """The actions that may go out now; *shy_of* are jobs whose last write Slurm refused a moment ago."""
+    def affordable(self, actions: Sequence[Action], shy_of: Collection[int], monotonic_s: float) -> tuple[Action, ...]:
+        """The actions that may go out at *monotonic_s*; *shy_of* are jobs whose last write was just refused."""
         willing = [action for action in actions if action.job_id not in shy_of]
-        return tuple(willing[: self.budget.take(len(willing), now_s)])
+        return tuple(willing[: self.budget.take(len(willing), monotonic_s)])
 
     def send(self, actions: Sequence[Action]) -> tuple[Answer, ...]:
         """Send *actions* in batches; once another daemon leads nothing more is sent, and the answers say so."""

@@ -42,10 +42,10 @@ def test_the_last_known_choice_holds_while_the_database_is_away(tmp_path):
     own = Store(f"sqlite:///{tmp_path}/a.db")
     own.upgrade()
     memory = Memory(own, cluster="c")
-    assert memory.choice(50.0) is None
+    assert memory.choice() is None
     own.choose("c", FIRST)
-    assert memory.choice(100.0) == FIRST
+    assert memory.choice() == FIRST
     (tmp_path / "a.db").rename(tmp_path / "away")
-    assert memory.choice(200.0) == FIRST
+    assert memory.choice() == FIRST
     assert not memory.available
     own.close()

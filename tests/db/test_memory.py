@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from db_worlds import NAN, decision, jobs, look
 
+from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import AskToStop, Hold, Rank, Release, Requeue, Tell
 from slurmsched.cluster.faults import Instability
 from slurmsched.cluster.jobs import JobState
@@ -277,8 +278,18 @@ def lock(file_store):
     connection.close()
 
 
-def test_a_locked_database_costs_one_wait_and_loses_nothing(file_store, lock):
-    memory = Memory(file_store, cluster="c")
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def file_memory(file_store, clock):
+    return Memory(file_store, cluster="c", monotonic=clock.monotonic)
+
+
+def test_a_locked_database_costs_one_wait_and_loses_nothing(file_store, file_memory, clock, lock):
+    memory = file_memory
     memory.remember(look(jobs(2)), 110)
     lock.execute("BEGIN IMMEDIATE")
     begun_s = time.process_time()
@@ -289,6 +300,7 @@ def test_a_locked_database_costs_one_wait_and_loses_nothing(file_store, lock):
     assert time.process_time() - begun_s < 5 * 0.1
     assert (memory.decisions_dropped, memory.facts_dropped) == (1, 0)
     lock.execute("ROLLBACK")
+    clock.now_s += 100
     remembered = memory.remember(look(jobs(1, 2), None, ended()), 310)
     assert remembered.available
     assert memory.backlog == 0
@@ -297,37 +309,73 @@ def test_a_locked_database_costs_one_wait_and_loses_nothing(file_store, lock):
     assert len(file_store.history("c")) == 1
 
 
-def test_a_daemon_that_starts_without_the_database_learns_later_what_it_knew(file_store):
+DAY_S = 86_400.0
+
+
+@pytest.mark.parametrize("ahead_s", [DAY_S, -DAY_S])
+def test_a_clock_that_was_wrong_when_the_database_failed_does_not_keep_it_away(file_memory, clock, lock, ahead_s):
+    lock.execute("BEGIN IMMEDIATE")
+    assert not file_memory.remember(look(jobs(1)), 10 * DAY_S + ahead_s).available
+    lock.execute("ROLLBACK")
+    assert not file_memory.remember(look(jobs(1)), 10 * DAY_S + ahead_s + 0.1).available, "it is left alone a while"
+    clock.now_s += 1.0
+    assert file_memory.remember(look(jobs(1)), 10 * DAY_S + 1.0).available
+
+
+def test_a_refusal_by_a_clock_a_day_ahead_holds_ten_minutes_after_the_clock_was_set_and_not_a_day(store, memory):
+    memory.remember(look(jobs(1)), DAY_S)
+    memory.intend(1, [Rank(1, 5)], DAY_S)
+    memory.answered(1, [(Rank(1, 5), "Access denied")], DAY_S)
+    for later in (memory, Memory(store, cluster="c")):
+        later.remember(look(jobs(1)), 1000.0)
+        assert later.recently_refused(1500.0) == {1}
+        later.remember(look(jobs(1)), 1700.0)
+        assert later.recently_refused(1700.0) == set()
+
+
+def test_a_job_asked_to_stop_by_a_clock_a_day_ahead_has_its_time_from_when_the_clock_was_set(store, memory):
+    memory.remember(look(None, running()), DAY_S)
+    memory.intend(1, [AskToStop(1, "URG")], DAY_S)
+    memory.answered(1, [(AskToStop(1, "URG"), None)], DAY_S)
+    for later in (memory, Memory(store, cluster="c")):
+        assert later.remember(look(None, running()), 1000.0).state.running.asked_s.tolist() == [1000.0]
+        assert later.remember(look(None, running()), 1015.0).state.running.asked_s.tolist() == [1000.0]
+
+
+def test_a_daemon_that_starts_without_the_database_learns_later_what_it_knew(file_store, clock):
     Memory(file_store, cluster="c").remember(look(None, running()), 210)
     away = file_store.path.rename(file_store.path.with_name("away"))
-    memory = Memory(file_store, cluster="c")
+    memory = Memory(file_store, cluster="c", monotonic=clock.monotonic)
     again = look(jobs(1, submitted_s=[400.0], restarts=[1]))
     assert memory.remember(again, 410).state.pending.first_submit_s.tolist() == [400]
     assert not memory.available
     away.rename(file_store.path)
+    clock.now_s += 15
     assert memory.remember(again, 425).state.pending.first_submit_s.tolist() == [100]
     assert memory.available
     assert memory.next_number(426) == 1
 
 
-def test_jobs_that_do_not_go_together_are_known_as_soon_as_the_database_is_back(file_store):
+def test_jobs_that_do_not_go_together_are_known_as_soon_as_the_database_is_back(file_store, file_memory, clock):
     word = Instability(8, 1, "n1", 300, 350, (0,), (7,), (0,), "it jumps")
     file_store.add_instabilities("c", [word])
-    memory = Memory(file_store, cluster="c")
     away = file_store.path.rename(file_store.path.with_name("away"))
-    assert memory.mismatches(410.0).unstable == ()
+    assert file_memory.mismatches(410.0).unstable == ()
     away.rename(file_store.path)
-    assert memory.mismatches(425.0).unstable == (word,)
+    clock.now_s += 15
+    assert file_memory.mismatches(425.0).unstable == (word,)
 
 
-def test_the_backlog_is_bounded_and_says_what_it_dropped(file_store, lock):
-    memory = Memory(file_store, cluster="c", backlog=50)
+def test_the_backlog_is_bounded_and_says_what_it_dropped(file_store, clock, lock):
+    memory = Memory(file_store, cluster="c", backlog=50, monotonic=clock.monotonic)
     lock.execute("BEGIN IMMEDIATE")
     for turn in range(10):
+        clock.now_s += 15
         memory.remember(look(jobs(20, 1 + 20 * turn)), 110.0 + 15 * turn)
         assert memory.backlog <= 50
     lock.execute("ROLLBACK")
     assert memory.facts_dropped > 0
+    clock.now_s += 15
     assert memory.remember(look(jobs(20, 1 + 20 * turn)), 500).available
 
 

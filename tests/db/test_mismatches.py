@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slurmsched.clock import ManualClock
 from slurmsched.cluster.faults import Fault, Instability, Mismatches
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.known import KnownJob, Run, outcomes_of
@@ -49,7 +50,8 @@ def test_what_was_unstable_long_ago_still_keeps_the_kinds_apart_as_long_as_it_is
 
 
 def test_memory_reads_what_is_new_once_a_minute_and_at_once_where_it_is_told(store):
-    memory = Memory(store, cluster="c")
+    clock = ManualClock(NOW_S)
+    memory = Memory(store, cluster="c", monotonic=clock.monotonic)
     assert memory.mismatches(NOW_S).unstable == ()
     store.add_instabilities("c", [WORD])
     assert memory.mismatches(NOW_S + 1.0).unstable == ()
@@ -57,4 +59,5 @@ def test_memory_reads_what_is_new_once_a_minute_and_at_once_where_it_is_told(sto
     assert memory.mismatches(NOW_S + 2.0).unstable == (WORD,)
     store.add_instabilities("c", [replace(WORD, job_id=10)])
     assert len(memory.mismatches(NOW_S + 3.0).unstable) == 1
+    clock.now_s += EVERY_S
     assert len(memory.mismatches(NOW_S + 2.0 + EVERY_S).unstable) == 2

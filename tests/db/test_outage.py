@@ -9,6 +9,7 @@ from db_worlds import decision, jobs, look
 from postgres_server import new_server
 from sqlalchemy import text
 
+from slurmsched.clock import ManualClock
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.errors import MemoryUnavailable
@@ -25,13 +26,15 @@ def own_server():
 def test_a_server_that_stops_and_comes_back_loses_only_decisions(own_server):
     store = Store(own_server.new_database(), timeout_s=1)
     store.upgrade()
-    memory = Memory(store, cluster="c")
+    clock = ManualClock()
+    memory = Memory(store, cluster="c", monotonic=clock.monotonic)
     memory.remember(look(jobs(2)), 110)
     own_server.stop()
     assert not memory.remember(look(jobs(4)), 125).available
     memory.save_decision(decision(1, 125.0))
     assert memory.decisions_dropped == 1
     own_server.start()
+    clock.now_s += 15
     assert memory.remember(look(jobs(4)), 140).available
     memory.save_decision(decision(2, 140.0))
     assert [job.job_id for job in store.jobs("c")] == [1, 2, 3, 4]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from db_worlds import HOSTILE, NAN
 
+from slurmsched.clock import ManualClock
 from slurmsched.cluster.promises import PromiseState, promise_table
 from slurmsched.db.memory import PROMISES_S, Memory
 from slurmsched.errors import MemoryUnavailable
@@ -53,7 +54,8 @@ def test_a_promise_to_be_kept_is_never_forgotten_and_others_go_with_the_outcomes
 
 
 def test_promises_outlive_a_backlog_that_overflows(store):
-    memory = Memory(store, cluster="c", backlog=1)
+    clock = ManualClock()
+    memory = Memory(store, cluster="c", backlog=1, monotonic=clock.monotonic)
 
     class Away:
         database = store.database
@@ -64,5 +66,6 @@ def test_promises_outlive_a_backlog_that_overflows(store):
     memory._store = Away()
     memory.keep_promises(asked(5), 1000.0)
     memory._store = store
+    clock.now_s = 1000.0
     memory.keep_promises(asked(6), 2000.0)
     assert len(store.promises("c", 0.0)) == 6

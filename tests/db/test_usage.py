@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from db_worlds import NAN, jobs, look
 
+from slurmsched.clock import ManualClock
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.known import KnownJob, Run, outcomes_of
 from slurmsched.cluster.names import kind_of
@@ -91,10 +92,12 @@ def test_what_was_not_measured_stays_unknown(store, ran):
 
 
 def test_a_profile_that_comes_later_is_known_a_minute_later(store, ran):
-    memory = Memory(store, cluster="c")
+    clock = ManualClock(3000.0)
+    memory = Memory(store, cluster="c", monotonic=clock.monotonic)
     assert not memory.remember(look(waiting()), 3000.0).state.pending.measured[0]
     ran(PROFILE)
     assert not memory.remember(look(waiting()), 3015.0).state.pending.measured[0]
+    clock.now_s = 3061.0
     assert memory.remember(look(None, waiting(state=[JobState.RUNNING])), 3061.0).state.running.measured[0]
 
 
@@ -123,5 +126,5 @@ def test_memory_of_uses_is_bounded():
 
 def test_all_that_was_measured_can_be_had_with_its_kind(store, ran):
     ran(PROFILE)
-    ((_, kind, use),) = Memory(store, cluster="c").measured(3000.0)
+    ((_, kind, use),) = Memory(store, cluster="c").measured()
     assert (kind, use.gpu_util, use.gpu_memory_mib) == (kind_of("alice", "train_1"), 0.4, 4096.0)

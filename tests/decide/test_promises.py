@@ -101,7 +101,8 @@ def test_a_cold_start_spreads_its_writes():
     cluster.advance(1.0)
     sent, deferred = [], []
     for number in range(1, 30):
-        report = run_cycle(here, number, cluster.now_s + 2.0 * number, "act")
+        here.clock.now_s = cluster.now_s + 2.0 * number
+        report = run_cycle(here, number, here.clock.now_s, "act")
         sent.append(report.actions.get("Rank", 0))
         deferred.append(report.deferred)
     assert sent[0] == 100

@@ -42,7 +42,7 @@ class Site:
         self.store, self.cluster, self.cycles = store, cluster or FakeSlurm(nodes=1), 0
         self.world = World(
             cluster=self.cluster,
-            memory=Memory(store, cluster="fake"),
+            memory=Memory(store, cluster="fake", monotonic=lambda: self.cluster.now_s),
             model=RuntimeModel.fit(self.cluster.outcomes(0.0, 0.0)),
             policy=Policy(find_ordering(ordering), RULES),
             writer=Writer(self.cluster, Budget(20.0, 100)),
@@ -52,6 +52,7 @@ class Site:
 
     def cycle(self, mode="act"):
         self.cycles += 1
+        self.world.clock.now_s = self.cluster.now_s
         return run_cycle(self.world, self.cycles, self.cluster.now_s, mode)
 
     def run(self, seconds):

@@ -217,7 +217,7 @@ class Site:
         rules = Rules(frozenset({"order", "hold", "requeue", "comment"}), scope="queue", deadlines=asked)
         self.world = World(
             cluster=cluster,
-            memory=Memory(store, cluster="fake"),
+            memory=Memory(store, cluster="fake", monotonic=lambda: self.cluster.now_s),
             model=RuntimeModel.fit(cluster.outcomes(0.0, 0.0)),
             policy=Policy(FIFO, rules),
             writer=Writer(cluster, Budget(20.0, 100)),
@@ -228,6 +228,7 @@ class Site:
     def run(self, seconds):
         for _ in range(int(seconds // 30)):
             self.cycles += 1
+            self.world.clock.now_s = self.cluster.now_s
             run_cycle(self.world, self.cycles, self.cluster.now_s, "act")
             self.cluster.advance(30.0)
 

@@ -84,10 +84,3 @@ def test_counters_that_start_again_are_no_news():
     assert budget.pace == 1
     budget.heed(Load(0.5, 3, 1.5, 0))
     assert budget.pace == 1, "no calls since: nothing is known"
-
-
-def test_a_clock_that_goes_back_fills_nothing():
-    budget = Budget(10.0, 10)
-    assert budget.take(10, 100.0) == 10
-    assert budget.take(10, 50.0) == 0
-    assert budget.take(10, 51.0) == 10
