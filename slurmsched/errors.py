@@ -7,7 +7,7 @@ SlurmschedError
 ├── SlurmError
 │   ├── SlurmUnavailable  no answer: skip this cycle
 │   └── SlurmRefused      answered no: remember why, do not repeat at once
-├── MemoryUnavailable     the database is away: decide without history
+├── MemoryUnavailable     the database is away or damaged: decide without history
 ├── SchemaMismatch        the database belongs to another version: refuse to start
 ├── ModelUnusable         a model file is absent, damaged or not for us: serve the baseline
 ├── TooLittleHistory      a model cannot be trained yet: serve the baseline, try again later
@@ -57,7 +57,7 @@ class SlurmRefused(SlurmError):
 
 
 class MemoryUnavailable(SlurmschedError):
-    """The database is away; decide without history and write later."""
+    """The database is away, or damaged and left alone; decide without history and write later."""
 
 
 class SchemaMismatch(SlurmschedError):

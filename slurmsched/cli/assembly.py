@@ -19,6 +19,7 @@ from ..cycle import CycleReport, World, run_cycle
 from ..daemon.collector import Collector, Receiver, parse_listen
 from ..daemon.flow import Flow
 from ..daemon.foretelling import Foretelling
+from ..daemon.inspector import Inspector
 from ..daemon.lender import Lender
 from ..daemon.metrics import Metrics
 from ..daemon.notify import Notifier
@@ -157,6 +158,7 @@ class Daemon:
             restraint=self._restraint,
             collector=self._collector_of(metrics),
             foretelling=self._foretelling,
+            inspector=Inspector(self._store, self._app.clock),
         )
 
     def _collector_of(self, metrics: Metrics) -> Callable[[], Collector] | None:

@@ -33,7 +33,9 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
     configured = f" (configured: {reply['configured_mode']})" if reply["mode"] != reply["configured_mode"] else ""
     yield f"slurmsched {reply['version']}, pid {reply['pid']}: mode {reply['mode']}{configured}{why}"
     yield f"health: {reply['problem'] or 'fine'}"
-    yield f"database: {'answers' if reply['database_available'] else 'away, deciding without history'}"
+    trouble = reply.get("database_trouble")  # not said by a daemon of an earlier release
+    away = "away, deciding without history" + (f": {trouble}" if trouble else "")
+    yield f"database: {'answers' if reply['database_available'] else away}"
     if policy := reply.get("policy"):
         yield f"order: {serving(policy, now_s)}"
     if model := reply.get("model"):

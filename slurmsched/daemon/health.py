@@ -1,4 +1,4 @@
-"""Whether the daemon does its work, by the age of its last good cycle."""
+"""Whether the daemon does its work, by the age of its last good cycle and of what it last wrote down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Mark:
 
 
 class Health:
-    """Healthy while the last cycle that succeeded ended at most three beats ago.
+    """Healthy while the last good cycle, and the last one that was written down, ended at most three beats ago.
 
     Written by the cycle's thread, read by the endpoint's: each field is replaced whole.
     """
@@ -25,6 +25,8 @@ class Health:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._success: _Mark | None = None
+        self._remembered: _Mark | None = None
+        self._forgetting = ""
         self._trouble = "no cycle has ended yet"
 
     def ended(self, error: str, every_s: float, bug: bool = False) -> None:
@@ -36,6 +38,12 @@ class Health:
         if not error:
             self._success = _Mark(self._clock.monotonic(), every_s)
 
+    def remembered(self, trouble: str) -> None:
+        """The cycle that ended now wrote down what it did; *trouble* is why it did not, empty if it did."""
+        self._forgetting = trouble
+        if self._success and (not trouble or self._remembered is None):
+            self._remembered = _Mark(self._clock.monotonic(), self._success.every_s)
+
     def problem(self) -> str:
         """Why the daemon is not healthy, in one sentence; empty if it is."""
         success = self._success
@@ -43,5 +51,12 @@ class Health:
             return f"no cycle has succeeded yet: {self._trouble}"
         age_s = self._clock.monotonic() - success.at_s
         if age_s <= BEATS * success.every_s:
-            return ""
+            return self._without_database()
         return f"the last good cycle ended {age_s:.0f} s ago, more than {BEATS} beats: {self._trouble}"
+
+    def _without_database(self) -> str:
+        mark, trouble = self._remembered, self._forgetting
+        age_s = self._clock.monotonic() - mark.at_s if mark else 0.0
+        if not trouble or mark is None or age_s <= BEATS * mark.every_s:
+            return ""
+        return f"nothing has been written down for {age_s:.0f} s, more than {BEATS} beats: {trouble}"

@@ -112,7 +112,7 @@ class Metrics:
             self._mode.labels(mode)
         self._paused = Gauge("slurmsched_paused", "1 while an admin has paused us.", registry=to)
         self._leader = Gauge("slurmsched_leader", "1 while this daemon steers the cluster.", registry=to)
-        self._database = Gauge("slurmsched_database_available", "1 while the database answers.", registry=to)
+        self._database = Gauge("slurmsched_database_available", "1 while the database can be written to.", registry=to)
         self._fallback = Gauge(
             "slurmsched_fallback_active", "1 while a part does without something.", ["part"], registry=to
         )

@@ -22,6 +22,7 @@ from .collector import Collector
 from .endpoint import Endpoint, parse_listen
 from .foretelling import Foretelling
 from .health import BUG, Health
+from .inspector import Inspector
 from .lock import StateLock
 from .loop import Loop, Turn
 from .metrics import Metrics
@@ -68,7 +69,12 @@ class Memory(Protocol):
 
     @property
     def available(self) -> bool:
-        """Whether the database answers."""
+        """Whether the database takes what is written."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why it does not; empty while it does."""
         ...
 
     def control(self, now_s: float) -> Control:
@@ -106,6 +112,7 @@ class Parts:
     release_budget_s: float = 60.0
     collector: Callable[[], Collector] | None = None  #: opens it; none where no node delivers
     foretelling: Foretelling | None = None  #: none where nothing is to be predicted
+    inspector: Inspector | None = None  #: none where the database is not looked after
     restraint: Callable[[], str] = str  #: why nothing may be written, whatever the settings say; empty if it may
 
 
@@ -190,6 +197,7 @@ class Service:
             "paused": stance.paused,
             "leader": stance.leader,
             "database_available": self._parts.memory.available,
+            "database_trouble": self._parts.memory.trouble,
             "every_s": self._loop.every_s,
             "problem": self.problem(),
             "degraded": self._degraded(),
@@ -220,9 +228,9 @@ class Service:
         hindered = self._stance.hindered
         return self._health.problem() or (hindered and f"it only observes: {hindered}")
 
-    def _doors(self) -> list[Endpoint | Answers | Collector | Foretelling]:
+    def _doors(self) -> list[Endpoint | Answers | Collector | Foretelling | Inspector]:
         address = parse_listen(self._parts.listen)
-        doors: list[Endpoint | Answers | Collector | Foretelling]
+        doors: list[Endpoint | Answers | Collector | Foretelling | Inspector]
         doors = [Answers(Path(self._settings.run_dir), self.questions)]
         try:
             if address:
@@ -231,6 +239,8 @@ class Service:
                 doors.append(self._parts.collector())
             if self._parts.foretelling:
                 doors.append(self._parts.foretelling)
+            if self._parts.inspector:
+                doors.append(self._parts.inspector)
         except SlurmschedError:
             for door in doors:
                 door.close()
@@ -244,6 +254,7 @@ class Service:
     def _ended(self, turn: Turn) -> None:
         self._turn = turn
         self._health.ended(turn.error, self._loop.every_s, turn.bug)
+        self._health.remembered(self._parts.memory.trouble)
         if turn.report is not None:
             self._report = turn.report
             self.questions.saw(turn.report)

@@ -6,8 +6,9 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import ConnectionPoolEntry, QueuePool, StaticPool
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool, StaticPool
 
 from ..errors import ConfigError, MemoryUnavailable, MissingExtra
 
@@ -35,6 +36,10 @@ class Database:
         self.timeout_s = timeout_s
         self.url = _parse(url)
         self.postgresql = self.url.get_backend_name() == "postgresql"
+        #: Why nothing can be read or written until it is mended, in words; empty for nothing. See ``integrity``.
+        self.damage = ""
+        self._file = (0, 0)  # inode and size of the file when it was last used
+        self._looking = Lock()
         #: Fit for messages: without the password.
         self.place = self.url.render_as_string(hide_password=True)
         self._engine = self._postgresql_engine() if self.postgresql else self._sqlite_engine()
@@ -47,12 +52,46 @@ class Database:
 
     @contextmanager
     def transaction(self, doing: str, *, write: bool = False) -> Iterator[Connection]:
-        """A transaction; *doing* says in a message what failed. Writers queue for SQLite's one lock at the start."""
+        """A transaction; *doing* says in a message what failed. Writers queue for SQLite's one lock at the start.
+
+        A damaged database is left alone.
+        """
+        self._notice_loss()
+        if self.damage:
+            raise MemoryUnavailable(f"{doing} in {self.place}: {self.damage}")
+        with self._transaction(self._engine, doing, write) as connection:
+            yield connection
+
+    def whole(self) -> None:
+        """Let the database be used again: an inspection found no damage."""
+        self.damage, self._file = "", (0, 0)
+
+    def _notice_loss(self) -> None:
+        """Leave a file alone that has lost its end: SQLite itself goes on until it misses one of the pages."""
+        if self.path is None:
+            return
+        with self._looking, suppress(OSError):
+            file = self.path.stat()
+            (inode, before_b), self._file = self._file, (file.st_ino, file.st_size)
+            if inode == file.st_ino and file.st_size < before_b:
+                self.damage = self.damage or f"the file has shrunk from {before_b} to {file.st_size} bytes"
+
+    @contextmanager
+    def inspection(self) -> Iterator[Connection]:
+        """A transaction that reads, also where there is damage, and of a file what lies on the disk now."""
+        engine = self._engine
+        if self.path is not None:
+            engine = create_engine(self.url, creator=self._sqlite_connection, hide_parameters=True, poolclass=NullPool)
+        with self._transaction(engine, "inspecting the tables", False) as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, engine: Engine, doing: str, write: bool) -> Iterator[Connection]:
         try:
-            with self._engine.connect().execution_options(slurmsched_write=write) as connection, connection.begin():
+            with engine.connect().execution_options(slurmsched_write=write) as connection, connection.begin():
                 yield connection
         except DBAPIError as error:
-            raise MemoryUnavailable(f"{doing} in {self.place}: {str(error.orig).strip()}") from error
+            raise self._failure(doing, error) from error
         except PoolTimeoutError as error:
             raise MemoryUnavailable(f"{doing} in {self.place}: no free connection in {self.timeout_s} s") from error
 
@@ -61,7 +100,13 @@ class Database:
         try:
             return self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         except DBAPIError as error:
-            raise MemoryUnavailable(f"{doing} in {self.place}: {str(error.orig).strip()}") from error
+            raise self._failure(doing, error) from error
+
+    def _failure(self, doing: str, error: DBAPIError) -> MemoryUnavailable:
+        """What to raise for *error*; a file that SQLite cannot make sense of is left alone from now on."""
+        if is_damage(error.orig):
+            self.damage = self.damage or f"the file is damaged: {error.orig}"
+        return MemoryUnavailable(f"{doing} in {self.place}: {str(error.orig).strip()}")
 
     def create_file(self) -> None:
         """Make an empty SQLite file that only its owner can read; nothing where there is one already.
@@ -77,22 +122,22 @@ class Database:
 
     def _sqlite_engine(self) -> Engine:
         path, timeout_s = self.path, self.timeout_s
-        # mode=rw: a file that went away is an error, not a reason to begin an empty one.
-        name = f"file:{quote(str(path))}?mode=rw" if path else ":memory:"
-
-        def connect() -> sqlite3.Connection:
-            return sqlite3.connect(
-                name, uri=path is not None, timeout=timeout_s, isolation_level=None, check_same_thread=False
-            )
-
         pool: dict[str, Any] = {"poolclass": StaticPool}
         if path:
             pool = {"poolclass": QueuePool, "pool_size": 2, "max_overflow": 4, "pool_timeout": timeout_s}
-        engine = create_engine(self.url, creator=connect, hide_parameters=True, **pool)
+        engine = create_engine(self.url, creator=self._sqlite_connection, hide_parameters=True, **pool)
         event.listen(engine, "begin", _begin)
         if path:
             _follow_the_file(engine, path)
         return engine
+
+    def _sqlite_connection(self) -> sqlite3.Connection:
+        path = self.path
+        # mode=rw: a file that went away is an error, not a reason to begin an empty one.
+        name = f"file:{quote(str(path))}?mode=rw" if path else ":memory:"
+        return sqlite3.connect(
+            name, uri=path is not None, timeout=self.timeout_s, isolation_level=None, check_same_thread=False
+        )
 
     def _postgresql_engine(self) -> Engine:
         limit_ms = math.ceil(self.timeout_s * 1000)
@@ -115,6 +160,12 @@ class Database:
             )
         except ModuleNotFoundError as error:
             raise MissingExtra(f"{self.place} needs psycopg", "postgres") from error
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether *error* of SQLite means that the file holds something else than it wrote."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def create_private(path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, delete, func, select
 
 from ..cluster.actions import ACTIONS, Action, Refusal
 from ..cluster.columns import Table
@@ -33,6 +34,10 @@ _VIEW: dict[str, type[Table]] = {
     "forecast": Forecast,
     "forecast_running": Forecast,
 }
+
+
+#: In place of a digest.
+_PROBE = "probe"
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +122,16 @@ def save_decision(connection: Connection, cluster: str, record: DecisionRecord, 
         for name, digest in digests.items()
     ]
     insert_or(connection, cycle_blobs, links, replace=("digest",))
+
+
+def save_probe(connection: Connection, size_b: int) -> None:
+    """Write a blob of *size_b* random bytes that belongs to no record."""
+    insert_or(connection, blobs, [{"digest": _PROBE, "body": os.urandom(size_b)}], replace=("body",))
+
+
+def remove_probe(connection: Connection) -> None:
+    """Remove what ``save_probe`` wrote."""
+    connection.execute(delete(blobs).where(blobs.c.digest == _PROBE))
 
 
 def load_decision(connection: Connection, number: int | None, cluster: str | None) -> DecisionRecord | None:

@@ -29,6 +29,9 @@ from .usage import EVERY_S, Measured, Usage
 
 logger = logging.getLogger(__name__)
 
+#: So much is written to see whether the database is back: more than any record, so that the next one fits as well.
+PROBE_B = 2 * 2**20
+
 #: Facts kept while the database is away; some hundred bytes each.
 BACKLOG = 200_000
 
@@ -51,7 +54,8 @@ class Memory:
 
     While it is away the ledger and the intents live on in this process, what is new waits in a bounded backlog,
     decision records are dropped (``decisions_dropped``), and the last known pause holds. After a failure the database
-    is left alone for twice its time limit, so that an outage costs a cycle one wait at most. Waits run on *monotonic*,
+    is left alone for twice its time limit, so that an outage costs a cycle one wait at most; it is back when a write as
+    large as a record was committed: on a full disk a read or a small write proves nothing. Waits run on *monotonic*,
     whatever the wall clock is set to meanwhile.
     """
 
@@ -63,7 +67,7 @@ class Memory:
         backlog: int = BACKLOG,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.available = True
+        self.trouble = ""  #: why the database is away; empty while it is not
         self.facts_dropped = 0
         self.decisions_dropped = 0
         self._store, self._cluster, self._limit = store, cluster, backlog
@@ -76,6 +80,11 @@ class Memory:
         self._number = 0
         self._loaded = False
         self._retry, self._usage_wait, self._mismatches_wait = (Timer(monotonic) for _ in range(3))
+
+    @property
+    def available(self) -> bool:
+        """Whether the database took all that was to be written."""
+        return not self.trouble
 
     @property
     def backlog(self) -> int:
@@ -282,14 +291,16 @@ class Memory:
         if not self._retry.due:
             return False
         try:
+            if self.trouble:
+                self._store.probe(PROBE_B)
             step()
         except MemoryUnavailable as error:
-            if self.available:
+            if not self.trouble:
                 logger.warning("the database is away, deciding without it: %s", error)
-            self.available = False
+            self.trouble = str(error)
             self._retry.put_off(2 * self._store.database.timeout_s)
             return False
-        if not self.available:
+        if self.trouble:
             logger.warning("the database is back; %d facts were waiting", len(self._facts))
-        self.available = True
+            self.trouble = ""
         return True

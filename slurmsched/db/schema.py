@@ -31,14 +31,18 @@ def check(database: Database, scripts: Path = UPGRADES) -> None:
             "the daemon makes it, or 'slurmsched db upgrade'"
         )
     with database.transaction("reading the version of the tables") as connection:
-        current = _current(connection)
-    ours = _config(scripts)
+        check_version(connection, database.place, scripts)
+
+
+def check_version(connection: Connection, place: str, scripts: Path = UPGRADES) -> None:
+    """Raise ``SchemaMismatch`` unless the tables of *place* are of this program's version."""
+    current, ours = _current(connection), _config(scripts)
     wanted = _newest(ours)
     if current == wanted:
         return
-    _refuse_unknown(ours, current, wanted, database.place)
+    _refuse_unknown(ours, current, wanted, place)
     raise SchemaMismatch(
-        f"the tables in {database.place} have version {current or 'none'}, this slurmsched needs {wanted}: "
+        f"the tables in {place} have version {current or 'none'}, this slurmsched needs {wanted}: "
         "run 'slurmsched db upgrade'"
     )
 

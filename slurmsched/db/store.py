@@ -19,6 +19,7 @@ from . import (
     decisions,
     facts,
     faults,
+    integrity,
     intents,
     lending,
     outcomes,
@@ -71,6 +72,25 @@ class Store:
     def version(self) -> str | None:
         """The version of the tables; None where there are none."""
         return schema.version(self.database)
+
+    def inspect(self, *, thorough: bool) -> str:
+        """What is wrong with the tables, and with *thorough* with the file, in words; empty for nothing.
+
+        Until it is mended every other method raises ``MemoryUnavailable`` with these words.
+        """
+        damage = integrity.find_damage(self.database, thorough=thorough or bool(self.database.damage))
+        if damage:
+            self.database.damage = damage
+        else:
+            self.database.whole()
+        return damage
+
+    def probe(self, size_b: int) -> None:
+        """Commit a write of so many bytes, and take it back: where that works a record of that size can be kept."""
+        with self.database.transaction("trying to write", write=True) as connection:
+            decisions.save_probe(connection, size_b)
+        with self.database.transaction("taking back what was tried", write=True) as connection:
+            decisions.remove_probe(connection)
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -231,6 +251,9 @@ class Store:
 
 class Unchanged(Store):
     """A database that is read and never written: for a rehearsal beside a daemon, and for simulations."""
+
+    def probe(self, size_b: int) -> None:
+        """Leave it as it is."""
 
     def save(self, cluster: str, news: object) -> None:
         """Leave it as it is."""

@@ -105,8 +105,8 @@ class SlurmBinding:
     def _with_requests(self, jobs: Columns) -> Columns:
         """*jobs* with what was asked for per job, socket, task or GPU, which pyslurm does not tell."""
         keys = list(zip(jobs["JobID"], jobs["SubmitTime"], jobs[_PER_NODE], strict=True))
-        states = zip(keys, jobs["State"], jobs["Comment"], strict=True)
-        sharing = {key for key, state, comment in states if state == "PENDING" and _ON_ITS_WAY in comment}
+        rows = zip(keys, jobs["State"], jobs["Comment"], strict=True)
+        sharing = {key for key, state, comment in rows if state == "PENDING" and _ON_ITS_WAY in comment}
         if sharing or not self._asked.keys() >= set(keys):
             told = self.command.long("squeue", ["-a", "-t", "all"], _ASKED)
             told.by_name["tres"] = [_gres_of(text) for text in told["tres"]]

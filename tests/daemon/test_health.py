@@ -36,3 +36,29 @@ def test_a_first_cycle_that_fails_gives_the_reason():
     health = Health(ManualClock())
     health.ended("squeue did not answer", 15.0)
     assert health.problem() == "no cycle has succeeded yet: squeue did not answer"
+
+
+def test_three_beats_in_which_nothing_is_written_down_are_told_with_the_reason():
+    clock = ManualClock()
+    health = Health(clock)
+    health.ended("", 15.0)
+    health.remembered("")
+    clock.now_s = 40.0
+    health.ended("", 15.0)
+    health.remembered("the disk is full")
+    assert health.problem() == ""
+    clock.now_s = 50.0
+    health.ended("", 15.0)
+    health.remembered("the disk is full")
+    assert health.problem() == "nothing has been written down for 50 s, more than 3 beats: the disk is full"
+    health.remembered("")
+    assert health.problem() == ""
+
+
+def test_a_database_that_never_took_anything_is_told_too():
+    clock = ManualClock()
+    health = Health(clock)
+    for clock.now_s in (0.0, 15.0, 30.0, 45.0, 60.0):
+        health.ended("", 15.0)
+        health.remembered("the disk is full")
+    assert "the disk is full" in health.problem()

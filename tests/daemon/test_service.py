@@ -33,7 +33,11 @@ class Memory:
     """A peer of the memory: what the daemon looks at, settable."""
 
     def __init__(self):
-        self.available, self.told, self.until_s = True, Control(), float("inf")
+        self.trouble, self.told, self.until_s = "", Control(), float("inf")
+
+    @property
+    def available(self):
+        return not self.trouble
 
     def control(self, now_s):
         return Control() if now_s >= self.until_s else self.told

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -158,12 +162,53 @@ def test_the_database_is_away_and_comes_back(site, trouble):
             site.fill()
             jobs = site.queue(3)
             site.until(lambda: site.ordered(jobs), "an order without the database")
-            assert "200 OK" in site.http("/healthz"), "it does its work"
+            site.until(lambda: "503" in site.http("/healthz"), "bad health: nothing is written down")
+            assert "nothing has been written down" in site.said("status")["problem"]
         site.until(lambda: "the database is back" in site.log, "the database again")
         site.until(lambda: outcome_of(site, job) == [JobState.COMPLETED], "what happened meanwhile")
         site.until(lambda: site.said("status")["database_available"], "a status that tells")
+        site.until(lambda: "200 OK" in site.http("/healthz"), "good health")
         site.until(lambda: 'active{part="database"} 0.0' in site.http("/metrics"), "a metric that tells")
         assert [event["kind"] for event in site.said("story", str(job))["story"]][-1] == "ended"
+    assert "Traceback" not in site.log
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 24 MB that the operator may write to."""
+    disk = Path(mkdtemp(prefix="slurmsched-disk-", dir="/tmp"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=1777", "tmpfs", disk], check=True, timeout=60)
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True, timeout=60)
+    disk.rmdir()
+
+
+def take_all(path: Path) -> None:
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+
+
+def test_a_full_disk_is_told_as_long_as_it_is_full_and_its_end_once(new_site, small_disk):
+    site = new_site(database=f"url = 'sqlite:///{small_disk}/slurmsched.db'\ntimeout_s = 0.5")
+    shutil.chown(small_disk / "slurmsched.db", site.lab.user("operator"))
+    with site.daemon():
+        take_all(small_disk / "other")
+        site.fill()
+        site.until(lambda: site.said("status")["database_available"] is False, "a status that tells")
+        site.until(lambda: "503" in site.http("/healthz"), "bad health")
+        for _ in range(20):
+            site.more_cycles()
+            assert site.said("status")["database_available"] is False
+            assert "disk is full" in site.http("/healthz")
+        assert "the database is back" not in site.log
+        jobs = site.queue(3)
+        site.until(lambda: site.ordered(jobs), "an order without the database")
+        (small_disk / "other").unlink()
+        site.until(lambda: site.said("status")["database_available"], "a status that tells")
+        site.until(lambda: "200 OK" in site.http("/healthz"), "good health")
+        site.more_cycles(3)
+        assert site.log.count("the database is back") == 1
     assert "Traceback" not in site.log
 
 
