@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool, StaticPool
 
+from ..clock import Timer
 from ..errors import ConfigError, MemoryUnavailable, MissingExtra
+
+#: The server itself ends a statement after ``timeout_s``, and says so; what it does not end is ended so much later.
+SPARE_S = 0.5
 
 _ACCEPTED = "sqlite:////path/to/file.db or postgresql://user@host/database"
 
@@ -30,10 +35,15 @@ def database_url(url: str, state_dir: str) -> str:
 
 
 class Database:
-    """One database; a transaction either happened as a whole or raised ``MemoryUnavailable``."""
+    """One database; a transaction either happened as a whole or raised ``MemoryUnavailable``.
+
+    It may be silent for *timeout_s*, and half a second in which a server may give up first. One that gave no answer at
+    all is left alone for twice that time, so that an outage costs one wait, whoever asks.
+    """
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
         self.timeout_s = timeout_s
+        self._silence = Timer(time.monotonic)
         self.url = _parse(url)
         self.postgresql = self.url.get_backend_name() == "postgresql"
         #: Why nothing can be read or written until it is mended, in words; empty for nothing. See ``integrity``.
@@ -59,6 +69,7 @@ class Database:
         self._notice_loss()
         if self.damage:
             raise MemoryUnavailable(f"{doing} in {self.place}: {self.damage}")
+        self._demand_answers(doing)
         with self._transaction(self._engine, doing, write) as connection:
             yield connection
 
@@ -70,11 +81,10 @@ class Database:
         """Leave a file alone that has lost its end: SQLite itself goes on until it misses one of the pages."""
         if self.path is None:
             return
-        with self._looking, suppress(OSError):
-            file = self.path.stat()
-            (inode, before_b), self._file = self._file, (file.st_ino, file.st_size)
-            if inode == file.st_ino and file.st_size < before_b:
-                self.damage = self.damage or f"the file has shrunk from {before_b} to {file.st_size} bytes"
+        with self._looking:
+            (inode, before_b), self._file = self._file, _inode_and_size(self.path)
+            if inode == self._file[0] and self._file[1] < before_b:
+                self.damage = self.damage or f"the file has shrunk from {before_b} to {self._file[1]} bytes"
 
     @contextmanager
     def inspection(self) -> Iterator[Connection]:
@@ -84,6 +94,21 @@ class Database:
             engine = create_engine(self.url, creator=self._sqlite_connection, hide_parameters=True, poolclass=NullPool)
         with self._transaction(engine, "inspecting the tables", False) as connection:
             yield connection
+
+    @contextmanager
+    def unhurried(self, connection: Connection) -> Iterator[None]:
+        """Let statements take as long as they need: those of an upgrade."""
+        if not self.postgresql:
+            yield
+            return
+        connection.execute(text("SET LOCAL statement_timeout = 0"))
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
+        raw: Any = connection.connection.driver_connection
+        limit_s, raw.limit_s = raw.limit_s, math.inf
+        try:
+            yield
+        finally:
+            raw.limit_s = limit_s
 
     @contextmanager
     def _transaction(self, engine: Engine, doing: str, write: bool) -> Iterator[Connection]:
@@ -97,6 +122,7 @@ class Database:
 
     def connect_alone(self, doing: str) -> Connection:
         """A connection outside the pool that commits each statement; the caller closes it."""
+        self._demand_answers(doing)
         try:
             return self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         except DBAPIError as error:
@@ -107,6 +133,10 @@ class Database:
         if is_damage(error.orig):
             self.damage = self.damage or f"the file is damaged: {error.orig}"
         return MemoryUnavailable(f"{doing} in {self.place}: {str(error.orig).strip()}")
+
+    def _demand_answers(self, doing: str) -> None:
+        if not self._silence.due:
+            raise MemoryUnavailable(f"{doing} in {self.place}: it gave no answer a moment ago")
 
     def create_file(self) -> None:
         """Make an empty SQLite file that only its owner can read; nothing where there is one already.
@@ -149,7 +179,9 @@ class Database:
             "options": f"-c statement_timeout={limit_ms} -c lock_timeout={limit_ms} -c timezone=UTC",
         }
         try:
-            return create_engine(
+            from . import patience
+
+            engine = create_engine(
                 self.url,
                 connect_args=arguments,
                 hide_parameters=True,
@@ -160,6 +192,23 @@ class Database:
             )
         except ModuleNotFoundError as error:
             raise MissingExtra(f"{self.place} needs psycopg", "postgres") from error
+
+        def connect(dialect: object, entry: object, cargs: Sequence[Any], cparams: Mapping[str, Any]) -> Any:
+            return patience.connect(self.timeout_s + SPARE_S, self._fell_silent, *cargs, **cparams)
+
+        event.listen(engine, "do_connect", connect)
+        return engine
+
+    def _fell_silent(self) -> None:
+        self._silence.put_off(2 * self.timeout_s)
+
+
+def _inode_and_size(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_size
 
 
 def is_damage(error: BaseException | None) -> bool:

@@ -65,10 +65,9 @@ def upgrade(database: Database, scripts: Path = UPGRADES) -> str:
         _use_wal(database.path, database.timeout_s)
         if current is not None:
             _copy(database.path, database.path.with_name(f"{database.path.name}.before-{wanted}"))
-    with database.transaction(f"upgrading the tables to version {wanted}", write=True) as connection:
+    doing = f"upgrading the tables to version {wanted}"
+    with database.transaction(doing, write=True) as connection, database.unhurried(connection):
         if database.postgresql:
-            connection.execute(text("SET LOCAL statement_timeout = 0"))
-            connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _UPGRADE_LOCK})
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -37,6 +37,17 @@ class Server:
     def stop(self) -> None:
         self.run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", str(self.home / "data"))
 
+    def backends(self) -> list[int]:
+        """The processes that serve connections."""
+        postmaster = self.postmaster()
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        titles = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace") for pid in children}
+        return [pid for pid, title in titles.items() if " postgres t" in title]
+
+    def postmaster(self) -> int:
+        """The process that takes new connections."""
+        return int((self.home / "data" / "postmaster.pid").read_text().split()[0])
+
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.home}"
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from contextlib import contextmanager
 
 import pytest
 from db_worlds import decision, jobs, look
@@ -10,9 +13,13 @@ from postgres_server import new_server
 from sqlalchemy import text
 
 from slurmsched.clock import ManualClock
+from slurmsched.db import control
+from slurmsched.db.control import Control
+from slurmsched.db.leader import ServerLeadership
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.errors import MemoryUnavailable
+from slurmsched.lab.waiting import wait_until
 
 
 @pytest.fixture
@@ -63,3 +70,106 @@ def test_a_table_that_is_locked_costs_the_time_limit_and_no_more(server):
     assert store.jobs("c") == []
     for one in (store, other):
         one.close()
+
+
+@contextmanager
+def stopped(*processes):
+    """These processes neither run nor end."""
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in processes:
+            os.kill(pid, signal.SIGCONT)
+
+
+LIMIT_S = 1.0
+
+
+@pytest.fixture
+def hanging(own_server):
+    """A store with connections that are in use, on a server of its own."""
+    store = Store(own_server.new_database(), timeout_s=LIMIT_S)
+    store.upgrade()
+    yield store
+    store.close()
+
+
+def seconds_of(step):
+    begun_s = time.monotonic()
+    with pytest.raises(MemoryUnavailable):
+        step()
+    return time.monotonic() - begun_s
+
+
+def test_a_server_process_that_hangs_costs_the_time_limit_once_and_not_each_time(own_server, hanging):
+    memory = Memory(hanging, cluster="c")
+    lead = ServerLeadership(hanging.database, "c")
+    assert lead.acquire()
+    memory.remember(look(jobs(2)), 110)
+    with stopped(*own_server.backends()):
+        begun_s = time.monotonic()
+        assert not lead.held()
+        with pytest.raises(MemoryUnavailable):
+            lead.acquire()
+        memory.control(125)
+        assert not memory.remember(look(jobs(4)), 125).available
+        memory.save_decision(decision(1, 125.0))
+        assert time.monotonic() - begun_s < 2 * LIMIT_S
+    wait_until(lambda: hanging_over(hanging), 30.0, "a server that is asked again")
+    assert lead.acquire()
+    hanging.pause("c", by="root", now_s=1.0)
+    lead.release()
+
+
+def hanging_over(store):
+    try:
+        store.check()
+    except MemoryUnavailable:
+        return False
+    return True
+
+
+def test_a_server_that_takes_no_connections_costs_the_time_limit_too(own_server, hanging):
+    hanging.close()
+    with stopped(own_server.postmaster()):
+        assert seconds_of(hanging.check) < 2 + 2 * LIMIT_S, "libpq waits two seconds at least"
+        assert seconds_of(hanging.check) < LIMIT_S / 2, "it is left alone for a while"
+
+
+def test_a_server_process_that_hangs_before_the_commit_costs_the_time_limit_and_writes_nothing(own_server, hanging):
+    def write():
+        with hanging.database.transaction("writing", write=True) as connection:
+            control.save_control(connection, "c", Control(True, None, "root", 1.0))
+            with stopped(*own_server.backends()):
+                connection.commit()
+
+    assert seconds_of(write) < 2 * LIMIT_S
+    wait_until(lambda: hanging_over(hanging), 30.0, "a server that is asked again")
+
+
+def test_a_statement_that_the_server_itself_gives_up_closes_no_connection(own_server, hanging):
+    def sleep():
+        with hanging.database.transaction("sleeping") as connection:
+            connection.execute(text("SELECT pg_sleep(60)"))
+
+    with pytest.raises(MemoryUnavailable, match="statement timeout"):
+        sleep()
+    hanging.check()
+
+
+def test_a_locked_file_costs_the_time_limit(tmp_path):
+    store, other = (Store(f"sqlite:///{tmp_path}/a.db", timeout_s=LIMIT_S) for _ in range(2))
+    store.upgrade()
+    with other.database.transaction("locking", write=True):
+        assert seconds_of(lambda: store.pause("c", by="root", now_s=1.0)) < 2 * LIMIT_S
+    for one in (store, other):
+        one.close()
+
+
+def test_an_upgrade_takes_as_long_as_it_needs(own_server, hanging):
+    with hanging.database.transaction("sleeping") as connection, hanging.database.unhurried(connection):
+        connection.execute(text(f"SELECT pg_sleep({3 * LIMIT_S})"))
+    with hanging.database.transaction("sleeping") as connection:
+        assert connection.connection.driver_connection.limit_s < 2 * LIMIT_S
