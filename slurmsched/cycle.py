@@ -11,13 +11,13 @@ from .clock import Clock
 from .cluster.actions import Action
 from .cluster.history import OutcomeTable
 from .cluster.plan import Plan
-from .cluster.promises import PromiseTable
+from .cluster.promises import SAME_S, PromiseTable
 from .cluster.state import ClusterState, View
 from .db.decisions import DecisionRecord
 from .db.memory import Memory
 from .decide.engine import decide
 from .decide.policy import Policy
-from .decide.settling import SAME_S, Ends, settle
+from .decide.settling import Ends, settle
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
 from .slurm.port import Answer, Slurm

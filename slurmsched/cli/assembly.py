@@ -204,7 +204,7 @@ class Daemon:
             check=self._check,
             foretold=lambda: foretold(self._settings.predict, self._foretelling),
             eta_check=self._eta_check,
-            story=lambda job_id: self._store.story(self._facts.cluster, job_id),
+            story=lambda job_id, since_s: self._store.story(self._facts.cluster, job_id, since_s),
             order_off=lambda mode: order_is_off(mode, status()["why_mode"], self._world.policy.rules.powers),
             private=lambda: "jobs" in self._facts.config.get("PrivateData", "").split(","),
             operator=lambda user: user in self._facts.operators,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from .jobs import JobState
@@ -13,6 +14,7 @@ class Event:
 
     job_id: int
     at_s: float
+    first_submit_s: float = field(default=math.nan, compare=False, kw_only=True)  #: with the id, which job it was
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,9 @@ class _Page:
             elif job.job_id in melted:
                 if job.phase is Phase.RUNNING:
                     self.runs.append(Run(job, self.now_s, JobState.REQUEUED))
-                    self.events.append(JobRequeued(job.job_id, self.now_s, job.restarts + 1))
+                    self.events.append(
+                        JobRequeued(job.job_id, self.now_s, job.restarts + 1, first_submit_s=job.first_submit_s)
+                    )
             elif job.job_id in forgotten:
                 self._vanish(job)
             else:
@@ -190,7 +192,7 @@ class _Page:
         first_s = job.submitted_s
         if job.restarts and job.array_job_id:  # a requeued task that was forgotten while it was part of the unit
             first_s = min(first_s, self._array_submit_s.get(job.array_job_id, first_s))
-        self.events.append(JobSubmitted(job.job_id, first_s, job.user))
+        self.events.append(JobSubmitted(job.job_id, first_s, job.user, first_submit_s=first_s))
         array = self.jobs.get(-job.array_job_id) if job.unit > 0 else None
         waiting = replace(job, waiting_since_s=job.eligible_s) if array is None else self._waiting(array, job)
         return replace(waiting, first_submit_s=first_s)
@@ -221,7 +223,7 @@ class _Page:
             # After several requeues unseen the first end is unknown; OTHER lets an import of the accounting mend it.
             once = job.restarts == known.restarts + 1
             self.runs.append(Run(known, at_s, JobState.REQUEUED if once else JobState.OTHER))
-        self.events.append(JobRequeued(job.job_id, at_s, job.restarts))
+        self.events.append(JobRequeued(job.job_id, at_s, job.restarts, first_submit_s=known.first_submit_s))
 
     def _run(self, job: KnownJob, state: JobState) -> None:
         known = self.jobs.get(job.unit)
@@ -230,7 +232,7 @@ class _Page:
             return
         if job.phase is not Phase.RUNNING:
             at_s = job.started_s if math.isfinite(job.started_s) else self.now_s
-            self.events.append(JobStarted(job.job_id, at_s, job.restarts))
+            self.events.append(JobStarted(job.job_id, at_s, job.restarts, first_submit_s=job.first_submit_s))
         self._keep(replace(job, phase=Phase.RUNNING))
 
     def _end(self, job: KnownJob, state: JobState, ended_s: float) -> None:
@@ -240,8 +242,9 @@ class _Page:
         run = replace(job, started_s=job.started_s if ran else math.nan)
         if job.phase is not Phase.ENDED:
             if ran and job.phase is Phase.PENDING:
-                self.events.append(JobStarted(job.job_id, job.started_s, job.restarts))
-            self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts))
+                first_s = job.first_submit_s
+                self.events.append(JobStarted(job.job_id, job.started_s, job.restarts, first_submit_s=first_s))
+            self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts, first_submit_s=job.first_submit_s))
             self.runs.append(Run(run, ended_s, state))
         self._keep(replace(run, phase=Phase.ENDED))
 
@@ -251,7 +254,8 @@ class _Page:
         if math.isfinite(job.started_s + job.time_limit_s):
             ended_s = min(ended_s, job.started_s + job.time_limit_s)
         self.runs.append(Run(job, ended_s, JobState.OTHER))
-        self.events.append(JobEnded(job.job_id, ended_s, JobState.OTHER, job.restarts))
+        state, first_s = JobState.OTHER, job.first_submit_s
+        self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts, first_submit_s=first_s))
 
     def _keep(self, job: KnownJob) -> None:
         self.changed[job.unit] = self.jobs[job.unit] = job

@@ -10,6 +10,9 @@ import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 
+SAME_S = 2.0
+"""Times of one thing differ by less: Slurm counts in whole seconds."""
+
 
 class PromiseState(IntEnum):
     """What became of a deadline that was asked for."""
@@ -52,9 +55,15 @@ class PromiseTable(Table):
         """How many rows are in each state, by its name in lower case."""
         return {state.name.lower(): int((self.state == state).sum()) for state in PromiseState}
 
-    def last_of(self, job_id: int) -> int | None:
-        """The row of the latest answer to *job_id*; None where it never asked."""
-        found = np.flatnonzero(self.job_id == job_id)
+    def last_of(self, job_id: int, first_submit_s: float | None = None) -> int | None:
+        """The row of the latest answer to the job *job_id* that was first submitted then; None where it never asked.
+
+        Slurm gives ids out again: where no time is said, the latest job that asked under that id is meant.
+        """
+        mine = self.job_id == job_id
+        if first_submit_s is not None:
+            mine &= np.abs(self.first_submit_s - first_submit_s) <= SAME_S
+        found = np.flatnonzero(mine)
         return int(found[-1]) if len(found) else None
 
 

@@ -41,6 +41,14 @@ class View:
     forecast_running: Forecast  #: of the running jobs, row by row
     promises: PromiseTable = NO_PROMISES  #: deadlines asked for before, with what was answered
 
+    def first_submit_s(self, job_id: int) -> float | None:
+        """When the job was first submitted that has this id now; None where none waits or runs."""
+        for jobs in (self.pending, self.running):
+            row = jobs.row_of(job_id)
+            if row is not None:
+                return float(jobs.first_submit_s[row])
+        return None
+
     def take(self, rows: Rows) -> View:
         """The same view with only *rows* of the pending jobs."""
         return replace(self, pending=self.pending.take(rows), forecast=self.forecast.take(rows))

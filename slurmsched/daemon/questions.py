@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster.columns import BoolArray
 from ..cluster.plan import Plan
 from ..cluster.predictions import PredictionKind, PredictionTable
+from ..cluster.promises import NO_PROMISES, SAME_S
 from ..cluster.state import View
 from ..cycle import CycleReport
 from ..decide.eta import Eta, Foretold, coverage_words, etas, unknown, unpredicted
@@ -51,7 +53,7 @@ class Sources:
     why: Explainer
     explain: Explainer
     queue: Callable[[View, Plan], Any]
-    story: Callable[[int], Sequence[Any]]
+    story: Callable[[int, float | None], Sequence[Any]]  #: of the job of that id and first submission, or the last one
     advice: Callable[[View, Plan], Any] = lambda view, plan: ()
     deadline: Explainer = lambda view, plan, job_id: None
     deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
@@ -209,8 +211,7 @@ class Questions:
         else:
             user = asker.only if request.get("all") is True else _user(asker.uid)
             mine = table.user.map([user in (name, None) for name in table.user.names], np.bool_)
-            there = np.concatenate([report.view.pending.job_id, report.view.running.job_id])
-            rows = np.flatnonzero(mine & np.isin(table.job_id, there))
+            rows = np.flatnonzero(mine & _still_there(table, report.view))
             total = len(rows)
             soonest = rows[np.argsort(table.start_s[rows], kind="stable")]
             skip = _skip(request)
@@ -234,6 +235,8 @@ class Questions:
         if at is None:
             return unknown(job_id, report.now_s)
         row = table.row_of(job_id)
+        if row is not None and abs(table.first_submit_s[row] - jobs.first_submit_s[at]) > SAME_S:
+            row = None  # another job had the id
         # A job may have come, or started, since the predictions were made.
         if row is None or (waits is None and table.kind[row] not in (PredictionKind.RUNNING, PredictionKind.SUSPENDED)):
             return unpredicted(job_id, jobs.user[at], jobs.partition[at], int(jobs.gpus[at]), report.now_s)
@@ -266,18 +269,36 @@ class Questions:
 
     def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
         # Whose job it is only the queue says: the story of one that is over stays with those who may see all.
-        if asker.only is not None and self._owner(job_id) != asker.only:
+        owner, first_submit_s = self._identity(job_id)
+        if asker.only is not None and owner != asker.only:
             raise _not_yours(job_id)
-        return {"job_id": job_id, "story": plain(list(self._sources.story(job_id)))}
+        return {"job_id": job_id, "story": plain(list(self._sources.story(job_id, first_submit_s)))}
 
     def _owner(self, job_id: int) -> str | None:
+        return self._identity(job_id)[0]
+
+    def _identity(self, job_id: int) -> tuple[str | None, float | None]:
+        """Whose job has that id, and when it was first submitted: together they tell it from others with the id."""
         latest = self._latest
         for jobs in (latest.view.pending, latest.view.running) if latest else ():
             row = jobs.row_of(job_id)
             if row is not None:
-                return jobs.user[row]
-        place = latest.plan.promises.last_of(job_id) if latest else None
-        return latest.plan.promises.user[place] if latest and place is not None else None
+                return jobs.user[row], float(jobs.first_submit_s[row])
+        promises = latest.plan.promises if latest else NO_PROMISES
+        place = promises.last_of(job_id)
+        return (None, None) if place is None else (promises.user[place], float(promises.first_submit_s[place]))
+
+
+def _still_there(table: PredictionTable, view: View) -> BoolArray:
+    """Which rows of *table* are of jobs that wait or run now, and not of others that had their ids."""
+    job_id = np.concatenate([view.pending.job_id, view.running.job_id])
+    first_s = np.concatenate([view.pending.first_submit_s, view.running.first_submit_s])
+    if not len(job_id):
+        return np.zeros(len(table), dtype=np.bool_)
+    order = np.argsort(job_id, kind="stable")
+    at = order[np.minimum(np.searchsorted(job_id[order], table.job_id), len(order) - 1)]
+    same = (job_id[at] == table.job_id) & (np.abs(first_s[at] - table.first_submit_s) <= SAME_S)
+    return np.asarray(same, dtype=np.bool_)
 
 
 def _user(uid: int, why: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..cluster.actions import Action, Share
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable
-from ..cluster.ledger import Delay, held_rows
+from ..cluster.ledger import SAME_TIME_S, Delay, held_rows
 from ..cluster.state import ClusterState
 from ..cluster.tres import slots_in
 from .database import insert_or
@@ -151,6 +151,19 @@ class Intents:
             self._keep((action.job_id, kind), others)
         return changed
 
+    def forget_former(self, submitted_s: Mapping[int, float], now_s: float) -> list[Intent]:
+        """Close what was asked of jobs that had one of these ids before the job did that was submitted at that time."""
+        changed: list[Intent] = []
+        for key, same in list(self._open.items()):
+            if (since_s := submitted_s.get(key[0])) is not None:
+                old = [intent for intent in same if intent.requested_s < since_s - SAME_TIME_S]
+                changed += [replace(intent, closed_s=now_s) for intent in old]
+                self._keep(key, [intent for intent in same if intent not in old])
+        for job_id in submitted_s.keys() & self._refused_s.keys():
+            if self._refused_s[job_id] < submitted_s[job_id] - SAME_TIME_S:
+                del self._refused_s[job_id]
+        return changed
+
     def observe(self, state: ClusterState, requeued: Iterable[int], now_s: float) -> list[Intent]:
         """Compare with a look at the cluster: what is seen, what is over. *requeued* are jobs just queued again."""
         if not self._open:
@@ -221,7 +234,8 @@ class Intents:
         if known := self._asked_s.keys() | unsure.keys():
             for row in np.flatnonzero(np.isin(jobs.job_id, list(known))).tolist():
                 job = int(jobs.job_id[row])
-                asked = self._asked_s.get(job, {})
+                since_s = jobs.first_submit_s[row] - SAME_TIME_S  # before that another job had the id
+                asked = {at_s: acted for at_s, acted in self._asked_s.get(job, {}).items() if not at_s < since_s}
                 last_s[row] = max((at_s for at_s, acted in asked.items() if acted), default=np.nan)
                 often[row] = len(asked) + unsure[job]
         return last_s, often

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..clock import Timer
 from ..cluster.actions import Action
-from ..cluster.events import Event, JobRequeued
+from ..cluster.events import Event, JobRequeued, JobSubmitted
 from ..cluster.faults import Mismatches
 from ..cluster.history import OutcomeTable
 from ..cluster.ledger import Ledger
@@ -112,6 +112,7 @@ class Memory:
         changes = self._ledger.update(state, now_s, self._intents.delays(), forgotten)
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
         self._facts.jobs.update(changes.jobs)
+        self._facts.note(self._intents.forget_former(_submitted(changes.events), now_s))
         self._facts.note(self._intents.observe(changes.state, requeued, now_s))
         self._facts.story += map(story_of, changes.events)
         if len(changes.ended):
@@ -258,7 +259,13 @@ class Memory:
             last = None
         self._intents.adopt(intents)
         self._own_intents = True
-        self._facts.jobs.update(self._ledger.adopt(jobs))
+        mended = self._ledger.adopt(jobs)
+        self._facts.jobs.update(mended)
+        first_s = {job.job_id: job.first_submit_s for job in mended.values() if job is not None}
+        self._facts.story = [
+            replace(event, first_submit_s=first_s.get(event.job_id, event.first_submit_s))
+            for event in self._facts.story
+        ]
         self._number = max(self._number, number)
         if last is not None:
             self._standings.change(last.number, last.view.pending.job_id, last.plan.jobs.standing, last.now_s)
@@ -304,3 +311,8 @@ class Memory:
             logger.warning("the database is back; %d facts were waiting", len(self._facts))
             self.trouble = ""
         return True
+
+
+def _submitted(events: Iterable[Event]) -> dict[int, float]:
+    """When each of the jobs was first submitted that are there for the first time."""
+    return {event.job_id: event.first_submit_s for event in events if isinstance(event, JobSubmitted)}

@@ -172,10 +172,10 @@ class Store:
         with self.database.transaction("reading the names of the clusters") as connection:
             return outcomes.load_clusters(connection)
 
-    def story(self, cluster: str, job_id: int) -> list[StoryEvent]:
-        """What happened to one job, oldest first."""
+    def story(self, cluster: str, job_id: int, first_submit_s: float | None = None) -> list[StoryEvent]:
+        """What happened to the job of that id and first submission, or to the last one of that id; oldest first."""
         with self.database.transaction(f"reading the story of job {job_id}") as connection:
-            told = story.load_story(connection, cluster, job_id)
+            told = story.load_story(connection, cluster, job_id, first_submit_s)
             meanwhile = choices.choices_in(told, choices.load_choices(connection, cluster))
         return story.in_order([*told, *meanwhile])
 

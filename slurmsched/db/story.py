@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sqlalchemy import Connection, select
 from ..cluster.actions import Action
 from ..cluster.columns import IntArray
 from ..cluster.events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
+from ..cluster.ledger import SAME_TIME_S
 from ..cluster.plan import Standing
 from ..cluster.promises import PromiseState
 from .database import insert_or
@@ -74,14 +76,15 @@ class StoryEvent:
     kind: str
     details: dict[str, Any] = field(default_factory=dict)
     job_id: int = 0
+    first_submit_s: float = field(default=math.nan, compare=False)  #: of that job; NaN: of the one with this id then
 
 
 def story_of(event: Event) -> StoryEvent:
     """What the ledger saw, as a line of the job's story."""
-    details = {name: value for name, value in asdict(event).items() if name not in ("job_id", "at_s")}
+    details = {name: value for name, value in asdict(event).items() if name not in ("job_id", "at_s", "first_submit_s")}
     if isinstance(event, JobEnded):
         details["state"] = event.state.name
-    return StoryEvent(event.at_s, _OF_EVENT[type(event)], details, event.job_id)
+    return StoryEvent(event.at_s, _OF_EVENT[type(event)], details, event.job_id, event.first_submit_s)
 
 
 def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: float) -> StoryEvent:
@@ -98,7 +101,9 @@ def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:
     details = {name: row[name] if row[name] == row[name] else None for name in ("promised_s", "earliest_s")}
     doubtful = row["state"] == PromiseState.OPEN and row["announced_s"] == row["announced_s"]
     what = "in doubt" if doubtful else PromiseState(row["state"]).name.lower()
-    return StoryEvent(now_s, "deadline", {**details, "what": what, "reason": row["reason"]}, row["job_id"])
+    return StoryEvent(
+        now_s, "deadline", {**details, "what": what, "reason": row["reason"]}, row["job_id"], row["first_submit_s"]
+    )
 
 
 class Standings:
@@ -130,20 +135,42 @@ class Standings:
 
 def save_story(connection: Connection, cluster: str, some: Iterable[StoryEvent]) -> None:
     """Write *some* events; one that is there already stays as it is, so that a repeat does no harm."""
+    names = ("job_id", "at_s", "kind", "first_submit_s")
     rows = [
-        {"cluster": cluster, "job_id": e.job_id, "at_s": e.at_s, "kind": e.kind, "details": json.dumps(e.details)}
+        {"cluster": cluster, "details": json.dumps(e.details), **{name: getattr(e, name) for name in names}}
         for e in some
     ]
     insert_or(connection, job_events, rows)
 
 
-def load_story(connection: Connection, cluster: str, job_id: int) -> list[StoryEvent]:
-    """All that is known of one job, oldest first."""
-    query = select(job_events.c.at_s, job_events.c.kind, job_events.c.details).where(
+def load_story(
+    connection: Connection, cluster: str, job_id: int, first_submit_s: float | None = None
+) -> list[StoryEvent]:
+    """All that is known of the job of that id and first submission, or of the last job with that id; oldest first."""
+    names = ("at_s", "kind", "details", "first_submit_s")
+    query = select(*(job_events.c[name] for name in names)).where(
         job_events.c.cluster == cluster, job_events.c.job_id == job_id
     )
-    told = [StoryEvent(at_s, kind, json.loads(details), job_id) for at_s, kind, details in connection.execute(query)]
-    return in_order(told)
+    events = [
+        StoryEvent(at_s, kind, json.loads(details), job_id, first_s)
+        for at_s, kind, details, first_s in connection.execute(query)
+    ]
+    submitted_s = [event.at_s for event in events if event.kind == "submitted"]
+    dated = [replace(event, first_submit_s=_identity(event, submitted_s)) for event in events]
+    if first_submit_s is None:
+        first_submit_s = max(submitted_s, default=math.nan)
+    return in_order(event for event in dated if _same(event.first_submit_s, first_submit_s))
+
+
+def _identity(event: StoryEvent, submitted_s: list[float]) -> float:
+    """The first submission of the job of *event*: its own, else the last before it; NaN if none is known."""
+    if not math.isnan(event.first_submit_s):
+        return event.first_submit_s
+    return max((first_s for first_s in submitted_s if first_s <= event.at_s + SAME_TIME_S), default=math.nan)
+
+
+def _same(one_s: float, other_s: float) -> bool:
+    return abs(one_s - other_s) <= SAME_TIME_S or (math.isnan(one_s) and math.isnan(other_s))
 
 
 def in_order(told: Iterable[StoryEvent]) -> list[StoryEvent]:

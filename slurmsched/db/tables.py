@@ -217,6 +217,7 @@ job_events = Table(
     Column("at_s", Double, primary_key=True),
     Column("kind", String(32), primary_key=True),
     Column("details", Text, nullable=False),
+    Column("first_submit_s", Seconds),  # of the job that it belongs to: ids are given out again
     Index("job_events_by_time", "cluster", "at_s"),
 )
 

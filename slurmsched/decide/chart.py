@@ -75,7 +75,7 @@ def chart(view: View, plan: Plan, job_id: int, rules: Rules) -> Chart:
     if not math.isfinite(view.pending.deadline_s[row]):
         return Chart(job_id, False, sentences=(f"Job {job_id} asks for no deadline.",))
     drawn = _Drawing.of(replace(view, promises=plan.promises), plan, row, rules, told)
-    place = plan.promises.last_of(job_id)
+    place = plan.promises.last_of(job_id, float(view.pending.first_submit_s[row]))
     promised = place is not None and plan.promises.state[place] == PromiseState.OPEN
     return Chart(
         job_id=job_id,

@@ -12,7 +12,7 @@ from ..cluster.comment import read
 from ..cluster.forecast import Forecast
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Plan, Standing
-from ..cluster.promises import PromiseState, PromiseTable
+from ..cluster.promises import SAME_S, PromiseState, PromiseTable
 from ..cluster.state import View
 from .promising import promise
 from .rules import Rules
@@ -41,7 +41,7 @@ class DeadlineAnswer:
 
 def deadline(view: View, plan: Plan, job_id: int) -> DeadlineAnswer:
     """What *job_id* was promised, and what became of it."""
-    place = plan.promises.last_of(job_id)
+    place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
     row, running = view.pending.row_of(job_id), view.running.row_of(job_id)
     if place is not None:
         return _answered(plan.promises, place, view.now_s)
@@ -54,9 +54,15 @@ def deadline(view: View, plan: Plan, job_id: int) -> DeadlineAnswer:
 
 def deadlines(view: View, plan: Plan) -> tuple[DeadlineAnswer, ...]:
     """The latest answer to each job that is in the queue or runs, those that must start soonest first."""
-    here = {*view.pending.job_id.tolist(), *view.running.job_id.tolist()}
-    last = {job: place for place, job in enumerate(plan.promises.job_id.tolist()) if job in here}
-    told = [_answered(plan.promises, place, view.now_s) for place in last.values()]
+    table = plan.promises
+    here = dict(
+        pair
+        for jobs in (view.running, view.pending)
+        for pair in zip(jobs.job_id.tolist(), jobs.first_submit_s.tolist(), strict=True)
+    )
+    asked = zip(table.job_id.tolist(), table.first_submit_s.tolist(), strict=True)
+    last = {job: place for place, (job, at_s) in enumerate(asked) if job in here and abs(here[job] - at_s) <= SAME_S}
+    told = [_answered(table, place, view.now_s) for place in last.values()]
     return tuple(sorted(told, key=lambda one: (one.start_by_s or math.inf, one.promised_s or math.inf, one.job_id)))
 
 
@@ -86,7 +92,7 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
 
 def promise_words(view: View, plan: Plan, job_id: int) -> tuple[str, ...]:
     """What ``why`` and ``explain`` say about the promise of a job; nothing where it has no answer."""
-    place = plan.promises.last_of(job_id)
+    place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
     return () if place is None else tuple(_sentences(plan.promises, place, view.now_s))
 
 

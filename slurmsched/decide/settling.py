@@ -11,11 +11,8 @@ import numpy as np
 from ..cluster.columns import Labels
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
-from ..cluster.promises import PromiseState, PromiseTable
+from ..cluster.promises import SAME_S, PromiseState, PromiseTable
 from ..cluster.state import ClusterState
-
-SAME_S = 2.0
-"""Times of one thing differ by less: Slurm counts in whole seconds."""
 
 _GO_ON = (JobState.REQUEUED, JobState.PREEMPTED)
 

@@ -50,7 +50,9 @@ def serve(office, tmp_path):
     with ExitStack() as stack:
 
         def opened(patience_s=5.0, **known):
-            sources = Sources(office.status, office.broken, office.broken, office.queue, lambda job_id: [], **known)
+            sources = Sources(
+                office.status, office.broken, office.broken, office.queue, lambda job_id, since_s: [], **known
+            )
             questions = Questions(sources, trusted=(0,))
             questions.saw(seen())
             answers = Answers(tmp_path, questions, patience_s=patience_s)

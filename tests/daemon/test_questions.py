@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import pwd
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -11,8 +11,12 @@ from daemon_worlds import seen
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurmsched.cluster.predictions import prediction_table
+from slurmsched.cluster.promises import promise_table
 from slurmsched.daemon.privacy import HIDDEN
 from slurmsched.daemon.questions import AnswerRefused, Questions, Sources, plain
+from slurmsched.decide.deadlines import deadline
+from slurmsched.decide.eta import Foretold
 
 ALICE = pwd.getpwnam("nobody").pw_uid  # any user of the machine; the worlds below call her by that name
 HER = "nobody"
@@ -46,7 +50,7 @@ def tell_queue(view, plan):
     )
 
 
-def story(job_id):
+def story(job_id, first_submit_s):
     return [StoryEvent(1.0, "submitted"), StoryEvent(2.0, "ended", {"state": "COMPLETED"})]
 
 
@@ -167,3 +171,52 @@ def test_whatever_is_told_becomes_strict_json():
 )
 def test_any_value_becomes_strict_json(value):
     json.dumps(plain(value), allow_nan=False)
+
+
+def reused(promise_of=HER, queued_to=""):
+    """Id 7 was *promise_of*'s, who was promised something; now it is *queued_to*'s, whose job came a day later."""
+    report = seen(pending={7: queued_to} if queued_to else {8: "bob"})
+    later_s = report.view.pending.first_submit_s + 86_400.0
+    view = replace(report.view, pending=replace(report.view.pending, first_submit_s=later_s))
+    former = promise_table(1, job_id=[7], user=[promise_of], first_submit_s=later_s - 86_400.0, asked_s=[1.0])
+    return replace(report, view=view, plan=replace(report.plan, promises=former))
+
+
+def stories():
+    """A story that tells of which job it is."""
+    return lambda job_id, first_submit_s: [StoryEvent(first_submit_s or 0.0, "submitted")]
+
+
+def test_the_former_owner_of_an_id_hears_nothing_of_the_job_that_has_it_now():
+    asked = questions(reused(HER, "bob"), private=lambda: True)
+    for ask in ("story", "why", "explain", "deadline"):
+        with pytest.raises(AnswerRefused, match="not yours"):
+            asked.answer({"ask": ask, "job_id": 7}, ALICE)
+
+
+def test_who_has_an_id_now_hears_of_that_job_alone():
+    report = reused("bob", HER)
+    sources = Sources(dict, tell, tell, tell_queue, stories(), deadline=deadline, private=lambda: True)
+    asked = Questions(sources, trusted=(0,))
+    asked.saw(report)
+    (event,) = asked.answer({"ask": "story", "job_id": 7}, ALICE)["story"]
+    assert event["at_s"] == report.view.pending.first_submit_s[0]
+    answer = asked.answer({"ask": "deadline", "job_id": 7}, ALICE)["deadline"]
+    assert (answer["answer"], answer["user"]) == ("unasked", "")
+
+
+def test_the_story_of_a_job_that_is_over_is_that_of_the_job_which_was_promised_something():
+    report = reused(HER)
+    asked = Questions(Sources(dict, tell, tell, tell_queue, stories(), private=lambda: True), trusted=(0,))
+    asked.saw(report)
+    (event,) = asked.answer({"ask": "story", "job_id": 7}, ALICE)["story"]
+    assert event["at_s"] == report.plan.promises.first_submit_s[0]
+
+
+def test_a_prediction_for_the_former_owner_of_an_id_is_told_to_nobody():
+    report = reused("bob", HER)
+    former = prediction_table(1, job_id=[7], user=["bob"], first_submit_s=[100.0], made_s=[1.0])
+    asked = questions(report, foretold=lambda: Foretold(former))
+    (one,) = asked.answer({"ask": "eta", "job_ids": [7]}, ALICE)["eta"]
+    assert (one["user"], one["kind"]) == (HER, "new")
+    assert asked.answer({"ask": "eta", "all": True}, 0)["eta"] == []

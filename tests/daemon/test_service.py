@@ -78,7 +78,9 @@ class World:
             memory=self.memory,
             leadership=self.leadership,
             metrics=self.metrics,
-            sources=lambda status: Sources(status, self.tell, self.tell, lambda view, plan: {}, lambda job_id: []),
+            sources=lambda status: Sources(
+                status, self.tell, self.tell, lambda view, plan: {}, lambda job_id, since_s: []
+            ),
             **known,
         )
         self.service = Service(self.parts)

@@ -1,0 +1,112 @@
+"""Ids that Slurm gives out again: each job has its own story, and nothing of what was asked of the one before it."""
+
+from __future__ import annotations
+
+import pytest
+from db_worlds import jobs, look
+from sqlalchemy import text
+
+from slurmsched.cluster.actions import AskToStop, Rank, Tell
+from slurmsched.cluster.jobs import JobState
+from slurmsched.db import schema
+from slurmsched.db.memory import Memory
+from slurmsched.db.store import Store
+from slurmsched.db.story import StoryEvent
+
+FIRST_S, SECOND_S = 100.0, 5000.0
+
+
+def job(user, since_s, **columns):
+    times = {key: [since_s] for key in ("submitted_s", "first_submit_s", "eligible_s")}
+    return jobs(1, 7, user=[user], name=["theirs"], **times, **columns)
+
+
+def had_and_has(memory):
+    """Id 7 is alice's, then, with nobody looking in between, bob's."""
+    memory.remember(look(job("alice", FIRST_S)), 110.0)
+    memory.intend(1, [Rank(7, 5), Tell(7, "slurmsched:promised")], 120.0)
+    memory.answered(1, [(Rank(7, 5), "no such job"), (Tell(7, "slurmsched:promised"), None)], 121.0)
+    return memory.remember(look(job("bob", SECOND_S)), SECOND_S + 10.0)
+
+
+def kinds(store, *since_s):
+    return [event.kind for event in store.story("c", 7, *since_s)]
+
+
+def test_each_job_of_an_id_has_its_own_story(store):
+    memory = Memory(store, cluster="c")
+    had_and_has(memory)
+    assert kinds(store, FIRST_S) == ["submitted", "told", "refused", "ended"]
+    assert kinds(store, SECOND_S) == ["submitted"]
+    assert [event.details.get("user") for event in store.story("c", 7)] == ["bob"], "without a time the last one counts"
+    memory.intend(2, [Rank(7, 9)], SECOND_S + 20.0)
+    memory.answered(2, [(Rank(7, 9), None)], SECOND_S + 21.0)
+    assert kinds(store) == ["submitted", "ranked"]
+    assert kinds(store, 1234.0) == []
+
+
+def test_a_requeue_and_a_new_process_go_on_with_the_same_story(store):
+    Memory(store, cluster="c").remember(look(None, job("alice", FIRST_S, state=[JobState.RUNNING])), 210.0)
+    again = job("alice", FIRST_S, restarts=[1])
+    Memory(store, cluster="c").remember(look(again), 410.0)
+    assert kinds(store, FIRST_S)[0] == "submitted"
+    assert "requeued" in kinds(store, FIRST_S)
+
+
+def test_what_was_asked_of_the_job_before_is_not_taken_for_the_new_ones(store):
+    memory = Memory(store, cluster="c")
+    seen = had_and_has(memory)
+    assert seen.state.pending.told[0] == ""
+    assert memory.recently_refused(SECOND_S + 11.0) == set()
+    assert memory.intents() == ()
+
+
+def test_that_the_job_before_was_asked_to_stop_does_not_count_against_the_new_one(store):
+    memory = Memory(store, cluster="c")
+    memory.remember(look(None, job("alice", FIRST_S, state=[JobState.RUNNING])), 210.0)
+    memory.intend(1, [AskToStop(7, "URG")], 211.0)
+    memory.answered(1, [(AskToStop(7, "URG"), None)], 212.0)
+    for later in (memory, Memory(store, cluster="c")):
+        seen = later.remember(look(None, job("bob", SECOND_S, state=[JobState.RUNNING])), SECOND_S + 10.0)
+        assert seen.state.running.asks.tolist() == [0]
+
+
+def test_what_nodes_tell_belongs_to_the_job_that_had_the_id_then(store):
+    memory = Memory(store, cluster="c")
+    had_and_has(memory)
+    from slurmsched.db.facts import Facts
+
+    store.save("c", Facts(story=[StoryEvent(300.0, "failed together", {}, 7)]))
+    assert "failed together" in kinds(store, FIRST_S)
+    assert "failed together" not in kinds(store)
+
+
+@pytest.fixture
+def older(url, tmp_path):
+    """A database of the release before this one."""
+    import shutil
+
+    scripts = tmp_path / "older"
+    shutil.copytree(schema.UPGRADES, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in scripts.glob("versions/v*.py"):
+        if path.name > "v0010":
+            path.unlink()
+    store = Store(url, timeout_s=5.0)
+    schema.upgrade(store.database, scripts)
+    yield store
+    store.close()
+
+
+def test_stories_that_were_kept_by_an_earlier_release_are_told_apart_too(older):
+    rows = [(100.0, "submitted"), (200.0, "started"), (300.0, "ended"), (5000.0, "submitted"), (5100.0, "started")]
+    with older.database.transaction("writing", write=True) as connection:
+        for at_s, kind in rows:
+            connection.execute(
+                text(
+                    "INSERT INTO job_events (cluster, job_id, at_s, kind, details) VALUES ('c', 7, :at_s, :kind, '{}')"
+                ),
+                {"at_s": at_s, "kind": kind},
+            )
+    older.upgrade()
+    assert kinds(older, FIRST_S) == ["submitted", "started", "ended"]
+    assert kinds(older) == ["submitted", "started"]
