@@ -48,13 +48,18 @@ FILE = click.Path(exists=True, dir_okay=False)
     help="What orderings know: exact runtimes, the time limit, forecasts from history, or of a model trained on it "
     "every day.  [default: exact]",
 )
-@click.option("--train", metavar="A:B", help="The jobs that history is learnt from too; else all before --jobs.")
+@click.option(
+    "--train", metavar="A:B", help="Jobs that forecasts learn from, as in --jobs.  [default: all before --jobs]"
+)
 @click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs asked for by admitted jobs over all.")
 @click.option("--executor", help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs.")
 @click.option("--depth", type=click.IntRange(1), help="Waiting jobs that a reserving selection looks at.")
 @click.option("--restart-cost", "restart_s", type=click.FloatRange(0), help="Seconds a preemption costs.")
 @click.option(
-    "--restart-doubling", "restart_doubling_s", type=click.FloatRange(0), help="And for each doubling of GPUs."
+    "--restart-doubling",
+    "restart_doubling_s",
+    type=click.FloatRange(0),
+    help="Seconds it costs more for each doubling of its GPUs.",
 )
 @click.option("--beat", "beat_s", type=click.FloatRange(0), help="Seconds between decisions; 0: at each event.")
 @click.option("--jobs", "taken", metavar="A:B", help="Only these jobs, in order of submission from 0, B left out.")

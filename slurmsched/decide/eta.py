@@ -84,7 +84,7 @@ _TIMES = (
 )
 
 _WHY_NONE = {
-    PredictionKind.HELD: "It is held, and when it is let go nobody can say ('scontrol release {job}' does it).",
+    PredictionKind.HELD: "It is held: its start can be predicted once it is released ('scontrol release {job}').",
     PredictionKind.DEPENDENT: "It waits for other jobs; its place in the queue counts only when they are through.",
     PredictionKind.RESERVED: "It asks for a reservation, whose nodes are not shared with the queue: Slurm starts it "
     "when they are free for it.",
@@ -182,7 +182,7 @@ def _notes(said: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
     if ahead_s > SKEW_S:
         yield f"Slurm's clock is {spell(ahead_s)} ahead of this machine's: the times may be off by as much."
     if said["finish_by_s"] < now_s or (kind is not PredictionKind.RUNNING and said["start_by_s"] < now_s):
-        yield "It is later already than nine in ten such jobs: the past says no more about it."
+        yield "It is already later than nine in ten such jobs were: the history cannot predict it any further."
     if not said["finish_basis"] and kind is not PredictionKind.RUNNING:
         yield "The interval is not calibrated yet: it rests on the forecast of the runtime alone."
 

@@ -14,7 +14,7 @@ from .rules import ProfilingRules
 
 
 def pressure(outlooks: Mapping[str, Outlook]) -> float:
-    """How much of a burst of submissions there is: 1/2 for more than is usual, 1/2 for more than now to come.
+    """Rate how far submissions exceed the usual: 1/2 for more than usual now, 1/2 for more to come than now.
 
     The *outlooks* are on jobs and on GPUs; the one under more pressure counts.
     """
