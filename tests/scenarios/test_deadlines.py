@@ -22,7 +22,7 @@ from slurmsched.slurm.console import Console
 TOOK_S = 4.0
 DEADLINE = "enabled = true\nlead_s = 3\nreserve = 0\nyields = true\nlease_s = 1\nstop_s = 6"
 POWER = "order = true\nhold = true\nrequeue = true"
-STEPS = 400  #: a first run takes longer than any deadline here, a second one goes on quickly
+STEPS = 600  #: a first run takes longer than any deadline here, a second one goes on quickly
 SAVER = f"""
 import os, sys, time
 sys.path.insert(0, {{folder!r}})
@@ -72,7 +72,7 @@ def submit(site: Site, comment: str = "", *options: str) -> int:
 
 @contextmanager
 def saving(site: Site) -> Iterator[tuple[int, Path]]:
-    """A running job of 100 s that saves its work when asked to, and the directory where it notes its steps."""
+    """A running job of 150 s that saves its work when asked to, and the directory where it notes its steps."""
     home = site.lab.layout.work / f"saver-{site.names[0]}"
     home.mkdir()
     shutil.copy(slurmsched.job.__file__, home / "job.py")
@@ -90,9 +90,9 @@ def saving(site: Site) -> Iterator[tuple[int, Path]]:
 def burst(site: Site, saver: int) -> Burst:
     others = [submit(site) for _ in range(2)]
     at_s = time.time()
-    strict, soft = (submit(site, f"slurmsched:deadline={text}") for text in ("+45s", "+5s,50@+100s"))
+    strict, soft = (submit(site, f"slurmsched:deadline={text}") for text in ("+75s", "+5s,50@+130s"))
     never = submit(site, "slurmsched:deadline=+2s")
-    return Burst(saver, others, strict, soft, never, {strict: at_s + 45, soft: at_s + 100})
+    return Burst(saver, others, strict, soft, never, {strict: at_s + 75, soft: at_s + 130})
 
 
 def answer(site: Site, job: int) -> str:
@@ -119,12 +119,12 @@ def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_tha
             expected = {jobs.strict: "promised", jobs.soft: "promised", jobs.never: "refused"}
             site.more_cycles()
             assert {job: answer(site, job) for job in expected} == expected, "each is answered within a cycle"
+            assert "No promise for its deadline" in site.run("why", str(jobs.never)).stdout
             assert site.said("deadline", str(jobs.soft))["deadline"]["worth"] == 0.5
             told = site.said("deadline", str(jobs.never))["deadline"]
             assert told["earliest_s"] > told["deadline_s"]
             assert jobs.never in {row["job_id"] for row in site.said("deadline")["deadlines"]}
             site.until(lambda: "asked to stop" in story(site, saver), "the question to the running job")
-            assert "No promise for its deadline" in site.run("why", str(jobs.never)).stdout
             options = f"-p gpu -N4 --gres=gpu:4 -t1 -J {site.names[0]} --comment=slurmsched:deadline=+1h"
             assert site.run("deadline", "--check", options).returncode == 0
             assert site.run("deadline", "--check", options.replace("+1h", "+2s")).returncode == 1

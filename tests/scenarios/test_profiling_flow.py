@@ -137,20 +137,22 @@ def test_new_jobs_are_measured_first_and_none_is_lost_when_the_daemon_dies_at_th
     teach_kind(site, known)
     blockers = fill_main(site)
     with site.daemon() as daemon:
-        short = submit(site, fresh[0], 1, "sleep 1")
-        saving = submit(site, fresh[1], 2, ONCE_MORE, "slurmsched:ckpt")
-        plain = submit(site, fresh[2], 1, f"sleep {2 * T_PROF_S + 2}")
-        until(site, plain, ("profile", "RUNNING"), ("profile", "COMPLETED"))
-        until(site, saving, ("profile", "RUNNING"), ("gpu", "PENDING"))
+        short = submit(site, fresh[0], 1, until_told(site, "short"))
+        plain = submit(site, fresh[2], 3, until_told(site, "go"))
+        for job in (short, plain):
+            until(site, job, ("profile", "RUNNING"))
         measured = submit(site, "model_8", 1, "true")
-        waiting = submit(site, fresh[3], 3, until_told(site, "go"), "slurmsched:ckpt,coldstart=600")
         until(site, measured, ("gpu", "PENDING"))
+        saving = submit(site, fresh[1], 1, ONCE_MORE, "slurmsched:ckpt")
+        tell(site, "short")
+        until(site, saving, ("profile", "RUNNING"))
+        waiting = submit(site, fresh[3], 1, until_told(site, "go"), "slurmsched:ckpt,coldstart=600")
         told = site.run("why", str(waiting)).stdout
         assert "may start in profile too" in told or "runs in the profiling partition profile" in told
         until(site, short, ("profile", "COMPLETED"))
         until(site, saving, ("gpu", "PENDING"))
         until(site, waiting, ("profile", "RUNNING"))
-        assert where(site, plain)[0] == "profile"
+        assert where(site, plain) == ("profile", "RUNNING"), "it did not agree, and goes on beyond its time"
         site.until(lambda: saving not in site.begin_times(), "a job that may go on")
         last = submit(site, "last_kind", 4, "true", "slurmsched:ckpt")
         daemon.kill()
