@@ -130,12 +130,13 @@ def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
         yield from _offer(table, place)
         return
     step = "" if table.worth[place] == 1 else f" (a later step of its deadline, worth {table.worth[place]:.0%})"
+    within = f"within {spell(until_s - table.first_submit_s[place])} of its first submission"
     if state == "met":
-        yield f"It was promised to end {_when(until_s, now_s)}{step}, and did."
+        yield f"It was promised to end {within}{step}, and did."
     elif state in ("broken", "withdrawn", "lost"):
         told_s = float(table.announced_s[place])
         told = f"; its owner was told {spell(until_s - told_s)} before" if told_s < until_s else ""
-        yield f"The promise to end {_when(until_s, now_s)}{step} was {state}: {reason}{told}."
+        yield f"The promise to end {within}{step} was {state}: {reason}{told}."
     else:
         yield f"It is promised to end {_when(until_s, now_s)}{step}, planned with {spell(table.needs_s[place])}."
         if math.isfinite(table.start_by_s[place]):

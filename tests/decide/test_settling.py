@@ -92,6 +92,13 @@ def test_a_promise_is_met_when_the_job_ends_in_time(site):
     ]
 
 
+def test_of_a_promise_that_is_over_the_time_counts_from_the_submission_whenever_one_asks(site):
+    job = asking(site)
+    for report in (site.run(900), site.run(1800)):
+        told = deadline(report.view, report.plan, job).sentences
+        assert told == ("It was promised to end within 60 min of its first submission, and did.",)
+
+
 def test_a_promise_that_nobody_could_keep_is_broken_and_its_owner_was_told_before(site):
     asking(site, 300.0, "+20m")
     site.cycle()
