@@ -222,7 +222,7 @@ def once(daemon: Daemon):
 
 
 def asked(daemon: Daemon, **question) -> dict:
-    return daemon.service._questions.answer(question, 0)
+    return daemon.service.questions.answer(question, 0)
 
 
 def test_the_daemon_serves_a_model_from_the_cycle_after_it_appears(site: Site):
