@@ -10,7 +10,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from node_worlds import PROGRAMS, patient_path, wait_until
@@ -285,6 +287,33 @@ def test_at_no_moment_of_its_way_does_an_owner_get_gpus_of_others(site):
     site.end_all()
 
 
+@pytest.mark.soak
+def test_an_owner_who_changes_the_request_all_the_time_keeps_no_gpu(site):
+    moved = 0
+    for _ in range(10):
+        job_id, over = site.submit("--gres=gpu:1"), Event()
+        ways = cycle(["trespernode= tresperjob=gres:gpu:1", "tresperjob= trespernode=gres:gpu:1"])
+
+        def change(job_id: int = job_id, over: Event = over, ways: Iterator[str] = ways) -> None:
+            while not over.is_set():
+                site.lab.run(["scontrol", "update", f"jobid={job_id}", *next(ways).split()], user="alice")
+
+        owners = [Thread(target=change) for _ in range(2)]
+        for owner in owners:
+            owner.start()
+        (answer,) = site.slurm.act([Share(job_id, "gpu", "shared", "n2", "0", "", time.time() + 600.0)])
+        over.set()
+        for owner in owners:
+            owner.join()
+        if answer.refused is None:
+            site.act(StartShared(job_id, "0"))
+            site.runs(job_id)
+            assert site.used().startswith("GresUsed=gpu:0,slot:i0:1(IDX:0),")
+            moved += 1
+        site.lab.cancel_all()
+    assert moved
+
+
 def test_a_job_that_root_gave_more_than_its_slots_is_not_let_start_and_has_its_own_gpus_back(site):
     for request in ("--gpus=1", "--gres=gpu:1"):
         job_id = site.submit(request)
@@ -303,7 +332,8 @@ def test_a_job_that_root_gave_more_than_its_slots_is_not_let_start_and_has_its_o
 
 def test_a_job_that_slurm_gives_whole_gpus_where_they_are_shared_never_begins(site):
     job_id = site.submit("--gres=gpu:4")
-    site.lab.ask(["scontrol", "update", f"jobid={job_id}", "partition=shared", "starttime=now"])
+    change = ["scontrol", "update", f"jobid={job_id}", "partition=shared", "starttime=now"]
+    wait_until(lambda: site.lab.run(change).returncode == 0, "Slurm to take the change")
     wait_until(lambda: site.state(job_id) not in ("PENDING", "RUNNING", "COMPLETING"), "the job to end", 120.0)
     assert site.state(job_id) in ("FAILED", "CANCELLED")
     output = site.lab.layout.work / f"{job_id}.out"

@@ -165,8 +165,11 @@ def dies_at(site: Site, line: int) -> None:
         program.chmod(0o755)
     site.write(slurm=f"timeout_s = 5\nbackend = 'command'\nbin_dir = '{programs}'")
     daemon = site.start()
-    site.until(lambda: daemon.poll() is not None, f"the daemon to be killed at line {line}")
-    assert daemon.returncode == -signal.SIGKILL, site.log[-3000:]
+    try:
+        site.until(lambda: daemon.poll() is not None, f"the daemon to be killed at line {line}")
+    finally:
+        daemon.kill()
+    assert daemon.wait(90.0) == -signal.SIGKILL, site.log[-3000:]
 
 
 def has(lab: Lab, job: int) -> str:
@@ -179,8 +182,7 @@ def broken_off(lab: Lab, line: int, *requests: str, **sections: str) -> tuple[Si
     """Jobs with *requests* whose daemon was killed at a line of their moves; GPUs of their own are free by now."""
     site = Site.of(lab, power=POWER, share=SHARE, policy="ordering = 'fifo'", **sections)
     measured(site, "light_1", 600.0)
-    measured(site, "long_1", 3000.0)
-    whole = ("--gres=gpu:4", "-wn1", "-t600", "-Jlong_7", "--wrap=sleep 600", "-o/dev/null")
+    whole = ("--gres=gpu:4", "-wn1", "-t600", f"-J{site.names[0]}", "--wrap=sleep 600", "-o/dev/null")
     blocker = lab.submit(*whole, user="alice")
     site.until(lambda: site.states()[blocker] == "RUNNING", "the whole GPUs to be taken")
     options = ("-Jlight_7", "-t20", "--wrap=sleep 600", "-o/dev/null", "--comment=note")
@@ -190,9 +192,9 @@ def broken_off(lab: Lab, line: int, *requests: str, **sections: str) -> tuple[Si
     return site, jobs
 
 
-def killed_at(lab: Lab, line: int, *requests: str) -> list[str]:
+def killed_at(lab: Lab, line: int, *requests: str, **sections: str) -> list[str]:
     """What each of the jobs with *requests* has that a daemon was about to move when it was killed; no other comes."""
-    site, jobs = broken_off(lab, line, *requests)
+    site, jobs = broken_off(lab, line, *requests, **sections)
     site.until(lambda: {site.states()[job] for job in jobs} == {"RUNNING"}, f"jobs to run, killed at line {line}")
     found = [has(lab, job) for job in jobs]
     lab.cancel_all()
@@ -223,13 +225,13 @@ def test_release_all_says_what_it_healed_of_a_move_that_broke_off(lab):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("request_", ["--gpus=1", "--gres=gpu:1", "--gpus-per-node=2", "--gpus=2"])
-def test_jobs_of_every_kind_run_wherever_their_move_breaks_off(lab, request_):
-    for line in range(1, 10):
-        found = killed_at(lab, line, *[request_] * 3)
-        moved = max(0, min(3, line - 3))
-        assert sum(words.startswith(SHARES) and "gpu:" not in words for words in found) == moved, (line, found)
-        assert sum(words.startswith(OWN) and "slot" not in words for words in found) == 3 - moved, (line, found)
+@pytest.mark.parametrize("line", range(1, 10))
+def test_jobs_of_every_kind_run_wherever_their_move_breaks_off(lab, line):
+    requests = ("--gpus=1", "--gres=gpu:1", "--gpus-per-node=2")  # three lines each: token, slots, begin
+    found = killed_at(lab, line, *requests, daemon="mode = 'act'\nevery_s = 10")
+    moved = max(0, min(3, line - 3))
+    assert sum(words.startswith(SHARES) and "gpu:" not in words for words in found) == moved
+    assert sum(words.startswith(OWN) and "slot" not in words for words in found) == 3 - moved
 
 
 def watched(lab: Lab) -> str:
