@@ -330,7 +330,7 @@ def unstable_pair(site, daemon, *comments: str) -> tuple[int, int]:
 
 def explained(daemon: Daemon, job_id: int) -> list[str]:
     """What explain says."""
-    return daemon.service._questions.answer({"ask": "explain", "job_id": job_id}, 0)["explain"]["sentences"]
+    return daemon.service.questions.answer({"ask": "explain", "job_id": job_id}, 0)["explain"]["sentences"]
 
 
 def test_the_later_job_of_an_unstable_pair_is_requeued_once_and_goes_on_alone_also_after_a_kill(site):
