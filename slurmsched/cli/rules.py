@@ -46,6 +46,7 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
         window_s=said.quota_days * DAY_S,
         user_gpus=said.user_gpus,
         interval_s=said.interval_s,
+        user_share=said.user_share,
         exempt=tuple(sorted(said.exempt)),
         soft_steps=read_steps(said.soft_steps),
         yields=said.yields,

@@ -126,6 +126,12 @@ class DeadlineSettings:
         0, "most GPUs that one user may ask deadlines for in interval_s; 0 means no limit", least=0, most=1000000
     )
     interval_s: float = setting(3600.0, "the interval of user_gpus in seconds", least=1, most=2678400)
+    user_share: float = setting(
+        0.5,
+        "the most that one user is promised of the GPUs' time until any moment, beside one promise; 1 means no limit",
+        least=0.01,
+        most=1,
+    )
     exempt: tuple[str, ...] = setting((), "users and accounts to whom no quota applies")
     soft_steps: tuple[str, ...] = setting(
         ("80@1.1", "50@1.2", "20@1.5"),

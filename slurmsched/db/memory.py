@@ -22,7 +22,7 @@ from .control import Control
 from .decisions import DecisionRecord
 from .facts import Facts
 from .intents import ASKS_S, BACK_OFF_S, Intent, Intents
-from .promises import Key, Row, rows_of
+from .promises import changed_rows, rows_of
 from .store import Store
 from .story import Standings, story_of, story_of_answer, story_of_promise
 from .usage import EVERY_S, Measured, Usage
@@ -185,12 +185,7 @@ class Memory:
 
     def keep_promises(self, promises: PromiseTable, now_s: float) -> None:
         """Take *promises* for what holds now, and save what changed of them."""
-        before = dict(rows_of(self._promises))
-        changed: dict[Key, Row] = {
-            key: row
-            for key, row in rows_of(promises)
-            if repr(before.get(key)) != repr(row)  # NaN equals NaN
-        }
+        changed = dict(rows_of(promises.take(changed_rows(self._promises, promises))))
         self._promises = promises
         if changed:
             self._facts.promises |= changed

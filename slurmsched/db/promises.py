@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, or_, select
 
-from ..cluster.columns import Labels
+from ..cluster.columns import IntArray, Labels
 from ..cluster.promises import PromiseState, PromiseTable, promise_table
 from .database import insert_or
 from .tables import promises
@@ -26,6 +28,30 @@ def rows_of(table: PromiseTable) -> Iterator[tuple[Key, Row]]:
     for values in zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True):
         row = dict(zip(_NAMES, values, strict=True))
         yield (row["job_id"], row["asked_s"]), row
+
+
+def changed_rows(before: PromiseTable, now: PromiseTable) -> IntArray:
+    """Rows of *now* that are stored otherwise than *before* has them, or not at all."""
+    places = dict(zip(_keys(before), range(len(before)), strict=True))
+    at = np.array([places.get(key, -1) for key in _keys(now)], dtype=np.int64)
+    differs = at < 0
+    common = np.flatnonzero(~differs)
+    for name in _CHANGES if len(common) else ():
+        new, old = getattr(now, name), getattr(before, name)
+        if isinstance(new, Labels):
+            differs[common] |= _texts(new)[common] != _texts(old)[at[common]]
+        else:
+            same = (new[common] == old[at[common]]) | (np.isnan(new[common]) & np.isnan(old[at[common]]))
+            differs[common] |= ~same
+    return np.flatnonzero(differs)
+
+
+def _keys(table: PromiseTable) -> Iterator[Key]:
+    return zip(table.job_id.tolist(), table.asked_s.tolist(), strict=True)
+
+
+def _texts(column: Labels) -> NDArray[np.object_]:
+    return np.array(column.names, dtype=object)[column.codes]
 
 
 def save_promises(connection: Connection, cluster: str, rows: Iterable[Row]) -> None:

@@ -83,11 +83,7 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     stopping = stops(beside, rules)
     by_s = None if stopping is None else stopping.by_s
     told = promise(beside, standings, rules.deadlines, "order" in rules.powers, by_s).table
-    place = told.last_of(job_id)
-    if place is None:
-        text = "Many jobs ask for deadlines just now and are answered first: ask again in a moment."
-        return DeadlineAnswer(job_id, True, "unasked", sentences=(text,))
-    return _answered(told, place, view.now_s)
+    return _answered(told, len(told) - 1, view.now_s)
 
 
 def promise_words(view: View, plan: Plan, job_id: int) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ class DeadlineRules:
     window_s: float = 604_800.0
     user_gpus: int = 0  #: most GPUs that one user asks deadlines for in an interval; 0 for no limit
     interval_s: float = 3_600.0
+    user_share: float = 1.0  #: of the GPUs' time until any moment, the most that one user is promised; 1 for no limit
     exempt: tuple[str, ...] = ()  #: users and accounts without a quota
     soft_steps: tuple[tuple[float, float], ...] = SOFT_STEPS
     yields: bool = False  #: running jobs that said ckpt are asked to make room for promises

@@ -6,12 +6,16 @@ enough (see ``leases/blocks.py`` for when that is exact).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
+
+WINDOW = 32
+"""So many stretches are searched first for a latest start, then four times as many."""
 
 ROUNDS = 5
 """How often jobs that found no place are moved to the front and the plan is made again."""
@@ -35,10 +39,18 @@ class Room:
 
     def latest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float, due_s: float) -> float:
         """The latest start from *since_s* on by which *gpus* of *rows* are free until the end, by *due_s*; else NaN."""
-        from_s, until_s = self._stretches(rows, gpus)
-        starts_s = np.minimum(until_s, due_s) - needs_s
-        fitting = starts_s >= np.maximum(from_s, since_s) - 1e-6
-        return float(np.max(starts_s[fitting])) if fitting.any() else np.nan
+        last = int(np.searchsorted(self.begins_s, due_s)) if np.isfinite(due_s) else len(self.begins_s)
+        first, wide = last, WINDOW
+        while first > 0:  # the latest stretches first: what fits there starts later than what fits before
+            first, wide = max(0, last - wide), 4 * wide
+            from_s, until_s = self._stretches(rows, gpus, first, last)
+            starts_s = np.minimum(until_s, due_s) - needs_s
+            fitting = starts_s >= np.maximum(from_s, since_s) - 1e-6
+            if fitting.any():
+                return float(np.max(starts_s[fitting]))
+            if self.begins_s[first] <= since_s:
+                break
+        return np.nan
 
     def earliest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float) -> float:
         """The earliest start from *since_s* on with *gpus* of *rows* free for *needs_s*; NaN where there is none."""
@@ -67,12 +79,17 @@ class Room:
         first, last = self._cut(from_s), self._cut(until_s)
         self.free[np.flatnonzero(rows), first:last] -= gpus
 
-    def _stretches(self, rows: BoolArray, gpus: int) -> tuple[FloatArray, FloatArray]:
-        """From and until when *gpus* of all *rows* are free; never where there is no row."""
-        enough = np.concatenate([[False], (self.free[rows] >= gpus).all(axis=0) & rows.any(), [False]])
-        change = np.diff(enough.astype(np.int8))
-        ends_s = np.append(self.begins_s, np.inf)
-        return self.begins_s[change[:-1] == 1], ends_s[change == -1]
+    def _stretches(
+        self, rows: BoolArray, gpus: int, first: int = 0, last: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """From and until when *gpus* of all *rows* are free in some of the stretches; never where there is no row."""
+        last = len(self.begins_s) if last is None else last
+        enough = np.zeros(last - first + 2, dtype=np.bool_)
+        enough[1:-1] = (self.free[rows, first:last] >= gpus).all(axis=0) & rows.any()
+        begins, ends = np.flatnonzero(enough[1:] & ~enough[:-1]), np.flatnonzero(enough[:-1] & ~enough[1:])
+        ends = first + ends
+        until_s = np.where(ends < len(self.begins_s), self.begins_s[np.minimum(ends, len(self.begins_s) - 1)], np.inf)
+        return self.begins_s[first + begins], until_s
 
     def _cut(self, at_s: float) -> int:
         """The stretch that begins at *at_s*, made where there is none; the first one for the past."""
@@ -102,11 +119,16 @@ class Asks:
 
     def plus(self, other: Asks) -> Asks:
         """These, then *other*."""
-        return Asks(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__annotations__))
+        return together([self, other])
 
     def take(self, rows: IntArray | BoolArray) -> Asks:
         """Some of them."""
         return Asks(*(getattr(self, name)[rows] for name in self.__annotations__))
+
+
+def together(some: Sequence[Asks]) -> Asks:
+    """All of *some*, one after the other; at least one."""
+    return Asks(*(np.concatenate([getattr(asks, name) for asks in some]) for name in Asks.__annotations__))
 
 
 def latest_plan(room: Room, asks: Asks) -> tuple[FloatArray, Room]:

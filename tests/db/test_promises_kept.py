@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from db_worlds import HOSTILE, NAN
 
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.promises import PromiseState, promise_table
+from slurmsched.cluster.promises import NO_PROMISES, PromiseState, promise_table
 from slurmsched.db.memory import PROMISES_S, Memory
+from slurmsched.db.promises import changed_rows
 from slurmsched.errors import MemoryUnavailable
 
 
@@ -42,6 +44,21 @@ def test_a_change_is_saved_once_and_told_in_the_story(store):
     assert store.promises("c", 0.0).equals(met)
     told = [(event.at_s, event.details["what"]) for event in store.story("c", 1)]
     assert told == [(1000.0, "open"), (1100.0, "met")]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("state", PromiseState.MET), ("reason", "the job ended later"), ("announced_s", 1200.0), ("promised_s", NAN)],
+)
+def test_only_rows_that_changed_are_saved(column, value):
+    table = asked(4, needs_s=np.full(4, NAN), reason=["", "a", "b", ""])
+    values = list(getattr(table, column))
+    values[2] = value
+    changed = asked(4, **({"needs_s": np.full(4, NAN), "reason": ["", "a", "b", ""]} | {column: values}))
+    assert changed_rows(table, table).tolist() == []
+    assert changed_rows(table, changed).tolist() == [2]
+    assert changed_rows(table.take([3, 1, 0]), changed).tolist() == [2], "in whatever order"
+    assert changed_rows(NO_PROMISES, table).tolist() == [0, 1, 2, 3]
 
 
 def test_a_promise_to_be_kept_is_never_forgotten_and_others_go_with_the_outcomes(store):

@@ -14,11 +14,11 @@ from slurmsched.cluster.actions import Hold, Rank
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.promises import NO_PROMISES, PromiseState
+from slurmsched.decide.admission import steps_of
 from slurmsched.decide.deadlines import deadline, deadlines
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain import explain, why
 from slurmsched.decide.policy import Policy
-from slurmsched.decide.promising import steps_of
 from slurmsched.decide.rules import SOFT_STEPS, DeadlineRules, Rules, read_steps
 from slurmsched.errors import ConfigError
 from slurmsched.policies.hooks import find_ordering
@@ -240,17 +240,73 @@ def test_under_slurms_own_order_only_the_job_that_must_start_gets_points():
     assert [action.job_id for action in plan.actions if isinstance(action, Rank)] == [3]
 
 
-def test_where_many_ask_in_vain_some_wait_for_the_next_decision_and_each_is_answered_in_the_end():
-    what = seen(wanted(60, gpus=[8] * 60, nodes=[2] * 60))
-    plan = planned(what)
-    first = len(plan.promises)
-    assert states(plan).count("OPEN") == 5
-    assert 16 <= first < 60
-    late = [row for row in range(60) if plan.promises.last_of(row + 1) is None]
-    assert "the next cycle gives one" in " ".join(deadline(what, plan, late[0] + 1).sentences)
-    for _ in range(3):
-        plan = planned(later(what, plan))
+def test_where_many_ask_in_vain_each_is_answered_at_once():
+    plan = planned(seen(wanted(60, gpus=[8] * 60, nodes=[2] * 60)))
     assert (len(plan.promises), states(plan).count("OPEN")) == (60, 5)
+
+
+def flood(asking, waiting):
+    """*waiting* jobs of 40 users on 100 nodes of 8 GPUs that are all in use; the first *asking* of them ask."""
+    random = np.random.default_rng(1)
+    due_s = np.where(np.arange(waiting) < asking, NOW_S + random.uniform(2, 72, waiting) * HOUR_S, np.inf)
+    pending = wanted(
+        waiting,
+        gpus=random.choice([1, 1, 1, 2, 4, 8], waiting),
+        user=[f"user{number}" for number in random.integers(0, 40, waiting)],
+        deadline_s=due_s,
+        time_limit_s=random.choice([1, 2, 4, 12, 24], waiting) * HOUR_S,
+    )
+    busy = running_jobs(
+        400,
+        job_id=np.arange(900_001, 900_401),
+        gpus=np.full(400, 2),
+        node_list=[f"n{1 + number // 4}" for number in range(400)],
+        time_limit_s=random.uniform(1, 24, 400) * HOUR_S,
+    )
+    return seen(pending, running=busy, room=nodes((8,) * 100, (8,) * 100))
+
+
+def test_two_thousand_jobs_that_ask_at_once_among_ten_thousand_are_all_answered_at_once():
+    plan = planned(flood(2_000, 10_000))
+    assert len(plan.promises) == 2_000
+    assert states(plan).count("OPEN") > 1_000
+    assert np.isnan(plan.promises.announced_s).all(), "a plan keeps all of them"
+
+
+def test_what_is_promised_in_a_flood_can_be_kept_at_the_same_time():
+    promises = planned(seen(flood(600, 600).pending, room=nodes((8,) * 4))).promises
+    kept = promises.take(promises.open)
+    assert 200 < len(kept) < 600
+    for moment_s in kept.start_by_s:
+        during = (kept.start_by_s <= moment_s) & (moment_s < kept.start_by_s + kept.needs_s - 1)
+        assert kept.gpus[during].sum() <= 32
+    assert (kept.start_by_s >= NOW_S).all()
+    assert (kept.start_by_s + kept.needs_s <= kept.promised_s + 1).all()
+
+
+def test_users_take_turns_when_many_jobs_ask_at_once():
+    users = ["flooder"] * 58 + ["alice", "bob"]
+    plan = planned(seen(wanted(60, gpus=[8] * 60, nodes=[2] * 60, user=users)))
+    promised = {plan.promises.user[place] for place in np.flatnonzero(plan.promises.open)}
+    assert {"alice", "bob"} < promised
+    assert states(plan).count("OPEN") == 5
+
+
+def test_one_users_flood_leaves_others_their_share_of_the_gpus_time():
+    rush = seen(wanted(60, gpus=[4] * 60, user=["flooder"] * 60))
+    first = planned(rush, user_share=0.5)
+    assert states(first).count("OPEN") == 5, "half of ten hours of eight GPUs, each job takes four for two"
+    assert "deadline.user_share" in first.promises.reason[59]
+    both = rush.pending.joined(wanted(1, job_id=[61], gpus=[4], user=["alice"]))
+    later_plan = planned(replace(seen(both), promises=first.promises), user_share=0.5)
+    assert later_plan.promises.open[-1]
+
+
+def test_a_single_promise_may_be_larger_than_a_users_share_and_who_is_exempt_has_no_share():
+    wide = seen(wanted(2, gpus=[8, 8], nodes=[2, 2], deadline_s=np.full(2, NOW_S + 5 * HOUR_S)))
+    assert states(planned(wide)) == ["OPEN", "OPEN"]
+    assert states(planned(wide, user_share=0.3)) == ["OPEN", "REFUSED"]
+    assert states(planned(wide, user_share=0.3, exempt=("alice",))) == ["OPEN", "OPEN"]
 
 
 def test_promises_made_at_once_can_all_be_kept():

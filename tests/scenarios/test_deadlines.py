@@ -20,7 +20,7 @@ from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
 
 TOOK_S = 4.0
-DEADLINE = "enabled = true\nlead_s = 3\nreserve = 0\nyields = true\nlease_s = 1\nstop_s = 6"
+DEADLINE = "enabled = true\nlead_s = 3\nreserve = 0\nuser_share = 1\nyields = true\nlease_s = 1\nstop_s = 6"
 POWER = "order = true\nhold = true\nrequeue = true"
 STEPS = 600  #: a first run takes longer than any deadline here, a second one goes on quickly
 SAVER = f"""
