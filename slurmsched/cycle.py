@@ -74,6 +74,8 @@ class CycleReport:
     actions: dict[str, int]  #: sent and not refused, by kind
     refused: int  #: sent, and Slurm said no
     deferred: int  #: wanted, and left to later cycles by the budget
+    order_lag_s: float  #: for how long a job has waited for the points it should have, at most
+    window: int  #: jobs from the top that are ordered
     fallbacks: tuple[str, ...]  #: parts that serve in a degraded way
     view: View
     plan: Plan
@@ -113,7 +115,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
         promises,
     )
     watch.enter("decide")
-    policy = world.policy.capped_for(view.qos, world.site)
+    policy = world.policy.capped_for(view.qos, world.site).over(world.writer.lag.window(world.policy.rules.window))
     plan = decide(view, policy.ordering, policy.rules)
     # Who only looks on can keep nothing new.
     world.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
@@ -121,7 +123,8 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     answers, deferred = _act(world, watch, number, plan, now_s) if mode == "act" else ((), 0)
     watch.enter("record")
     fallbacks = () if world.memory.available else ("database",)
-    sentence = _sentence(view, plan, policy, mode, answers, deferred, fallbacks)
+    lag_s = world.writer.lag.lag_s(world.clock.monotonic())
+    sentence = _sentence(view, plan, policy, mode, answers, deferred, lag_s, fallbacks)
     world.memory.save_decision(
         DecisionRecord(number, now_s, mode, view, plan, policy.to_json(), world.model.digest, sentence)
     )
@@ -139,6 +142,8 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
         actions=dict(Counter(type(answer.action).__name__ for answer in answers if answer.refused is None)),
         refused=sum(answer.refused is not None for answer in answers),
         deferred=deferred,
+        order_lag_s=lag_s,
+        window=policy.rules.window,
         fallbacks=fallbacks,
         view=view,
         plan=plan,
@@ -182,6 +187,7 @@ def _sentence(
     mode: str,
     answers: tuple[Answer, ...],
     deferred: int,
+    lag_s: float,
     fallbacks: tuple[str, ...],
 ) -> str:
     """The cycle in one line, as the log and ``status`` show it."""
@@ -196,6 +202,8 @@ def _sentence(
             + (f", {refused} refused" if refused else "")
             + (f", {deferred} left for later" if deferred else "")
         )
+        if lag_s:
+            parts.append(f"the order lags by {lag_s:.0f} s")
     elif plan.actions:
         parts.append(f"would write {len(plan.actions)}")
     parts += [f"{part} away" for part in fallbacks]

@@ -68,6 +68,12 @@ class Metrics:
         self._deferred = Gauge(
             "slurmsched_writes_deferred", "Wanted writes the token bucket left for later cycles.", registry=to
         )
+        self._order_lag_s = Gauge(
+            "slurmsched_order_lag_seconds",
+            "For how long the job that waits longest has been without the points it should have.",
+            registry=to,
+        )
+        self._window = Gauge("slurmsched_order_window_jobs", "How many jobs from the top are ordered.", registry=to)
         self._calls = Counter("slurmsched_slurm_calls", "Calls to Slurm.", ["command", "result"], registry=to)
         self._call_s = Histogram(
             "slurmsched_slurm_call_duration_seconds",
@@ -202,6 +208,8 @@ class Metrics:
             self._decisions.labels(self._policy(), action).inc(count)
         self._refused.inc(report.refused)
         self._deferred.set(report.deferred)
+        self._order_lag_s.set(report.order_lag_s)
+        self._window.set(report.window)
         self._fallbacks(report.fallbacks)
         for state, count in report.plan.promises.counts().items():
             self._promises.labels(state).set(count)

@@ -207,7 +207,8 @@ class Service:
         }
         if report is not None:
             names = ("number", "now_s", "sentence", "pending", "running", "ranked", "starving", "refused", "deferred")
-            body["cycle"] = {name: getattr(report, name) for name in names} | {
+            order = ("order_lag_s", "window")
+            body["cycle"] = {name: getattr(report, name) for name in names + order} | {
                 "actions": dict(report.actions),
                 "fallbacks": list(report.fallbacks),
                 "phases_s": dict(report.phases_s),

@@ -26,6 +26,12 @@ from .standing import standing
 from .stopping import stop_wishes, stops
 from .telling import answer_wishes
 
+ROOM = 8
+"""Where points are few, each job that gets some has so many to itself: one that comes in between finds some free."""
+
+FEW = 64
+"""So many jobs get points even then."""
+
 
 def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     """What should run, in which order, and the writes that make Slurm see it.
@@ -89,9 +95,10 @@ def _plan(
         joins = "share" in rules.powers
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
     releases = _release_wishes(jobs, view.now_s, held, rules)
-    wishes = [*releases, *asks, *moves, *_rank_wishes(jobs, ranked, points, moves)]
+    wishes = [*releases, *asks, *moves]
     if rules.deadlines is not None:
         wishes += [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
+    wishes += _rank_wishes(jobs, tier, rank, points, moves)
     promises = view.promises if promised is None else promised.table
     if "comment" in rules.powers:
         wishes += answer_wishes(view, promises)
@@ -150,13 +157,17 @@ def _points(
     capped = np.zeros(len(jobs), dtype=bool)
     capped_scope = rules.scope == "points" or (native and rules.scope == "qos")
     cap = rules.max_points if capped_scope else MOST_POINTS
-    length = min(rules.window, cap)
+    length = min(rules.window, cap, max(FEW, cap // ROOM))
     for value in np.unique(tier[ranked]).tolist():
         chain = ranked[tier[ranked] == value]
         top, rest = chain[:length], chain[length:]
         floor = int(base[rest].max(initial=0))
         labelling = label(base[top], jobs.site_points[top], floor, cap)
         points[top], capped[top] = labelling.points, labelling.capped
+        if not native:  # points of jobs that have just left the top do no harm behind it, and most of them come back
+            near = chain[length : 2 * length]
+            behind = jobs.priority[near] < (base[top] + points[top]).min()
+            points[near] = np.where(behind, np.clip(jobs.site_points[near], 0, cap), 0)
     return points, capped
 
 
@@ -173,19 +184,24 @@ def _release_wishes(jobs: JobTable, now_s: float, held: IntArray, rules: Rules) 
     return [Release(job_id) for job_id in jobs.job_id[rows].tolist()]
 
 
-def _rank_wishes(jobs: JobTable, ranked: IntArray, points: IntArray, moves: Sequence[Action]) -> list[Action]:
-    """Writes for jobs whose points differ from what they have: the top of the order first, then those given back.
+def _rank_wishes(
+    jobs: JobTable, tier: IntArray, rank: IntArray, points: IntArray, moves: Sequence[Action]
+) -> list[Action]:
+    """Writes for jobs whose points differ from what they have: first those that put the top of the order right.
 
-    None for a job that sets out to share by one of the *moves*: once on its way it has no points.
+    A job is wrong from the place on that it has or should have, whichever is nearer to the top. None for a job that
+    sets out to share by one of the *moves*: once on its way it has no points.
     """
     differs = points != jobs.site_points
     if leaving := [wish.job_id for wish in moves if isinstance(wish, Share)]:
         differs &= ~np.isin(jobs.job_id, leaving)
-    if not differs.any():
+    rows = np.flatnonzero(differs)
+    if not len(rows):
         return []
-    first = ranked[differs[ranked]]
-    rest = np.setdiff1d(np.flatnonzero(differs), first)
-    rows = np.concatenate([first, rest])
+    present = np.empty(len(jobs), dtype=np.int64)
+    present[np.lexsort((jobs.job_id, -jobs.priority, -tier))] = np.arange(len(jobs))
+    wanted = np.where(rank >= 0, rank, len(jobs))
+    rows = rows[np.lexsort((wanted[rows], np.minimum(present, wanted)[rows]))]
     return [
         Rank(job_id, value) for job_id, value in zip(jobs.job_id[rows].tolist(), points[rows].tolist(), strict=True)
     ]

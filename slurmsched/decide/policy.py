@@ -54,6 +54,10 @@ class Policy:
             return self
         return replace(self, rules=replace(self.rules, max_points=natural_cap(qos, config)))
 
+    def over(self, window: int) -> Policy:
+        """The same policy over the first *window* jobs."""
+        return self if window == self.rules.window else replace(self, rules=replace(self.rules, window=window))
+
 
 def natural_cap(qos: QosTable, config: Mapping[str, str]) -> int:
     """The most points that leave QOS and fair share their say, from ``scontrol show config``.

@@ -20,6 +20,9 @@ MOST_POINTS = 2_147_483_645
 
 WIDEST_STEP = 1000
 
+ROOM_BELOW = 100_000_000
+"""Points left free below the last job at most: jobs are added there as those at the top start."""
+
 
 @dataclass(frozen=True)
 class Labelling:
@@ -80,7 +83,7 @@ def _wanted(base: IntArray, points: IntArray, floor: int, cap: int) -> IntArray:
     highest = np.minimum.accumulate(base + cap + place) - place
     step = max(1, min(WIDEST_STEP, cap // (2 * count)))
     kept = _kept(seen, lowest, highest, place)
-    return np.clip(_fill(kept, seen, lowest, highest, floor, step), lowest, highest)
+    return np.clip(_fill(kept, seen, highest, floor, step), lowest, highest)
 
 
 def _lowest(base: IntArray, floor: int) -> IntArray:
@@ -116,8 +119,12 @@ def _kept(seen: IntArray, lowest: IntArray, highest: IntArray, place: IntArray) 
     return fits[np.array(run[::-1], dtype=np.int64)]
 
 
-def _fill(kept: IntArray, seen: IntArray, lowest: IntArray, highest: IntArray, floor: int, step: int) -> IntArray:
-    """Priorities for all: kept jobs as seen, the others spread evenly between their neighbours."""
+def _fill(kept: IntArray, seen: IntArray, highest: IntArray, floor: int, step: int) -> IntArray:
+    """Priorities for all: kept jobs as seen, the others evenly between their neighbours, or a step apart at an end.
+
+    The bottom is where most jobs come in, one for each that starts. To share out what is left above the floor each time
+    would leave no room after a few; then each of them moves hundreds.
+    """
     wanted = seen.copy()
     count = len(seen)
     bounds = [-1, *kept.tolist(), count]
@@ -126,6 +133,13 @@ def _fill(kept: IntArray, seen: IntArray, lowest: IntArray, highest: IntArray, f
         if not length:
             continue
         low = int(seen[below]) if below < count else floor
-        high = int(seen[above]) if above >= 0 else min(int(highest[below - length]) + 1, low + step * (length + 1))
+        if above >= 0:
+            high = int(seen[above])
+            low = max(low, high - step * (length + 1)) if below == count else low
+        else:
+            most = int(highest[below - length]) + 1
+            if below == count:
+                low += min(ROOM_BELOW, max(0, most - low - step * (length + 1)) // 2)
+            high = min(most, low + step * (length + 1))
         wanted[above + 1 : below] = low + (high - low) * np.arange(length, 0, -1) // (length + 1)
     return wanted

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from ..cluster.actions import Action
+from ..cluster.actions import Action, Rank
 from .budget import Budget
+from .lag import Lag
 from .port import Answer, Fence, Slurm
 
 BATCH = 100
@@ -26,11 +27,14 @@ class Writer:
     cluster: Slurm
     budget: Budget
     fence: Fence = field(default=_always)
+    lag: Lag = field(default_factory=Lag)
 
     def affordable(self, actions: Sequence[Action], shy_of: Collection[int], monotonic_s: float) -> tuple[Action, ...]:
         """The actions that may go out at *monotonic_s*; *shy_of* are jobs whose last write was just refused."""
         willing = [action for action in actions if action.job_id not in shy_of]
-        return tuple(willing[: self.budget.take(len(willing), monotonic_s)])
+        count = self.budget.take(len(willing), monotonic_s)
+        self.lag.note([action.job_id for action in willing[count:] if isinstance(action, Rank)], monotonic_s)
+        return tuple(willing[:count])
 
     def send(self, actions: Sequence[Action]) -> tuple[Answer, ...]:
         """Send *actions* in batches; once another daemon leads nothing more is sent, and the answers say so."""

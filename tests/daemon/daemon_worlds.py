@@ -31,6 +31,8 @@ def report(number: int = 1, **known: Any) -> CycleReport:
         "actions": {},
         "refused": 0,
         "deferred": 0,
+        "order_lag_s": 0.0,
+        "window": 500,
         "starving": 0,
         "fallbacks": (),
         "view": view(),

@@ -210,10 +210,27 @@ def test_only_the_window_gets_points_and_stands_above_the_rest():
     assert 20 + plan.jobs.points[1] > 60
 
 
-def test_a_job_that_leaves_the_window_gives_its_points_back():
-    pending = jobs(2, site_points=[700, 0], priority=[1700, 1000])
-    plan = decide(view(pending, [900.0, 60.0]), SJF, Rules(powers=frozenset({"order"}), scope="queue", window=1))
-    assert Rank(1, 0) in plan.actions
+WINDOW_OF_ONE = Rules(powers=frozenset({"order"}), scope="queue", window=1)
+
+
+def test_a_job_far_behind_the_window_gives_its_points_back():
+    pending = jobs(3, site_points=[700, 0, 0], priority=[1700, 1000, 1000])
+    assert Rank(1, 0) in decide(view(pending, [900.0, 60.0, 70.0]), SJF, WINDOW_OF_ONE).actions
+
+
+def test_a_job_that_has_just_left_the_window_keeps_points_that_do_no_harm():
+    pending = jobs(2, site_points=[700, 900], priority=[1700, 1900])
+    assert decide(view(pending, [900.0, 60.0]), SJF, WINDOW_OF_ONE).actions == ()
+    above = jobs(2, site_points=[900, 700], priority=[1900, 1700])
+    assert Rank(1, 0) in decide(view(above, [900.0, 60.0]), SJF, WINDOW_OF_ONE).actions
+
+
+def test_what_puts_the_top_right_is_written_first():
+    pending = jobs(4, site_points=[0, 500, 0, 9000], priority=[1000, 1500, 1000, 10_000])
+    rules = Rules(powers=frozenset({"order"}), scope="queue", window=2)
+    plan = decide(view(pending, [40.0, 20.0, 30.0, 90.0]), SJF, rules)
+    assert plan.jobs.rank.tolist() == [2, 0, 1, 3]
+    assert [action.job_id for action in plan.actions] == [4, 3], "first the one that stands before the top"
 
 
 def test_a_hold_of_ours_that_nobody_wants_is_lifted_once_the_requeue_has_settled():

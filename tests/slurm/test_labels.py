@@ -112,6 +112,15 @@ def test_a_job_that_leaves_costs_no_write(base, data):
     assert labelled(base, settled).points.tolist() == settled
 
 
+def test_jobs_that_come_at_the_end_as_others_start_cost_one_write_each():
+    points = labelled([0] * 100, [0] * 100).points.tolist()
+    for _ in range(200):
+        points = points[5:]
+        now = labelled([0] * 100, [*points, *[0] * 5]).points.tolist()
+        assert now[:95] == points
+        points = now
+
+
 def test_jobs_the_cap_keeps_back_still_stand_in_order_among_themselves():
     base = [0, 0, 0, 10_000]  # three short jobs of an account that had its share, and one of an account that had not
     result = labelled(base, [0] * 4, cap=1000)
