@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SlurmschedError
-from .listener import Listener, peer_uid, unix_server
-from .questions import SCHEMA, AnswerRefused, Questions
+from .listener import Listener, Peer, Turns, unix_server
+from .questions import SCHEMA, AnswerRefused, Questions, takes_long
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +23,7 @@ SOCKET = "slurmsched.sock"
 REQUEST_B = 4096
 ANSWER_B = 8 * 2**20
 WORKERS = 2
+MOST = 128  #: visitors at a time
 
 
 class DaemonUnreachable(SlurmschedError):
@@ -32,21 +33,25 @@ class DaemonUnreachable(SlurmschedError):
 class Answers:
     """Serves *questions* on ``run_dir``/slurmsched.sock to every user of the machine; ConfigError if it cannot.
 
-    The kernel says who asks (SO_PEERCRED). Work goes to two threads beside the cycle, whatever the number of askers.
+    The kernel says who asks (SO_PEERCRED). Work goes to two threads beside the cycle, whatever the number of askers,
+    and what takes long to a third one: a user has one such question worked on at a time.
     """
 
     def __init__(self, run_dir: str | Path, questions: Questions, *, patience_s: float = 5.0) -> None:
         self._path = Path(run_dir) / SOCKET
         self._questions = questions
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="answers")
+        self._slow = Turns(1, "slow-answers")
+        self._turn_s = patience_s / 2
         self._listener = Listener(
             unix_server(self._path, 0o666),
-            self._converse,
+            self._respond,
             name="answers",
             busy=_line(_refusal("too many are asking at once; ask again in a moment")),
+            too_long=lambda: _line(_refusal(f"a question has at most {REQUEST_B} bytes")),
             request_b=REQUEST_B,
-            most=32,
-            most_per_user=8,
+            most=MOST,
+            most_per_peer=8,
             patience_s=patience_s,
         )
 
@@ -58,24 +63,29 @@ class Answers:
         """End, and take the socket file away."""
         self._listener.close()
         self._workers.shutdown(wait=False, cancel_futures=True)
+        self._slow.close()
         self._path.unlink(missing_ok=True)
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            line = await reader.readuntil(b"\n")
-        except asyncio.LimitOverrunError:
-            writer.write(_line(_refusal(f"a question has at most {REQUEST_B} bytes")))
-            return
+    async def _respond(self, line: bytes, peer: Peer) -> bytes:
         loop = asyncio.get_running_loop()
-        writer.write(await loop.run_in_executor(self._workers, self._answer, line, peer_uid(writer)))
-
-    def _answer(self, line: bytes, uid: int) -> bytes:
         try:
-            answer = _line(self._questions.answer(_parse(line), uid))
+            request = _parse(line)
+        except AnswerRefused as error:
+            return _line(_refusal(str(error)))
+        if not takes_long(request):
+            return await loop.run_in_executor(self._workers, self._answer, request, peer.uid)
+        try:
+            return await self._slow.run(peer, lambda: self._answer(request, peer.uid), self._turn_s)
+        except TimeoutError:
+            return _line(_refusal("your other questions of this kind are still being worked on; ask again in a moment"))
+
+    def _answer(self, request: object, uid: int) -> bytes:
+        try:
+            answer = _line(self._questions.answer(request, uid))
         except SlurmschedError as error:
             return _line(_refusal(str(error)))
         except Exception:  # a question must never end the thread that answers; the asker hears of it, the log has more
-            logger.exception("a bug in answering %r", line[:200])
+            logger.exception("a bug in answering %.200r", request)
             return _line(_refusal("a bug in the daemon; its log says more"))
         return (
             answer if len(answer) <= ANSWER_B else _line(_refusal("the answer is too long; ask with a smaller limit"))

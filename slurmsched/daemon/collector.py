@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import logging
 import re
@@ -11,7 +10,6 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from .. import interpreter
@@ -20,7 +18,7 @@ from ..cluster.faults import Fault, Instability
 from ..cluster.profiles import NodeProfile
 from ..errors import ConfigError, SlurmschedError
 from .fault_record import read_delivery
-from .listener import BACKLOG, Listener
+from .listener import BACKLOG, Listener, Peer, Turns
 from .profile_record import BadRecord
 
 logger = logging.getLogger(__name__)
@@ -28,6 +26,7 @@ logger = logging.getLogger(__name__)
 ACCEPTED = "ADDRESS:PORT of this machine such as 10.0.0.1:9818, [::]:9818, or an empty text for no collector"
 CREDENTIAL_B = 128 * 1024
 CONVERSATIONS = 512  #: a large job ends on all its nodes at once
+PER_ADDRESS = 32  #: of them from one address: a node whose jobs end together
 PATIENCE_S = 20.0
 DECODE_S = 5.0
 WORKERS = 4
@@ -90,14 +89,16 @@ class Collector:
         self.address: tuple[str, int] = server.getsockname()[:2]
         self._results: Counter[str] = Counter()
         self._counting = threading.Lock()
-        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="collector")
+        self._workers = Turns(WORKERS, "collector")
         self._listener = Listener(
             server,
-            self._converse,
+            self._receive,
             name="collector",
             busy=b"later: too many are delivering at once\n",
+            too_long=self._overlong,
             request_b=CREDENTIAL_B,
             most=CONVERSATIONS,
+            most_per_peer=PER_ADDRESS,
             patience_s=PATIENCE_S,
         )
 
@@ -114,18 +115,14 @@ class Collector:
     def close(self) -> None:
         """End; deliveries under way are lost and come again."""
         self._listener.close()
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._workers.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            line = await reader.readuntil(b"\n")
-        except asyncio.LimitOverrunError:
-            self._count("size")
-            writer.write(f"refused: a credential has at most {CREDENTIAL_B} bytes\n".encode())
-            return
-        peer = _address(writer.get_extra_info("peername")[0])
-        loop = asyncio.get_running_loop()
-        writer.write(await loop.run_in_executor(self._workers, self._answer, line, peer))
+    async def _receive(self, line: bytes, peer: Peer) -> bytes:
+        return await self._workers.run(peer, lambda: self._answer(line, _address(peer.address)), PATIENCE_S)
+
+    def _overlong(self) -> bytes:
+        self._count("size")
+        return f"refused: a credential has at most {CREDENTIAL_B} bytes\n".encode()
 
     def _answer(self, line: bytes, peer: IpAddress) -> bytes:
         try:

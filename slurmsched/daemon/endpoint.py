@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from ..errors import ConfigError
-from .listener import BACKLOG, Listener, unix_server
+from .listener import BACKLOG, Listener, Peer, unix_server
 
 ACCEPTED = "127.0.0.1:PORT, [::1]:PORT, unix:/PATH, or an empty text for no endpoint"
 HEAD_B = 16384
@@ -72,7 +71,16 @@ class Endpoint:
         self._path = Path(address.path) if address.path else None
         #: where it really listens: port 0 has become a free one
         self.address = address if address.path else Address(address.host, server.getsockname()[1])
-        self._listener = Listener(server, self._converse, name="metrics", request_b=HEAD_B)
+        self._listener = Listener(
+            server,
+            self._respond,
+            name="metrics",
+            end=b"\r\n\r\n",
+            too_long=lambda: _response(
+                "431 Request Header Fields Too Large", "text/plain", b"the request is too long\n"
+            ),
+            request_b=HEAD_B,
+        )
 
     def start(self) -> None:
         """Begin to serve."""
@@ -84,13 +92,8 @@ class Endpoint:
         if self._path:
             self._path.unlink(missing_ok=True)
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        except asyncio.LimitOverrunError:
-            writer.write(_response("431 Request Header Fields Too Large", "text/plain", b"the request is too long\n"))
-            return
-        writer.write(self._answer(head))
+    async def _respond(self, request: bytes, peer: Peer) -> bytes:
+        return self._answer(request.decode("latin-1"))
 
     def _answer(self, head: str) -> bytes:
         request, *lines = head.split("\r\n")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import pwd
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,9 @@ ASKS = (
     *("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check", "chart"),
     *("eta", "eta_check", "claims"),
 )
+SLOW = ("queue", "advice", "deadlines", "check", "chart", "eta_check", "claims")
+"""Those that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
+
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
 ETA_USUAL = 100
@@ -82,7 +83,6 @@ class Questions:
         self._sources = sources
         self._trusted = frozenset(trusted)  # uids that see all: root and the daemon's own
         self._latest: CycleReport | None = None
-        self._trying = Lock()  # what takes long is done one at a time, so that a thread stays for the rest
 
     def saw(self, report: CycleReport) -> None:
         """Answer from *report* from now on."""
@@ -135,8 +135,7 @@ class Questions:
                 raise _not_yours(job_id)
             view = veil(view, asker.only)
         explainer: Explainer = getattr(self._sources, ask)
-        with self._alone() if ask == "chart" else nullcontext():
-            told = explainer(view, report.plan, job_id)
+        told = explainer(view, report.plan, job_id)
         if isinstance(told, Why | Explanation):
             told = with_slurm_place(told, view, self._sources.order_off(report.mode))
         return {
@@ -246,8 +245,7 @@ class Questions:
         options, report, foretold = _options(request), self._seen(), self._sources.foretold()
         if foretold.table is None:
             raise AnswerRefused(foretold.trouble)
-        with self._alone():
-            told = self._sources.eta_check(report.view, report.plan, options, _user(uid))
+        told = self._sources.eta_check(report.view, report.plan, options, _user(uid))
         return {
             "as_of_s": report.now_s,
             "cycle": report.number,
@@ -256,16 +254,6 @@ class Questions:
             "coverage": plain(foretold.coverage),
             "coverage_words": coverage_words(foretold.coverage),
         }
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """For what takes long."""
-        if not self._trying.acquire(blocking=False):
-            raise AnswerRefused("another plan or new job is being worked on; ask again in a moment")
-        try:
-            yield
-        finally:
-            self._trying.release()
 
     def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
         # Whose job it is only the queue says: the story of one that is over stays with those who may see all.
@@ -299,6 +287,11 @@ def _still_there(table: PredictionTable, view: View) -> BoolArray:
     at = order[np.minimum(np.searchsorted(job_id[order], table.job_id), len(order) - 1)]
     same = (job_id[at] == table.job_id) & (np.abs(first_s[at] - table.first_submit_s) <= SAME_S)
     return np.asarray(same, dtype=np.bool_)
+
+
+def takes_long(request: object) -> bool:
+    """Whether the answer to *request* may take long; what is no question does not."""
+    return isinstance(request, Mapping) and request.get("ask") in SLOW
 
 
 def _user(uid: int, why: str = "") -> str:

@@ -25,6 +25,8 @@ class Office:
         self.open = threading.Event()
         self.open.set()
         self.asked = 0
+        self.steps, self.counting = threading.Semaphore(0), threading.Lock()
+        self.checking, self.most_checking, self.checked = 0, 0, []
         self.extra = {}
 
     def status(self):
@@ -37,6 +39,17 @@ class Office:
 
     def queue(self, view, plan):
         return {"jobs": len(view.pending)}
+
+    def check(self, view, plan, options, user):
+        """A new job: takes until the test lets one more be done."""
+        with self.counting:
+            self.checking += 1
+            self.most_checking = max(self.most_checking, self.checking)
+        self.steps.acquire(timeout=60.0)
+        with self.counting:
+            self.checking -= 1
+            self.checked.append(user)
+        return {"user": user}
 
 
 @pytest.fixture
@@ -51,7 +64,13 @@ def serve(office, tmp_path):
 
         def opened(patience_s=5.0, **known):
             sources = Sources(
-                office.status, office.broken, office.broken, office.queue, lambda job_id, since_s: [], **known
+                office.status,
+                office.broken,
+                office.broken,
+                office.queue,
+                lambda job_id, since_s: [],
+                check=office.check,
+                **known,
             )
             questions = Questions(sources, trusted=(0,))
             questions.saw(seen())
@@ -62,6 +81,7 @@ def serve(office, tmp_path):
 
         yield opened
         office.open.set()
+        office.steps.release(100)
     assert "answers" not in [thread.name for thread in threading.enumerate()]
     assert not (tmp_path / "slurmsched.sock").exists()
 
@@ -206,6 +226,70 @@ def _answered(path) -> bool:
         return ask(path, {"ask": "status"})["mode"] == "observe"
     except AnswerRefused:
         return False
+
+
+CHECK = b'{"ask": "check", "options": "-G 4"}\n'
+
+
+def test_what_takes_long_is_worked_on_one_by_one_and_keeps_no_other_question_waiting(serve, office):
+    path = serve(patience_s=60.0)
+    with ExitStack() as stack:
+        busy = [stack.enter_context(client(path)) for _ in range(7)]
+        for stream in busy:
+            stream.sendall(CHECK)
+        wait_until(lambda: office.checking == 1)
+        for _ in range(50):
+            assert ask(path, {"ask": "status"}, timeout_s=30.0)["mode"] == "observe"
+        assert (office.checking, office.checked) == (1, [])
+        office.steps.release(7)
+        assert all("check" in json.loads(heard(stream)) for stream in busy)
+    assert office.most_checking == 1
+
+
+def test_who_asks_too_much_of_what_takes_long_is_told_so(serve):
+    path = serve(patience_s=1.0)
+    with client(path) as first, client(path) as second:
+        first.sendall(CHECK)
+        second.sendall(CHECK)
+        told = [json.loads(said)["error"] for stream in (first, second) if (said := heard(stream))]
+    assert len(told) == 1
+    assert "still being worked on" in told[0]
+
+
+def test_a_user_with_many_long_questions_keeps_another_waiting_for_one_of_them_alone(serve, office, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can ask as somebody else")
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if python is None:
+        pytest.skip("no Python here that every user may run")
+    path = serve(patience_s=60.0)
+    tmp_path.chmod(0o755)
+    program = f"import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('{path.name}')\ns.sendall({CHECK!r})\n"
+    program += "print('asked', flush=True)\nprint(s.makefile().readline())"
+    with ExitStack() as stack:
+        busy = [stack.enter_context(client(path)) for _ in range(7)]
+        for stream in busy:
+            stream.sendall(CHECK)
+        wait_until(lambda: office.checking == 1)
+        other = stack.enter_context(
+            subprocess.Popen([python, "-c", program], cwd=path.parent, user="nobody", stdout=subprocess.PIPE, text=True)
+        )
+        assert other.stdout.readline() == "asked\n"
+        ask(path, {"ask": "status"})  # the daemon has read what nobody said by now, or does with the next one
+        office.steps.release(3)
+        assert json.loads(other.stdout.readline())["check"] == {"user": "nobody"}
+        other.wait(30.0)
+        assert office.checked.count("root") <= 3
+        office.steps.release(20)
+
+
+def test_who_says_nothing_makes_room_for_who_asks(serve):
+    path = serve(patience_s=600.0)
+    with ExitStack() as stack:
+        for _ in range(50):
+            stack.enter_context(client(path))
+        for _ in range(20):
+            assert ask(path, {"ask": "status"})["mode"] == "observe"
 
 
 def test_two_hundred_at_once_are_answered_or_sent_away_and_it_lives_on(serve):

@@ -25,7 +25,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.faults import Fault, Instability
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.profiles import NodeProfile
-from slurmsched.daemon.collector import CREDENTIAL_B, Collector, Receiver, parse_listen
+from slurmsched.daemon.collector import CONVERSATIONS, CREDENTIAL_B, PER_ADDRESS, Collector, Receiver, parse_listen
 from slurmsched.daemon.fault_record import read_delivery
 from slurmsched.daemon.profile_record import BadRecord
 from slurmsched.daemon.whereabouts import Whereabouts
@@ -314,6 +314,40 @@ def test_who_connects_and_says_nothing_keeps_nobody_waiting(munge, collector):
         for _ in range(50):
             stack.enter_context(socket.create_connection(collector.address, timeout=10.0))
         assert deliver(collector, munge.credential(told())) == "ok"
+
+
+def test_one_address_that_fills_all_it_may_have_with_silence_keeps_no_record_out(munge, desk, collector):
+    with ExitStack() as stack:
+        for _ in range(3 * PER_ADDRESS):
+            stack.enter_context(socket.create_connection(collector.address, timeout=10.0)).sendall(b"MUNGE:")
+        assert deliver(collector, munge.credential(told())) == "ok"
+
+
+def test_many_addresses_that_fill_all_there_is_with_silence_keep_no_record_out(munge, desk, collector):
+    with ExitStack() as stack:
+        for number in range(CONVERSATIONS + 100):
+            source = (f"127.0.1.{1 + number % 40}", 0)
+            stack.enter_context(socket.create_connection(collector.address, timeout=10.0, source_address=source))
+        assert deliver(collector, munge.credential(told())) == "ok"
+
+
+def test_an_address_has_one_record_opened_at_a_time_and_keeps_no_other_waiting(munge, desk, tmp_path):
+    gate, slow = tmp_path / "gate", tmp_path / "unmunge"
+    wait = f"case $line in *garbage*) while [ ! -e {gate} ]; do sleep 0.05; done;; esac"
+    unmunge = f'printf \'%s\\n\' "$line" | unmunge --socket={munge.socket} "$@"'
+    slow.write_text(f"#!/bin/sh\nread -r line\n{wait}\n{unmunge}\n")
+    slow.chmod(0o755)
+    desk.addresses["n1"].add("127.0.0.9")
+    with ExitStack() as stack:
+        made = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=[str(slow)])
+        stack.callback(made.close)
+        made.start()
+        for _ in range(PER_ADDRESS + 5):
+            stack.enter_context(socket.create_connection(made.address, timeout=30.0)).sendall(b"MUNGE:garbage:\n")
+        other = socket.create_connection(made.address, timeout=30.0, source_address=("127.0.0.9", 0))
+        stack.enter_context(other).sendall(munge.credential(told()))
+        assert other.makefile().readline() == "ok\n"
+        gate.touch()
 
 
 def test_without_unmunge_records_wait(munge, desk):
