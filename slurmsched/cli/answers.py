@@ -11,6 +11,7 @@ from .output import Sheet, emit
 from .spans import as_of
 
 if TYPE_CHECKING:
+    from ..daemon.figures import Figures
     from ..db.decisions import DecisionRecord
 
 NO_DAEMON = "no daemon runs"
@@ -22,10 +23,12 @@ Recorded = Callable[[], "DecisionRecord | None"]
 class Answers:
     """Answers in the daemon's own form; ``source`` in each says whether it came from the daemon or from a record."""
 
-    def __init__(self, socket: Path, recorded: Recorded, story: Callable[[int], Sequence[Any]]) -> None:
-        self._socket, self._recorded, self._story = socket, recorded, story
+    def __init__(
+        self, socket: Path, recorded: Recorded, story: Callable[[int], Sequence[Any]], figures: Callable[[], Figures]
+    ) -> None:
+        self._socket, self._recorded, self._story, self._figures = socket, recorded, story, figures
 
-    def ask(self, about: str, **details: int | str | list[int]) -> dict[str, Any]:
+    def ask(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
         """What the daemon says *about* a job or the queue; where no daemon answers, what its last record says.
 
         Raises AnswerRefused where the daemon will not tell, DaemonUnreachable where there is no record either.
@@ -41,10 +44,12 @@ class Answers:
                 raise DaemonUnreachable(f"{away}\nand without it: {error}") from error
 
     def _from_record(self, about: str, details: Mapping[str, Any]) -> dict[str, Any]:
-        from ..daemon.questions import plain
+        from ..daemon.questions import FIGURES, plain
 
         if about == "story":
             return {"job_id": details["job_id"], "story": plain(list(self._story(details["job_id"])))}
+        if about in FIGURES:
+            return dict(plain(self._figures().answer(about, details.get("days"))))
         if about in ("eta", "eta_check"):
             raise SlurmschedError("when jobs will start and finish only a daemon can say")
         from ..decide import explain

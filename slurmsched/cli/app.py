@@ -16,6 +16,7 @@ from ..config import Loaded, Settings, load
 from ..errors import SlurmschedError, SlurmUnavailable
 
 if TYPE_CHECKING:
+    from ..daemon.figures import Figures
     from ..db.decisions import DecisionRecord
     from ..db.intents import Intent
     from ..db.store import Store
@@ -117,7 +118,14 @@ class App:
             Path(self.settings().daemon.run_dir, SOCKET),
             lambda: self.store().latest_decision(),
             lambda job_id: self.store().story(self.cluster_name(), job_id),
+            self.figures,
         )
+
+    def figures(self) -> Figures:
+        """Figures of what the database and the models' directory hold."""
+        from ..daemon.figures import Figures
+
+        return Figures(self.store, self.cluster_name, self.shelf(), self.clock)
 
     def decision(self, cycle: int) -> DecisionRecord | None:
         """A recorded cycle; None where it is not kept."""

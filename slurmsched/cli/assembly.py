@@ -17,6 +17,7 @@ from ..cluster.state import ClusterState, View
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleReport, World, run_cycle
 from ..daemon.collector import Collector, Receiver, parse_listen
+from ..daemon.figures import Figures
 from ..daemon.flow import Flow
 from ..daemon.foretelling import Foretelling
 from ..daemon.inspector import Inspector
@@ -204,6 +205,9 @@ class Daemon:
             check=self._check,
             foretold=lambda: foretold(self._settings.predict, self._foretelling),
             eta_check=self._eta_check,
+            figures=Figures(
+                lambda: self._store, lambda: self._facts.cluster, self._app.shelf(), self._app.clock
+            ).answer,
             story=lambda job_id, since_s: self._store.story(self._facts.cluster, job_id, since_s),
             order_off=lambda mode: order_is_off(mode, status()["why_mode"], self._world.policy.rules.powers),
             private=lambda: "jobs" in self._facts.config.get("PrivateData", "").split(","),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +11,6 @@ from .bars import bar
 from .failure import NotFound
 from .output import Cell, Sheet, emit, json_option
 from .spans import moment, span
-
-if TYPE_CHECKING:
-    from ..cluster.history import OutcomeTable
 
 DAY_S = 86400.0
 SPAN_MOST_S = 32 * DAY_S
@@ -61,35 +56,19 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def stats(app: App, days: float | None, as_json: bool) -> None:
-    """Count the runs in the database, with waits and runtimes by GPUs."""
-    since_s = None if days is None else app.clock.now() - days * DAY_S
-    runs = app.store().history(app.cluster_name(), since_s=since_s)
-    if not len(runs):
+    """Count the runs in the database, with waits and runtimes by GPUs.
+
+    Where jobs are private on the cluster, users hear of their own runs alone.
+    """
+    facts = app.answers().ask("history", **({} if days is None else {"days": days}))
+    if not facts["runs"]:
         raise NotFound("the database holds no runs of that time; try: slurmsched history import")
-    rows = list(_by_gpus(runs))
-    first_s, last_s = float(runs.ended_s[0]), float(runs.ended_s[-1])
-    facts = {"runs": len(runs), "first_ended_s": first_s, "last_ended_s": last_s, "by_gpus": rows}
-    said = f"{len(runs)} runs of {len(set(runs.user))} users, ended from {moment(first_s)} to {moment(last_s)}"
+    rows = facts["by_gpus"]
+    ended = f"ended from {moment(facts['first_ended_s'])} to {moment(facts['last_ended_s'])}"
+    said = f"{facts['runs']} runs of {facts['users']} users, {ended}"
     spans = ("runtime_p50_s", "runtime_p90_s", "wait_p50_s", "wait_p90_s")
     cells: list[list[Cell]] = [
         [int(row["gpus"]), int(row["runs"]), *(span(row[name]) for name in spans)] for row in rows
     ]
     columns = ("GPUS", "RUNS", "RUNTIME P50", "P90", "WAIT P50", "P90")
     emit(facts, said, Sheet(columns, cells), as_json=as_json)
-
-
-def _by_gpus(runs: OutcomeTable) -> Iterator[dict[str, float]]:
-    import numpy as np
-
-    started = runs.take(np.isfinite(runs.started_s))
-    for gpus in np.unique(started.gpus):
-        these = started.take(started.gpus == gpus)
-        runtime, wait = np.percentile((these.runtime_s, these.started_s - these.eligible_s), (50, 90), axis=1).T
-        yield {
-            "gpus": int(gpus),
-            "runs": len(these),
-            "runtime_p50_s": float(runtime[0]),
-            "runtime_p90_s": float(runtime[1]),
-            "wait_p50_s": float(wait[0]),
-            "wait_p90_s": float(wait[1]),
-        }

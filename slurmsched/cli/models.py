@@ -31,18 +31,11 @@ def models() -> None:
 @click.pass_obj
 def list_(app: App, as_json: bool) -> None:
     """List the models there are, with their data, scores and digests."""
-    facts = []
-    for kind in KINDS:
-        try:
-            facts.append(_facts(_kept(app, kind)))
-        except ModelUnusable as error:
-            facts.append({"kind": kind, "unusable": str(error)})
-    cells: list[list[Cell]] = [[row["kind"], row.get("data", row.get("unusable")), _digest(row)] for row in facts]
-    emit(
-        {"directory": str(app.shelf().directory), "models": facts},
-        Sheet(("MODEL", "DATA", "DIGEST"), cells),
-        as_json=as_json,
-    )
+    facts = app.answers().ask("models")
+    cells: list[list[Cell]] = [
+        [row["kind"], row.get("data", row.get("unusable")), _digest(row)] for row in facts["models"]
+    ]
+    emit(facts, Sheet(("MODEL", "DATA", "DIGEST"), cells), as_json=as_json)
 
 
 @models.command()
@@ -51,10 +44,11 @@ def list_(app: App, as_json: bool) -> None:
 @click.pass_obj
 def show(app: App, name: str, as_json: bool) -> None:
     """Show the model NAME: data, scores, what it looks at most, and its rules."""
+    from ..daemon.figures import facts_of
     from ..models.portrait import portrait
 
     seen = portrait(_serving(app, name))
-    facts = _facts(seen.artifact) | {
+    facts = facts_of(seen.artifact) | {
         "importances": seen.importances,
         "calibration": dict(seen.calibration),
         "text": seen.text,
@@ -96,12 +90,13 @@ def plot(app: App, name: str, path: Path) -> None:
 @json_option
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two model files of one kind: data, scores and importances."""
+    from ..daemon.figures import facts_of
     from ..models.artifact import Artifact
     from ..models.portrait import portrait
 
     kind = _kind_of(first)
     seen = [portrait(Artifact.read(path, kind)) for path in (first, second)]
-    facts = [_facts(one.artifact) | {"importances": one.importances} for one in seen]
+    facts = [facts_of(one.artifact) | {"importances": one.importances} for one in seen]
     names = dict.fromkeys(name for one in facts for name in one["scores"])
     rows: list[list[Cell]] = [[name, *(_short(one["scores"].get(name)) for one in facts)] for name in names]
     for target in dict.fromkeys(name for one in seen for name in one.importances):
@@ -117,33 +112,12 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     emit({"first": facts[0], "second": facts[1]}, *heads, Sheet(("", "FIRST", "SECOND"), rows), as_json=as_json)
 
 
-def _kept(app: App, kind: str) -> Artifact:
-    """The model of this *kind* that serves; for sharing the one that is shipped where the site trained none."""
-    from ..models.shelf import SHARING, shipped
-
-    shelf = app.shelf()
-    if kind == SHARING and shelf.stamp(kind) is None:
-        return shipped()
-    return shelf.read(kind)
-
-
 def _serving(app: App, name: str) -> Artifact:
+    from ..daemon.figures import serving_model
+
     if name != "sharing" and app.shelf().stamp(name) is None:
         raise NotFound(f"there is no {name} model in {app.shelf().directory}; try: slurmsched train --model {name}")
-    return _kept(app, name)
-
-
-def _facts(artifact: Artifact) -> dict[str, Any]:
-    from ..models.portrait import span
-
-    return {
-        "kind": artifact.kind,
-        "data": span(artifact),
-        "trained_from_s": artifact.trained_from_s,
-        "trained_until_s": artifact.trained_until_s,
-        "scores": dict(artifact.scores),
-        "digest": artifact.digest,
-    }
+    return serving_model(app.shelf(), name)
 
 
 def _digest(facts: dict[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +13,6 @@ from .app import App
 from .failure import NotFound
 from .output import Cell, Sheet, emit, json_option
 from .spans import moment
-
-if TYPE_CHECKING:
-    from ..db.choices import PolicyChoice
 
 DAY_S = 86400.0
 REASON_MOST = 200
@@ -41,9 +38,8 @@ def show(app: App, whole: bool, as_json: bool) -> None:
         parts.append(Sheet(("PARAMETER", "VALUE"), rows))
     parts += _warnings(facts)
     if whole:
-        made = app.store().choices(app.cluster_name())
-        facts["choices"] = [asdict(choice) for choice in made]
-        parts.append(Sheet(("SET", "BY", "ORDERING", "REASON"), [_row(choice) for choice in made]))
+        facts["choices"] = app.answers().ask("choices")["choices"]
+        parts.append(Sheet(("SET", "BY", "ORDERING", "REASON"), [_row(choice) for choice in facts["choices"]]))
     emit(facts, *parts, as_json=as_json)
 
 
@@ -86,11 +82,12 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
 
 def serving(policy: Mapping[str, Any], now_s: float) -> str:
     """What serves and who said so, as one sentence."""
+    since, by = moment(policy["since_s"], now_s), f" by {policy['by']}" if policy["by"] else ""
     if policy["from"] == "settings":
-        reset = f", back to it since {moment(policy['since_s'], now_s)} by {policy['by']}" if policy["by"] else ""
+        reset = f", back to it since {since}{by}" if policy["since_s"] else ""
         return f"{policy['ordering']} (from the settings{'' if policy['trouble'] else reset})"
     why = f": {policy['reason']}" if policy["reason"] else ""
-    return f"{policy['ordering']} (set {moment(policy['since_s'], now_s)} by {policy['by']}{why})"
+    return f"{policy['ordering']} (set {since}{by}{why})"
 
 
 def _warnings(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -122,8 +119,8 @@ def _wanted(app: App) -> dict[str, Any]:
     return chosen.said()
 
 
-def _row(choice: PolicyChoice) -> list[Cell]:
-    return [moment(choice.at_s), choice.by, choice.line or "(settings)", choice.reason]
+def _row(choice: Mapping[str, Any]) -> list[Cell]:
+    return [moment(choice["at_s"]), choice["by"], choice["line"] or "(settings)", choice["reason"]]
 
 
 def _with_history(app: App, words: Sequence[str], said: Mapping[str, Any]) -> Sequence[str]:

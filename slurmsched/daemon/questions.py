@@ -24,11 +24,13 @@ from ..errors import SlurmschedError
 from .privacy import narrow, owns, veil
 
 SCHEMA = "slurmsched/1"
+FIGURES = ("accuracy", "history", "models", "choices")
 ASKS = (
     *("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check", "chart"),
     *("eta", "eta_check", "claims"),
+    *FIGURES,
 )
-SLOW = ("queue", "advice", "deadlines", "check", "chart", "eta_check", "claims")
+SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims")
 """Those that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
 
 QUEUE_MOST = 10_000  #: rows in one answer
@@ -36,6 +38,7 @@ QUEUE_USUAL = 500
 ETA_USUAL = 100
 ETA_MOST = 500  #: rows in one answer: one of many more takes longer than 50 ms, and whoever asks next waits for it
 
+DAYS_MOST = 3650
 JOBS_MOST = 100  #: asked about by number at once
 OPTIONS_MOST = 2_000  #: characters of the options of a job that is only asked about
 
@@ -64,6 +67,7 @@ class Sources:
     foretold: Callable[[], Foretold] = Foretold
     eta_check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: likewise
     order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
+    figures: Callable[[str, float | None, str | None], dict[str, Any]] = lambda about, days, only: {}
     private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
     operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
 
@@ -96,6 +100,10 @@ class Questions:
         asker = Asker(uid, self._only(uid))
         if ask == "status":
             body = self._sources.status()
+            if "policy" in body:
+                body["policy"] = self._choice(body["policy"], uid)
+        elif ask in FIGURES:
+            body = self._figures(ask, request, asker)
         elif ask == "story":
             body = self._story(_job_id(request), asker)
         elif ask == "advice":
@@ -121,6 +129,19 @@ class Questions:
             return None
         user = _user(uid, "jobs are private on this cluster, and ")
         return None if self._sources.operator(user) else user
+
+    def _figures(self, ask: str, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+        body: dict[str, Any] = plain(self._sources.figures(ask, _days(request), asker.only))
+        if ask == "choices":
+            body["choices"] = [self._choice(choice, asker.uid) for choice in body["choices"]]
+        return body
+
+    def _choice(self, choice: Mapping[str, Any], uid: int) -> dict[str, Any]:
+        """An ordering that was chosen; by whom and why is for operators, and for who chose it."""
+        user = _name(uid)
+        if uid in self._trusted or (user and (choice["by"] == user or self._sources.operator(user))):
+            return dict(choice)
+        return {**choice, "by": None, "reason": None}
 
     def _seen(self) -> CycleReport:
         if self._latest is None:
@@ -295,10 +316,17 @@ def takes_long(request: object) -> bool:
 
 
 def _user(uid: int, why: str = "") -> str:
+    if user := _name(uid):
+        return user
+    raise AnswerRefused(f"{why}uid {uid} has no name here")
+
+
+def _name(uid: int) -> str:
+    """The user's name; empty where there is none."""
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError as error:
-        raise AnswerRefused(f"{why}uid {uid} has no name here") from error
+    except KeyError:
+        return ""
 
 
 def plain(value: Any) -> Any:
@@ -349,6 +377,15 @@ def _skip(request: Mapping[str, Any]) -> int:
     if type(skip) is not int or skip < 0:
         raise AnswerRefused('"skip" must be a whole number, 0 or more')
     return skip
+
+
+def _days(request: Mapping[str, Any]) -> float | None:
+    days = request.get("days")
+    if days is None:
+        return None
+    if type(days) not in (int, float) or not 0 < days <= DAYS_MOST:
+        raise AnswerRefused(f'"days" must be a number, above 0 and at most {DAYS_MOST}')
+    return float(days)
 
 
 def _limit(request: Mapping[str, Any], usual: int = QUEUE_USUAL) -> int:

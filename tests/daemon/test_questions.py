@@ -220,3 +220,40 @@ def test_a_prediction_for_the_former_owner_of_an_id_is_told_to_nobody():
     (one,) = asked.answer({"ask": "eta", "job_ids": [7]}, ALICE)["eta"]
     assert (one["user"], one["kind"]) == (HER, "new")
     assert asked.answer({"ask": "eta", "all": True}, 0)["eta"] == []
+
+
+CHOICES = {"choices": [{"at_s": 1.0, "line": "sjf", "by": "carol", "reason": "bob's jobs"}]}
+
+
+@pytest.mark.parametrize("ask", ["accuracy", "history", "models", "choices"])
+def test_figures_are_told_before_the_first_cycle_and_of_a_private_cluster_for_that_user_alone(ask):
+    heard = []
+
+    def figures(about, days, only):
+        heard.append((about, days, only))
+        return dict(CHOICES)
+
+    questions(figures=figures).answer({"ask": ask}, ALICE)
+    private(figures=figures).answer({"ask": ask, "days": 7}, ALICE)
+    private(figures=figures, operator=lambda user: True).answer({"ask": ask, "days": 0.5}, ALICE)
+    assert heard == [(ask, None, None), (ask, 7.0, HER), (ask, 0.5, None)]
+
+
+@pytest.mark.parametrize("days", [0, -1, "7", True, 1e9, [], float("inf"), float("nan")])
+def test_days_that_mean_nothing_are_refused(days):
+    with pytest.raises(AnswerRefused, match='"days" must be'):
+        questions(figures=lambda *_: {}).answer({"ask": "history", "days": days}, 0)
+
+
+def test_who_chose_an_ordering_and_why_is_for_operators():
+    def chosen(uid, **known):
+        asked = questions(figures=lambda *_: CHOICES, **known)
+        return asked.answer({"ask": "choices"}, uid)["choices"][0]
+
+    assert chosen(0)["by"] == chosen(ALICE, operator=lambda user: user == HER)["by"] == "carol"
+    hidden = chosen(ALICE)
+    assert (hidden["line"], hidden["by"], hidden["reason"]) == ("sjf", None, None)
+    sources = Sources(lambda: {"policy": CHOICES["choices"][0]}, tell, tell, tell_queue, story)
+    status = Questions(sources, trusted=(0,))
+    assert status.answer({"ask": "status"}, 0)["policy"]["by"] == "carol"
+    assert "carol" not in json.dumps(status.answer({"ask": "status"}, ALICE))
