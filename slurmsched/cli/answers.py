@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..config import Unreadable
 from ..errors import SlurmschedError
 from .output import Sheet, emit
 from .spans import as_of
@@ -40,6 +41,8 @@ class Answers:
         except DaemonUnreachable as away:
             try:
                 return {"source": "record", "ask": about, **self._from_record(about, details)}
+            except Unreadable:
+                raise away from None  # the record is for those who may read the settings
             except SlurmschedError as error:
                 raise DaemonUnreachable(f"{away}\nand without it: {error}") from error
 

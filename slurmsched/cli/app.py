@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..clock import Clock, SystemClock
-from ..config import Loaded, Settings, load
+from ..config import Loaded, Settings, Unreadable, load
 from ..errors import SlurmschedError, SlurmUnavailable
 
 if TYPE_CHECKING:
@@ -49,6 +49,13 @@ class App:
     def settings(self) -> Settings:
         """The settings."""
         return self.loaded.settings
+
+    def run_dir(self) -> Path:
+        """Where the daemon's sockets are; by the settings that this user may read, else by their defaults."""
+        try:
+            return Path(self.settings().daemon.run_dir)
+        except Unreadable as error:
+            return Path(error.rest.settings.daemon.run_dir)
 
     def reload(self) -> Settings:
         """The settings as they are on disk now; where they mean nothing, those known before stay."""
@@ -115,7 +122,7 @@ class App:
         from .answers import Answers
 
         return Answers(
-            Path(self.settings().daemon.run_dir, SOCKET),
+            self.run_dir() / SOCKET,
             lambda: self.store().latest_decision(),
             lambda job_id: self.store().story(self.cluster_name(), job_id),
             self.figures,

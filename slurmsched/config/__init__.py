@@ -1,6 +1,6 @@
 """What an admin can say, where it is said, and what is refused."""
 
-from .files import DEFAULT_PATH, Loaded, load
+from .files import DEFAULT_PATH, Loaded, Unreadable, load
 from .settings import (
     BACKENDS,
     MODES,
@@ -37,5 +37,6 @@ __all__ = [
     "Settings",
     "ShareSettings",
     "SlurmSettings",
+    "Unreadable",
     "load",
 ]

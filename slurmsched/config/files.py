@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 from ..errors import ConfigError
 from .catalogue import Misfit, Setting, catalogue, every_setting
 from .lines import lines_of
+from .readers import barrier_of, readers_of
 from .settings import Settings
 
 DEFAULT_PATH = Path("/etc/slurmsched/slurmsched.toml")
@@ -32,6 +33,14 @@ class Problems(ConfigError):
         return "\n  ".join([f"{len(self.problems)} problems in the settings:", *self.problems])
 
 
+class Unreadable(Problems):
+    """Files that this user may not read are all that is wrong; ``rest`` is what the others say."""
+
+    def __init__(self, problems: list[str], rest: Loaded) -> None:
+        super().__init__(problems)
+        self.rest = rest
+
+
 @dataclass(frozen=True)
 class Loaded:
     """Settings, and for each ``section.key`` where it was said: ``default``, ``FILE:LINE`` or the environment."""
@@ -45,21 +54,24 @@ def load(path: str | Path | None = None, environ: Mapping[str, str] | None = Non
     """The settings of *path*, else of ``$SLURMSCHED_CONFIG``, else of the default file, which may be missing.
 
     ``conf.d/*.toml`` beside it follow in the order of their names, then secrets from ``$SLURMSCHED_...`` or from
-    systemd credentials; who speaks last wins. Raises ConfigError with every problem of every file at once.
+    systemd credentials; who speaks last wins. Raises ConfigError with every problem of every file at once, and
+    Unreadable where permissions are the only one.
     """
     environ = os.environ if environ is None else environ
     asked = path or environ.get(VARIABLE)
     main = Path(asked or DEFAULT_PATH)
     reading = _Reading()
-    files = [main] if asked or os.path.exists(main) else []  # Path.exists would raise where we may not look
-    files += sorted((main.parent / "conf.d").glob("*.toml"))
-    for file in files:
+    for file in [main] if asked else reading.present(main):
+        reading.read(file)
+    for file in reading.drop_ins(main.parent / "conf.d"):
         reading.read(file)
     reading.read_secrets(environ)
     if reading.problems:
-        raise Problems(reading.problems)
-    origins = {setting.name: "default" for setting in every_setting()} | reading.origins
-    return Loaded(reading.settings(), origins, tuple(files))
+        raise Problems([*reading.closed, *reading.problems])
+    loaded = reading.loaded()
+    if reading.closed:
+        raise Unreadable(reading.closed, loaded)
+    return loaded
 
 
 @dataclass
@@ -69,19 +81,54 @@ class _Reading:
     said: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)  #: what this user may not read
+    _barred: list[Path] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
 
-    def settings(self) -> Settings:
-        return Settings(
+    def loaded(self) -> Loaded:
+        settings = Settings(
             **{section: kind(**self.said.get(section, {})) for section, kind in get_type_hints(Settings).items()}
         )
+        origins = {setting.name: "default" for setting in every_setting()} | self.origins
+        return Loaded(settings, origins, tuple(self.files))
+
+    def present(self, file: Path) -> list[Path]:
+        """*file* if it exists, or may exist in a directory that is closed to this user."""
+        try:
+            file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError:
+            pass
+        return [file]
+
+    def drop_ins(self, directory: Path) -> list[Path]:
+        """The files of *directory* in the order of their names."""
+        try:
+            names = os.listdir(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            self._unread(directory, error)
+            return []
+        return sorted(directory / name for name in names if name.endswith(".toml"))
+
+    def _unread(self, path: Path, error: OSError) -> None:
+        if not isinstance(error, PermissionError):
+            self.problems.append(f"{path}: cannot be read: {error.strerror}")
+        elif not any(path.is_relative_to(place) for place in self._barred):
+            barrier = barrier_of(path)
+            self._barred.append(barrier)
+            self.closed.append(f"{path}: {readers_of(barrier)}")
 
     def read(self, file: Path) -> None:
-        """Take in what *file* says; what is wrong with it goes to ``problems``."""
+        """Take in what *file* says; what is wrong with it goes to ``problems`` or ``closed``."""
+        self.files.append(file)
         try:
             text = file.read_text(encoding="utf-8")
             document = tomllib.loads(text)
         except OSError as error:
-            self.problems.append(f"{file}: cannot be read: {error.strerror}")
+            self._unread(file, error)
             return
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             self.problems.append(f"{file}: is not TOML: {error}")
