@@ -88,6 +88,10 @@ class App:
         wanted = self.settings().slurm.backend
         return SlurmBackend.of(console if called is None else replace(console, called=called), wanted)
 
+    def partitions(self) -> tuple[str, ...]:
+        """The names of the cluster's partitions; SlurmError where it does not answer."""
+        return tuple(self.cluster().observe().partitions.name)
+
     def shelf(self) -> Shelf:
         """Where trained models lie."""
         from ..models.shelf import Shelf

@@ -58,6 +58,7 @@ from .foretelling import Forward, Kept, foretelling, foretold, with_new_job
 from .release_all import give_back
 from .rules import DAY_S, policy_of, sharing_rules
 from .tryout import try_out
+from .validation import demand_valid, unknown_partitions
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,8 @@ class Daemon:
 
     def __init__(self, app: App, *, patience_s: float = 0.0, dry: bool = False) -> None:
         self._app, self._settings = app, app.settings()
+        demand_valid(self._settings)
+        self._unknown_partitions: list[str] = []
         self._model, self._pruning = _Model(), Timer(app.clock.monotonic)
         self._whereabouts = Whereabouts()
         self._serving = Serving(app.shelf(), self._settings.models.serve)
@@ -142,6 +145,15 @@ class Daemon:
         self._whereabouts.saw(state.running)
         self._whereabouts.saw(state.ended)
         self._whereabouts.looked(self._app.clock.now())
+        self._warn_of_partitions(tuple(state.partitions.name))
+
+    def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:
+        """Log what the settings name and the cluster has not, once until that changes."""
+        unknown = unknown_partitions(self._settings, partitions)
+        for sentence in unknown:
+            if sentence not in self._unknown_partitions:
+                logger.warning(sentence)
+        self._unknown_partitions = unknown
 
     def _parts(self, metrics: Metrics) -> Parts:
         return Parts(
@@ -319,6 +331,7 @@ class Daemon:
     def reload(self) -> DaemonSettings:
         """Take the settings as they are on disk now; on any error everything stays as it was."""
         settings = self._app.reload()
+        demand_valid(settings)
         self._chosen.take(settings)
         for name in _fixed_changes(self._settings, settings):
             logger.warning("%s takes effect only when the daemon is started again", name)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from ..config import Settings
-from ..errors import ConfigError, SlurmschedError
+from ..errors import SlurmError, SlurmschedError
 from .app import App
 from .output import emit, json_option
+from .validation import named_partitions, problems_of, unknown_partitions
 
 if TYPE_CHECKING:
     from ..slurm.checkup import Finding
@@ -54,30 +53,16 @@ def _of_policy(app: App) -> list[Finding]:
     from ..slurm.checkup import Finding
 
     settings = app.settings()
-    problems = problems_of(settings)
-    if problems:
+    if problems := [*problems_of(settings), *_of_partitions(app)]:
         return [Finding("settings", False, problem, "mend it in slurmsched.toml") for problem in problems]
     return [Finding("settings", True, f"the ordering is {settings.policy.ordering}")]
 
 
-def problems_of(settings: Settings) -> list[str]:
-    """What is wrong with *settings* that only the parts they are for can tell."""
-    from ..daemon.endpoint import parse_listen
-    from ..policies.hooks import find_ordering
-    from .rules import profiling_rules
-
-    problems = []
-    tests: tuple[Callable[[], object], ...] = (
-        lambda: find_ordering(settings.policy.ordering),
-        lambda: parse_listen(settings.metrics.listen),
-        lambda: settings.power.profile and profiling_rules(settings),
-    )
-    for test in tests:
-        try:
-            test()
-        except ConfigError as error:
-            problems.append(str(error))
-    return problems
+def _of_partitions(app: App) -> list[str]:
+    try:
+        return unknown_partitions(app.settings(), app.partitions()) if any(named_partitions(app.settings())) else []
+    except SlurmError:
+        return []  # said by another finding
 
 
 def _of_database(app: App) -> list[Finding]:

@@ -9,9 +9,10 @@ import click
 from ..config import load
 from ..config.catalogue import every_setting
 from ..config.files import Problems
+from ..errors import SlurmError
 from .app import App
-from .check import problems_of
 from .output import Sheet, emit, json_option
+from .validation import named_partitions, problems_of, unknown_partitions
 
 
 @click.group()
@@ -24,10 +25,16 @@ def config() -> None:
 @json_option
 @click.pass_obj
 def check(app: App, file: str | None, as_json: bool) -> None:
-    """Read the settings, or FILE in their place, and list everything wrong with them."""
+    """Read the settings, or FILE in their place, and list everything wrong with them.
+
+    What passes, a daemon starts with. Partitions that the settings name are looked up where Slurm answers.
+    """
+    notes: list[str] = []
     try:
-        loaded = load(file, app.environ) if file else app.loaded
-        if problems := problems_of(loaded.settings):
+        if file:
+            app.loaded = load(file, app.environ)
+        loaded = app.loaded
+        if problems := problems_of(loaded.settings) or _unknown_partitions(app, notes):
             raise Problems(problems)
     except Problems as error:
         if as_json:
@@ -36,7 +43,18 @@ def check(app: App, file: str | None, as_json: bool) -> None:
     files = [str(path) for path in loaded.files]
     said = sum(origin != "default" for origin in loaded.origins.values())
     sentence = f"{', '.join(files) or 'no file'}: fine, {said} settings said, the rest at their defaults"
-    emit({"files": files, "said": said, "problems": []}, sentence, as_json=as_json)
+    emit({"files": files, "said": said, "problems": []}, sentence, *notes, as_json=as_json)
+
+
+def _unknown_partitions(app: App, notes: list[str]) -> list[str]:
+    """What is wrong with the partitions that are named; *notes* gets why they could not be looked up."""
+    if not any(named_partitions(app.settings())):
+        return []
+    try:
+        return unknown_partitions(app.settings(), app.partitions())
+    except SlurmError as error:
+        notes.append(f"the partitions that the settings name were not checked: {error}")
+        return []
 
 
 @config.command()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -15,6 +14,7 @@ from .catalogue import Misfit, Setting, catalogue, every_setting
 from .lines import lines_of
 from .readers import barrier_of, readers_of
 from .settings import Settings
+from .suggest import suggestion
 
 DEFAULT_PATH = Path("/etc/slurmsched/slurmsched.toml")
 VARIABLE = "SLURMSCHED_CONFIG"
@@ -141,7 +141,7 @@ class _Reading:
         where = _place(file, lines, section)
         known = catalogue().get(section)
         if known is None:
-            self.problems.append(f"{where}: [{section}] is no section{_meant(section, catalogue())}")
+            self.problems.append(f"{where}: [{section}] is no section{suggestion(section, catalogue())}")
         elif not isinstance(keys, dict):
             self.problems.append(f"{where}: {section} is a section: write [{section}] and its keys below")
         else:
@@ -150,7 +150,7 @@ class _Reading:
 
     def _key(self, where: str, known: dict[str, Setting], section: str, key: str, value: object) -> None:
         if key not in known:
-            self.problems.append(f"{where}: {section}.{key} is no setting{_meant(key, known)}")
+            self.problems.append(f"{where}: {section}.{key} is no setting{suggestion(key, known)}")
         else:
             self._say(known[key], value, where, where)
 
@@ -183,8 +183,3 @@ class _Reading:
 
 def _place(file: Path, lines: dict[str, int], name: str) -> str:
     return f"{file}:{lines[name]}" if name in lines else str(file)
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f": did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.cli.assembly import Daemon
-from slurmsched.cli.check import problems_of
 from slurmsched.cli.rules import profiling_rules
+from slurmsched.cli.validation import problems_of
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.lending import members
 from slurmsched.config import PowerSettings, ProfileSettings, Settings

@@ -1,0 +1,71 @@
+"""Settings that their parts refuse: one validation for ``config check``, a start and a reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ..config import Settings
+from ..config.files import Problems
+from ..config.suggest import suggestion
+from ..errors import ConfigError
+
+
+def problems_of(settings: Settings) -> list[str]:
+    """Every reason for which no daemon starts with *settings*."""
+    problems = []
+    for test in _tests(settings):
+        try:
+            test()
+        except ConfigError as error:
+            problems.append(str(error))
+    return problems
+
+
+def demand_valid(settings: Settings) -> None:
+    """Raise ConfigError with all problems of *settings* at once."""
+    if problems := problems_of(settings):
+        raise Problems(problems)
+
+
+def unknown_partitions(settings: Settings, partitions: Iterable[str]) -> list[str]:
+    """A sentence for each name in *settings* that is none of the cluster's *partitions*.
+
+    No reason to refuse a start: partitions come and go with slurm.conf.
+    """
+    known = list(partitions)
+    return [
+        f"{setting} names {name}, which is no partition of this cluster{suggestion(name, known)}"
+        for setting, name in named_partitions(settings)
+        if name not in known
+    ]
+
+
+def named_partitions(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The partitions that *settings* name for what is switched on, each after the setting that does."""
+    for name in settings.order.partitions:
+        yield "order.partitions", name
+    if settings.power.share:
+        yield "share.partition", settings.share.partition
+    if settings.power.profile:
+        yield "profile.partition", settings.profile.partition
+        if settings.profile.home:
+            yield "profile.home", settings.profile.home
+
+
+def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
+    from ..daemon import collector, endpoint
+    from ..db.database import Database, database_url
+    from ..decide.rules import read_steps
+    from ..policies.hooks import find_ordering
+    from .rules import profiling_rules, sharing_rules
+
+    url = database_url(settings.database.url, settings.daemon.state_dir)
+    return (
+        lambda: find_ordering(settings.policy.ordering),
+        lambda: endpoint.parse_listen(settings.metrics.listen),
+        lambda: collector.parse_listen(settings.profile.listen),
+        lambda: read_steps(settings.deadline.soft_steps),
+        lambda: settings.power.profile and profiling_rules(settings),
+        lambda: sharing_rules(settings),
+        lambda: Database(url, timeout_s=settings.database.timeout_s).close(),
+    )
