@@ -42,6 +42,23 @@ class SpanType(click.ParamType):  # type: ignore[type-arg]  # click has none bef
         return float(found[1]) * _UNITS_S[found[2]]
 
 
+class MappingType(click.ParamType[tuple[str, str]]):
+    """``all``, or ``NAME=NAME``: a partition of the trace, and the list that its jobs may run in."""
+
+    name = "mapping"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The two names, both empty for ``all``; a usage error says what is accepted."""
+        if isinstance(value, tuple):
+            return value
+        left, equals, right = value.partition("=")
+        if value != "all" and not (left and equals and right):
+            self.fail(f"{value!r} maps nothing: accepted are all and NAME=NAME", param, ctx)
+        return ("", "") if value == "all" else (left, right)
+
+
 @dataclass(frozen=True)
 class Asked:
     """The options as they were given; None and empty where they were not."""
@@ -71,6 +88,8 @@ class Asked:
     habits: bool
     form: str | None
     cpu_jobs: bool
+    mapping: tuple[tuple[str, str], ...]
+    strict: bool
     backend: str | None
     workers: int | None
     scheduler: str | None
@@ -93,18 +112,24 @@ class Asked:
         """Every trace with every seed at every load."""
         from ..simulator.case import Case
 
-        sources = list(self._sources(app, fleet))
+        sources, mapping = list(self._sources(app, fleet)), self._mapping(fleet)
         if self.seeds and all(source.seed is None for source in sources):
             raise click.UsageError(
                 "--seed changes nothing here: nothing of these traces is made up. Accepted with synthetic:JOBS, with a"
                 " workload in a TOML file, and with --habits."
             )
         return [
-            Case(source, seed, load, self.taken, self.train)
+            Case(source, seed, load, self.taken, self.train, mapping)
             for source in sources
             for seed in ((self.seeds or (source.seed,)) if source.seed is not None else (None,))
             for load in self.loads or (1.0,)
         ]
+
+    def _mapping(self, fleet: Fleet) -> tuple[tuple[str, str], ...]:
+        if self.mapping and not len(fleet.partitions):
+            raise click.UsageError("--map-partitions goes with a --cluster FILE that has [[partitions]].")
+        every = ",".join(fleet.partitions.name)
+        return tuple((name, target or every) for name, target in self.mapping)
 
     def setups(self) -> list[Setup]:
         """The policies, the model of stock Slurm first."""

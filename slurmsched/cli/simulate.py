@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cluster.phrases import count
 from .app import App
-from .asked import Asked, SpanType
+from .asked import Asked, MappingType, SpanType
 from .bars import bar
 from .failure import Failed
 from .output import emit, json_option
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from ..simulator.experiment import Setup
     from ..simulator.fleet import Fleet
     from ..simulator.sweep import Run
+    from ..simulator.traces.trace import Trace
 
+NAMED = 5  #: jobs left out that are named in text
 FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -67,6 +70,15 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Of what is made up; repeatable.")
 @click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
 @click.option("--cpu-jobs", is_flag=True, help="Keep jobs without GPUs.")
+@click.option(
+    "--map-partitions",
+    "mapping",
+    type=MappingType(),
+    multiple=True,
+    metavar="all|NAME=NAME",
+    help="Let jobs of the trace's partition run in one of the cluster, or all in any; repeatable.",
+)
+@click.option("--strict", is_flag=True, help="Refuse jobs that could never run, in place of leaving them out.")
 @click.option("--format", "form", help="The trace's format, where its first lines do not tell.")
 @click.option("--backend", type=click.Choice(["loky", "dask"]), help="Processes here, or a Dask cluster.")
 @click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1; with --backend all CPUs]")
@@ -87,10 +99,12 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
 
     asked = Asked(**options)
     fleet, workers = asked.fleet(), asked.who()
-    cases, setups = asked.cases(app, fleet), asked.setups()
+    setups = asked.setups()
+    cases, left_out = _that_fit(asked.cases(app, fleet), fleet, [] if asked.strict else setups)
     if page_path and len(cases) > 1:
         raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
-    traces, said = [_trace_facts(case) for case in cases], _said(setups, fleet)
+    traces = [_trace_facts(case, out) for case, out in zip(cases, left_out, strict=True)]
+    said = _said(setups, fleet)
     cells = [Cell(case, setup) for case in cases for setup in setups]
     runs = _watched(sweep(cells, fleet, workers, check=check), len(cells))
     rows = compared(cells, runs, lambda together: _write_page(page_path, together))
@@ -106,17 +120,47 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
         "policies": [row.facts() for row in rows],
     }
     heads = [_head(told, fleet) for told in traces]
-    notes = [f"note: {note}" for note in [*(note for told in traces for note in told["notes"]), *said]]
+    done = [note for told in traces for note in [*told["notes"], *_missing(told["left_out"])]]
+    notes = [f"note: {note}" for note in [*done, *said]]
     emit(facts, *dict.fromkeys(heads + notes), sheet(rows), as_json=as_json)
 
 
-def _trace_facts(case: Case) -> dict[str, Any]:
+def _that_fit(
+    cases: Sequence[Case], fleet: Fleet, setups: Sequence[Setup]
+) -> tuple[list[Case], list[list[dict[str, Any]]]]:
+    """*cases* without the jobs that could never run under one of *setups*, and those jobs."""
+    from ..simulator.experiment import unfit
+
+    kept, left_out = [], []
+    for case in cases:
+        jobs = _read(case).workload
+        found = unfit(jobs, fleet, setups) if setups else []
+        kept.append(replace(case, left_out=tuple(misfit.row for misfit in found)))
+        left_out.append([{"job_id": int(jobs.job_id[one.row]), "why": one.why} for one in found])
+    return kept, left_out
+
+
+def _read(case: Case) -> Trace:
+    """The jobs of *case*, with a bar while they are read."""
     from ..simulator.traces.file import PROGRESS
 
     with bar(f"reading {case.source.name}") as progress:
         watched = PROGRESS.set(progress)
         trace = case.trace()
         PROGRESS.reset(watched)
+    return trace
+
+
+def _missing(left_out: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Which jobs are not replayed, and why."""
+    if left_out:
+        listed = ", ".join(f"{one['job_id']} ({one['why']})" for one in left_out[:NAMED])
+        more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
+        yield f"left out, no room even on an empty cluster: {count(len(left_out), 'job')}: {listed}{more}"
+
+
+def _trace_facts(case: Case, left_out: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    trace = case.trace()
     return {
         "file": case.source.name,
         "format": trace.format,
@@ -124,6 +168,7 @@ def _trace_facts(case: Case) -> dict[str, Any]:
         "load": case.load,
         "seed": case.seed,
         "notes": [str(note) for note in trace.notes],
+        "left_out": left_out,
     }
 
 
@@ -147,8 +192,9 @@ def _said(setups: Sequence[Setup], fleet: Fleet) -> list[str]:
 
 
 def _head(told: dict[str, Any], fleet: Fleet) -> str:
-    each = f"nodes of {fleet.size} GPUs" if fleet.equal else f"nodes with {fleet.total} GPUs"
-    return f"{told['file']}: {told['jobs']} jobs ({told['format']}) on {len(fleet.nodes)} {each}"
+    nodes = count(len(fleet.nodes), "node")
+    each = f"of {count(fleet.size, 'GPU')}" if fleet.equal else f"with {count(fleet.total, 'GPU')}"
+    return f"{told['file']}: {count(told['jobs'], 'job')} ({told['format']}) on {nodes} {each}"
 
 
 def _watched(runs: Iterator[tuple[int, Run]], total: int) -> Iterator[tuple[int, Run]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cluster.phrases import count
 from .app import App
 from .bars import bar
 from .output import Sheet, emit, json_option
@@ -94,23 +95,23 @@ def _steers(settings: Settings) -> bool:
 
 
 def _with_nodes(option: Option, nodes: NodeTable) -> Option:
-    return replace(option, name=f"{option.name} + {_many(len(nodes), 'node')}", more=nodes)
+    return replace(option, name=f"{option.name} + {count(len(nodes), 'node')}", more=nodes)
 
 
 def _head(result: Comparison, settings: Settings, ours: Policy, known: bool) -> Iterator[str]:
     """What was looked at and what is assumed."""
-    yield f"{_many(result.queued, 'job')} waiting, {result.running} running, as of {moment(result.now_s)}"
+    yield f"{count(result.queued, 'job')} waiting, {result.running} running, as of {moment(result.now_s)}"
     now = f"{ours.ordering.line}, in act mode" if _steers(settings) else "Slurm's own order, slurmsched not acting"
-    yield f"as now: {now}; times are from now on, of the {_many(result.counted, 'job')} that start under every row"
+    yield f"as now: {now}; times are from now on, of the {count(result.counted, 'job')} that start under every row"
     yield "assumed: every forecast is right, nobody else's jobs arrive, nodes stay as they are"
     if not known:
         yield "the database is away: forecasts are time limits"
     elif result.guessed:
-        yield f"{_many(result.guessed, 'job')} of these have no history behind the forecast, which is the time limit"
+        yield f"{count(result.guessed, 'job')} of these have no history behind the forecast, which is the time limit"
     if result.suspended:
-        yield f"{_many(result.suspended, 'suspended job')} assumed to stay so and keep their GPUs"
+        yield f"{count(result.suspended, 'suspended job')} assumed to stay so and keep their GPUs"
     if result.beyond:
-        yield f"{_many(result.beyond, 'task')} of arrays not simulated: the queue is too long"
+        yield f"{count(result.beyond, 'task')} of arrays not simulated: the queue is too long"
 
 
 def _nodes(nodes: NodeTable | None) -> Iterator[str]:
@@ -138,14 +139,14 @@ def _after(result: Comparison) -> Iterator[str]:
     """Whom each row hurts, and who is in none."""
     for row in result.rows:
         if row.worst_off:
-            users = (f"{one.user} +{span(one.wait_s)} ({_many(one.jobs, 'job')})" for one in row.worst_off)
+            users = (f"{one.user} +{span(one.wait_s)} ({count(one.jobs, 'job')})" for one in row.worst_off)
             yield f"worst off under {row.name}, mean wait: {', '.join(users)}"
     for kind, words in KINDS.items():
         some = [one for one in result.left_out if one.kind == kind]
         if some:
             tasks = sum(one.tasks for one in some)
             more = f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
-            yield f"left out, {words}: {_many(tasks, 'job')}: {', '.join(map(_told, some[:NAMED]))}{more}"
+            yield f"left out, {words}: {count(tasks, 'job')}: {', '.join(map(_told, some[:NAMED]))}{more}"
 
 
 def _told(one: LeftOut) -> str:
@@ -159,7 +160,3 @@ def _facts(result: Comparison, nodes: NodeTable | None, known: bool) -> dict[str
         None if nodes is None else {"count": len(nodes), "gpus": int(nodes.gpus[0]), "partitions": nodes.partitions[0]}
     )
     return facts | {"database": known, "more_nodes": more}
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
 from ..cluster.jobs import JobTable
+from ..cluster.phrases import count
 from ..cluster.plan import Plan
 from ..cluster.promises import PromiseState
 from ..cluster.state import View
@@ -19,7 +20,7 @@ from .promising import Promised, promise
 from .rooms import Rooms
 from .rules import DeadlineRules, Rules
 from .stopping import Stops, stops
-from .words import count, spell
+from .words import spell
 
 BARS = 40
 """At most so many running jobs are drawn, those with most GPUs."""

@@ -11,10 +11,11 @@ import numpy as np
 
 from ..cluster.actions import Hold
 from ..cluster.columns import BoolArray, Labels
+from ..cluster.phrases import count
 from ..cluster.plan import Plan
 from ..cluster.predictions import PredictionKind, PredictionTable
 from ..cluster.state import View
-from .words import count, spell
+from .words import spell
 
 SKEW_S = 30.0
 """Clocks that differ by less are taken to agree."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
 from ..cluster.jobs import JobState
+from ..cluster.phrases import count
 from ..cluster.plan import Plan, Standing
 from ..cluster.state import View
 from ..models.centers import Reason
@@ -15,7 +16,7 @@ from .deadlines import promise_words
 from .ranking import base_priority, waited_s
 from .runset import free_gpus
 from .stopping import stop_words
-from .words import count, spell
+from .words import spell
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..cluster.actions import Share, Unmark, Unshare
+from ..cluster.phrases import count
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from ..cluster.tres import requests_in
@@ -18,7 +19,7 @@ from .packing import Hosts, bars, waiting_sharers
 from .rules import Rules, SharingRules
 from .shared import SharedNodes, gpus_of, shared_nodes, token_of
 from .waits import own_waits_s
-from .words import count, spell
+from .words import spell
 
 SHOWN = 3  #: running jobs of which it is told why they are no partners
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..cluster.phrases import count
 from ..cluster.state import View
 from .explain import Why
 from .profiling import Home, home_of, limits_s, overtime, why_home
 from .rules import ProfilingRules
-from .words import count, spell
+from .words import spell
 
 _WHY = {
     Home.NOPROFILE: "its owner said slurmsched:noprofile",

@@ -20,8 +20,3 @@ def spell(seconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"
-
-
-def count(number: int, noun: str) -> str:
-    """``1 job``, ``2 jobs``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from ..cluster.forecast import Forecast
 from .foresight import learnt, trained
+from .traces.partitions import mapped
 from .traces.source import Source
 from .traces.trace import Trace, TraceError
 
@@ -20,6 +21,8 @@ class Case:
     load: float = 1.0  #: jobs arrive so many times as fast
     span: str | None = None  #: only the jobs a:b
     train: str | None = None  #: forecasts are learnt from the jobs a:b too; None for all before *span*
+    partitions: tuple[tuple[str, str], ...] = ()  #: which partitions of the trace are read as which of the cluster
+    left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
 
     def __str__(self) -> str:
         load = "" if self.load == 1 else f", load {self.load:g}"
@@ -36,20 +39,22 @@ class Case:
 
 
 @lru_cache(maxsize=2)
-def _whole(source: Source, seed: int | None) -> Trace:
-    return source.load(seed)
+def _whole(source: Source, seed: int | None, partitions: tuple[tuple[str, str], ...]) -> Trace:
+    whole = source.load(seed)
+    return mapped(whole, partitions) if partitions else whole
 
 
 @lru_cache(maxsize=4)
 def _trace(case: Case) -> Trace:
-    whole = _whole(case.source, case.seed)
-    return (whole if case.span is None else whole.jobs(case.span)).scaled(case.load)
+    whole = _whole(case.source, case.seed, case.partitions)
+    trace = (whole if case.span is None else whole.jobs(case.span)).scaled(case.load)
+    return trace.without(case.left_out) if case.left_out else trace
 
 
 @lru_cache(maxsize=2)
 def _foresight(case: Case, forecast: str) -> Forecast:
     told = trained if forecast == "model" else learnt
-    whole, jobs = _whole(case.source, case.seed), _trace(case).workload
+    whole, jobs = _whole(case.source, case.seed, case.partitions), _trace(case).workload
     first = 0 if case.span is None else whole.rows(case.span)[0]
     begin, end = (0, first) if case.train is None else whole.rows(case.train)
     if end > first:

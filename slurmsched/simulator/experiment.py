@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..policies.placement import PLACEMENTS
 from .cluster import SimulatedCluster
 from .fleet import Fleet, Packing
 from .lucid.packing import pack
+from .machine.controller import Misfit, misfits
 from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
 from .machine.slurmconf import SlurmConf
 from .machine.slurmctld import FRAGMENTED, IDLE, Controller, Rules
@@ -162,9 +164,8 @@ def simulate(
     ordering ``lucid`` has that of ``lucid.packing``, any other knows all that is true.
     ConfigError names a job that can never run.
     """
-    if len(jobs) and int(jobs.gpus.max()) > fleet.total:
-        row = int(np.argmax(jobs.gpus))
-        raise ConfigError(f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs and the cluster has {fleet.total}")
+    for misfit in _too_large(jobs, fleet):
+        raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt)
     told = forecast_of(jobs, setup, learnt)
@@ -193,6 +194,18 @@ def simulate(
         fragmented_gpu_s=float(result.idle[1]),
         segments=closed(log) if segments else None,
     )
+
+
+def unfit(jobs: Workload, fleet: Fleet, setups: Sequence[Setup]) -> list[Misfit]:
+    """The jobs that could never run on *fleet* under one of *setups*; ConfigError for partitions it has not."""
+    if fleet.equal and all(setup.executor == "direct" for setup in setups):
+        return _too_large(jobs, fleet)
+    return misfits(jobs, fleet)
+
+
+def _too_large(jobs: Workload, fleet: Fleet) -> list[Misfit]:
+    rows = np.flatnonzero(jobs.gpus > fleet.total).tolist()
+    return [Misfit(row, f"asks for {jobs.gpus[row]} GPUs and the cluster has {fleet.total}") for row in rows]
 
 
 def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:

@@ -61,7 +61,7 @@ def test_json_has_every_figure(trace):
     answer = told(trace, *ONE_NODE, "--policy", "sjf")
     assert answer["schema"] == "slurmsched/1"
     assert answer["traces"] == [
-        {"file": trace, "format": "tiresias", "jobs": 3, "load": 1.0, "seed": None, "notes": []}
+        {"file": trace, "format": "tiresias", "jobs": 3, "load": 1.0, "seed": None, "notes": [], "left_out": []}
     ]
     assert (answer["nodes"], answer["gpus"], answer["gpus_per_node"]) == (1, 4, 4)
     (row,) = answer["policies"]
@@ -199,6 +199,7 @@ def test_a_site_replays_its_own_history(site):
     answer = told("--from-db", "30d", *ONE_NODE, app=site)
     assert answer["traces"][0] | {"notes": []} == {
         "file": "history of c1", "format": "database", "jobs": 2, "load": 1.0, "seed": None, "notes": [],
+        "left_out": [],
     }  # fmt: skip
     assert told("--from-db", "2d", *ONE_NODE, app=site)["traces"][0]["jobs"] == 1
 
@@ -308,5 +309,117 @@ def test_people_are_told_where_lucid_shares_nothing_and_where_others_know_too_mu
 
 def test_a_job_that_is_too_large_is_named(trace):
     assert "three.csv, policy fifo: job 1 asks for 4 GPUs and the cluster has 2" in simulate(
-        trace, "--nodes", "1", "--gpus-per-node", "2", "--no-baseline", status=1
+        trace, "--nodes", "1", "--gpus-per-node", "2", "--no-baseline", "--strict", status=1
     )
+
+
+def page_example(tmp_path: Path) -> str:
+    """The cluster file that the page on the simulator shows, with the pairs that it names."""
+    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    block = page.partition("describes any other:\n\n")[2].partition("\nThere jobs run only where")[0]
+    assert "[[nodes]]" in block
+    (tmp_path / "pairs.csv").write_text("first,second,first_speed,second_speed\na,a,1,1\n")
+    (tmp_path / "cluster.toml").write_text(block)
+    return str(tmp_path / "cluster.toml")
+
+
+PHILLY = str(Path(__file__).parents[1] / "data" / "philly.csv")
+
+
+@pytest.mark.parametrize("trace", [PHILLY, "synthetic:300"])
+def test_the_cluster_file_of_the_page_takes_any_trace_with_its_partitions_mapped(tmp_path, trace):
+    words = (trace, "--cluster", page_example(tmp_path), "--policy", "sjf", "--no-baseline", "--jobs", "0:300")
+    told_why = simulate(*words, status=1)
+    assert "which the fleet has not; there are: train, debug" in told_why
+    assert "--map-partitions" in told_why
+    answer = told(*words, "--map-partitions", "all")
+    assert answer["traces"][0]["jobs"] == 300
+    assert any("may run in train,debug" in note for note in answer["traces"][0]["notes"])
+
+
+def partitioned(tmp_path: Path, *asked: str) -> str:
+    trace = tmp_path / "asked.csv"
+    rows = [f"{number},{number},100,1,u,{name}\n" for number, name in enumerate(asked, start=1)]
+    trace.write_text("".join(["job_id,submit_s,runtime_s,gpus,user,partition\n", *rows]))
+    (tmp_path / "two.toml").write_text(
+        "[[nodes]]\ngpus = 1\npartitions = ['a']\n[[nodes]]\ngpus = 1\npartitions = ['b']\n"
+        "[[partitions]]\nname = 'a'\n[[partitions]]\nname = 'b'\n"
+    )
+    return str(trace)
+
+
+def test_partitions_are_mapped_one_by_one(tmp_path):
+    words = (partitioned(tmp_path, "x", "x", "y"), "--cluster", f"{tmp_path}/two.toml", "--policy", "fifo")
+    words += ("--no-baseline",)
+    (row,) = told(*words, "--map-partitions", "x=a", "--map-partitions", "y=b")["policies"]
+    assert row["queue_s"]["mean"] == pytest.approx(99 / 3), "the two of x share the one GPU of a"
+    (row,) = told(*words, "--map-partitions", "x=a,b", "--map-partitions", "all")["policies"]
+    assert row["queue_s"]["mean"] == pytest.approx(98 / 3), "any of the three may run on either GPU"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "status", "said"),
+    [
+        ("x", 2, "accepted are all and NAME=NAME"),
+        ("zz=a", 1, "no job asks for partition zz"),
+        ("x=zz", 1, "partition 'zz', which the fleet has not"),
+    ],
+)
+def test_a_mapping_that_means_nothing_is_named(tmp_path, mapping, status, said):
+    words = (partitioned(tmp_path, "x", "y"), "--cluster", f"{tmp_path}/two.toml", "--map-partitions", mapping)
+    assert said in " ".join(simulate(*words, status=status).split())
+
+
+def test_a_mapping_without_partitions_to_map_to_is_wrong_usage(trace):
+    assert "goes with a --cluster FILE that has [[partitions]]" in " ".join(
+        simulate(trace, *ONE_NODE, "--map-partitions", "all", status=2).split()
+    )
+
+
+def mixed(tmp_path: Path, *gpus: int) -> str:
+    trace = tmp_path / "mixed.csv"
+    rows = [f"{number},{number},100,{each},u\n" for number, each in enumerate(gpus, start=1)]
+    trace.write_text("".join(["job_id,submit_s,runtime_s,gpus,user\n", *rows]))
+    return str(trace)
+
+
+@pytest.mark.parametrize("baseline", ["--baseline", "--no-baseline"])
+def test_jobs_that_no_node_can_hold_are_listed_and_left_out(tmp_path, baseline):
+    words = (mixed(tmp_path, 1, 9, 2, 64), "--nodes", "1", "--gpus-per-node", "4", "--policy", "sjf", baseline)
+    answer = told(*words)
+    assert answer["traces"][0]["jobs"] == 2
+    assert [one["job_id"] for one in answer["traces"][0]["left_out"]] == [2, 4]
+    text = simulate(*words)
+    assert "left out, no room even on an empty cluster: 2 jobs: 2 (asks for 9 GPUs" in text
+    assert "2 (asks for 9 GPUs" in simulate(*words, "--workers", "2")
+    assert "job 2 asks for 9 GPUs" in simulate(*words, "--strict", status=1)
+
+
+def test_a_long_list_of_jobs_left_out_is_cut(tmp_path):
+    text = simulate(mixed(tmp_path, 1, *[9] * 20), "--nodes", "1", "--gpus-per-node", "4", "--no-baseline")
+    assert "left out, no room even on an empty cluster: 20 jobs: 2 (asks for 9 GPUs" in text
+    assert "and 15 more" in text
+
+
+def test_where_no_job_is_left_it_is_said(tmp_path):
+    words = (mixed(tmp_path, 9, 9), "--nodes", "1", "--gpus-per-node", "4")
+    assert "no job of" in simulate(*words, status=1)
+
+
+def test_on_nodes_of_several_kinds_too(tmp_path):
+    trace = tmp_path / "kinds.csv"
+    trace.write_text(
+        "job_id,submit_s,runtime_s,gpus,user,account,gpu_type,time_limit_s\n"
+        "1,0,10,1,u,small,a100,60\n2,1,10,1,u,small,h100,60\n3,2,10,3,u,small,a100,60\n4,3,10,1,u,small,a100,9999\n"
+    )
+    cluster = tmp_path / "c.toml"
+    cluster.write_text(
+        "[[nodes]]\ngpus = 4\ngpu_type = 'a100'\n[[partitions]]\nname = 'p'\nmax_time = '10'\n"
+        "[[accounts]]\nname = 'small'\ngpus = 2\n"
+    )
+    answer = told(str(trace), "--cluster", str(cluster), "--map-partitions", "all", "--policy", "fifo")
+    why = {one["job_id"]: one["why"] for one in answer["traces"][0]["left_out"]}
+    assert set(why) == {2, 3, 4}
+    assert "of type h100" in why[2]
+    assert "its account may have 2" in why[3]
+    assert "has a limit of 9999 s" in why[4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +68,7 @@ def controller(
         launch_s=conf.launch_s,
         release_s=conf.release_s,
     )
-    _check(jobs, stage, parts, fleet)
+    _check(jobs, stage, fleet)
     nodes = len(fleet.nodes)
     return Controller(
         stage=stage,
@@ -129,6 +130,7 @@ def _members(names: str, number: dict[str, int]) -> list[int]:
     except KeyError as error:
         raise ConfigError(
             f"jobs ask for partition {error.args[0]!r}, which the fleet has not; there are: {', '.join(number)}"
+            " (simulate --map-partitions reads them as these)"
         ) from None
 
 
@@ -220,32 +222,47 @@ def _caps(account: Labels, fleet: Fleet) -> Caps:
     return Caps(account.codes, most, np.zeros(len(names), dtype=np.int64))
 
 
-def _check(jobs: Workload, stage: Stage, parts: Parts, fleet: Fleet) -> None:
-    """ConfigError for a job that does not fit even where nothing runs; one of each kind and size is tried."""
+class Misfit(NamedTuple):
+    """A job that could never run, even where nothing else does."""
+
+    row: int
+    why: str  #: goes on after "job N"
+
+
+def misfits(jobs: Workload, fleet: Fleet) -> list[Misfit]:
+    """The jobs that no nodes of *fleet* can hold, or that a partition or account never lets run; each once."""
+    places = _places(jobs, fleet, None)
+    found = _misfits(jobs, _asks(jobs, places.kind), _ground(fleet, places.allowed), fleet)
+    return sorted({misfit.row: misfit for misfit in reversed(list(found))}.values())
+
+
+def _check(jobs: Workload, stage: Stage, fleet: Fleet) -> None:
+    """ConfigError for the first job that could never run."""
+    for misfit in _misfits(jobs, stage.asks, stage.ground, fleet):
+        raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
+
+
+def _misfits(jobs: Workload, asks: Asks, ground: Ground, fleet: Fleet) -> Iterator[Misfit]:
+    """Of room one job of each kind and size is tried."""
     longest = dict(zip(fleet.partitions.name, fleet.partitions.max_time_s.tolist(), strict=True))
     if longest:
         most_s = jobs.partition.map(
             [max(longest.get(name, np.inf) for name in names.split(",")) for names in jobs.partition.names], np.float64
         )
-        if len(over := np.flatnonzero(np.isfinite(jobs.time_limit_s) & (jobs.time_limit_s > most_s))):
-            row = int(over[0])
-            raise ConfigError(
-                f"job {jobs.job_id[row]} has a limit of {jobs.time_limit_s[row]:.0f} s, its partition"
-                f" {jobs.partition[row]!r} allows {most_s[row]:.0f} s"
-            )
-    asks, nowhere = stage.asks, np.zeros(len(fleet.nodes), dtype=np.bool_)
+        for row in np.flatnonzero(np.isfinite(jobs.time_limit_s) & (jobs.time_limit_s > most_s)).tolist():
+            limits = f"a limit of {jobs.time_limit_s[row]:.0f} s, its partition {jobs.partition[row]!r}"
+            yield Misfit(row, f"has {limits} allows {most_s[row]:.0f} s")
+    nowhere = np.zeros(len(fleet.nodes), dtype=np.bool_)
     shape = np.stack([asks.gpus, asks.nodes, asks.cpus, asks.memory_mib, asks.kind])
-    _, first = np.unique(shape, axis=1, return_index=True)
-    whole = stage.ground._replace(up=np.ones_like(stage.ground.up))
+    _, first, alike = np.unique(shape, axis=1, return_index=True, return_inverse=True)
+    whole = ground._replace(up=np.ones_like(ground.up))
+    for at, row in enumerate(first.tolist()):
+        if not find(whole, asks, row, ground.has, nowhere):
+            why = f"asks for {_words(jobs, row)}; no nodes of the fleet can hold it"
+            yield from (Misfit(one, why) for one in np.flatnonzero(alike.reshape(-1) == at).tolist())
     cap = _caps(jobs.account, fleet)
-    for row in first.tolist():
-        if not find(whole, asks, row, stage.ground.has, nowhere):
-            raise ConfigError(f"job {jobs.job_id[row]} asks for {_words(jobs, row)}; no nodes of the fleet can hold it")
-    if len(over := np.flatnonzero(jobs.gpus > cap.most[cap.account])):
-        row = int(over[0])
-        raise ConfigError(
-            f"job {jobs.job_id[row]} asks for {jobs.gpus[row]} GPUs, its account may have {cap.most[cap.account[row]]}"
-        )
+    for row in np.flatnonzero(jobs.gpus > cap.most[cap.account]).tolist():
+        yield Misfit(row, f"asks for {jobs.gpus[row]} GPUs, its account may have {cap.most[cap.account[row]]}")
 
 
 def _words(jobs: Workload, row: int) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ...errors import SlurmschedError
 from ..workload import Workload
@@ -70,6 +73,13 @@ class Trace:
         deadline_s = submit_s + (jobs.deadline_s - jobs.submit_s)
         note = Note("load", len(jobs), f"times between arrivals are divided by {load:g}")
         return self._with(replace(jobs, submit_s=submit_s, deadline_s=deadline_s), note)
+
+    def without(self, rows: Sequence[int]) -> Trace:
+        """The other jobs; TraceError where none are left."""
+        if len(rows) == len(self):
+            raise TraceError(f"no job of these {len(self)} could ever run on this cluster")
+        kept = np.delete(np.arange(len(self)), np.array(rows, dtype=np.int64))
+        return replace(self, workload=self.workload.take(kept))
 
     def _with(self, jobs: Workload, note: Note) -> Trace:
         return replace(self, workload=jobs, notes=(*self.notes, note))
