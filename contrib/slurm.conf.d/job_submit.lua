@@ -19,6 +19,7 @@ local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.t
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
   .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
+local NEAR = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
 local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
 
 -- [%w] and %s would follow the locale of slurmctld.
@@ -129,6 +130,33 @@ local VALUES = {
   stop = { "never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", stop },
 }
 
+-- How many letters to change, add or leave out to make one word of the other.
+local function distance(one, other)
+  local row = {}
+  for at = 0, #other do row[at] = at end
+  for at = 1, #one do
+    local before = row[0]
+    row[0] = at
+    for to = 1, #other do
+      local changed = before + (one:byte(at) == other:byte(to) and 0 or 1)
+      before = row[to]
+      row[to] = math.min(changed, row[to] + 1, row[to - 1] + 1)
+    end
+  end
+  return row[#other]
+end
+
+local function meant(key) -- " (did you mean KEY?)", empty where none is near
+  local nearest, least = nil, 3
+  for _, names in ipairs({ FLAGS, VALUES }) do
+    for name in pairs(names) do
+      local far = #key <= 20 and distance(key:lower(), name) or least
+      if far < least and 2 * far <= #name then nearest, least = name, far end
+    end
+  end
+  return nearest and " (did you mean " .. nearest .. "?)" or ""
+end
+
 local function check_item(item, said, may_share)
   local key, equals, value = item:match("^([^=]*)(=?)(.*)$")
   if FLAGS[key] then
@@ -150,8 +178,9 @@ local function check_item(item, said, may_share)
     said.steps[#said.steps + 1] = time
     return
   else
-    refuse(item, "is not known; accepted: " .. ACCEPTED)
+    refuse(item, "is not known" .. meant(key) .. "; accepted: " .. ACCEPTED)
   end
+  if type(value) == "table" then value.item = item end
   if said[key] then refuse(item, "is said twice; say each key once") end
   said[key] = value
 end
@@ -162,7 +191,7 @@ local function check_times(said, now)
     if not said.soft and #said.steps == 0 then return end
     refuse(nil, "soft and PERCENT@TIME say what happens after a deadline; add deadline=TIME")
   end
-  earlier.percent, earlier.item = 100, "deadline"
+  earlier.percent = 100
   table.insert(said.steps, 1, earlier)
   for place, time in ipairs(said.steps) do
     if place > 1 and (time.percent >= earlier.percent or (time.kind == earlier.kind and time.at <= earlier.at)) then
@@ -172,7 +201,27 @@ local function check_times(said, now)
   end
   for _, time in ipairs(said.steps) do
     local at = time.kind == "local" and local_time(time.item, time.at) or time.at
-    if now and time.kind ~= "submit" and at <= now then refuse(time.item, "is in the past") end
+    if now and time.kind ~= "submit" and at <= now then
+      refuse(time.item, "is in the past: it is " .. os.date("%Y-%m-%dT%H:%M:%S", now) .. " here")
+    end
+  end
+end
+
+-- Refuses what only looks like a token: Slurmsched:ckpt, slurmsched ckpt, slurmsched :ckpt.
+local function check_near(comment)
+  local small, from = comment:lower(), 1
+  while true do
+    local first, last = small:find("slurmsched", from, true)
+    if not first then return end
+    from = last + 1
+    local exact = comment:sub(first, last + 1) == "slurmsched:"
+    if not exact and (first == 1 or not comment:sub(first - 1, first - 1):match(WORD)) then
+      local key, after = small:match("^[ \t]+([a-z]+)(.?)", from)
+      local a_key = key and (FLAGS[key] or VALUES[key] or key == "share")
+      if small:find("^[ \t]*:", from) or a_key and (after == "" or after:match("[ \t\n\v\f\r;,=]")) then
+        refuse(comment:sub(first, first + 39):match("^[^;\n]*"), NEAR)
+      end
+    end
   end
 end
 
@@ -202,6 +251,7 @@ end
 local function check(comment, may_share, now)
   local said = { steps = {} }
   each_item(comment, function(item) check_item(item, said, may_share) end)
+  check_near(comment)
   check_times(said, now)
   if said.done and said.iterations and said.done > said.iterations then
     refuse(nil, "done=N is more than iterations=N")

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..cluster.phrases import count
 from .app import App
 from .failure import NotFound
 from .output import Cell, Sheet, emit, json_option
@@ -40,7 +41,7 @@ def accuracy(app: App, days: str, as_json: bool) -> None:
 
 
 def _days(days: str) -> str:
-    return "day" if days == "1" else f"{days} days"
+    return "day" if days == "1" else count(int(days), "day")
 
 
 def _cells(row: Mapping[str, Any]) -> list[Cell]:

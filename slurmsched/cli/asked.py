@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .app import App
-from .failure import NotFound
+from .failure import NotFound, wrong_usage
 
 if TYPE_CHECKING:
     from ..simulator.case import Case
@@ -40,6 +40,18 @@ class SpanType(click.ParamType):  # type: ignore[type-arg]  # click has none bef
         if not found:
             self.fail(f"{value!r} is no span of time: accepted are 90m, 12h, 30d, 4w", param, ctx)
         return float(found[1]) * _UNITS_S[found[2]]
+
+
+class RowsType(click.ParamType[str]):
+    """Jobs ``A:B`` of a trace, in order of submission; either may be left out."""
+
+    name = "A:B"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same text; a usage error says what is accepted."""
+        if not re.fullmatch(r"\d*:\d*", value.strip()):
+            self.fail(f"{value!r} chooses no jobs: accepted are a:b, a: and :b, counted from 0, b left out", param, ctx)
+        return value
 
 
 class MappingType(click.ParamType[tuple[str, str]]):
@@ -136,9 +148,11 @@ class Asked:
         from ..simulator.experiment import LEARNT, STOCK, Setup
         from ..simulator.policyfile import read_policy
 
-        parts = self._parts()
+        with wrong_usage():
+            parts = self._parts()
         names = self.policies or (() if self.policy_files else DEFAULT_POLICIES)
-        setups = [Setup.of(name, **parts) for name in names]
+        with wrong_usage():
+            setups = [Setup.of(name, **parts) for name in names]
         setups += [read_policy(path, **parts) for path in self.policy_files]
         if self.baseline:
             stock = [setup for setup in setups if setup.label == STOCK] or [Setup.of(STOCK)]
@@ -190,7 +204,9 @@ class Asked:
             yield self._history(app, self.from_db_s)
         habits = Habits() if self.habits else None
         for trace in self.traces:
-            yield Source.of(trace, fleet.total, format=self.form, cpu_jobs=self.cpu_jobs, habits=habits)
+            with wrong_usage():
+                source = Source.of(trace, fleet.total, format=self.form, cpu_jobs=self.cpu_jobs, habits=habits)
+            yield source
 
     def _history(self, app: App, span_s: float) -> Source:
         """The project's own database, copied to where processes can read it until the command ends."""

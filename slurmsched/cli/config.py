@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ..cluster.phrases import count
 from ..config import load
 from ..config.catalogue import every_setting
 from ..config.files import Problems
@@ -42,7 +43,7 @@ def check(app: App, file: str | None, as_json: bool) -> None:
         raise
     files = [str(path) for path in loaded.files]
     said = sum(origin != "default" for origin in loaded.origins.values())
-    sentence = f"{', '.join(files) or 'no file'}: fine, {said} settings said, the rest at their defaults"
+    sentence = f"{', '.join(files) or 'no file'}: fine, {count(said, 'setting')} said, the rest at their defaults"
     emit({"files": files, "said": said, "problems": []}, sentence, *notes, as_json=as_json)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..cluster.phrases import count
 from .output import Sheet, emit, json_option
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def demo(quick: bool, simulated: bool, or_simulated: bool, as_json: bool) -> Non
         ("", "STOCK SLURM", "SLURMSCHED", "RATIO"),
         [(name, f"{stock:.1f} s", f"{ours:.1f} s", f"{ratio:.2f}") for name, stock, ours, ratio in rows],
     )
-    told = f"{shown.jobs} jobs on 16 GPUs, {shown.history_runs} earlier runs known; {facts['data']}"
+    told = f"{count(shown.jobs, 'job')} on 16 GPUs, {count(shown.history_runs, 'earlier run')} known; {facts['data']}"
     answers = [
         line
         for command, answer in (("why", shown.why), ("explain", shown.explain))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import click
 
+from ..errors import SlurmschedError
 from .text import clean_lines
 
 
@@ -28,3 +31,12 @@ class NotFound(Failed):
     """There is nothing of that name or number: exit status 3."""
 
     exit_code = 3
+
+
+@contextmanager
+def wrong_usage() -> Iterator[None]:
+    """Turn what is wrong with words of the command line into wrong usage: exit status 2."""
+    try:
+        yield
+    except SlurmschedError as error:
+        raise click.UsageError(str(error)) from error

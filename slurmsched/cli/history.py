@@ -6,6 +6,7 @@ import math
 
 import click
 
+from ..cluster.phrases import count
 from .app import App
 from .bars import bar
 from .failure import NotFound
@@ -47,7 +48,7 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
             new += store.add_outcomes(name, outcomes)
             progress(round((end_s - since_s) / DAY_S), math.ceil((now_s - since_s) / DAY_S))
             at_s, span_s = end_s, min(2 * span_s, SPAN_MOST_S) if len(outcomes) < FEW else DAY_S
-    sentence = f"{read} runs ended since {moment(since_s)}, {new} of them new here"
+    sentence = f"{count(read, 'run')} ended since {moment(since_s)}, {new:,} new here"
     emit({"cluster": name, "since_s": since_s, "read": read, "new": new}, sentence, as_json=as_json)
 
 
@@ -65,7 +66,7 @@ def stats(app: App, days: float | None, as_json: bool) -> None:
         raise NotFound("the database holds no runs of that time; try: slurmsched history import")
     rows = facts["by_gpus"]
     ended = f"ended from {moment(facts['first_ended_s'])} to {moment(facts['last_ended_s'])}"
-    said = f"{facts['runs']} runs of {facts['users']} users, {ended}"
+    said = f"{count(facts['runs'], 'run')} of {count(facts['users'], 'user')}, {ended}"
     spans = ("runtime_p50_s", "runtime_p90_s", "wait_p50_s", "wait_p90_s")
     cells: list[list[Cell]] = [
         [int(row["gpus"]), int(row["runs"]), *(span(row[name]) for name in spans)] for row in rows

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from slurmsched.cli.output import Sheet, emit, json_option
+from slurmsched.cluster.phrases import count
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec
 
@@ -79,7 +80,7 @@ def up(
     )
     built = Lab(directory, spec)
     built.up()
-    click.echo(f"A Slurm with {nodes} nodes of {gpus} GPUs each is up in {built.directory}")
+    click.echo(f"A Slurm with {count(nodes, 'node')} of {count(gpus, 'GPU')} each is up in {built.directory}")
     this_one = f"slurmsched lab --dir {built.directory}"
     click.echo(f"export SLURM_CONF={built.layout.slurm_conf}" if slurm_root is None else f"{this_one} shell")
     for name, unix_name in built.manifest.users.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -33,6 +34,15 @@ class LazyGroup(click.Group):
         command = getattr(import_module(place.module), place.attribute)
         assert isinstance(command, click.Command), place
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names; wrong usage asks whether one of a like name was meant."""
+        near = get_close_matches(args[0], self.commands_at, n=1)
+        if near and near[0] != args[0] and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}: did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list for ``--help``, without importing a single command."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cluster.phrases import count
 from .advice import sheet
 from .app import App
 from .failure import Failed
@@ -73,8 +74,8 @@ def _parts(report: CycleReport, shares: tuple[Share, ...]) -> Iterator[str | She
         yield Sheet(("ACTION", "JOB", "VALUE"), [_cells(action) for action in actions[:SHOWN]])
     if len(actions) > SHOWN:
         yield f"... and {len(actions) - SHOWN} more"
-    for rule, count in Counter(refusal.rule for refusal in refusals).most_common():
-        yield f"not allowed, {count} times: {rule}"
+    for rule, times in Counter(refusal.rule for refusal in refusals).most_common():
+        yield f"not allowed, {count(times, 'time')}: {rule}"
     if report.mode != "act" and actions:
         yield sheet(asdict(share) for share in shares)
     yield "took " + ", ".join(f"{phase} {took_s:.3f} s" for phase, took_s in report.phases_s.items())

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .app import App
-from .failure import NotFound
+from .failure import NotFound, wrong_usage
 from .output import Cell, Sheet, emit, json_option
 from .spans import moment
 
@@ -72,7 +72,8 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
     if len(reason) > REASON_MOST:
         raise click.BadParameter(f"at most {REASON_MOST} characters", param_hint="--reason")
     words = _with_history(app, words, said)
-    line = "" if reset else find_ordering(" ".join(words)).line
+    with wrong_usage():
+        line = "" if reset else find_ordering(" ".join(words)).line
     choice = PolicyChoice(line, getpass.getuser(), app.clock.now(), reason)
     app.store().choose(app.cluster_name(), choice)
     own = app.settings().policy.ordering

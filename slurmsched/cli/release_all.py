@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..clock import Clock
+from ..cluster.phrases import count
 from ..errors import SlurmschedError
 from .app import App
 from .output import emit, json_option
@@ -51,7 +52,7 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     nodes = _give_nodes_back(app, cluster)
     more += [f"partitions keep nodes of each other: {nodes}"] if nodes else []
     if report.left:
-        more.append(f"{report.left} writes were left when {budget:g} s were over; run it again")
+        more.append(f"{count(report.left, 'write')} left to do when {budget:g} s were over; run it again")
     emit(asdict(report), report.sentence, *more, as_json=as_json)
     sys.exit(1 if report.left or report.refused or nodes else 0)
 

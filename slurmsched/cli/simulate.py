@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ import click
 
 from ..cluster.phrases import count
 from .app import App
-from .asked import Asked, MappingType, SpanType
+from .asked import Asked, MappingType, RowsType, SpanType
 from .bars import bar
 from .failure import Failed
 from .output import emit, json_option
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..simulator.traces.trace import Trace
 
 NAMED = 5  #: jobs left out that are named in text
+ABOVE_0 = click.FloatRange(0, math.inf, min_open=True, max_open=True)
 FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -52,7 +54,7 @@ FILE = click.Path(exists=True, dir_okay=False)
     "every day.  [default: exact]",
 )
 @click.option(
-    "--train", metavar="A:B", help="Jobs that forecasts learn from, as in --jobs.  [default: all before --jobs]"
+    "--train", type=RowsType(), help="Jobs that forecasts learn from, as in --jobs.  [default: all before --jobs]"
 )
 @click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs asked for by admitted jobs over all.")
 @click.option("--executor", help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs.")
@@ -65,8 +67,8 @@ FILE = click.Path(exists=True, dir_okay=False)
     help="Seconds it costs more for each doubling of its GPUs.",
 )
 @click.option("--beat", "beat_s", type=click.FloatRange(0), help="Seconds between decisions; 0: at each event.")
-@click.option("--jobs", "taken", metavar="A:B", help="Only these jobs, in order of submission from 0, B left out.")
-@click.option("--scale-load", "loads", type=float, multiple=True, help="Jobs arrive so many times as fast; repeatable.")
+@click.option("--jobs", "taken", type=RowsType(), help="Only these jobs, in order of submission from 0, B left out.")
+@click.option("--scale-load", "loads", type=ABOVE_0, multiple=True, help="Make jobs arrive so many times as fast.")
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Of what is made up; repeatable.")
 @click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
 @click.option("--cpu-jobs", is_flag=True, help="Keep jobs without GPUs.")

@@ -9,7 +9,7 @@ TIME = "%Y-%m-%d %H:%M:%S"
 
 
 def span(seconds: float | None) -> str:
-    """A span such as ``12 s``, ``03:20``, ``5:03:20`` or ``2-05:03:20``; ``-`` where unknown."""
+    """A span such as ``12 s``, ``3m20s``, ``5h03m20s`` or ``2d05h03m20s``; ``-`` where unknown."""
     if seconds is None or math.isnan(seconds):
         return "-"
     if math.isinf(seconds):
@@ -22,8 +22,8 @@ def span(seconds: float | None) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     if days:
-        return f"{sign}{days}-{hours:02}:{minutes:02}:{rest:02}"
-    return f"{sign}{hours}:{minutes:02}:{rest:02}" if hours else f"{sign}{minutes:02}:{rest:02}"
+        return f"{sign}{days}d{hours:02}h{minutes:02}m{rest:02}s"
+    return f"{sign}{hours}h{minutes:02}m{rest:02}s" if hours else f"{sign}{minutes}m{rest:02}s"
 
 
 def moment(at_s: float | None, now_s: float | None = None) -> str:

@@ -24,7 +24,10 @@ def story(app: App, job: JobName, as_json: bool) -> None:
     reply = app.answers().ask("story", job_id=job.job_id)
     events = reply["story"]
     if not events:
-        raise NotFound(f"no cycle ever saw job {job}")
+        raise NotFound(
+            f"the records have no job {job}: there never was one, slurmsched did not run then, or it ended more than"
+            " database.keep_outcomes_days ago"
+        )
     emit(reply, *(f"{moment(event['at_s'])}  {_sentence(event)}" for event in events), as_json=as_json)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cluster.phrases import count
 from ..errors import ModelUnusable, TooLittleHistory
 from .app import App
 from .asked import SpanType
@@ -195,7 +196,7 @@ def _tell(history: OutcomeTable | None, results: Sequence[Result], *, dry_run: b
         lines.append("the database holds no runs of that time yet; slurmsched history import reads those of sacct")
     elif history is not None:
         lines.append(
-            f"{len(history)} runs, ended from {moment(float(history.ended_s.min()))} to "
+            f"{count(len(history), 'run')}, ended from {moment(float(history.ended_s.min()))} to "
             f"{moment(float(history.ended_s.max()))}"
         )
     lines.append(Sheet(("MODEL", "DECISION", "WHY"), cells))

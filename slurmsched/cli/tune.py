@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cluster.phrases import count
 from .app import App
 from .asked import Asked, SpanType
 from .bars import bar
@@ -119,7 +120,7 @@ def _asked(said: dict[str, Any]) -> Asked:
         **nothing
         | known
         | {"traces": (said["trace"],) if said["trace"] else (), "from_db_s": span_s}
-        | {"cpu_jobs": False, "loads": (), "seeds": ()}
+        | {"cpu_jobs": False, "loads": (), "seeds": (), "mapping": ()}
     )
 
 
@@ -134,7 +135,7 @@ def _measured(app: App, jobs: Workload, cluster_name: str | None) -> Workload:
 
 def _tell(site: Site, verdict: Verdict, settings: Settings, *, as_json: bool) -> None:
     jobs, measured = len(site.jobs), int((site.jobs.gpu_util == site.jobs.gpu_util).sum())
-    heads = [f"{jobs:,} jobs, {measured:,} of them measured; {verdict.trials} simulations"]
+    heads = [f"{count(jobs, 'job')}, {measured:,} measured; {count(verdict.trials, 'simulation')}"]
     if not site.sharing:
         heads.append("sharing was not tried: it needs measured jobs, and --gpu-memory or share.memory_mib")
     if not site.profiling:
@@ -202,6 +203,6 @@ def _lines(site: Site, verdict: Verdict, settings: Settings) -> list[str]:
     for section, keys in wanted.items():
         lines += ["", f"[{section}]", *(f"{key} = {value}" for key, value in keys.items())]
     if best.profile_nodes != current.profile_nodes:
-        nodes = f"{best.profile_nodes} node{'' if best.profile_nodes == 1 else 's'}"
+        nodes = count(best.profile_nodes, "node")
         lines += ["", f"and in slurm.conf {nodes} in partition {settings.profile.partition}"]
     return lines

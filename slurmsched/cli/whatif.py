@@ -11,6 +11,7 @@ import click
 from ..cluster.phrases import count
 from .app import App
 from .bars import bar
+from .failure import wrong_usage
 from .output import Sheet, emit, json_option
 from .spans import moment, span
 
@@ -65,7 +66,8 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     ours = daemon.policy
     view, config = report.view, app.cluster().facts().config
     known = "database" not in report.fallbacks
-    options = list(_options(settings, ours, policies))
+    with wrong_usage():
+        options = list(_options(settings, ours, policies))
     if not len(view.pending):
         facts = {"as_of_s": view.now_s, "queued": 0, "running": len(view.running), "database": known, "rows": []}
         return emit(facts, f"nobody waits, as of {moment(view.now_s)}", as_json=as_json)

@@ -2,7 +2,8 @@
 
 ``slurmsched:`` at the start of the comment or after a character that is no letter, digit or underscore opens a token;
 ASCII whitespace, ``;`` or the end of the comment ends it. Between them stand items, ``key`` or ``key=value``, with
-commas. Tokens may stand anywhere and several times; all other text belongs to someone else and is ignored.
+commas. Tokens may stand anywhere and several times; all other text belongs to someone else and is ignored, except
+what was meant as a token: ``Slurmsched:ckpt``, ``slurmsched :ckpt``, and ``slurmsched`` followed by a blank and a key.
 
 ``contrib/slurm.conf.d/job_submit.lua`` accepts and refuses the same comments at submit; a test holds the two together.
 """
@@ -20,7 +21,8 @@ from zoneinfo import ZoneInfo
 
 from slurmsched.errors import CommentError
 
-PREFIX = "slurmsched:"
+NAME = "slurmsched"
+PREFIX = f"{NAME}:"
 
 #: What a message or a page lists; ``share`` is left out because no user may write it.
 ACCEPTED = (
@@ -129,7 +131,7 @@ def read(comment: str) -> tuple[Wishes, str | None]:
 
     A malformed item counts as absent; of a key said twice nobody knows which was meant, so it counts as absent too.
     """
-    if PREFIX not in comment:
+    if NAME not in comment.lower():
         return SILENT, None
     said: dict[str, object] = {}
     steps: list[Step] = []
@@ -148,6 +150,7 @@ def read(comment: str) -> tuple[Wishes, str | None]:
             said[field] = wish
         except CommentError as error:
             first = first or error
+    first = first or _near_token(comment)
     wishes = Wishes(**said, steps=tuple(steps))  # type: ignore[arg-type]  # _FIELDS pairs each key with its field
     wishes, contradiction = _settle(wishes)
     return wishes, str(first) if first else contradiction
@@ -181,7 +184,7 @@ class _Malformed(CommentError):
 
     def _unknown(self) -> str:
         key = self.item.partition("=")[0][:_SHOWN]
-        near = get_close_matches(key, [*_FLAGS, *_TAKES], n=1)
+        near = get_close_matches(key.lower(), [*_FLAGS, *_TAKES], n=1)
         return f"is not known{f' (did you mean {near[0]}?)' if near else ''}; accepted: {ACCEPTED}"
 
 
@@ -197,6 +200,14 @@ _GPUS = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?")
 _ACCURACY = re.compile(r"acc:([01](?:\.[0-9]{1,10})?)")
 _PACE = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _SHARE = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
+
+
+def _near_token(comment: str) -> CommentError | None:
+    """The first thing in *comment* that only looks like a token; most of its authors meant one."""
+    for found in _NEAR.finditer(comment):
+        if found[0] != PREFIX:
+            return _Malformed(re.split("[;\n]", comment[found.start() :])[0], _NOT_READ)
+    return None
 
 
 def _items(comment: str) -> Iterator[str]:
@@ -318,3 +329,8 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "stop": ("never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_stop),
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),
 }
+_NOT_READ = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
+_NEAR = re.compile(
+    rf"(?<![A-Za-z0-9_]){NAME}(?:[ \t]*:|[ \t]+(?:{'|'.join((*_FLAGS, *_TAKES))})(?=[ \t\n\v\f\r;,=]|\Z))",
+    re.ASCII | re.IGNORECASE,
+)

@@ -184,12 +184,16 @@ class Foretelling:
             try:
                 self.once()
             except SlurmschedError as error:
-                logger.warning("nothing was predicted: %s", error)
-                self._foretold = replace(self._foretold, trouble=str(error))
+                self._failed(error)
             except Exception:  # a bug here must not leave people without a reason
                 logger.exception("a bug in the predictions, please report it; they end here")
                 self._foretold = replace(self._foretold, trouble="a bug has ended the predictions; see the log")
                 return
+
+    def _failed(self, error: SlurmschedError) -> None:
+        if not self._stopping:  # which ends what is being made
+            logger.warning("nothing was predicted: %s", error)
+        self._foretold = replace(self._foretold, trouble=str(error))
 
     def _early(self) -> bool:
         return self._clock.monotonic() < self._made_s + self._every_s

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.phrases import count
 from ..cluster.plan import Plan
 from ..cluster.state import View
 from .ranking import base_priority, order, tiers
@@ -59,7 +60,7 @@ def in_words(shares: tuple[Share, ...]) -> str:
         return "our order and Slurm's own are the same"
     return "; ".join(
         f"{share.kind} {share.name}: {spell(abs(share.change_s))} {'less' if share.change_s < 0 else 'more'} work "
-        f"ahead on average, {share.sooner} of {share.jobs} jobs sooner, {share.later} later"
+        f"ahead on average, {share.sooner} of {count(share.jobs, 'job')} sooner, {share.later} later"
         for share in moved
     )
 

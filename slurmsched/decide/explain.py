@@ -136,7 +136,10 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
 def _why_not_pending(view: View, plan: Plan, job_id: int) -> Why:
     row = view.running.row_of(job_id)
     if row is None:
-        text = f"Slurm listed no pending or running job {job_id} in that cycle; 'slurmsched story {job_id}' knows more."
+        text = (
+            f"Slurm lists no pending or running job {job_id}. If it ended, 'slurmsched story {job_id}' has its history;"
+            " else there never was one, or slurmsched did not run then."
+        )
         return Why(job_id, False, "unknown", "", None, 0, 0, free_gpus(view.nodes), (text,))
     jobs, forecast = view.running, view.forecast_running
     state = JobState(int(jobs.state[row])).name.lower()
@@ -171,11 +174,10 @@ def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
         most = int(np.argmax(counts))
         name = jobs.user.names[int(users[most])]
         theirs = f", {counts[most]} of them {name}'s" if name != HIDDEN else ""
-        gpus = int((jobs.gpus * jobs.tasks)[ahead].sum())
-        sentences = [
-            f"{count(len(ahead), 'job')} asking for {count(gpus, 'GPU')} stand ahead of it{theirs}; it is "
-            f"number {len(ahead) + 1} of {total}."
-        ]
+        gpus = count(int((jobs.gpus * jobs.tasks)[ahead].sum()), "GPU")
+        stand = "stands" if len(ahead) == 1 else "stand"
+        place = f"it is number {len(ahead) + 1} of {total}"
+        sentences = [f"{count(len(ahead), 'job')} asking for {gpus} {stand} ahead of it{theirs}; {place}."]
     if plan.jobs.starving[row]:
         sentences.append("It has waited longer than policy.starvation_s: only jobs that waited longer stand ahead.")
     if plan.jobs.capped[row]:

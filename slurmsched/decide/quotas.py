@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray
+from ..cluster.phrases import count
 from ..cluster.promises import PromiseState, PromiseTable
 from ..cluster.state import View
 from ..policies.reserving import Asks
@@ -48,8 +49,8 @@ class Quotas:
         if self._exempt(row) or not most or asked + gpus <= most:
             return ""
         return (
-            f"{user} has asked deadlines for {asked} GPUs lately, and may for {most} in {self._rules.interval_s:g} s "
-            "(deadline.user_gpus)"
+            f"{user} has asked deadlines for {count(asked, 'GPU')} lately, and may for {most} in "
+            f"{self._rules.interval_s:g} s (deadline.user_gpus)"
         )
 
     def refusal(self, row: int, ask: Asks) -> str:

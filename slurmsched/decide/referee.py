@@ -26,6 +26,7 @@ from ..cluster.actions import (
 )
 from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.phrases import count
 from ..cluster.state import View
 from .rules import Rules
 
@@ -64,7 +65,7 @@ def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) 
     """No job is asked to stop more often within a day than the admin said."""
     most = rules.deadlines.asks_a_day if rules.deadlines is not None else 0
     asks = int(jobs.asks[row])
-    return f"it was asked to stop {asks} times within a day (deadline.asks_a_day)" if asks >= most else None
+    return f"it was asked to stop {count(asks, 'time')} within a day (deadline.asks_a_day)" if asks >= most else None
 
 
 def job_is_pending(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:

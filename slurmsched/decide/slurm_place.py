@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..cluster.phrases import count
 from ..cluster.state import View
 from .explain import Explanation, Why
 from .ranking import tiers
-from .words import count
 
 Sentences = TypeVar("Sentences", bound=Why | Explanation)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, Labels
+from ..cluster.phrases import count
 from .features import Features
 from .runs import Runs
 from .windows import Windows
@@ -103,7 +104,7 @@ class Evidence:
         return Labels.of([self._sentence(*row) for row in zip(*(c.tolist() for c in columns), strict=True)])
 
     def _sentence(self, name: int, user: int, gpus: int, kind: int, number: int) -> str:
-        runs = f"{number} run{'' if number == 1 else 's'}"
+        runs = count(number, "run")
         if kind == NOTHING:
             return "no history: the time limit"
         if kind == ALL:

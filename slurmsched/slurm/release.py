@@ -9,6 +9,7 @@ from types import UnionType
 
 from ..cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare
 from ..cluster.jobs import JobTable
+from ..cluster.phrases import count
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
 from .port import Slurm
@@ -36,7 +37,7 @@ class ReleaseReport:
     def sentence(self) -> str:
         """What was done, for an admin."""
         healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
-        points = f"points taken from {self.ranked} jobs, holds of {self.held} jobs ended"
+        points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
         return f"{points}; {healed}" if self.shared or self.unshared else points
 
 

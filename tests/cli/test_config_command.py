@@ -17,7 +17,7 @@ def test_check_says_a_good_file_is_fine(tmp_path):
     file = tmp_path / "s.toml"
     file.write_text("[daemon]\nmode = 'act'\n")
     result = run("config", "check", str(file))
-    assert (result.exit_code, result.output) == (0, f"{file}: fine, 1 settings said, the rest at their defaults\n")
+    assert (result.exit_code, result.output) == (0, f"{file}: fine, 1 setting said, the rest at their defaults\n")
 
 
 def test_check_lists_every_problem(tmp_path):

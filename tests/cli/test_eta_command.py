@@ -300,7 +300,7 @@ def test_private_jobs_of_others_and_jobs_that_are_not_there_are_refused_alike(of
 def test_a_clock_that_is_behind_the_daemons_is_told(office, site):
     office.shows(table(1))
     site.clock.now_s = NOW_S - 60
-    assert "The daemon's clock is 01:00 ahead of this machine's" in run(site, "1").output
+    assert "The daemon's clock is 1m00s ahead of this machine's" in run(site, "1").output
 
 
 def test_watching_asks_again_until_the_job_is_gone(office, site):

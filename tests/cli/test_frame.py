@@ -76,7 +76,8 @@ def test_help_names_every_command():
 def test_a_word_that_is_no_command_is_wrong_usage():
     result = CliRunner().invoke(main, ["queueu"])
     assert result.exit_code == 2
-    assert "No such command" in result.stderr
+    assert "No such command 'queueu': did you mean queue?" in result.stderr
+    assert "did you mean" not in CliRunner().invoke(main, ["zzzz"]).stderr
 
 
 def test_the_version_is_told():

@@ -137,10 +137,10 @@ def test_the_story_of_a_job_tells_of_it(site, daemon):
 @pytest.mark.parametrize(
     ("words", "status", "answer"),
     [
-        (("wfq", "thresholds=60,30,inf", "weights=1,1,1"), 1, "rising sizes"),
-        (("wfq", "thresholds=60,inf", "weights=1"), 1, "one weight per threshold"),
-        (("sfj",), 1, "is not known; there are: "),
-        (("sjf", "zeta=1"), 1, "takes no parameters"),
+        (("wfq", "thresholds=60,30,inf", "weights=1,1,1"), 2, "rising sizes"),
+        (("wfq", "thresholds=60,inf", "weights=1"), 2, "one weight per threshold"),
+        (("sfj",), 2, "is not known; there are: "),
+        (("sjf", "zeta=1"), 2, "takes no parameters"),
         ((), 2, "Say ORDERING or --reset"),
         (("sjf", "--reset"), 2, "one of them"),
         (("sjf", "--from-history"), 2, "say wfq"),

@@ -240,20 +240,31 @@ def test_a_bar_is_drawn_only_where_people_watch(trace):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--policy", "best"), "there are: afs-l, edf, fifo"),
-        (("--selection", "best"), "strict, backfill, easy, conservative, preemptive"),
-        (("--placement", "best"), "pool, first-free, consolidate"),
         (("--forecast", "limit"), "no time limit to forecast by"),
-        (("--jobs", "7"), "accepted are a:b"),
-        (("--admission", "few"), "accept-all, and load:X"),
+        (("--jobs", "9:"), "the trace has no such jobs, only 0:3"),
         (("--jobs", "1:", "--forecast", "history", "--train", "0:2"), "accepted are jobs before those replayed, 0:1"),
-        (("--scale-load", "0"), "accepted is a number above 0"),
-        (("synthetic:few",), "accepted are synthetic:JOBS"),
         (("none.csv",), "reading the trace none.csv: No such file"),
     ],
 )
-def test_what_is_wrong_is_named_with_what_is_accepted(trace, words, said):
+def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, said):
     assert said in simulate(trace, *ONE_NODE, *words, status=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--policy", "best"), "there are: afs-l, edf, fifo"),
+        (("--selection", "best"), "strict, backfill, easy, conservative, preemptive"),
+        (("--placement", "best"), "pool, first-free, consolidate"),
+        (("--jobs", "7"), "accepted are a:b"),
+        (("--train", "7"), "accepted are a:b"),
+        (("--admission", "few"), "accept-all, and load:X"),
+        (("--scale-load", "0"), "0<x<inf"),
+        (("synthetic:few",), "accepted are synthetic:JOBS"),
+    ],
+)
+def test_words_that_mean_nothing_are_wrong_usage(trace, words, said):
+    assert said in " ".join(simulate(trace, *ONE_NODE, *words, status=2).split())
 
 
 @pytest.mark.parametrize(

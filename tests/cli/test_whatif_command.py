@@ -158,7 +158,7 @@ def test_slurm_being_away_is_one_line(site):
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [
-        (("--policy", "magic"), 1, "qssf"),
+        (("--policy", "magic"), 2, "qssf"),
         (("--like", "n1"), 2, "--like goes with --add-nodes"),
         (("--add-nodes", "0"), 2, "--add-nodes"),
         (("--add-nodes", "1", "--like", "n77"), 1, "no node 'n77'"),

@@ -19,7 +19,7 @@ GOOD = {
     "": SILENT,
     "someone else's text, deadline=tomorrow": SILENT,
     "myslurmsched:dedline=1 or my_slurmsched:x": SILENT,
-    "Slurmsched:nonsense": SILENT,
+    "slurmsched is what this site runs; see slurmsched.toml": SILENT,
     "slurmsched:ckpt": Wishes(ckpt=True),
     '{"team":"x"} slurmsched:ckpt; more': Wishes(ckpt=True),
     "(slurmsched:nopack;)": Wishes(nopack=True),
@@ -56,6 +56,8 @@ GOOD = {
 BAD = {
     "slurmsched:": "names no key",
     "slurmsched: ckpt": "no blanks",
+    "Slurmsched:nonsense": "'Slurmsched:nonsense' is not read; write slurmsched:",
+    "x; slurmsched ckpt": "'slurmsched ckpt' is not read; write slurmsched:",
     "slurmsched:ckpt,": "names no key",
     "slurmsched:dedline=+6h": "did you mean deadline?",
     "slurmsched:frobnicate": "accepted: deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt",

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slurmsched.cluster.comment import ACCEPTED, parse
+from slurmsched.cluster.comment import ACCEPTED, SILENT, parse, read
 from slurmsched.errors import CommentError
 
 HERE = Path(__file__).parent
@@ -68,7 +68,12 @@ slurmsched:stop=never|slurmsched:stop=opt|slurmsched:stop=acc:0.93|slurmsched:st
 slurmsched:stop=acc:93|slurmsched:stop=acc:1.01|slurmsched:stop=acc:1.0000000000|slurmsched:stop=acc:0.00000000001
 slurmsched:stop=acc:.9|slurmsched:stop=acc:0.|slurmsched:stop=acc:|slurmsched:stop=acc|slurmsched:stop=later
 slurmsched:share=|slurmsched:share=1+2|slurmsched:share=a/b|slurmsched:share|slurmsched:off,amp,noprofile|plain text|
-slurmsched:steps|slurmsched:steps=1|slurmsched:coldstart_s=1|slurmsched:__index=1
+Slurmsched:ckpt|SLURMSCHED:ckpt|sLurmsched:|slurmsched :ckpt|slurmsched\t:x|slurmsched ckpt|Slurmsched  Ckpt;
+slurmsched\tOFF|slurmsched deadline=+6h|slurmsched gpus=2|slurmsched soft,ckpt|slurmsched ckpts|slurmsched off-site
+slurmsched is fine|slurmsched|Slurmsched|slurmsched.|slurmsched ;ckpt|xslurmsched ckpt|_Slurmsched:x|9slurmsched :
+slurmsched-ckpt|slurmscheds ckpt|ſlurmsched:ckpt|ſlurmsched ckpt|slurmsched:ckpt Slurmsched:off|slurmsched\xa0ckpt
+Slurmsched:off slurmsched:ckpt|slurmsched slurmsched ckpt|slurmsched slurmsched:ckpt|slurmsched share=1|slurmsched ckpt2
+slurmsched 80@+8h|slurmsched:steps|slurmsched:steps=1|slurmsched:coldstart_s=1|slurmsched:__index=1
 """.replace("\n", "|").split("|")
 STRANGE_ENDS = ("\t", "\x0b\x0cx", "\xa0", "\0", "\x1b", "\x1c", "\r\n", "\x85", "\u2028")
 COMMENTS += [f"slurmsched:ckpt{end}" for end in STRANGE_ENDS]
@@ -139,8 +144,15 @@ ITEMS = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=5),
 )
 TOKENS = st.lists(ITEMS, min_size=1, max_size=5).map(lambda items: "slurmsched:" + ",".join(items))
+NEAR = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["slurmsched", "Slurmsched", "SLURMSCHED", "ſlurmsched"]),
+    st.sampled_from(["", " ", ":", " :", "\t", "\n", "  ", "\xa0"]),
+    st.sampled_from(["ckpt", "Off", "off-", "deadline=", "share", "x", "", ":", "80@"]),
+)
 COMMENT = st.lists(
-    st.one_of(TOKENS, TOKENS, st.text(st.characters(codec="utf-8"), max_size=4), st.sampled_from(" ;_\n\t")), max_size=5
+    st.one_of(TOKENS, TOKENS, NEAR, st.text(st.characters(codec="utf-8"), max_size=4), st.sampled_from(" ;_\n\t")),
+    max_size=5,
 ).map("".join)
 
 
@@ -156,8 +168,38 @@ def test_both_list_the_same_keys():
 
 
 def test_a_refusal_says_what_is_accepted():
-    [(_, said)] = ask_lua(["slurmsched:dedline=+6h"], uid=1000)
-    assert said == f"slurmsched: 'dedline=+6h' is not known; accepted: {ACCEPTED}"
+    [(_, said)] = ask_lua(["slurmsched:x"], uid=1000)
+    assert said == f"slurmsched: 'x' is not known; accepted: {ACCEPTED}"
+
+
+@pytest.mark.parametrize(
+    ("comment", "meant"),
+    [
+        ("slurmsched:dedline=+6h", "deadline"), ("slurmsched:Ckpt", "ckpt"), ("slurmsched:nopak", "nopack"),
+        ("slurmsched:urgncy=3", "urgency"), ("slurmsched:itertions=9", "iterations"), ("slurmsched:OFF", "off"),
+    ],
+)  # fmt: skip
+def test_both_ask_whether_a_near_key_was_meant(comment, meant):
+    [(_, said)] = ask_lua([comment], uid=1000)
+    assert f"did you mean {meant}?" in said
+    with pytest.raises(CommentError, match=f"did you mean {meant}"):
+        parse(comment)
+
+
+@pytest.mark.parametrize("comment", ["Slurmsched:ckpt", "slurmsched ckpt", "slurmsched :ckpt", "x; SLURMSCHED:off"])
+def test_a_token_in_the_wrong_case_or_with_a_blank_is_refused_and_not_passed_over(comment):
+    [(answer, said)] = ask_lua([comment], uid=1000)
+    assert (answer, "in small letters and without blanks" in said) == ("no", True)
+    with pytest.raises(CommentError, match="in small letters and without blanks"):
+        parse(comment)
+    assert read(comment)[0] == SILENT
+
+
+def test_what_is_in_the_past_is_named_with_the_time_it_is():
+    texts = ["slurmsched:deadline=2020-01-01T00:00", "slurmsched:deadline=+6h,50@2020-01-01T00:00Z"]
+    (_, deadline), (_, step) = ask_lua(texts, uid=1000)
+    assert deadline == "slurmsched: 'deadline=2020-01-01T00:00' is in the past: it is 2026-10-01T12:00:00 here"
+    assert step == "slurmsched: '50@2020-01-01T00:00Z' is in the past: it is 2026-10-01T12:00:00 here"
 
 
 def test_a_refusal_repeats_no_control_characters_and_no_long_text():

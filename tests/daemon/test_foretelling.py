@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -139,3 +140,30 @@ def test_a_thread_predicts_for_the_cycles_it_is_told_of(foretelling):
         foretelling._thread.join(0.01)
     foretelling.close()
     assert foretelling.foretold().table.job_id.tolist() == [7]
+
+
+class Killed(Always):
+    """At work until it is closed, which kills it as the process that plays forward is killed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.busy, self.closed = threading.Event(), threading.Event()
+
+    def foretell(self, view, plan, mode) -> PredictionTable:
+        self.busy.set()
+        assert self.closed.wait(60.0)
+        raise SlurmschedError("the process that plays forward has died")
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_an_ordered_stop_in_the_middle_of_a_prediction_is_no_trouble(caplog):
+    predictor = Killed()
+    foretelling = Foretelling(predictor, Book(), ManualClock(), 60.0, (0.85, 0.95))
+    foretelling.saw(report(NOW_S, 7))
+    foretelling.start()
+    assert predictor.busy.wait(60.0)
+    foretelling.close()
+    assert "foretelling" not in [thread.name for thread in threading.enumerate()]
+    assert caplog.text == ""

@@ -158,3 +158,11 @@ def test_every_metric_has_its_heading_and_every_heading_its_metric(metrics):
         section = sections[name + suffix.get(family.type, "")]
         assert f"*{family.type}*" in section
         assert family.documentation in section
+
+
+def test_the_page_lists_every_phase_of_a_cycle():
+    source = (Path(__file__).parents[2] / "slurmsched" / "cycle.py").read_text()
+    phases = re.findall(r'watch\.enter\("(\w+)"\)', source)
+    assert "send" in phases
+    section = PAGE.read_text().partition("## slurmsched_cycle_phase_duration_seconds\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(\w+)`", section)) - {"phase"} == set(phases)

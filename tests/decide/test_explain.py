@@ -232,3 +232,9 @@ def test_the_gpus_ahead_count_every_task():
     seen = view(jobs(2, tasks=[1, 3], gpus=[1, 2]), [900.0, 60.0])
     assert why(seen, decided(seen), 1).ahead_gpus == 6
     assert np.isfinite(queue(seen, decided(seen))[0].forecast_s)
+
+
+def test_one_job_stands_ahead_and_two_stand():
+    seen = view(jobs(3, gpus=[1, 2, 4]), [900.0, 60.0, 120.0], room=nodes((4,), (4,)))
+    assert "1 job asking for 2 GPUs stands ahead of it" in said(seen, 3)
+    assert "2 jobs asking for 6 GPUs stand ahead of it" in said(seen, 1)
