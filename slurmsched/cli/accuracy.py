@@ -10,34 +10,37 @@ import click
 from ..cluster.phrases import count
 from .app import App
 from .failure import NotFound
-from .output import Cell, Sheet, emit, json_option
+from .output import Cell, Sheet, emit, table_options
 from .spans import span
 
 COLUMNS = (
-    *("PARTITION", "SIZE", "STARTS", "OFF BY", "ON TIME", "WIDTH"),
-    *("FINISHES", "OFF BY", "ERROR", "ON TIME", "WIDTH"),
-    *("SLURM SAID", "OFF BY", "OURS THERE"),
+    *("PARTITION", "SIZE", "STARTS", "STARTS OFF", "STARTS ON TIME", "START WIDTH"),
+    *("FINISHES", "FINISHES OFF", "ERROR", "ON TIME", "FINISH WIDTH"),
+    *("SLURM SAID", "SLURM OFF", "OURS THERE"),
 )
+ORDER = ("PARTITION", "SIZE", "FINISHES", "ON TIME", "ERROR", "FINISHES OFF", "STARTS", "STARTS ON TIME", "STARTS OFF")
+CUT = ("PARTITION",)
 
 
 @click.command()
 @click.option(
     "--days", type=click.Choice(["1", "7", "30"]), default="30", show_default=True, help="How far back to look."
 )
-@json_option
+@table_options
 @click.pass_obj
 def accuracy(app: App, days: str, as_json: bool) -> None:
     """Say how predicted starts and finishes came true.
 
-    The first prediction of each job counts, over all, by partition and by GPUs. OFF BY is the median difference, ERROR
-    the mean one over the predicted time; ON TIME is the share that came by the time said for nine in ten, and WIDTH the
-    median length of the interval. SLURM SAID counts starts that Slurm's own estimate (squeue --start) foretold too.
+    The first prediction of each job counts, over all, by partition and by GPUs. OFF is the median difference, ERROR the
+    mean one of finishes over the predicted time; ON TIME is the share that came by the time said for nine in ten, and
+    WIDTH the median length of the interval. SLURM SAID counts starts that Slurm's own estimate (squeue --start)
+    predicted too, SLURM OFF how far it was off, and OURS THERE how far our prediction was off for the same jobs.
     """
     facts = app.answers().ask("accuracy", days=float(days))
     if not facts["rows"]:
         raise NotFound(f"no start or finish that was predicted came in the last {_days(days)}")
     head = f"what came in the last {_days(days)} of what was predicted; of ten nine are to be on time"
-    emit(facts, head, Sheet(COLUMNS, [_cells(row) for row in facts["rows"]]), as_json=as_json)
+    emit(facts, head, Sheet(COLUMNS, [_cells(row) for row in facts["rows"]], ORDER, CUT), as_json=as_json)
 
 
 def _days(days: str) -> str:

@@ -9,14 +9,14 @@ import click
 
 from .answers import tell
 from .app import App
-from .output import Sheet, json_option
+from .output import Sheet, table_options
 from .spans import span
 
 COLUMNS = ("WHO GAINS", "NAME", "JOBS", "SOONER", "LATER", "CHANGE")
 
 
 @click.command()
-@json_option
+@table_options
 @click.pass_obj
 def advice(app: App, as_json: bool) -> None:
     """Say which accounts and QOS our order helps and harms.

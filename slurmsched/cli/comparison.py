@@ -30,6 +30,7 @@ COLUMNS = (
     "GPUS BUSY",
     "PREEMPTED",
 )
+ORDER = ("TRACE", "LOAD", "SEED", "POLICY", "MEAN JCT", "MEAN QUEUE", "USERS WORSE", "P90", "MAKESPAN", "GPUS BUSY")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def sheet(rows: Sequence[Row]) -> Sheet:
         [*(cells[number] for cells in extra.values()), *_figures(row), *(cells[number] for cells in after.values())]
         for number, row in enumerate(rows)
     ]
-    return Sheet((*extra, *COLUMNS, *after), lines)
+    columns = (*extra, *COLUMNS, *after)
+    return Sheet(columns, lines, [name for name in ORDER if name in columns], ("TRACE",))
 
 
 def as_csv(rows: Iterable[Row]) -> str:

@@ -12,7 +12,7 @@ from ..config.catalogue import every_setting
 from ..config.files import Problems
 from ..errors import SlurmError
 from .app import App
-from .output import Sheet, emit, json_option
+from .output import Sheet, emit, json_option, table_options
 from .validation import named_partitions, problems_of, unknown_partitions
 
 
@@ -60,7 +60,7 @@ def _unknown_partitions(app: App, notes: list[str]) -> list[str]:
 
 @config.command()
 @click.option("--origin", is_flag=True, help="Say where each setting comes from.")
-@json_option
+@table_options
 @click.pass_obj
 def show(app: App, origin: bool, as_json: bool) -> None:
     """Show every setting as it is in force; secrets are hidden."""

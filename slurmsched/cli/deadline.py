@@ -13,11 +13,13 @@ from .answers import tell
 from .app import App
 from .failure import NotFound
 from .jobs import JobName, JobType
-from .output import Cell, Sheet, json_option
+from .output import Cell, Sheet, table_options
 from .spans import moment, span
 
 CLAIMS = ("WHO", "ASKED", "PROMISED", "REFUSED", "BROKEN", "WITHDRAWN", "LOST", "GPU-HOURS", "GPUS LATELY")
 COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK", "EARLIEST")
+ORDER = ("JOB", "ANSWER", "DEADLINE", "PROMISED", "USER", "SLACK", "START BY")
+CUT = ("USER",)
 
 
 @click.command()
@@ -28,7 +30,7 @@ COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK",
 @click.option("--chart", "charted", is_flag=True, help="Draw the plan: who holds what JOB needs, and what would help.")
 @click.option("--html", "page", type=click.Path(path_type=Path), help="Write the plan of JOB as a page to this file.")
 @click.option("--users", "who", is_flag=True, help="List who asked for how much, and what became of it.")
-@json_option
+@table_options
 @click.pass_obj
 def deadline(
     app: App, job: JobName | None, options: str | None, charted: bool, page: Path | None, who: bool, as_json: bool
@@ -64,7 +66,8 @@ def deadline(
             raise NotFound(" ".join(told["sentences"]))
     else:
         reply = app.answers().ask("deadlines")
-        tell(reply, Sheet(COLUMNS, [_cells(row, now_s) for row in reply["deadlines"]]), now_s=now_s, as_json=as_json)
+        rows = [_cells(row, now_s) for row in reply["deadlines"]]
+        tell(reply, Sheet(COLUMNS, rows, ORDER, CUT), now_s=now_s, as_json=as_json)
         return
     parts = [*told["sentences"], *_figures(told, now_s)]
     if reply["mode"] != "act":

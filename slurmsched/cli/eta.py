@@ -12,10 +12,12 @@ from .answers import Answers, tell
 from .app import App
 from .failure import NotFound
 from .jobs import JobName, JobType
-from .output import Cell, Sheet, json_option
+from .output import Cell, Sheet, table_options
 from .spans import moment, span
 
 COLUMNS = ("JOB", "PARTITION", "GPUS", "IS", "START", "START BY", "FINISH", "DONE BY", "AHEAD", "NOTE")
+ORDER = ("JOB", "DONE BY", "START", "FINISH", "IS", "START BY", "GPUS", "AHEAD", "PARTITION")
+CUT = ("PARTITION", "NOTE")
 WATCH_S = 10.0
 SKEW_S = 5.0
 TRIES = 3  #: to have a long list as of one cycle
@@ -27,7 +29,7 @@ TRIES = 3  #: to have a long list as of one cycle
 @click.option("--all", "everybody", is_flag=True, help="Jobs of all users, where they are not private.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most jobs to list.")
 @click.option("--watch", is_flag=True, help=f"Ask again every {WATCH_S:g} s until interrupted.")
-@json_option
+@table_options
 @click.pass_obj
 def eta(
     app: App,
@@ -126,7 +128,7 @@ def _together(told: Sequence[Mapping[str, Any]], reply: Mapping[str, Any], now_s
     if not known:
         yield "no job of yours waits or runs" if not told else ""
         return
-    yield Sheet(COLUMNS, [_cells(one, now_s) for one in known])
+    yield Sheet(COLUMNS, [_cells(one, now_s) for one in known], ORDER, CUT)
     if reply["jobs"] > len(told):
         yield f"... and {reply['jobs'] - len(told)} more; see --limit"
 

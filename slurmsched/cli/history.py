@@ -10,7 +10,7 @@ from ..cluster.phrases import count
 from .app import App
 from .bars import bar
 from .failure import NotFound
-from .output import Cell, Sheet, emit, json_option
+from .output import Cell, Sheet, emit, json_option, table_options
 from .spans import moment, span
 
 DAY_S = 86400.0
@@ -54,7 +54,7 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
 
 @history.command()
 @click.option("--days", type=click.FloatRange(0.01, 3650), help="Only runs that ended this recently.")
-@json_option
+@table_options
 @click.pass_obj
 def stats(app: App, days: float | None, as_json: bool) -> None:
     """Count the runs in the database, with waits and runtimes by GPUs.
@@ -71,5 +71,5 @@ def stats(app: App, days: float | None, as_json: bool) -> None:
     cells: list[list[Cell]] = [
         [int(row["gpus"]), int(row["runs"]), *(span(row[name]) for name in spans)] for row in rows
     ]
-    columns = ("GPUS", "RUNS", "RUNTIME P50", "P90", "WAIT P50", "P90")
+    columns = ("GPUS", "RUNS", "RUNTIME P50", "RUNTIME P90", "WAIT P50", "WAIT P90")
     emit(facts, said, Sheet(columns, cells), as_json=as_json)

@@ -11,7 +11,7 @@ import click
 from ..errors import ModelUnusable
 from .app import App
 from .failure import Failed, NotFound
-from .output import Cell, Sheet, emit, json_option
+from .output import Cell, Sheet, emit, table_options
 
 if TYPE_CHECKING:
     from ..models.artifact import Artifact
@@ -27,7 +27,7 @@ def models() -> None:
 
 
 @models.command("list")
-@json_option
+@table_options
 @click.pass_obj
 def list_(app: App, as_json: bool) -> None:
     """List the models there are, with their data, scores and digests."""
@@ -40,7 +40,7 @@ def list_(app: App, as_json: bool) -> None:
 
 @models.command()
 @click.argument("name", type=click.Choice(KINDS))
-@json_option
+@table_options
 @click.pass_obj
 def show(app: App, name: str, as_json: bool) -> None:
     """Show the model NAME: data, scores, what it looks at most, and its rules."""
@@ -87,7 +87,7 @@ def plot(app: App, name: str, path: Path) -> None:
 @models.command()
 @click.argument("first", type=FILE)
 @click.argument("second", type=FILE)
-@json_option
+@table_options
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two model files of one kind: data, scores and importances."""
     from ..daemon.figures import facts_of

@@ -14,7 +14,7 @@ from ..cluster.phrases import count
 from .advice import sheet
 from .app import App
 from .failure import Failed
-from .output import Cell, Sheet, emit, json_option
+from .output import Cell, Sheet, emit, table_options
 
 if TYPE_CHECKING:
     from ..cluster.actions import Action
@@ -29,7 +29,7 @@ SHOWN = 20
 @click.option(
     "--dry-run", is_flag=True, help="Write nothing, neither to Slurm nor to the database; runs beside a daemon."
 )
-@json_option
+@table_options
 @click.pass_obj
 def once(app: App, dry_run: bool, as_json: bool) -> None:
     """Run one cycle and say what it did."""

@@ -6,82 +6,91 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from shutil import get_terminal_size
+from typing import Any, TypeVar
 
 import click
 
+from ..cluster.phrases import count
+from .sheets import Cell, Sheet, chosen, fitted, plain
 from .text import clean, width
 
+__all__ = ["Cell", "Sheet", "emit", "json_option", "plain", "table_options"]
+
 SCHEMA = "slurmsched/1"
-Cell = str | int | float | None
+_TABLES = f"{__name__}.tables"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table to print; columns of numbers stand right."""
+class _Tables:
+    """How the tables of one command are to be printed."""
 
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    wide: bool = False
+    columns: tuple[str, ...] = ()
+
+
+def table_options(command: _Command) -> _Command:
+    """``--json``, and which columns of tables are shown; *command* gets the first alone, as ``as_json``."""
+    wide = click.option(
+        "--wide", is_flag=True, expose_value=False, callback=_remember, help="Show all columns, also beyond the screen."
+    )
+    columns = click.option(
+        "--columns", metavar="A,B", expose_value=False, callback=_remember, help="Show these columns of tables alone."
+    )
+    return columns(wide(json_option(command)))
+
+
+def _remember(context: click.Context, option: click.Parameter, value: bool | str | None) -> None:
+    tables: _Tables = context.meta.get(_TABLES, _Tables())
+    if isinstance(value, str):
+        names = tuple(name.strip() for name in value.split(","))
+        context.meta[_TABLES] = replace(tables, columns=names)
+    elif value:
+        context.meta[_TABLES] = replace(tables, wide=True)
 
 
 def emit(facts: Mapping[str, Any], *parts: str | Sheet, as_json: bool) -> None:
     """Print *facts* as one JSON object, or else *parts* one after the other as text."""
     if as_json:
         return click.echo(json.dumps({"schema": SCHEMA} | _finite(dict(facts)), indent=2))
+    context = click.get_current_context(silent=True)
+    tables = context.meta.get(_TABLES, _Tables()) if context else _Tables()
+    _demand(tables.columns, [part for part in parts if isinstance(part, Sheet)])
     for part in parts:
         if isinstance(part, str):
             click.echo(clean(part))
-        elif _for_people():
-            _rich(part)
         else:
-            click.echo(plain(part), nl=bool(part.columns))
+            _print(chosen(part, tables.columns), whole=tables.wide or bool(tables.columns))
     return None
 
 
-def plain(sheet: Sheet) -> str:
-    """*sheet* as aligned text without tabs, borders or colours; an empty cell reads ``-``."""
-    lines = [list(sheet.columns), *([_cell(cell) for cell in row] for row in sheet.rows)]
-    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
-    right = _right(sheet)
-    return "\n".join("  ".join(map(_pad, line, widths, right)).rstrip() for line in lines)
+def _demand(columns: Sequence[str], sheets: Sequence[Sheet]) -> None:
+    known = {name.upper(): name for sheet in sheets for name in sheet.columns}
+    for name in columns if sheets else ():
+        if name.upper() not in known:
+            raise click.UsageError(f"There is no column {name}; accepted: {', '.join(known.values())}.")
+
+
+def _print(sheet: Sheet, *, whole: bool) -> None:
+    """A table; on a terminal with a ruled heading, and the columns that there is room for unless *whole*."""
+    if not _for_people():
+        return click.echo(plain(sheet), nl=bool(sheet.columns))
+    shown, gone = (sheet, []) if whole else fitted(sheet, get_terminal_size().columns)
+    heading, *lines = plain(shown).split("\n")
+    click.secho(heading, bold=True)
+    click.echo("\n".join(["─" * max(map(width, (heading, *lines))), *lines]))
+    if gone:
+        click.echo(f"{count(len(gone), 'column')} more with --wide")
+    return None
 
 
 def _for_people() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _rich(sheet: Sheet) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name, right in zip(sheet.columns, _right(sheet), strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in sheet.rows:
-        table.add_row(*(Text(_cell(cell)) for cell in row))  # Text is never read as markup
-    Console(file=sys.stdout).print(table)
-
-
-def _cell(cell: Cell) -> str:
-    if isinstance(cell, float):
-        return "-" if math.isnan(cell) else f"{cell:.10g}"
-    return "-" if cell is None or cell == "" else clean(str(cell))
-
-
-def _right(sheet: Sheet) -> list[bool]:
-    columns = list(zip(*sheet.rows, strict=True)) or [()] * len(sheet.columns)
-    return [bool(column) and all(isinstance(cell, int | float | None) for cell in column) for column in columns]
-
-
-def _pad(text: str, cells: int, right: bool) -> str:
-    blank = " " * (cells - width(text))
-    return blank + text if right else text + blank
 
 
 def _finite(value: Any) -> Any:

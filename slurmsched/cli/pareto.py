@@ -12,7 +12,7 @@ from .app import App
 from .asked import SpanType
 from .bars import bar
 from .failure import Failed, NotFound
-from .output import Sheet, emit, json_option
+from .output import Sheet, emit, table_options
 
 if TYPE_CHECKING:
     from ..simulator.elastic.applications import Applications
@@ -42,7 +42,7 @@ SPEEDUPS = "pcs_speedups.json"
 @click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1; with --backend all CPUs]")
 @click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that runs: tcp://host:8786.")
 @click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write an interactive page.")
-@json_option
+@table_options
 @click.pass_obj
 def pareto(
     app: App, /, trace: str | None, state_path: str | None, page_path: str | None, as_json: bool, **said: Any

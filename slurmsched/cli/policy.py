@@ -11,7 +11,7 @@ import click
 
 from .app import App
 from .failure import NotFound, wrong_usage
-from .output import Cell, Sheet, emit, json_option
+from .output import Cell, Sheet, emit, json_option, table_options
 from .spans import moment
 
 DAY_S = 86400.0
@@ -25,7 +25,7 @@ def policy() -> None:
 
 @policy.command()
 @click.option("--all", "whole", is_flag=True, help="Also list all choices that were made, the latest first.")
-@json_option
+@table_options
 @click.pass_obj
 def show(app: App, whole: bool, as_json: bool) -> None:
     """Show the ordering that serves, its parameters, since when and by whom."""

@@ -9,15 +9,17 @@ import click
 
 from .answers import tell
 from .app import App
-from .output import Cell, Sheet, json_option
+from .output import Cell, Sheet, table_options
 from .spans import span
 
 COLUMNS = ("RANK", "JOB", "TASKS", "USER", "NAME", "PARTITION", "GPUS", "FORECAST", "WAITED", "POINTS", "STANDING")
+ORDER = ("JOB", "RANK", "STANDING", "USER", "GPUS", "FORECAST", "WAITED", "PARTITION", "NAME", "POINTS")
+CUT = ("USER", "PARTITION", "NAME")
 
 
 @click.command()
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most jobs to list.")
-@json_option
+@table_options
 @click.pass_obj
 def queue(app: App, limit: int, as_json: bool) -> None:
     """List pending jobs in the order we want.
@@ -27,7 +29,7 @@ def queue(app: App, limit: int, as_json: bool) -> None:
     """
     reply = app.answers().ask("queue", limit=limit)
     rows = reply["queue"]
-    parts: list[str | Sheet] = [Sheet(COLUMNS, [_cells(row) for row in rows])]
+    parts: list[str | Sheet] = [Sheet(COLUMNS, [_cells(row) for row in rows], ORDER, CUT)]
     if reply["order_off"]:
         parts.append(f"This order is not in force ({reply['order_off']}): Slurm starts jobs by its own priority.")
     if reply["pending"] > len(rows):

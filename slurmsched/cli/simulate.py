@@ -16,7 +16,7 @@ from .app import App
 from .asked import Asked, MappingType, RowsType, SpanType
 from .bars import bar
 from .failure import Failed
-from .output import emit, json_option
+from .output import emit, table_options
 
 if TYPE_CHECKING:
     from ..simulator.case import Case
@@ -88,7 +88,7 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--check", is_flag=True, help="Verify that the result was possible at all.")
 @click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write a page with charts.")
 @click.option("--csv", "csv_wanted", is_flag=True, help="Print one CSV line per run.")
-@json_option
+@table_options
 @click.pass_obj
 def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, as_json: bool, **options: Any) -> None:
     """Replay TRACE under one or more policies and compare them.

@@ -16,7 +16,7 @@ from ..errors import ModelUnusable, TooLittleHistory
 from .app import App
 from .asked import SpanType
 from .failure import NotFound
-from .output import Cell, Sheet, emit, json_option
+from .output import Cell, Sheet, emit, table_options
 from .spans import moment
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ DAY_S = 86400.0
 @click.option("--configs", type=FILE, help="CSV of configurations alone, for the sharing model.")
 @click.option("--pairs", type=FILE, help="CSV of pairs of them and their speeds.")
 @click.option("--dry-run", is_flag=True, help="Train and judge, and let nothing serve.")
-@json_option
+@table_options
 @click.pass_obj
 def train(
     app: App,

@@ -11,7 +11,7 @@ from ..cluster.phrases import count
 from .app import App
 from .asked import Asked, SpanType
 from .bars import bar
-from .output import Cell, Sheet, emit, json_option
+from .output import Cell, Sheet, emit, table_options
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -39,7 +39,7 @@ MONTH_S = 30 * 86400.0
 @click.option("--evaluations", type=click.IntRange(2), default=30, help="Settings that are tried.  [default: 30]")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of what is tried and of the noise.  [default: 0]")
 @click.option("--workers", type=click.IntRange(1), default=1, help="How many processes.  [default: 1]")
-@json_option
+@table_options
 @click.pass_obj
 def tune(app: App, /, as_json: bool, **said: Any) -> None:
     """Search better settings by simulating the site's own last month.

@@ -12,7 +12,7 @@ from ..cluster.phrases import count
 from .app import App
 from .bars import bar
 from .failure import wrong_usage
-from .output import Sheet, emit, json_option
+from .output import Sheet, emit, table_options
 from .spans import moment, span
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NAMED = 5
 
 COLUMNS = ("WHAT IF", "STARTS", "MEAN WAIT", "MEDIAN WAIT", "MEAN END", "LAST ENDS", "SOONER", "LATER")
+ORDER = ("WHAT IF", "MEAN WAIT", "SOONER", "LATER", "MEAN END", "LAST ENDS")
 
 KINDS = {
     "held": "held by a user or an admin",
@@ -43,7 +44,7 @@ KINDS = {
 @click.option(
     "--like", metavar="NODE", help="What they are copies of. Default: the usual GPU node of most queued jobs."
 )
-@json_option
+@table_options
 @click.pass_obj
 def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | None, as_json: bool) -> None:
     """Say what another policy or more nodes would do to the jobs that wait now.
@@ -134,7 +135,7 @@ def _sheet(result: Comparison) -> Sheet:
         ]
         for number, row in enumerate(result.rows)
     ]
-    return Sheet(COLUMNS, rows)
+    return Sheet(COLUMNS, rows, ORDER)
 
 
 def _after(result: Comparison) -> Iterator[str]:

@@ -87,7 +87,7 @@ def on_a_terminal(code: str, **environ: str) -> str:
 SHOW = f"from {output.__name__} import *; emit({{}}, Sheet(('NAME', 'N'), [({HOSTILE!r}, 1)]), as_json=False)"
 
 
-def test_a_terminal_gets_a_rich_table_with_markup_left_alone():
+def test_a_terminal_gets_a_table_with_a_ruled_heading_and_markup_left_alone():
     shown = on_a_terminal(SHOW)
     assert "─" in shown
     assert "[bold]x[/bold]" in shown
