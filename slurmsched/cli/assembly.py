@@ -12,7 +12,8 @@ from ..clock import Timer, local_zone
 from ..cluster.faults import Instability
 from ..cluster.known import outcomes_of
 from ..cluster.plan import Plan
-from ..cluster.sbatch import probe, read_options
+from ..cluster.sbatch import probe
+from ..cluster.sbatch_options import not_counted, read_options
 from ..cluster.state import ClusterState, View
 from ..config import DaemonSettings, Settings
 from ..cycle import CycleReport, World, run_cycle
@@ -228,9 +229,12 @@ class Daemon:
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
         """What a job of *user* with these *options* of sbatch would be told now."""
-        job = probe(read_options(options), user, view.now_s, local_zone(), tuple(view.partitions.name))
+        read = read_options(options)
+        job = probe(read, user, view.now_s, local_zone(), tuple(view.partitions.name))
         world = self._world
-        return check(view, plan, job, world.model.forecast(job, view.now_s), world.policy.rules)
+        answer = check(view, plan, job, world.model.forecast(job, view.now_s), world.policy.rules)
+        left_out = not_counted(read)
+        return replace(answer, sentences=(*answer.sentences, *([left_out] if left_out else [])))
 
     def _foretelling_of(self, metrics: Metrics) -> Foretelling | None:
         """What predicts, where it is wanted and can be."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from .answers import tell
 from .app import App
 from .failure import NotFound
+from .hypothetical import job_options, options_of
 from .jobs import JobName, JobType
 from .output import Cell, Sheet, table_options
 from .spans import moment, span
@@ -24,25 +25,31 @@ CUT = ("USER",)
 
 @click.command()
 @click.argument("job", type=JobType(), metavar="[JOB]", required=False)
-@click.option(
-    "--check", "options", metavar="OPTIONS", help="The options of sbatch, as one word, of a job to ask about."
-)
+@job_options
 @click.option("--chart", "charted", is_flag=True, help="Draw the plan: who holds what JOB needs, and what would help.")
 @click.option("--html", "page", type=click.Path(path_type=Path), help="Write the plan of JOB as a page to this file.")
 @click.option("--users", "who", is_flag=True, help="List who asked for how much, and what became of it.")
 @table_options
 @click.pass_obj
 def deadline(
-    app: App, job: JobName | None, options: str | None, charted: bool, page: Path | None, who: bool, as_json: bool
+    app: App,
+    job: JobName | None,
+    options: str | None,
+    script: TextIO | None,
+    charted: bool,
+    page: Path | None,
+    who: bool,
+    as_json: bool,
 ) -> None:
     """Say what JOB was promised, or what a new job would be.
 
-    Without JOB all answers to jobs with deadlines are listed. With --check the exit status is 1 where nothing would be
-    promised, and nothing is promised by asking:
+    Without JOB all answers to jobs with deadlines are listed. With --check or --script the exit status is 1 where
+    nothing would be promised, and nothing is promised by asking:
 
         slurmsched deadline --check "-p gpu -G 4 -t 2:00:00 --comment=slurmsched:deadline=+6h"
     """
     now_s = app.clock.now()
+    options = options_of(options, script)
     if who:
         if job is not None or options is not None or charted or page is not None:
             raise click.UsageError("--users goes with nothing else.")
@@ -50,7 +57,7 @@ def deadline(
         tell(reply, Sheet(CLAIMS, [_claim(row) for row in reply["claims"]]), now_s=now_s, as_json=as_json)
         return
     if job is not None and options is not None:
-        raise click.UsageError("Say JOB or --check OPTIONS, one of them.")
+        raise click.UsageError("Say JOB or a job to ask about (--check, --script), one of them.")
     if charted or page is not None:
         if job is None:
             raise click.UsageError("--chart and --html go with a JOB.")

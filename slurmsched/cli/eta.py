@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Event
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from .answers import Answers, tell
 from .app import App
 from .failure import NotFound
+from .hypothetical import job_options, options_of
 from .jobs import JobName, JobType
 from .output import Cell, Sheet, table_options
 from .spans import moment, span
@@ -25,7 +26,7 @@ TRIES = 3  #: to have a long list as of one cycle
 
 @click.command()
 @click.argument("jobs", type=JobType(), metavar="[JOB]...", nargs=-1)
-@click.option("--check", "options", metavar="OPTIONS", help="The options of sbatch, as one word, of a job to try out.")
+@job_options
 @click.option("--all", "everybody", is_flag=True, help="Jobs of all users, where they are not private.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most jobs to list.")
 @click.option("--watch", is_flag=True, help=f"Ask again every {WATCH_S:g} s until interrupted.")
@@ -35,6 +36,7 @@ def eta(
     app: App,
     jobs: Sequence[JobName],
     options: str | None,
+    script: TextIO | None,
     everybody: bool,
     limit: int,
     watch: bool,
@@ -43,12 +45,16 @@ def eta(
     """Say when jobs will start and finish, and how sure that is.
 
     Without JOB all your jobs are listed. START and FINISH are as likely too early as too late; of ten jobs nine start
-    and are done by the times after them. With --check a job is tried out that is not submitted:
+    and are done by the times after them. With --check or --script a job is tried out that is not submitted; options
+    that are not counted are named:
 
+    \b
         slurmsched eta --check "-p gpu -G 4 -t 2:00:00"
+        slurmsched eta --script train.sh --check "-t 30"
     """
-    if bool(jobs) + (options is not None) + everybody > 1:
-        raise click.UsageError("Say JOBs, --check OPTIONS or --all, one of them.")
+    if bool(jobs) + (options is not None or script is not None) + everybody > 1:
+        raise click.UsageError("Say JOBs, a job to try out (--check, --script) or --all, one of them.")
+    options = options_of(options, script)
     missing = _say(app, jobs, options, everybody, limit, as_json)
     while watch and not missing:
         app.clock.wait(WATCH_S, Event())

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..clock import local_zone
 from ..cluster.forecast import Forecast
 from ..cluster.jobs import JobTable
-from ..cluster.sbatch import probe, read_options
+from ..cluster.sbatch import probe
+from ..cluster.sbatch_options import not_counted, read_options
 from ..cluster.state import View
 from ..decide.eta import Eta
 from ..models.port import Model
 
 Played = Callable[[JobTable, Forecast], Eta]
 """When a job, a table of one row, would start and finish with this forecast."""
-
-NOT_COUNTED = (
-    "begin",
-    "constraint",
-    "dependency",
-    "exclude",
-    "exclusive",
-    "hold",
-    "licenses",
-    "nodelist",
-    "reservation",
-)
-"""Options that can keep a job from starting and that are not played forward."""
 
 
 def try_out(view: View, model: Model, played: Played, options: str, user: str) -> Eta:
@@ -43,9 +31,5 @@ def try_out(view: View, model: Model, played: Played, options: str, user: str) -
         asked = [names.index(name) for name in job.partition[0].split(",")]
         job = replace(job, time_limit_s=view.partitions.max_time_s[asked].max(keepdims=True))
     answer = played(job, model.forecast(job, view.now_s))
-    return replace(answer, job_id=0, notes=(*answer.notes, *_left_out(said)))
-
-
-def _left_out(said: Mapping[str, str]) -> list[str]:
-    missing = [f"--{name}" for name in NOT_COUNTED if name in said]
-    return [f"{', '.join(missing)}: not counted in these times."] if missing else []
+    left_out = not_counted(said)
+    return replace(answer, job_id=0, notes=(*answer.notes, *([left_out] if left_out else [])))

@@ -4,49 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Mapping
 from datetime import tzinfo
 
 from ..errors import CommentError, ConfigError
 from .comment import parse
 from .jobs import JobTable, job_table
-from .tres import gpus_in, seconds
+from .sbatch_options import features
+from .tres import gpus_in, memory_mib, seconds
 
 PROBE_ID = 2**32
 """The job id of what was never submitted: no job of Slurm has it."""
 
-SHORT = {"A": "account", "G": "gpus", "J": "job-name", "N": "nodes", "a": "array", "n": "ntasks", "p": "partition",
-         "q": "qos", "t": "time"}  # fmt: skip
-LONG = (*SHORT.values(), "comment", "gres", "gpus-per-node", "gpus-per-task")
-ACCEPTED = "-A -G -J -N -a -n -p -q -t, their long forms, --gres, --gpus-per-node, --gpus-per-task and --comment"
-
 _COUNTED = re.compile(r"([^:,=]+:)?[1-9][0-9]*")
-
-
-def read_options(text: str) -> dict[str, str]:
-    """The options in *text* by their long names, up to the script; others of the form --name=value are passed over.
-
-    ConfigError where an option is not known and may swallow the next word.
-    """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise ConfigError(f"the options {text[:80]!r} cannot be read: {error}") from error
-    said: dict[str, str] = {}
-    rest = iter(words[1:] if words[:1] == ["sbatch"] else words)
-    for word in rest:
-        if not word.startswith("-"):
-            break
-        name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--"):
-            name, equals, value = SHORT.get(word[1:2], ""), word[2:3], word[2:].removeprefix("=")
-        if name not in LONG and not (equals and word.startswith("--")):
-            raise ConfigError(f"{word[:80]!r} is not read here; accepted: {ACCEPTED}; and others as --name=value")
-        if not equals:
-            value = next(rest, "")
-        said[name] = value
-    return said
 
 
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, partitions: tuple[str, ...]) -> JobTable:
@@ -75,6 +45,11 @@ def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, par
         gpus=[gpus],
         gpu_type=[kind],
         nodes=[nodes],
+        cpus=[_cpus(options, nodes, gpus)],
+        memory_mib=[_memory_mib(options, nodes, gpus)],
+        features=[features(options)],
+        required_nodes=[options.get("nodelist", "")],
+        exclusive=["exclusive" in options],
         time_limit_s=[_limit_s(options)],
         comment=[comment],
         deadline_s=[deadline_s],
@@ -96,6 +71,26 @@ def _gpus(options: Mapping[str, str], nodes: int) -> tuple[int, str]:
     except ValueError as error:
         raise ConfigError(str(error)) from error
     return 0, ""
+
+
+def _cpus(options: Mapping[str, str], nodes: int, gpus: int) -> int:
+    if "cpus-per-gpu" in options:
+        return gpus * _number(options, "cpus-per-gpu")
+    tasks = nodes * _number(options, "ntasks-per-node") if "ntasks-per-node" in options else _number(options, "ntasks")
+    return max(nodes, tasks) * _number(options, "cpus-per-task")
+
+
+def _memory_mib(options: Mapping[str, str], nodes: int, gpus: int) -> float:
+    """Over all nodes; 0 where nothing is said, which is what the partition gives."""
+    cpus = _cpus(options, nodes, gpus)
+    for name, times in (("mem", nodes), ("mem-per-cpu", cpus), ("mem-per-gpu", gpus)):
+        if name in options:
+            try:
+                each = memory_mib(options[name])
+            except ValueError as error:
+                raise ConfigError(f"--{name}: {error}") from error
+            return 0.0 if math.isnan(each) else times * each
+    return 0.0
 
 
 def _number(options: Mapping[str, str], name: str) -> int:

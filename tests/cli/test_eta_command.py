@@ -97,7 +97,8 @@ class Office:
         return self.foretold
 
     def tried(self, seen, planned, options, user):
-        assert (options, user) == ("-G 4", ME)
+        self.options = options
+        assert user == ME
         return replace(Eta(0, user, "gpu", 4, 1, "predicted", NOW_S), start_s=NOW_S + 60, finish_s=NOW_S + 600)
 
 
@@ -261,10 +262,34 @@ def test_what_started_or_ended_since_the_predictions_is_not_told_old_times(offic
     assert [one["job_id"] for one in said(site)["eta"]] == [1, 2]
 
 
+SCRIPT = """#!/bin/sh
+#SBATCH -G 4 -t 60 -o out
+#SBATCH --comment='a; slurmsched:ckpt'
+sleep 1
+"""
+
+
+def test_a_script_is_tried_out_and_the_command_line_wins(office, site, tmp_path):
+    office.shows(table(1))
+    (tmp_path / "train.sh").write_text(SCRIPT)
+    result = run(site, "--script", str(tmp_path / "train.sh"), "--check", "-t 30 -p gpu")
+    assert result.exit_code == 0, result.output
+    assert office.options == "--gpus=4 --time=30 '--comment=a; slurmsched:ckpt' --partition=gpu"
+    (tmp_path / "bare.sh").write_text("sleep 1\n")
+    assert run(site, "--script", str(tmp_path / "bare.sh")).exit_code == 0
+
+
+@pytest.mark.parametrize("words", [("--check", "-Z 4"), ("--check", "-J 'half"), ("--script", "no-such-file.sh")])
+def test_options_that_are_none_of_sbatch_are_wrong_usage(office, site, words):
+    office.shows(table(1))
+    assert run(site, *words).exit_code == 2
+
+
 def test_one_job_is_tried_out_without_being_submitted(office, site):
     office.shows(table(1))
     result = run(site, "--check", "-G 4")
     assert result.exit_code == 0, result.output
+    assert office.options == "-G 4"
     assert f"Such a job should start about {clock(NOW_S + 60)}" in result.output
 
 

@@ -105,7 +105,7 @@ def test_what_could_never_run_is_told_in_words(world):
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [("-p nowhere -G 4", ConfigError), ("-G 4 -N x", ConfigError), ("-x 4", ConfigError),
+    [("-p nowhere -G 4", ConfigError), ("-G 4 -N x", ConfigError), ("-c x", ConfigError),
      ("-G 4 --comment=slurmsched:deadline=soon", CommentError)],
 )  # fmt: skip
 def test_options_that_mean_nothing_are_refused(world, options, error):

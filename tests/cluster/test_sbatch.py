@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 from datetime import UTC
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
-from slurmsched.cluster.sbatch import probe, read_options
+from slurmsched.cluster.sbatch import probe
+from slurmsched.cluster.sbatch_options import KNOWN, SHORT, as_text, not_counted, read_options, read_script
 from slurmsched.errors import CommentError, ConfigError
 
 NOW_S = 1_000_000.0
@@ -30,6 +35,9 @@ def job(text, partitions=("gpu",), zone=UTC):
         ("--gpus-per-task=1 -n 6", 6, 1),
         ("sbatch -G2 --mem=4G train.sh -G 9", 2, 1),
         ("-N 2", 0, 2),
+        ("--mem 4G -x n1 -HQ --no-kill -G 3 -d afterok:7 train.sh", 3, 1),
+        ("--gpus-per-n 2 --nodes 2", 4, 2),
+        ("-G 1 -G 5", 5, 1),
     ],
 )
 def test_gpus_and_nodes_are_counted_as_slurm_does(text, gpus, nodes):
@@ -53,8 +61,9 @@ def test_the_rest_of_what_matters_is_read_too():
         ("-G four", ConfigError, "accepted are a number such as 4, and TYPE:4"),
         ("--gpus-per-node=a100", ConfigError, "accepted are a number such as 4, and TYPE:4"),
         ("-G 2,a100:2", ConfigError, "accepted are a number such as 4, and TYPE:4"),
-        ("--mem 4G -G 1", ConfigError, "as --name=value"),
-        ("-x n1", ConfigError, "is not read here"),
+        ("--mem lots", ConfigError, "--mem: 'lots' is no memory"),
+        ("-c two", ConfigError, "accepted are a number"),
+        ("-Z 1", ConfigError, "-Z in '-Z' is no option of sbatch"),
         ("-J 'half", ConfigError, "cannot be read"),
         ("-p cpu", ConfigError, "one of gpu"),
         ("--comment=slurmsched:deadlin=+6h", CommentError, "did you mean deadline"),
@@ -76,3 +85,77 @@ def test_a_local_time_that_happens_twice_is_refused():
 def test_where_there_are_several_partitions_one_must_be_said():
     with pytest.raises(ConfigError, match="say -p and one of gpu, fast"):
         job("-G 1", ("gpu", "fast"))
+
+
+def test_cpus_memory_features_and_nodes_are_counted_too():
+    asked = job("-N 2 --ntasks-per-node=4 -c 8 --mem=64G -C 'ib&a100' -w n[1-2] --exclusive -G 4")
+    assert (asked.cpus.tolist(), asked.memory_mib.tolist()) == ([64], [2 * 64 * 1024.0])
+    assert (asked.features[0], asked.required_nodes[0], asked.exclusive.tolist()) == ("ib&a100", "n[1-2]", [True])
+    assert job("-n 3 --mem-per-cpu=500").memory_mib.tolist() == [1500.0]
+    assert job("-G 4 --cpus-per-gpu=6").cpus.tolist() == [24]
+    assert job("-G 4 --mem-per-gpu=1G").memory_mib.tolist() == [4096.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("-G 4 -o out.txt --mail-type=END -D /tmp --wrap='sleep 1'", ""),
+        ("-G 4 -H --reservation=x", "--hold, --reservation: not counted in these times."),
+        ("--quantum=3 -G 4", "--quantum: not known here, so not counted."),
+        (
+            "-L x --quantum 3 -G 4",
+            "--licenses: not counted in these times; --quantum: not known here, so not counted.",
+        ),
+        ("-C 'a100|h100'", "--constraint: not counted in these times."),
+        ("-C 'a100&ib'", ""),
+    ],
+)
+def test_what_is_not_counted_is_said(text, said):
+    assert not_counted(read_options(text)) == said
+    assert job(text).gpus[0] in (0, 4)
+
+
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=train --gpus 4   # four of them
+#SBATCH -p gpu
+# a comment
+#SBATCH --comment="slurmsched:ckpt; x"
+#PBS -l nodes=9
+
+#SBATCH -t 2:00:00
+
+srun train
+#SBATCH -G 9
+"""
+
+
+def test_a_script_is_read_up_to_its_first_command():
+    assert read_script(SCRIPT) == {
+        "job-name": "train", "gpus": "4", "partition": "gpu", "comment": "slurmsched:ckpt; x", "time": "2:00:00"
+    }  # fmt: skip
+    assert read_script("echo hello\n") == {}
+
+
+def test_a_job_of_several_components_is_refused():
+    with pytest.raises(ConfigError, match="line 3: a job of several components"):
+        read_script("#!/bin/sh\n#SBATCH -G 1\n#SBATCH hetjob\n#SBATCH -G 2\n")
+
+
+def test_options_survive_as_text():
+    options = read_script(SCRIPT) | {"exclusive": "", "constraint": "a&b"}
+    assert read_options(as_text(options)) == options
+
+
+def test_every_option_of_the_sbatch_that_is_installed_is_known(tmp_path):
+    sbatch = shutil.which("sbatch")
+    if sbatch is None:
+        pytest.skip("no sbatch here")
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("ClusterName=a\nSlurmctldHost=localhost\nNodeName=n1\nPartitionName=p Nodes=n1\n")
+    listed = subprocess.run(
+        [sbatch, "--help"], env=os.environ | {"SLURM_CONF": str(conf)}, capture_output=True, text=True, timeout=60
+    ).stdout
+    options = re.findall(r"^ +(?:-([A-Za-z])[, ] *)?--([a-z-]+)", listed, re.M)
+    assert len(options) > 50
+    assert [name for _, name in options if name not in KNOWN] == []
+    assert [letter for letter, name in options if letter and SHORT.get(letter) != name] == []
