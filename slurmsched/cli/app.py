@@ -30,6 +30,18 @@ logger = logging.getLogger(__name__)
 Called = Callable[[str, str, float, int], None]
 
 
+def has_tables(store: Store) -> bool:
+    """Whether the database holds tables of ours, of whatever version."""
+    there = store.path is None or os.path.exists(store.path)
+    return there and store.version() is not None
+
+
+def make_tables(store: Store) -> None:
+    """Make the tables where there are none; others stay as they are. MemoryUnavailable where they cannot be made."""
+    if not has_tables(store):
+        store.upgrade()
+
+
 class App:
     """What a command works with; tests hand in one with other parts."""
 
@@ -66,6 +78,15 @@ class App:
         """The database, with tables that fit; MemoryUnavailable or SchemaMismatch."""
         self._store.check()
         return self._store
+
+    def writable_store(self) -> Store:
+        """The same for a command that writes, which makes the tables where there are none."""
+        make_tables(self._store)
+        return self.store()
+
+    def has_tables(self) -> bool:
+        """Whether the database holds tables, of whatever version; MemoryUnavailable where it does not answer."""
+        return has_tables(self._store)
 
     @cached_property
     def _store(self) -> Store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -53,7 +54,7 @@ from ..slurm.budget import Budget
 from ..slurm.port import Facts, Slurm
 from ..slurm.versions import TESTED, Release, Support
 from ..slurm.writer import Writer
-from .app import App
+from .app import App, make_tables
 from .chosen import Chosen
 from .foretelling import Forward, Kept, foretelling, foretold, with_new_job
 from .release_all import give_back
@@ -392,14 +393,12 @@ def _opened(app: App) -> Store:
     """The database with tables that fit, made on the first start; one that is away is used when it comes back."""
     store = app.open_store()
     try:
-        if store.version() is None:
-            store.upgrade()
+        make_tables(store)
         store.check()
     except MemoryUnavailable as error:
-        if store.path is not None and not store.path.exists():
-            store.upgrade()
-        else:
-            logger.warning("starting without the database: %s", error)
+        if store.path is not None and not os.path.exists(store.path):
+            raise
+        logger.warning("starting without the database: %s", error)
     return store
 
 

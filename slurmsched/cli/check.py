@@ -69,6 +69,9 @@ def _of_database(app: App) -> list[Finding]:
     from ..slurm.checkup import Finding
 
     try:
+        if not app.has_tables():
+            text = "there is none yet; the daemon makes it at its first start, 'slurmsched history import' too"
+            return [Finding("database", None, text)]
         place = app.store().place
     except SlurmschedError as error:
         return [Finding("database", False, str(error), "slurmsched db upgrade")]

@@ -34,7 +34,7 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
     Runs that are there already are left as they are, so that it may be run any time and again after a failure.
     """
     now_s = app.clock.now()
-    cluster, store, name = app.cluster(), app.store(), app.cluster_name()
+    cluster, store, name = app.cluster(), app.writable_store(), app.cluster_name()
     since_s = now_s - (days or 90) * DAY_S
     if days is None and len(known := store.history(name, since_s=since_s)):
         since_s = float(known.ended_s[-1]) - OVERLAP_S

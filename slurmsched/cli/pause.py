@@ -27,7 +27,7 @@ def pause(app: App, until: str | None) -> None:
     until_s = None if until is None else time_from(until, now_s)
     if until_s is not None and until_s <= now_s:
         raise click.BadParameter(f"{until} is over: {moment(until_s)}", param_hint="--until")
-    app.store().pause(app.cluster_name(), by=getpass.getuser(), now_s=now_s, until_s=until_s)
+    app.writable_store().pause(app.cluster_name(), by=getpass.getuser(), now_s=now_s, until_s=until_s)
     click.echo("paused until resumed" if until_s is None else f"paused until {moment(until_s, now_s)}")
 
 
@@ -35,7 +35,7 @@ def pause(app: App, until: str | None) -> None:
 @click.pass_obj
 def resume(app: App) -> None:
     """End a pause."""
-    app.store().resume(app.cluster_name(), by=getpass.getuser(), now_s=app.clock.now())
+    app.writable_store().resume(app.cluster_name(), by=getpass.getuser(), now_s=app.clock.now())
     click.echo("resumed: the next cycle acts as the settings say")
 
 

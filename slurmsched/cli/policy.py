@@ -75,7 +75,7 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
     with wrong_usage():
         line = "" if reset else find_ordering(" ".join(words)).line
     choice = PolicyChoice(line, getpass.getuser(), app.clock.now(), reason)
-    app.store().choose(app.cluster_name(), choice)
+    app.writable_store().choose(app.cluster_name(), choice)
     own = app.settings().policy.ordering
     sentence = f"{line or f'{own}, as the settings say,'} orders the jobs from the daemon's next cycle on"
     emit(asdict(choice), sentence, as_json=as_json)

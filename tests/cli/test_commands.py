@@ -266,3 +266,40 @@ def test_no_command_tells_a_secret_even_when_it_fails(site, words):
     site.environ = {"SLURMSCHED_DATABASE_URL": "postgresql://me:canary@127.0.0.1:1/none"}
     result = run(site, *words)
     assert "canary" not in result.output + result.stderr + repr(site.settings())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("history", "import"), ("pause",), ("resume",), ("policy", "set", "sjf")],
+    ids=lambda words: " ".join(words),
+)
+def test_a_command_that_writes_makes_the_database_where_there_is_none(site, tmp_path, words):
+    result = run(site, *words)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "slurmsched.db").exists()
+    assert run(site, "once", "--dry-run").exit_code == 0
+
+
+@pytest.mark.parametrize("words", [("history", "stats"), ("queue",), ("accuracy",), ("policy", "show")])
+def test_a_command_that_reads_makes_none(site, tmp_path, words):
+    run(site, *words)
+    assert not (tmp_path / "slurmsched.db").exists()
+
+
+def test_a_database_that_the_first_start_makes_is_not_missing(site):
+    database = next(one for one in said(site, "check")["findings"] if one["name"] == "database")
+    assert database["ok"] is None
+    assert "there is none yet" in database["text"]
+    run(site, "history", "import")
+    assert next(one for one in said(site, "check")["findings"] if one["name"] == "database")["ok"] is True
+
+
+def test_tables_of_an_older_version_are_left_to_an_upgrade(site):
+    run(site, "history", "import")
+    store = site.open_store()
+    with store.database.transaction("making it older", write=True) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+    store.close()
+    result = run(site, "history", "import")
+    assert result.exit_code == 1
+    assert "run 'slurmsched db upgrade'" in result.stderr

@@ -158,9 +158,10 @@ def test_what_is_wrong_is_refused_and_nothing_changes(site, words, status, answe
 
 def test_who_may_not_write_the_database_sets_nothing(tmp_path):
     site = Site(tmp_path)
+    site.file.write_text(f"{site.file.read_text()}[database]\nurl = 'sqlite:////{tmp_path}/not-there/s.db'\n")
     result = run(site, "policy", "set", "sjf")
     assert result.exit_code == 1
-    assert "database" in result.stderr
+    assert "s.db: No such file or directory" in result.stderr
 
 
 def test_classes_come_from_the_sizes_of_past_runs(site):

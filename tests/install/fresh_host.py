@@ -19,7 +19,7 @@ PYTHON = "/usr/bin/python3"
 SETUP = """set -e
 mkdir "$1"
 mount -t tmpfs fresh-host "$1"
-for place in /etc /usr /opt /var/lib; do
+for place in /etc /usr /opt /var/lib /var/spool; do
     mkdir -p "$1/upper$place" "$1/work$place"
     mount -t overlay fresh-host -o "lowerdir=$place,upperdir=$1/upper$place,workdir=$1/work$place" "$place"
 done
@@ -41,6 +41,10 @@ class FreshHost:
         assert self._keeper.stdout is not None
         self.ready = self._keeper.stdout.readline() == "ready\n"
 
+    def changes(self) -> list[str]:
+        """What differs from the machine below in system directories; directories count where they are new."""
+        return self.sh(f"cd {self.directory}/layers/upper && find . -mindepth 2 | sort").split("\n")[:-1]
+
     def close(self) -> None:
         """End the namespace, and with it all that was written."""
         self._keeper.kill()
@@ -59,9 +63,9 @@ class FreshHost:
             env=known | environment, capture_output=True, text=True, timeout=timeout_s,
         )  # fmt: skip
 
-    def sh(self, script: str, **known: str) -> str:
+    def sh(self, script: str, cwd: str | Path = "/", **environment: str) -> str:
         """What *script* prints, run by root; it has to succeed."""
-        done = self.run("sh", "-ec", script, **known)
+        done = self.run("sh", "-ec", script, cwd=cwd, **environment)
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -83,19 +87,28 @@ def fresh_host(directory: Path) -> Iterator[FreshHost]:
         host.close()
 
 
-def install_program(host: FreshHost) -> None:
-    """Put ``slurmsched`` into /usr/bin, for every user: this checkout, with what this Python has."""
+def place_program(host: FreshHost) -> None:
+    """Put this checkout, with what this Python has, where pip would: /opt/slurmsched/bin/slurmsched, for every user."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     version = host.run(PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
     if version.stdout.strip() != here:
         pytest.skip(f"no Python {here} here that every user may run")
     package = Path(slurmsched.__file__).parent
     libraries = [Path(place) for place in sys.path if place.endswith("-packages") and Path(place).is_dir()]
-    places = {package: "/opt/slurmsched/lib/slurmsched"}
-    places |= {library: f"/opt/slurmsched/lib{number}" for number, library in enumerate(libraries)}
+    places = {package: "/usr/local/lib/checkout/slurmsched"}
+    places |= {library: f"/usr/local/lib/checkout{number}" for number, library in enumerate(libraries)}
     for source, place in places.items():
-        host.sh(f"install -d {place} && mount --bind {source} {place}")
-    path = ":".join(["/opt/slurmsched/lib", *list(places.values())[1:]])
+        # Read-only: a test may remove whole directories of its host, and these are the real ones.
+        host.sh(f"install -d {place} && mount --bind {source} {place} && mount -o remount,bind,ro {place}")
+    path = ":".join(["/usr/local/lib/checkout", *list(places.values())[1:]])
     lines = ["#!/bin/sh", f"export PYTHONPATH={path} PYTHONDONTWRITEBYTECODE=1", f'exec {PYTHON} -m slurmsched "$@"']
     (host.directory / "slurmsched").write_text("\n".join([*lines, ""]))
-    host.sh(f"install -m 755 {host.directory}/slurmsched /usr/bin/slurmsched")
+    host.sh(f"install -D -m 755 {host.directory}/slurmsched /opt/slurmsched/bin/slurmsched")
+    checkout, share = package.parent, "/opt/slurmsched/share/slurmsched"
+    host.sh(f"install -d {share} && cd {checkout} && cp -r --parents contrib systemd scripts slurmsched/prolog {share}")
+
+
+def install_program(host: FreshHost) -> None:
+    """Place the program, and link it where everybody finds it."""
+    place_program(host)
+    host.sh("ln -s /opt/slurmsched/bin/slurmsched /usr/bin/slurmsched")
