@@ -19,7 +19,7 @@ PYTHON = "/usr/bin/python3"
 SETUP = """set -e
 mkdir "$1"
 mount -t tmpfs fresh-host "$1"
-for place in /etc /usr /opt /var/lib /var/spool; do
+for place in /etc /usr /opt /var/lib /var/spool /var/cache; do
     mkdir -p "$1/upper$place" "$1/work$place"
     mount -t overlay fresh-host -o "lowerdir=$place,upperdir=$1/upper$place,workdir=$1/work$place" "$place"
 done
