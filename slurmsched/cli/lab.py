@@ -121,6 +121,16 @@ def shell(directory: Path, user: str | None, command: tuple[str, ...]) -> None:
 
 @lab.command()
 @click.pass_obj
+def restart(directory: Path) -> None:
+    """Restart slurmctld, after a change of slurm.conf say; running jobs go on."""
+    there = Lab(directory)
+    there.restart_controller()
+    there.wait_for_nodes()
+    click.echo(f"slurmctld of {there.cluster} answers again")
+
+
+@lab.command()
+@click.pass_obj
 def down(directory: Path) -> None:
     """End everything the lab runs and remove all it made, also after a crash."""
     Lab(directory).down()

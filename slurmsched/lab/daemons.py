@@ -18,6 +18,10 @@ START_S = 60.0  #: how long one daemon may take to answer: a busy machine, not a
 STOP_S = 20.0
 
 
+class ConfRefused(LabError):
+    """Slurm cannot read the lab's slurm.conf; no waiting makes that better."""
+
+
 @dataclass
 class Daemons:
     """The daemons of one lab, all in the foreground, so that each pid is known before it works."""
@@ -97,6 +101,8 @@ class Daemons:
 
         try:
             wait_until(ready_or_dead, START_S, f"{name} to answer")
+        except ConfRefused:
+            raise
         except LabError as error:
             raise LabError(f"{error}; its log ends:\n{self.layout.log_tail(name)}") from error
         if not is_ready:

@@ -18,7 +18,7 @@ from typing import Self
 
 from slurmsched.errors import LabError
 from slurmsched.lab import accounting, chores, database, files, ports, processes, programs, tree, users, waiting
-from slurmsched.lab.daemons import START_S, STOP_S, Daemons
+from slurmsched.lab.daemons import START_S, STOP_S, ConfRefused, Daemons
 from slurmsched.lab.layout import Layout
 from slurmsched.lab.manifest import Manifest, draft_of
 from slurmsched.lab.spec import LabSpec
@@ -26,6 +26,9 @@ from slurmsched.lab.status import LabStatus, NodeStatus, ProcessStatus
 
 STATUS_S = 5.0
 LOCK_S = 120.0
+
+REFUSED = "Unable to process configuration file"
+"""What every program of Slurm says when it cannot read slurm.conf."""
 
 
 class Lab:
@@ -336,7 +339,10 @@ class Lab:
 
     def _daemons(self, record: Manifest) -> Daemons:
         def answers(argv: Sequence[str]) -> bool:
-            return self.run(argv).returncode == 0
+            done = self.run(argv)
+            if REFUSED in done.stderr:
+                raise ConfRefused(f"Slurm refuses {self.layout.slurm_conf}:\n{done.stderr.strip()}")
+            return done.returncode == 0
 
         return Daemons(self.layout, record, self.env(), self.command, answers)
 
@@ -385,7 +391,9 @@ def _lock(handle: int) -> bool:
 
 
 def _is_slurms(variable: str) -> bool:
-    return variable.startswith(("SLURM", "SBATCH_", "SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_", "SALLOC_", "SPRIO_"))
+    """Whether one of Slurm's commands might read *variable*; ours say which settings to go by."""
+    theirs = ("SLURM", "SBATCH_", "SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_", "SALLOC_", "SPRIO_")
+    return variable.startswith(theirs) and not variable.startswith("SLURMSCHED_")
 
 
 def _found(program: str) -> str:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 
 from click.testing import CliRunner
 
 from slurmsched.cli import main
+from slurmsched.lab.daemons import START_S
 
 
 def call(directory, *words):
@@ -43,3 +46,32 @@ def test_status_of_no_lab_says_how_to_get_one(lab_directory):
     told = call(lab_directory, "status")
     assert told.exit_code == 1
     assert "`slurmsched lab up` makes one" in told.output
+
+
+def test_a_refused_line_of_slurm_conf_is_told_with_what_refused_it_and_not_waited_out(lab_directory):
+    began_s = time.monotonic()
+    up = call(lab_directory, "up", "--nodes=1", "--conf", "NoSuchOption=1")
+    assert up.exit_code == 1
+    assert "NoSuchOption" in up.output
+    assert "in vain" not in up.output
+    assert time.monotonic() - began_s < START_S, "nothing was waited for that cannot come"
+    assert not lab_directory.exists()
+
+
+def test_the_controller_restarts_and_the_shell_keeps_our_settings(lab_directory):
+    assert call(lab_directory, "up", "--nodes=1", "--no-accounting").exit_code == 0
+    before = {
+        each["name"]: each["pid"] for each in json.loads(call(lab_directory, "status", "--json").output)["processes"]
+    }
+    restarted = call(lab_directory, "restart")
+    assert restarted.exit_code == 0, restarted.output
+    after = {
+        each["name"]: each["pid"] for each in json.loads(call(lab_directory, "status", "--json").output)["processes"]
+    }
+    assert {name for name in before if before[name] != after[name]} == {"slurmctld"}
+    shell = [sys.executable, "-m", "slurmsched", "lab", "--dir", str(lab_directory), "shell", "printenv"]
+    environment = os.environ | {"SLURMSCHED_CONFIG": "/tmp/s.toml", "SLURM_CLUSTERS": "other"}
+    done = subprocess.run([*shell, "SLURMSCHED_CONFIG"], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "/tmp/s.toml\n"
+    done = subprocess.run([*shell, "SLURM_CLUSTERS"], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == ""
