@@ -28,24 +28,57 @@ def story(app: App, job: JobName, as_json: bool) -> None:
             f"the records have no job {job}: there never was one, slurmsched did not run then, or it ended more than"
             " database.keep_outcomes_days ago"
         )
-    emit(reply, *(f"{moment(event['at_s'])}  {_sentence(event)}" for event in events), as_json=as_json)
+    emit(reply, *(f"{moment(event['at_s'])}  {sentence(event)}" for event in events), as_json=as_json)
 
 
-def _sentence(event: Mapping[str, Any]) -> str:
+def sentence(event: Mapping[str, Any]) -> str:
+    """One event of a story, in words."""
     details = defaultdict[str, Any](lambda: "?", event["details"])
     run = f", run {details['restart'] + 1}" if details.get("restart") else ""
     if event["kind"] == "policy":
         details["line"] = details["line"] or "what the settings say"
         details["why"] = f": {details['reason']}" if details.get("reason") else ""
     cycle = f" (cycle {details['cycle']})" if "cycle" in details else ""
-    sentence = _SENTENCES.get(event["kind"], str(event["kind"])).format_map(details | {"run": run})
-    return sentence + cycle
+    if event["kind"] == "standing":
+        details["now"] = _STANDINGS.get(details["standing"], str(details["standing"]).lower().replace("_", " "))
+    if event["kind"] == "deadline":
+        details["became"] = _PROMISES.get(details["what"], str(details["what"])).format(reason=details["reason"])
+    words = _SENTENCES.get(event["kind"], str(event["kind"])).format_map(details | {"run": run})
+    return words + cycle
 
+
+_STANDINGS = {
+    "RANKED": "has a place in our order",
+    "OWNER_SAID_OFF": "is left alone, as its owner wants (slurmsched:off)",
+    "HELD_BY_USER": "is held by its owner",
+    "HELD_BY_ADMIN": "is held by an administrator",
+    "PRIORITY_FIXED": "is left alone: its priority was set by hand",
+    "NICE_SET": "is left alone: it has a nice value",
+    "WAITS_FOR_DEPENDENCY": "waits for the jobs it depends on",
+    "WAITS_FOR_BEGIN": "waits for its begin time",
+    "LIMIT_BLOCKED": "is blocked by a limit of its account, QOS, array or licences",
+    "IN_RESERVATION": "belongs to a reservation",
+    "HETEROGENEOUS": "is left alone: it is part of a heterogeneous job",
+    "OUT_OF_SCOPE": "is left alone: its partition is not one that we order",
+    "PARTITION_CLOSED": "waits for its partition, which takes no jobs",
+    "CANNOT_RUN": "cannot run, says Slurm",
+    "SHARES": "is on its way to GPUs that it shares",
+}
+
+_PROMISES = {
+    "refused": "its deadline was not promised: {reason}",
+    "open": "we promised its deadline",
+    "in doubt": "the promise of its deadline came into doubt: {reason}",
+    "met": "it met its deadline",
+    "broken": "the promise of its deadline was broken: {reason}",
+    "withdrawn": "the promise of its deadline was withdrawn: {reason}",
+    "lost": "what became of its deadline is not known: {reason}",
+}
 
 _SENTENCES = {
     "submitted": "it was submitted",
-    "standing": "we see it as {standing}, before as {before}",
-    "deadline": "its deadline: {what} {reason}",
+    "standing": "it {now}",
+    "deadline": "{became}",
     "policy": "{by} set the policy to {line}{why}",
     "ranked": "we gave it {value} points",
     "held": "we delayed it",

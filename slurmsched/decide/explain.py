@@ -115,7 +115,8 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
     sentences = [_introduction(view, row)]
     if what != Standing.RANKED:
         fields = {name: getattr(jobs, name)[row] for name in ("reason", "partition", "reservation", "dependency")}
-        sentences.append(f"We leave it alone: {LEFT_ALONE[what].format(job=job_id, **fields)}.")
+        alone = _begin(view, row) if what == Standing.WAITS_FOR_BEGIN else LEFT_ALONE[what]
+        sentences.append(f"We leave it alone: {alone.format(job=job_id, **fields)}.")
     else:
         sentences += _place(view, plan, row, ahead)
         sentences += _room(view, plan, row, ahead, free)
@@ -131,6 +132,17 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
         free_gpus=free,
         sentences=tuple(sentences),
     )
+
+
+def _begin(view: View, row: int) -> str:
+    """When its begin time comes, and whether a requeue set it."""
+    jobs = view.pending
+    left_s = float(jobs.eligible_s[row]) - view.now_s
+    if not left_s > 0:
+        return LEFT_ALONE[Standing.WAITS_FOR_BEGIN]
+    if jobs.restarts[row]:
+        return f"it was requeued, and Slurm starts a requeued job only after a while: in {spell(left_s)}"
+    return f"{LEFT_ALONE[Standing.WAITS_FOR_BEGIN]}; it comes in {spell(left_s)}"
 
 
 def _why_not_pending(view: View, plan: Plan, job_id: int) -> Why:

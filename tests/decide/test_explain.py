@@ -238,3 +238,19 @@ def test_one_job_stands_ahead_and_two_stand():
     seen = view(jobs(3, gpus=[1, 2, 4]), [900.0, 60.0, 120.0], room=nodes((4,), (4,)))
     assert "1 job asking for 2 GPUs stands ahead of it" in said(seen, 3)
     assert "2 jobs asking for 6 GPUs stand ahead of it" in said(seen, 1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({}, "We leave it alone: its begin time has not come; it comes in 5 min."),
+        (
+            {"restarts": [1]},
+            "We leave it alone: it was requeued, and Slurm starts a requeued job only after a while: in 5 min.",
+        ),
+        ({"eligible_s": [np.nan]}, "We leave it alone: its begin time has not come."),
+    ],
+)
+def test_a_begin_time_is_told_with_when_and_whether_a_requeue_set_it(columns, told):
+    waiting = {"reason": ["BeginTime"], "eligible_s": [NOW_S + 300]} | columns
+    assert told in said(view(jobs(1, **waiting), [60.0]), 1)
