@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..cluster.columns import FloatArray, IntArray, Labels
-from ..cluster.names import LONGEST, bucket
+from ..cluster.names import bucket
 from ..errors import MissingExtra
 
 CLUSTERED = 300  #: most frequent stems that are clustered; the work grows with its square
@@ -22,7 +21,6 @@ OTHER = "other names"
 
 _FINENESS = 0.7  # quantile of the similarities that a stem needs for itself to be a speaker; more makes more buckets
 _AT_ONCE = 2_000_000  # pairs: bounds the memory of distances
-_WORD = 64
 _MOST_ASKED = 100_000  # names and stems remembered with their speakers
 
 
@@ -42,7 +40,7 @@ class NameBuckets:
     def fit(cls, names: Labels, most: int = CLUSTERED) -> Self:
         """The buckets of *names*: affinity propagation over the Levenshtein distances of the *most* frequent stems.
 
-        The same names in any order give the same buckets. ConfigError where scikit-learn is not installed.
+        The same names in any order give the same buckets. MissingExtra where scikit-learn or rapidfuzz is not installed.
         """
         weights: dict[str, int] = {}
         counts = np.bincount(names.codes, minlength=len(names.names)).tolist()
@@ -120,50 +118,15 @@ class NameBuckets:
 def levenshtein(texts: Sequence[str], others: Sequence[str]) -> IntArray:
     """Insertions, deletions and replacements from each text to each other one: shape (texts, others).
 
-    Characters beyond the first 64 do not count. Bit-parallel (Myers 1999): one machine word holds a column of the
-    matrix, so all pairs advance by a character at once.
+    MissingExtra where rapidfuzz is not installed.
     """
-    texts, others = [text[:_WORD] for text in texts], [other[:_WORD] for other in others]
-    letters = {letter: place for place, letter in enumerate(sorted(set("".join(others))), 1)}
-    masks = np.zeros((len(letters) + 1, len(others)), dtype=np.uint64)
-    for column, other in enumerate(others):
-        for place, letter in enumerate(other):
-            masks[letters[letter], column] |= np.uint64(1 << place)
-    lengths = np.array([len(other) for other in others], dtype=np.int64)
-    last = np.array([1 << max(length - 1, 0) for length in lengths.tolist()], dtype=np.uint64)
-    distance = np.tile(lengths, (len(texts), 1))
-    # Longest texts first: those that have ended drop out at the end.
-    order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
-    plus = np.full(distance.shape, ~np.uint64(0))
-    minus = np.zeros(distance.shape, dtype=np.uint64)
-    alive = len(order)
-    for step in range(max(map(len, texts), default=0)):
-        while len(texts[order[alive - 1]]) <= step:
-            alive -= 1
-        here = masks[[letters.get(texts[row][step], 0) for row in order[:alive]]]
-        _advance(here, plus[:alive], minus[:alive], last, distance[:alive])
-    result = np.empty_like(distance)
-    result[order] = distance
-    result[:, lengths == 0] = np.array([len(text) for text in texts], dtype=np.int64)[:, None]
-    return result
-
-
-def _advance(
-    equal: NDArray[np.uint64],
-    plus: NDArray[np.uint64],
-    minus: NDArray[np.uint64],
-    last: NDArray[np.uint64],
-    distance: IntArray,
-) -> None:
-    """One character further: *plus* and *minus* tell where the column of the matrix rises and falls by one."""
-    one = np.uint64(1)
-    diagonal = (((equal & plus) + plus) ^ plus) | equal | minus
-    rises = minus | ~(diagonal | plus)
-    falls = plus & diagonal
-    distance += ((rises & last) != 0).astype(np.int64) - ((falls & last) != 0)
-    rises = (rises << one) | one
-    plus[...] = (falls << one) | ~(diagonal | rises)
-    minus[...] = rises & diagonal
+    try:
+        from rapidfuzz.distance import Levenshtein
+        from rapidfuzz.process import cdist
+    except ImportError as error:
+        raise MissingExtra("comparing job names needs rapidfuzz", "learn") from error
+    distance: IntArray = cdist(texts, others, scorer=Levenshtein.distance, dtype=np.int64)
+    return distance.reshape(len(texts), len(others))
 
 
 def _differing(stems: Sequence[str], others: Sequence[str]) -> FloatArray:
@@ -193,6 +156,3 @@ def _clustered(stems: Sequence[str]) -> dict[str, str]:
     if machine.n_iter_ >= machine.max_iter or len(speakers) == 0:
         return {stem: stem for stem in stems}
     return {stem: stems[int(speakers[label])] for stem, label in zip(stems, machine.labels_.tolist(), strict=True)}
-
-
-assert LONGEST <= _WORD  # stems are compared whole

@@ -47,7 +47,9 @@ class Serving:
             trained = self.shelf.read(RUNTIME).read_as(
                 lambda document: Estimator.of_document(document, history, profiles)
             )
-            trained.forecast(job_table(1))  # where it needs what is not installed, now is the time to know
+            trained.forecast(
+                job_table(1, name=["not trained on"])
+            )  # where it needs what is not installed, now is the time to know
         except (ModelUnusable, ConfigError) as error:
             self._trouble = str(error)
             logger.warning("the baseline forecasts: %s", error)

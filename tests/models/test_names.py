@@ -36,8 +36,11 @@ def test_the_distance_is_levenshteins(texts: list[str], others: list[str]):
     assert levenshtein(texts, others).tolist() == [[plain(text, other) for other in others] for text in texts]
 
 
-def test_characters_beyond_the_64th_do_not_count():
-    assert levenshtein(["a" * 64 + "b"], ["a" * 64 + "ccc"]).tolist() == [[0]]
+def test_distances_of_names_that_are_not_ascii_and_of_none():
+    texts, others = ["naïve", "\udc80x", ""], ["naive", "x", "漢字"]
+    assert levenshtein(texts, others).tolist() == [[plain(text, other) for other in others] for text in texts]
+    assert levenshtein([], others).shape == (0, 3)
+    assert levenshtein(texts, []).shape == (3, 0)
 
 
 def test_names_that_differ_in_numbers_share_a_bucket():
