@@ -47,7 +47,7 @@ from ..decide.slurm_place import order_is_off
 from ..errors import MemoryUnavailable, SlurmError, SlurmUnavailable
 from ..models.runtime import RuntimeModel
 from ..models.served import Served
-from ..models.serving import Serving, drift_of
+from ..models.serving import Serving, drift_of, overrunners_of
 from ..models.use import UseHistory
 from ..slurm.addresses import NodeAddresses
 from ..slurm.budget import Budget
@@ -96,6 +96,7 @@ class Daemon:
             lambda: self._chosen.policy.ordering.name,
             lambda: self._world.model.trained_until_s,
             lambda: drift_of(self._world.model),
+            lambda: sum(one.raised > 0 for one in overrunners_of(self._world.model)),
         )
         cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
         self._facts = _facts_of(cluster, app, patience_s)
@@ -212,6 +213,7 @@ class Daemon:
             explain=self._explain,
             queue=explain.queue,
             advice=advice,
+            overrunners=lambda: overrunners_of(self._world.model),
             deadline=deadline,
             deadlines=deadlines,
             claims=lambda view, plan: claims(view, plan, self._world.policy.rules.deadlines),

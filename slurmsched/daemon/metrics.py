@@ -27,7 +27,8 @@ class Metrics:
     """The daemon's metrics in a registry of their own, fed after each cycle and by the Slurm adapter's calls.
 
     *policy* names the ordering in force; *trained_until_s* is the end of the history the serving model learnt from;
-    *drift* compares a trained model with the baseline, None where there is none.
+    *drift* compares a trained model with the baseline, None where there is none; *raised* counts users whose forecasts
+    are raised.
     """
 
     def __init__(
@@ -35,9 +36,11 @@ class Metrics:
         policy: Callable[[], str],
         trained_until_s: Callable[[], float],
         drift: Callable[[], Drift | None] = lambda: None,
+        raised: Callable[[], int] = lambda: 0,
     ) -> None:
         self.registry = CollectorRegistry()
         self._policy, self._trained_until_s, self._drift = policy, trained_until_s, drift
+        self._raised = raised
         self._accuracy = Accuracy()
         self._parts: set[str] = set()
         self._declare_cycle(self.registry)
@@ -141,6 +144,12 @@ class Metrics:
             registry=to,
         )
 
+        self._overrunners = Gauge(
+            "slurmsched_forecast_raised_users",
+            "Users whose forecasts are raised because their runs went far beyond them.",
+            registry=to,
+        )
+
     def _declare_predictions(self, to: CollectorRegistry) -> None:
         self._foretold = Gauge(
             "slurmsched_prediction_coverage_ratio",
@@ -178,6 +187,7 @@ class Metrics:
         self._cycle_s.observe(turn.took_s)
         self._model_age.set(turn.now_s - self._trained_until_s())
         self._compared()
+        self._overrunners.set(self._raised())
         if turn.ok:
             self._last.set(turn.now_s)
         if turn.report is not None:

@@ -35,6 +35,7 @@ SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check",
 
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
+OVERRUNNERS_MOST = 20  #: users in one answer
 ETA_USUAL = 100
 ETA_MOST = 500  #: rows in one answer: one of many more takes longer than 50 ms, and whoever asks next waits for it
 
@@ -59,6 +60,7 @@ class Sources:
     queue: Callable[[View, Plan], Any]
     story: Callable[[int, float | None], Sequence[Any]]  #: of the job of that id and first submission, or the last one
     advice: Callable[[View, Plan], Any] = lambda view, plan: ()
+    overrunners: Callable[[], Sequence[Any]] = tuple  #: users whose runs went far beyond their forecasts
     deadline: Explainer = lambda view, plan, job_id: None
     deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
     claims: Callable[[View, Plan], Any] = lambda view, plan: ()
@@ -197,7 +199,8 @@ class Questions:
             raise AnswerRefused("jobs are private on this cluster: what our order does to accounts is for operators")
         report = self._seen()
         shares = self._sources.advice(report.view, report.plan)
-        return {"as_of_s": report.now_s, "cycle": report.number, "advice": plain(shares)}
+        beyond = plain(self._sources.overrunners()[:OVERRUNNERS_MOST])
+        return {"as_of_s": report.now_s, "cycle": report.number, "advice": plain(shares), "overrunners": beyond}
 
     def _deadlines(self, asker: Asker) -> dict[str, Any]:
         report = self._seen()

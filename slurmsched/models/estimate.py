@@ -21,12 +21,14 @@ from .centers import Center, Fit, Reason, Said, center_of, fit_ga2m
 from .inputs import Profiles, classes, inputs, rows_of
 from .intervals import WINDOW, Interval, Misses, rolled
 from .names import NameBuckets
+from .overruns import IN_TRAINED, LEAST_S, WHY, WINDOW_S, Overrunner, Overruns, lifted, lifted_bounds
 from .past import Past
 from .runtime import UNKNOWN_S
 
 KEPT = 60_000  #: latest runs that a serving model keeps
 LEAST = 200  #: runs without which there is nothing to train on
 WEEKS_S = 28 * 86400.0  #: history from which the day of the week can be told from the date
+HINDCAST = 20_000  #: latest runs that are forecast again to find those that went far beyond
 HELD_OUT = 0.2  #: share of the latest runs that the mixture and the first interval are learnt from
 
 _WITHOUT_HISTORY = "no history: the time limit"
@@ -92,7 +94,11 @@ class Estimator:
         elapsed_s = _elapsed(jobs, now_s)
         factors = self.interval.factors(classes(columns), middle_s / base_s, elapsed_s / base_s)
         low_s, runtime_s, high_s = np.clip(base_s * factors, 1.0, np.maximum(limit_s, elapsed_s))
-        return Forecast(runtime_s, low_s, high_s, source)
+        said_s = Forecast(runtime_s, low_s, high_s, source)
+        if not self.overruns.active:
+            return said_s
+        raised = self.overruns.raised_now(*self._whose(jobs), np.log(runtime_s))
+        return lifted(said_s, raised, np.maximum(limit_s, elapsed_s))
 
     def reasons(self, jobs: JobTable, row: int, profiles: Profiles | None = None) -> list[Reason]:
         """What the forecast of the job in *row* is made of, in words and the weightiest first.
@@ -100,8 +106,11 @@ class Estimator:
         The product of the factors is the forecast before the time limit and what the job has run already count.
         """
         one = profiles.take(np.array([row])) if profiles is not None else None
-        columns = inputs(jobs.take(np.array([row])), self.past, self.buckets, profiles=one)
-        return self.center.reasons(columns)
+        job = jobs.take(np.array([row]))
+        columns = inputs(job, self.past, self.buckets, profiles=one)
+        middle = self._said(columns)[0].middle
+        more = float(np.exp(self.overruns.raised_now(*self._whose(job), middle) - middle)[0])
+        return [*self.center.reasons(columns), *([Reason(WHY, more)] if more > 1.0 else [])]
 
     @cached_property
     def interval(self) -> Interval:
@@ -122,7 +131,28 @@ class Estimator:
         middle, base = np.minimum(self._said(columns)[0], limit)
         factors = self.interval.factors(classes(columns), np.exp(middle - base), np.zeros(len(runs)))
         told: FloatArray = np.minimum(base + np.log(factors), limit)
-        return told
+        known = self.past.known_at(runs.first_submit_s)
+        raised = self.overruns.raised(*self._whose(runs), told[1], known)
+        return lifted_bounds(told, raised, limit)
+
+    @cached_property
+    def overruns(self) -> Overruns:
+        """The records of users, by what it says now of each long run of late as of its submission."""
+        runs, log = self.past.runs, self.past.log_runtime
+        since_s = float(runs.ended_s.max(initial=-np.inf)) - WINDOW_S
+        rows = np.flatnonzero((runs.runtime_s >= LEAST_S) & (runs.ended_s >= since_s))[-HINDCAST:]
+        long, said = runs.take(rows), np.full(len(runs), np.nan)
+        if len(rows):
+            said[rows] = np.minimum(self._said(self._columns_then(long))[0].middle, _log_limit(long))
+        return Overruns(*self._whose(runs), runs.ended_s, log, said, IN_TRAINED)
+
+    def overrunners(self) -> tuple[Overrunner, ...]:
+        """Users whose runs went far beyond their forecasts."""
+        return self.overruns.overrunners(self.past.runs.user.names)
+
+    def _whose(self, jobs: JobTable | OutcomeTable) -> tuple[IntArray, IntArray]:
+        """The groups by which `overruns` keeps records."""
+        return self.past.groups(jobs, "user"), self.past.groups(jobs, "kind")
 
     @cached_property
     def digest(self) -> str:

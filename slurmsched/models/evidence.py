@@ -98,6 +98,12 @@ class Evidence:
         groups = Groups(self.groups.name[rows], self.groups.user[rows], self.groups.gpus[rows])
         return self.estimate(groups, known), rows
 
+    def usual(self, last: int) -> FloatArray:
+        """Mean log runtime of the *last* runs of each run's user as of its submission; NaN for a user's first."""
+        known = np.searchsorted(self.runs.ended_s, self.runs.submitted_s, side="right")
+        mean, number = self._user.means(self.groups.user, known, last)
+        return np.where(number > 0, mean, np.nan)
+
     def source(self, groups: Groups, estimate: Estimate) -> Labels:
         """Where each number comes from, in words."""
         columns = (groups.name, groups.user, groups.gpus, estimate.kind, estimate.runs)

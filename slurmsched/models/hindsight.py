@@ -8,18 +8,21 @@ from ..cluster.columns import FloatArray, IntArray
 from ..cluster.forecast import Forecast
 from .evidence import KINDS, NOTHING, Estimate, Evidence
 from .features import Described, features
-from .runtime import JUDGED, UNKNOWN_S
+from .overruns import IN_MEDIANS, Trust, lifted
+from .runtime import JUDGED, UNKNOWN_S, log_forecast, overruns_of
 from .spread import Spread
 
 _SHARES = (0.1, 0.5, 0.9)
 
 
-def said_then(evidence: Evidence, jobs: Described, known: IntArray, every: int = 1) -> Forecast:
+def said_then(
+    evidence: Evidence, jobs: Described, known: IntArray, every: int = 1, trust: Trust = IN_MEDIANS
+) -> Forecast:
     """What was forecast of each of *jobs* when the first *known* runs of *evidence* were all there was.
 
     The interval is that of the last moment at which the number of runs known was a multiple of *every*.
     Beyond some 40,000 runs the model drops runs that it needs no more to forecast; here none is dropped, which moves
-    its intervals by a few per cent.
+    its intervals by a few per cent. *trust* is that in users' records of overruns.
     """
     seen = features(jobs)
     groups = evidence.groups_of(seen)
@@ -27,30 +30,24 @@ def said_then(evidence: Evidence, jobs: Described, known: IntArray, every: int =
     limit_s = np.maximum(seen.time_limit_s, 1.0)
     guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
     base_s = np.where(estimate.kind == NOTHING, guess_s, np.exp(estimate.log_runtime))
-    factors = _factors(evidence, estimate.kind, known - known % every)
+    backtest, _ = evidence.backtest(len(evidence.runs))
+    factors = _factors(evidence, backtest, estimate.kind, known - known % every)
     low_s, runtime_s, high_s = (np.clip(base_s * factor, 1.0, limit_s) for factor in factors)
-    return Forecast(runtime_s, low_s, high_s, evidence.source(groups, estimate))
+    raised = overruns_of(evidence, backtest, trust).raised(groups.user, groups.name, np.log(runtime_s), known)
+    return lifted(Forecast(runtime_s, low_s, high_s, evidence.source(groups, estimate)), raised, limit_s)
 
 
-def _factors(evidence: Evidence, kinds: IntArray, known: IntArray) -> FloatArray:
+def _factors(evidence: Evidence, backtest: Estimate, kinds: IntArray, known: IntArray) -> FloatArray:
     """Runtime / forecast at each of the shares, as the misses of the last runs had it when so many were known."""
-    misses, missed = _misses(evidence)
+    misses = evidence.runs.log_runtime - log_forecast(evidence, backtest)
     factors = np.empty((len(_SHARES), len(known)))
     order = np.argsort(known, kind="stable")
     starts = np.flatnonzero(np.diff(known[order], prepend=-1))
     for rows in np.split(order, starts[1:]) if len(order) else ():
         until = int(known[rows[0]])
         some = slice(max(0, until - JUDGED), until)
-        told = missed.kind[some] != NOTHING
-        spread = Spread.of(missed.kind[some][told], misses[some][told], len(KINDS))
+        told = backtest.kind[some] != NOTHING
+        spread = Spread.of(backtest.kind[some][told], misses[some][told], len(KINDS))
         for at, share in enumerate(_SHARES):
             factors[at, rows] = spread.factor(kinds[rows], share, np.zeros(len(rows)))
     return factors
-
-
-def _misses(evidence: Evidence) -> tuple[FloatArray, Estimate]:
-    """How far off the estimate of each run was when it was submitted, in logarithms."""
-    runs = evidence.runs
-    estimate, _ = evidence.backtest(len(runs))
-    capped = np.minimum(estimate.log_runtime, np.log(np.maximum(runs.time_limit_s, 1.0)))
-    return runs.log_runtime - capped, estimate

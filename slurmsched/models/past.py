@@ -161,6 +161,10 @@ class Past:
             columns |= {name: Coded(table[statistic], codes) for statistic, name in _named(level) if name in wanted}
         return columns
 
+    def groups(self, jobs: JobTable | OutcomeTable, level: str) -> IntArray:
+        """The group of each job at a level of LEVELS; -1 where there is none."""
+        return self._groups[level].places.codes(self._keys(level, self._parts(jobs)))
+
     @cached_property
     def _numbers(self) -> dict[str, dict[str, int]]:
         stems = {bucket(name) for name in self.runs.name.names}

@@ -14,13 +14,15 @@ from ..cluster.columns import FloatArray, Labels
 from ..cluster.forecast import Forecast
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
-from .evidence import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Evidence
+from .evidence import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Estimate, Evidence
 from .features import features
+from .overruns import IN_MEDIANS, Overrunner, Overruns, Trust, lifted, lifted_bounds
 from .runs import Runs
 from .spread import Spread
 
 JUDGED = 20_000  #: latest runs that the interval is learnt from
 KEPT = 200_000  #: runs kept in memory at most
+USUAL = 20  #: runs of a user behind the usual runtime
 UNKNOWN_S = 3600.0  #: forecast for a job without a time limit while there is no history at all
 
 _RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
@@ -30,13 +32,15 @@ class RuntimeModel:
     """What the user's last runs under such a name took, drawn towards coarser groups where they are few.
 
     The interval holds what was between forecast and runtime of earlier runs, judged as it would have been at their
-    submission. Immutable.
+    submission. What runs of a user went far beyond raises that user's forecasts (`overruns`). Immutable.
     """
 
     def __init__(self, runs: Runs, trained_until_s: float) -> None:
         self.trained_until_s = trained_until_s
         self._evidence = Evidence(_bounded(runs))
-        self._spread = _spread(self._evidence)
+        estimate, _ = self._evidence.backtest(self.runs)
+        self._spread = _spread(self._evidence, estimate)
+        self.overruns = overruns_of(self._evidence, estimate)
 
     @classmethod
     def fit(cls, history: OutcomeTable, *, until_s: float = np.inf) -> Self:
@@ -82,7 +86,12 @@ class RuntimeModel:
             for share in (0.1, 0.5, 0.9)
         )
         source = self._evidence.source(groups, estimate)
-        return Forecast(runtime_s, low_s, high_s, source.take(which))
+        raised = self.overruns.raised_now(groups.user[which], groups.name[which], np.log(runtime_s))
+        return lifted(Forecast(runtime_s, low_s, high_s, source.take(which)), raised, most_s)
+
+    def overrunners(self) -> tuple[Overrunner, ...]:
+        """Users whose runs went far beyond their forecasts."""
+        return self.overruns.overrunners(self._evidence.runs.user.names)
 
     def told(self, runs: OutcomeTable) -> FloatArray:
         """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
@@ -92,14 +101,16 @@ class RuntimeModel:
         evidence = self._evidence
         seen = features(runs)
         known = np.searchsorted(evidence.runs.ended_s, runs.first_submit_s, side="right")
-        estimate = evidence.estimate(evidence.groups_of(seen), known)
+        groups = evidence.groups_of(seen)
+        estimate = evidence.estimate(groups, known)
         limit_s = np.maximum(seen.time_limit_s, 1.0)
         guess = np.log(np.where(np.isinf(limit_s), UNKNOWN_S, limit_s))
         log = np.where(estimate.kind == NOTHING, guess, estimate.log_runtime)
         fresh = np.zeros(len(log))
         factors = np.array([self._spread.factor(estimate.kind, share, fresh) for share in (0.1, 0.5, 0.9)])
         bounds: FloatArray = np.minimum(log + np.log(factors), np.log(limit_s))
-        return bounds
+        raised = self.overruns.raised(groups.user, groups.name, bounds[1], known)
+        return lifted_bounds(bounds, raised, np.log(limit_s))
 
 
 def _bounded(runs: Runs) -> Runs:
@@ -114,12 +125,27 @@ def _bounded(runs: Runs) -> Runs:
     return runs.latest(2 * JUDGED, KEPT, *groups)
 
 
-def _spread(evidence: Evidence) -> Spread:
-    estimate, rows = evidence.backtest(JUDGED)
-    runs = evidence.runs
-    capped = np.minimum(estimate.log_runtime, np.log(np.maximum(runs.time_limit_s[rows], 1.0)))
-    told = estimate.kind != NOTHING
-    return Spread.of(estimate.kind[told], (runs.log_runtime[rows] - capped)[told], len(KINDS))
+def log_forecast(evidence: Evidence, estimate: Estimate) -> FloatArray:
+    """The *estimate* of each run within its time limit, natural logarithm of seconds; NaN where nothing was known."""
+    log = np.minimum(estimate.log_runtime, np.log(np.maximum(evidence.runs.time_limit_s, 1.0)))
+    return np.where(estimate.kind == NOTHING, np.nan, log)
+
+
+def overruns_of(evidence: Evidence, estimate: Estimate, trust: Trust = IN_MEDIANS) -> Overruns:
+    """The records of users, by the *estimate* of each run at its submission.
+
+    The last runs are few: where the user's usual runtime was longer than their median, the run is held against that.
+    """
+    runs, groups = evidence.runs, evidence.groups
+    log = log_forecast(evidence, estimate)
+    log = np.where(np.isnan(log), log, np.fmax(log, evidence.usual(USUAL)))
+    return Overruns(groups.user, groups.name, runs.ended_s, runs.log_runtime, log, trust)
+
+
+def _spread(evidence: Evidence, estimate: Estimate) -> Spread:
+    misses = (evidence.runs.log_runtime - log_forecast(evidence, estimate))[-JUDGED:]
+    told = ~np.isnan(misses)
+    return Spread.of(estimate.kind[-JUDGED:][told], misses[told], len(KINDS))
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:

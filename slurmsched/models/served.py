@@ -17,6 +17,7 @@ from .centers import Reason
 from .estimate import Estimator
 from .intervals import SHARES
 from .judge import losses
+from .overruns import Overrunner
 from .past import Past
 from .runtime import RuntimeModel
 
@@ -109,12 +110,19 @@ class Served:
 
     def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
         """Runtime from start to end of each job, by the one that serves."""
-        serving = self.baseline if self.drift.worse else self.model
-        return serving.forecast(jobs, now_s)
+        return self._serving.forecast(jobs, now_s)
+
+    def overrunners(self) -> tuple[Overrunner, ...]:
+        """Users whose runs went far beyond their forecasts, by the one that serves."""
+        return self._serving.overrunners()
 
     def reasons(self, jobs: JobTable, row: int) -> list[Reason]:
         """What the forecast of the job in *row* is made of; nothing while the baseline serves."""
         return [] if self.drift.worse else self.model.reasons(jobs, row)
+
+    @property
+    def _serving(self) -> Estimator | RuntimeModel:
+        return self.baseline if self.drift.worse else self.model
 
 
 def _losses(model: Estimator, baseline: RuntimeModel, runs: OutcomeTable) -> Losses:

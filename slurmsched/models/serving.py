@@ -9,6 +9,7 @@ from ..cluster.jobs import job_table
 from ..errors import ConfigError, ModelUnusable
 from .estimate import Estimator
 from .judge import Profiler
+from .overruns import Overrunner
 from .port import Model
 from .runtime import RuntimeModel
 from .served import Drift, Served
@@ -71,3 +72,8 @@ class Serving:
 def drift_of(model: Model) -> Drift | None:
     """How the trained model in *model* compares with the baseline; None where there is none."""
     return model.drift if isinstance(model, Served) else None
+
+
+def overrunners_of(model: Model) -> tuple[Overrunner, ...]:
+    """Users whose runs went far beyond the forecasts of *model*; nobody where it does not learn."""
+    return model.overrunners() if isinstance(model, Served | RuntimeModel) else ()

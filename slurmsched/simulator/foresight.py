@@ -17,6 +17,7 @@ from ..models.estimate import LEAST
 from ..models.evidence import Evidence
 from ..models.hindsight import said_then
 from ..models.judge import foretold
+from ..models.overruns import IN_MEDIANS, IN_TRAINED, Trust
 from ..models.runs import Runs
 from .workload import Workload
 
@@ -24,15 +25,17 @@ EVERY_S = 3600.0
 DAY_S = 86400.0
 
 
-def learnt(jobs: Workload, history: Workload | None = None, every_s: float = EVERY_S) -> Forecast:
+def learnt(
+    jobs: Workload, history: Workload | None = None, every_s: float = EVERY_S, trust: Trust = IN_MEDIANS
+) -> Forecast:
     """What ``models.runtime.RuntimeModel`` would have said of each of *jobs* when it was submitted.
 
     The model learns every *every_s* seconds from the first submission on, and knows what had ended by then of *history*
     and of *jobs*, both on one clock. A run ends its runtime after its submission, as if it had never waited: when the
     replay itself ends a job depends on the policy, and policies are to be compared on the same forecasts.
 
-    Intervals are a few per cent off beyond some 40,000 runs (``models.hindsight``). ValueError unless *every_s* is
-    above 0.
+    *trust* is that in users' records of overruns. Intervals are a few per cent off beyond some 40,000 runs
+    (``models.hindsight``). ValueError unless *every_s* is above 0.
     """
     if not every_s > 0:
         raise ValueError(f"learning every {every_s} s: accepted are seconds above 0")
@@ -42,22 +45,29 @@ def learnt(jobs: Workload, history: Workload | None = None, every_s: float = EVE
     steps = np.floor((jobs.submit_s - since_s) / every_s)
     # Runs are in the order they ended: what was known at a moment is how many of the first ones.
     known = np.searchsorted(evidence.runs.ended_s, since_s + steps * every_s)
-    return said_then(evidence, jobs, known)
+    return said_then(evidence, jobs, known, trust=trust)
 
 
-def trained(jobs: Workload, history: Workload | None = None, every_s: float = DAY_S, how: Fit = fit_ga2m) -> Forecast:
+def trained(
+    jobs: Workload,
+    history: Workload | None = None,
+    every_s: float = DAY_S,
+    how: Fit = fit_ga2m,
+    trust: Trust = IN_TRAINED,
+) -> Forecast:
     """What ``models.estimate.Estimator`` would have said of each of *jobs*, trained anew every *every_s* seconds.
 
     As with ``learnt``, runs are taken to start when they were submitted, and none counts before it has ended. Jobs
     submitted before there are runs enough to train on, and those of which the model knows nothing, are told what
-    ``learnt`` says. ConfigError where what *how* needs is not installed; ValueError unless *every_s* is above 0.
+    ``learnt`` says. *trust* is that in users' records of overruns. ConfigError where what *how* needs is not installed;
+    ValueError unless *every_s* is above 0.
     """
     before = learnt(jobs, history)
     outcomes = as_outcomes(jobs, history)
     moments_s = _moments(jobs.submit_s, np.sort(outcomes.ended_s), every_s)
     if not moments_s:
         return before
-    told = foretold(outcomes, how, moments_s)
+    told = foretold(outcomes, how, moments_s, trust=trust)
     rows = told.runs.job_id - (len(outcomes) - len(jobs))
     said = np.flatnonzero(rows >= 0)
     bounds_s = np.array([before.low_s, before.runtime_s, before.high_s])

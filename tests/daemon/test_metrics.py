@@ -53,6 +53,12 @@ def test_a_trained_model_is_shown_beside_the_baseline_while_there_is_one():
     assert shown == [(None, None, 0), (0.5, 0.4, 1), (None, None, 0)]
 
 
+def test_users_whose_forecasts_are_raised_are_counted_and_not_named():
+    metrics = Metrics(lambda: "sjf", lambda: 400.0, raised=lambda: 2)
+    metrics.turn(Turn(1000.0, 0.3, report()))
+    assert value(metrics, "slurmsched_forecast_raised_users") == 2
+
+
 def test_a_lost_cycle_and_a_bug_are_told_apart_and_move_no_timestamp(metrics):
     metrics.turn(Turn(1000.0, 0.3, report()))
     metrics.turn(Turn(1015.0, 10.0, error="squeue did not answer"))

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from slurmsched.cluster.predictions import prediction_table
 from slurmsched.cluster.promises import promise_table
 from slurmsched.daemon.privacy import HIDDEN
-from slurmsched.daemon.questions import AnswerRefused, Questions, Sources, plain
+from slurmsched.daemon.questions import OVERRUNNERS_MOST, AnswerRefused, Questions, Sources, plain
 from slurmsched.decide.deadlines import deadline
 from slurmsched.decide.eta import Foretold
+from slurmsched.models.overruns import Overrunner
 
 ALICE = pwd.getpwnam("nobody").pw_uid  # any user of the machine; the worlds below call her by that name
 HER = "nobody"
@@ -257,3 +258,13 @@ def test_who_chose_an_ordering_and_why_is_for_operators():
     status = Questions(sources, trusted=(0,))
     assert status.answer({"ask": "status"}, 0)["policy"]["by"] == "carol"
     assert "carol" not in json.dumps(status.answer({"ask": "status"}, ALICE))
+
+
+def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_all_jobs():
+    beyond = [Overrunner("mallory", 9, 900.0, 10_800.0, 1.0)] * (OVERRUNNERS_MOST + 1)
+    answer = questions(seen(), overrunners=lambda: beyond).answer({"ask": "advice"}, uid=0)
+    assert len(answer["overrunners"]) == OVERRUNNERS_MOST
+    named = {"user": "mallory", "runs": 9, "times": 900.0, "length_s": 10_800.0, "raised": 1.0}
+    assert answer["overrunners"][0] == named
+    with pytest.raises(AnswerRefused, match="for operators"):
+        questions(seen(), overrunners=lambda: beyond, private=lambda: True).answer({"ask": "advice"}, uid=ALICE)

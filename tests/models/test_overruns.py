@@ -1,0 +1,175 @@
+"""Records of runs that went far beyond their forecasts: whose forecasts they raise, how far, and whose never."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from outcome_worlds import busy_site, history, job, jobs_of
+
+from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.jobs import JobTable
+from slurmsched.models.centers import LAST_OF_NAME, repeating
+from slurmsched.models.estimate import Estimator
+from slurmsched.models.overruns import IN_MEDIANS, WHY, WINDOW_S, Overruns
+from slurmsched.models.runtime import RuntimeModel
+from slurmsched.models.served import Served
+from slurmsched.models.serving import overrunners_of
+
+LONG_S, BAIT_S, DAY_S = 10_800.0, 12.0, 86_400.0
+DAYS = 10
+SITE = busy_site(600)
+SINCE_S = float(SITE.ended_s.max())
+
+
+def fresh(day: int) -> str:
+    return "".join("ghijklmnop"[int(digit)] for digit in f"{day:05d}")
+
+
+def baited(user: str = "mallory", days: int = DAYS, baits: int = 5, limit_s: float = np.inf) -> OutcomeTable:
+    """A long run a day under a name of its own, after short ones under the same."""
+    rows = [
+        (SINCE_S + day * DAY_S + (n * 60.0 if n < baits else 7200.0), BAIT_S if n < baits else LONG_S, fresh(day))
+        for day in range(days)
+        for n in range(baits + 1)
+    ]
+    submit_s, runtime_s, names = (list(column) for column in zip(*rows, strict=True))
+    return history(
+        runtime_s,
+        first_submit_s=submit_s,
+        job_id=np.arange(len(rows)) + 50_000_000,
+        user=[user] * len(rows),
+        name=names,
+        time_limit_s=[limit_s] * len(rows),
+    )
+
+
+def next_bait(user: str = "mallory", day: int = DAYS) -> OutcomeTable:
+    """The short runs of the day after, which have ended."""
+    rows = baited(user, day + 1).take(slice(-6, None))
+    return rows.take(slice(0, 5))
+
+
+def waiting(user: str = "mallory", day: int = DAYS, **columns: object) -> JobTable:
+    return job(user=user, name=fresh(day), first_submit_s=SINCE_S + day * DAY_S + 7200.0, **columns)
+
+
+MODELS = {
+    "baseline": RuntimeModel.fit,
+    "trained": lambda outcomes: Estimator.fit(outcomes, how=repeating(LAST_OF_NAME)),
+}
+
+
+@pytest.fixture(params=MODELS)
+def fit(request):
+    return MODELS[request.param]
+
+
+def test_after_some_days_bait_makes_no_forecast_short(fit):
+    forecast = fit(SITE).learn(baited()).learn(next_bait()).forecast(waiting())
+    assert forecast.runtime_s[0] > LONG_S / 1.5
+    assert forecast.low_s[0] < 10 * BAIT_S
+    assert forecast.high_s[0] >= forecast.runtime_s[0]
+    assert forecast.source[0].endswith(WHY)
+
+
+def test_without_a_record_short_runs_make_a_short_forecast(fit):
+    forecast = fit(SITE).learn(next_bait(day=0)).forecast(waiting(day=0))
+    assert forecast.runtime_s[0] < 20 * BAIT_S
+    assert not forecast.source[0].endswith(WHY)
+
+
+def test_nobody_answers_for_another_user(fit):
+    model = fit(SITE).learn(baited())
+    before = fit(SITE).learn(next_bait("bob"))
+    after = model.learn(next_bait("bob"))
+    jobs = waiting("bob")
+    assert after.forecast(jobs).runtime_s[0] == pytest.approx(before.forecast(jobs).runtime_s[0], rel=0.5)
+    assert not after.forecast(jobs).source[0].endswith(WHY)
+
+
+def test_a_hundred_short_runs_a_day_hide_nothing(fit):
+    forecast = fit(SITE).learn(baited(baits=100)).forecast(waiting(day=DAYS - 1))
+    assert forecast.runtime_s[0] > LONG_S / 2
+
+
+def test_a_name_whose_runs_came_as_forecast_keeps_its_forecasts(fit):
+    steady = replace(baited(baits=0, days=60), name=history([1.0] * 60, name=["eval"] * 60).name)
+    short = replace(steady, runtime_s=steady.runtime_s / 30, job_id=steady.job_id + 1_000)
+    short = replace(short, ended_s=short.started_s + short.runtime_s)
+    many = [replace(short, job_id=short.job_id + 100 * n, restart=short.restart + n) for n in range(9)]
+    model = fit(SITE).learn(baited())
+    for runs in many:
+        model = model.learn(runs)
+    assert model.forecast(job(user="mallory", name="eval")).runtime_s[0] < LONG_S / 10
+
+
+def test_no_raised_forecast_passes_the_time_limit(fit):
+    model = fit(SITE).learn(baited()).learn(next_bait())
+    forecast = model.forecast(waiting(time_limit_s=3600.0))
+    assert forecast.runtime_s[0] <= 3600.0
+    assert forecast.high_s[0] <= 3600.0
+
+
+def test_what_is_long_ago_is_forgiven(fit):
+    later = next_bait()
+    ago_s = WINDOW_S + 2 * DAY_S
+    later = replace(
+        later,
+        **{name: getattr(later, name) + ago_s for name in ("first_submit_s", "eligible_s", "started_s", "ended_s")},
+    )
+    forecast = fit(SITE).learn(baited()).learn(later).forecast(waiting())
+    assert forecast.runtime_s[0] < 20 * BAIT_S
+
+
+def test_a_site_of_steady_habits_has_no_raised_forecasts():
+    model = RuntimeModel.fit(SITE)
+    assert not any(source.endswith(WHY) for source in model.forecast(jobs_of(SITE)).source)
+
+
+def test_then_and_now_are_raised_alike():
+    runs = SITE.joined(baited())
+    model = RuntimeModel.fit(runs)
+    evidence = model.overruns
+    known = np.full(len(evidence.user), len(evidence.user))
+    short = np.full(len(known), np.log(BAIT_S))
+    then = evidence.raised(evidence.user, evidence.name, short, known)
+    assert then == pytest.approx(evidence.raised_now(evidence.user, evidence.name, short))
+    new = np.full(len(known), -1)
+    assert evidence.raised(evidence.user, new, short, known) == pytest.approx(
+        evidence.raised_now(evidence.user, new, short)
+    )
+    assert (then > short).any()
+
+
+def test_nothing_raises_nothing():
+    empty = np.zeros(0, dtype=np.int64)
+    nobody = Overruns(empty, empty, np.zeros(0), np.zeros(0), np.zeros(0), IN_MEDIANS)
+    one = np.array([-1])
+    assert nobody.raised_now(one, one, np.ones(1)).tolist() == [1.0]
+    assert nobody.raised(one, one, np.ones(1), np.zeros(1, np.int64)).tolist() == [1.0]
+    assert not nobody.active
+
+
+def test_whoever_ran_far_beyond_is_named_with_how_often_and_how_far(fit):
+    found = fit(SITE).learn(baited()).overrunners()
+    assert found[0].user == "mallory"
+    assert DAYS - 2 <= found[0].runs <= DAYS
+    assert found[0].times > 100
+    assert found[0].length_s == pytest.approx(LONG_S, rel=0.01)
+    assert found[0].raised > 0.9
+
+
+def test_who_is_named_depends_on_the_model_that_serves():
+    runs = SITE.joined(baited())
+    trained, baseline = Estimator.fit(SITE, how=repeating(LAST_OF_NAME)).learn(baited()), RuntimeModel.fit(runs)
+    assert overrunners_of(Served.of(trained, baseline, runs)) == trained.overrunners()
+    assert overrunners_of(baseline) == baseline.overrunners()
+
+
+def test_the_product_of_the_reasons_is_the_raised_forecast():
+    model = Estimator.fit(SITE, how=repeating(LAST_OF_NAME)).learn(baited()).learn(next_bait())
+    reasons = model.reasons(waiting(), 0)
+    assert reasons[-1].words == WHY
+    assert np.prod([reason.factor for reason in reasons]) == pytest.approx(model.forecast(waiting()).runtime_s[0])

@@ -1,0 +1,55 @@
+"""Nobody waits much less for having steered the forecasts of his jobs, and nobody else pays for the cure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gaming import GAIN, HOUR_S, LOSS, ORDERINGS, STRATEGIES, bait_under_fresh_names, gamed, honest, waits
+
+from slurmsched.models.overruns import IN_MEDIANS, IN_NONE, Trust
+from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.foresight import learnt
+from slurmsched.simulator.habits import Habits
+from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
+from slurmsched.simulator.workload import Workload
+
+FLEET, GPUS = Fleet.of(1, 64), 8
+
+
+@pytest.fixture(scope="module")
+def sites() -> list[Workload]:
+    """Two sites with nearly all of 64 GPUs in use."""
+    specs = (SyntheticSpec(jobs=4000, cluster_gpus=64, load=0.95, seed=n, habits=Habits(users=40)) for n in (1, 2))
+    return [synthetic(spec) for spec in specs]
+
+
+def waited_h(sites, strategy, trust: Trust = IN_MEDIANS, orderings=ORDERINGS) -> np.ndarray:
+    """Mean wait of the cheater's jobs, and of all others', in each ordering: shape (orderings, 2)."""
+    found = []
+    for site in sites:
+        of = gamed(site, strategy, GPUS)
+        told = learnt(of.jobs, trust=trust)
+        found.append([waits(of, told, FLEET, ordering) for ordering in orderings])
+    return np.mean([[(w.cheater_h, w.others_h) for w in row] for row in found], axis=0)
+
+
+@pytest.fixture(scope="module")
+def honestly(sites) -> np.ndarray:
+    return waited_h(sites, honest)
+
+
+def test_without_records_of_overruns_bait_pays_several_times_over(sites):
+    fair, baited = (waited_h(sites, how, IN_NONE, ("sjf",))[0, 0] for how in (honest, bait_under_fresh_names))
+    assert fair > 4 * baited
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_no_strategy_shortens_the_cheaters_waits_by_much(sites, honestly, name):
+    gain = honestly[:, 0] / waited_h(sites, STRATEGIES[name])[:, 0]
+    assert (gain <= GAIN).all(), dict(zip(ORDERINGS, gain.round(2), strict=True))
+
+
+def test_where_nobody_cheats_jobs_take_no_longer(sites, honestly):
+    runtime_h = np.mean([site.runtime_s.mean() for site in sites]) / HOUR_S
+    before, after = (waited[:, 1] + runtime_h for waited in (waited_h(sites, honest, IN_NONE), honestly))
+    assert (after <= LOSS * before).all(), (after / before).round(3)
