@@ -28,7 +28,6 @@ RIGHT = 4.0  #: and up to which a run speaks for its name
 LEAST_S = 600.0  #: shorter runs are no overruns
 WINDOW_S = 30 * 86400.0  #: before the last end that is known
 RIGHT_U = 16.0
-SHORT = 3.0  #: a run counts beside overruns where its forecast was shorter than these by more than this factor
 NAME = (0.3, 0.8)  #: overruns' share of the time under the job's name, and one typical overrun, that begins to count
 WHY = "raised: the user's runs went far beyond their forecasts"
 
@@ -41,16 +40,17 @@ class Trust(NamedTuple):
 
     evidence: tuple[float, float]  #: sum of log(runtime / forecast) over the overruns
     share: tuple[float, float]  #: of overruns in the time of runs that were forecast to be short
+    short: float  #: overruns' length over a forecast from which that was short
 
 
 #: Of medians of the last runs, which a few short runs steer.
-IN_MEDIANS = Trust((18.0, 26.0), (0.4, 0.6))
+IN_MEDIANS = Trust((14.0, 20.0), (0.5, 0.75), 8.0)
 #: Of trained models.
-IN_TRAINED = Trust((16.0, 22.0), (0.5, 0.8))
+IN_TRAINED = Trust((16.0, 22.0), (0.5, 0.8), 3.0)
 
 
 #: Of nobody: no forecast is ever raised.
-IN_NONE = Trust((1e9, 2e9), (1.0, 2.0))
+IN_NONE = Trust((1e9, 2e9), (1.0, 2.0), 1.0)
 
 
 class Record(NamedTuple):
@@ -195,7 +195,7 @@ class Overruns:
         """By user: of overruns, what a Record is made of; of others, the time of those forecast shorter than a band."""
         length_s = np.exp(self.log_runtime)
         pieces = (np.ones(len(length_s)), length_s, length_s * self.log_runtime, self._miss)
-        band = _band(self.log_runtime - self._miss + np.log(SHORT))
+        band = _band(self.log_runtime - self._miss + np.log(self.trust.short))
         others = [np.where((self._miss <= np.log(RIGHT_U)) & (band < at), length_s, 0.0) for at in range(_BANDS)]
         return Sums.of(self.user, np.array([*(np.where(self.beyond, piece, 0.0) for piece in pieces), *others]))
 
