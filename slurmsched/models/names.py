@@ -40,7 +40,7 @@ class NameBuckets:
     def fit(cls, names: Labels, most: int = CLUSTERED) -> Self:
         """The buckets of *names*: affinity propagation over the Levenshtein distances of the *most* frequent stems.
 
-        The same names in any order give the same buckets. MissingExtra where scikit-learn or rapidfuzz is not installed.
+        The same names in any order give the same buckets. MissingExtra without scikit-learn or rapidfuzz.
         """
         weights: dict[str, int] = {}
         counts = np.bincount(names.codes, minlength=len(names.names)).tolist()
