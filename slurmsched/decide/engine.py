@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -95,13 +96,14 @@ def _plan(
         joins = "share" in rules.powers
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
     releases = _release_wishes(jobs, view.now_s, held, rules)
-    wishes = [*releases, *asks, *moves]
+    holds: list[Action] = []
     if rules.deadlines is not None:
-        wishes += [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
-    wishes += _rank_wishes(jobs, tier, rank, points, moves)
+        holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
     promises = view.promises if promised is None else promised.table
-    if "comment" in rules.powers:
-        wishes += answer_wishes(view, promises)
+    answers = answer_wishes(view, promises) if "comment" in rules.powers else []
+    # Holds are renewed in each cycle: without turns they could take all writes, and no answer would ever go out.
+    turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
+    wishes = [*releases, *asks, *moves, *_rank_wishes(jobs, tier, rank, points, moves), *turns]
     actions, refusals = judge(wishes, view, rules)
     return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals), promises)
 

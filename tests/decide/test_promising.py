@@ -355,6 +355,24 @@ def test_a_job_is_delayed_for_promises_no_longer_than_hold_most_s_in_all():
         assert [action for action in plan.actions if isinstance(action, Hold)] == holds
 
 
+def test_where_many_jobs_are_delayed_the_order_is_written_first_and_answers_and_holds_take_turns():
+    many = 60
+    asked = wanted(
+        2 * many, gpus=[8] * 2 * many, nodes=[2] * 2 * many, time_limit_s=[9 * HOUR_S] * many + [2 * HOUR_S] * many,
+        deadline_s=[np.inf] * many + [NOW_S + 6 * HOUR_S] * many,
+    )  # fmt: skip
+    what = seen(asked)
+    high_s = np.array([9 * HOUR_S] * many + [2 * HOUR_S] * many)
+    runtime_s = np.array([60.0] * many + [HOUR_S] * many)
+    plan = planned(replace(what, forecast=replace(what.forecast, runtime_s=runtime_s, high_s=high_s)))
+    kinds = [type(action).__name__ for action in plan.actions]
+    assert kinds.count("Hold") > 10
+    assert kinds.count("Tell") == many
+    first = kinds.index("Hold")
+    assert set(kinds[:first]) == {"Rank"}
+    assert kinds[first : first + 20] == ["Hold", "Tell"] * 10
+
+
 def test_a_short_job_runs_before_a_promised_one_that_has_time():
     asked = wanted(2, gpus=[8, 8], nodes=[2, 2], deadline_s=[np.inf, NOW_S + 6 * HOUR_S])
     plan = planned(seen(asked))
