@@ -24,7 +24,7 @@ from .look import state_of
 from .port import Answer, Facts, Load
 from .records import Columns, cut, heads, long_format, reading
 from .verbs import Request, lines, ours_to_tell, partition_line, signals, slots_line
-from .versions import IN_A_MOMENT, NOTHING, TASK_DONE, TASK_PAST, UNKNOWN_JOB, Release
+from .versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, Release
 
 AGAIN = 9
 """How often a change is asked for once more that Slurm refuses for a moment; then it is for the next cycle."""
@@ -316,17 +316,14 @@ def _settings(text: str) -> list[tuple[str, str]]:
 def _answers_of_tasks(text: str) -> dict[int, str]:
     """What Slurm says of arrays whose tasks it answers for one by one: why a change was refused, empty if it was not.
 
-    A task that is over, or started while others wait, needs no change: it counts where no other task was changed.
+    A task that is over or has started meanwhile needs no change any more.
     """
-    tasks: dict[int, list[str]] = {}
+    answers: dict[int, str] = {}
     for line in text.splitlines():
         if about := _ABOUT_TASKS.fullmatch(line.strip()):
-            tasks.setdefault(int(about["array"]), []).append(about["words"])
-    answers: dict[int, str] = {}
-    for array, words in tasks.items():
-        refused = [word for word in words if word not in (TASK_DONE, *TASK_PAST)]
-        past = [] if TASK_DONE in words else words
-        answers[array] = f"{(refused or past)[0][:250]} for job {array}" if refused or past else ""
+            array, words = int(about["array"]), about["words"]
+            refused = "" if words in TASK_UNREFUSED else f"{words[:250]} for job {array}"
+            answers[array] = answers.get(array) or refused
     return answers
 
 

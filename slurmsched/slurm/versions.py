@@ -70,11 +70,11 @@ slurmctld takes it for an error that it finds no association, and answers with w
 (seen on 24.11 and 26.05, docs/releases.md). Nothing of the line is done, and the same line may be taken at once.
 """
 
-TASK_DONE = "No error"
-TASK_PAST = ("Job has already finished", "Job is no longer pending execution")
-"""What scontrol says of the tasks of an array that are not all in one state, as ``12_1-2: Job has already finished``.
+TASK_UNREFUSED = ("No error", "Job has already finished", "Job is no longer pending execution")
+"""What scontrol says, as ``12_1-2: Job has already finished``, of tasks of an array that were changed or are past it.
 
-The exit status is not 0 then, though the tasks of the line ``No error`` were changed (seen on 22.05).
+The exit status is not 0 then, though what waits was changed. 22.05 names those tasks too, with ``No error``; 24.11 says
+nothing of them, so that an array of which all is past looks the same there as one that was changed.
 """
 
 UNKNOWN_JOB = "Invalid job id specified"

@@ -239,7 +239,9 @@ show JOBID $(echo "$format" | tr -cd , | sed 's/,/x /g')
         (["1-2: Job has already finished", "3-4: Job is no longer pending execution", "5,7: No error"], None),
         (["1-2: Job has already finished", "5-6: Invalid partition name specified"], "Invalid partition name"),
         (["1-4: No error", "5-6: Access denied"], "Access denied for job 12"),
-        (["1-6: Job has already finished"], "Job has already finished for job 12"),
+        (["1-6: Job has already finished"], None),  # 24.11 says nothing of the others
+        (["[1-4]: Job has already finished", "[5-6]: Job is no longer pending execution"], None),  # 26.05
+        (["[1-4]: Job has already finished", "[5-6]: Access denied"], "Access denied for job 12"),
     ],
 )
 def test_an_array_whose_tasks_are_answered_for_one_by_one_is_refused_only_for_what_waits(commands, words, refused):
