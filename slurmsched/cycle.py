@@ -101,8 +101,8 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     if world.learns:
         world.model = world.model.learn(remembered.ended)
     state = world.scored(state)
-    forecast = world.model.forecast(state.pending, now_s)
-    forecast_running = world.model.forecast(state.running, now_s)
+    forecast = world.model.forecast(state.pending, now_s).in_whole_seconds()
+    forecast_running = world.model.forecast(state.running, now_s).in_whole_seconds()
     view = View(
         now_s,
         state.pending,

@@ -1,4 +1,4 @@
-"""Tables as bytes and back, bit for bit: how a decision is kept so that it can be replayed."""
+"""Tables as bytes and back, bit for bit, each by itself: how earlier releases kept decisions."""
 
 from __future__ import annotations
 
@@ -66,13 +66,14 @@ def decode(kind: type[T], blob: bytes) -> T:
             at += entry["bytes"]
             columns[entry["name"]] = Labels(array, tuple(entry["labels"])) if "labels" in entry else array
         length = len(next(iter(columns.values()), ()))
-        added = {name: _full(length, neutral) for name, neutral in ADDED.get(kind, {}).items()}
+        added = {name: full(length, neutral) for name, neutral in ADDED.get(kind, {}).items()}
         return kind(**(added | columns))
     except (zlib.error, KeyError, TypeError) as error:
         raise ValueError(f"these bytes hold no {kind.__name__}: {error}") from error
 
 
-def _full(length: int, neutral: float | bool | str) -> Any:
+def full(length: int, neutral: float | bool | str) -> Any:
+    """A column of *length* rows that are all *neutral*."""
     if isinstance(neutral, str):
         return Labels(np.zeros(length, dtype=np.int64), (neutral,))
     return np.full(length, neutral)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,11 @@ class Forecast(Table):
     low_s: FloatArray  #: 10 % end sooner
     high_s: FloatArray  #: 10 % end later
     source: Labels  #: where the number comes from, in words: "median of 7 runs of alice/train_#"
+
+    def in_whole_seconds(self) -> Forecast:
+        """The same to the second: no forecast knows more, and what moves by less need not be recorded anew."""
+        names = ("runtime_s", "low_s", "high_s")
+        return replace(self, **{name: np.rint(getattr(self, name)) for name in names})
 
 
 def no_forecast(length: int) -> Forecast:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 from sqlalchemy import Connection, Select, delete, func, select
 
 from ..cluster.actions import ACTIONS, Action, Refusal
+from ..cluster.changes import normal
 from ..cluster.columns import Table
-from ..cluster.encoding import decode, encode
+from ..cluster.encoding import decode
 from ..cluster.forecast import Forecast
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
@@ -23,6 +25,7 @@ from ..cluster.promises import NO_PROMISES, PromiseTable
 from ..cluster.state import View
 from ..errors import SchemaMismatch
 from .database import insert_or
+from .layers import Parts, read_layers
 from .tables import blobs, cycle_blobs, cycles, intents
 
 _VIEW: dict[str, type[Table]] = {
@@ -35,6 +38,9 @@ _VIEW: dict[str, type[Table]] = {
     "forecast_running": Forecast,
 }
 
+
+#: The type of each table of a record.
+TABLES: dict[str, type[Table]] = _VIEW | {"placing": Placing, "promises": PromiseTable, "promised": PromiseTable}
 
 #: In place of a digest.
 _PROBE = "probe"
@@ -54,19 +60,35 @@ class DecisionRecord:
     sentence: str
 
 
-def parts_of(record: DecisionRecord) -> dict[str, bytes]:
-    """The record as named blobs, one per table, so that an unchanged table need not be stored again."""
-    parts = {name: encode(getattr(record.view, name)) for name in _VIEW}
-    parts["placing"] = encode(record.plan.jobs)
-    parts["promises"], parts["promised"] = encode(record.view.promises), encode(record.plan.promises)
-    parts["actions"] = _pack([_action_row(action) for action in record.plan.actions])
-    parts["refusals"] = _pack([[_action_row(r.action), r.rule, r.detail] for r in record.plan.refusals])
-    parts["settings"] = _pack(record.settings_json)
-    return parts
+def layers_of(record: DecisionRecord) -> Parts:
+    """The record in parts that can be compared with those of another."""
+    plan = record.plan
+    tables: dict[str, Table] = {name: getattr(record.view, name) for name in _VIEW}
+    tables |= {"placing": plan.jobs, "promises": record.view.promises, "promised": plan.promises}
+    texts = {
+        "actions": _lines(_action_row(action) for action in plan.actions),
+        "refusals": _lines([_action_row(r.action), r.rule, r.detail] for r in plan.refusals),
+        "settings": _lines([record.settings_json]),
+    }
+    return Parts({name: normal(table) for name, table in tables.items()}, texts)
+
+
+def record_of_parts(parts: Parts, *, now_s: float, **rest: Any) -> DecisionRecord:
+    """The record that ``layers_of`` made *parts* from; ``ValueError`` where they hold something else."""
+    try:
+        tables: Any = parts.tables
+        view = View(now_s=now_s, **{name: tables[name] for name in _VIEW}, promises=tables["promises"])
+        actions = tuple(_action(row) for row in _rows(parts.texts["actions"]))
+        refusals = tuple(Refusal(_action(row), *rest) for row, *rest in _rows(parts.texts["refusals"]))
+        plan = Plan(tables["placing"], actions, refusals, tables["promised"])
+        (settings,) = _rows(parts.texts["settings"])
+        return DecisionRecord(now_s=now_s, view=view, plan=plan, settings_json=settings, **rest)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no decision record: {error!r}") from error
 
 
 def record_of(parts: dict[str, bytes], *, now_s: float, **rest: Any) -> DecisionRecord:
-    """The record that ``parts_of`` made *parts* from; ``ValueError`` where they hold something else."""
+    """The record in *parts* as earlier releases kept them, each table by itself; ``ValueError`` for anything else."""
     try:
         tables: dict[str, Any] = {name: decode(kind, parts[name]) for name, kind in _VIEW.items()}
         view = View(now_s=now_s, **tables, promises=_promises(parts, "promises"))
@@ -79,6 +101,11 @@ def record_of(parts: dict[str, bytes], *, now_s: float, **rest: Any) -> Decision
         return DecisionRecord(now_s=now_s, view=view, plan=plan, settings_json=_unpack(parts["settings"]), **rest)
     except (KeyError, TypeError, zlib.error) as error:
         raise ValueError(f"no decision record: {error!r}") from error
+
+
+def restored(parts: dict[str, bytes], **rest: Any) -> DecisionRecord:
+    """The record in the layers that ``layers.Layers`` made of it; ``ValueError`` where they hold something else."""
+    return record_of_parts(read_layers(parts, TABLES), **rest)
 
 
 def _promises(parts: dict[str, bytes], name: str) -> PromiseTable:
@@ -94,8 +121,13 @@ def _action(row: list[Any]) -> Action:
     return ACTIONS[row[0]](*row[1:])
 
 
-def _pack(value: Any) -> bytes:
-    return zlib.compress(json.dumps(value, separators=(",", ":"), default=_plain).encode("ascii"), level=1)
+def _lines(rows: Iterable[Any]) -> bytes:
+    """*rows* as JSON, each on a line of its own."""
+    return "\n".join(json.dumps(row, separators=(",", ":"), default=_plain) for row in rows).encode("ascii")
+
+
+def _rows(text: bytes) -> list[Any]:
+    return [json.loads(line) for line in text.split(b"\n")] if text else []
 
 
 def _unpack(blob: bytes) -> Any:
@@ -110,6 +142,8 @@ def _plain(value: Any) -> Any:
 
 def save_decision(connection: Connection, cluster: str, record: DecisionRecord, parts: dict[str, bytes]) -> None:
     """Write one record, made of *parts*; a blob that is there already is not sent again."""
+    here = (cycle_blobs.c.cluster == cluster, cycle_blobs.c.number == record.number)
+    connection.execute(delete(cycle_blobs).where(*here))  # another daemon may have used the number
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in parts.items()}
     there = set(connection.scalars(select(blobs.c.digest).where(blobs.c.digest.in_(set(digests.values())))))
     bodies = {digest: parts[name] for name, digest in digests.items() if digest not in there}
@@ -121,7 +155,7 @@ def save_decision(connection: Connection, cluster: str, record: DecisionRecord, 
         {"cluster": cluster, "number": record.number, "part": name, "digest": digest}
         for name, digest in digests.items()
     ]
-    insert_or(connection, cycle_blobs, links, replace=("digest",))
+    insert_or(connection, cycle_blobs, links)
 
 
 def save_probe(connection: Connection, size_b: int) -> None:
@@ -147,7 +181,8 @@ def load_decision(connection: Connection, number: int | None, cluster: str | Non
     )
     parts = {part: bytes(body) for part, body in connection.execute(links)}
     try:
-        return record_of(
+        made = record_of if "pending" in parts else restored
+        return made(
             parts,
             number=found.number,
             now_s=found.at_s,

@@ -37,6 +37,7 @@ from .database import Database
 from .decisions import DecisionRecord
 from .facts import Facts
 from .intents import Intent
+from .layers import Layers
 from .retention import Pruned
 from .story import StoryEvent
 
@@ -50,6 +51,7 @@ class Store:
 
     def __init__(self, url: str, *, timeout_s: float = 5.0) -> None:
         self.database = Database(url, timeout_s=timeout_s)
+        self._layers: dict[str, Layers] = {}  # of each cluster whose cycles are kept
 
     @property
     def place(self) -> str:
@@ -180,8 +182,10 @@ class Store:
         return story.in_order([*told, *meanwhile])
 
     def save_decision(self, cluster: str, record: DecisionRecord) -> None:
-        """Keep a cycle; tables that did not change are stored once."""
-        parts = decisions.parts_of(record)
+        """Keep a cycle; of what did not change since an earlier one nothing is stored again."""
+        if cluster not in self._layers:
+            self._layers[cluster] = Layers(decisions.TABLES)
+        parts = self._layers[cluster].blobs(decisions.layers_of(record))
         with self.database.transaction(f"saving cycle {record.number}", write=True) as connection:
             decisions.save_decision(connection, cluster, record, parts)
 

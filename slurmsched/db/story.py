@@ -137,7 +137,11 @@ def save_story(connection: Connection, cluster: str, some: Iterable[StoryEvent])
     """Write *some* events; one that is there already stays as it is, so that a repeat does no harm."""
     names = ("job_id", "at_s", "kind", "first_submit_s")
     rows = [
-        {"cluster": cluster, "details": json.dumps(e.details), **{name: getattr(e, name) for name in names}}
+        {
+            "cluster": cluster,
+            "details": json.dumps(e.details, separators=(",", ":")),
+            **{name: getattr(e, name) for name in names},
+        }
         for e in some
     ]
     insert_or(connection, job_events, rows)

@@ -21,7 +21,7 @@ BATCH = 7
 
 HALVES = (
     "SELECT count(*) FROM cycle_blobs LEFT JOIN blobs USING (digest) WHERE body IS NULL",
-    "SELECT count(*) FROM cycles WHERE 13 != (SELECT count(*) FROM cycle_blobs b WHERE b.number = cycles.number)",
+    "SELECT count(*) FROM cycles WHERE number NOT IN (SELECT number FROM cycle_blobs WHERE part = 'key')",
     "SELECT count(*) FROM (SELECT 1 FROM outcomes GROUP BY job_id, restart HAVING count(*) > 1)",
     "SELECT count(*) FROM (SELECT 1 FROM job_events WHERE kind IN ('submitted', 'ended') GROUP BY job_id, kind"
     " HAVING count(*) > 1)",

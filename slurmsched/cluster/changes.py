@@ -1,0 +1,362 @@
+"""Tables as what differs from an earlier table, bit for bit: most of a cycle is as it was in the cycle before.
+
+A row is predicted to be as the row with its key in the earlier table was, and what was predicted wrongly is written
+down: bit patterns are subtracted, so that numbers which moved a little leave zeros, and bytes of equal weight are laid
+side by side for the compressor. A first table differs from an empty one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .columns import BoolArray, IntArray, Labels, Table
+from .encoding import ADDED, full
+
+T = TypeVar("T", bound=Table)
+Bits = NDArray[Any]
+
+ORDERS = ("rank",)
+"""Columns that number rows; where rows come and go all others move up and keep their order."""
+
+SUMS = {
+    "priority": tuple(f"{part}_points" for part in ("site", "age", "fairshare", "size", "partition", "qos", "tres")),
+}
+"""Columns that are, in the end, sums of others: Slurm adds up what its plugins say."""
+
+_ROWS = "rows"
+_SCALES, _TOGETHER = 15, 16  #: so many factors at most, each of so many rows at least
+_DIGITS = 11  #: by which logarithms of factors are told apart
+_SPARSE = 8  #: where fewer than one row in so many changed, their numbers are written beside their bits
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Of each row of a table the row that it had in an earlier one, -1 where it is new."""
+
+    rows: IntArray
+
+    @classmethod
+    def of(cls, keys: IntArray, before: IntArray) -> Matching:
+        """Rows with the same key; a wrong match costs room and no truth."""
+        if not len(before):
+            return cls(np.full(len(keys), -1, dtype=np.int64))
+        order = np.argsort(before, kind="stable")
+        at = order[np.minimum(np.searchsorted(before[order], keys), len(before) - 1)]
+        return cls(np.where(before[at] == keys, at, -1))
+
+    @classmethod
+    def in_place(cls, length: int, before: int) -> Matching:
+        """Each row as the one in the same place, as far as there is one."""
+        rows = np.arange(length, dtype=np.int64)
+        return cls(np.where(rows < before, rows, -1))
+
+    @property
+    def new(self) -> BoolArray:
+        """Which rows have none."""
+        return np.asarray(self.rows < 0)
+
+
+def changes(table: Table, before: Table, matching: Matching) -> bytes:
+    """What *table* has that *before*, a table of the same type, has not; both are ``normal``."""
+    head, body = _Writer(), matching.rows - np.concatenate([[-1], matching.rows[:-1]]) - 1
+    names = [f.name for f in fields(table)]
+    head.put(_ROWS, body, {"length": len(table)} if len(before) else {"length": len(table), "columns": names})
+    for name in _sums_last(names):
+        column, earlier = getattr(table, name), getattr(before, name)
+        if isinstance(column, Labels):
+            _put_labels(head, name, column, earlier, matching)
+        else:
+            predicted = _grown(_predicted(name, earlier, matching, column), name, vars(table), before, matching)
+            head.put(name, column, {}, predicted)
+    return head.bytes()
+
+
+def changed(kind: type[T], blob: bytes, before: T) -> T:
+    """The table that ``changes`` made *blob* of, given what it was *before*.
+
+    Columns added since then are filled in. ``ValueError`` where the bytes hold something else.
+    """
+    try:
+        reader = _Reader(blob)
+        length = reader.entries[_ROWS]["length"]
+        steps = reader.get(_ROWS, np.zeros(length, dtype=np.int64))
+        matching = Matching(np.cumsum(steps + 1) - 1)
+        names = {f.name for f in fields(kind)}
+        there = set(reader.entries[_ROWS].get("columns", names))
+        if there - names:
+            raise ValueError(f"they have the columns {', '.join(sorted(there - names))}")
+        columns = {name: full(length, neutral) for name, neutral in ADDED.get(kind, {}).items() if name not in there}
+        for name in _sums_last([f.name for f in fields(kind) if f.name in there]):
+            earlier = getattr(before, name)
+            if isinstance(earlier, Labels):
+                columns[name] = _labels(reader, name, earlier, matching)
+            else:
+                columns[name] = reader.column(name, columns, before, matching)
+        return kind(**columns)
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"these bytes hold no change of a {kind.__name__}: {error!r}") from error
+
+
+def normal(table: T) -> T:
+    """*table* with the texts that it uses alone, in the order in which they were numbered."""
+    columns = {f.name: getattr(table, f.name) for f in fields(table)}
+    return replace(table, **{name: _normal(c) for name, c in columns.items() if isinstance(c, Labels)})
+
+
+def _normal(labels: Labels) -> Labels:
+    used, codes = np.unique(labels.codes, return_inverse=True)
+    return Labels(codes.astype(np.int64), tuple(labels.names[code] for code in used.tolist()))
+
+
+def _put_labels(head: _Writer, name: str, column: Labels, before: Labels, matching: Matching) -> None:
+    """Texts by their number among those of before and the new ones, and their order where they appear in another."""
+    numbers = {text: number for number, text in enumerate(before.names)}
+    fresh = [text for text in column.names if text not in numbers]
+    numbers |= {text: len(before.names) + number for number, text in enumerate(fresh)}
+    places = np.array([numbers[text] for text in column.names], dtype=np.int64)
+    codes = places[column.codes] if len(column) else column.codes
+    facts = {"texts": fresh} if fresh else {}
+    head.put(name, codes, facts, _predicted(name, before.codes, matching, codes))
+    order = _appearing(column.codes)
+    head.put(f"{name} order", order - np.arange(len(order)), {})
+
+
+def _labels(reader: _Reader, name: str, before: Labels, matching: Matching) -> Labels:
+    texts = (*before.names, *reader.entries.get(name, {}).get("texts", ()))
+    codes = reader.codes(name, before.codes, matching)
+    appearing = _appearing(codes)
+    order = reader.get(f"{name} order", np.zeros(len(appearing), dtype=np.int64)) + np.arange(len(appearing))
+    names = np.empty(len(appearing), dtype=np.int64)
+    names[order] = appearing  # in the order of the numbers that they had
+    places = np.zeros(len(texts), dtype=np.int64)
+    places[names] = np.arange(len(names))
+    return Labels(places[codes] if len(codes) else codes, tuple(texts[number] for number in names.tolist()))
+
+
+def _appearing(codes: IntArray) -> IntArray:
+    """The distinct *codes* in the order in which they appear."""
+    distinct, first = np.unique(codes, return_index=True)
+    return np.asarray(distinct[np.argsort(first)], dtype=np.int64)
+
+
+def _predicted(name: str, before: NDArray[Any], matching: Matching, new: NDArray[Any]) -> NDArray[Any]:
+    """What a column of this name would be if nothing had changed but its *new* rows; zero in those."""
+    if not len(matching.rows):
+        return new
+    there = ~matching.new
+    predicted = np.zeros(len(matching.rows), dtype=before.dtype)
+    predicted[there] = before[matching.rows[there]]
+    return _in_order(predicted, there, new) if name in ORDERS else predicted
+
+
+def _sums_last(names: Sequence[str]) -> list[str]:
+    """*names* with the columns that are sums of others behind those."""
+    return sorted(names, key=lambda name: name in SUMS)
+
+
+def _grown(
+    predicted: NDArray[Any], name: str, columns: Mapping[str, Any], before: Table, matching: Matching
+) -> NDArray[Any]:
+    """A column that is the sum of others, with all that those have grown by."""
+    parts = SUMS.get(name, ())
+    if not parts or not len(matching.rows) or parts[0] not in columns:
+        return predicted
+    there, grown = ~matching.new, predicted.copy()
+    for part in parts:
+        grown[there] += columns[part][there] - getattr(before, part)[matching.rows[there]]
+    return grown
+
+
+def _in_order(predicted: IntArray, there: BoolArray, new: IntArray) -> IntArray:
+    """Numbers of rows that keep their order round those of the new ones."""
+    numbered = np.flatnonzero(there & (predicted >= 0))
+    taken = new[~there]
+    free = np.setdiff1d(np.arange(len(numbered) + len(taken)), taken)[: len(numbered)]
+    moved = predicted.copy()
+    moved[numbered[np.argsort(predicted[numbered], kind="stable")]] = free
+    return moved
+
+
+def _bits(values: NDArray[Any]) -> Bits:
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+
+
+class _Writer:
+    """A header and the bytes behind it."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[str, Any]] = {}
+        self._bodies: list[bytes] = []
+        self._which = np.zeros(0, dtype=np.uint8)  # of the last column that was scaled: the next is scaled alike
+
+    def put(
+        self, name: str, values: NDArray[Any], facts: dict[str, Any], predicted: NDArray[Any] | None = None
+    ) -> None:
+        """Write down *values* where they are not as *predicted*, or not 0; and *facts* that the reader needs."""
+        entry = dict(facts)
+        bits = _bits(values)
+        if predicted is not None and predicted.dtype == values.dtype:
+            lead = _leads(name, predicted, values)
+            if lead is not None:
+                entry["led"] = 1
+            leading = slice(None) if lead is None else np.flatnonzero(lead == np.arange(len(lead)))
+            scales, which = _scales(values, predicted, leading)
+            if scales:
+                entry["scales"] = scales
+                same = len(which) == len(self._which)
+                self._bodies.append((which - self._which if same else which).tobytes())
+                predicted, self._which = predicted * np.array([1.0, *scales])[which], which
+            wanted = bits - _bits(predicted)
+            if lead is not None:
+                follows = lead != np.arange(len(lead))
+                wanted[follows] = bits[follows] - bits[lead[follows]]
+            bits = _folded(wanted)
+        rows = np.flatnonzero(bits)
+        if len(rows):
+            entry |= {"type": values.dtype.str}
+            if len(rows) * _SPARSE < len(bits):
+                entry["some"] = len(rows)
+                self._bodies.append(_shuffled(np.diff(rows, prepend=0).astype(np.uint32)))
+                bits = bits[rows]
+            self._bodies.append(_shuffled(bits))
+        elif predicted is not None and predicted.dtype != values.dtype:
+            entry |= {"type": values.dtype.str, "zero": 1}
+        if entry:
+            self._entries[name] = entry
+
+    def bytes(self) -> bytes:
+        head = json.dumps(self._entries, separators=(",", ":")).encode("ascii")
+        return b"".join([len(head).to_bytes(4, "big"), head, *self._bodies])
+
+
+class _Reader:
+    """Reads what a ``_Writer`` wrote, in the same order."""
+
+    def __init__(self, blob: bytes) -> None:
+        self._at = 4 + int.from_bytes(blob[:4], "big")
+        self._blob = blob
+        self._which = np.zeros(0, dtype=np.uint8)
+        self.entries: dict[str, dict[str, Any]] = json.loads(blob[4 : self._at])
+
+    def column(self, name: str, columns: Mapping[str, Any], table: Table, matching: Matching) -> NDArray[Any]:
+        """A column of numbers, given those that were read already and the *table* that was before."""
+        before = getattr(table, name)
+        return self.codes(name, before, matching, lambda rows: _grown(rows, name, columns, table, matching))
+
+    def codes(
+        self,
+        name: str,
+        before: NDArray[Any],
+        matching: Matching,
+        grown: Callable[[NDArray[Any]], NDArray[Any]] = lambda rows: rows,
+    ) -> NDArray[Any]:
+        """A column, given what it was *before*, and how what was predicted of it has *grown*."""
+        entry, length = self.entries.get(name, {}), len(matching.rows)
+        scales = np.array([1.0, *entry.get("scales", ())])
+        if len(scales) > 1:
+            which = self._take(length, self._which.dtype)
+            self._which = which + self._which if length == len(self._which) else which
+        bits, kind = self._read(name, before.dtype, length)
+        if kind != before.dtype:
+            return bits.view(kind)
+        bits = _unfolded(bits)
+        mine = np.where(matching.new, bits.view(kind), np.zeros(1, dtype=kind))  # of new rows nothing was predicted
+        predicted = grown(_predicted(name, before, matching, mine))
+        lead = _same_as(predicted) if "led" in entry else None
+        if len(scales) > 1:
+            predicted = predicted * scales[self._which]
+        made = bits + _bits(predicted)
+        if lead is not None:
+            follows = lead != np.arange(length)
+            made[follows] = bits[follows] + made[lead[follows]]
+        return made.view(kind)
+
+    def get(self, name: str, zeros: IntArray) -> IntArray:
+        """A column of which zeros were predicted."""
+        if name not in self.entries:
+            return zeros
+        bits, kind = self._read(name, zeros.dtype, len(zeros))
+        return bits.view(kind)
+
+    def _read(self, name: str, usual: np.dtype[Any], length: int) -> tuple[Bits, np.dtype[Any]]:
+        entry = self.entries.get(name, {})
+        kind = np.dtype(entry.get("type", usual))
+        bits = np.zeros(length, dtype=f"u{kind.itemsize}")
+        if "type" not in entry or "zero" in entry:
+            return bits, kind
+        rows: Any = slice(None)
+        if "some" in entry:
+            rows = np.cumsum(self._take(entry["some"], np.dtype(np.uint32)).astype(np.int64))
+            length = entry["some"]
+        bits[rows] = self._take(length, bits.dtype)
+        return bits, kind
+
+    def _take(self, count: int, kind: np.dtype[Any]) -> Bits:
+        size = count * kind.itemsize
+        raw = np.frombuffer(self._blob, dtype=np.uint8, count=size, offset=self._at)
+        self._at += size
+        return np.ascontiguousarray(raw.reshape(kind.itemsize, count).T).view(kind).reshape(count)
+
+
+def _leads(name: str, predicted: NDArray[Any], values: NDArray[Any]) -> IntArray | None:
+    """Of each row the first for which the same was *predicted*; None where such rows did not change alike."""
+    off = np.flatnonzero(_bits(values) != _bits(predicted))
+    if not len(off) or name in ORDERS:
+        return None
+    lead = _same_as(predicted)
+    there = _bits(values)
+    return lead if np.count_nonzero(there != there[lead]) < len(off) // 2 else None
+
+
+def _same_as(predicted: NDArray[Any]) -> IntArray:
+    _, first, inverse = np.unique(_bits(predicted), return_index=True, return_inverse=True)
+    return np.asarray(first[inverse], dtype=np.int64)
+
+
+def _scales(values: NDArray[Any], predicted: NDArray[Any], leading: Any) -> tuple[list[float], NDArray[np.uint8]]:
+    """Factors by which many of the numbers *predicted* moved together, and which of each row, 0 for none.
+
+    A forecast is a middle of earlier runs times a factor for all jobs of which as much is known: each run that ends
+    moves all of them a little.
+    """
+    which = np.zeros(len(values), dtype=np.uint8)
+    if values.dtype != np.float64:
+        return [], which
+    with np.errstate(all="ignore"):
+        ratio = values / predicted
+    some = np.zeros(len(values), dtype=np.bool_)
+    some[leading] = True
+    rows = np.flatnonzero(some & np.isfinite(ratio) & (ratio != 1.0) & (ratio > 0))
+    _, first, inverse, counts = np.unique(
+        np.round(np.log(ratio[rows]), _DIGITS), return_index=True, return_inverse=True, return_counts=True
+    )
+    often = np.flatnonzero(counts >= _TOGETHER)
+    often = np.sort(first[often[np.argsort(-counts[often], kind="stable")][:_SCALES]])
+    for number, place in enumerate(often.tolist(), start=1):
+        which[rows[inverse == inverse[place]]] = number
+    return ratio[rows[often]].tolist(), which
+
+
+def _folded(differences: Bits) -> Bits:
+    """Small differences, below and above zero, as small numbers."""
+    if differences.dtype != np.uint64:
+        return differences
+    signed = differences.view(np.int64)
+    return ((signed << 1) ^ (signed >> 63)).view(np.uint64)
+
+
+def _unfolded(numbers: Bits) -> Bits:
+    if numbers.dtype != np.uint64:
+        return numbers
+    return (numbers >> np.uint64(1)) ^ (np.uint64(0) - (numbers & np.uint64(1)))
+
+
+def _shuffled(bits: Bits) -> bytes:
+    """The bytes of equal weight of all numbers side by side."""
+    return np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), -1).T.tobytes()
