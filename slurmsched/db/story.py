@@ -162,7 +162,8 @@ def load_story(
     submitted_s = [event.at_s for event in events if event.kind == "submitted"]
     dated = [replace(event, first_submit_s=_identity(event, submitted_s)) for event in events]
     if first_submit_s is None:
-        first_submit_s = max(submitted_s, default=math.nan)
+        known_s = (event.first_submit_s for event in dated if not math.isnan(event.first_submit_s))
+        first_submit_s = max(known_s, default=math.nan)
     return in_order(event for event in dated if _same(event.first_submit_s, first_submit_s))
 
 

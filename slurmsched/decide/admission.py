@@ -61,6 +61,10 @@ class Admission:
         for group in np.array_split(turns, min(GROUPS, len(turns))):
             self._answer([candidates[place] for place in group.tolist()], steers)
         self._give_up([candidates[place] for place in turns.tolist() if candidates[place].step >= 0])
+        offer = self._offer.afresh()
+        for one in candidates:
+            if one.step < 0:
+                one.earliest_s = offer.earliest_tenable(one.ask) + float(one.ask.needs_s[0])
         promised = [one.row for one in candidates if one.step >= 0]
         return self._answered(candidates), np.array(promised, dtype=np.int64)
 
@@ -82,7 +86,7 @@ class Admission:
         """Answer the jobs of a group: for the first of its steps that can be promised to each, if any."""
         for one in group:
             one.refused = self._refused_outright(one.row, steers) or self._quotas.asks(one.row)
-            one.earliest_s = self._earliest_s(one)
+            one.earliest_s = self._offer.earliest(one.ask) + float(one.ask.needs_s[0])
         hopeful = [one for one in group if not one.refused]
         for step in range(max((len(one.steps) for one in hopeful), default=0)):
             waiting = [one for one in hopeful if one.step < 0 and step < len(one.steps)]
@@ -91,9 +95,6 @@ class Admission:
             for one in waiting:
                 if one.step < 0:
                     self._beside(one, step)
-        for one in hopeful:
-            if one.step < 0:
-                one.earliest_s = self._earliest_s(one)
 
     def _beside(self, one: _Candidate, step: int) -> bool:
         """Promise a step if quotas allow it and it fits beside the plan as it is."""
@@ -124,10 +125,7 @@ class Admission:
         """Promise nothing to those whose promise would be lost when all is planned afresh, as the next decisions do."""
         for place in self._offer.untenable([one.by(one.step) for one in promised]):
             one = promised[place]
-            one.step, one.refused, one.earliest_s = -1, NO_ROOM, self._earliest_s(one)
-
-    def _earliest_s(self, one: _Candidate) -> float:
-        return self._offer.earliest(one.ask) + float(one.ask.needs_s[0])
+            one.step, one.refused = -1, NO_ROOM
 
     def _refused_outright(self, row: int, steers: bool) -> str:
         """Why nothing can be promised to a job whatever the plan says; empty where something may be."""

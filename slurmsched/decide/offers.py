@@ -22,12 +22,31 @@ class Offer:
 
     def __init__(self, room: Room, reserve: float, held: Asks, now_s: float) -> None:
         self._whole, self._room, self._held, self._now_s = room, room.less(reserve), held, now_s
+        self._reserve = reserve
         self._starts_s, self._left = latest_plan(self._room, held)
         self._earlier, self._earlier_starts_s, self._planned_jobs = held, self._starts_s, 0
 
-    def earliest(self, ask: Asks) -> float:
-        """The earliest start beside the plan; NaN where there is none."""
-        return self._left.earliest(ask.rows[0], int(ask.gpus[0]), float(ask.needs_s[0]), float(ask.since_s[0]))
+    def afresh(self) -> Offer:
+        """The offer of the next decision, which plans all promises afresh."""
+        return Offer(self._whole, self._reserve, self._held, self._now_s)
+
+    def earliest(self, ask: Asks, since_s: float | None = None) -> float:
+        """The earliest start beside the plan, from *since_s* on if that is said; NaN where there is none."""
+        since_s = float(ask.since_s[0]) if since_s is None else since_s
+        return self._left.earliest(ask.rows[0], int(ask.gpus[0]), float(ask.needs_s[0]), since_s)
+
+    def earliest_tenable(self, ask: Asks) -> float:
+        """The earliest of these that a plan made afresh can hold, too, as long as this decision may plan."""
+        start_s, needs_s = self.earliest(ask), float(ask.needs_s[0])
+        while np.isfinite(start_s + needs_s) and self._planned_jobs < PLANNED:
+            self._planned_jobs += len(self._held) + 1
+            if not self.untenable([replace(ask, due_s=np.array([start_s + needs_s]))]):
+                break
+            later_s = self._left.begins_s[self._left.begins_s > start_s]
+            if not len(later_s):
+                break
+            start_s = self.earliest(ask, float(later_s[0]))
+        return start_s
 
     def beside(self, ask: Asks) -> bool:
         """Promise one more if it fits beside the plan as it is; returns whether it does."""

@@ -147,14 +147,14 @@ def test_options_that_do_not_go_together_are_refused(site: Site, words, why):
 # Showing
 
 
-def kept(site: Site, limit_factor: float = 1.0) -> None:
+def kept(site: Site, limit_factor: float = 1.0, length: int = 420) -> None:
     """A model on the shelf that takes a factor of e for each unit above 5 in the logarithm of the limit."""
     site.shelf().directory.mkdir(exist_ok=True)
     limit = Continuous("limit", np.array([5.0]), np.array([5.0]))
     term = Term(("limit",), limit_factor * np.array([0.0, -1.0, 1.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0]))
     other = Term(("gpus",), np.array([0.0, 0.1, 0.2, 0.0]), np.array([0.0, 1.0, 1.0, 0.0]))
     tables = Additive((limit, Continuous("gpus", np.array([1.5]), np.array([1.5]))), (term, other), 5.0)
-    document = Estimator.fit(runs(), how=repeating(LIMIT)).document()
+    document = Estimator.fit(runs(length), how=repeating(LIMIT)).document()
     document = document | {"center": Ga2m(tables, Blend({})).document()}
     site.shelf().put(Artifact(RUNTIME, NOW_S - 10 * DAY_S, NOW_S, {"pinball": 0.3}, document))
 
@@ -168,7 +168,7 @@ def test_the_list_says_what_is_there_and_what_is_not(site: Site):
 
 
 def test_a_model_is_shown_with_what_it_looks_at(site: Site):
-    kept(site)
+    kept(site, length=1200)
     result = run(site, "models", "show", "runtime")
     assert "time limit" in result.output
     assert "held-out runs below the bounds" in result.output

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view, views
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from slurmsched.cluster.actions import Hold, Rank
@@ -82,6 +82,7 @@ def test_what_cannot_be_kept_is_refused_at_once_with_the_earliest_end_that_could
     assert "deadline=+" in " ".join(told.sentences)
 
 
+@example(gpus=[8, 1, 1], hours=[5.0, 6.0, 1.0] + 5 * [1.0], used=[0, 0])
 @settings(deadline=None, max_examples=25)
 @given(
     gpus=st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=8),
