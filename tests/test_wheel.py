@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SHARE = "share/slurmsched"
-BUILT_FROM = ("slurmsched", "contrib", "systemd", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+BUILT_FROM = ("slurmsched", "contrib", "systemd", "scripts", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 
 
 def pip(*words: str | Path) -> None:
@@ -58,6 +58,7 @@ def test_the_wheel_has_every_unit_and_every_file_to_copy(wheel):
             name.partition(f"data/{SHARE}/")[2]: archive.read(name) for name in archive.namelist() if SHARE in name
         }
     wanted = files("contrib", "systemd") | files("slurmsched/prolog") - {"slurmsched/prolog/__init__.py"}
+    wanted |= {"scripts/uninstall"}
     assert set(inside) == wanted
     assert [name for name in wanted if inside[name] != (ROOT / name).read_bytes()] == []
 

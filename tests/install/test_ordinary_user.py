@@ -30,7 +30,7 @@ def host(tmp_path_factory) -> Iterator[FreshHost]:
 @pytest.fixture
 def daemon(host, tmp_path) -> Iterator[None]:
     """Answers on /run/slurmsched of the host."""
-    sources = Sources(lambda: {"mode": "observe"}, explain.why, explain.explain, explain.queue, lambda job_id: [])
+    sources = Sources(lambda: {"mode": "observe"}, explain.why, explain.explain, explain.queue, lambda *job: [])
     questions = Questions(sources, trusted=(0,))
     questions.saw(seen())
     answers = Answers(tmp_path, questions)

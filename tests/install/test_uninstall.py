@@ -71,7 +71,7 @@ def test_the_documented_install_works_and_uninstall_leaves_nothing(host, lab):
     before, run_before = host.changes(), host.sh("find /run | sort")
     for command in [
         *commands("docs/install.md", "## The program"),
-        *commands("contrib/slurm.conf.d/00-readme.md", "as root:"),
+        *commands("contrib/slurm.conf.d/00-readme.md", "On the machine of slurmctld"),
     ]:
         if command.startswith("runuser"):
             done = host.run("sh", "-c", command, cwd=SHARE, SLURM_CONF=lab.env()["SLURM_CONF"])
