@@ -70,7 +70,7 @@ def test_release_all_gives_back_what_a_killed_daemon_left(site):
     assert held in site.begin_times()
     done = site.run("release-all")
     assert done.returncode == 0, done.stderr
-    assert "holds of 1 jobs ended" in done.stdout
+    assert "holds of 1 job ended" in done.stdout
     demand_nothing_of_ours(site)
 
 
