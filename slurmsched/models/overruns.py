@@ -78,20 +78,20 @@ class Sums:
     """Running sums of columns by group, at any moment of a history."""
 
     keys: IntArray  #: group * (rows + 1) + row, sorted
-    running: FloatArray  #: shape (columns, rows + 1)
+    running: IntArray  #: in thousandths, shape (columns, rows + 1); whole, so that no row rounds another's sum
 
     @classmethod
     def of(cls, groups: IntArray, columns: FloatArray) -> Self:
         """Sums of *columns*, shape (columns, rows), over rows of the same of *groups*."""
         order = np.argsort(groups, kind="stable")
-        running = np.zeros((len(columns), len(groups) + 1))
-        np.cumsum(columns[:, order], axis=1, out=running[:, 1:])
+        running = np.zeros((len(columns), len(groups) + 1), dtype=np.int64)
+        np.cumsum(np.rint(columns[:, order] * 1000.0).astype(np.int64), axis=1, out=running[:, 1:])
         return cls(groups[order] * (len(groups) + 1) + order, running)
 
     def between(self, groups: IntArray, since: IntArray, known: IntArray) -> FloatArray:
         """Sums over rows *since* to *known* of each of *groups*, shape (columns, groups); 0 for group -1."""
         begin, end = (np.searchsorted(self.keys, groups * self.running.shape[1] + row) for row in (since, known))
-        sums: FloatArray = self.running.take(end, axis=1) - self.running.take(begin, axis=1)
+        sums: FloatArray = (self.running.take(end, axis=1) - self.running.take(begin, axis=1)) / 1000.0
         return np.where(groups >= 0, sums, 0.0)
 
 
