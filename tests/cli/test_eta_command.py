@@ -63,6 +63,16 @@ def of_kind(kind: PredictionKind, **columns):
     return table(kind=[int(kind)], **silent | columns)
 
 
+def submitted_as(seen, shown):
+    """The view with the first submissions that the predictions *shown* were made for, else a minute ago."""
+    first_s = dict(zip(shown.job_id.tolist(), shown.first_submit_s.tolist(), strict=True))
+
+    def dated(jobs):
+        return replace(jobs, first_submit_s=np.array([first_s.get(job, NOW_S - 60) for job in jobs.job_id.tolist()]))
+
+    return replace(seen, pending=dated(seen.pending), running=dated(seen.running))
+
+
 class Office:
     """A daemon's socket, with predictions that a test lays out."""
 
@@ -84,7 +94,7 @@ class Office:
         """Serve these predictions; *others* are jobs that wait without one, by id and owner."""
         self.pending = dict(zip(shown.job_id.tolist(), shown.user, strict=True))
         self.pending |= {int(name[1:]): owner for name, owner in others.items()}
-        seen = view(self.pending, running or {})
+        seen = submitted_as(view(self.pending, running or {}), shown)
         self.latest = report(7, now_s=NOW_S, view=seen, plan=plan(len(seen.pending)))
         self.questions.saw(self.latest)
         self.foretold = Foretold(shown, coverage)

@@ -70,7 +70,7 @@ def test_slurmctld_takes_every_line_of_our_conf(guarded):
 def test_a_malformed_token_is_refused_and_its_author_told(guarded, user):
     job_id, said = submit(guarded, "slurmsched:dedline=+6h", user)
     assert job_id == ""
-    assert "slurmsched: 'dedline=+6h' is not known; accepted: deadline=TIME, soft" in said
+    assert "slurmsched: 'dedline=+6h' is not known (did you mean deadline?); accepted: deadline=TIME, soft" in said
 
 
 @pytest.mark.parametrize("comment", ["slurmsched:%s%n%99999d", "slurmsched:\x1b[31m", "slurmsched:é=1"])

@@ -20,6 +20,8 @@ SYSTEMD = re.compile(r"^systemctl .*| && systemctl daemon-reload")
 BACKUPS = {f"/etc/{name}" for name in ("passwd-", "group-", "shadow-", "gshadow-", "subuid-", "subgid-", ".pwd.lock")}
 """What useradd and systemd-sysusers keep of the files as they were."""
 ACCOUNTS = {f"/etc/{name}" for name in ("passwd", "group", "shadow", "gshadow")}
+ALONE = "unshare --pid --fork --mount-proc"
+"""Runs what deletes a user, whose number a user of another test's lab may have on the machine below."""
 SITE_CONF = "ClusterName=site\nSlurmctldHost=localhost\n"
 
 
@@ -91,14 +93,14 @@ def test_the_documented_install_works_and_uninstall_leaves_nothing(host, lab):
     told = run(host, lab, "sh scripts/uninstall --dry-run")
     assert "rm -rf -- /var/lib/slurmsched" in told
     assert host.sh("ls /var/lib/slurmsched") != ""
-    done = run(host, lab, "sh scripts/uninstall")
+    done = run(host, lab, f"{ALONE} sh scripts/uninstall")
     assert "points taken from 0 jobs" in done
     assert left_behind(host, before) == []
     assert host.sh("find /run | sort") == run_before
     assert host.sh("cat /etc/slurm/slurm.conf") == SITE_CONF
     assert host.sh("getent passwd slurmsched || true") == ""
     assert lab.ask(["sacctmgr", "-nP", "show", "user", "slurmsched", "format=user"]) == ""
-    again = host.sh(f"{ROOT}/scripts/uninstall")
+    again = host.sh(f"{ALONE} {ROOT}/scripts/uninstall")
     assert again == done.splitlines()[-1] + "\n"
 
 
@@ -106,11 +108,11 @@ def test_uninstall_stops_where_jobs_cannot_be_given_back(host):
     host.sh("ln -s /opt/slurmsched/bin/slurmsched /usr/bin/ && install -d /etc/slurmsched /var/lib/slurmsched")
     host.sh("echo 'Include /etc/slurm/slurm.conf.d/slurmsched.conf' >>/etc/slurm/slurm.conf")
     nowhere = "/etc/slurm/no-such.conf"
-    done = host.run("scripts/uninstall", cwd=ROOT, SLURM_CONF=nowhere)
+    done = host.run(*ALONE.split(), "scripts/uninstall", cwd=ROOT, SLURM_CONF=nowhere)
     assert done.returncode == 1
     assert "jobs were not given back" in done.stderr
     assert "Include" in host.sh("cat /etc/slurm/slurm.conf")
-    forced = host.run("scripts/uninstall", "--force", cwd=ROOT, SLURM_CONF=nowhere)
+    forced = host.run(*ALONE.split(), "scripts/uninstall", "--force", cwd=ROOT, SLURM_CONF=nowhere)
     assert forced.returncode == 0, forced.stderr
     assert host.sh("cat /etc/slurm/slurm.conf") == SITE_CONF
 
@@ -123,7 +125,7 @@ def test_a_site_keeps_its_own_files_and_its_history_if_it_says_so(host, lab):
         f" && cp {ROOT}/contrib/slurm.conf.d/job_submit.lua /etc/slurm/slurmsched.lua"
         " && ln -s /opt/slurmsched/bin/slurmsched /usr/bin/ && slurmsched db upgrade"
     )
-    run(host, lab, "sh scripts/uninstall --keep-history")
+    run(host, lab, f"{ALONE} sh scripts/uninstall --keep-history")
     assert host.sh("cat /etc/slurm/slurm.conf") == SITE_CONF + "Include /etc/slurm/slurm.conf.d/nodes.conf\n"
     assert host.sh("cat /etc/slurm/job_submit.lua") == "return slurm.SUCCESS\n"
     assert host.sh("cd /etc/slurm && ls -d job_submit.lua slurm*") == "job_submit.lua\nslurm.conf\nslurm.conf.d\n"

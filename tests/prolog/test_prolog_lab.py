@@ -264,7 +264,7 @@ profile = {{ listen = "127.0.0.1:{site.port}" }}
         later = {"comment": "slurmsched:noprofile"}
         wait_until(lambda: len(kept()) == 1 or not site.run("--gpus=1", **later), "the delivery", 120.0)
         mine = kept()
-        assert (mine.gpu_util.tolist(), mine.gpus.tolist()) == ([0.4], [2])
+        assert (mine.gpu_util.tolist(), mine.gpus.tolist()) == ([pytest.approx(0.4)], [2])
     finally:
         store.close()
         daemon.terminate()

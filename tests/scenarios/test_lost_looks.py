@@ -97,7 +97,9 @@ def test_an_answer_that_does_not_fit_into_memory_costs_cycles_and_silences_nobod
 def rolled_back(lab_directory: Path) -> Iterator[Site]:
     """A site on a lab of its own, with deadlines."""
     with Lab(lab_directory, LabSpec()) as lab:
-        site = Site.of(lab, deadline="enabled = true\nlead_s = 3\nreserve = 0", power="order = true\nhold = true")
+        site = Site.of(
+            lab, deadline="enabled = true\nlead_s = 3\nreserve = 0\nuser_share = 1", power="order = true\nhold = true"
+        )
         yield site
         shutil.rmtree(site.directory)
 
@@ -109,6 +111,10 @@ def test_promises_to_jobs_that_slurmctld_forgot_are_lost(rolled_back):
     older = lab.layout.state.with_name("older")
     shutil.copytree(lab.layout.state, older, copy_function=shutil.copy2)
     lab.start_controller()
+    # A job that asks before the nodes are there again is refused for good.
+    site.until(
+        lambda: set(lab.ask(["sinfo", "-h", "-N", "-o", "%T"]).split()) <= {"idle", "mixed", "allocated"}, "nodes"
+    )
     wishes = ["--gres=gpu:4", "-t1", "--wrap=true", "-o/dev/null", "--comment=slurmsched:deadline=+10h"]
     jobs = [lab.submit(*wishes, user="alice") for _ in range(4)]
 

@@ -10,4 +10,4 @@ def test_users_whose_runs_go_far_beyond_their_forecasts_are_a_table_of_their_own
     user = {"user": "mallory", "runs": 9, "times": 899.6, "length_s": 10_800.0, "raised": 0.93}
     head, row = plain(beyond_sheet([user])).splitlines()
     assert head.split("  ")[0] == BEYOND[0]
-    assert row.split() == ["mallory", "9", "900", "3:00:00", "93%"]
+    assert row.split() == ["mallory", "9", "900", "3h00m00s", "93%"]
