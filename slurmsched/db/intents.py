@@ -41,7 +41,10 @@ _QUEUES_AGAIN = ("Requeue", "AskToStop")
 _SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
 #: Actions that set a StartTime, and how far ahead where their value does not say it.
-_DELAYS_S = {"Hold": 0.0, "Release": 0.0, "Share": 3600.0, "StartShared": 3600.0, "Unshare": 3600.0}
+_DELAYS_S = {
+    **dict.fromkeys(("Hold", "Release", "Unmark"), 0.0),
+    **dict.fromkeys(("Share", "StartShared", "Unshare"), 3600.0),
+}
 
 Value = int | float | str | None
 
