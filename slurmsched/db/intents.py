@@ -269,9 +269,17 @@ class Intents:
 
     def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:
         """Slurm's words about each of *jobs* whose change to shared GPUs, or back, it refused within ten minutes."""
-        recent = {job: said for job, said in self._share_refusals.items() if now_s - said[0] < BACK_OFF_S}
-        self._share_refusals = recent
-        return Labels.of([recent[job][1] if job in recent else "" for job in jobs.job_id.tolist()])
+        self._share_refusals = {
+            job: refusal for job, refusal in self._share_refusals.items() if now_s - refusal[0] < BACK_OFF_S
+        }
+        if not self._share_refusals:
+            return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
+        rows = zip(jobs.job_id.tolist(), jobs.first_submit_s.tolist(), strict=True)
+        return Labels.of([self._share_refusal(job, first_s) for job, first_s in rows])
+
+    def _share_refusal(self, job_id: int, first_submit_s: float) -> str:
+        at_s, words = self._share_refusals.get(job_id, (math.inf, ""))
+        return "" if at_s < first_submit_s - SAME_TIME_S else words  # before that another job had the id
 
     def recently_refused(self, now_s: float) -> set[int]:
         """Jobs of which Slurm refused a write in the last ten minutes; not those that must not stay half-way."""

@@ -6,7 +6,7 @@ import pytest
 from db_worlds import jobs, look
 from sqlalchemy import text
 
-from slurmsched.cluster.actions import AskToStop, Rank, Tell
+from slurmsched.cluster.actions import AskToStop, Rank, Share, Tell
 from slurmsched.cluster.jobs import JobState
 from slurmsched.db import schema
 from slurmsched.db.memory import Memory
@@ -69,6 +69,16 @@ def test_that_the_job_before_was_asked_to_stop_does_not_count_against_the_new_on
     for later in (memory, Memory(store, cluster="c")):
         seen = later.remember(look(None, job("bob", SECOND_S, state=[JobState.RUNNING])), SECOND_S + 10.0)
         assert seen.state.running.asks.tolist() == [0]
+
+
+def test_what_slurm_refused_of_the_job_before_is_not_told_of_the_new_one(store):
+    memory, share = Memory(store, cluster="c"), Share(7, "gpu", "shared", "n2", "0", "", 9.0)
+    memory.remember(look(job("alice", FIRST_S)), 110.0)
+    memory.intend(1, [share], 111.0)
+    memory.answered(1, [(share, "Requested node configuration is not available")], 112.0)
+    for later in (memory, Memory(store, cluster="c")):
+        seen = later.remember(look(job("bob", 300.0)), 310.0)
+        assert list(seen.state.pending.share_refusal) == [""]
 
 
 def test_what_nodes_tell_belongs_to_the_job_that_had_the_id_then(store):
