@@ -100,20 +100,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     watch.enter("predict")
     if world.learns:
         world.model = world.model.learn(remembered.ended)
-    state = world.scored(state)
-    forecast = world.model.forecast(state.pending, now_s).in_whole_seconds()
-    forecast_running = world.model.forecast(state.running, now_s).in_whole_seconds()
-    view = View(
-        now_s,
-        state.pending,
-        state.running,
-        state.nodes,
-        state.partitions,
-        state.qos,
-        forecast,
-        forecast_running,
-        promises,
-    )
+    view = _predicted(world, state, promises, now_s)
     watch.enter("decide")
     policy = world.policy.capped_for(view.qos, world.site).over(world.writer.lag.window(world.policy.rules.window))
     plan = decide(view, policy.ordering, policy.rules)
@@ -148,6 +135,24 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
         view=view,
         plan=plan,
         ended=remembered.ended,
+    )
+
+
+def _predicted(world: World, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
+    """*state* with share scores and forecasts, as policies see it."""
+    state = world.scored(state)
+    forecast = world.model.forecast(state.pending, now_s).in_whole_seconds()
+    forecast_running = world.model.forecast(state.running, now_s).in_whole_seconds()
+    return View(
+        now_s,
+        state.pending,
+        state.running,
+        state.nodes,
+        state.partitions,
+        state.qos,
+        forecast,
+        forecast_running,
+        promises,
     )
 
 

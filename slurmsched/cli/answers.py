@@ -65,8 +65,8 @@ class Answers:
             return facts | {"mode": record.mode, "sentence": record.sentence, "running": False}
         if about == "queue":
             rows = explain.queue(record.view, record.plan)
-            told = {"order_off": NO_DAEMON, "pending": len(rows), "limit": details["limit"]}
-            return facts | told | {"queue": plain(rows[: details["limit"]])}
+            shown = {"order_off": NO_DAEMON, "pending": len(rows), "limit": details["limit"]}
+            return facts | shown | {"queue": plain(rows[: details["limit"]])}
         if about == "check":
             raise SlurmschedError("what a new job would be told only a daemon can say")
         if about in ("deadline", "deadlines", "claims"):

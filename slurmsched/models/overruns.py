@@ -49,10 +49,6 @@ IN_MEDIANS = Trust((14.0, 20.0), (0.5, 0.75), 8.0)
 IN_TRAINED = Trust((16.0, 22.0), (0.5, 0.8), 3.0)
 
 
-#: Of nobody: no forecast is ever raised.
-IN_NONE = Trust((1e9, 2e9), (1.0, 2.0), 1.0)
-
-
 class Record(NamedTuple):
     """What the overruns of each of some users are like."""
 

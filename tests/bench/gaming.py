@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.models.overruns import IN_MEDIANS, IN_NONE, IN_TRAINED
+from slurmsched.models.overruns import IN_MEDIANS, IN_TRAINED
 from slurmsched.simulator.fleet import Fleet
 from slurmsched.simulator.foresight import DAY_S, learnt, trained
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload import Workload
-from tests.simulator.gaming import HOUR_S, ORDERINGS, STRATEGIES, Gamed, Waits, gamed, honest, waits
+from tests.simulator.gaming import HOUR_S, IN_NONE, ORDERINGS, STRATEGIES, Gamed, Waits, gamed, honest, waits
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MONTH_S = 30 * DAY_S

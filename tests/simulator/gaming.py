@@ -14,9 +14,13 @@ import numpy as np
 
 from slurmsched.cluster.columns import FloatArray, IntArray, Labels
 from slurmsched.cluster.forecast import Forecast
+from slurmsched.models.overruns import Trust
 from slurmsched.simulator.experiment import Setup, simulate
 from slurmsched.simulator.fleet import Fleet
 from slurmsched.simulator.workload import Workload, workload
+
+#: Of nobody: no forecast is ever raised.
+IN_NONE = Trust((1e9, 2e9), (1.0, 2.0), 1.0)
 
 JOBS = 30
 DAY_S, HOUR_S = 86400.0, 3600.0

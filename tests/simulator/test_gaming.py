@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gaming import GAIN, HOUR_S, LOSS, ORDERINGS, STRATEGIES, bait_under_fresh_names, gamed, honest, waits
+from gaming import GAIN, HOUR_S, IN_NONE, LOSS, ORDERINGS, STRATEGIES, bait_under_fresh_names, gamed, honest, waits
 
-from slurmsched.models.overruns import IN_MEDIANS, IN_NONE, Trust
+from slurmsched.models.overruns import IN_MEDIANS, Trust
 from slurmsched.simulator.fleet import Fleet
 from slurmsched.simulator.foresight import learnt
 from slurmsched.simulator.habits import Habits
