@@ -19,9 +19,14 @@ PYTHON = "/usr/bin/python3"
 SETUP = """set -e
 mkdir "$1"
 mount -t tmpfs fresh-host "$1"
+# Of /etc a copy lies below: accounts come and go on the machine, and a lock of that moment would stay for good.
+cp -a /etc "$1/etc"
+rm -f "$1"/etc/passwd.lock "$1"/etc/shadow.lock "$1"/etc/group.lock "$1"/etc/gshadow.lock "$1"/etc/.pwd.lock
 for place in /etc /usr /opt /var/lib /var/spool /var/cache; do
     mkdir -p "$1/upper$place" "$1/work$place"
-    mount -t overlay fresh-host -o "lowerdir=$place,upperdir=$1/upper$place,workdir=$1/work$place" "$place"
+    below=$place
+    [ $place = /etc ] && below=$1/etc
+    mount -t overlay fresh-host -o "lowerdir=$below,upperdir=$1/upper$place,workdir=$1/work$place" "$place"
 done
 mount -t tmpfs -o mode=0755 fresh-host /run
 echo ready
