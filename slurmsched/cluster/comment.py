@@ -172,6 +172,11 @@ def render(wishes: Wishes) -> str:
     return PREFIX + ",".join(items) if items else ""
 
 
+def is_plain(comment: str) -> bool:
+    """Whether scontrol's standard input takes *comment* as it is: it cuts at blanks, keeps quotes (seen on 22.05)."""
+    return _PLAIN.fullmatch(comment) is not None
+
+
 class _Malformed(CommentError):
     """One item that means nothing; the sentence is built only when read, a hostile comment holds thousands."""
 
@@ -199,6 +204,7 @@ _DATE = re.compile(
 _GPUS = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?")
 _ACCURACY = re.compile(r"acc:([01](?:\.[0-9]{1,10})?)")
 _PACE = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
+_PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
 _SHARE = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 
 

@@ -14,6 +14,13 @@ from ..errors import CommentError
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 from .comment import Deadline, Wishes, read
 
+SETTLE_S = 3.0
+"""Never let a requeued job start sooner than this after its requeue.
+
+slurmd still holds the revoked credential of the run that was ended: a run that starts within the same second is
+refused by it, and the job FAILS (seen on 22.05). Slurm's own delay of two minutes guards against just that.
+"""
+
 
 class JobState(IntEnum):
     """Where a job is in its life; the base states of squeue(1)."""
@@ -113,6 +120,16 @@ class JobTable(Table):
     share_refusal: Labels  #: Slurm's words where it lately refused a change of its GPUs into shared ones; else empty
     per_task: BoolArray  #: asks for generic resources per task or socket, which cannot be changed into slots
     per_gpu: BoolArray  #: it, or its partition for it, asks for CPUs or memory per GPU, which slots would change
+
+    def settled(self, now_s: float) -> BoolArray:
+        """Jobs that were never requeued, or so long ago that they may start again."""
+        settled: BoolArray = (self.restarts == 0) | self.submitted_before(now_s - SETTLE_S)
+        return settled
+
+    def submitted_before(self, time_s: float) -> BoolArray:
+        """Jobs submitted, or requeued, at *time_s* at the latest."""
+        before: BoolArray = self.submitted_s <= time_s
+        return before
 
     def row_of(self, job_id: int) -> int | None:
         """The row of *job_id*, or of the array that holds it; None if there is none."""

@@ -13,10 +13,9 @@ from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..policies.hooks import Ordering
-from ..slurm.labels import MOST_POINTS, label
-from ..slurm.verbs import SETTLE_S
 from .evicting import eviction_wishes, unsteady
 from .packing import packing_wishes
+from .priority_points import MOST_POINTS, label
 from .profiling import fresh, least_gpus_first, level, profiling_wishes
 from .promising import Promised, in_the_way, promise
 from .ranking import base_priority, order, qos_classes, tiers, waited_s
@@ -181,8 +180,8 @@ def _release_wishes(jobs: JobTable, now_s: float, held: IntArray, rules: Rules) 
     kept = held
     if rules.sharing is not None:
         kept = np.union1d(held, np.flatnonzero(jobs.shares & unsteady(jobs, rules.sharing)))
-    settled = (jobs.restarts == 0) | (now_s - jobs.submitted_s >= SETTLE_S)
-    rows = np.setdiff1d(np.flatnonzero(jobs.held_by_us & (jobs.eligible_s > now_s) & settled), kept)
+    ours = jobs.held_by_us & (jobs.eligible_s > now_s) & jobs.settled(now_s)
+    rows = np.setdiff1d(np.flatnonzero(ours), kept)
     return [Release(job_id) for job_id in jobs.job_id[rows].tolist()]
 
 

@@ -10,14 +10,13 @@ import numpy as np
 
 from ..cluster.actions import Action, Share, Unmark, Unshare
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ..cluster.comment import read
-from ..cluster.jobs import JobState, JobTable
+from ..cluster.comment import is_plain, read
+from ..cluster.jobs import SETTLE_S, JobState, JobTable
 from ..cluster.names import kind_of
 from ..cluster.state import View
 from ..cluster.tres import gpus_in, requests_in
 from ..policies.sharing import OFF, Pair, Sharers, packable, pairs
 from ..policies.slots import Asked, Token, next_step, without_token
-from ..slurm.verbs import PLAIN_COMMENT, SETTLE_S
 from .evicting import unsteady
 from .rules import SharingRules
 from .shared import SharedNodes, gpus_of, gpus_of_all, shared_nodes
@@ -117,7 +116,7 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
         (of(comment, [wish.nopack or wish.off for wish in said]) | jobs.off, "its owner does not want to share"),
         (of(comment, [wish.share is not None for wish in said]), "its comment has a share token that is not ours"),
         (
-            of(comment, [not PLAIN_COMMENT.fullmatch(text) for text in comment.names]),
+            of(comment, [not is_plain(text) for text in comment.names]),
             "its comment has blanks or quotes, and could not be written back as it is",
         ),
         (unsteady(jobs, rules), "its load beside another job was unstable"),
@@ -210,10 +209,10 @@ def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) ->
     late = view.now_s - jobs.eligible_s > rules.patience_s
     wishes: list[Action] = []
     left, settled = _left(jobs, rules, view.now_s)
+    waits = _waits(jobs, rules, view.now_s)
     for row in np.flatnonzero(jobs.shares & settled).tolist():
         stuck = late[row] or left[row] or jobs.required_nodes[row] not in nodes.at
-        waits = _waits(jobs, row, rules, view.now_s)
-        wish = _step(jobs, row, jobs.asked_for[row], rules, until_s, waits=waits, ends=stuck, joins=joins)
+        wish = _step(jobs, row, jobs.asked_for[row], rules, until_s, waits=bool(waits[row]), ends=stuck, joins=joins)
         if wish is not None:
             wishes.append(wish)
     return wishes
@@ -226,6 +225,7 @@ def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRu
     *asked_for*.
     """
     ours, (left, settled) = np.isin(jobs.job_id, list(asked_for)), _left(jobs, rules, now_s)
+    waits = _waits(jobs, rules, now_s)
     steps = (
         _step(
             jobs,
@@ -233,7 +233,7 @@ def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRu
             asked_for[int(jobs.job_id[row])],
             rules,
             now_s,
-            waits=_waits(jobs, row, rules, now_s),
+            waits=bool(waits[row]),
             ends=bool(left[row]),
             joins=False,
         )
@@ -242,16 +242,16 @@ def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRu
     return [step for step in steps if step is not None]
 
 
-def _waits(jobs: JobTable, row: int, rules: SharingRules, now_s: float) -> bool:
-    """Whether a job waits for the begin time that its change gave it; a later one is its owner's or a requeue's."""
-    settled = jobs.restarts[row] == 0 or now_s - jobs.submitted_s[row] >= SETTLE_S
-    return bool(settled and now_s < jobs.eligible_s[row] <= now_s + rules.wait_s + ROUNDED_S)
+def _waits(jobs: JobTable, rules: SharingRules, now_s: float) -> BoolArray:
+    """Jobs that wait for the begin time that their change gave them; a later one is its owner's or a requeue's."""
+    waits: BoolArray = (jobs.eligible_s > now_s) & (jobs.eligible_s <= now_s + rules.wait_s + ROUNDED_S)
+    return jobs.settled(now_s) & waits
 
 
 def _left(jobs: JobTable, rules: SharingRules, now_s: float) -> tuple[BoolArray, BoolArray]:
     """Which of *jobs* were in an unstable pair before, and of which Slurm is done with that run."""
     left = unsteady(jobs, rules)
-    return left, ~left | (now_s - jobs.submitted_s >= SETTLE_S)
+    return left, ~left | jobs.submitted_before(now_s - SETTLE_S)
 
 
 def _step(
@@ -273,7 +273,7 @@ def _step(
     step = next_step(job, rules.partition, home, until_s)
     share = read(comment)[0].share or ""
     token, (gpus, kind) = Token.of(share), gpus_in(request)
-    plain = bool(PLAIN_COMMENT.fullmatch(comment))
+    plain = is_plain(comment)
     if isinstance(step, Unmark) and plain:
         return step
     if token is None or ends or isinstance(step, Unshare) or (isinstance(step, Share) and not (joins and plain)):

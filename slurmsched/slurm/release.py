@@ -13,7 +13,6 @@ from ..cluster.phrases import count
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
 from .port import Slurm
-from .verbs import SETTLE_S
 
 logger = logging.getLogger(__name__)
 
@@ -108,8 +107,7 @@ def _count(actions: Sequence[Action], kind: type[Action] | UnionType) -> int:
 def _wanted(pending: JobTable, ranked: set[int], held: set[int], now_s: float) -> list[Action]:
     """Ends of holds first, since those keep jobs from starting; then points, in submit order."""
     by_id = sorted(pending.job_id.tolist())
-    settled = (pending.restarts == 0) | (now_s - pending.submitted_s >= SETTLE_S)
-    held = held & set(pending.job_id[settled].tolist())
+    held = held & set(pending.job_id[pending.settled(now_s)].tolist())
     pointed = {
         job_id for job_id, points in zip(pending.job_id.tolist(), pending.site_points.tolist(), strict=True) if points
     }

@@ -28,22 +28,13 @@ from ..cluster.actions import (
     Unmark,
     Unshare,
 )
+from ..cluster.comment import is_plain
 from ..cluster.lending import SetNodes
 from ..cluster.tres import are_slots_of, gpus_in, requests_in
 from .versions import NOTHING
 
 BASIC_BAND = 0xFFFF0000
 """Priorities that priority/basic gives lie below this; those we fix lie above, in the order of their points."""
-
-SETTLE_S = 3.0
-"""Never let a requeued job start sooner than this after its requeue.
-
-slurmd still holds the revoked credential of the run that was ended: a run that starts within the same second is
-refused by it, and the job FAILS (seen on 22.05). Slurm's own delay of two minutes guards against just that.
-"""
-
-PLAIN_COMMENT = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
-"""Comments that scontrol's standard input takes as they are: it cuts at blanks and keeps quotes (seen on 22.05)."""
 
 SIGNALS = ("URG", "USR1", "USR2")
 """What may ask a job to stop. Who does not know of SIGURG ignores it; the other two end a program that does not."""
@@ -270,7 +261,7 @@ def _gpus_of(token: str) -> tuple[int, ...]:
 
 
 def _comment(text: str) -> str:
-    if not PLAIN_COMMENT.fullmatch(text):
+    if not is_plain(text):
         raise ValueError(f"the comment {text!r} has blanks or quotes, which scontrol cannot write back as they are")
     return text
 

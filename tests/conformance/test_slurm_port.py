@@ -21,10 +21,9 @@ from slurmsched.cluster.actions import (
     Unshare,
 )
 from slurmsched.cluster.hostlist import fold
-from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.jobs import SETTLE_S, JobState
 from slurmsched.cluster.lending import SetNodes, members
 from slurmsched.cluster.state import ClusterState
-from slurmsched.slurm.verbs import SETTLE_S
 
 from .conftest import World, row
 

@@ -14,14 +14,13 @@ from views import NOW_S, forecast, jobs, nodes, running_jobs, view
 from slurmsched.cluster.actions import Action, AskToStop, Release, Requeue, Share, StartShared, Unshare
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.faults import Instability
-from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.jobs import SETTLE_S, JobState
 from slurmsched.cluster.nodes import PartitionTable
 from slurmsched.cluster.promises import PromiseState, promise_table
 from slurmsched.decide.engine import decide
 from slurmsched.decide.evicting import eviction_words
 from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
 from slurmsched.policies.hooks import find_ordering
-from slurmsched.slurm.verbs import SETTLE_S
 
 HOST, GUEST = 911, 912
 POWERS = frozenset({"order", "share", "requeue"})

@@ -18,12 +18,13 @@ import pytest
 from node_worlds import PROGRAMS, patient_path, wait_until
 
 from slurmsched.cluster.actions import Share, StartShared, Unshare
+from slurmsched.cluster.jobs import SETTLE_S
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.policies.slots import Asked, next_step
 from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
-from slurmsched.slurm.verbs import SETTLE_S, lines
+from slurmsched.slurm.verbs import lines
 from slurmsched.slurm.versions import IN_A_MOMENT
 
 pytestmark = pytest.mark.lab

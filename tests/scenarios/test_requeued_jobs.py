@@ -7,8 +7,7 @@ import time
 from lab_site import Site
 
 from slurmsched.cluster.actions import Requeue
-from slurmsched.cluster.jobs import JobState
-from slurmsched.slurm.verbs import SETTLE_S
+from slurmsched.cluster.jobs import SETTLE_S, JobState
 
 SLURM_WAITS_S = 120  #: between a requeue and the next start, without us
 ONCE_MORE = "[ \"$SLURM_RESTART_COUNT\" ] && exit 0; trap '' TERM; while :; do sleep 0.2; done"

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cluster.history import OutcomeTable
-from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.jobs import SETTLE_S, JobState
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.lab import Lab, wait_until
 from slurmsched.slurm.accounting import _FIELDS, DAY_S, read_outcomes, read_runs
-from slurmsched.slurm.verbs import SETTLE_S
 
 HEADER = "".join(name + "~golden" for name in _FIELDS) + "\n"
 GOLDEN = Path(__file__).parents[1] / "golden" / "22.05" / "sacct.txt"
