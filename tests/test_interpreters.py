@@ -214,8 +214,8 @@ PARENTS = {
         "except PyslurmMissing:\n    pass\n"
     ),
     "the process that predicts": (
-        "from slurmsched.cli.playing import NotPlayed, Player\n"
-        "try:\n    Player(timeout_s=120).foretell(None, None, None, {})\n"
+        "from slurmsched.daemon.prediction_worker import NotPlayed, Player\n"
+        "try:\n    Player('slurmsched.simulator.player', timeout_s=120).foretell(None, None, None, {})\n"
         "except NotPlayed:\n    pass\n"
     ),
     "the solver": (

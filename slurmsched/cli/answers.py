@@ -55,59 +55,32 @@ class Answers:
             return dict(plain(self._figures().answer(about, details.get("days"))))
         if about in ("eta", "eta_check"):
             raise SlurmschedError("when jobs will start and finish only a daemon can say")
-        from ..decide import explain
-
+        if about == "check":
+            raise SlurmschedError("what a new job would be told only a daemon can say")
         record = self._recorded()
         if record is None:
             raise SlurmschedError("no cycle is recorded in the database yet")
         facts = {"as_of_s": record.now_s, "cycle": record.number}
         if about == "status":
             return facts | {"mode": record.mode, "sentence": record.sentence, "running": False}
-        if about == "queue":
-            rows = explain.queue(record.view, record.plan)
-            shown = {"order_off": NO_DAEMON, "pending": len(rows), "limit": details["limit"]}
-            return facts | shown | {"queue": plain(rows[: details["limit"]])}
-        if about == "check":
-            raise SlurmschedError("what a new job would be told only a daemon can say")
-        if about in ("deadline", "deadlines", "claims"):
-            return facts | {"mode": record.mode, about: plain(_deadlines(about, record, details))}
-        if about == "chart":
-            from ..decide.chart import chart
-            from ..decide.policy import Policy
-
-            rules = Policy.from_json(record.settings_json).rules
-            drawn = chart(record.view, record.plan, details["job_id"], rules)
-            return facts | {"mode": record.mode, about: plain(drawn)}
-        if about == "advice":
-            from ..decide.advice import advice
-
-            return facts | {"advice": plain(advice(record.view, record.plan))}
-        from ..decide.slurm_place import with_slurm_place
-
-        explained = getattr(explain, about)(record.view, record.plan, details["job_id"])
-        explained = with_slurm_place(explained, record.view, NO_DAEMON)
-        if about == "why":
-            from ..decide.paired import with_sharing
-            from ..decide.policy import Policy
-            from ..decide.profiled import with_profiling
-
-            rules = Policy.from_json(record.settings_json).rules
-            explained = with_profiling(explained, record.view, rules.profiling)
-            explained = with_sharing(explained, record.view, record.plan, rules)
-        return facts | {"job_id": details["job_id"], about: plain(explained)}
+        return facts | _recorded_answer(about, record, details)
 
 
-def _deadlines(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> Any:
-    from ..decide import deadlines
+def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer about a recorded decision, by the rules that were recorded with it."""
+    from ..daemon.questions import plain
+    from ..decide.policy import Policy
+    from ..decide.queries import ANSWERS
+    from ..decide.slurm_place import with_slurm_place
 
-    if about == "deadlines":
-        return deadlines.deadlines(record.view, record.plan)
-    if about == "claims":
-        from ..decide.claims import claims
-        from ..decide.policy import Policy
-
-        return claims(record.view, record.plan, Policy.from_json(record.settings_json).rules.deadlines)
-    return deadlines.deadline(record.view, record.plan, details["job_id"])
+    job_id = details.get("job_id", 0)
+    answer = ANSWERS[about](record.view, record.plan, Policy.from_json(record.settings_json).rules, job_id)
+    if about == "queue":
+        shown = {"order_off": NO_DAEMON, "pending": len(answer), "limit": details["limit"]}
+        return shown | {"queue": plain(answer[: details["limit"]])}
+    if about in ("why", "explain"):
+        return {"job_id": job_id, about: plain(with_slurm_place(answer, record.view, NO_DAEMON))}
+    return ({} if about == "advice" else {"mode": record.mode}) | {about: plain(answer)}
 
 
 def tell(reply: Mapping[str, Any], *parts: str | Sheet, now_s: float, as_json: bool) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..daemon.validation import named_partitions, problems_of, unknown_partitions
 from ..errors import SlurmError, SlurmschedError
 from .app import App
 from .output import emit, json_option
-from .validation import named_partitions, problems_of, unknown_partitions
 
 if TYPE_CHECKING:
     from ..slurm.checkup import Finding

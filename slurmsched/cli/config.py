@@ -10,10 +10,10 @@ from ..cluster.phrases import count
 from ..config import load
 from ..config.catalogue import every_setting
 from ..config.files import Problems
+from ..daemon.validation import named_partitions, problems_of, unknown_partitions
 from ..errors import SlurmError
 from .app import App
 from .output import Sheet, emit, json_option, table_options
-from .validation import named_partitions, problems_of, unknown_partitions
 
 
 @click.group()

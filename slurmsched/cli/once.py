@@ -34,11 +34,11 @@ SHOWN = 20
 def once(app: App, dry_run: bool, as_json: bool) -> None:
     """Run one cycle and say what it did."""
     from ..decide.advice import advice
-    from .assembly import Daemon
+    from .assembly import build
 
-    daemon = Daemon(app, dry=dry_run)
+    daemon = build(app, dry=dry_run)
     try:
-        report = daemon.rehearse(app.clock.now()) if dry_run else _turn(daemon)
+        report = daemon.dry_run(app.clock.now()) if dry_run else _turn(daemon)
     finally:
         daemon.close()
     shares = advice(report.view, report.plan)

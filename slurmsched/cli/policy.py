@@ -111,8 +111,8 @@ def _status(app: App) -> dict[str, Any]:
 
 def _wanted(app: App) -> dict[str, Any]:
     """What a daemon would serve if there were one."""
-    from .chosen import Chosen
-    from .rules import policy_of
+    from ..daemon.active_policy import Chosen
+    from ..daemon.policy_settings import policy_of
 
     latest = app.store().choices(app.cluster_name(), 1)
     chosen = Chosen(policy_of, app.settings())

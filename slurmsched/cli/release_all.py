@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
-from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
-from ..clock import Clock
 from ..cluster.phrases import count
 from ..errors import SlurmschedError
 from .app import App
 from .output import emit, json_option
 
 if TYPE_CHECKING:
-    from ..db.intents import Intent
-    from ..decide.rules import SharingRules
     from ..slurm.port import Slurm
-    from ..slurm.release import ReleaseReport
-
 
 logger = logging.getLogger(__name__)
-
-REST_S = 1.0
 
 
 @click.command("release-all")
@@ -44,7 +35,8 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     on their way then start by themselves. Stop or pause a running daemon first: it would order again. Exit status 1 if
     anything is left.
     """
-    from .rules import sharing_rules
+    from ..daemon.policy_settings import sharing_rules
+    from ..daemon.release import give_back
 
     cluster = app.cluster()
     report = give_back(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings()))
@@ -65,26 +57,3 @@ def _give_nodes_back(app: App, cluster: Slurm) -> str:
     except SlurmschedError as error:
         logger.warning("which nodes are lent is not known: %s", error)
         return ""
-
-
-def give_back(
-    cluster: Slurm, intents: Sequence[Intent], clock: Clock, budget_s: float, sharing: SharingRules
-) -> ReleaseReport:
-    """Take our hands off every job, within about *budget_s* seconds; *sharing* names the partitions of shared GPUs."""
-    from ..decide.packing import settle_shared
-    from ..slurm.release import release_all as release
-
-    until_s = clock.monotonic() + budget_s
-    asked_for = {intent.job_id: str(intent.value) for intent in intents if intent.kind == "Share"}
-    ranked = {intent.job_id for intent in intents if intent.kind == "Rank"}
-    held = {intent.job_id for intent in intents if intent.kind == "Hold"}
-    now_s = clock.now()
-    return release(
-        cluster,
-        ranked,
-        held,
-        now_s=now_s,
-        settling=lambda state: settle_shared(state.pending, asked_for, sharing, now_s),
-        within=lambda: clock.monotonic() < until_s,
-        rest=lambda: clock.wait(REST_S, Event()),
-    )

@@ -24,9 +24,9 @@ def run(app: App) -> None:
     log_to_stderr(app.log_level or app.settings().daemon.log_level, app.environ)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < OPEN_FILES:
         raise Failed(f"the daemon needs {OPEN_FILES} open files; {open_files_limit()}")
-    from .assembly import PATIENCE_S, Daemon
+    from .assembly import PATIENCE_S, build
 
-    daemon = Daemon(app, patience_s=PATIENCE_S)
+    daemon = build(app, patience_s=PATIENCE_S)
     try:
         daemon.service.run()
     finally:

@@ -56,12 +56,12 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
     if like and not more:
         raise click.UsageError("--like goes with --add-nodes.")
     from ..simulator.whatif import compare, copies
-    from .assembly import Daemon
+    from .assembly import build
 
     settings = app.settings()
-    daemon = Daemon(app, dry=True)
+    daemon = build(app, dry=True)
     try:
-        report = daemon.rehearse(app.clock.now())
+        report = daemon.dry_run(app.clock.now())
     finally:
         daemon.close()
     ours = daemon.policy

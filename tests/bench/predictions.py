@@ -6,12 +6,13 @@ import time
 
 import numpy as np
 
-from slurmsched.cli.playing import Player
+from slurmsched.cli.assembly import PREDICTION_WORKER
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import View
+from slurmsched.daemon.prediction_worker import Player
 from slurmsched.simulator.playforward import foretell
 
 NOW_S = 1_000_000.0
@@ -39,7 +40,7 @@ def main() -> None:
 
 def _through_the_process() -> float:
     """Seconds that the largest look takes there and back, once the compiler is done."""
-    player, seen = Player(), view(*SHAPES[0])
+    player, seen = Player(PREDICTION_WORKER), view(*SHAPES[0])
     nobody = np.full(len(seen.pending), -1, dtype=np.int64)
     took_s = []
     try:

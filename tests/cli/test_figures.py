@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.cli.chosen import Chosen
-from slurmsched.cli.rules import policy_of
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.kept import KeptState, kept_table
+from slurmsched.daemon.active_policy import Chosen
 from slurmsched.daemon.answers import Answers
+from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.daemon.questions import Questions, Sources
 from slurmsched.db.choices import PolicyChoice
 from slurmsched.slurm.fake import FakeSlurm

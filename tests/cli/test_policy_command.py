@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon
+from slurmsched.cli.assembly import Daemon, build
 from slurmsched.clock import ManualClock
 from slurmsched.db.choices import PolicyChoice
 from slurmsched.errors import ConfigError
@@ -55,7 +55,7 @@ def site(tmp_path):
 
 @pytest.fixture
 def daemon(site):
-    daemon = Daemon(site)
+    daemon = build(site)
     yield daemon
     daemon.close()
 
@@ -83,10 +83,10 @@ def test_what_is_set_orders_from_the_next_cycle_on_and_after_restarts_until_it_i
     result = run(site, "policy", "set", *LINE.split())
     assert result.output == f"{LINE} orders the jobs from the daemon's next cycle on\n"
     assert served(site, daemon) == LINE
-    daemon.reload()
+    daemon.controller.reload()
     assert served(site, daemon) == LINE, "a reload of the same settings"
     daemon.close()
-    again = Daemon(site)
+    again = build(site)
     assert served(site, again) == LINE
     run(site, "policy", "set", "--reset")
     assert served(site, again) == "sjf"
@@ -95,11 +95,11 @@ def test_what_is_set_orders_from_the_next_cycle_on_and_after_restarts_until_it_i
 
 def test_the_settings_can_say_the_same(site, daemon):
     site.write(LINE)
-    daemon.reload()
+    daemon.controller.reload()
     assert served(site, daemon) == LINE
     site.write("wfq zeta=7")
     with pytest.raises(ConfigError, match="accepted is 0 to 1"):
-        daemon.reload()
+        daemon.controller.reload()
     assert served(site, daemon) == LINE
 
 

@@ -10,12 +10,12 @@ from click.testing import CliRunner
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon
-from slurmsched.cli.rules import profiling_rules
-from slurmsched.cli.validation import problems_of
+from slurmsched.cli.assembly import build
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.lending import members
 from slurmsched.config import PowerSettings, ProfileSettings, Settings
+from slurmsched.daemon.policy_settings import profiling_rules
+from slurmsched.daemon.validation import problems_of
 from slurmsched.errors import ConfigError
 from slurmsched.slurm.fake import FakeSlurm
 
@@ -71,7 +71,7 @@ def site(tmp_path):
 
 @pytest.fixture
 def daemon(site):
-    made = Daemon(site)
+    made = build(site)
     yield made
     made.close()
 
@@ -101,7 +101,7 @@ def test_nodes_that_were_lent_go_back_on_an_ordered_stop(site, daemon):
         daemon.service.once()
         site.later(60.0)
     assert site.lists()["profile"] == ("n2",)
-    daemon.give_back(10.0)
+    daemon.controller.give_back(10.0)
     assert site.lists() == own
 
 
@@ -113,7 +113,7 @@ def test_nodes_that_were_lent_go_back_when_the_power_is_switched_off_by_a_reload
     daemon.service.once()
     assert site.lists() != own
     site.file.write_text(site.file.read_text().replace("nodes = true", "nodes = false"))
-    daemon.reload()
+    daemon.controller.reload()
     site.later(60.0)
     daemon.service.once()
     assert site.lists() == own

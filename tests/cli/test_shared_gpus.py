@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon
+from slurmsched.cli.assembly import Daemon, build
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank, Requeue, Share, StartShared, Unmark, Unshare
 from slurmsched.cluster.faults import Fault, Instability
@@ -56,7 +56,7 @@ class Site(App):
         return self.slurm
 
     def daemon(self) -> Daemon:
-        daemon = Daemon(self)
+        daemon = build(self)
         store = self.store()
         store.add_outcomes("fake", outcomes_of([Run(BEFORE, PAST_S + 1000.0, JobState.COMPLETED)]))
         store.add_profiles("fake", [PROFILE])
@@ -134,7 +134,7 @@ def test_what_a_killed_daemon_began_the_next_one_ends(site):
     first.close()
     assert sent(site, Share)
     assert not sent(site, StartShared)
-    second = Daemon(site)
+    second = build(site)
     site.turn(second)
     assert sent(site, StartShared) == [StartShared(job, "0")]
     assert site.runs_on(job) == "n2 gres:slot:i0:1"
@@ -236,7 +236,7 @@ def test_a_power_that_is_switched_off_by_a_reload_leaves_nobody_half_way(site):
     site.turn(daemon)
     site.slurm.jobs[half] = replace(site.slurm.jobs[half], per_node="none")
     site.file.write_text(site.file.read_text().replace("share = true", "share = false"))
-    daemon.reload()
+    daemon.controller.reload()
     site.turn(daemon, 3)
     assert sent(site, StartShared, Unshare) == [StartShared(whole, "0"), sent(site, Unshare)[0]]
     assert (site.slurm.jobs[half].comment, site.slurm.jobs[half].required_nodes) == ("", "")
@@ -274,7 +274,7 @@ def test_a_job_that_waits_in_vain_has_its_gpus_back_also_after_a_kill(tmp_path):
     site.turn(first, 3)
     assert site.slurm.jobs[job].partition == "shared"
     first.close()
-    second = Daemon(site)
+    second = build(site)
     site.turn(second, 40)
     assert site.slurm.jobs[job].partition == "gpu,gpu2"
     assert len(sent(site, Share)) == len(sent(site, Unshare)) == 1
@@ -287,7 +287,7 @@ def test_an_ordered_stop_leaves_nobody_half_way(site):
     whole, half = site.light(), site.light()
     site.turn(daemon)
     site.slurm.jobs[half] = replace(site.slurm.jobs[half], per_node="none")
-    daemon.give_back(10.0)
+    daemon.controller.give_back(10.0)
     assert sent(site, StartShared, Unshare) == [StartShared(whole, "0"), sent(site, Unshare)[0]]
     back = site.slurm.jobs[half]
     assert (back.comment, back.required_nodes, back.per_node, back.partition) == ("", "", "", "gpu")
@@ -342,7 +342,7 @@ def test_the_later_job_of_an_unstable_pair_is_requeued_once_and_goes_on_alone_al
     assert said in explained(first, host)
     assert sent(site, Requeue) == [Requeue(guest)]
     first.close()
-    second = Daemon(site)
+    second = build(site)
     site.turn(second)
     site.slurm.jobs[1] = replace(site.slurm.jobs[1], left_s=30.0)  # whole GPUs are free soon
     said = f"Its load beside job {host} on the same GPUs was unstable (it jumps): it has GPUs of its own from now on."
@@ -371,7 +371,7 @@ def test_an_ordered_stop_gives_a_job_that_left_an_unstable_pair_gpus_of_its_own(
     _, guest = unstable_pair(site, daemon, "", "slurmsched:ckpt")
     assert sent(site, Requeue) == [Requeue(guest)]
     site.clock.now_s = site.slurm.now_s
-    daemon.give_back(10.0)
+    daemon.controller.give_back(10.0)
     assert [action.job_id for action in sent(site, Unshare)] == [guest]
     assert (site.slurm.jobs[guest].partition, site.slurm.jobs[guest].per_node) == ("gpu", "")
     daemon.close()

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon
+from slurmsched.cli.assembly import Daemon, build
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.history import OutcomeTable
@@ -229,7 +229,7 @@ def test_the_daemon_serves_a_model_from_the_cycle_after_it_appears(site: Site):
     site.slurm.submit(5000.0, gpus=16)
     site.slurm.submit(100.0, gpus=16, time_limit_s=np.exp(6.0), user="user1")
     site.clock.now_s = site.slurm.now_s
-    daemon = Daemon(site)
+    daemon = build(site)
     once(daemon)
     assert asked(daemon, ask="status")["model"] == "baseline: no model of runtimes was trained yet"
     kept(site)
@@ -249,7 +249,7 @@ def test_the_daemon_serves_a_model_from_the_cycle_after_it_appears(site: Site):
     assert told["factors"]
     assert told["sentences"][1].endswith(", before the time limit and what it has run already.")
     site.say("[models]\nserve = 'baseline'\n")
-    daemon.reload()
+    daemon.controller.reload()
     once(daemon)
     assert asked(daemon, ask="status")["model"] == "baseline: models.serve says so"
     assert asked(daemon, ask="explain", job_id=job)["explain"]["factors"] == []
@@ -259,7 +259,7 @@ def test_the_daemon_serves_a_model_from_the_cycle_after_it_appears(site: Site):
 def test_a_damaged_model_is_warned_of_once_and_the_cycles_go_on(site: Site, caplog):
     kept(site)
     site.shelf().path(RUNTIME).write_text("{}")
-    daemon = Daemon(site)
+    daemon = build(site)
     for _ in range(3):
         once(daemon)
     assert caplog.text.count("the baseline forecasts:") == 1

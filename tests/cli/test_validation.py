@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon
+from slurmsched.cli.assembly import build
 from slurmsched.clock import ManualClock
 from slurmsched.errors import ConfigError
 from slurmsched.slurm.fake import FakeSlurm
@@ -63,10 +63,10 @@ def test_what_config_check_refuses_no_daemon_starts_with(tmp_path, text):
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_reload_refuses_it_too_and_changes_nothing(tmp_path, text):
     site = Site(tmp_path, "")
-    daemon = Daemon(site)
+    daemon = build(site)
     site.write(f"{text}\n[order]\nwindow = 7")
     with pytest.raises(ConfigError, match=REFUSED[text].split(" ")[0]):
-        daemon.reload()
+        daemon.controller.reload()
     assert daemon.policy.rules.window != 7
     daemon.close()
 
@@ -95,7 +95,7 @@ def test_a_partition_that_the_cluster_has_not_is_found_by_both_checks(tmp_path, 
 
 @pytest.mark.parametrize("text", NO_PARTITION)
 def test_a_daemon_runs_without_that_partition_and_logs_it_once(tmp_path, caplog, text):
-    daemon = Daemon(Site(tmp_path, text))
+    daemon = build(Site(tmp_path, text))
     for _ in range(3):
         assert daemon.service.once().ok
     assert caplog.text.count(f"{NO_PARTITION[text]} names nopart, which is no partition of this cluster") == 1

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slurmsched.cli.rules import policy_of
 from slurmsched.config import load
+from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.demo.modelled import blockers, configuration, lab_model
 from slurmsched.demo.stage import GPUS, NODES, spec_of
 from slurmsched.demo.steering import ORDERING, policy, settings

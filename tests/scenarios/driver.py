@@ -11,25 +11,18 @@ import signal
 import sys
 
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import PATIENCE_S, Daemon
+from slurmsched.cli.assembly import PATIENCE_S, build
 from slurmsched.cli.logs import log_to_stderr
-from slurmsched.cycle import World
-from slurmsched.slurm.port import Slurm
 
 
-class Doomed(Daemon):
-    """A daemon that dies at one moment of its life."""
+class Doom:
+    """Ends this process at one moment of its life."""
 
     cycle_to_die, phase_to_die = int(sys.argv[2]), sys.argv[3]
     fate = signal.Signals[sys.argv[4]] if len(sys.argv) > 4 else signal.SIGKILL
     begun = 0
 
-    def _build(self, cluster: Slurm) -> World:
-        world = super()._build(cluster)
-        world.entering = self._entering
-        return world
-
-    def _entering(self, phase: str) -> None:
+    def entering(self, phase: str) -> None:
         self.begun += phase == "observe"
         if self.begun >= self.cycle_to_die and phase == self.phase_to_die:
             self.phase_to_die = ""
@@ -39,4 +32,6 @@ class Doomed(Daemon):
 
 if __name__ == "__main__":
     log_to_stderr("info", os.environ)
-    Doomed(App(sys.argv[1]), patience_s=PATIENCE_S).service.run()
+    daemon = build(App(sys.argv[1]), patience_s=PATIENCE_S)
+    daemon.world.entering = Doom().entering
+    daemon.service.run()

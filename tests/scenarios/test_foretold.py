@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from lab_site import USERS
 
-from slurmsched.cli.foretelling import Forward, Kept
-from slurmsched.cli.playing import Player
+from slurmsched.cli.assembly import PREDICTION_WORKER
 from slurmsched.clock import SystemClock
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cycle import World, run_cycle
 from slurmsched.daemon.foretelling import Foretelling
+from slurmsched.daemon.play_forward import Forward, Kept
+from slurmsched.daemon.prediction_worker import Player
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
@@ -81,7 +82,7 @@ def submit(lab: Lab, many: int, random: np.random.Generator) -> None:
 def test_nine_in_ten_jobs_end_by_the_moment_told(lab, tmp_path):
     random = np.random.default_rng(7)
     console = Console(environment=lab.env("operator"), prefix=tuple(lab.command([], user="operator")))
-    cluster, player = SlurmCommand(console), Player()
+    cluster, player = SlurmCommand(console), Player(PREDICTION_WORKER)
     facts = cluster.facts()
     policy = Policy(find_ordering("fifo"), Rules())
     with closing(Store(f"sqlite:///{tmp_path}/s.db", timeout_s=5.0)) as store:

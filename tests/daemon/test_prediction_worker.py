@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from daemon.daemon_worlds import view
 
-from slurmsched.cli.playing import NotPlayed, Player
+from slurmsched.daemon.prediction_worker import NotPlayed, Player
 
 
 def test_a_question_does_not_wait_for_long_behind_another_one():
-    player, asking, leave = Player(patience_s=0.05), threading.Event(), threading.Event()
+    player, asking, leave = Player("slurmsched.simulator.player", patience_s=0.05), threading.Event(), threading.Event()
 
     class Slow:
         """A configuration that takes its time."""

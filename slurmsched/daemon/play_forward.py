@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -16,14 +16,14 @@ from ..cluster.plan import Plan
 from ..cluster.predictions import PredictionTable
 from ..cluster.state import View
 from ..config.settings import PredictSettings
-from ..daemon.foretelling import Foretelling
-from ..daemon.metrics import Metrics
 from ..db.store import Store
 from ..decide.engine import decide
 from ..decide.eta import Eta, Foretold, delayed_jobs, etas
 from ..decide.policy import Policy
 from ..errors import MissingExtra
-from .playing import NotPlayed, Player
+from .foretelling import Foretelling
+from .metrics import Metrics
+from .prediction_worker import NotPlayed, Player
 
 NEEDS = str(MissingExtra("predictions need Numba, which compiles the simulator", "sim"))
 
@@ -51,7 +51,7 @@ class Forward:
 
     policy: Callable[[], Policy]
     config: Callable[[], Mapping[str, str]]
-    player: Player = field(default_factory=Player)
+    player: Player
 
     def foretell(self, view: View, plan: Plan, mode: str) -> PredictionTable:
         """What becomes of the jobs of *view*."""

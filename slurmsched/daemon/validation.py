@@ -53,11 +53,11 @@ def named_partitions(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
-    from ..daemon import collector, endpoint
     from ..db.database import Database, database_url
     from ..decide.rules import read_steps
     from ..policies.hooks import find_ordering
-    from .rules import profiling_rules, sharing_rules
+    from . import collector, endpoint
+    from .policy_settings import profiling_rules, sharing_rules
 
     url = database_url(settings.database.url, settings.daemon.state_dir)
     return (

@@ -27,9 +27,13 @@ class NotPlayed(SlurmschedError):
 
 
 class Player:
-    """Asks the process, one question at a time; one that died or hangs is replaced at the next."""
+    """Asks the process that runs the module *worker*, one question at a time.
 
-    def __init__(self, timeout_s: float = TIMEOUT_S, patience_s: float = PATIENCE_S) -> None:
+    One that died or hangs is replaced at the next question.
+    """
+
+    def __init__(self, worker: str, timeout_s: float = TIMEOUT_S, patience_s: float = PATIENCE_S) -> None:
+        self._worker = worker
         self._timeout_s, self._patience_s = timeout_s, patience_s
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._lock, self._closed = Lock(), False
@@ -82,7 +86,7 @@ class Player:
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
-                interpreter.command("slurmsched.simulator.player", str(theirs.fileno())),
+                interpreter.command(self._worker, str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 env=interpreter.environment(os.environ),

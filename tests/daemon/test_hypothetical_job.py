@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slurmsched.cli.tryout import try_out
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.known import outcomes_of
 from slurmsched.cluster.state import View
+from slurmsched.daemon.hypothetical_job import try_out
 from slurmsched.decide.engine import decide
 from slurmsched.decide.eta import Eta, etas
 from slurmsched.decide.rules import Rules

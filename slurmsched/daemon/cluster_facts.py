@@ -1,0 +1,65 @@
+"""What the cluster is, asked for again now and then: its configuration, its operators, its release."""
+
+from __future__ import annotations
+
+import logging
+from threading import Event
+
+from ..clock import Clock
+from ..errors import SlurmError, SlurmUnavailable
+from ..slurm.port import Facts, Slurm
+from ..slurm.versions import TESTED, Release, Support
+
+logger = logging.getLogger(__name__)
+
+MOST_AGE_S = 60.0  #: of PrivateData, the operators and the rest of the configuration
+RETRY_S = 2.0
+
+
+class ClusterFacts:
+    """The latest facts of a cluster.
+
+    Making one waits *patience_s* for a slurmctld that is starting too, then raises SlurmUnavailable.
+    """
+
+    def __init__(self, cluster: Slurm, clock: Clock, patience_s: float = 0.0) -> None:
+        self._cluster, self._clock = cluster, clock
+        self.latest = _first(cluster, clock, patience_s)
+        self._read_s = clock.monotonic()
+
+    @property
+    def private_jobs(self) -> bool:
+        """Whether users see their own jobs alone (PrivateData, slurm.conf(5))."""
+        return "jobs" in self.latest.config.get("PrivateData", "").split(",")
+
+    def restraint(self, allow_untested: bool) -> str:
+        """Return why this Slurm is only observed; empty where it may be written to."""
+        release = Release(self.latest.version)
+        if release.support is not Support.NEWER or allow_untested:
+            return ""
+        return f"Slurm {release} is {release.support.value}, {Release(TESTED[-1])}; slurm.allow_untested lifts this"
+
+    def refresh(self) -> Facts:
+        """Ask again; without an answer the latest facts hold."""
+        self._read_s = self._clock.monotonic()
+        try:
+            self.latest = self._cluster.facts()
+        except SlurmError as error:
+            logger.warning("the cluster's configuration was not read again: %s", error)
+        return self.latest
+
+    def refresh_if_old(self) -> Facts:
+        """Ask again where the latest facts are older than MOST_AGE_S."""
+        return self.refresh() if self._clock.monotonic() >= self._read_s + MOST_AGE_S else self.latest
+
+
+def _first(cluster: Slurm, clock: Clock, patience_s: float) -> Facts:
+    until_s = clock.monotonic() + patience_s
+    while True:
+        try:
+            return cluster.facts()
+        except SlurmUnavailable as error:
+            if clock.monotonic() >= until_s:
+                raise
+            logger.warning("waiting for slurmctld: %s", error)
+            clock.wait(RETRY_S, Event())

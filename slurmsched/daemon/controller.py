@@ -1,0 +1,191 @@
+"""The daemon's cycles with what belongs round them: history, an admin's choice, load, retention, reload, stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..clock import Clock
+from ..cluster.state import ClusterState
+from ..config import DaemonSettings, Settings
+from ..cycle import CycleReport, World, run_cycle
+from ..db.leader import Leadership
+from ..db.store import Store
+from ..decide.advice import advice, in_words
+from ..errors import SlurmError
+from ..models.serving import Serving
+from ..models.use import UseHistory
+from .active_policy import Chosen
+from .cluster_facts import ClusterFacts
+from .flow import Flow
+from .policy_settings import DAY_S, sharing_rules
+from .release import give_back
+from .retention import Retention
+from .sharer import Sharer
+from .validation import demand_valid, unknown_partitions
+from .whereabouts import Whereabouts
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Components:
+    """What the cycles of one daemon share."""
+
+    settings: Settings
+    read_settings: Callable[[], Settings]  #: as they are on disk now; ConfigError where they mean nothing
+    clock: Clock
+    store: Store
+    facts: ClusterFacts
+    leadership: Leadership
+    world: World
+    serving: Serving
+    chosen: Chosen
+    flow: Flow
+    sharer: Sharer
+    whereabouts: Whereabouts
+
+
+class Controller:
+    """What a daemon does cycle by cycle, and how a reload replaces its settings: all or nothing."""
+
+    def __init__(self, components: Components) -> None:
+        self._parts = components
+        self._world, self._chosen = components.world, components.chosen
+        self._flow, self._sharer, self._facts = components.flow, components.sharer, components.facts
+        self._retention = Retention(components.store, components.clock)
+        self._unknown_partitions: list[str] = []
+        self._taught = False
+        self._world.observed = self._observed
+        if restraint := self.restraint():
+            logger.warning("nothing is written: %s", restraint)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as they hold now."""
+        return self._parts.settings
+
+    def restraint(self) -> str:
+        """Return why this Slurm is only observed; empty where it is not."""
+        return self._facts.restraint(self.settings.slurm.allow_untested)
+
+    def cycle(self, now_s: float, mode: str) -> CycleReport:
+        """Run one cycle in *mode*, with what belongs round it."""
+        self._prepare(now_s)
+        if mode == "act":
+            self._adapt_to_load()
+        report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
+        self._flow.after(report, self._world.policy)
+        self._sharer.looked(report.view, self._world.policy.rules.sharing)
+        if mode == "advise":
+            logger.info("advice: %s", in_words(advice(report.view, report.plan)))
+        self._retention.apply(self.settings.database, now_s)
+        self._world.site = self._facts.refresh_if_old().config
+        return report
+
+    def dry_run(self, now_s: float) -> CycleReport:
+        """Run one cycle that observes and writes nothing anywhere."""
+        self._prepare(now_s)
+        return run_cycle(self._world, self._world.memory.next_number(now_s), now_s, "observe")
+
+    def reload(self) -> DaemonSettings:
+        """Take the settings as they are on disk now; on any error everything stays as it was."""
+        settings = self._parts.read_settings()
+        demand_valid(settings)
+        self._chosen.take(settings)
+        for name in fixed_changes(self.settings, settings):
+            logger.warning("%s takes effect only when the daemon is started again", name)
+        self._world.site = self._facts.refresh().config
+        self._world.policy = self._chosen.policy
+        self._world.learns = settings.forecast.learn_online
+        self._parts.serving.wanted = settings.models.serve
+        budget = self._world.writer.budget
+        self._world.writer.budget = replace(
+            budget, per_s=settings.slurm.writes_per_s, burst=settings.slurm.writes_burst
+        )
+        # Where things lie stays as it was at the start: the lock and the sockets are there.
+        before = self.settings.daemon
+        daemon = replace(settings.daemon, state_dir=before.state_dir, run_dir=before.run_dir)
+        self._parts.settings = replace(settings, daemon=daemon)
+        return daemon
+
+    def give_back(self, budget_s: float) -> None:
+        """Give jobs and nodes back on an ordered stop, if they carry our marks and no other daemon has taken over.
+
+        SlurmError or MemoryUnavailable where some jobs keep our marks, or where it cannot be known who leads.
+        """
+        intents = self._world.memory.intents()
+        if self.settings.daemon.mode != "act" and not intents and not self._flow.lends():
+            return
+        leadership = self._parts.leadership
+        if not (leadership.held() or leadership.acquire()):
+            return
+        sharing = self._world.policy.rules.sharing or sharing_rules(self.settings)
+        report = give_back(self._world.cluster, intents, self._parts.clock, budget_s, sharing)
+        logger.info("gave back: %s; %d writes left", report.sentence, report.left)
+        if trouble := self._flow.give_back():
+            raise SlurmError(f"partitions keep nodes of each other: {trouble}")
+        if report.refused or report.left:
+            raise SlurmError(f"{report.left} writes were left, {len(report.refused)} refused {report.refused[:1]}")
+
+    def _prepare(self, now_s: float) -> None:
+        self._learn_history(now_s)
+        self._adopt_choice(now_s)
+
+    def _learn_history(self, now_s: float) -> None:
+        """Teach the model what the database holds, once it answers, and again when another model is to serve."""
+        serving = self._parts.serving
+        if self._taught and not serving.stale():
+            return
+        history = self._world.memory.history(now_s - self.settings.database.keep_outcomes_days * DAY_S)
+        if history is not None:
+            measured = self._world.memory.measured()
+            model = serving.model(history, UseHistory.of((kind, use) for _, kind, use in measured))
+            self._world.model = model
+            self._taught = True
+            self._flow.learn(history)
+            logger.info("the forecast knows %d runs (%s)", len(history), serving.said(model))
+
+    def _adopt_choice(self, now_s: float) -> None:
+        """Order by what an admin chose last, from this cycle on."""
+        self._chosen.heed(self._world.memory.choice())
+        policy = self._flow.under_pressure(self._chosen.policy, now_s)
+        self._world.policy = self._sharer.adapted(policy, now_s)
+
+    def _adapt_to_load(self) -> None:
+        """Slow our writes down while slurmctld is slow; without its figures they keep their pace."""
+        try:
+            self._world.writer.budget.heed(self._world.cluster.load())
+        except SlurmError as error:
+            logger.warning("the load of slurmctld is not known: %s", error)
+
+    def _observed(self, state: ClusterState) -> None:
+        whereabouts = self._parts.whereabouts
+        whereabouts.saw(state.running)
+        whereabouts.saw(state.ended)
+        whereabouts.looked(self._parts.clock.now())
+        self._warn_of_partitions(tuple(state.partitions.name))
+
+    def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:
+        """Log what the settings name and the cluster has not, once until that changes."""
+        unknown = unknown_partitions(self.settings, partitions)
+        for sentence in unknown:
+            if sentence not in self._unknown_partitions:
+                logger.warning(sentence)
+        self._unknown_partitions = unknown
+
+
+def fixed_changes(before: Settings, after: Settings) -> list[str]:
+    """Return the names of changed settings that a running daemon cannot take."""
+    names = (
+        *("daemon.state_dir", "daemon.run_dir", "slurm.conf", "slurm.bin_dir", "slurm.backend"),
+        *("database.url", "metrics.listen", "profile.listen", "models.directory"),
+        *("predict.enabled", "predict.every_s", "predict.least", "predict.most"),
+    )
+    places = [name.split(".") for name in names]
+    return [
+        f"{section}.{key}"
+        for section, key in places
+        if getattr(getattr(before, section), key) != getattr(getattr(after, section), key)
+    ]
