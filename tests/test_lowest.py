@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import runpy
 from pathlib import Path
@@ -23,3 +24,14 @@ def test_everything_we_need_has_one_lower_bound():
 def test_a_missing_or_second_bound_is_an_error(lines):
     with pytest.raises(ValueError, match="click"):
         SCRIPT["lowest"](iter(lines))
+
+
+def test_no_class_of_click_gets_type_arguments_which_only_its_latest_releases_take():
+    found = [
+        f"{path.relative_to(ROOT)}:{base.lineno}"
+        for path in (ROOT / "slurmsched/cli").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for base in (node.bases if isinstance(node, ast.ClassDef) else ())
+        if isinstance(base, ast.Subscript) and ast.unparse(base).startswith("click.")
+    ]
+    assert found == []

@@ -42,7 +42,7 @@ class SpanType(click.ParamType):  # type: ignore[type-arg]  # click has none bef
         return float(found[1]) * _UNITS_S[found[2]]
 
 
-class RowsType(click.ParamType[str]):
+class RowsType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
     """Jobs ``A:B`` of a trace, in order of submission; either may be left out."""
 
     name = "A:B"
@@ -54,7 +54,7 @@ class RowsType(click.ParamType[str]):
         return value
 
 
-class MappingType(click.ParamType[tuple[str, str]]):
+class MappingType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
     """``all``, or ``NAME=NAME``: a partition of the trace, and the list that its jobs may run in."""
 
     name = "mapping"
