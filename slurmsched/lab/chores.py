@@ -14,15 +14,16 @@ from slurmsched.errors import LabError
 #: a useradd ended half-way leaves locks behind
 MARK = "SLURMSCHED_LAB_CHORE"
 TIMEOUT_S = 60.0
-#: another lab holds the lock of /etc/passwd; useradd and userdel wait for it a few seconds by themselves
-LOCKED = re.compile("cannot lock|try again later")
+#: another lab holds the lock of /etc/passwd, for which useradd and userdel wait a few seconds by themselves; or a
+#: process that carries the number of a user in another namespace is about to end
+BUSY = re.compile("cannot lock|try again later|is currently used by process")
 
 
 def do(argv: Sequence[str], lab_id: str) -> None:
-    """Run *argv* to its end, again where another held the lock; `LabError` with what it said when it failed."""
+    """Run *argv* to its end, again where another was in the way; `LabError` with what it said when it failed."""
     end_s = time.monotonic() + TIMEOUT_S
     while said := _do(argv, os.environ | {MARK: lab_id}):
-        if not LOCKED.search(said) or time.monotonic() > end_s:
+        if not BUSY.search(said) or time.monotonic() > end_s:
             raise LabError(f"{' '.join(argv)} failed: {said}")
         time.sleep(0.2)
 
