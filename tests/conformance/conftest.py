@@ -15,7 +15,9 @@ from slurmsched.cluster.comment import read
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import QosTable
 from slurmsched.cluster.state import ClusterState
+from slurmsched.errors import LabError
 from slurmsched.lab import Lab
+from slurmsched.lab.waiting import wait_until
 from slurmsched.simulator.cluster import SimulatedCluster
 from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
 from slurmsched.simulator.machine.slurmconf import SlurmConf
@@ -172,13 +174,18 @@ class LabWorld:
         return self.lab.submit(*options, "--time=10", "--output=/dev/null", f"--wrap=sleep {runtime_s}", user="alice")
 
     def until(self, wanted: Callable[[ClusterState], bool], what: str, timeout_s: float = 120.0) -> ClusterState:
-        ends = time.monotonic() + timeout_s
-        while time.monotonic() < ends:
+        state = self.cluster.observe()
+
+        def holds() -> bool:
+            nonlocal state
             state = self.cluster.observe()
-            if wanted(state):
-                return state
-            time.sleep(0.1)
-        raise AssertionError(f"the lab had not {what} within {timeout_s} s: {_lines(state)}")
+            return wanted(state)
+
+        try:
+            wait_until(holds, timeout_s, what, every_s=0.1)
+        except LabError as error:
+            raise AssertionError(f"{error}: {_lines(state)}") from error
+        return state
 
     def end(self, job: int) -> None:
         self.lab.run(["scancel", str(job)], user="alice")

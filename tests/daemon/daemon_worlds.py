@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,11 @@ from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.plan import Placing, Plan
 from slurmsched.cluster.state import View
 from slurmsched.cycle import CycleReport
+from slurmsched.daemon import answers
+from slurmsched.lab import waiting
+
+ask = partial(answers.ask, timeout_s=60.0)
+"""As people ask, with patience for a machine that stands still for a while."""
 
 
 def report(number: int = 1, **known: Any) -> CycleReport:
@@ -103,9 +108,6 @@ def ended(**runtimes_s: float) -> OutcomeTable:
     return OutcomeTable(ids, zeros, *columns, took, zeros)
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 120.0) -> None:
     """Return once *condition* holds; fail where it does not within *timeout_s*."""
-    until_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < until_s, "waited in vain"
-        time.sleep(0.005)
+    waiting.wait_until(condition, timeout_s, "a condition", every_s=0.005)

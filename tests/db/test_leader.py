@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 from postgres_server import new_server
 
 from slurmsched.db.leader import leadership
 from slurmsched.db.store import Store
+from slurmsched.lab import waiting
 
 LEADER = """
 import sys, time
@@ -22,11 +22,8 @@ time.sleep(60)
 """
 
 
-def wait_until(condition, timeout_s=60.0):
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s, "nothing changed in time"
-        time.sleep(0.02)
+def wait_until(condition):
+    waiting.wait_until(condition, 120.0, "a change of leaders")
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from slurmsched.lab import waiting
+
 PROGRAMS = Path(__file__).parents[2] / "slurmsched/prolog"
 
 #: Two GPUs, the first at work.
@@ -60,11 +62,8 @@ def scripted_nvml(directory: Path) -> None:
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", directory / "libnvidia-ml.so.1", source], check=True)
 
 
-def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    until_s = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < until_s, f"waited {timeout_s} s for {what}"
-        time.sleep(0.01)
+def wait_until(true: Callable[[], object], what: str, timeout_s: float = 120.0) -> None:
+    waiting.wait_until(true, timeout_s, what, every_s=0.01)
 
 
 #: Questions that make two GPUs be asked once at least: those about what each is, then four about its load.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from slurmsched.lab import Lab, LabSpec
+from slurmsched.lab.waiting import wait_until
 
 NODES = "Nodes=n[1-4]"
 #: Limits, fair share, licences, tiers: a site that uses all of them.
@@ -39,10 +39,7 @@ HOSTILE_NAMES = (
 
 
 def until(wanted: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
-    ends = time.monotonic() + timeout_s
-    while not wanted():
-        assert time.monotonic() < ends, f"the lab had not {what} within {timeout_s} s"
-        time.sleep(0.1)
+    wait_until(wanted, timeout_s, what, every_s=0.1)
 
 
 def state(lab: Lab, job: int) -> str:
