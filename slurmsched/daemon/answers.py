@@ -34,15 +34,18 @@ class Answers:
     """Serves *questions* on ``run_dir``/slurmsched.sock to every user of the machine; ConfigError if it cannot.
 
     The kernel says who asks (SO_PEERCRED). Work goes to two threads beside the cycle, whatever the number of askers,
-    and what takes long to a third one: a user has one such question worked on at a time.
+    and what takes long to a third one: a user has one such question worked on at a time, and the next one waits for
+    at most *turn_s*.
     """
 
-    def __init__(self, run_dir: str | Path, questions: Questions, *, patience_s: float = 5.0) -> None:
+    def __init__(
+        self, run_dir: str | Path, questions: Questions, *, patience_s: float = 5.0, turn_s: float = 2.5
+    ) -> None:
         self._path = Path(run_dir) / SOCKET
         self._questions = questions
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="answers")
         self._slow = Turns(1, "slow-answers")
-        self._turn_s = patience_s / 2
+        self._turn_s = turn_s
         self._listener = Listener(
             unix_server(self._path, 0o666),
             self._respond,

@@ -11,9 +11,9 @@ import threading
 from contextlib import ExitStack
 
 import pytest
-from daemon_worlds import seen, wait_until
+from daemon_worlds import ask, seen, wait_until
 
-from slurmsched.daemon.answers import ANSWER_B, REQUEST_B, Answers, DaemonUnreachable, ask
+from slurmsched.daemon.answers import ANSWER_B, REQUEST_B, Answers, DaemonUnreachable
 from slurmsched.daemon.questions import AnswerRefused, Questions, Sources
 from slurmsched.errors import ConfigError
 
@@ -31,7 +31,7 @@ class Office:
 
     def status(self):
         self.asked += 1
-        self.open.wait(30.0)
+        self.open.wait(120.0)
         return {"mode": "observe", **self.extra}
 
     def broken(self, view, plan, job_id):
@@ -45,7 +45,7 @@ class Office:
         with self.counting:
             self.checking += 1
             self.most_checking = max(self.most_checking, self.checking)
-        self.steps.acquire(timeout=60.0)
+        self.steps.acquire(timeout=120.0)
         with self.counting:
             self.checking -= 1
             self.checked.append(user)
@@ -62,7 +62,7 @@ def serve(office, tmp_path):
     """Opens answers in ``tmp_path``; every one is closed, and leaves neither thread nor socket."""
     with ExitStack() as stack:
 
-        def opened(patience_s=5.0, **known):
+        def opened(patience_s=60.0, turn_s=2.5, **known):
             sources = Sources(
                 office.status,
                 office.broken,
@@ -74,7 +74,7 @@ def serve(office, tmp_path):
             )
             questions = Questions(sources, trusted=(0,))
             questions.saw(seen())
-            answers = Answers(tmp_path, questions, patience_s=patience_s)
+            answers = Answers(tmp_path, questions, patience_s=patience_s, turn_s=turn_s)
             stack.callback(answers.close)
             answers.start()
             return tmp_path / "slurmsched.sock"
@@ -88,7 +88,7 @@ def serve(office, tmp_path):
 
 def client(path) -> socket.socket:
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    stream.settimeout(10.0)
+    stream.settimeout(60.0)
     stream.connect(str(path))
     return stream
 
@@ -194,7 +194,7 @@ def test_a_line_of_ten_megabytes_is_not_read_to_its_end(serve):
 
 def test_half_a_line_is_dropped_after_a_while_without_an_answer(serve):
     with client(serve(patience_s=0.2)) as stream:
-        stream.sendall(b'{"ask": "sta')
+        _takes(stream, b'{"ask": "sta')
         assert heard(stream) == b""
 
 
@@ -217,7 +217,7 @@ def test_a_client_that_never_reads_its_answer_is_dropped(serve, office):
     with ExitStack() as stack:
         deaf = [stack.enter_context(client(path)) for _ in range(8)]
         for stream in deaf:
-            stream.sendall(b'{"ask": "status"}\n')
+            _takes(stream, b'{"ask": "status"}\n')
         wait_until(lambda: _answered(path))
 
 
@@ -239,21 +239,22 @@ def test_what_takes_long_is_worked_on_one_by_one_and_keeps_no_other_question_wai
             stream.sendall(CHECK)
         wait_until(lambda: office.checking == 1)
         for _ in range(50):
-            assert ask(path, {"ask": "status"}, timeout_s=30.0)["mode"] == "observe"
+            assert ask(path, {"ask": "status"})["mode"] == "observe"
         assert (office.checking, office.checked) == (1, [])
         office.steps.release(7)
         assert all("check" in json.loads(heard(stream)) for stream in busy)
     assert office.most_checking == 1
 
 
-def test_who_asks_too_much_of_what_takes_long_is_told_so(serve):
-    path = serve(patience_s=1.0)
+def test_who_asks_too_much_of_what_takes_long_is_told_so(serve, office):
+    path = serve(turn_s=0.2)
     with client(path) as first, client(path) as second:
         first.sendall(CHECK)
+        wait_until(lambda: office.checking == 1)
         second.sendall(CHECK)
-        told = [json.loads(said)["error"] for stream in (first, second) if (said := heard(stream))]
-    assert len(told) == 1
-    assert "still being worked on" in told[0]
+        assert "still being worked on" in json.loads(heard(second))["error"]
+        office.steps.release()
+        assert "check" in json.loads(heard(first))
 
 
 def test_a_user_with_many_long_questions_keeps_another_waiting_for_one_of_them_alone(serve, office, tmp_path):
@@ -278,7 +279,7 @@ def test_a_user_with_many_long_questions_keeps_another_waiting_for_one_of_them_a
         ask(path, {"ask": "status"})  # the daemon has read what nobody said by now, or does with the next one
         office.steps.release(3)
         assert json.loads(other.stdout.readline())["check"] == {"user": "nobody"}
-        other.wait(30.0)
+        other.wait(120.0)
         assert office.checked.count("root") <= 3
         office.steps.release(20)
 
@@ -329,6 +330,6 @@ def test_who_asks_is_what_the_kernel_says(serve, tmp_path):
     )
     for user, pending in ((None, 2), (nobody.pw_uid, 0)):
         told = subprocess.run(
-            [python, "-c", program], cwd=path.parent, user=user, capture_output=True, text=True, timeout=30.0
+            [python, "-c", program], cwd=path.parent, user=user, capture_output=True, text=True, timeout=120.0
         )
         assert json.loads(told.stdout)["pending"] == pending, told.stderr

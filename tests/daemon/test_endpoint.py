@@ -44,7 +44,7 @@ def serve(patient):
 
 
 def get(endpoint, path, method="GET", **headers):
-    connection = http.client.HTTPConnection(endpoint.address.host, endpoint.address.port, timeout=10.0)
+    connection = http.client.HTTPConnection(endpoint.address.host, endpoint.address.port, timeout=60.0)
     try:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
@@ -84,7 +84,7 @@ def test_health_tells_of_predictions_that_fail_while_the_cycles_go_on(serve, pat
 def test_curl_and_its_like_understand_a_503(serve, patient):
     patient.problem = "no cycle yet"
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"http://{serve().address}/healthz", timeout=10.0)
+        urllib.request.urlopen(f"http://{serve().address}/healthz", timeout=60.0)
     with refused.value as response:
         assert response.read() == b"no cycle yet\n"
 
@@ -100,7 +100,7 @@ def test_it_serves_on_a_unix_socket(serve, tmp_path):
     path = tmp_path / "metrics.sock"
     endpoint = serve(f"unix:{path}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-        stream.settimeout(10.0)
+        stream.settimeout(60.0)
         stream.connect(str(path))
         stream.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert stream.makefile().readline() == "HTTP/1.1 200 OK\n"
@@ -120,7 +120,7 @@ def test_ipv6_loopback_serves_where_the_machine_has_it(serve):
 @pytest.mark.parametrize("said", [b"\r\n\r\n", b"garbage\r\n\r\n", b"\x00\xff\r\n\r\n", b"GET  HTTP/9\r\n\r\n"])
 def test_garbage_gets_an_answer_and_harms_nobody(serve, said):
     endpoint = serve()
-    with socket.create_connection((endpoint.address.host, endpoint.address.port), timeout=10.0) as stream:
+    with socket.create_connection((endpoint.address.host, endpoint.address.port), timeout=60.0) as stream:
         stream.sendall(said)
         assert stream.recv(4096).startswith(b"HTTP/1.1 40")
     assert get(endpoint, "/healthz")[0] == 200
@@ -129,7 +129,7 @@ def test_garbage_gets_an_answer_and_harms_nobody(serve, said):
 def test_an_endless_head_is_cut_off(serve):
     endpoint = serve()
     with (
-        socket.create_connection((endpoint.address.host, endpoint.address.port), timeout=10.0) as stream,
+        socket.create_connection((endpoint.address.host, endpoint.address.port), timeout=60.0) as stream,
         pytest.raises(OSError),  # noqa: PT011 - broken pipe or reset, as the kernel likes
     ):
         stream.sendall((b"X-Long: " + b"x" * 65536 + b"\r\n") * 200)

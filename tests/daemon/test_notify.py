@@ -15,7 +15,7 @@ def systemd(request, tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         name = str(tmp_path / "notify") if request.param == "path" else f"@slurmsched-{secrets.token_hex(8)}"
         manager.bind("\0" + name[1:] if name.startswith("@") else name)
-        manager.settimeout(10.0)
+        manager.settimeout(60.0)
         yield manager, name
 
 

@@ -19,6 +19,16 @@ Lab(sys.argv[1], LabSpec(nodes=2, accounting=sys.argv[2] == "accounting")).up()
 print("up")
 """
 
+#: Goes on until it is about to start slurmctld, and then waits to be told to stop.
+HALF_WAY = """
+import sys, time
+def at_the_controller(event, details):
+    if event == "os.posix_spawn" and any("slurmctld" in str(word) for word in details[1]):
+        print("half-way", flush=True)
+        time.sleep(600)
+sys.addaudithook(at_the_controller)
+"""
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="accounting needs root")
 
 
@@ -52,10 +62,12 @@ def test_down_cleans_up_after_a_tool_killed_before_its_first_record(lab_director
 
 def test_a_tool_told_to_stop_takes_down_what_it_had_built(lab_directory):
     with subprocess.Popen(
-        [sys.executable, "-c", UP, str(lab_directory), "plain"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", HALF_WAY + UP, str(lab_directory), "plain"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as tool:
-        wait_until(lambda: (lab_directory / "log/munged.log").exists(), 120.0, "munged", every_s=0.001)
+        assert tool.stdout.readline() == b"half-way\n"
         traces = Traces.of(lab_directory)
         tool.send_signal(signal.SIGINT)
-        assert b"KeyboardInterrupt" in tool.communicate(timeout=30)[1]
+        assert b"KeyboardInterrupt" in tool.communicate(timeout=120)[1]
     assert traces.left() == []
