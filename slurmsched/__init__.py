@@ -1,3 +1,3 @@
 """The scheduler brain for GPU clusters that run stock Slurm."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -13,6 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
+import slurmsched
+
 ROOT = Path(__file__).parent.parent
 SHARE = "share/slurmsched"
 BUILT_FROM = ("slurmsched", "contrib", "systemd", "scripts", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
@@ -50,6 +52,10 @@ def files(*directories: str) -> set[str]:
     """The files below directories of the checkout, as the checkout calls them."""
     found = (path for directory in directories for path in (ROOT / directory).rglob("*") if path.is_file())
     return {str(path.relative_to(ROOT)) for path in found if "__pycache__" not in path.parts}
+
+
+def test_the_wheel_carries_the_version_of_the_package(wheel):
+    assert wheel.name.split("-")[:2] == ["slurmsched", slurmsched.__version__]
 
 
 def test_the_wheel_has_every_unit_and_every_file_to_copy(wheel):
