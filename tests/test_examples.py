@@ -1,0 +1,122 @@
+"""What lies in examples/ works as its page says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import slurmsched.job
+from slurmsched.lab import wait_until
+from slurmsched.lab.users import nobody_gid, uid_of
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "examples/README.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory) -> Path:
+    """A copy of the directory, since pip builds in it."""
+    copy = tmp_path_factory.mktemp("copy") / "examples"
+    shutil.copytree(ROOT / "examples", copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def plugins(examples, tmp_path_factory) -> Path:
+    """The plug-in as pip installs it, where Python finds it, without a network."""
+    target = tmp_path_factory.mktemp("plugins")
+    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)]
+    done = python("-m", "pip", "install", *options, "./fewest", cwd=examples)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+def python(*words: str, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    places = [str(place) for place in (path, ROOT) if place is not None]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places), "SLURMSCHED_CONFIG": ""}
+    argv = [sys.executable, "-P", *words]
+    return subprocess.run(argv, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
+
+
+def command(name: str) -> list[str]:
+    """The words of the only command of the page that says *name*."""
+    (line,) = re.findall(rf"^    slurmsched (.*{re.escape(name)}.*)$", PAGE, re.MULTILINE)
+    return str(line).split()
+
+
+def simulated(*words: str, cwd: Path, path: Path | None = None) -> dict[str, Any]:
+    """What a command of the page prints of each policy."""
+    done = python("-m", "slurmsched", *words, "--check", "--json", cwd=cwd, path=path)
+    assert done.returncode == 0, done.stderr
+    return {row["policy"]: row for row in json.loads(done.stdout)["policies"]}
+
+
+def test_the_trace_runs_on_the_cluster_under_the_policy(examples):
+    rows = simulated(*command("policy.toml"), cwd=examples)
+    assert set(rows) == {"slurm", "fifo", "least-first"}
+    assert rows["least-first"]["jct_s"]["mean"] < rows["fifo"]["jct_s"]["mean"]
+    assert rows["least-first"]["preemptions"] > 0
+
+
+def test_the_plug_in_is_an_ordering_of_the_command_once_it_is_installed(examples, plugins):
+    words = command("--policy fewest")
+    absent = python("-m", "slurmsched", *words, cwd=examples)
+    assert absent.returncode != 0
+    assert "'fewest' is not known" in absent.stderr
+    rows = simulated(*words, cwd=examples, path=plugins)
+    assert set(rows) == {"slurm", "fewest"}
+
+
+def test_the_settings_of_a_daemon_may_name_it_then(plugins, tmp_path):
+    (tmp_path / "site.toml").write_text("[policy]\nordering = 'fewest'\n")
+    check = ["-m", "slurmsched", "--config", "site.toml", "config", "check"]
+    assert python(*check, cwd=tmp_path).returncode != 0
+    done = python(*check, cwd=tmp_path, path=plugins)
+    assert done.returncode == 0, done.stderr
+
+
+def test_its_own_tests_pass_where_it_is_installed(examples, plugins):
+    own = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "fewest/test_fewest.py"]
+    done = python(*own, cwd=examples, path=plugins)
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
+def test_the_page_of_policies_shows_the_same_module_and_entry_point():
+    page = (ROOT / "docs/policies.md").read_text()
+    assert page.partition("```python\n")[2].partition("```")[0] == (ROOT / "examples/fewest/fewest.py").read_text()
+    assert page.partition("```toml\n")[2].partition("```")[0] in (ROOT / "examples/fewest/pyproject.toml").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a lab with users of its own needs root")
+def test_the_job_saves_its_work_when_it_is_asked_to_stop_and_goes_on_from_there(lab):
+    home = lab.layout.work / "example"
+    home.mkdir()
+    for file in (ROOT / "examples/train.py", ROOT / "examples/train.sbatch", slurmsched.job.__file__):
+        shutil.copy(file, home)
+    shutil.chown(home, uid_of(lab.user("alice")), nobody_gid())
+    log = home / "train.log"
+    where = (f"--chdir={home}", "--export=ALL,STEPS=60,STEP_S=0.1")
+    job = lab.submit(*where, user="alice", script=(home / "train.sbatch").read_text())
+    wait_until(lambda: log.exists() and "step 3\n" in log.read_text(), 120.0, "the first steps")
+    lab.ask(["scancel", "--batch", "--signal=URG", str(job)], user="alice")
+    wait_until(lambda: state(lab, job) == "PENDING", 120.0, "the job in the queue again")
+    lab.ask(["scontrol", "update", f"jobid={job}", "starttime=now+5"])  # Slurm waits two minutes, and needs seconds
+    wait_until(lambda: state(lab, job) == "COMPLETED", 180.0, "the end of the job")
+    lines = log.read_text().splitlines()
+    assert [int(line[5:]) for line in lines if line.startswith("step ")] == list(range(60)), "each step once"
+    assert lines[-1] == "done"
+    assert (home / "checkpoints").is_dir()
+    shutil.rmtree(home)
+
+
+def state(lab, job: int) -> str:
+    return lab.ask(["squeue", "-h", "-t", "all", "-j", str(job), "-o", "%T"]).strip()
