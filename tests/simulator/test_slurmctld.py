@@ -65,8 +65,11 @@ def test_a_job_that_nothing_stands_before_starts_as_it_is_submitted():
 
 def test_a_job_of_lower_priority_waits_for_the_backfill_loop():
     jobs = jobs_of((0, 100, 3), (1, 100, 4), (2, 10, 1))
-    assert starts(run(jobs, Fleet.of(1, 4), Rules()))[2] == pytest.approx(30, abs=31)
-    assert starts(run(jobs, Fleet.of(1, 4), Rules()))[2] > 2, "only the backfill loop lets it pass the second job"
+    for every_s in (20.0, 30.0, 50.0):
+        rules = Rules(bf_interval_s=every_s)
+        assert starts(run(jobs, Fleet.of(1, 4), rules))[2] == pytest.approx(every_s, abs=1), (
+            "only that loop lets it pass"
+        )
 
 
 def test_backfill_does_not_start_what_would_delay_a_reservation():
