@@ -26,8 +26,8 @@ def advice(app: App, as_json: bool) -> None:
     average, by the forecasts.
 
     The second table, from the daemon alone, shows whose runs went far beyond their forecasts in the last 30 days: RUNS
-    that lasted 16 times as long and more, TIMES as long on average, TYPICALLY so long. RAISED is how far this user's
-    forecasts are raised towards that.
+    that lasted 16 times as long and more (8 times where a trained model forecasts), TIMES as long on average, TYPICALLY
+    so long. RAISED is how far up this user's jobs are ranked towards that.
     """
     reply = app.answers().ask("advice")
     parts = [sheet(reply["advice"])]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .columns import Labels, Table
+from .forecast import Forecast
 from .jobs import JobTable
 
 T = TypeVar("T", bound=Table)
@@ -27,7 +28,8 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back"), False),
         **dict.fromkeys(("asked_for", "share_refusal"), ""),
         "share_score": 2,
-    }
+    },
+    Forecast: {"floor_s": 0.0},
 }
 """Columns that tables kept by an earlier release lack, and what they hold then."""
 

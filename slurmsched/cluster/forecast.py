@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,16 +11,31 @@ from .columns import FloatArray, Labels, Table
 
 @dataclass(frozen=True, eq=False)
 class Forecast(Table):
-    """Runtime in seconds from start to end, with an 80 % interval; row *i* belongs to job *i*."""
+    """Runtime in seconds from start to end, with an 80 % interval; row *i* belongs to job *i*.
+
+    No *floor_s* is none for any job.
+    """
 
     runtime_s: FloatArray  #: median
     low_s: FloatArray  #: 10 % end sooner
     high_s: FloatArray  #: 10 % end later
     source: Labels  #: where the number comes from, in words: "median of 7 runs of alice/train_#"
+    floor_s: FloatArray = field(default_factory=lambda: np.zeros(0))  #: ranked as no shorter than this; 0 for most jobs
+
+    def __post_init__(self) -> None:
+        """Fill in the floors."""
+        if not len(self.floor_s):
+            object.__setattr__(self, "floor_s", np.zeros(len(self)))
+        super().__post_init__()
+
+    @property
+    def rank_s(self) -> FloatArray:
+        """Seconds by which orderings compare jobs; NaN where there is no forecast."""
+        return np.maximum(self.runtime_s, self.floor_s)
 
     def in_whole_seconds(self) -> Forecast:
         """The same to the second: no forecast knows more, and what moves by less need not be recorded anew."""
-        names = ("runtime_s", "low_s", "high_s")
+        names = ("runtime_s", "low_s", "high_s", "floor_s")
         return replace(self, **{name: np.rint(getattr(self, name)) for name in names})
 
 

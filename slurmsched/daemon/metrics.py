@@ -146,7 +146,7 @@ class Metrics:
 
         self._overrunners = Gauge(
             "slurmsched_forecast_raised_users",
-            "Users whose forecasts are raised because their runs went far beyond them.",
+            "Users whose jobs are ranked as longer because runs went far beyond their forecasts.",
             registry=to,
         )
 

@@ -225,8 +225,8 @@ def _what_would_help(view: View, plan: Plan, row: int, ahead: IntArray, free: in
             f"{count(spare, 'GPU')} stay free behind the jobs that start next: a request of that size could start now."
         ]
     if len(ahead) and not plan.jobs.starving[row]:
-        runtime_s = float(view.forecast.runtime_s[row])
-        if (view.forecast.runtime_s[ahead] < runtime_s).all():
+        runtime_s = float(view.forecast.rank_s[row])
+        if (view.forecast.rank_s[ahead] < runtime_s).all():
             by_limit = runtime_s >= view.pending.time_limit_s[row]
             return [
                 f"All of those have a shorter forecast than its {spell(runtime_s)} ({view.forecast.source[row]})"
@@ -255,7 +255,7 @@ def explain(view: View, plan: Plan, job_id: int) -> Explanation:
         return Explanation(job_id, told.known, None, *figures, "", (), told.sentences)
     jobs, forecast = view.pending, view.forecast
     rank = int(plan.jobs.rank[row])
-    terms = _terms(view, plan, row)
+    terms, floor_s = _terms(view, plan, row), forecast.floor_s[row]
     figures = _forecast_figures(forecast.runtime_s, forecast.low_s, forecast.high_s, row)
     place = (
         f"Rank {rank + 1} of {int((plan.jobs.rank >= 0).sum())}."
@@ -265,6 +265,7 @@ def explain(view: View, plan: Plan, job_id: int) -> Explanation:
     sentences = [
         f"Job {job_id}: forecast {spell(forecast.runtime_s[row])}, 80 % between {spell(forecast.low_s[row])} and "
         f"{spell(forecast.high_s[row])} ({forecast.source[row]}).",
+        *([f"It is ranked as if it took {spell(floor_s)}."] if floor_s > forecast.runtime_s[row] else []),
         place,
         f"Priority {jobs.priority[row]} = "
         + (" + ".join(f"{t.text} {t.value:g}" for t in terms if t.value) or "0")

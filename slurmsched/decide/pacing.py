@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..cluster.columns import FloatArray, Labels
@@ -38,7 +40,8 @@ def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) 
         return forecast
     median_s, high_s = rests.T
     was = forecast.source
-    return Forecast(
+    return replace(
+        forecast,
         runtime_s=np.where(known, median_s, forecast.runtime_s),
         low_s=np.where(known, 2.0 * median_s - high_s, forecast.low_s),
         high_s=np.where(known, high_s, forecast.high_s),

@@ -21,7 +21,7 @@ from .centers import Center, Fit, Reason, Said, center_of, fit_ga2m
 from .inputs import Profiles, classes, inputs, rows_of
 from .intervals import WINDOW, Interval, Misses, rolled
 from .names import NameBuckets
-from .overruns import IN_TRAINED, LEAST_S, WHY, WINDOW_S, Overrunner, Overruns, lifted, lifted_bounds
+from .overruns import IN_TRAINED, LEAST_S, WINDOW_S, Overrunner, Overruns, floored
 from .past import Past
 from .runtime import UNKNOWN_S
 
@@ -98,7 +98,7 @@ class Estimator:
         if not self.overruns.active:
             return said_s
         raised = self.overruns.raised_now(*self._whose(jobs), np.log(runtime_s))
-        return lifted(said_s, raised, np.maximum(limit_s, elapsed_s))
+        return floored(said_s, raised, np.maximum(limit_s, elapsed_s))
 
     def reasons(self, jobs: JobTable, row: int, profiles: Profiles | None = None) -> list[Reason]:
         """What the forecast of the job in *row* is made of, in words and the weightiest first.
@@ -108,9 +108,7 @@ class Estimator:
         one = profiles.take(np.array([row])) if profiles is not None else None
         job = jobs.take(np.array([row]))
         columns = inputs(job, self.past, self.buckets, profiles=one)
-        middle = self._said(columns)[0].middle
-        more = float(np.exp(self.overruns.raised_now(*self._whose(job), middle) - middle)[0])
-        return [*self.center.reasons(columns), *([Reason(WHY, more)] if more > 1.0 else [])]
+        return self.center.reasons(columns)
 
     @cached_property
     def interval(self) -> Interval:
@@ -131,9 +129,7 @@ class Estimator:
         middle, base = np.minimum(self._said(columns)[0], limit)
         factors = self.interval.factors(classes(columns), np.exp(middle - base), np.zeros(len(runs)))
         told: FloatArray = np.minimum(base + np.log(factors), limit)
-        known = self.past.known_at(runs.first_submit_s)
-        raised = self.overruns.raised(*self._whose(runs), told[1], known)
-        return lifted_bounds(told, raised, limit)
+        return told
 
     @cached_property
     def overruns(self) -> Overruns:

@@ -8,7 +8,7 @@ from ..cluster.columns import FloatArray, IntArray
 from ..cluster.forecast import Forecast
 from .evidence import KINDS, NOTHING, Estimate, Evidence
 from .features import Described, features
-from .overruns import IN_MEDIANS, Trust, lifted
+from .overruns import IN_MEDIANS, Trust, floored
 from .runtime import JUDGED, UNKNOWN_S, log_forecast, overruns_of
 from .spread import Spread
 
@@ -34,7 +34,7 @@ def said_then(
     factors = _factors(evidence, backtest, estimate.kind, known - known % every)
     low_s, runtime_s, high_s = (np.clip(base_s * factor, 1.0, limit_s) for factor in factors)
     raised = overruns_of(evidence, backtest, trust).raised(groups.user, groups.name, np.log(runtime_s), known)
-    return lifted(Forecast(runtime_s, low_s, high_s, evidence.source(groups, estimate)), raised, limit_s)
+    return floored(Forecast(runtime_s, low_s, high_s, evidence.source(groups, estimate)), raised, limit_s)
 
 
 def _factors(evidence: Evidence, backtest: Estimate, kinds: IntArray, known: IntArray) -> FloatArray:

@@ -22,7 +22,6 @@ from .hindsight import said_then
 from .inputs import Profiles, inputs
 from .intervals import SHARES, STEP, Misses, rolled
 from .lead import Lead
-from .overruns import IN_TRAINED, Overruns, Trust, lifted_bounds
 from .past import Past
 from .runs import Runs
 
@@ -169,12 +168,10 @@ def foretold(
     fitted_s: Sequence[float],
     until_s: float = np.inf,
     profiles: Profiler | None = None,
-    trust: Trust = IN_TRAINED,
 ) -> Told:
     """What models fitted at each of the rising moments *fitted_s* say of runs submitted from then to the next moment.
 
-    The interval starts from the held-out runs of the first fit and rolls on. *trust* is that in users' records of
-    overruns.
+    The interval starts from the held-out runs of the first fit and rolls on.
     """
     past = Past.of(history)
     parts: list[tuple[IntArray, Misses]] = []
@@ -184,7 +181,7 @@ def foretold(
         before = model.before if before is None else before
         parts.append(_told_by(model, past, since_s, to_s, profiles))
     assert before is not None
-    return _rolled(past.runs, before, parts, trust)
+    return _rolled(past.runs, before, parts)
 
 
 def score(told: Told) -> Scores:
@@ -241,9 +238,7 @@ def _told_by_baseline(runs: OutcomeTable, since_s: float) -> Told:
     return Told(chosen, Misses(chosen.first_submit_s, chosen.ended_s, kind, miss, middle), bounds)
 
 
-def _rolled(
-    runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, Misses]], trust: Trust = IN_TRAINED
-) -> Told:
+def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, Misses]]) -> Told:
     rows = np.concatenate([rows for rows, _ in parts])
     misses = parts[0][1]
     for _, more in parts[1:]:
@@ -255,7 +250,4 @@ def _rolled(
     log_factors = rolled(before.joined(misses)).log_factors[:, len(before) :]
     log_runtime = np.log(np.maximum(chosen.runtime_s, 1.0))
     bounds = np.minimum(log_runtime - misses.miss + log_factors, limit)
-    overruns = Overruns.of(chosen, chosen.ended_s, log_runtime, bounds[1], trust)
-    known = np.searchsorted(chosen.ended_s, chosen.first_submit_s, side="right")
-    raised = overruns.raised(overruns.user, overruns.name, bounds[1], known)
-    return Told(chosen, misses, lifted_bounds(bounds, raised, limit))
+    return Told(chosen, misses, bounds)

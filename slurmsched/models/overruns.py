@@ -4,15 +4,17 @@ Short runs under a name make the next forecast under it short, and cost next to 
 leaves a trace: the time goes into runs that were forecast to be a fraction of it. The record weighs runs by their
 length, so that a short run counts for as little as it costs, and covers the last WINDOW_S of the history.
 
-A forecast is raised towards the length of the user's overruns, in logarithms, by the product of three shares: how sure
-the record is, how much of the time of runs that were forecast to be short went into overruns, and how little went into
-runs under the job's own name that were forecast rightly. Nobody else's record counts, and no forecast is lowered.
+Orderings rank a job as no shorter than a floor between its forecast and the length of the user's overruns, in
+logarithms: the product of three shares says how far up. They are how sure the record is, how much of the time of runs
+that were forecast to be short went into overruns, and how little went into runs under the job's own name that were
+forecast rightly. The forecast itself stays: most runs after a short forecast are short, honest or bait, and only the
+order pays for bait. Nobody else's record counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -23,30 +25,29 @@ from ..cluster.forecast import Forecast
 from ..cluster.names import printable
 from .features import Described, features
 
-FAR = 16.0  #: runtime over forecast from which a run is an overrun
-RIGHT = 4.0  #: and up to which a run speaks for its name
+RIGHT = 4.0  #: runtime over forecast up to which a run speaks for its name
 LEAST_S = 600.0  #: shorter runs are no overruns
 WINDOW_S = 30 * 86400.0  #: before the last end that is known
-RIGHT_U = 16.0
 NAME = (0.3, 0.8)  #: overruns' share of the time under the job's name, and one typical overrun, that begins to count
-WHY = "raised: the user's runs went far beyond their forecasts"
+WHY = "ranked as longer: the user's runs went far beyond their forecasts"
 
 _BANDS = 16  # of lengths, each twice as long as the one before
 _PIECES = 4
 
 
 class Trust(NamedTuple):
-    """How much a record has to say before a forecast is raised: from none to all of the way."""
+    """How much a record has to say before it raises a floor: from none to all of the way."""
 
+    far: float  #: runtime over forecast from which a run is an overrun
     evidence: tuple[float, float]  #: sum of log(runtime / forecast) over the overruns
     share: tuple[float, float]  #: of overruns in the time of runs that were forecast to be short
     short: float  #: overruns' length over a forecast from which that was short
 
 
 #: Of medians of the last runs, which a few short runs steer.
-IN_MEDIANS = Trust((14.0, 20.0), (0.5, 0.75), 8.0)
-#: Of trained models.
-IN_TRAINED = Trust((16.0, 22.0), (0.5, 0.8), 3.0)
+IN_MEDIANS = Trust(16.0, (7.0, 14.0), (0.5, 0.75), 8.0)
+#: Of trained models, which are nearer.
+IN_TRAINED = Trust(8.0, (7.0, 14.0), (0.5, 0.75), 4.0)
 
 
 class Record(NamedTuple):
@@ -55,7 +56,7 @@ class Record(NamedTuple):
     overruns: FloatArray  #: how many
     log_length: FloatArray  #: their mean log runtime, weighted by runtime
     log_beyond: FloatArray  #: their mean log(runtime / forecast)
-    weight: FloatArray  #: 0..1, how far a forecast under a new name is raised towards their length
+    weight: FloatArray  #: 0..1, how far up a job under a new name is ranked towards their length
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Overrunner:
     runs: int  #: that went far beyond
     times: float  #: their runtime over forecast, geometric mean
     length_s: float  #: their typical runtime
-    raised: float  #: 0..1, how far a forecast under a new name is raised towards that, in logarithms
+    raised: float  #: 0..1, how far up a job under a new name is ranked towards that, in logarithms
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,7 @@ class Overruns:
     name: IntArray  #: likewise; no two users have one in common
     ended_s: FloatArray
     log_runtime: FloatArray
-    log_forecast: FloatArray  #: at submission, not raised; NaN where there was none
+    log_forecast: FloatArray  #: at submission; NaN where there was none
     trust: Trust
 
     @classmethod
@@ -115,7 +116,7 @@ class Overruns:
     @cached_property
     def beyond(self) -> BoolArray:
         """Which runs are overruns."""
-        beyond: BoolArray = (self.log_runtime >= np.log(LEAST_S)) & (self._miss > np.log(FAR))
+        beyond: BoolArray = (self.log_runtime >= np.log(LEAST_S)) & (self._miss > np.log(self.trust.far))
         return beyond
 
     def raised(self, user: IntArray, name: IntArray, log_forecast: FloatArray, known: IntArray) -> FloatArray:
@@ -133,7 +134,7 @@ class Overruns:
         return _raised(record, self._names_now.take(name, axis=1), log_forecast)
 
     def overrunners(self, users: Sequence[str]) -> tuple[Overrunner, ...]:
-        """Those of *users*, by their numbers, who have overruns; whose forecasts are raised most come first."""
+        """Those of *users*, by their numbers, who have overruns; whose jobs are ranked up most come first."""
         record = self.now
         rows = np.flatnonzero(record.overruns > 0)
         found = [
@@ -149,7 +150,7 @@ class Overruns:
 
     @property
     def active(self) -> bool:
-        """Whether any record raises forecasts when all runs have ended."""
+        """Whether any record raises a floor when all runs have ended."""
         return bool(self.now.weight.any())
 
     @cached_property
@@ -192,7 +193,7 @@ class Overruns:
         length_s = np.exp(self.log_runtime)
         pieces = (np.ones(len(length_s)), length_s, length_s * self.log_runtime, self._miss)
         band = _band(self.log_runtime - self._miss + np.log(self.trust.short))
-        others = [np.where((self._miss <= np.log(RIGHT_U)) & (band < at), length_s, 0.0) for at in range(_BANDS)]
+        others = [np.where((self._miss <= np.log(self.trust.far)) & (band < at), length_s, 0.0) for at in range(_BANDS)]
         return Sums.of(self.user, np.array([*(np.where(self.beyond, piece, 0.0) for piece in pieces), *others]))
 
     @cached_property
@@ -201,27 +202,15 @@ class Overruns:
         return Sums.of(self.name, np.where([self.beyond, self._miss <= np.log(RIGHT)], np.exp(self.log_runtime), 0.0))
 
 
-def lifted_bounds(log_bounds: FloatArray, log_raised: FloatArray, log_most: FloatArray) -> FloatArray:
-    """The same of logarithms, *log_bounds* being low end, middle and upper end: shape (3, jobs)."""
-    low, middle, high = log_bounds
-    return np.array([low, np.minimum(log_raised, log_most), np.minimum(high + (log_raised - middle), log_most)])
-
-
-def lifted(forecast: Forecast, log_raised: FloatArray, most_s: FloatArray) -> Forecast:
-    """The *forecast* with its middle at *log_raised*, its upper end as far above and its lower where it was.
-
-    No more than *most_s*: what the record says of long runs takes nothing from what the name says of short ones.
-    """
-    factor = np.exp(log_raised) / forecast.runtime_s
-    more = factor > 1.0 + 1e-9
-    if not more.any():
+def floored(forecast: Forecast, log_raised: FloatArray, most_s: FloatArray) -> Forecast:
+    """The *forecast* with floors where *log_raised* is above its middle; none is above *most_s*."""
+    floor_s = np.minimum(np.exp(log_raised), most_s)
+    higher = floor_s > forecast.runtime_s * (1.0 + 1e-9)
+    if not higher.any():
         return forecast
-    middle_s, high_s = (
-        np.where(more, np.minimum(bound * factor, most_s), bound) for bound in (forecast.runtime_s, forecast.high_s)
-    )
     texts = forecast.source.names
-    source = Labels(forecast.source.codes + len(texts) * more, (*texts, *(f"{text}, {WHY}" for text in texts)))
-    return Forecast(middle_s, forecast.low_s, high_s, source)
+    source = Labels(forecast.source.codes + len(texts) * higher, (*texts, *(f"{text}, {WHY}" for text in texts)))
+    return replace(forecast, floor_s=np.where(higher, floor_s, forecast.floor_s), source=source)
 
 
 def _raised(record: Record, of_name: FloatArray, log_forecast: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
 from .evidence import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Estimate, Evidence
 from .features import features
-from .overruns import IN_MEDIANS, Overrunner, Overruns, Trust, lifted, lifted_bounds
+from .overruns import IN_MEDIANS, Overrunner, Overruns, Trust, floored
 from .runs import Runs
 from .spread import Spread
 
@@ -32,7 +32,7 @@ class RuntimeModel:
     """What the user's last runs under such a name took, drawn towards coarser groups where they are few.
 
     The interval holds what was between forecast and runtime of earlier runs, judged as it would have been at their
-    submission. What runs of a user went far beyond raises that user's forecasts (`overruns`). Immutable.
+    submission. Runs of a user that went far beyond raise the floors of that user's jobs (`overruns`). Immutable.
     """
 
     def __init__(self, runs: Runs, trained_until_s: float) -> None:
@@ -87,7 +87,7 @@ class RuntimeModel:
         )
         source = self._evidence.source(groups, estimate)
         raised = self.overruns.raised_now(groups.user[which], groups.name[which], np.log(runtime_s))
-        return lifted(Forecast(runtime_s, low_s, high_s, source.take(which)), raised, most_s)
+        return floored(Forecast(runtime_s, low_s, high_s, source.take(which)), raised, most_s)
 
     def overrunners(self) -> tuple[Overrunner, ...]:
         """Users whose runs went far beyond their forecasts."""
@@ -109,8 +109,7 @@ class RuntimeModel:
         fresh = np.zeros(len(log))
         factors = np.array([self._spread.factor(estimate.kind, share, fresh) for share in (0.1, 0.5, 0.9)])
         bounds: FloatArray = np.minimum(log + np.log(factors), np.log(limit_s))
-        raised = self.overruns.raised(groups.user, groups.name, bounds[1], known)
-        return lifted_bounds(bounds, raised, np.log(limit_s))
+        return bounds
 
 
 def _bounded(runs: Runs) -> Runs:

@@ -26,7 +26,7 @@ def themis(view: View) -> FloatArray:
     That is the time from its submission to its end if it ran from now on, over the time on an equal share of the GPUs
     among all jobs there are. A job on less than its GPUs is taken to be slower in proportion.
     """
-    pending, runtime_s = view.pending, view.forecast.runtime_s
+    pending, runtime_s = view.pending, view.forecast.rank_s
     there = int(pending.tasks.sum()) + len(view.running)
     share = max(float(view.nodes.gpus.sum()), 1.0) / max(there, 1)
     waited, ran = (view.now_s - pending.first_submit_s) / runtime_s, pending.ran_s / runtime_s

@@ -21,13 +21,13 @@ def fifo(view: View) -> FloatArray:
 @ordering("sjf")
 def sjf(view: View) -> FloatArray:
     """Shortest job first, by forecast runtime."""
-    return view.forecast.runtime_s
+    return view.forecast.rank_s
 
 
 @ordering("qssf")
 def qssf(view: View) -> FloatArray:
     """Quasi-shortest service first: GPUs times forecast runtime (Lucid, Algorithm 2)."""
-    return view.forecast.runtime_s * np.maximum(view.pending.gpus, 1)
+    return view.forecast.rank_s * np.maximum(view.pending.gpus, 1)
 
 
 @ordering("lucid")

@@ -52,8 +52,8 @@ def reached(view: View, rules: Wfq) -> FloatArray:
     first submission. NaN where there is no forecast.
     """
     pending, weights = view.pending, np.array(rules.weights)
-    group = rules.classes(_size(pending, view.forecast.runtime_s))
-    held = rules.classes(_size(view.running, view.forecast_running.runtime_s))
+    group = rules.classes(_size(pending, view.forecast.rank_s))
+    held = rules.classes(_size(view.running, view.forecast_running.rank_s))
     busy = np.bincount(held, weights=view.running.gpus, minlength=len(weights))
     mine = np.maximum(pending.gpus, 1)
     needed = np.zeros(len(pending))

@@ -22,13 +22,13 @@ PROMOTE_KNOB = 8.0
 @ordering("srtf", changes="while_running")
 def srtf(view: View) -> FloatArray:
     """Shortest remaining time first, by forecast."""
-    return view.forecast.runtime_s - view.pending.ran_s
+    return view.forecast.rank_s - view.pending.ran_s
 
 
 @ordering("srsf", changes="while_running")
 def srsf(view: View) -> FloatArray:
     """Shortest remaining service first: GPUs times remaining time (Tiresias with known sizes)."""
-    return (view.forecast.runtime_s - view.pending.ran_s) * np.maximum(view.pending.gpus, 1)
+    return (view.forecast.rank_s - view.pending.ran_s) * np.maximum(view.pending.gpus, 1)
 
 
 @ordering("las", changes="while_running")

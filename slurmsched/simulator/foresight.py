@@ -16,8 +16,8 @@ from ..models.centers import Fit, fit_ga2m
 from ..models.estimate import LEAST
 from ..models.evidence import Evidence
 from ..models.hindsight import said_then
-from ..models.judge import foretold
-from ..models.overruns import IN_MEDIANS, IN_TRAINED, Trust
+from ..models.judge import Told, foretold
+from ..models.overruns import IN_MEDIANS, IN_TRAINED, Overruns, Trust, floored
 from ..models.runs import Runs
 from .workload import Workload
 
@@ -67,7 +67,7 @@ def trained(
     moments_s = _moments(jobs.submit_s, np.sort(outcomes.ended_s), every_s)
     if not moments_s:
         return before
-    told = foretold(outcomes, how, moments_s, trust=trust)
+    told = foretold(outcomes, how, moments_s)
     rows = told.runs.job_id - (len(outcomes) - len(jobs))
     said = np.flatnonzero(rows >= 0)
     bounds_s = np.array([before.low_s, before.runtime_s, before.high_s])
@@ -76,7 +76,18 @@ def trained(
     source = before.source.codes.copy()
     source[rows[said]] = len(before.source.names)
     low_s, runtime_s, high_s = bounds_s
-    return Forecast(runtime_s, low_s, high_s, Labels(source, (*before.source.names, "trained model")))
+    floor_s, log_rank = before.floor_s.copy(), np.log(runtime_s)
+    floor_s[rows[said]], log_rank[rows[said]] = 0.0, _ranked(told, trust)[said]
+    forecast = Forecast(runtime_s, low_s, high_s, Labels(source, (*before.source.names, "trained model")), floor_s)
+    return floored(forecast, log_rank, limit_s)
+
+
+def _ranked(told: Told, trust: Trust) -> FloatArray:
+    """What records of overruns make of the forecasts of runs that were *told*, natural logarithm of seconds."""
+    runs, log_forecast = told.runs, told.bounds[1]
+    overruns = Overruns.of(runs, runs.ended_s, told.log_runtime, log_forecast, trust)
+    known = np.searchsorted(runs.ended_s, runs.first_submit_s, side="right")
+    return overruns.raised(overruns.user, overruns.name, log_forecast, known)
 
 
 def _moments(submit_s: FloatArray, ended_s: FloatArray, every_s: float) -> tuple[float, ...]:

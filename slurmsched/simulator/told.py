@@ -25,7 +25,7 @@ class Told:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all it says, in hex."""
-        columns = (self.job_id, self.said.runtime_s, self.said.low_s, self.said.high_s)
+        columns = (self.job_id, self.said.runtime_s, self.said.low_s, self.said.high_s, self.said.floor_s)
         return hashlib.sha256(b"".join(np.ascontiguousarray(column).tobytes() for column in columns)).hexdigest()
 
     @property

@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.models.overruns import IN_MEDIANS, IN_TRAINED
 from slurmsched.simulator.fleet import Fleet
 from slurmsched.simulator.foresight import DAY_S, learnt, trained
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload import Workload
-from tests.simulator.gaming import HOUR_S, IN_NONE, ORDERINGS, STRATEGIES, Gamed, Waits, gamed, honest, waits
+from tests.simulator.gaming import HOUR_S, ORDERINGS, STRATEGIES, Gamed, Waits, gamed, honest, waits
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MONTH_S = 30 * DAY_S
@@ -55,14 +54,10 @@ def logs() -> list[Log]:
 
 
 def told(of: Gamed, log: Log, model: str) -> tuple[Forecast, Forecast]:
-    """What was forecast without records of overruns, and with them."""
-    if model == "baseline":
-        return learnt(of.jobs, log.history, trust=IN_NONE), learnt(of.jobs, log.history, trust=IN_MEDIANS)
-    every_s = 15 * DAY_S
-    return (
-        trained(of.jobs, log.history, every_s, trust=IN_NONE),
-        trained(of.jobs, log.history, every_s, trust=IN_TRAINED),
-    )
+    """What was forecast without floors by records of overruns, and with them."""
+    baseline = model == "baseline"
+    ranked = learnt(of.jobs, log.history) if baseline else trained(of.jobs, log.history, 15 * DAY_S)
+    return replace(ranked, floor_s=np.zeros(len(ranked))), ranked
 
 
 def bench(log: Log, model: str) -> None:

@@ -269,5 +269,5 @@ def test_a_week_of_the_trace_is_forecast_as_it_goes(trace: OutcomeTable):
         rows.append(arrived)
     share = explained(trace.take(np.concatenate(rows)), np.concatenate(runtime_s))
     print(f"explains {share:.3f} of the variance of log runtime; {np.mean(np.concatenate(inside)):.3f} in the interval")
-    assert share > 0.13
+    assert share > 0.15
     assert np.mean(np.concatenate(inside)) > 0.7

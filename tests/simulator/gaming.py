@@ -20,7 +20,7 @@ from slurmsched.simulator.fleet import Fleet
 from slurmsched.simulator.workload import Workload, workload
 
 #: Of nobody: no forecast is ever raised.
-IN_NONE = Trust((1e9, 2e9), (1.0, 2.0), 1.0)
+IN_NONE = Trust(1e9, (1e9, 2e9), (1.0, 2.0), 1.0)
 
 JOBS = 30
 DAY_S, HOUR_S = 86400.0, 3600.0
