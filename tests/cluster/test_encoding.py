@@ -71,6 +71,14 @@ def test_a_record_from_before_deadlines_has_none(jobs):
     assert back.equals(replace(jobs, deadline_s=np.full(len(jobs), np.inf)))
 
 
+def test_forecasts_of_a_release_that_knew_no_floors_have_none():
+    header, rest = zlib.decompress(encode(no_forecast(2))).split(b"\n", 1)
+    columns = [entry for entry in json.loads(header) if entry["name"] != "floor_s"]
+    older = rest[: sum(entry["bytes"] for entry in columns)]
+    back = decode(Forecast, zlib.compress(json.dumps(columns).encode() + b"\n" + older))
+    assert back.floor_s.tolist() == [0.0, 0.0]
+
+
 @given(job_tables(), st.data())
 def test_some_rows_encode_without_the_texts_of_the_others(jobs, data):
     rows = np.array(data.draw(st.lists(st.integers(0, max(0, len(jobs) - 1)), max_size=len(jobs))), dtype=np.int64)
