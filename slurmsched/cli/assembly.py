@@ -95,7 +95,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     store = app.open_store(Unchanged) if dry else _opened(app)
     leads = leadership(store, name)
     flow = Flow(shelf, Lender(cluster, name, store, leads.held, Timer(monotonic)))
-    memory = Memory(store, cluster=name, monotonic=monotonic)
+    memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = Sharer(shelf, memory.mismatches, flow.outlooks)
     world = World(
         cluster=cluster,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
+from ..cluster.tres import timelimit
 from .app import App
 from .failure import NotFound
 from .jobs import JobName, job_argument
@@ -43,8 +44,27 @@ def sentence(event: Mapping[str, Any]) -> str:
         details["now"] = _STANDINGS.get(details["standing"], str(details["standing"]).lower().replace("_", " "))
     if event["kind"] == "deadline":
         details["became"] = _PROMISES.get(details["what"], str(details["what"])).format(reason=details["reason"])
-    words = _SENTENCES.get(event["kind"], str(event["kind"])).format_map(details | {"run": run})
-    return words + cycle
+    if event["kind"] in _SETTINGS:
+        details |= {name: _SETTINGS[event["kind"]](details[name]) for name in ("before", "after")}
+    kind = "text changed" if event["kind"] == "comment changed" and _only_text(event["details"]) else event["kind"]
+    words = _SENTENCES.get(kind, str(kind)).format_map(details | {"run": run})
+    return words + cycle + (LAST if details.get("last") else "")
+
+
+def _only_text(details: Mapping[str, Any]) -> bool:
+    return bool(details.get("before") == details.get("after"))
+
+
+LAST = "; further changes of this kind are not noted"
+
+_SETTINGS: dict[str, Callable[[Any], str]] = {
+    "limit changed": lambda limit_s: timelimit(limit_s) if isinstance(limit_s, int | float) else "none",
+    "comment changed": lambda tokens: tokens or "nothing",
+    "partition changed": str,
+    "qos changed": lambda qos: qos or "none",
+    "nice changed": str,
+}
+"""How the settings are written that others may change."""
 
 
 _STANDINGS = {
@@ -77,6 +97,14 @@ _PROMISES = {
 
 _SENTENCES = {
     "submitted": "it was submitted",
+    "limit changed": "its time limit was changed from {before} to {after} (not by slurmsched)",
+    "comment changed": "its comment was changed (not by slurmsched): it asked slurmsched for {before}, now for {after}",
+    "text changed": "its comment was changed (not by slurmsched); what it asks of slurmsched is as before",
+    "partition changed": "its partition was changed from {before} to {after} (not by slurmsched)",
+    "qos changed": "its QOS was changed from {before} to {after} (not by slurmsched)",
+    "nice changed": "its nice value was changed from {before} to {after} (not by slurmsched)",
+    "suspended by others": "it was suspended (not by slurmsched)",
+    "resumed by others": "it was resumed (not by slurmsched)",
     "standing": "it {now}",
     "deadline": "{became}",
     "policy": "{by} set the policy to {line}{why}",

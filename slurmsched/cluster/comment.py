@@ -33,6 +33,7 @@ ACCEPTED = (
 _EPOCH = datetime(1970, 1, 1)
 _TEN_YEARS_S = 315_360_000
 _SHOWN = 40  #: characters of a user's text that a message repeats
+_REQUEST_SHOWN = 300  #: characters of tokens in a story
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,15 @@ def render(wishes: Wishes) -> str:
 def is_plain(comment: str) -> bool:
     """Whether scontrol's standard input takes *comment* as it is: it cuts at blanks, keeps quotes (seen on 22.05)."""
     return _PLAIN.fullmatch(comment) is not None
+
+
+def owner_request(comment: str) -> tuple[str, str]:
+    """What the owner of *comment* asks for, as tokens, and the text around them.
+
+    Without our share token, and without the pace and progress that the helper in the job's script writes.
+    """
+    wishes = replace(read(comment)[0], share=None, pace_s=None, done=None)
+    return render(wishes)[:_REQUEST_SHOWN], _TOKEN.sub("", comment).strip(" ;")
 
 
 class _Malformed(CommentError):

@@ -44,3 +44,17 @@ class JobEnded(Event):
 
     state: JobState
     restart: int = 0
+
+
+#: What a setting of a job may be; None where there is nothing to say, or no limit.
+Value = int | float | str | None
+
+
+@dataclass(frozen=True)
+class JobModified(Event):
+    """Changed by somebody else; ``at_s`` is when it was noticed."""
+
+    what: str  #: limit, comment, partition, qos, nice, suspended or resumed
+    before: Value = None
+    after: Value = None
+    last: bool = False  #: no further change of this kind is noted

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, or_, select
 from ..cluster.actions import Action, Share
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.comment import read
+from ..cluster.events import Value
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.ledger import SAME_TIME_S, Delay, held_rows
 from ..cluster.state import ClusterState
@@ -46,7 +47,12 @@ _DELAYS_S = {
     **dict.fromkeys(("Share", "StartShared", "Unshare"), 3600.0),
 }
 
-Value = int | float | str | None
+#: What a look shows as changed by each action, as ``JobModified.what`` has it.
+_MODIFIES = {
+    "Suspend": "suspended",
+    "Resume": "resumed",
+    **dict.fromkeys(("MovePartition", "Share", "Unshare"), "partition"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +213,10 @@ class Intents:
                 max(intent.requested_s, before.asked_s), max(until_s + HOLD_WITHIN_S, before.until_s)
             )
         return found
+
+    def modifications(self) -> set[tuple[int, str]]:
+        """What we asked to have changed and no look has shown yet: job ids with ``JobModified.what``."""
+        return {(i.job_id, _MODIFIES[i.kind]) for i in self if i.kind in _MODIFIES and i.seen_s is None}
 
     def held(self, pending: JobTable, now_s: float) -> BoolArray:
         """Which *pending* jobs wait for a start time of ours: a hold, or Slurm's delay after a requeue we asked for."""

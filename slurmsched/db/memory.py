@@ -14,6 +14,7 @@ from ..cluster.events import Event, JobRequeued, JobSubmitted
 from ..cluster.faults import Mismatches
 from ..cluster.history import OutcomeTable
 from ..cluster.ledger import Ledger
+from ..cluster.modifications import ModificationTracker
 from ..cluster.promises import NO_PROMISES, PromiseTable
 from ..cluster.state import ClusterState
 from ..errors import MemoryUnavailable, SchemaMismatch
@@ -24,7 +25,7 @@ from .facts import Facts
 from .intents import ASKS_S, BACK_OFF_S, Intent, Intents
 from .promises import changed_rows, rows_of
 from .store import Store
-from .story import Standings, story_of, story_of_answer, story_of_promise
+from .story import Standings, story_of, story_of_answer, story_of_modification, story_of_promise
 from .usage import EVERY_S, Measured, Usage
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class Memory:
     decision records are dropped (``decisions_dropped``), and the last known pause holds. After a failure the database
     is left alone for twice its time limit, so that an outage costs a cycle one wait at most; it is back when a write as
     large as a record was committed: on a full disk a read or a small write proves nothing. Waits run on *monotonic*,
-    whatever the wall clock is set to meanwhile.
+    whatever the wall clock is set to meanwhile. Where several daemons look at one cluster, one of them *leads*.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class Memory:
         cluster: str,
         backlog: int = BACKLOG,
         monotonic: Callable[[], float] = time.monotonic,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self.trouble = ""  #: why the database is away; empty while it is not
         self.facts_dropped = 0
         self.decisions_dropped = 0
         self._store, self._cluster, self._limit = store, cluster, backlog
         self._ledger, self._intents, self._standings = Ledger(), Intents(), Standings()
+        self._modifications, self._leads = ModificationTracker(), leads
         self._facts, self._usage = Facts(), Usage()
         self._mismatches = Mismatches()
         self._control = Control()
@@ -113,6 +116,7 @@ class Memory:
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
         self._facts.jobs.update(changes.jobs)
         self._facts.note(self._intents.forget_former(_submitted(changes.events), now_s))
+        self._note_modifications(changes.state, now_s)  # first: what is seen of intents is not to be told of others
         self._facts.note(self._intents.observe(changes.state, requeued, now_s))
         self._facts.story += map(story_of, changes.events)
         if len(changes.ended):
@@ -122,6 +126,13 @@ class Memory:
         if self._usage_wait.due:
             self._attempt(lambda: self._read_usage(now_s))
         return Remembered(self._usage.filled(known), changes.events, changes.ended, self.available)
+
+    def _note_modifications(self, state: ClusterState, now_s: float) -> None:
+        """Add to the stories what others changed of jobs; of several daemons only the leader does."""
+        ours = self._intents.modifications()
+        modified = self._modifications.observe(state.pending, state.running, now_s, ours)
+        if modified and self._leads():
+            self._facts.story += map(story_of_modification, modified)
 
     def _with_intents(self, state: ClusterState, now_s: float) -> ClusterState:
         """*state* with what we have asked for: holds, stops, what jobs were told, GPUs they share."""
@@ -264,6 +275,8 @@ class Memory:
         self._number = max(self._number, number)
         if last is not None:
             self._standings.change(last.number, last.view.pending.job_id, last.plan.jobs.standing, last.now_s)
+            if self._modifications.empty:
+                self._modifications.observe(last.view.pending, last.view.running, last.now_s)
 
     def _read_intents(self, now_s: float) -> None:
         self._intents = Intents(self._asked_for(now_s))

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 
 from ..cluster.actions import Action
 from ..cluster.columns import IntArray
-from ..cluster.events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
+from ..cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
 from ..cluster.ledger import SAME_TIME_S
 from ..cluster.plan import Standing
 from ..cluster.promises import PromiseState
@@ -24,6 +24,13 @@ from .tables import job_events
 #: Every kind of story event; at one instant they are told in this order.
 KINDS = (
     "submitted",
+    "limit changed",
+    "comment changed",
+    "partition changed",
+    "qos changed",
+    "nice changed",
+    "suspended by others",
+    "resumed by others",
     "standing",
     "deadline",
     "policy",
@@ -104,6 +111,17 @@ def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:
     return StoryEvent(
         now_s, "deadline", {**details, "what": what, "reason": row["reason"]}, row["job_id"], row["first_submit_s"]
     )
+
+
+def story_of_modification(event: JobModified) -> StoryEvent:
+    """What somebody else changed of a job, as a line of its story."""
+    details: dict[str, Any] = {}
+    if event.what in ("suspended", "resumed"):
+        kind = f"{event.what} by others"
+    else:
+        kind, details = f"{event.what} changed", {"before": event.before, "after": event.after}
+    details |= {"last": True} if event.last else {}
+    return StoryEvent(event.at_s, kind, details, event.job_id, event.first_submit_s)
 
 
 class Standings:

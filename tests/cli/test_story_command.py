@@ -9,6 +9,7 @@ import pytest
 from slurmsched.cli.story import _SENTENCES, sentence
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.promises import PromiseState
+from slurmsched.db.story import KINDS
 
 
 @pytest.mark.parametrize("standing", Standing)
@@ -26,6 +27,45 @@ def test_what_became_of_a_deadline_is_a_sentence(what):
     assert "deadline" in told
     assert not re.search(r"\bopen\b|: (met|broken|refused|lost)", told)
     assert ("its node failed" in told) == (what in ("refused", "broken", "withdrawn", "lost", "in doubt"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "words"),
+    [
+        ("limit changed", 7200.0, 3600.0, "its time limit was changed from 02:00:00 to 01:00:00 (not by slurmsched)"),
+        ("limit changed", None, 90_000.0, "its time limit was changed from none to 1-01:00:00 (not by slurmsched)"),
+        (
+            "comment changed",
+            "",
+            "slurmsched:ckpt",
+            "its comment was changed (not by slurmsched): it asked slurmsched for nothing, now for slurmsched:ckpt",
+        ),
+        (
+            "comment changed",
+            "slurmsched:off",
+            "slurmsched:off",
+            "its comment was changed (not by slurmsched); what it asks of slurmsched is as before",
+        ),
+        ("partition changed", "gpu", "big", "its partition was changed from gpu to big (not by slurmsched)"),
+        ("qos changed", "", "high", "its QOS was changed from none to high (not by slurmsched)"),
+        ("nice changed", 0, 100, "its nice value was changed from 0 to 100 (not by slurmsched)"),
+    ],
+)
+def test_what_others_changed_is_a_sentence_with_what_it_was(kind, before, after, words):
+    details = {"before": before, "after": after}
+    assert sentence({"kind": kind, "details": details}) == words
+    last = sentence({"kind": kind, "details": details | {"last": True}})
+    assert last == f"{words}; further changes of this kind are not noted"
+
+
+@pytest.mark.parametrize("what", ["suspended", "resumed"])
+def test_who_suspended_a_job_is_told_apart(what):
+    assert sentence({"kind": f"{what} by others", "details": {}}) == f"it was {what} (not by slurmsched)"
+    assert sentence({"kind": what, "details": {}}) == f"we {what} it"
+
+
+def test_every_kind_of_event_has_a_sentence():
+    assert set(KINDS) <= set(_SENTENCES)
 
 
 def test_every_kind_has_a_sentence_without_blanks_left_open():

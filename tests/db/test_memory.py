@@ -11,7 +11,19 @@ import pytest
 from db_worlds import NAN, decision, jobs, look
 
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.actions import AskToStop, Hold, Rank, Release, Requeue, Tell
+from slurmsched.cluster.actions import (
+    AskToStop,
+    Hold,
+    MovePartition,
+    Rank,
+    Release,
+    Requeue,
+    Resume,
+    Share,
+    Suspend,
+    Tell,
+    Unshare,
+)
 from slurmsched.cluster.faults import Instability
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.plan import Standing
@@ -242,6 +254,83 @@ def test_a_change_of_standing_is_told_once(store, memory):
     successor.save_decision(decision(4, 1010.0, standing=Standing.HELD_BY_USER))
     told = [event.details for event in store.story("c", 1) if event.kind == "standing"]
     assert told == [{"cycle": 2, "standing": "HELD_BY_USER", "before": "RANKED"}]
+
+
+def changed(store, job_id=1):
+    events = [event for event in store.story("c", job_id) if "changed" in event.kind or "by others" in event.kind]
+    return [(event.at_s, event.kind, event.details) for event in events]
+
+
+def test_what_others_change_of_a_job_is_in_its_story_once(store, memory):
+    memory.remember(look(jobs(2, time_limit_s=[7200.0, 60.0])), 110)
+    for now_s in (125, 140):
+        memory.remember(look(jobs(2, time_limit_s=[3600.0, 60.0])), now_s)
+    assert changed(store) == [(125.0, "limit changed", {"before": 7200.0, "after": 3600.0})]
+    assert changed(store, 2) == []
+
+
+def test_what_was_changed_while_nobody_looked_is_noticed_by_the_next_process(store, memory):
+    memory.remember(look(decision().view.pending, decision().view.running), 1000)
+    memory.save_decision(decision(1, 1000.0))
+    modified = jobs(3, time_limit_s=[60.0, np.inf, np.inf])
+    Memory(store, cluster="c").remember(look(modified, jobs(2, 100)), 1100)
+    assert changed(store) == [(1100.0, "limit changed", {"before": None, "after": 60.0})]
+    assert changed(store, 2) == []
+
+
+def test_without_an_earlier_look_nothing_counts_as_changed(store, memory):
+    memory.remember(look(jobs(1, time_limit_s=[7200.0])), 110)
+    Memory(store, cluster="c").remember(look(jobs(1, time_limit_s=[60.0])), 125)
+    assert changed(store) == []
+
+
+def test_a_suspension_of_ours_is_told_once_and_that_of_an_admin_as_such(store, memory):
+    memory.remember(look(None, running()), 210)
+    memory.intend(1, [Suspend(1)], 211)
+    memory.answered(1, [(Suspend(1), None)], 212)
+    for memory_of in (memory, Memory(store, cluster="c")):
+        memory_of.remember(look(None, running(state=JobState.SUSPENDED)), 220)
+    memory.remember(look(None, running()), 230)
+    memory.intend(2, [Resume(1)], 231)  # after an admin did: it is too late
+    memory.answered(2, [(Resume(1), "Job is not suspended")], 232)
+    memory.remember(look(None, running(state=JobState.SUSPENDED)), 240)
+    assert [kind for kind in kinds(store, 1) if "sus" in kind or "resumed" in kind] == [
+        "suspended", "resumed by others", "suspended by others",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        MovePartition(1, "shared"),
+        Share(1, "gpu", "shared", "n1", "0", "", 900.0),
+        Unshare(1, "shared", 1, None, 900.0),
+    ],
+)
+def test_a_partition_that_we_changed_is_not_told_as_if_others_had(store, memory, action):
+    memory.remember(look(jobs(1, partition=["gpu"])), 110)
+    memory.intend(1, [action], 111)
+    memory.answered(1, [(action, None)], 112)
+    state = jobs(1, partition=["shared"], per_node=["gres:slot:i0:1" if isinstance(action, Share) else ""], gpus=[1])
+    memory.remember(look(state), 125)
+    assert changed(store) == []
+    memory.remember(look(jobs(1, partition=["cpu"])), 140)
+    assert [kind for _, kind, _ in changed(store)] == ["partition changed"]
+
+
+def test_of_two_daemons_the_leader_alone_tells_what_others_changed(store, memory):
+    standby = Memory(store, cluster="c", leads=lambda: False)
+    for now_s, limit_s in ((110, 7200.0), (125, 3600.0)):
+        for memory_of in (memory, standby):
+            memory_of.remember(look(jobs(1, time_limit_s=[limit_s])), now_s + (memory_of is standby))
+    assert [at_s for at_s, *_ in changed(store)] == [125.0]
+
+
+def test_a_comment_that_changes_in_every_cycle_leaves_a_bounded_number_of_rows(store, memory):
+    for cycle in range(60):
+        memory.remember(look(jobs(1, comment=[f"step {cycle}"])), 110.0 + cycle)
+    assert len(changed(store)) == 20
+    assert changed(store)[-1][2] == {"before": "", "after": "", "last": True}
 
 
 def test_a_cycle_killed_before_it_was_saved_keeps_its_number_to_itself(store, memory):
