@@ -207,7 +207,20 @@ local function check_times(said, now)
   end
 end
 
--- Refuses what only looks like a token: Slurmsched:ckpt, slurmsched ckpt, slurmsched :ckpt.
+local function is_key(word)
+  return word and (FLAGS[word] or VALUES[word] or word == "share")
+end
+
+-- Whether a key and what belongs to one, but no other words, stand there after blanks.
+local function is_meant(small, from)
+  local key, rest = small:match("^[ \t]+([a-z]+)()", from)
+  if not is_key(key) then return false end
+  local second = small:match("^,[ \t]*([a-z0-9]+)", rest)
+  return small:find("^[ \t]*[=+;\n\v\f\r]", rest) or small:find("^[ \t]*$", rest)
+    or is_key(second) or second and second:find("^[0-9]")
+end
+
+-- Refuses what only looks like a token: Slurmsched:ckpt, slurmsched ckpt, slurmsched :ckpt; slurmsched soft launch is text.
 local function check_near(comment)
   local small, from = comment:lower(), 1
   while true do
@@ -216,9 +229,7 @@ local function check_near(comment)
     from = last + 1
     local exact = comment:sub(first, last + 1) == "slurmsched:"
     if not exact and (first == 1 or not comment:sub(first - 1, first - 1):match(WORD)) then
-      local key, after = small:match("^[ \t]+([a-z]+)(.?)", from)
-      local a_key = key and (FLAGS[key] or VALUES[key] or key == "share")
-      if small:find("^[ \t]*:", from) or a_key and (after == "" or after:match("[ \t\n\v\f\r;,=]")) then
+      if small:find("^[ \t]*:", from) or is_meant(small, from) then
         refuse(comment:sub(first, first + 39):match("^[^;\n]*"), NEAR)
       end
     end

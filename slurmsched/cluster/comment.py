@@ -3,7 +3,8 @@
 ``slurmsched:`` at the start of the comment or after a character that is no letter, digit or underscore opens a token;
 ASCII whitespace, ``;`` or the end of the comment ends it. Between them stand items, ``key`` or ``key=value``, with
 commas. Tokens may stand anywhere and several times; all other text belongs to someone else and is ignored, except
-what was meant as a token: ``Slurmsched:ckpt``, ``slurmsched :ckpt``, and ``slurmsched`` followed by a blank and a key.
+what was meant as a token: ``Slurmsched:ckpt``, ``slurmsched :ckpt``, and ``slurmsched`` followed by a blank and a key
+that has a value, another key after a comma, or nothing behind it.
 
 ``contrib/slurm.conf.d/job_submit.lua`` accepts and refuses the same comments at submit; a test holds the two together.
 """
@@ -346,7 +347,9 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),
 }
 _NOT_READ = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
+_KEYS = "|".join((*_FLAGS, *_TAKES))
+_ENDS = r"[ \t]*(?:[=+;\n\v\f\r]|\Z)"  # another word after a key makes it prose: slurmsched soft launch
 _NEAR = re.compile(
-    rf"(?<![A-Za-z0-9_]){NAME}(?:[ \t]*:|[ \t]+(?:{'|'.join((*_FLAGS, *_TAKES))})(?=[ \t\n\v\f\r;,=]|\Z))",
+    rf"(?<![A-Za-z0-9_]){NAME}(?:[ \t]*:|[ \t]+(?:{_KEYS})(?:{_ENDS}|,[ \t]*(?:(?:{_KEYS})(?![a-z0-9])|[0-9])))",
     re.ASCII | re.IGNORECASE,
 )

@@ -73,6 +73,10 @@ slurmsched\tOFF|slurmsched deadline=+6h|slurmsched gpus=2|slurmsched soft,ckpt|s
 slurmsched is fine|slurmsched|Slurmsched|slurmsched.|slurmsched ;ckpt|xslurmsched ckpt|_Slurmsched:x|9slurmsched :
 slurmsched-ckpt|slurmscheds ckpt|ſlurmsched:ckpt|ſlurmsched ckpt|slurmsched:ckpt Slurmsched:off|slurmsched\xa0ckpt
 Slurmsched:off slurmsched:ckpt|slurmsched slurmsched ckpt|slurmsched slurmsched:ckpt|slurmsched share=1|slurmsched ckpt2
+slurmsched soft launch|slurmsched off we go|slurmsched ckpt ; x|slurmsched ckpt\t
+slurmsched soft, then hard|slurmsched amp+|slurmsched soft, ckpt|slurmsched soft,80@+8h
+slurmsched soft,ckpts|slurmsched soft,|slurmsched deadline +6h|slurmsched off = x|slurmsched share of it
+slurmsched ckpt\nx|slurmsched  off  ,ckpt|slurmsched gpus 2|slurmsched soft,ckpt_|slurmsched soft,Ckpt
 slurmsched 80@+8h|slurmsched:steps|slurmsched:steps=1|slurmsched:coldstart_s=1|slurmsched:__index=1
 """.replace("\n", "|").split("|")
 STRANGE_ENDS = ("\t", "\x0b\x0cx", "\xa0", "\0", "\x1b", "\x1c", "\r\n", "\x85", "\u2028")
@@ -148,7 +152,9 @@ NEAR = st.builds(
     "{}{}{}".format,
     st.sampled_from(["slurmsched", "Slurmsched", "SLURMSCHED", "ſlurmsched"]),
     st.sampled_from(["", " ", ":", " :", "\t", "\n", "  ", "\xa0"]),
-    st.sampled_from(["ckpt", "Off", "off-", "deadline=", "share", "x", "", ":", "80@"]),
+    st.sampled_from(
+        ["ckpt", "Off", "off-", "deadline=", "share", "x", "", ":", "80@", "soft x", "amp,", "off, ckpt", "ckpt "]
+    ),
 )
 COMMENT = st.lists(
     st.one_of(TOKENS, TOKENS, NEAR, st.text(st.characters(codec="utf-8"), max_size=4), st.sampled_from(" ;_\n\t")),
@@ -186,7 +192,25 @@ def test_both_ask_whether_a_near_key_was_meant(comment, meant):
         parse(comment)
 
 
-@pytest.mark.parametrize("comment", ["Slurmsched:ckpt", "slurmsched ckpt", "slurmsched :ckpt", "x; SLURMSCHED:off"])
+WORDS = ("slurmsched soft launch", "my slurmsched off-site run", "Slurmsched, done", "slurmsched share of the week; x")
+
+
+@pytest.mark.parametrize("comment", WORDS)
+def test_a_comment_that_only_speaks_of_slurmsched_is_text(comment):
+    assert ask_lua([comment], uid=1000) == [("yes", "")]
+    assert parse(comment) == SILENT
+
+
+NEAR_TOKENS = (
+    "Slurmsched:ckpt",
+    "slurmsched ckpt",
+    "slurmsched :ckpt",
+    "x; SLURMSCHED:off",
+    "slurmsched Deadline=+6h x",
+)
+
+
+@pytest.mark.parametrize("comment", [*NEAR_TOKENS, "slurmsched soft, ckpt", "slurmsched off ; mine"])
 def test_a_token_in_the_wrong_case_or_with_a_blank_is_refused_and_not_passed_over(comment):
     [(answer, said)] = ask_lua([comment], uid=1000)
     assert (answer, "in small letters and without blanks" in said) == ("no", True)
