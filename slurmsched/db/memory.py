@@ -80,6 +80,7 @@ class Memory:
         self._control = Control()
         self._choice: PolicyChoice | None = None
         self._promises, self._own_promises, self._own_intents = NO_PROMISES, False, False
+        self._adopted = False  #: intents were read, and no look has shown yet whether their jobs are still the same
         self._number = 0
         self._loaded = False
         self._retry, self._usage_wait, self._mismatches_wait = (Timer(monotonic) for _ in range(3))
@@ -115,7 +116,10 @@ class Memory:
         changes = self._ledger.update(state, now_s, self._intents.delays(), forgotten)
         requeued = [event.job_id for event in changes.events if isinstance(event, JobRequeued)]
         self._facts.jobs.update(changes.jobs)
-        self._facts.note(self._intents.forget_former(_submitted(changes.events), now_s))
+        submitted_s = _submitted(changes.events)
+        if self._adopted:
+            submitted_s, self._adopted = _first_submits(changes.state, now_s) | submitted_s, False
+        self._facts.note(self._intents.forget_former(submitted_s, now_s))
         self._note_modifications(changes.state, now_s)  # first: what is seen of intents is not to be told of others
         self._facts.note(self._intents.observe(changes.state, requeued, now_s))
         self._facts.story += map(story_of, changes.events)
@@ -264,7 +268,7 @@ class Memory:
             logger.info("the standings of the last cycle are lost: %s", error)
             last = None
         self._intents.adopt(intents)
-        self._own_intents = True
+        self._own_intents = self._adopted = True
         mended = self._ledger.adopt(jobs)
         self._facts.jobs.update(mended)
         first_s = {job.job_id: job.first_submit_s for job in mended.values() if job is not None}
@@ -279,7 +283,7 @@ class Memory:
                 self._modifications.observe(last.view.pending, last.view.running, last.now_s)
 
     def _read_intents(self, now_s: float) -> None:
-        self._intents = Intents(self._asked_for(now_s))
+        self._intents, self._adopted = Intents(self._asked_for(now_s)), True
 
     def _asked_for(self, now_s: float) -> list[Intent]:
         return self._store.intents(self._cluster, now_s - BACK_OFF_S, now_s - ASKS_S)
@@ -324,3 +328,11 @@ class Memory:
 def _submitted(events: Iterable[Event]) -> dict[int, float]:
     """When each of the jobs was first submitted that are there for the first time."""
     return {event.job_id: event.first_submit_s for event in events if isinstance(event, JobSubmitted)}
+
+
+def _first_submits(state: ClusterState, now_s: float) -> dict[int, float]:
+    """When the jobs that are there were first submitted; without those of a time when the clock was ahead."""
+    found: dict[int, float] = {}
+    for jobs in (state.pending, state.running):
+        found |= dict(zip(jobs.job_id.tolist(), jobs.first_submit_s.tolist(), strict=True))
+    return {job_id: at_s for job_id, at_s in found.items() if at_s <= now_s}

@@ -61,6 +61,30 @@ def test_what_was_asked_of_the_job_before_is_not_taken_for_the_new_ones(store):
     assert memory.intents() == ()
 
 
+def test_what_slurm_refused_of_the_job_before_keeps_nothing_from_the_new_one_after_a_restart_either(store):
+    memory, rank = Memory(store, cluster="c"), Rank(7, 5)
+    memory.remember(look(job("alice", FIRST_S)), 110.0)
+    memory.intend(1, [rank], 111.0)
+    memory.answered(1, [(rank, "Access/permission denied")], 112.0)
+    memory.remember(look(job("bob", 300.0)), 310.0)
+    assert memory.recently_refused(311.0) == set()
+    later = Memory(store, cluster="c")
+    later.remember(look(job("bob", 300.0)), 320.0)
+    assert later.recently_refused(321.0) == set()
+
+
+def test_what_slurm_refused_of_a_job_counts_after_a_restart_also_where_it_was_queued_again(store):
+    memory, rank = Memory(store, cluster="c"), Rank(7, 5)
+    memory.remember(look(job("alice", FIRST_S)), 110.0)
+    memory.remember(look(None, job("alice", FIRST_S, state=[JobState.RUNNING])), 210.0)
+    memory.intend(1, [rank], 211.0)
+    memory.answered(1, [(rank, "Access/permission denied")], 212.0)
+    again = job("alice", FIRST_S, restarts=[1])
+    for each in (memory, Memory(store, cluster="c")):
+        each.remember(look(again), 310.0)
+        assert each.recently_refused(311.0) == {7}
+
+
 def test_that_the_job_before_was_asked_to_stop_does_not_count_against_the_new_one(store):
     memory = Memory(store, cluster="c")
     memory.remember(look(None, job("alice", FIRST_S, state=[JobState.RUNNING])), 210.0)
