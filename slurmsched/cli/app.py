@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..db.intents import Intent
     from ..db.store import Store
     from ..models.shelf import Shelf
-    from ..slurm.console import Console
+    from ..slurm.console import Console, TimeLeft
     from ..slurm.port import Slurm
     from .answers import Answers
 
@@ -125,7 +125,16 @@ class App:
         from ..slurm.console import Console
 
         slurm = self.settings().slurm
-        return Console(slurm.conf, slurm.bin_dir, timeout_s=slurm.timeout_s, environment=self.environ)
+        return Console(
+            slurm.conf, slurm.bin_dir, timeout_s=slurm.timeout_s, environment=self.environ, left=self.time_left
+        )
+
+    @cached_property
+    def time_left(self) -> TimeLeft:
+        """The time left for all of Slurm's commands together; endless until it is bounded."""
+        from ..slurm.console import TimeLeft
+
+        return TimeLeft()
 
     def cluster_name(self) -> str:
         """The name under which the database knows the cluster; from slurm.conf where slurmctld does not answer."""

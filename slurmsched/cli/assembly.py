@@ -130,6 +130,11 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     answers = LiveAnswers(
         *(world, facts, store, serving, chosen, sharer, figures, predictions), lambda: controller.settings.predict
     )
+
+    def give_back(budget_s: float) -> None:
+        app.time_left.bound(budget_s)
+        controller.give_back(budget_s)
+
     service = Service(
         Parts(
             cycle=controller.cycle,
@@ -142,7 +147,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
             metrics=metrics,
             notifier=Notifier.from_environment(app.environ),
             reload=controller.reload,
-            release_all=controller.give_back,
+            release_all=give_back,
             restraint=controller.restraint,
             collector=_collector(app, settings, facts, world, whereabouts, store, metrics),
             foretelling=predictions,

@@ -21,9 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 @click.command("release-all")
-@click.option(
-    "--budget", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Most seconds to take, about."
-)
+@click.option("--budget", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Most seconds to take.")
 @json_option
 @click.pass_obj
 def release_all(app: App, budget: float, as_json: bool) -> None:
@@ -38,6 +36,7 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
     from ..daemon.policy_settings import sharing_rules
     from ..daemon.release import give_back
 
+    app.time_left.bound(budget)
     cluster = app.cluster()
     report = give_back(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings()))
     more = [f"Slurm refused: {words}" for words in report.refused]

@@ -31,6 +31,9 @@ from .questions import Questions, Sources
 
 logger = logging.getLogger(__name__)
 
+LEAST_S = 20.0
+"""So long jobs are given back at least, where a stop was asked for in the middle of a long cycle."""
+
 STANDBY = "another daemon leads this cluster"
 
 
@@ -109,7 +112,7 @@ class Parts:
     flags: signals.Flags = field(default_factory=signals.Flags)
     reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
-    release_budget_s: float = 60.0
+    release_budget_s: float = 60.0  #: from when the stop was asked for; TimeoutStopSec of the unit is longer by far
     collector: Callable[[], Collector] | None = None  #: opens it; none where no node delivers
     foretelling: Foretelling | None = None  #: none where nothing is to be predicted
     inspector: Inspector | None = None  #: none where the database is not looked after
@@ -307,8 +310,10 @@ class Service:
     def _release_all(self) -> None:
         if self._parts.release_all is None:
             return
+        budget_s = self._parts.release_budget_s
+        left_s = max(min(LEAST_S, budget_s), budget_s - self._parts.flags.since_stop_s)
         try:
-            self._parts.release_all(self._parts.release_budget_s)
+            self._parts.release_all(left_s)
         except SlurmschedError as error:
             raise SlurmError(
                 f"not every job was given back to Slurm: {error}; slurmsched release-all does the rest"

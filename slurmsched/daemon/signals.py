@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -24,9 +26,18 @@ class Flags:
     keep: bool = False  #: at the stop jobs stay as they are, not given back
     reload: bool = False
     wake: threading.Event = field(default_factory=threading.Event)
+    monotonic: Callable[[], float] = time.monotonic
+    stop_s: float = math.inf  #: when the stop was asked for, by *monotonic*
+
+    @property
+    def since_stop_s(self) -> float:
+        """How long ago the stop was asked for; 0 where it was not."""
+        return max(0.0, self.monotonic() - self.stop_s)
 
     def ask_stop(self) -> None:
         """End after the cycle under way."""
+        if not self.stop:
+            self.stop_s = self.monotonic()
         self.stop = True
         self.wake.set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pwd
 import re
@@ -38,6 +39,21 @@ class Printed:
     code: int
 
 
+class TimeLeft:
+    """The time left for all commands together; endless until it is bounded, at the end of a process."""
+
+    def __init__(self) -> None:
+        self._until_s = math.inf
+
+    def bound(self, seconds: float) -> None:
+        """Let the time be over *seconds* from now."""
+        self._until_s = perf_counter() + seconds
+
+    def of(self, seconds: float) -> float:
+        """So much of *seconds* as is left."""
+        return max(0.0, min(seconds, self._until_s - perf_counter()))
+
+
 @dataclass(frozen=True)
 class Console:
     """Runs the commands of one Slurm installation against one slurm.conf."""
@@ -49,6 +65,7 @@ class Console:
     answer_b: int = ANSWER_B
     called: Called = _ignore
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    left: TimeLeft = field(default_factory=TimeLeft)
 
     def ask(self, argv: Sequence[str], extra: Mapping[str, str] | None = None) -> str:
         """What *argv* prints. Raises SlurmRefused where it exits non-zero, SlurmUnavailable where it cannot answer."""
@@ -72,7 +89,7 @@ class Console:
 
     def _exchange(self, argv: Sequence[str], text: bytes, extra: Mapping[str, str]) -> tuple[bytearray, bytearray, int]:
         """What *argv* given *text* writes to its two outputs, and its exit status; it is killed where that fails."""
-        until_s = perf_counter() + self.timeout_s
+        until_s = perf_counter() + self.left.of(self.timeout_s)
         with subprocess.Popen(
             [*self.prefix, str(Path(self.bin_dir, argv[0]).absolute()) if self.bin_dir else argv[0], *argv[1:]],
             stdin=subprocess.PIPE,
@@ -91,7 +108,7 @@ class Console:
     def _failed(self, error: Exception) -> str:
         """What went wrong, as the rest of a sentence."""
         if isinstance(error, subprocess.TimeoutExpired):
-            return f"did not answer within {self.timeout_s:g} s"
+            return f"did not answer within {self.timeout_s:g} s" if self.left.of(1.0) else "had no time left to answer"
         if isinstance(error, AnswerTooLong):
             return f"answered with more than {self.answer_b / 2**20:g} MiB"
         if isinstance(error, OSError):

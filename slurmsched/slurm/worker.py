@@ -38,7 +38,7 @@ class Worker:
         """A new process on slurm.conf as it is now; pyslurm's version. Raises PyslurmMissing."""
         self.stop()
         child = _Child.started(self.console)
-        outcome, said, _ = child.receive(START_S) or ("broken", child.last_words(), 0)
+        outcome, said, _ = child.receive(self.console.left.of(START_S)) or ("broken", child.last_words(), 0)
         if outcome != "ok":
             child.end()
             raise PyslurmMissing(str(said))
@@ -58,7 +58,7 @@ class Worker:
         child = self._child
         assert child is not None
         began, name = perf_counter(), f"pyslurm {verb}"
-        answer = child.receive(self.console.timeout_s) if child.send((verb, arguments)) else None
+        answer = child.receive(self.console.left.of(self.console.timeout_s)) if child.send((verb, arguments)) else None
         took_s = perf_counter() - began
         if answer is None:
             words = child.last_words()

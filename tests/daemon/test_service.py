@@ -20,6 +20,7 @@ from slurmsched.daemon.metrics import Metrics
 from slurmsched.daemon.notify import Notifier
 from slurmsched.daemon.questions import Sources
 from slurmsched.daemon.service import Parts, Service
+from slurmsched.daemon.signals import Flags
 from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmschedError, SlurmUnavailable
 
 
@@ -380,7 +381,15 @@ def test_jobs_are_given_back_on_a_stop_only_where_asked(tmp_path):
     budgets = []
     running = Running(tmp_path, release_all=budgets.append, release_budget_s=7.0)
     running.lived(lambda: None)
-    assert budgets == [7.0]
+    assert 0 < budgets[0] <= 7.0
+
+
+def test_what_the_last_cycle_took_of_a_stop_is_not_there_for_giving_back_but_for_a_least_that_always_is(tmp_path):
+    budgets, flags = [], Flags(monotonic=lambda: 100.0)
+    for asked_s in (100.0, 75.0, 10.0):
+        flags.stop, flags.stop_s = True, asked_s
+        World(tmp_path, release_all=budgets.append, release_budget_s=60.0, flags=flags).service.run()
+    assert budgets == [60.0, 35.0, 20.0]
 
 
 def test_a_restart_leaves_the_order_to_the_next_daemon(tmp_path):

@@ -126,14 +126,17 @@ def test_a_restart_leaves_the_order_to_the_next_daemon(site):
 
 
 def test_a_stop_that_cannot_give_back_is_a_failure_that_the_release_unit_mends(site):
+    site.write(slurm="timeout_s = 25")
     site.fill()
     jobs = site.queue(3)
     with site.daemon() as process:
         site.until(lambda: site.ordered(jobs), "an order")
         site.lab.pause_controller()
         try:
+            began_s = time.monotonic()
             process.send_signal(signal.SIGTERM)
             assert process.wait(300.0) == 1
+            assert time.monotonic() - began_s < 80, "systemd kills it after 90 s"
         finally:
             site.lab.resume_controller()
     assert "not every job was given back" in site.log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def test_a_silent_command_is_told_without_its_arguments(console, command):
     with pytest.raises(SlurmUnavailable) as caught:
         short.run([command, "-O", f"JobID:{mark()}"])
     assert str(caught.value) == f"{command} did not answer within 0.3 s"
+
+
+def test_when_the_time_for_all_commands_is_up_the_one_under_way_ends_and_no_other_begins(console):
+    console.left.bound(0.5)
+    began_s = time.monotonic()
+    for _ in range(3):
+        with pytest.raises(SlurmUnavailable, match="sleeper had no time left to answer"):
+            console.run(["sleeper"])
+    assert time.monotonic() - began_s < console.timeout_s / 2
 
 
 def test_a_command_that_is_not_there_is_told_without_its_directory(console):

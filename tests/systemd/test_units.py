@@ -5,9 +5,12 @@ import re
 import shutil
 import stat
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from slurmsched.daemon.service import LEAST_S, Parts
 
 UNITS = Path(__file__).parents[2] / "systemd"
 SERVICES = [
@@ -68,6 +71,13 @@ def test_a_loop_of_hangs_reaches_the_start_limit():
     daemon = {key: values[0] for key, values in settings("slurmsched.service").items()}
     loop_s = int(daemon["StartLimitBurst"]) * (int(daemon["WatchdogSec"]) + int(daemon["RestartSec"]))
     assert loop_s < int(daemon["StartLimitIntervalSec"])
+
+
+def test_an_ordered_stop_ends_long_before_systemd_kills_it():
+    ours_s = {field.name: field.default for field in fields(Parts)}["release_budget_s"]
+    assert ours_s + LEAST_S <= float(settings("slurmsched.service")["TimeoutStopSec"][0]) - 10
+    release = settings("slurmsched-release.service")["TimeoutStartSec"][0]
+    assert ours_s + LEAST_S <= float(release) - 10, "release-all takes as long by itself"
 
 
 def test_jobs_are_given_back_on_a_stop_and_a_crash_loop_but_not_on_a_restart():
