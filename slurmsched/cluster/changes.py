@@ -8,6 +8,8 @@ side by side for the compressor. A first table differs from an empty one.
 from __future__ import annotations
 
 import json
+import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -26,10 +28,16 @@ ORDERS = ("rank",)
 
 SUMS = {
     "priority": tuple(f"{part}_points" for part in ("site", "age", "fairshare", "size", "partition", "qos", "tres")),
+    "points": ("site_points",),
 }
-"""Columns that are, in the end, sums of others: Slurm adds up what its plugins say."""
+"""Columns that grow with others: Slurm adds up what its plugins say, and has the points that it was to have."""
+
+BESIDE = ("site_points",)
+"""Columns of a table beside that others grow with."""
 
 _ROWS = "rows"
+_BESIDE = "beside"  #: marks a table that was written with the one beside it; earlier releases had none
+_NOT_WHOLE = {-1: np.nan, -2: np.inf, -3: -np.inf}
 _SCALES, _TOGETHER = 15, 16  #: so many factors at most, each of so many rows at least
 _DIGITS = 11  #: by which logarithms of factors are told apart
 _SPARSE = 8  #: where fewer than one row in so many changed, their numbers are written beside their bits
@@ -62,23 +70,31 @@ class Matching:
         return np.asarray(self.rows < 0)
 
 
-def changes(table: Table, before: Table, matching: Matching) -> bytes:
-    """What *table* has that *before*, a table of the same type, has not; both are ``normal``."""
+def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table, Table] | None = None) -> bytes:
+    """What *table* has that *before*, a table of the same type, has not; both are ``normal``.
+
+    *beside* is a table with the same rows as *table*, and what it was before.
+    """
     head, body = _Writer(), matching.rows - np.concatenate([[-1], matching.rows[:-1]]) - 1
     names = [f.name for f in fields(table)]
-    head.put(_ROWS, body, {"length": len(table)} if len(before) else {"length": len(table), "columns": names})
+    facts: dict[str, Any] = {"length": len(table)} if len(before) else {"length": len(table), "columns": names}
+    head.put(_ROWS, body, facts | ({_BESIDE: 1} if beside else {}))
+    now, then = _with_beside(table, beside and beside[0]), _with_beside(before, beside and beside[1])
     for name in _sums_last(names):
-        column, earlier = getattr(table, name), getattr(before, name)
+        column, earlier = now[name], then[name]
         if isinstance(column, Labels):
             _put_labels(head, name, column, earlier, matching)
         else:
-            predicted = _grown(_predicted(name, earlier, matching, column), name, vars(table), before, matching)
+            moved = _moved(column, earlier, matching) if name in ORDERS else None
+            if moved is not None and moved.any():
+                head.put(f"{name} moved", moved.astype(np.int64), {})
+            predicted = _grown(_predicted(name, earlier, matching, column, moved), name, now, then, matching)
             head.put(name, column, {}, predicted)
     return head.bytes()
 
 
-def changed(kind: type[T], blob: bytes, before: T) -> T:
-    """The table that ``changes`` made *blob* of, given what it was *before*.
+def changed(kind: type[T], blob: bytes, before: T, beside: tuple[Table, Table] | None = None) -> T:
+    """The table that ``changes`` made *blob* of, given what it was *before*, and the table *beside* it.
 
     Columns added since then are filled in. ``ValueError`` where the bytes hold something else.
     """
@@ -92,13 +108,15 @@ def changed(kind: type[T], blob: bytes, before: T) -> T:
         if there - names:
             raise ValueError(f"they have the columns {', '.join(sorted(there - names))}")
         columns = {name: full(length, neutral) for name, neutral in ADDED.get(kind, {}).items() if name not in there}
+        used = beside if _BESIDE in reader.entries[_ROWS] else None
+        now, then = _beside(used and used[0]) | columns, _with_beside(before, used and used[1])
         for name in _sums_last([f.name for f in fields(kind) if f.name in there]):
-            earlier = getattr(before, name)
+            earlier = then[name]
             if isinstance(earlier, Labels):
-                columns[name] = _labels(reader, name, earlier, matching)
+                now[name] = _labels(reader, name, earlier, matching)
             else:
-                columns[name] = reader.column(name, columns, before, matching)
-        return kind(**columns)
+                now[name] = reader.column(name, now, then, matching)
+        return kind(**{name: now[name] for name in names})
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"these bytes hold no change of a {kind.__name__}: {error!r}") from error
 
@@ -145,23 +163,63 @@ def _appearing(codes: IntArray) -> IntArray:
     return np.asarray(distinct[np.argsort(first)], dtype=np.int64)
 
 
-def _predicted(name: str, before: NDArray[Any], matching: Matching, new: NDArray[Any]) -> NDArray[Any]:
-    """What a column of this name would be if nothing had changed but its *new* rows; zero in those."""
+def _beside(table: Table | None) -> dict[str, Any]:
+    return {name: getattr(table, name) for name in BESIDE} if table is not None else {}
+
+
+def _with_beside(table: Table, beside: Table | None) -> dict[str, Any]:
+    return _beside(beside) | {f.name: getattr(table, f.name) for f in fields(table)}
+
+
+def _moved(ranks: IntArray, before: IntArray, matching: Matching) -> BoolArray:
+    """Which rows did not keep their order among the others, or were numbered in only one of the two; the fewest."""
+    there = np.flatnonzero(~matching.new)
+    earlier, now = before[matching.rows[there]], ranks[there]
+    moved = np.zeros(len(ranks), dtype=np.bool_)
+    moved[there[(earlier < 0) != (now < 0)]] = True
+    both = (earlier >= 0) & (now >= 0)
+    rows = there[both][np.argsort(earlier[both], kind="stable")]
+    moved[rows] = True
+    moved[rows[_longest_rising(ranks[rows])]] = False
+    return moved
+
+
+def _longest_rising(numbers: IntArray) -> IntArray:
+    """The places of a longest rising subsequence of *numbers*, by patience sorting."""
+    tops: list[int] = []
+    at: list[int] = []
+    before = np.full(len(numbers), -1, dtype=np.int64)
+    for place, number in enumerate(numbers.tolist()):
+        pile = bisect_left(tops, number)
+        tops[pile : pile + 1], at[pile : pile + 1] = [number], [place]
+        before[place] = at[pile - 1] if pile else -1
+    found: list[int] = []
+    place = at[-1] if at else -1
+    while place >= 0:
+        found.append(place)
+        place = int(before[place])
+    return np.array(found[::-1], dtype=np.int64)
+
+
+def _predicted(
+    name: str, before: NDArray[Any], matching: Matching, new: NDArray[Any], moved: BoolArray | None = None
+) -> NDArray[Any]:
+    """What a column of this name would be if nothing had changed but its *new* rows and *moved* ones; zero in those."""
     if not len(matching.rows):
         return new
-    there = ~matching.new
+    there = ~matching.new if moved is None else ~(matching.new | moved)
     predicted = np.zeros(len(matching.rows), dtype=before.dtype)
     predicted[there] = before[matching.rows[there]]
     return _in_order(predicted, there, new) if name in ORDERS else predicted
 
 
 def _sums_last(names: Sequence[str]) -> list[str]:
-    """*names* with the columns that are sums of others behind those."""
-    return sorted(names, key=lambda name: name in SUMS)
+    """*names* with the columns that are sums of others of their table behind those."""
+    return sorted(names, key=lambda name: not set(names).isdisjoint(SUMS.get(name, ())))
 
 
 def _grown(
-    predicted: NDArray[Any], name: str, columns: Mapping[str, Any], before: Table, matching: Matching
+    predicted: NDArray[Any], name: str, columns: Mapping[str, Any], before: Mapping[str, Any], matching: Matching
 ) -> NDArray[Any]:
     """A column that is the sum of others, with all that those have grown by."""
     parts = SUMS.get(name, ())
@@ -169,7 +227,7 @@ def _grown(
         return predicted
     there, grown = ~matching.new, predicted.copy()
     for part in parts:
-        grown[there] += columns[part][there] - getattr(before, part)[matching.rows[there]]
+        grown[there] += columns[part][there] - before[part][matching.rows[there]]
     return grown
 
 
@@ -199,9 +257,25 @@ class _Writer:
         self, name: str, values: NDArray[Any], facts: dict[str, Any], predicted: NDArray[Any] | None = None
     ) -> None:
         """Write down *values* where they are not as *predicted*, or not 0; and *facts* that the reader needs."""
-        entry = dict(facts)
-        bits = _bits(values)
-        if predicted is not None and predicted.dtype == values.dtype:
+        if predicted is not None and predicted.dtype != values.dtype:
+            rows, bodies = _differing(_bits(values))
+            coded = _Coded({"type": values.dtype.str} | (rows if bodies else {"zero": 1}), bodies, self._which)
+        else:
+            coded = self._coded(name, values, predicted)
+            if predicted is not None and coded.bodies and _is_whole(values) and _is_whole(predicted):
+                whole = self._coded(name, _whole(values), _whole(predicted))
+                whole.entry.update(type=values.dtype.str, whole=1)
+                coded = min(coded, whole, key=_Coded.size_b)
+        self._bodies += coded.bodies
+        self._which = coded.which
+        if entry := facts | coded.entry:
+            self._entries[name] = entry
+
+    def _coded(self, name: str, values: NDArray[Any], predicted: NDArray[Any] | None) -> _Coded:
+        entry: dict[str, Any] = {}
+        bodies: list[bytes] = []
+        bits, which_before = _bits(values), self._which
+        if predicted is not None:
             lead = _leads(name, predicted, values)
             if lead is not None:
                 entry["led"] = 1
@@ -209,30 +283,46 @@ class _Writer:
             scales, which = _scales(values, predicted, leading)
             if scales:
                 entry["scales"] = scales
-                same = len(which) == len(self._which)
-                self._bodies.append((which - self._which if same else which).tobytes())
-                predicted, self._which = predicted * np.array([1.0, *scales])[which], which
+                same = len(which) == len(which_before)
+                bodies.append((which - which_before if same else which).tobytes())
+                predicted, which_before = predicted * np.array([1.0, *scales])[which], which
             wanted = bits - _bits(predicted)
             if lead is not None:
                 follows = lead != np.arange(len(lead))
                 wanted[follows] = bits[follows] - bits[lead[follows]]
             bits = _folded(wanted)
-        rows = np.flatnonzero(bits)
-        if len(rows):
-            entry |= {"type": values.dtype.str}
-            if len(rows) * _SPARSE < len(bits):
-                entry["some"] = len(rows)
-                self._bodies.append(_shuffled(np.diff(rows, prepend=0).astype(np.uint32)))
-                bits = bits[rows]
-            self._bodies.append(_shuffled(bits))
-        elif predicted is not None and predicted.dtype != values.dtype:
-            entry |= {"type": values.dtype.str, "zero": 1}
-        if entry:
-            self._entries[name] = entry
+        rows, differing = _differing(bits)
+        if differing:
+            entry |= {"type": values.dtype.str, **rows}
+        return _Coded(entry, bodies + differing, which_before)
 
     def bytes(self) -> bytes:
         head = json.dumps(self._entries, separators=(",", ":")).encode("ascii")
         return b"".join([len(head).to_bytes(4, "big"), head, *self._bodies])
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """A column as the writer may put it down, and the factors that the next column is compared with then."""
+
+    entry: dict[str, Any]
+    bodies: list[bytes]
+    which: NDArray[np.uint8]
+
+    def size_b(self) -> int:
+        """How much room it takes, about."""
+        head = json.dumps(self.entry).encode("ascii")
+        return len(zlib.compress(b"".join([head, *self.bodies]), 1))
+
+
+def _differing(bits: Bits) -> tuple[dict[str, int], list[bytes]]:
+    """*bits* that are not zero, with their rows where those are few; nothing where there are none."""
+    rows = np.flatnonzero(bits)
+    if not len(rows):
+        return {}, []
+    if len(rows) * _SPARSE >= len(bits):
+        return {}, [_shuffled(bits)]
+    return {"some": len(rows)}, [_shuffled(np.diff(rows, prepend=0).astype(np.uint32)), _shuffled(bits[rows])]
 
 
 class _Reader:
@@ -244,10 +334,15 @@ class _Reader:
         self._which = np.zeros(0, dtype=np.uint8)
         self.entries: dict[str, dict[str, Any]] = json.loads(blob[4 : self._at])
 
-    def column(self, name: str, columns: Mapping[str, Any], table: Table, matching: Matching) -> NDArray[Any]:
-        """A column of numbers, given those that were read already and the *table* that was before."""
-        before = getattr(table, name)
-        return self.codes(name, before, matching, lambda rows: _grown(rows, name, columns, table, matching))
+    def column(
+        self, name: str, columns: Mapping[str, Any], earlier: Mapping[str, Any], matching: Matching
+    ) -> NDArray[Any]:
+        """A column of numbers, given those that were read already and those of the *earlier* table."""
+        length = len(matching.rows)
+        moved = self.get(f"{name} moved", np.zeros(length, dtype=np.int64)) > 0 if name in ORDERS else None
+        return self.codes(
+            name, earlier[name], matching, lambda rows: _grown(rows, name, columns, earlier, matching), moved
+        )
 
     def codes(
         self,
@@ -255,8 +350,9 @@ class _Reader:
         before: NDArray[Any],
         matching: Matching,
         grown: Callable[[NDArray[Any]], NDArray[Any]] = lambda rows: rows,
+        moved: BoolArray | None = None,
     ) -> NDArray[Any]:
-        """A column, given what it was *before*, and how what was predicted of it has *grown*."""
+        """A column, given what it was *before*, how what was predicted of it has *grown*, and which rows *moved*."""
         entry, length = self.entries.get(name, {}), len(matching.rows)
         scales = np.array([1.0, *entry.get("scales", ())])
         if len(scales) > 1:
@@ -266,8 +362,11 @@ class _Reader:
         if kind != before.dtype:
             return bits.view(kind)
         bits = _unfolded(bits)
-        mine = np.where(matching.new, bits.view(kind), np.zeros(1, dtype=kind))  # of new rows nothing was predicted
-        predicted = grown(_predicted(name, before, matching, mine))
+        whole = "whole" in entry
+        fresh = matching.new if moved is None else matching.new | moved
+        mine = np.where(fresh, bits.view(kind), np.zeros(1, dtype=kind))  # of new rows nothing was predicted
+        predicted = grown(_predicted(name, before, matching, mine, moved))
+        predicted = _whole(predicted) if whole else predicted
         lead = _same_as(predicted) if "led" in entry else None
         if len(scales) > 1:
             predicted = predicted * scales[self._which]
@@ -275,7 +374,7 @@ class _Reader:
         if lead is not None:
             follows = lead != np.arange(length)
             made[follows] = bits[follows] + made[lead[follows]]
-        return made.view(kind)
+        return _fractional(made.view(np.int64)) if whole else made.view(kind)
 
     def get(self, name: str, zeros: IntArray) -> IntArray:
         """A column of which zeros were predicted."""
@@ -302,6 +401,25 @@ class _Reader:
         raw = np.frombuffer(self._blob, dtype=np.uint8, count=size, offset=self._at)
         self._at += size
         return np.ascontiguousarray(raw.reshape(kind.itemsize, count).T).view(kind).reshape(count)
+
+
+def _whole(values: NDArray[Any]) -> IntArray:
+    """Whole numbers as such, and in place of what is none small ones that times and counts do not have."""
+    whole = np.nan_to_num(values, nan=-1.0, posinf=-2.0, neginf=-3.0)
+    return np.clip(whole, -(2.0**53), 2.0**53).astype(np.int64)
+
+
+def _fractional(whole: IntArray) -> NDArray[np.float64]:
+    """What ``_whole`` was made of."""
+    values = whole.astype(np.float64)
+    for code, value in _NOT_WHOLE.items():
+        values[whole == code] = value
+    return values
+
+
+def _is_whole(values: NDArray[Any]) -> bool:
+    """Whether ``_whole`` loses nothing of *values*."""
+    return values.dtype == np.float64 and bool((_bits(_fractional(_whole(values))) == _bits(values)).all())
 
 
 def _leads(name: str, predicted: NDArray[Any], values: NDArray[Any]) -> IntArray | None:

@@ -98,7 +98,7 @@ def _written(parts: Parts, before: Parts) -> bytes:
     for name in sorted(parts.tables, key=lambda name: name in _BESIDE):
         table, earlier = parts.tables[name], before.tables[name]
         matchings[name] = matchings[_BESIDE[name]] if name in _BESIDE else _matching(table, earlier)
-        pieces.append((name, changes(table, earlier, matchings[name])))
+        pieces.append((name, changes(table, earlier, matchings[name], _pair(name, parts.tables, before.tables))))
     pieces += [(name, text) for name, text in sorted(parts.texts.items()) if before.texts.get(name) != text]
     head = json.dumps([[name, len(piece)] for name, piece in pieces], separators=(",", ":")).encode("ascii")
     raw = b"\n".join([head, b"".join(piece for _, piece in pieces)])
@@ -112,10 +112,15 @@ def _read(body: bytes, before: Parts, kinds: Mapping[str, type[Table]]) -> Parts
         piece, at = rest[at : at + length], at + length
         if name in kinds:
             earlier: Any = before.tables[name]
-            tables[name] = changed(kinds[name], piece, earlier)
+            tables[name] = changed(kinds[name], piece, earlier, _pair(name, tables, before.tables))
         else:
             texts[name] = piece
     return Parts(tables, texts)
+
+
+def _pair(name: str, tables: Mapping[str, Table], before: Mapping[str, Table]) -> tuple[Table, Table] | None:
+    """The jobs that the rows of a table of what is wanted belong to, now and before."""
+    return (tables[_BESIDE[name]], before[_BESIDE[name]]) if name == "placing" else None
 
 
 def _matching(table: Table, before: Table) -> Matching:

@@ -1,8 +1,10 @@
 """How much the database grows in a day with a long queue: ``python -m tests.bench.records [CYCLES]``.
 
 The cycles of a daemon in act mode with 4,900 jobs waiting before 512 GPUs, every 15 s: some 4,000 jobs a day arrive and
-end, forecasts follow the runs that end, Slurm changes the priority of every job each five minutes and its estimates of
-starts each half a minute, and one job in a hundred has a deadline.
+end, forecasts follow the runs that end, priorities age every five minutes, and one job in a hundred has a deadline. On
+a usual day the fair share of a user moves by a point in the hour, and Slurm estimates starts anew where a job has
+started or ended. On a harsh day every user has another fair share every five minutes, and Slurm other estimates each
+half a minute.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ USERS, NAMES = 300, 500
 class Aging(FakeSlurm):
     """A Slurm whose multifactor priorities age, follow the use of their users, and that estimates starts."""
 
+    harsh: bool = True
     seed: int = 0
     random: np.random.Generator = field(init=False)
 
@@ -57,17 +60,27 @@ class Aging(FakeSlurm):
     def _aged(self, jobs: JobTable) -> JobTable:
         calculated_s = self.now_s // CALC_S * CALC_S
         age = (np.maximum(0.0, calculated_s - jobs.submitted_s) / (7 * DAY_S) * 1000).astype(np.int64)
-        shares = np.random.default_rng(int(calculated_s)).integers(0, 40, USERS) + 20 * np.arange(USERS)
+        shares = self._shares(calculated_s) + 20 * np.arange(USERS)
         user = np.array([int(name.removeprefix("user")) for name in jobs.user.names])[jobs.user.codes]
         fairshare, size = shares[user], 10 * jobs.gpus
         started_s = np.full(len(jobs), np.nan)
         estimated = np.argsort(-jobs.priority, kind="stable")[:200]  # as far as backfill comes
-        planned = np.random.default_rng(int(self.now_s // BACKFILL_S))
+        planned = np.random.default_rng(self._plan())
         started_s[estimated] = np.floor(self.now_s + np.sort(planned.exponential(20_000.0, len(estimated))))
         priority = jobs.priority + age + fairshare + size
         return replace(
             jobs, age_points=age, fairshare_points=fairshare, size_points=size, priority=priority, started_s=started_s
         )
+
+    def _shares(self, calculated_s: float) -> np.ndarray:
+        if self.harsh:
+            return np.random.default_rng(int(calculated_s)).integers(0, 40, USERS)
+        return ((calculated_s / CALC_S + np.arange(USERS)) // (3600.0 / CALC_S)).astype(np.int64) % 40
+
+    def _plan(self) -> int:
+        """The number of Slurm's latest plan of starts."""
+        running = sum(job.job_id for job in self.jobs.values() if job.state == JobState.RUNNING)
+        return int(self.now_s // BACKFILL_S) if self.harsh else running
 
     def arrive(self, count: int) -> None:
         """*count* jobs more, like those that are there."""
@@ -92,9 +105,9 @@ class Aging(FakeSlurm):
                 del self.jobs[job.job_id]
 
 
-def cycles(store: Store, count: int) -> Iterator[float]:
+def cycles(store: Store, count: int, harsh: bool = True) -> Iterator[float]:
     """Run *count* cycles against *store*; yields what each took to record, in seconds."""
-    cluster, clock = Aging(nodes=128), ManualClock()
+    cluster, clock = Aging(nodes=128, harsh=harsh), ManualClock()
     cluster.arrive(PENDING + 300)
     rules = Rules(frozenset({"order"}), scope="queue", max_points=0, deadlines=DeadlineRules())
     world = World(
@@ -139,14 +152,21 @@ def by_table(path: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    """Measure and print; then replay every tenth cycle."""
+    """Measure and print both days."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 480
+    for harsh in (False, True):
+        print("a harsh day:" if harsh else "a usual day:")
+        measure(count, harsh)
+
+
+def measure(count: int, harsh: bool) -> None:
+    """Measure and print; then replay every tenth cycle."""
     with tempfile.TemporaryDirectory() as directory:
         store = Store(f"sqlite:///{directory}/bench.db")
         store.upgrade()
         warm = count // 4  # while the first points are written, which takes less than a day
         took_s: list[float] = []
-        for number, spent_s in enumerate(cycles(store, count), start=1):
+        for number, spent_s in enumerate(cycles(store, count, harsh), start=1):
             took_s.append(spent_s)
             if number == warm:
                 before_b, before = size_b(store.path or Path()), by_table(store.path or Path())

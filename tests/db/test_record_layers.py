@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,6 +96,44 @@ def test_a_record_that_an_earlier_release_kept_is_read_as_ever(store):
     with store.database.transaction("writing", write=True) as connection:
         decisions.save_decision(connection, "c", record, parts)
     assert same_decision(record, store.decision(7, "c"))
+
+
+def test_layers_that_an_earlier_release_laid_are_read_as_ever():
+    stored = json.loads(Path(__file__).parents[1].joinpath("golden", "layers.json").read_text())
+    for record, blobs in zip(cycles(len(stored), 40), stored, strict=True):
+        parts = {name: base64.b64decode(blob) for name, blob in blobs.items()}
+        rest = {name: getattr(record, name) for name in ("number", "mode", "models_digest", "sentence", "now_s")}
+        assert same_decision(record, decisions.restored(parts, **rest))
+
+
+def test_forecasts_that_move_by_seconds_and_jobs_that_change_places_take_a_few_bytes_each():
+    random, record = np.random.default_rng(0), next(cycles(1, 3000))
+    count = len(record.view.pending)
+    runtime_s = np.rint(random.lognormal(8.0, 1.0, count))
+    points = random.integers(0, 5000, count)
+    ranks = random.permutation(count)
+    layers, sizes_b = Layers(decisions.TABLES), []
+    for _ in range(4):
+        runtime_s = np.where(random.random(count) < 0.3, runtime_s + random.integers(-5, 6, count), runtime_s)
+        order = np.argsort(ranks, kind="stable").tolist()
+        for job in random.choice(count, 20, replace=False).tolist():
+            order.remove(job)
+            order.insert(int(random.integers(count)), job)
+        ranks = np.argsort(order).astype(np.int64)
+        points = np.where(random.random(count) < 0.1, random.integers(0, 5000, count), points)
+        view = replace(
+            record.view,
+            forecast=replace(record.view.forecast, runtime_s=runtime_s),
+            pending=replace(record.view.pending, site_points=points),
+        )
+        plan = replace(record.plan, jobs=replace(record.plan.jobs, rank=ranks, points=points))
+        now = replace(record, view=view, plan=plan)
+        blobs = layers.blobs(decisions.layers_of(now))
+        sizes_b.append(len(blobs[list(blobs)[-1]]))
+        rest = {name: getattr(now, name) for name in ("number", "mode", "models_digest", "sentence", "now_s")}
+        assert same_decision(now, decisions.restored(blobs, **rest))
+    changed = 0.3 * count + 20 + 0.1 * count
+    assert max(sizes_b[1:3]) < 3.5 * changed, sizes_b
 
 
 def test_a_record_without_one_of_its_layers_says_so(store):
