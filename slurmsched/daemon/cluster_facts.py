@@ -7,7 +7,7 @@ from threading import Event
 
 from ..clock import Clock
 from ..errors import SlurmError, SlurmUnavailable
-from ..slurm.port import Facts, Slurm
+from ..slurm.port import Facts, Slurm, keeps_jobs_private
 from ..slurm.versions import TESTED, Release, Support
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ClusterFacts:
     @property
     def private_jobs(self) -> bool:
         """Whether users see their own jobs alone (PrivateData, slurm.conf(5))."""
-        return "jobs" in self.latest.config.get("PrivateData", "").split(",")
+        return keeps_jobs_private(self.latest.config)
 
     def restraint(self, allow_untested: bool) -> str:
         """Return why this Slurm is only observed; empty where it may be written to."""

@@ -10,7 +10,7 @@ from ..cluster.hostlist import fold
 from ..cluster.tres import gpus_in, slots_on
 from ..config import Settings
 from ..config.shipped import shipped
-from .port import Facts
+from .port import Facts, keeps_jobs_private
 from .versions import ABILITIES, TESTED, Release, Support
 
 RIGHTS = ("Operator", "Administrator", "SlurmUser")
@@ -67,8 +67,9 @@ def _rights(facts: Facts, settings: Settings) -> Finding:
     have = f"{facts.user} has {facts.admin_level} rights"
     if facts.admin_level in RIGHTS:
         return Finding("rights", True, have)
-    needed = settings.daemon.mode == "act" and bool(powers(settings))
-    text = f"{have}; to write to other users' jobs it takes Operator"
+    private = keeps_jobs_private(facts.config)
+    needed = private or (settings.daemon.mode == "act" and bool(powers(settings)))
+    text = f"{have}; to {'see and ' if private else ''}write to other users' jobs it takes Operator"
     if facts.admin_level == "unknown":
         return Finding(
             "rights", None, f"slurmdbd did not say which rights {facts.user} has", "check again when it answers"

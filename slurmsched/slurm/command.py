@@ -21,7 +21,7 @@ from . import sinfo, sprio, squeue
 from .accounting import read_outcomes, read_runs
 from .console import Console, Printed, mark, unreachable
 from .look import state_of
-from .port import Answer, Facts, Load
+from .port import Answer, Facts, Load, keeps_jobs_private
 from .records import Columns, cut, heads, long_format, reading
 from .verbs import Request, lines, ours_to_tell, partition_line, signals, slots_line
 from .versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, Release
@@ -48,9 +48,7 @@ class SlurmCommand:
 
     def facts(self) -> Facts:
         """Ask again what the cluster is, and who we are to it."""
-        known, config = self._facts, dict(_settings(self.console.ask(["scontrol", "show", "config"])))
-        if not {"ClusterName", "SLURM_VERSION"} <= config.keys():
-            raise SlurmUnavailable("scontrol printed something that is not the configuration of slurmctld")
+        known, config = self._facts, self._config()
         self._facts = Facts(
             cluster=config.get("ClusterName", ""),
             version=Release.of(config).version,
@@ -226,13 +224,34 @@ class SlurmCommand:
         return read_runs(self.console.ask, asked, since_s, mark())
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
-        """By one scontrol that is to show each of them: what it says of a job it has may be forged, its denials not."""
+        """By one scontrol that is to show each of them: what it says of a job it has may be forged, its denials not.
+
+        SlurmUnavailable where it denies the jobs of others to us, whether it has them or not.
+        """
         if not job_ids:
             return True
         printed = self._send([f"show job {job_id}" for job_id in job_ids])
         if unreachable(printed.err):
             raise SlurmUnavailable("scontrol: slurmctld does not answer")
-        return printed.err.count(UNKNOWN_JOB) == len(job_ids)
+        if printed.err.count(UNKNOWN_JOB) != len(job_ids):
+            return False
+        self._demand_sight()
+        return True
+
+    def _demand_sight(self) -> None:
+        """Raise SlurmUnavailable where Slurm keeps others' jobs from us; slurmctld says so without slurmdbd too."""
+        config, user = self._config(), self.known_facts().user
+        if not keeps_jobs_private(config) or user in _above(config):
+            return
+        shown = self.console.run(["scontrol", "show", "assoc_mgr", f"users={user}", "flags=users"])
+        if unreachable(shown.err):
+            raise SlurmUnavailable("scontrol: slurmctld does not answer")
+        level = re.search(rf"^UserName={re.escape(user)}\(.* AdminLevel=(\w+)\s*$", shown.out, re.MULTILINE)
+        if level is None or level[1] == "None":
+            raise SlurmUnavailable(
+                f"under PrivateData=jobs {user} may not see the jobs of other users: "
+                f"sacctmgr modify user {user} set adminlevel=Operator"
+            )
 
     def known_facts(self) -> Facts:
         """What was read last, or now if nothing was."""
@@ -247,6 +266,13 @@ class SlurmCommand:
     def nodes(self) -> Columns:
         """What sinfo says of nodes and partitions."""
         return self.long("sinfo", ["-a", "-N"], sinfo.FIELDS)
+
+    def _config(self) -> dict[str, str]:
+        """``scontrol show config``."""
+        config = dict(_settings(self.console.ask(["scontrol", "show", "config"])))
+        if not {"ClusterName", "SLURM_VERSION"} <= config.keys():
+            raise SlurmUnavailable("scontrol printed something that is not the configuration of slurmctld")
+        return config
 
     def _read_gres(self) -> dict[str, str]:
         said = self.long("sinfo", ["-a", "-N"], ("NodeList", "Gres"))
@@ -266,7 +292,7 @@ class SlurmCommand:
 
     def _with_rights(self, facts: Facts, known: Facts | None) -> Facts:
         """Who may change all jobs, and whether we may; as *known* before while slurmdbd is away."""
-        above = {"root", facts.config.get("SlurmUser", "").partition("(")[0]}
+        above = _above(facts.config)
         levels: dict[str, str] = {}
         if facts.accounting:
             try:
@@ -311,6 +337,11 @@ def _request_of(action: Action, requests: Mapping[int, Request]) -> Request:
 def _settings(text: str) -> list[tuple[str, str]]:
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return [(name.strip(), "" if value.strip() == "(null)" else value.strip()) for name, _, value in pairs]
+
+
+def _above(config: Mapping[str, str]) -> set[str]:
+    """Users who may do and see everything without any record in slurmdbd."""
+    return {"root", config.get("SlurmUser", "").partition("(")[0]}
 
 
 def _answers_of_tasks(text: str) -> dict[int, str]:

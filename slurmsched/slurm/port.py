@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,6 +35,11 @@ class Facts:
     def multifactor(self) -> bool:
         """Whether SiteFactor counts; with priority/basic only a fixed Priority does."""
         return self.config.get("PriorityType", "") == "priority/multifactor"
+
+
+def keeps_jobs_private(config: Mapping[str, str]) -> bool:
+    """Whether users see only their own jobs, by ``scontrol show config``."""
+    return "jobs" in config.get("PrivateData", "").split(",")
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,8 @@ class Slurm(Protocol):
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Whether it has none of *job_ids* any more; true where there are none to ask about.
 
-        Asked of each job by number, so that a queue that was read only in part is noticed.
+        Asked of each job by number, so that a queue that was read only in part is noticed. SlurmUnavailable where we
+        may not see the jobs of other users: Slurm denies those whether it has them or not.
         """
         ...
 

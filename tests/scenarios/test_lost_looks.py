@@ -94,6 +94,36 @@ def test_an_answer_that_does_not_fit_into_memory_costs_cycles_and_silences_nobod
 
 
 @pytest.fixture
+def private(lab_directory: Path) -> Iterator[Site]:
+    """A site on a lab of its own, where users see only their own jobs."""
+    with Lab(lab_directory, LabSpec(extra_conf=("PrivateData=jobs",))) as lab:
+        site = Site.of(lab)
+        yield site
+        shutil.rmtree(site.directory)
+
+
+def test_a_daemon_that_may_no_longer_see_the_jobs_of_others_takes_none_for_over(private):
+    site, lab = private, private.lab
+    right = ["sacctmgr", "-i", "modify", "user", lab.user("operator"), "set"]
+    jobs = [site.fill(), *site.queue(3)]
+    with site.daemon():
+        site.until(lambda: site.ordered(jobs[1:]), "an order")
+        lab.ask([*right, "adminlevel=None"])
+        site.until(lambda: "a cycle was lost" in site.log or ends(site, jobs), "a look that shows no job of others")
+        site.until(lambda: "503" in site.http("/healthz"), "bad health")
+        assert "adminlevel=Operator" in site.http("/healthz")
+        assert "may not see the jobs of other users" in site.said("status")["problem"]
+        lab.ask([*right, "adminlevel=Operator"])
+        site.until(lambda: "200 OK" in site.http("/healthz"), "good health")
+        site.more_cycles()
+        assert ends(site, jobs) == []
+        assert site.said("status")["cycle"]["pending"] == 3
+        lab.run(["scancel", str(jobs[1])])
+        site.until(lambda: ends(site, jobs) == ["ended"], "one real end")
+    assert "Traceback" not in site.log
+
+
+@pytest.fixture
 def rolled_back(lab_directory: Path) -> Iterator[Site]:
     """A site on a lab of its own, with deadlines."""
     with Lab(lab_directory, LabSpec()) as lab:

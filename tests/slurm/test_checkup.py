@@ -94,6 +94,13 @@ def test_an_ordinary_user_is_enough_to_observe():
     assert finding("rights", facts(admin_level="None"), Settings()).ok is None
 
 
+def test_where_jobs_are_private_rights_are_needed_to_see_them_in_every_mode():
+    found = finding("rights", facts(admin_level="None", PrivateData="jobs,usage"), Settings())
+    assert found.ok is False
+    assert "to see and write to other users' jobs it takes Operator" in found.text
+    assert finding("rights", facts(admin_level="None", PrivateData="none"), Settings()).ok is None
+
+
 def test_without_slurmdbd_nobody_can_be_made_operator():
     found = finding("rights", facts(admin_level="None", AccountingStorageType="accounting_storage/none"))
     assert found.ok is False

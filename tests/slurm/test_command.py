@@ -118,7 +118,14 @@ def test_what_is_not_the_list_of_qos_leaves_what_was_known(commands, printed):
     assert (list(cluster.qos.name), cluster.qos.priority.tolist()) == (["normal"], [50])
 
 
-SHOW_JOB = """
+SHOW_JOB = (
+    f"""
+if [ "$*" = "show config" ]; then
+{CONFIG}
+exit
+fi
+"""
+    + """
 while read line; do
     case "$line" in
     "show job 7") echo JobId=7 ;;
@@ -127,6 +134,7 @@ while read line; do
 done
 exit ${code:-0}
 """
+)
 
 
 @pytest.mark.parametrize(
