@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from .clock import Clock
+import numpy as np
+
+from .clock import Clock, Timer
 from .cluster.actions import Action
 from .cluster.history import OutcomeTable
 from .cluster.plan import Plan
@@ -27,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 MISSING_MOST = 100
 """Jobs that one cycle asks about because the queue no longer shows them; the rest are for later cycles."""
+
+LATE_EVERY_S = 300.0
+"""So often accounting is asked about jobs whose promises count as lost."""
 
 PHASES = ("observe", "remember", "predict", "decide", "act", "send", "answer", "record")
 """In this order; send and answer only where there is something to write."""
@@ -56,6 +61,10 @@ class World:
     entering: Callable[[str], None] = _nothing  #: told of each phase as it begins
     observed: Callable[[ClusterState], object] = _nothing  #: told what Slurm said, first of all
     scored: Callable[[ClusterState], ClusterState] = _as_it_is  #: fills in the share scores of jobs
+    late: Timer = field(init=False)  #: before accounting is asked about lost promises again
+
+    def __post_init__(self) -> None:
+        self.late = Timer(self.clock.monotonic)
 
 
 @dataclass(frozen=True)
@@ -158,10 +167,13 @@ def _predicted(world: World, state: ClusterState, promises: PromiseTable, now_s:
 
 def _settled(world: World, promises: PromiseTable, ends: Ends, now_s: float) -> PromiseTable:
     """*promises* as they stand now, with the runs of jobs that nobody saw end from accounting, once that answers."""
-    unseen = ends.unseen(promises)
-    if unseen:
+    unseen, late = ends.unseen(promises), ends.late(promises, now_s) if world.late.due else []
+    if late:
+        world.late.put_off(LATE_EVERY_S)
+    if asked := unseen + late:
+        since_s = float(promises.asked_s[np.isin(promises.job_id, asked)].min()) - SAME_S
         try:
-            past = world.cluster.past_runs(unseen, float(promises.asked_s[promises.open].min()) - SAME_S)
+            past = world.cluster.past_runs(asked, since_s)
         except SlurmError as error:
             logger.warning("whether promises to %d jobs were met is not known yet: %s", len(unseen), error)
             ends = ends.waiting_for(unseen)

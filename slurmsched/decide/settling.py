@@ -8,11 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cluster.columns import Labels
+from ..cluster.columns import BoolArray, Labels
 from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.promises import SAME_S, PromiseState, PromiseTable
 from ..cluster.state import ClusterState
+
+LATE_S = 7 * 86_400.0
+"""So long after a promise was lost a run of its job may still turn up: slurmctld keeps it until slurmdbd is back."""
 
 _GO_ON = (JobState.REQUEUED, JobState.PREEMPTED)
 
@@ -50,6 +53,10 @@ class Ends:
         rows = np.flatnonzero(promises.open).tolist()
         return sorted({int(promises.job_id[row]) for row in rows if self._unseen(promises, row)})
 
+    def late(self, promises: PromiseTable, now_s: float) -> list[int]:
+        """Jobs whose promise was lost lately, of which accounting may have a run by now."""
+        return np.unique(promises.job_id[_late(promises, now_s)]).tolist()
+
     def _unseen(self, promises: PromiseTable, row: int) -> bool:
         job_id = int(promises.job_id[row])
         if job_id in self.unsettled or self.here(promises, row):
@@ -82,9 +89,12 @@ class Ends:
 def settle(promises: PromiseTable, ends: Ends, now_s: float) -> PromiseTable:
     """*promises* with those settled that were met, broken, withdrawn or lost.
 
-    A promise is met where a run of the job ended by then, however it ended: what was promised are GPUs in time.
+    A promise is met where a run of the job ended by then, however it ended: what was promised are GPUs in time. One
+    that was lost is settled anew by a run that turns up later.
     """
     verdicts = {row: _verdict(promises, row, ends, now_s) for row in np.flatnonzero(promises.open).tolist()}
+    for row in np.flatnonzero(_late(promises, now_s)).tolist():
+        verdicts[row] = _verdict_of_end(promises, row, ends.end(promises, row), now_s)
     found = {row: verdict for row, verdict in verdicts.items() if verdict is not None}
     if not found:
         return promises
@@ -107,8 +117,8 @@ def _ends(tables: Iterable[JobTable | OutcomeTable]) -> dict[int, _End]:
 
 def _verdict(promises: PromiseTable, row: int, ends: Ends, now_s: float) -> tuple[PromiseState, str] | None:
     """What became of one promise, and why where it was not met; None while it stands."""
-    job_id, until_s = int(promises.job_id[row]), float(promises.promised_s[row])
-    if job_id in ends.unsettled:
+    until_s = float(promises.promised_s[row])
+    if int(promises.job_id[row]) in ends.unsettled:
         return None
     if here := ends.here(promises, row):
         jobs, at = here
@@ -120,6 +130,20 @@ def _verdict(promises: PromiseTable, row: int, ends: Ends, now_s: float) -> tupl
     end = ends.end(promises, row)
     if end is None or end.state == JobState.OTHER:
         return PromiseState.LOST, "Slurm no longer has the job, and nobody knows of a run of it that ended in time"
+    return _verdict_of_end(promises, row, end, now_s)
+
+
+def _late(promises: PromiseTable, now_s: float) -> BoolArray:
+    return np.asarray((promises.state == PromiseState.LOST) & (promises.settled_s > now_s - LATE_S))
+
+
+def _verdict_of_end(
+    promises: PromiseTable, row: int, end: _End | None, now_s: float
+) -> tuple[PromiseState, str] | None:
+    """What became of one promise by the end of a run; None where none was seen, or where the job goes on."""
+    until_s = float(promises.promised_s[row])
+    if end is None or end.state == JobState.OTHER:
+        return None
     if end.state in _GO_ON and now_s <= until_s:
         return None
     if end.at_s > until_s:

@@ -138,6 +138,7 @@ class Forgetful(FakeSlurm):
 
     left_out: frozenset[int] = frozenset()
     accounting_away = False
+    asked = 0  #: how often accounting was
 
     def observe(self):
         state = super().observe()
@@ -148,6 +149,7 @@ class Forgetful(FakeSlurm):
         return replace(state, **tables)
 
     def past_runs(self, job_ids, since_s):
+        self.asked += 1
         if self.accounting_away:
             raise SlurmUnavailable("slurmdbd does not answer")
         return super().past_runs(job_ids, since_s)
@@ -218,6 +220,40 @@ def test_while_accounting_is_away_a_promise_to_a_vanished_job_stands(forgetful):
     cluster.accounting_away = False
     forgetful.cycle()
     assert forgetful.states() == {forgetful.job: "MET"}
+
+
+@pytest.mark.parametrize(("ran_s", "state"), [(600.0, "MET"), (4000.0, "BROKEN")])
+def test_a_promise_that_counts_as_lost_is_settled_by_a_run_that_accounting_shows_later(store, ran_s, state):
+    site = Site(store, Forgetful(nodes=1))
+    job = asking(site, runtime_s=ran_s, time_limit_s=600.0)
+    site.cycle()
+    site.cluster.advance(5000.0)
+    run = site.cluster.jobs[job]
+    site.cluster.lose(job)
+    site.cycle()
+    assert site.states() == {job: "LOST"}
+    site.cluster.advance(3600.0)
+    site = Site(store, site.cluster)
+    site.cycles = 10
+    site.cycle()
+    assert site.states() == {job: "LOST"}
+    site.cluster.accounted[job] = run
+    site.run(600)
+    assert site.states() == {job: state}
+    told = [event.details["what"] for event in store.story("fake", job) if event.kind == "deadline"]
+    assert told == ["open", "lost", state.lower()]
+
+
+def test_accounting_is_asked_about_promises_that_count_as_lost_now_and_then_and_a_week_long(forgetful):
+    cluster = forgetful.cluster
+    cluster.lose(forgetful.job)
+    asked_before = cluster.asked
+    forgetful.run(3600)
+    assert 10 <= cluster.asked - asked_before <= 15
+    cluster.advance(8 * 86_400.0)
+    asked_before = cluster.asked
+    forgetful.run(900)
+    assert cluster.asked == asked_before
 
 
 def test_a_run_of_another_job_with_the_same_number_meets_no_promise(forgetful):
