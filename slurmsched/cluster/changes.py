@@ -406,7 +406,7 @@ class _Reader:
 def _whole(values: NDArray[Any]) -> IntArray:
     """Whole numbers as such, and in place of what is none small ones that times and counts do not have."""
     whole = np.nan_to_num(values, nan=-1.0, posinf=-2.0, neginf=-3.0)
-    return np.clip(whole, -(2.0**53), 2.0**53).astype(np.int64)
+    return np.asarray(np.clip(whole, -(2.0**53), 2.0**53).astype(np.int64))
 
 
 def _fractional(whole: IntArray) -> NDArray[np.float64]:

@@ -55,7 +55,7 @@ class Ends:
 
     def late(self, promises: PromiseTable, now_s: float) -> list[int]:
         """Jobs whose promise was lost lately, of which accounting may have a run by now."""
-        return np.unique(promises.job_id[_late(promises, now_s)]).tolist()
+        return sorted(set(promises.job_id[_late(promises, now_s)].tolist()))
 
     def _unseen(self, promises: PromiseTable, row: int) -> bool:
         job_id = int(promises.job_id[row])
