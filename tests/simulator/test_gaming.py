@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gaming import GAIN, HOUR_S, IN_NONE, LOSS, ORDERINGS, STRATEGIES, bait_under_fresh_names, gamed, honest, waits
+from gaming import (
+    DAY_S,
+    GAIN,
+    HOUR_S,
+    IN_NONE,
+    LOSS,
+    ORDERINGS,
+    STRATEGIES,
+    alternating,
+    bait_under_fresh_names,
+    gamed,
+    honest,
+    waits,
+)
 
+from slurmsched.models.centers import LAST_OF_NAME, repeating
 from slurmsched.models.overruns import IN_MEDIANS, Trust
 from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.foresight import learnt
+from slurmsched.simulator.foresight import learnt, trained
 from slurmsched.simulator.habits import Habits
 from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
 from slurmsched.simulator.workload import Workload
@@ -53,3 +67,23 @@ def test_where_nobody_cheats_jobs_take_no_longer(sites, honestly):
     runtime_h = np.mean([site.runtime_s.mean() for site in sites]) / HOUR_S
     before, after = (waited[:, 1] + runtime_h for waited in (waited_h(sites, honest, IN_NONE), honestly))
     assert (after <= LOSS * before).all(), (after / before).round(3)
+
+
+def test_records_move_the_order_and_no_forecast(sites):
+    of = gamed(sites[0], bait_under_fresh_names, GPUS)
+    without, ranked = learnt(of.jobs, trust=IN_NONE), learnt(of.jobs)
+    for name in ("low_s", "runtime_s", "high_s"):
+        assert np.array_equal(getattr(without, name), getattr(ranked, name))
+    assert not without.floor_s.any()
+    theirs = of.job >= 0
+    assert (ranked.rank_s[theirs] > 10 * ranked.runtime_s[theirs]).mean() > 0.8
+
+
+@pytest.mark.parametrize("strategy", [bait_under_fresh_names, alternating])
+def test_bait_does_not_pay_against_a_trained_model_either(sites, strategy):
+    waited = []
+    for how in (honest, strategy):
+        of = gamed(sites[0], how, GPUS)
+        ranked = trained(of.jobs, every_s=15 * DAY_S, how=repeating(LAST_OF_NAME))
+        waited.append([waits(of, ranked, FLEET, ordering).cheater_h for ordering in ORDERINGS])
+    assert (np.divide(*waited) <= GAIN).all()
