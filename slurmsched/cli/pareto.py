@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cluster.phrases import count
 from .app import App
 from .asked import SpanType
 from .bars import bar
@@ -64,8 +65,9 @@ def pareto(
     notebook = None if state_path is None else Notebook(Path(state_path), asked)
     with bar("simulations") as told:
         front = search.run(workers, notebook, told)
+    jobs = count(len(apps), "job")
     head = (
-        f"{source}: {len(apps):,} jobs; samples of {said['jobs']:,} at load {load:.3g} on {said['gpus']:,} GPUs, "
+        f"{source}: {jobs}; samples of {said['jobs']:,} at load {load:.3g} on {said['gpus']:,} GPUs, "
         f"{said['samples']} to search by and {said['samples']} to judge by"
     )
     if page_path is not None:

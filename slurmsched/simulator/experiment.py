@@ -11,6 +11,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.jobs import job_table
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
+from ..cluster.phrases import count
 from ..cluster.state import View
 from ..errors import ConfigError
 from ..policies.hooks import Ordering, find_ordering
@@ -205,7 +206,8 @@ def unfit(jobs: Workload, fleet: Fleet, setups: Sequence[Setup]) -> list[Misfit]
 
 def _too_large(jobs: Workload, fleet: Fleet) -> list[Misfit]:
     rows = np.flatnonzero(jobs.gpus > fleet.total).tolist()
-    return [Misfit(row, f"asks for {jobs.gpus[row]} GPUs and the cluster has {fleet.total}") for row in rows]
+    asks = [f"asks for {count(int(jobs.gpus[row]), 'GPU')} and the cluster has {fleet.total}" for row in rows]
+    return list(map(Misfit, rows, asks))
 
 
 def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:

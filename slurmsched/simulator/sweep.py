@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ..cluster.phrases import count
 from ..errors import ConfigError, SlurmschedError
 from .case import Case
 from .experiment import LEARNT, Replay, Setup, simulate
@@ -76,7 +77,8 @@ def _run(cell: Cell, fleet: Fleet, check: bool) -> Run:
         pool = cell.setup.executor == "direct" and fleet.equal
         if pool and (idle := int((jobs.gpus == 0).sum())):
             raise ConfigError(
-                f"{idle} jobs ask for no GPUs, and only GPUs of these nodes are known: try --cluster, or executor slurm"
+                f"{count(idle, 'job')} without GPUs, and only GPUs of these nodes are known: "
+                "try --cluster, or executor slurm"
             )
         known = cell.setup.forecast
         learnt = cell.case.foresight(known) if known in LEARNT else None

@@ -188,5 +188,5 @@ def test_a_sample_draws_only_from_its_half_at_the_load_asked_for():
 
 
 def test_too_few_jobs_cannot_be_parted():
-    with pytest.raises(ConfigError, match="1 jobs cannot be parted"):
+    with pytest.raises(ConfigError, match="1 job cannot be parted"):
         Halves.of(1, 0)

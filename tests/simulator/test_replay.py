@@ -236,7 +236,7 @@ def test_impossible_replays_are_found_out():
     replay.start_s[1] = -1.0
     assert len(violations(replay)) == 3
     replay.end_s[0] = np.nan
-    assert violations(replay) == ["1 jobs never ended"]
+    assert violations(replay) == ["1 job never ended"]
 
 
 def test_a_distribution_has_its_mean_and_percentiles():

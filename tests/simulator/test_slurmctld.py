@@ -182,9 +182,9 @@ def test_larger_jobs_and_better_qos_weigh_as_configured():
     ("columns", "words"),
     [
         ({"gpus": [9]}, "job 1 asks for 9 GPUs; no nodes of the fleet can hold it"),
-        ({"gpu_type": ["h100"]}, "job 1 asks for 1 GPUs of type h100"),
+        ({"gpu_type": ["h100"]}, "job 1 asks for 1 GPU of type h100"),
         ({"nodes": [3]}, "on 3 nodes"),
-        ({"cpus": [2_000_000]}, "with 2000000 CPUs"),
+        ({"cpus": [2_000_000]}, "with 2,000,000 CPUs"),
         ({"features": ["gold"]}, "and features gold"),
     ],
 )

@@ -11,6 +11,7 @@ from slurmsched.errors import ConfigError
 from slurmsched.simulator.case import Case
 from slurmsched.simulator.habits import Habits
 from slurmsched.simulator.traces import TraceError, write
+from slurmsched.simulator.traces.cleaning import Raw
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.workload import workload
 
@@ -54,7 +55,7 @@ def test_the_seed_decides_what_is_made_up():
     assert source.load(1).workload.equals(source.load(1).workload)
     assert not source.load(1).workload.equals(source.load(2).workload)
     assert source.load().workload.equals(source.load(0).workload)
-    assert [str(note) for note in source.load(2).notes] == ["synthetic: 100 jobs were made up from seed 2"]
+    assert [str(note) for note in source.load(2).notes] == ["synthetic: 100 jobs made up from seed 2"]
 
 
 def test_a_toml_file_says_what_to_make(tmp_path):
@@ -138,3 +139,13 @@ def test_forecasts_are_learnt_from_the_jobs_before_the_chosen_ones(four):
 def test_forecasts_are_never_learnt_from_the_jobs_that_are_replayed(four):
     with pytest.raises(TraceError, match=r"learning from jobs '0:3': accepted are jobs before those replayed, 0:2"):
         Case(Source.of(four, 8), span="2:", train="0:3").foresight()
+
+
+def test_notes_count_one_job_as_one():
+    raw = Raw({"submit_s": np.zeros(1)})
+    for rows in (1, 2000):
+        raw.note("runs", rows, "{earlier runs} of {jobs} left out")
+    assert [str(note) for note in raw.notes] == [
+        "1 earlier run of 1 job left out",
+        "2,000 earlier runs of 2,000 jobs left out",
+    ]

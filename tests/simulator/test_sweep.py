@@ -97,7 +97,7 @@ def test_jobs_without_gpus_need_a_model_of_cpus(tmp_path):
     path = tmp_path / "cpu.csv"
     path.write_text("submit_s,runtime_s,gpus\n0,10,0\n0,10,1\n")
     case = Case(Source.of(str(path), 8, cpu_jobs=True))
-    with pytest.raises(RunFailed, match=r"1 jobs ask for no GPUs, .* try --cluster, or executor slurm"):
+    with pytest.raises(RunFailed, match=r"1 job without GPUs, .* try --cluster, or executor slurm"):
         list(sweep([Cell(case, Setup.of("fifo"))], FLEET))
 
 

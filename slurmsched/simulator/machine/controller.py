@@ -9,6 +9,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.hostlist import expand
+from ...cluster.phrases import count
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
 from ..fleet import Fleet
@@ -262,17 +263,18 @@ def _misfits(jobs: Workload, asks: Asks, ground: Ground, fleet: Fleet) -> Iterat
             yield from (Misfit(one, why) for one in np.flatnonzero(alike.reshape(-1) == at).tolist())
     cap = _caps(jobs.account, fleet)
     for row in np.flatnonzero(jobs.gpus > cap.most[cap.account]).tolist():
-        yield Misfit(row, f"asks for {jobs.gpus[row]} GPUs, its account may have {cap.most[cap.account[row]]}")
+        asked = count(int(jobs.gpus[row]), "GPU")
+        yield Misfit(row, f"asks for {asked}, its account may have {cap.most[cap.account[row]]}")
 
 
 def _words(jobs: Workload, row: int) -> str:
-    parts = [f"{jobs.gpus[row]} GPUs"]
+    parts = [count(int(jobs.gpus[row]), "GPU")]
     if jobs.gpu_type[row]:
         parts.append(f"of type {jobs.gpu_type[row]}")
     if jobs.nodes[row]:
-        parts.append(f"on {jobs.nodes[row]} nodes")
+        parts.append(f"on {count(int(jobs.nodes[row]), 'node')}")
     if jobs.cpus[row] or jobs.memory_mib[row]:
-        parts.append(f"with {jobs.cpus[row]} CPUs and {jobs.memory_mib[row]:.0f} MiB on each")
+        parts.append(f"with {count(int(jobs.cpus[row]), 'CPU')} and {jobs.memory_mib[row]:.0f} MiB on each")
     if jobs.features[row]:
         parts.append(f"and features {jobs.features[row]}")
     return " ".join(parts)

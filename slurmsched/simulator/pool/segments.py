@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import IntArray
+from ...cluster.phrases import count
 from ..experiment import Replay, restart_costs
 from .grants import Segments
 
@@ -20,10 +21,9 @@ def impossible(replay: Replay) -> list[str]:
     if replay.segments is None:
         raise ValueError("this replay has no segments: simulate(..., segments=True) keeps them")
     runs = replay.segments
-    count = len(replay.workload)
-    never = int(count - len(np.unique(runs.row)))
+    never = len(replay.workload) - len(np.unique(runs.row))
     if never:
-        return [f"{never} jobs never ran"]
+        return [f"{count(never, 'job')} never ran"]
     return [*_gpus(replay, runs), *_times(replay, runs), *_work(replay, runs), *_columns(replay, runs)]
 
 
@@ -36,7 +36,7 @@ def _gpus(replay: Replay, runs: Segments) -> list[str]:
     had = np.bincount(run, weights=runs.gpus, minlength=len(runs.row))
     wrong = int((had != replay.workload.gpus[runs.row]).sum())
     if wrong:
-        found.append(f"{wrong} runs were on more or fewer GPUs than their jobs ask for")
+        found.append(f"{count(wrong, 'run')} on more or fewer GPUs than asked for")
     if len(np.unique(run * len(has) + runs.node)) < len(run) or (runs.gpus < 1).any():
         found.append("a run has a node twice, or none of its GPUs")
     node, change = np.concatenate([runs.node, runs.node]), np.concatenate([runs.gpus, -runs.gpus])
@@ -52,25 +52,24 @@ def _times(replay: Replay, runs: Segments) -> list[str]:
     found = []
     early = runs.start_s < replay.workload.submit_s[runs.row]
     if early.any():
-        found.append(f"{int(early.sum())} runs began before their submit")
+        found.append(f"{count(int(early.sum()), 'run')} began before submission")
     order = np.lexsort((runs.end_s, runs.start_s, runs.row))
     row, start_s, end_s = runs.row[order], runs.start_s[order], runs.end_s[order]
     overlap = (row[1:] == row[:-1]) & (start_s[1:] < end_s[:-1])
     if overlap.any() or (end_s < start_s).any():
-        found.append(f"{int(overlap.sum())} runs began before the one before them was over")
+        found.append(f"{count(int(overlap.sum()), 'run')} began before the one before them was over")
     return found
 
 
 def _work(replay: Replay, runs: Segments) -> list[str]:
     """Whether each job ran as long as it takes and as its restarts cost, all runs together."""
     jobs = replay.workload
-    count = len(jobs)
-    ran_s = np.bincount(runs.row, weights=runs.end_s - runs.start_s, minlength=count)
-    runs_of = np.bincount(runs.row, minlength=count)
+    ran_s = np.bincount(runs.row, weights=runs.end_s - runs.start_s, minlength=len(jobs))
+    runs_of = np.bincount(runs.row, minlength=len(jobs))
     needed_s = jobs.runtime_s + (runs_of - 1) * restart_costs(jobs, replay.setup)
     rounding_s = runs_of * np.spacing(np.abs(replay.end_s))
     wrong = int((np.abs(ran_s - needed_s) > CLOSE * needed_s + rounding_s).sum())
-    return [f"{wrong} jobs did more or less than their work"] if wrong else []
+    return [f"{count(wrong, 'job')} did more or less than needed"] if wrong else []
 
 
 def _columns(replay: Replay, runs: Segments) -> list[str]:

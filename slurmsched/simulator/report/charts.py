@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ...cluster.phrases import count
 from ..experiment import Replay, restart_costs
 from .fairness import rho
 from .harm import Change, Changes
@@ -73,7 +74,7 @@ def change_bars(changes: Changes) -> Figure:
     rows = list(shown.values())
     logs = [math.log10(max(change.ratio, 1e-9)) for change in rows]
     names = [_plain(c.name if len(c.name) <= _SHORT_NAME else c.name[: _SHORT_NAME - 1] + "…") for c in rows]
-    hover = [f"{_plain(c.name)}<br>{c.jobs} jobs<br>mean JCT {_times(c.ratio)}" for c in rows]
+    hover = [f"{_plain(c.name)}<br>{count(c.jobs, 'job')}<br>mean JCT {_times(c.ratio)}" for c in rows]
     bars = {
         "type": "bar",
         "orientation": "h",

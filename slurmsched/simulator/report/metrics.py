@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import FloatArray
+from ...cluster.phrases import count
 from ..experiment import Replay, restart_costs
 from .accuracy import Accuracy
 from .deadlines import Deadlines
@@ -95,10 +96,10 @@ def violations(replay: Replay) -> list[str]:
     jobs = replay.workload
     found = []
     if np.isnan(replay.end_s).any():
-        found.append(f"{int(np.isnan(replay.end_s).sum())} jobs never ended")
+        found.append(f"{count(int(np.isnan(replay.end_s).sum()), 'job')} never ended")
         return found
     if (replay.start_s < jobs.submit_s).any():
-        found.append(f"{int((replay.start_s < jobs.submit_s).sum())} jobs started before they were submitted")
+        found.append(f"{count(int((replay.start_s < jobs.submit_s).sum()), 'job')} started before submission")
     spent_s = replay.end_s - replay.start_s
     needed_s = jobs.runtime_s + replay.stops * restart_costs(jobs, replay.setup)
     shares = replay.fleet.sharing is not None
@@ -108,7 +109,7 @@ def violations(replay: Replay) -> list[str]:
         undisturbed, np.abs(spent_s - needed_s) > 1e-6 * (1 + np.abs(replay.end_s)), spent_s < needed_s - 1e-3
     )
     if wrong.any():
-        found.append(f"{int(wrong.sum())} jobs did not do their work between their start and their end")
+        found.append(f"{count(int(wrong.sum()), 'job')} did not do all work between start and end")
     most = _most_gpus(replay)
     if most > replay.fleet.total * (1 + shares):
         found.append(f"{most} GPUs were in use and {replay.fleet.total} exist")

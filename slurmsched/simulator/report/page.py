@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from ...cluster.phrases import count
 from ...errors import ConfigError, MissingExtra
 from ..experiment import Replay, Setup
 from .charts import Chart, change_bars, charts, smoothed
@@ -121,11 +122,8 @@ def _rows(replays: Sequence[Replay], labels: Sequence[str], first: int) -> list[
 
 
 def _lead(replays: Sequence[Replay], baseline: str) -> str:
-    fleet = replays[0].fleet
-    return (
-        f"{len(replays[0].workload):,} jobs on {len(fleet.nodes):,} nodes with {fleet.total:,} GPUs."
-        f" Compared with {baseline}."
-    )
+    fleet, jobs = replays[0].fleet, count(len(replays[0].workload), "job")
+    return f"{jobs} on {count(len(fleet.nodes), 'node')} with {count(fleet.total, 'GPU')}. Compared with {baseline}."
 
 
 def _smoothed(replays: Sequence[Replay], labels: Sequence[str]) -> list[str]:

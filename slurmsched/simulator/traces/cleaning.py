@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, Labels
+from ...cluster.phrases import count
 from ..workload import Workload, workload
 from .trace import Note
+
+_NOUNS = re.compile(r"\{([a-z ]+)s\}")
 
 
 @dataclass
@@ -23,9 +27,9 @@ class Raw:
         return len(self.columns["submit_s"])
 
     def note(self, rule: str, rows: int, said: str) -> None:
-        """Remember what was done to *rows*, unless they are none; ``{jobs}`` and ``{rows}`` in *said* are how many."""
+        """Remember what was done to *rows*, unless they are none; ``{jobs}``, ``{steps}`` in *said* are how many."""
         if rows:
-            self.notes.append(Note(rule, rows, said.replace("{jobs}", _jobs(rows)).replace("{rows}", f"{rows:,}")))
+            self.notes.append(Note(rule, rows, _NOUNS.sub(lambda noun: count(rows, noun[1]), said)))
 
     def aside(self, name: str) -> Any:
         """A column that only the reading needs, taken out of the jobs."""
@@ -38,10 +42,6 @@ class Raw:
             self.columns.setdefault("job_id", np.arange(1, len(self) + 1))
             self.columns = {name: _taken(column, keep) for name, column in self.columns.items()}
         self.note(rule, left_out, said)
-
-
-def _jobs(rows: int) -> str:
-    return f"{rows:,} job{'s' if rows != 1 else ''}"
 
 
 def cleaned(raw: Raw, *, cpu_jobs: bool) -> tuple[Workload, tuple[Note, ...]]:

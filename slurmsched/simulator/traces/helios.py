@@ -42,7 +42,7 @@ def _read(file: TraceFile) -> Raw:
     if ids is not None and all(name.isascii() and name.isdigit() and len(name) < 19 for name in ids.names):
         columns["job_id"] = ids.map([int(name) for name in ids.names], int)
     elif ids is not None:
-        raw.note("ids", len(raw), "{jobs} have ids that are no numbers: numbered by row")
+        raw.note("ids", len(raw), "{jobs} with ids that are no numbers: numbered by row")
     return raw
 
 

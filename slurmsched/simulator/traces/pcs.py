@@ -46,7 +46,7 @@ def _read(file: TraceFile) -> Raw:
         }
     )
     source = f"no {SPEEDUPS} beside the trace: taken as linear" if curves is None else f"from {SPEEDUPS}"
-    raw.note("speed-up", len(raw), f"{{jobs}} run on all the GPUs they want, with a speed-up {source}")
+    raw.note("speed-up", len(raw), f"{{jobs}} given all the GPUs they want, with a speed-up {source}")
     return raw
 
 

@@ -37,7 +37,7 @@ def only_last_runs(raw: Raw, job: IntArray, run: FloatArray, arrival_s: FloatArr
     raw.columns["submit_s"] = submit_s
     keep: BoolArray = np.zeros(len(order), dtype=np.bool_)
     keep[order[last]] = True
-    raw.only(keep, "requeues", "{rows} earlier runs left out of jobs that were queued again: the last run counts")
+    raw.only(keep, "requeues", "{earlier runs} left out of jobs that were queued again: the last run counts")
 
 
 def arrivals(raw: Raw, submit_s: FloatArray, eligible_s: FloatArray, started_s: FloatArray) -> FloatArray:
@@ -45,5 +45,5 @@ def arrivals(raw: Raw, submit_s: FloatArray, eligible_s: FloatArray, started_s: 
     # A requeue and a begin time leave an eligible time after the start.
     eligible_s = np.fmin(eligible_s, started_s)
     late = eligible_s > submit_s
-    raw.note("eligible", int(np.count_nonzero(late)), "{jobs} became eligible after submission: they arrive only then")
+    raw.note("eligible", int(np.count_nonzero(late)), "{jobs} became eligible after submission: arriving only then")
     return np.fmax(submit_s, eligible_s)

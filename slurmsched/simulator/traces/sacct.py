@@ -69,8 +69,8 @@ def _read(file: TraceFile) -> Raw:
         if not any(name in read for name in either):
             raise file.at(1, f"there is no column {' or '.join(either)}: accepted is what this prints: {COMMAND}")
     raw = Raw(_columns(sheet, read))
-    raw.note("torn", sheet.refused, "{rows} records left out that have more or fewer fields than the header")
-    raw.only(~raw.aside("_step"), "steps", "{rows} steps of jobs left out")
+    raw.note("torn", sheet.refused, "{records} left out with more or fewer fields than the header")
+    raw.only(~raw.aside("_step"), "steps", "{steps} of jobs left out")
     raw.only(~raw.aside("_going_on"), "unfinished", "{jobs} left out: still waiting or running")
     return _jobs(raw)
 

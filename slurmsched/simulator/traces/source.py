@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ...cluster.phrases import count
 from ..habits import Habits, semisynthetic
 from ..synthetic import SyntheticSpec, synthetic
 from ..workload import workload
@@ -61,7 +62,7 @@ class Source:
         seed = self.seed if seed is None else seed
         if self.spec is not None:
             jobs = synthetic(replace(self.spec, seed=seed or 0))
-            said = f"synthetic: {len(jobs):,} jobs were made up from seed {seed}"
+            said = f"synthetic: {count(len(jobs), 'job')} made up from seed {seed}"
             return Trace(jobs, (Note("synthetic", len(jobs), said),), "synthetic")
         trace = read(self.path, self.format, cpu_jobs=self.cpu_jobs)
         if self.copied is not None:
@@ -69,5 +70,6 @@ class Source:
         if self.habits is None:
             return trace
         jobs = semisynthetic(trace.workload, self.habits, np.random.default_rng(seed))
-        said = f"semi-synthetic: users, names and time limits of {len(jobs):,} jobs were made up from seed {seed}"
+        made = count(len(jobs), "job")
+        said = f"semi-synthetic: users, names and time limits of {made} were made up from seed {seed}"
         return replace(trace, workload=jobs, notes=(*trace.notes, Note("semi-synthetic", len(jobs), said)))

@@ -54,7 +54,7 @@ def _read(file: TraceFile) -> Raw:
     if not rows:
         raise TraceError(f"reading the trace {file.path}: it has no event {_SUBMIT}")
     raw = Raw({name: _column([row[name] for row in rows]) for name in rows[0]})
-    raw.note("events", others, f"{{rows}} events other than {_SUBMIT} left out")
+    raw.note("events", others, f"{{events}} other than {_SUBMIT} left out")
     raw.note("exclusive", whole_nodes, "{jobs} asked for whole nodes (--exclusive): read as asking for what they name")
     return raw
 
