@@ -15,7 +15,7 @@ def pending(site: Site, count: int) -> None:
     """*count* pending jobs, none like the other."""
     site.fill()
     each = "sbatch -Q --gres=gpu:4 -N4 -t$((1 + i % 60)) -J train_$i --wrap=true -o/dev/null"
-    site.lab.ask(["bash", "-c", f"for i in $(seq {count}); do {each} || exit; done"], "bob", timeout_s=300.0)
+    site.lab.ask(["bash", "-c", f"for i in $(seq {count}); do {each} || exit; done"], "bob", timeout_s=1200.0)
 
 
 def peak_mib(pid: int) -> float:

@@ -69,14 +69,19 @@ def kill_at_random(site: Site, after_s: float) -> None:
     assert process.wait(90.0) == -signal.SIGKILL
 
 
-def demand_that_slurm_goes_on(site: Site) -> None:
-    """No job is kept from starting by anything of ours, and jobs do end while no daemon is there."""
+def demand_that_slurm_goes_on(site: Site) -> list[int]:
+    """No job is kept from starting by anything of ours, and jobs do end while no daemon is there.
+
+    All may have ended by now: more are submitted then, which are returned.
+    """
     for line in site.lab.ask(["squeue", "-h", "-t", "PD", "-o", "%A %r %p"]).splitlines():
         _, reason, priority = line.split()
         assert reason in {"None", "Priority", "Resources"}, line
         assert float(priority) > 0, line
-    left = unfinished(site)
+    more = [] if (left := unfinished(site)) else burst(site)
+    left |= set(more)
     site.until(lambda: left - unfinished(site), "a job that ends without us")
+    return more
 
 
 def unfinished(site: Site) -> set[int]:
@@ -126,13 +131,13 @@ def survive(site: Site, count: int, seed: int = 7) -> None:
             kill_at_random(site, chance.uniform(0.5, 2.5))
         else:
             jobs += kill(site, cycle_to_die, phase)
-        demand_that_slurm_goes_on(site)
+        jobs += demand_that_slurm_goes_on(site)
         demand_reconciled(site)
         demand_whole(site)
         numbers.append(site.sql("SELECT max(number) FROM cycles")[0][0])
         assert numbers[-1] > numbers[-2]
     # The rest drains with no daemon there, and what happened meanwhile is known to the next one.
-    site.until(lambda: {site.states().get(job, "COMPLETED") for job in jobs} == {"COMPLETED"}, "the end of all", 180.0)
+    site.until(lambda: {site.states().get(job, "COMPLETED") for job in jobs} == {"COMPLETED"}, "the end of all", 300.0)
     demand_reconciled(site)
     demand_whole(site)
     query = "SELECT job_id, state, restart FROM outcomes WHERE job_id BETWEEN ? AND ? ORDER BY job_id"

@@ -40,7 +40,7 @@ def moody(site: Site, command: str) -> Iterator[Path]:
         else:
             (directory / name).symlink_to(real)
     mood.write_text("whole")
-    site.write(slurm=f"timeout_s = 5\nbackend = 'command'\nbin_dir = '{directory}'")
+    site.write(slurm=f"timeout_s = 30\nbackend = 'command'\nbin_dir = '{directory}'")
     yield mood
 
 

@@ -61,9 +61,8 @@ def test_a_pause_and_its_end_take_effect_with_the_next_cycle(site):
         assert site.said("queue")["order_off"].startswith("paused by")
         assert "Our order is not in force (paused by" in site.run("why", str(second[0])).stdout
         assert site.run("resume").returncode == 0
-        site.more_cycles()
-        assert site.said("queue")["order_off"] == ""
-        assert site.ordered(second)
+        site.until(lambda: site.said("queue")["order_off"] == "", "an order in force")
+        site.until(lambda: site.ordered(second), "an order")
         assert updates(site.lab) > before
 
 

@@ -54,7 +54,7 @@ def test_an_operator_has_every_power_over_the_jobs_of_others(new_site, side_part
         jobs = site.queue(3)
         site.until(lambda: all(job in site.points() for job in jobs), "the queue")
         assert site.said("status")["cycle"]["refused"] == 0
-        assert findings(site)["daemon"]["ok"] is True
+        site.until(lambda: findings(site)["daemon"]["ok"], "a daemon that check finds well")
 
 
 def test_without_rights_check_says_what_to_do(new_site):
@@ -76,6 +76,7 @@ def test_without_rights_writes_are_refused_once_and_slurm_goes_on(new_site):
     with site.daemon():
         site.until(lambda: "refused" in site.log, "a refusal")
         assert "Traceback" not in site.log
+        site.more_cycles()  # the first refusal is not the last one of its cycle
         before = updates(site.lab)
         site.more_cycles()
         assert updates(site.lab) == before, "what was refused is not asked again"

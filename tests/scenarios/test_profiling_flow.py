@@ -31,7 +31,7 @@ CONF = (
     "PartitionName=gpu Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP",
     "PartitionName=profile Nodes=n3 MaxTime=INFINITE PriorityTier=2 State=UP",
 )
-ONCE_MORE = '[ "$SLURM_RESTART_COUNT" ] || sleep 300'
+ONCE_MORE = '[ "$SLURM_RESTART_COUNT" ] || sleep 3000'
 
 pytestmark = pytest.mark.lab
 
@@ -59,7 +59,7 @@ def site(profiling_lab) -> Iterator[Site]:
     made = Site.of(
         profiling_lab,
         power="order = true\nrequeue = true\npartition = true\nprofile = true",
-        profile=f"t_s = {T_PROF_S}\nt_least_s = {T_PROF_S}\nn_max = 4\nn_least = 4",
+        profile=f"t_s = {T_PROF_S}\nt_least_s = {T_PROF_S}\nwait_s = 3600\nn_max = 4\nn_least = 4",
     )
     yield made
     shutil.rmtree(made.directory)
@@ -91,6 +91,10 @@ def where(site: Site, job: int) -> tuple[str, str]:
 
 def until(site: Site, job: int, *expected: tuple[str, str]) -> None:
     site.until(lambda: where(site, job) in expected, f"job {job} in {expected}", 120.0)
+
+
+def why(site: Site, job: int) -> str:
+    return site.run("why", str(job)).stdout
 
 
 def fill_main(site: Site) -> list[int]:
@@ -144,14 +148,14 @@ def test_new_jobs_are_measured_first_and_none_is_lost_when_the_daemon_dies_at_th
         measured = submit(site, "model_8", 1, "true")
         until(site, measured, ("gpu", "PENDING"))
         saving = submit(site, fresh[1], 1, ONCE_MORE, "slurmsched:ckpt")
+        site.until(lambda: "may start in profile too" in why(site, saving), "a daemon that sees it wait")
         tell(site, "short")
-        until(site, saving, ("profile", "RUNNING"))
-        waiting = submit(site, fresh[3], 1, until_told(site, "go"), "slurmsched:ckpt,coldstart=600")
-        told = site.run("why", str(waiting)).stdout
-        assert "may start in profile too" in told or "runs in the profiling partition profile" in told
         until(site, short, ("profile", "COMPLETED"))
+        until(site, saving, ("profile", "RUNNING"))  # for as long as nobody waits for its GPU
+        waiting = submit(site, fresh[3], 1, until_told(site, "go"), "slurmsched:ckpt,coldstart=3000")
         until(site, saving, ("gpu", "PENDING"))
         until(site, waiting, ("profile", "RUNNING"))
+        site.until(lambda: "runs in the profiling partition profile" in why(site, waiting), "a daemon that sees it run")
         assert where(site, plain) == ("profile", "RUNNING"), "it did not agree, and goes on beyond its time"
         site.until(lambda: saving not in site.begin_times(), "a job that may go on")
         last = submit(site, "last_kind", 4, "true", "slurmsched:ckpt")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from lab_site import Site, updates
@@ -45,22 +46,24 @@ def test_a_second_daemon_on_the_same_file_looks_on_and_takes_over(new_site):
 
 def test_a_second_daemon_on_postgresql_takes_over_within_two_cycles(new_site, server):
     url = server.new_database()
-    first, second = (new_site(database=f"url = '{url}'\ntimeout_s = 1") for _ in range(2))
+    first, second = (new_site(database=f"url = '{url}'\ntimeout_s = 5") for _ in range(2))
     with first.daemon() as process, second.daemon():
-        assert (mode(first), mode(second)) == ("act", "observe")
-        take_over(first, second, process)
+        first.until(lambda: (mode(first), mode(second)) == ("act", "observe"), "one that acts and one that looks on")
+        take_over(first, second, process, lambda: holders(server))
     with closing(Store(url, timeout_s=5.0)) as store:
         numbers = store.decision_numbers()
         assert len(numbers) == len(set(numbers))
 
 
-def take_over(first: Site, second: Site, process) -> None:
-    """The first is killed while both order the same queue."""
+def take_over(first: Site, second: Site, process, holders: Callable[[], set[int]] = set) -> None:
+    """The first is killed while both order the same queue; *holders* are the sessions on a server that lead."""
     first.fill()
     jobs = first.queue(2)
     first.until(lambda: first.ordered(jobs), "an order")
+    led = holders()
     process.kill()
     process.wait(90.0)
+    first.until(lambda: not led & holders(), "the server to see that the leader is gone")
     before = len(second.log)
     more = first.queue(3)
     second.until(lambda: " act: " in second.log, "a new leader")
@@ -72,7 +75,7 @@ def take_over(first: Site, second: Site, process) -> None:
 def test_a_leader_that_was_away_writes_nothing_more(new_site, server):
     """It stops with its writes in hand and the server forgets it: what it wanted is old when it goes on."""
     url = server.new_database()
-    first, second = (new_site(database=f"url = '{url}'\ntimeout_s = 1") for _ in range(2))
+    first, second = (new_site(database=f"url = '{url}'\ntimeout_s = 5") for _ in range(2))
     first.fill()
     jobs = first.queue(3)
     process = first.start(*first.driver(1, "send", "SIGSTOP"))
@@ -98,8 +101,18 @@ def test_a_leader_that_was_away_writes_nothing_more(new_site, server):
 
 def forget_the_leader(server: Server) -> None:
     """End the one session that holds the leadership, as a server does with a client that is gone."""
+    assert leading(server, "pg_terminate_backend(pid)") == [True]
+
+
+def holders(server: Server) -> set[int]:
+    return set(leading(server, "pid"))
+
+
+def leading(server: Server, shown: str) -> list[Any]:
+    """The column *shown* of each session that holds the leadership."""
     engine = create_engine(server.url("postgres").replace("postgresql:", "postgresql+psycopg:"))
     with engine.connect() as connection:
-        held = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
-        assert connection.execute(text(held)).fetchall() == [(True,)]
+        held = f"SELECT {shown} FROM pg_locks WHERE locktype = 'advisory' AND granted"
+        found = connection.execute(text(held)).scalars().all()
     engine.dispose()
+    return list(found)
