@@ -73,7 +73,7 @@ def test_a_waiting_job_is_seen_as_submitted(world):
     assert not jobs.off[at]
     assert not jobs.interactive[at]
     assert jobs.requeueable[at]
-    assert 0 <= world.now_s() - jobs.submitted_s[at] < 30
+    assert 0 <= world.now_s() - jobs.submitted_s[at] < 600
     assert jobs.first_submit_s[at] == jobs.submitted_s[at]
     assert jobs.site_points[at] == 0
 
@@ -104,7 +104,7 @@ def test_running_jobs_hold_their_gpus_and_finished_ones_give_them_back(world):
 
 
 def test_a_job_is_forgotten_only_when_it_is_gone(world):
-    runs, over = world.submit(60, gpus=2), world.submit(1)
+    runs, over = world.submit(540, gpus=2), world.submit(1)
     world.until(lambda state: running(state, runs) and state.ended.row_of(over) is not None, "one over, one running")
     assert world.cluster.forgot([])
     assert world.cluster.forgot([4_000_000, 4_000_001])

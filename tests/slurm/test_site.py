@@ -246,7 +246,7 @@ def test_the_account_that_had_less_stays_ahead_unless_the_scope_is_wider(site, w
             and priorities(site, waiting)[0] > priorities(site, served_short)[0] + 5000
         ),
         "fair share telling the accounts apart",
-        timeout_s=75,
+        timeout_s=300,
     )
     report = act(world(site))
     of_waiting, of_long, of_short = priorities(site, waiting, served_long, served_short)
