@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -10,11 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-import slurmsched
-
+ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"
+CHECKOUT = "/usr/src/slurmsched"
+LIBRARIES = "/usr/local/lib/newcomer"
+BUILD_WITH = ("setuptools", "wheel")
 
 SETUP = """set -e
 mkdir "$1"
@@ -30,42 +34,67 @@ for place in /etc /usr /opt /var/lib /var/spool /var/cache; do
 done
 mount -t tmpfs -o mode=0755 fresh-host /run
 echo ready
-exec setpriv --pdeathsig KILL sleep infinity
+# No exec: this shell is the first process of its namespace and has to collect the orphans of the others.
+while :; do sleep 3600 & wait $!; done
 """
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+class NoHost(Exception):
+    """This machine cannot have a host of its own; the message says why."""
 
 
 class FreshHost:
-    """Runs commands in a mount namespace of its own: whatever they write to system directories stays in it."""
+    """Runs commands in namespaces of mounts and processes: what they write to system directories stays in it."""
 
     def __init__(self, directory: Path) -> None:
+        if os.geteuid() != 0:
+            raise NoHost("a host of its own needs root")
+        if shutil.which("unshare") is None or shutil.which("setpriv") is None:
+            raise NoHost("no unshare and setpriv here")
         self.directory = directory
+        apart = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc"]
         self._keeper = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", SETUP, "sh", str(directory / "layers")],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            ["setpriv", "--pdeathsig=KILL", *apart, "sh", "-c", SETUP, "sh", str(directory / "layers")],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self._keeper.stdout is not None
-        self.ready = self._keeper.stdout.readline() == "ready\n"
+        if self._keeper.stdout.readline() != "ready\n":
+            self.close()
+            raise NoHost("no overlay may be mounted here")
 
     def changes(self) -> list[str]:
         """What differs from the machine below in system directories; directories count where they are new."""
         return self.sh(f"cd {self.directory}/layers/upper && find . -mindepth 2 | sort").split("\n")[:-1]
 
     def close(self) -> None:
-        """End the namespace, and with it all that was written."""
+        """End its processes, and with the last of them all that was written."""
         self._keeper.kill()
         self._keeper.communicate()
+
+    def argv(self, user: str = "", cwd: str | Path = "/") -> list[str]:
+        """What to put before a command so that it runs here, as root or as *user* with the user's groups."""
+        pid = self._keeper.pid
+        inside = ["nsenter", f"--target={pid}", "--mount", f"--pid=/proc/{pid}/ns/pid_for_children", f"--wdns={cwd}"]
+        as_user = ["setpriv", f"--reuid={user}", f"--regid={self.group(user)}", "--init-groups"] if user else []
+        return [*inside, *as_user]
+
+    def group(self, user: str) -> str:
+        """The number of the user's own group."""
+        return self.sh(f"id -g {user}").strip()
 
     def run(
         self, *argv: str, user: str = "", cwd: str | Path = "/", timeout_s: float = 300.0, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """A command to its end, as root or as *user* (who has a group of that name)."""
-        as_user = (
-            ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"] if user else []
-        )  # useradd made both
-        known = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+        """A command to its end, as root or as *user*."""
         return subprocess.run(
-            ["nsenter", f"--target={self._keeper.pid}", "--mount", f"--wdns={cwd}", *as_user, *argv],
-            env=known | environment, capture_output=True, text=True, timeout=timeout_s,
+            [*self.argv(user, cwd), *argv],
+            env=ENVIRONMENT | environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s,
         )  # fmt: skip
 
     def sh(self, script: str, cwd: str | Path = "/", **environment: str) -> str:
@@ -77,43 +106,57 @@ class FreshHost:
 
 @contextmanager
 def fresh_host(directory: Path) -> Iterator[FreshHost]:
-    """A fresh host that keeps its files in *directory*; skips the test where this machine cannot have one."""
-    if os.geteuid() != 0:
-        pytest.skip("a host of its own needs root")
-    if shutil.which("unshare") is None or shutil.which("setpriv") is None:
-        pytest.skip("no unshare and setpriv here")
+    """A fresh host that keeps its files in *directory*."""
     host = FreshHost(directory)
     try:
-        if not host.ready:
-            host.close()
-            pytest.skip("no overlay may be mounted here")
         yield host
     finally:
         host.close()
 
 
-def place_program(host: FreshHost) -> None:
-    """Put this checkout, with what this Python has, where pip would: /opt/slurmsched/bin/slurmsched, for every user."""
+def requirements(name: str = "slurmsched") -> dict[str, importlib.metadata.Distribution]:
+    """The libraries that pip would fetch for a distribution without its extras, in this Python's versions."""
+    found: dict[str, importlib.metadata.Distribution] = {}
+    waiting = [name]
+    while waiting:
+        distribution = importlib.metadata.distribution(waiting.pop())
+        for line in distribution.requires or ():
+            wanted = Requirement(line)
+            library = canonicalize_name(wanted.name)
+            applies = wanted.marker is None or wanted.marker.evaluate({"extra": ""})
+            if applies and library not in found:
+                found[library] = importlib.metadata.distribution(library)
+                waiting.append(library)
+    return found
+
+
+def place_libraries(host: FreshHost) -> None:
+    """Put what pip would fetch for slurmsched into LIBRARIES, for every user to read."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     version = host.run(PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
     if version.stdout.strip() != here:
-        pytest.skip(f"no Python {here} here that every user may run")
-    package = Path(slurmsched.__file__).parent
-    libraries = [Path(place) for place in sys.path if place.endswith("-packages") and Path(place).is_dir()]
-    places = {package: "/usr/local/lib/checkout/slurmsched"}
-    places |= {library: f"/usr/local/lib/checkout{number}" for number, library in enumerate(libraries)}
-    for source, place in places.items():
+        raise NoHost(f"no Python {here} here that every user may run")
+    wanted = [*requirements().values(), *(importlib.metadata.distribution(name) for name in BUILD_WITH)]
+    host.sh(f"install -d {LIBRARIES}")
+    for place in {Path(str(distribution.locate_file(""))).resolve() for distribution in wanted}:
+        below = f"{LIBRARIES}/.from{str(place).replace('/', '-')}"
         # Read-only: a test may remove whole directories of its host, and these are the real ones.
-        host.sh(f"install -d {place} && mount --bind {source} {place} && mount -o remount,bind,ro {place}")
-    path = ":".join(["/usr/local/lib/checkout", *list(places.values())[1:]])
-    lines = ["#!/bin/sh", f"export PYTHONPATH={path} PYTHONDONTWRITEBYTECODE=1", f'exec {PYTHON} -m slurmsched "$@"']
-    (host.directory / "slurmsched").write_text("\n".join([*lines, ""]))
-    host.sh(f"install -D -m 755 {host.directory}/slurmsched /opt/slurmsched/bin/slurmsched")
-    checkout, share = package.parent, "/opt/slurmsched/share/slurmsched"
-    host.sh(f"install -d {share} && cd {checkout} && cp -r --parents contrib systemd scripts slurmsched/prolog {share}")
+        host.sh(f"install -d {below} && mount --bind {place} {below} && mount -o remount,bind,ro {below}")
+        for distribution in wanted:
+            if Path(str(distribution.locate_file(""))).resolve() == place:
+                tops = {
+                    file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")
+                }
+                host.sh(f"cd {LIBRARIES} && ln -s {' '.join(f'{below}/{top}' for top in sorted(tops))} .")
 
 
-def install_program(host: FreshHost) -> None:
-    """Place the program, and link it where everybody finds it."""
-    place_program(host)
-    host.sh("ln -s /opt/slurmsched/bin/slurmsched /usr/bin/slurmsched")
+def place_checkout(host: FreshHost) -> None:
+    """Put a copy of this checkout at CHECKOUT, without what builds and tests left in it."""
+    left = ("__pycache__", "*.egg-info", "build", ".*")
+    copy = host.directory / "checkout"
+    copy.mkdir()
+    for name in ("README.md", "LICENSE", "pyproject.toml", "setup.cfg"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("slurmsched", "contrib", "systemd", "scripts"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns(*left))
+    host.sh(f"cp -r {copy} {CHECKOUT}")

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from daemon.daemon_worlds import seen
-from fresh_host import FreshHost, fresh_host, install_program
+from fresh_host import CHECKOUT, FreshHost
 
 from slurmsched.daemon.answers import Answers
 from slurmsched.daemon.questions import Questions, Sources
 from slurmsched.decide import explain
 
-TMPFILES = Path(__file__).parents[2] / "systemd" / "tmpfiles.d" / "slurmsched.conf"
+pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory) -> Iterator[FreshHost]:
+def host(a_site) -> Iterator[FreshHost]:
     """The program is there, and the directories as tmpfiles.d makes them; alice is an ordinary user."""
-    with fresh_host(tmp_path_factory.mktemp("host")) as host:
-        install_program(host)
-        host.sh("useradd --system slurmsched && useradd alice")
-        host.sh(f"systemd-tmpfiles --create {TMPFILES}")
-        host.sh("printf '[daemon]\\nlog_level = \"info\"\\n' >/etc/slurmsched/slurmsched.toml")
-        yield host
+    a_site.install_program()
+    host = a_site.host
+    host.sh("ln -s /opt/slurmsched/bin/slurmsched /usr/bin/ && useradd --system slurmsched && useradd alice")
+    host.sh(f"systemd-tmpfiles --create {CHECKOUT}/systemd/tmpfiles.d/slurmsched.conf")
+    host.sh("printf '[daemon]\\nlog_level = \"info\"\\n' >/etc/slurmsched/slurmsched.toml")
+    yield host
+    host.sh(f"userdel alice && rm -r /etc/other /etc/third && {CHECKOUT}/scripts/uninstall --force")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The commands of the install pages on a host that never had slurmsched, beside a real Slurm, and back again."""
+"""The pages of a first day, followed on a host that never had slurmsched, beside a real Slurm, and back again."""
 
 from __future__ import annotations
 
@@ -7,44 +7,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fresh_host import FreshHost, fresh_host, place_program
+from fresh_host import CHECKOUT, FreshHost
+from newcomer import COURSE, Site, play
+from pages import Reader
 
-from slurmsched.lab import Lab
+pytestmark = pytest.mark.lab
 
-ROOT = Path(__file__).parents[2]
-SHARE = "/opt/slurmsched/share/slurmsched"
-BUILDS = ("python3 -m venv", "/opt/slurmsched/bin/pip", f"cd {SHARE}")
-"""Commands that fetch and build the program, which is placed where they would put it; all others run in SHARE."""
-SYSTEMD = re.compile(r"^systemctl .*| && systemctl daemon-reload")
-"""What takes a running systemd, and the site's own slurmctld."""
 BACKUPS = {f"/etc/{name}" for name in ("passwd-", "group-", "shadow-", "gshadow-", "subuid-", "subgid-", ".pwd.lock")}
 """What useradd and systemd-sysusers keep of the files as they were."""
 ACCOUNTS = {f"/etc/{name}" for name in ("passwd", "group", "shadow", "gshadow")}
-ALONE = "unshare --pid --fork --mount-proc"
-"""Runs what deletes a user, whose number a user of another test's lab may have on the machine below."""
-SITE_CONF = "ClusterName=site\nSlurmctldHost=localhost\n"
-
-
-def commands(page: str, heading: str) -> list[str]:
-    """The first block of commands after *heading* on a page, without what needs a running systemd."""
-    text = (ROOT / page).read_text().partition(heading)[2].replace("\\\n", " ")
-    block = re.search(r"(?:^    .*\n)+", text, re.M)
-    assert block is not None, (page, heading)
-    lines = (re.sub(SYSTEMD, "", line.strip()) for line in block[0].splitlines())
-    return [line for line in lines if line and not line.startswith(BUILDS)]
+UNINSTALL = f"{CHECKOUT}/scripts/uninstall"
+FILES_OF_SLURM = "cd /etc/slurm && find . -type f | sort"
 
 
 @pytest.fixture
-def host(tmp_path, lab: Lab) -> Iterator[FreshHost]:
-    """A host whose Slurm commands mean the lab, with a slurm.conf that the pages may change."""
-    with fresh_host(tmp_path) as host:
-        place_program(host)
-        host.sh(f"mkdir -p /etc/slurm && printf '{SITE_CONF}' >/etc/slurm/slurm.conf")
-        yield host
-
-
-def run(host: FreshHost, lab: Lab, command: str) -> str:
-    return host.sh(command, cwd=SHARE, SLURM_CONF=lab.env()["SLURM_CONF"])
+def here(a_site: Site) -> Iterator[Site]:
+    """The site, with nothing of slurmsched afterwards whatever the test did."""
+    yield a_site
+    a_site.host.sh(f"{UNINSTALL} --force")
 
 
 def left_behind(host: FreshHost, before: list[str]) -> list[str]:
@@ -52,6 +32,8 @@ def left_behind(host: FreshHost, before: list[str]) -> list[str]:
     upper, found = host.directory / "layers" / "upper", []
     for name in sorted({*host.changes()} - {*before}):
         path = "/" + name.removeprefix("./")
+        if path.startswith(CHECKOUT):  # pip builds there
+            continue
         kind = host.sh(f"stat -c %F {upper}{path}").strip()
         below = Path(path)
         unchanged = kind == "directory" and below.is_dir()
@@ -69,64 +51,66 @@ def contents(host: FreshHost, upper: Path, path: str) -> bytes:
     return bytes.fromhex(host.sh(f"od -An -v -tx1 {upper}{path}"))
 
 
-def test_the_documented_install_works_and_uninstall_leaves_nothing(host, lab):
-    before, run_before = host.changes(), host.sh("find /run | sort")
-    for command in [
-        *commands("docs/install.md", "## The program"),
-        *commands("contrib/slurm.conf.d/00-readme.md", "On the machine of slurmctld"),
-    ]:
-        if command.startswith("runuser"):
-            done = host.run("sh", "-c", command, cwd=SHARE, SLURM_CONF=lab.env()["SLURM_CONF"])
-            assert "cluster " in done.stdout, done.stderr
-            assert "there is none yet" in done.stdout
-        else:
-            run(host, lab, command)
-    for command in commands("docs/profiling.md", "## Install on the nodes"):
-        run(host, lab, command)
-    assert "runs ended" in run(host, lab, "slurmsched history import").replace("run ended", "runs ended")
+def test_the_pages_of_a_first_day_can_be_followed_and_uninstall_leaves_nothing(here):
+    host = here.host
+    run_before, slurm_before = host.sh("find /run | grep -v ^/run/newcomer | sort"), host.sh(FILES_OF_SLURM)
+    conf_before = host.sh("cat /etc/slurm/slurm.conf")
+    here.begin_day()
+    reader = Reader(here.shell, here.adapted)
+    play(reader, COURSE[:-1])
     assert host.sh("stat -c %U:%a /var/lib/slurmsched/slurmsched.db") == "slurmsched:600\n"
     assert host.sh("stat -c %U:%G:%a /etc/slurmsched") == "root:slurmsched:750\n"
-    assert "slurmsched|Operator" in lab.ask(["sacctmgr", "-nP", "show", "user", "slurmsched", "format=user,adminlevel"])
+    assert "slurmsched|Operator" in host.sh("sacctmgr -nP show user slurmsched format=user,adminlevel")
     host.sh("install -D /dev/null /var/spool/slurmsched-node/record")
     host.sh("mkdir -p /etc/bash_completion.d && slurmsched completion bash >/etc/bash_completion.d/slurmsched")
 
-    told = run(host, lab, "sh scripts/uninstall --dry-run")
-    assert "rm -rf -- /var/lib/slurmsched" in told
-    assert host.sh("ls /var/lib/slurmsched") != ""
-    done = run(host, lab, f"{ALONE} sh scripts/uninstall")
-    assert "points taken from 0 jobs" in done
-    assert left_behind(host, before) == []
-    assert host.sh("find /run | sort") == run_before
-    assert host.sh("cat /etc/slurm/slurm.conf") == SITE_CONF
+    done = play(reader, COURSE[-1:])
+    print(reader.summary())
+    assert "rm -rf -- /var/lib/slurmsched" in done
+    assert "points taken from" in done
+    assert left_behind(host, here.before) == []
+    assert host.sh("find /run | grep -v ^/run/newcomer | sort") == run_before
+    assert host.sh("cat /etc/slurm/slurm.conf") == conf_before
+    assert host.sh(FILES_OF_SLURM) == slurm_before
     assert host.sh("getent passwd slurmsched || true") == ""
-    assert lab.ask(["sacctmgr", "-nP", "show", "user", "slurmsched", "format=user"]) == ""
-    again = host.sh(f"{ALONE} {ROOT}/scripts/uninstall")
-    assert again == done.splitlines()[-1] + "\n"
+    assert host.sh("sacctmgr -nP show user slurmsched format=user") == ""
+    again = host.sh(UNINSTALL).splitlines()
+    assert again[:-1] == ["systemctl daemon-reload"]
+    assert again[-1].startswith("done;")
 
 
-def test_uninstall_stops_where_jobs_cannot_be_given_back(host):
-    host.sh("ln -s /opt/slurmsched/bin/slurmsched /usr/bin/ && install -d /etc/slurmsched /var/lib/slurmsched")
-    host.sh("echo 'Include /etc/slurm/slurm.conf.d/slurmsched.conf' >>/etc/slurm/slurm.conf")
+def test_uninstall_stops_where_jobs_cannot_be_given_back(here):
+    here.install_program()
+    before = here.host.sh("cat /etc/slurm/slurm.conf")
+    here.host.sh("ln -s /opt/slurmsched/bin/slurmsched /usr/bin/ && install -d /etc/slurmsched /var/lib/slurmsched")
+    here.host.sh("echo 'Include /etc/slurm/slurm.conf.d/slurmsched.conf' >>/etc/slurm/slurm.conf")
     nowhere = "/etc/slurm/no-such.conf"
-    done = host.run(*ALONE.split(), "scripts/uninstall", cwd=ROOT, SLURM_CONF=nowhere)
+    done = here.host.run(UNINSTALL, SLURM_CONF=nowhere)
     assert done.returncode == 1
     assert "jobs were not given back" in done.stderr
-    assert "Include" in host.sh("cat /etc/slurm/slurm.conf")
-    forced = host.run(*ALONE.split(), "scripts/uninstall", "--force", cwd=ROOT, SLURM_CONF=nowhere)
+    assert "Include" in here.host.sh("cat /etc/slurm/slurm.conf")
+    forced = here.host.run(UNINSTALL, "--force", SLURM_CONF=nowhere)
     assert forced.returncode == 0, forced.stderr
-    assert host.sh("cat /etc/slurm/slurm.conf") == SITE_CONF
+    assert here.host.sh("cat /etc/slurm/slurm.conf") == before
 
 
-def test_a_site_keeps_its_own_files_and_its_history_if_it_says_so(host, lab):
-    host.sh(
-        "install -d /etc/slurm/slurm.conf.d /var/lib/slurmsched && echo NodeName=n1 >/etc/slurm/slurm.conf.d/nodes.conf"
-        " && echo 'Include /etc/slurm/slurm.conf.d/nodes.conf' >>/etc/slurm/slurm.conf"
+def test_a_site_keeps_its_own_files_and_its_history_if_it_says_so(here):
+    here.install_program()
+    files, before = here.host.sh(FILES_OF_SLURM), here.host.sh("cat /etc/slurm/slurm.conf")
+    ours = "Include /etc/slurm/slurm.conf.d/nodes.conf\n"
+    here.host.sh(
+        "install -d /etc/slurm/slurm.conf.d /var/lib/slurmsched && : >/etc/slurm/slurm.conf.d/nodes.conf"
+        f" && printf '{ours}' >>/etc/slurm/slurm.conf"
         " && printf 'dofile(\"/etc/slurm/slurmsched.lua\")\\nreturn slurm.SUCCESS\\n' >/etc/slurm/job_submit.lua"
-        f" && cp {ROOT}/contrib/slurm.conf.d/job_submit.lua /etc/slurm/slurmsched.lua"
+        f" && cp {CHECKOUT}/contrib/slurm.conf.d/job_submit.lua /etc/slurm/slurmsched.lua"
         " && ln -s /opt/slurmsched/bin/slurmsched /usr/bin/ && slurmsched db upgrade"
     )
-    run(host, lab, f"{ALONE} sh scripts/uninstall --keep-history")
-    assert host.sh("cat /etc/slurm/slurm.conf") == SITE_CONF + "Include /etc/slurm/slurm.conf.d/nodes.conf\n"
-    assert host.sh("cat /etc/slurm/job_submit.lua") == "return slurm.SUCCESS\n"
-    assert host.sh("cd /etc/slurm && ls -d job_submit.lua slurm*") == "job_submit.lua\nslurm.conf\nslurm.conf.d\n"
-    assert host.sh("ls /var/lib/slurmsched/slurmsched.db") == "/var/lib/slurmsched/slurmsched.db\n"
+    here.host.sh(f"{UNINSTALL} --keep-history")
+    assert here.host.sh("cat /etc/slurm/slurm.conf") == before + ours
+    assert here.host.sh("cat /etc/slurm/job_submit.lua") == "return slurm.SUCCESS\n"
+    kept = {"./job_submit.lua", "./slurm.conf.d/nodes.conf"}
+    assert {*here.host.sh(FILES_OF_SLURM).split()} == {*files.split()} | kept
+    assert here.host.sh("ls /var/lib/slurmsched/slurmsched.db") == "/var/lib/slurmsched/slurmsched.db\n"
+    here.host.sh(
+        f"sed -i /nodes.conf/d /etc/slurm/slurm.conf && rm -r {' '.join(f'/etc/slurm/{name}' for name in kept)}"
+    )

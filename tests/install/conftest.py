@@ -1,0 +1,19 @@
+"""A host that never had slurmsched, for the tests of its installation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fresh_host import NoHost
+from newcomer import Site, site
+
+
+@pytest.fixture(scope="session")
+def a_site() -> Iterator[Site]:
+    """A host with a Slurm and a checkout; each test takes away what it installed."""
+    try:
+        with site() as found:
+            yield found
+    except NoHost as reason:
+        pytest.skip(str(reason))
