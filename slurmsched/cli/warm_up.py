@@ -20,9 +20,9 @@ def warm_up(as_json: bool) -> None:
 
     Nobody waits for it later. As root, once after each installation: beside the program's own files, for all users. As
     another user, where root did not: in that user's cache. Takes a minute or two, and seconds where nothing has
-    changed. Exit status 1 if what was compiled cannot be kept.
+    changed. Compiled code of earlier sources is removed. Exit status 1 if what was compiled cannot be kept.
     """
-    from ..policies.codecache import directories
+    from ..policies.codecache import clean, directories
     from ..policies.compiled import HAVE_NUMBA
 
     if not HAVE_NUMBA:
@@ -33,6 +33,7 @@ def warm_up(as_json: bool) -> None:
 
     began_s = perf_counter()
     warmup.warm_up()
+    clean(Path(warmup.__file__).parents[1])
     took_s = perf_counter() - began_s
     kept = directories(Path(warmup.__file__))[1]
     emit({"compiled": True, "kept": kept and str(kept), "took_s": took_s}, _sentence(kept, took_s), as_json=as_json)

@@ -2,7 +2,8 @@
 
 There are three places. Beside the sources lies what those who may change the sources compiled: root, on installing.
 CacheDirectory= of the unit has what the daemon's user compiled, and ``~/.cache`` what the caller did. All are read; new
-code is kept in the first that the caller can write, or in NUMBA_CACHE_DIR.
+code is kept in the first that the caller can write, or in NUMBA_CACHE_DIR. The names of files carry a fingerprint of
+their sources, so that machine code of other sources is never opened.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from .fingerprint import fingerprint
+
+_MARK = "_"
 
 SERVICE = "/var/cache/slurmsched"
 """What systemd makes for the daemon's user, below a directory of root's."""
@@ -105,18 +110,30 @@ class Place:
         """Where the files lie."""
         return str(self._directory)
 
-    def get_source_stamp(self) -> bytes:
-        """What changes with the source."""
-        return _digest(self._py_file)
+    def get_source_stamp(self) -> str:
+        """Fingerprint of the source and of what it imports."""
+        return fingerprint(Path(self._py_file))
 
     def get_disambiguator(self) -> str:
-        """What tells functions of one name and file apart."""
-        return str(self._lineno)
+        """Line and fingerprint, which stand in the names of files."""
+        return f"{self._lineno}{_MARK}{self.get_source_stamp()}"
 
 
-@cache
-def _digest(file: str) -> bytes:
-    return sha256(Path(file).read_bytes()).digest()
+def clean(package: Path) -> int:
+    """Remove what the caller keeps of compiled code of earlier sources of *package*; returns how many files."""
+    sources = [file for file in package.rglob("*.py") if "compiled import" in file.read_text()]
+    current = {f"{_MARK}{fingerprint(source)}" for source in sources}
+    places = {kept for kept in (directories(source)[1] for source in sources) if kept is not None}
+    stale = [file for place in places for file in place.glob("*.nb[ic]") if not _fingerprints(file) & current]
+    for file in stale:
+        with suppress(OSError):
+            file.unlink()
+    return len(stale)
+
+
+def _fingerprints(file: Path) -> set[str]:
+    """Parts of a file's name that may be a fingerprint, with the mark; qualified names may have dots and marks too."""
+    return {f"{_MARK}{part.rpartition(_MARK)[2]}" for part in file.name.split(".")}
 
 
 class Layers:

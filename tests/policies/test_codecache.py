@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import slurmsched
+from slurmsched.policies.codecache import clean
 from slurmsched.policies.compiled import HAVE_NUMBA
 
 pytestmark = [
@@ -108,6 +109,55 @@ def test_changed_source_is_compiled_again(install):
     run(install)
     (install / "code" / "site_code.py").write_text(MODULE.replace("2 * number", "3 * number"))
     assert [run(install, ALICE), run(install, ALICE)] == ["63 compiled", "63 loaded"]
+
+
+CALLER = """\
+from inner_code import FACTOR
+from slurmsched.policies.compiled import compiled
+import inner_code
+
+times = inner_code.times
+
+@compiled
+def twice(number):
+    return times(number, FACTOR)
+"""
+CALLEE = """\
+from slurmsched.policies.compiled import compiled
+from constants import FACTOR
+
+@compiled
+def times(number, factor):
+    return number * factor
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "result"), [("inner_code.py", "* factor", "+ factor", 23), ("constants.py", "2", "3", 63)]
+)
+def test_a_changed_callee_or_constant_of_another_module_is_compiled_again(install, file, old, new, result):
+    for name, text in {"site_code": CALLER, "inner_code": CALLEE, "constants": "FACTOR = 2\n"}.items():
+        (install / "code" / f"{name}.py").write_text(text)
+    assert [run(install), run(install)] == ["42 compiled", "42 loaded"]
+    changed = install / "code" / file
+    changed.write_text(changed.read_text().replace(old, new))
+    assert [run(install), run(install)] == [f"{result} compiled", f"{result} loaded"]
+
+
+def test_code_of_earlier_sources_is_removed_and_no_other(install):
+    run(install)
+    first = compiled_files(install)
+    (install / "code" / "site_code.py").write_text(MODULE.replace("2 * number", "3 * number"))
+    run(install)
+    second = compiled_files(install) - first
+    assert second
+    assert clean(install / "code") == len(first)
+    assert compiled_files(install) == second
+    assert run(install) == "63 loaded"
+
+
+def compiled_files(install: Path) -> set[str]:
+    return {file.name for file in (install / "code" / "__pycache__").glob("*.nb?")}
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777])
