@@ -15,7 +15,7 @@ from slurmsched.models import tree
 from slurmsched.models.sharing import JUMBO, MEDIUM, TINY, GpuUse, PairCurve, SharingModel, score_of_speed
 from slurmsched.models.tree import Leaf, Split
 
-DATA = Path(__file__).parents[2] / "../shared/data/lucid_single_data.csv"
+DATA = Path(__file__).parents[1] / "data/lucid_single_data.csv"
 ROOT = Split("gpu_util", 0.25, Leaf(0.1, 12), Split("memory_mib", 8000.0, Leaf(1.2, 7), Leaf(1.9, 9)))
 MODEL = SharingModel(ROOT, PairCurve(np.array([0.5, 1.2, 1.6]), np.array([1.0, 0.9, 0.3])))
 
@@ -170,7 +170,6 @@ def test_a_pair_beyond_what_was_measured_has_no_chance():
     assert PairCurve.fit(np.zeros(0), np.zeros(0, dtype=np.bool_)).limit(0.5) == -np.inf
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="needs the public measurements in ../shared/data")
 def test_half_of_the_measured_configurations_tell_about_the_other_half():
     table = np.genfromtxt(DATA, delimiter=",", skip_header=1, usecols=(3, 5, 6, 7, 8))
     amp, util, memory, mib, label = table.T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,9 @@ from slurmsched.simulator.leases.world import Known, Rules
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.workload import workload
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "tests/data/chronus_philly_mix2.csv"
+DATA = Path(os.environ.get("SLURMSCHED_TRACES", ROOT.parent / "shared/data"))
 MINUTE_S = 60.0
 FREE = Rules(resume_s=0.0)
 
@@ -185,7 +188,18 @@ def test_promises_of_a_free_stop_and_exact_runtimes_on_single_gpus_are_kept(rows
     assert replay(asked, 2, "chronus", FREE).promises.broken == 0
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data")
+def test_on_the_first_rows_of_chronus_own_trace_every_promise_is_kept():
+    trace = Source.of(str(SAMPLE), 32).load().workload
+    jobs_on_gpus = trace.take((trace.gpus > 0) & (trace.gpus <= 32))
+    promises = replay(jobs_on_gpus, 32, "chronus").promises
+    assert promises.guaranteed > 0
+    assert promises.broken == 0
+
+
+@pytest.mark.skipif(
+    not (DATA / "chronus_philly_mix1.csv").exists(),
+    reason="needs Chronus' whole traces in $SLURMSCHED_TRACES: tests/data/README.md says where they are from",
+)
 @pytest.mark.parametrize(
     ("mix", "best_effort_jct_min", "srtf"), [("mix1", 300, (0.0810, 217.0)), ("mix2", 450, (0.0518, 230.3))]
 )
