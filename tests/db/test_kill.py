@@ -26,8 +26,7 @@ from slurmsched.db.store import Store
 
 store = Store(sys.argv[1])
 memory = Memory(store, cluster="c")
-number = memory.next_number(0.0)
-print("writing", flush=True)
+number = start = memory.next_number(0.0)
 while True:
     first, now_s = 1 + 5 * number, 1000.0 + 15 * number
     submitted = {"submitted_s": np.full(20, now_s - 60), "first_submit_s": np.full(20, now_s - 60)}
@@ -37,6 +36,8 @@ while True:
     memory.intend(number, [Rank(first + 5, number)], now_s)
     memory.answered(number, [(Rank(first + 5, number), None)], now_s)
     memory.save_decision(decision(number, now_s, count=number % 50))
+    if number == start:
+        print("writing", flush=True)  # however slow the machine, each life leaves a cycle
     number = memory.next_number(now_s)
 """
 
