@@ -20,7 +20,7 @@ from slurmsched.slurm.command import SlurmCommand
 from slurmsched.slurm.console import Console
 
 TOOK_S = 4.0
-DEADLINE = "enabled = true\nlead_s = 3\nreserve = 0\nuser_share = 1\nyields = true\nlease_s = 1\nstop_s = 6"
+DEADLINE = "enabled = true\nlead_s = 20\nreserve = 0\nuser_share = 1\nyields = true\nlease_s = 1\nstop_s = 6"
 POWER = "order = true\nhold = true\nrequeue = true"
 STEPS = 600  #: a first run takes longer than any deadline here, a second one goes on quickly
 SAVER = f"""
@@ -101,7 +101,7 @@ def answer(site: Site, job: int) -> str:
 
 def ended(site: Site, job: int) -> float:
     """When the job ended, after it has."""
-    site.until(lambda: site.states().get(job) == "COMPLETED", f"the end of job {job}", 90.0)
+    site.until(lambda: site.states().get(job) == "COMPLETED", f"the end of job {job}", 600.0)
     asked = ["env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-t", "all", "-j", str(job), "-O", "EndTime:20"]
     return float(site.lab.ask(asked).strip())
 
