@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -20,12 +21,19 @@ CHECKOUT = "/usr/src/slurmsched"
 LIBRARIES = "/usr/local/lib/newcomer"
 BUILD_WITH = ("setuptools", "wheel")
 
-SETUP = """set -e
+SETUP = r"""set -e
 mkdir "$1"
 mount -t tmpfs fresh-host "$1"
 # Of /etc a copy lies below: accounts come and go on the machine, and a lock of that moment would stay for good.
 cp -a /etc "$1/etc"
 rm -f "$1"/etc/passwd.lock "$1"/etc/shadow.lock "$1"/etc/group.lock "$1"/etc/gshadow.lock "$1"/etc/.pwd.lock
+# Users of the host get numbers that no user of the machine has: who ends those would end their processes, too.
+first=$2
+sed -i -E '/^ *(SYS_)?[UG]ID_(MIN|MAX)/d' "$1/etc/login.defs"
+for kind in UID GID; do
+    printf '%s_MIN %s\n%s_MAX %s\n' $kind $first $kind $((first + 49))
+    printf 'SYS_%s_MIN %s\nSYS_%s_MAX %s\n' $kind $((first + 50)) $kind $((first + 99))
+done >>"$1/etc/login.defs"
 for place in /etc /usr /opt /var/lib /var/spool /var/cache; do
     mkdir -p "$1/upper$place" "$1/work$place"
     below=$place
@@ -45,6 +53,11 @@ ENVIRONMENT = {
 }
 
 
+def first_uid() -> str:
+    """The first of a hundred numbers for users that most likely nobody else on this machine takes now."""
+    return str(30_000 + 100 * secrets.randbelow(300))
+
+
 class NoHost(Exception):
     """This machine cannot have a host of its own; the message says why."""
 
@@ -60,7 +73,7 @@ class FreshHost:
         self.directory = directory
         apart = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc"]
         self._keeper = subprocess.Popen(
-            ["setpriv", "--pdeathsig=KILL", *apart, "sh", "-c", SETUP, "sh", str(directory / "layers")],
+            ["setpriv", "--pdeathsig=KILL", *apart, "sh", "-c", SETUP, "sh", str(directory / "layers"), first_uid()],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self._keeper.stdout is not None
