@@ -11,19 +11,19 @@ import numpy as np
 
 from .clock import Clock, Timer
 from .cluster.actions import Action
-from .cluster.history import OutcomeTable
 from .cluster.plan import Plan
-from .cluster.promises import SAME_S, PromiseTable
+from .cluster.records.outcomes import OutcomeTable
+from .cluster.records.promises import SAME_S, PromiseTable
 from .cluster.state import ClusterState, View
-from .db.decisions import DecisionRecord
 from .db.memory import Memory
+from .db.tracking.decisions import DecisionRecord
+from .decide.deadlines.promise_outcomes import Ends, settle
 from .decide.engine import decide
 from .decide.policy import Policy
-from .decide.settling import Ends, settle
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
 from .slurm.port import Answer, Slurm
-from .slurm.writer import Writer
+from .slurm.write.writer import Writer
 
 logger = logging.getLogger(__name__)
 

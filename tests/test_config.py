@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slurmsched.config import DaemonSettings, DatabaseSettings, Settings, load
 from slurmsched.config.catalogue import Misfit, catalogue, every_setting
 from slurmsched.config.example import example, toml_value
-from slurmsched.config.lines import lines_of
+from slurmsched.config.toml_lines import lines_of
 from slurmsched.errors import ConfigError
 
 CANARY = "postgresql://me:canary@localhost/x"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.cli.commands import COMMANDS
+from slurmsched.cli.command_table import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.cli.commands import COMMANDS
+from slurmsched.cli.command_table import COMMANDS
 from slurmsched.cli.reference import commands_page, settings_page
-from slurmsched.cluster.comment import Wishes
+from slurmsched.cluster.text.comment import Wishes
 from slurmsched.config.catalogue import every_setting
 
 DOCS = Path(__file__).parent.parent / "docs"

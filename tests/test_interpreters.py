@@ -30,7 +30,7 @@ ANYWHERE = {
     "job.py:_queue_again": "the job's own user, in a job",
     "job.py:_slurm": "the job's own user, in a job",
     "job.py:status": "the command that the job's own user gives",
-    "cli/lab.py:shell": "the command or shell that the caller asks for, where the caller is",
+    "cli/admin/lab.py:shell": "the command or shell that the caller asks for, where the caller is",
     "lab/lab.py:run": "commands of Slurm, which write where a lab's users call them; no Python",
     "lab/processes.py:spawn": "daemons by their whole path; no Python",
     "prolog/mps.py:leave": "replaces a process that is in / already",
@@ -208,32 +208,32 @@ def test_no_command_does_so_on_a_cluster_that_answers(hostile, lab):
 
 PARENTS = {
     "the reader of pyslurm": (
-        "from slurmsched.slurm.console import Console\n"
-        "from slurmsched.slurm.worker import PyslurmMissing, Worker\n"
+        "from slurmsched.slurm.adapters.command_runner import Console\n"
+        "from slurmsched.slurm.adapters.pyslurm_worker import PyslurmMissing, Worker\n"
         "try:\n    Worker(Console(conf='/nonexistent'), lambda *_: None).start()\n"
         "except PyslurmMissing:\n    pass\n"
     ),
     "the process that predicts": (
-        "from slurmsched.daemon.prediction_worker import NotPlayed, Player\n"
-        "try:\n    Player('slurmsched.simulator.player', timeout_s=120).foretell(None, None, None, {})\n"
+        "from slurmsched.daemon.predictions.prediction_process import NotPlayed, Player\n"
+        "try:\n    Player('slurmsched.simulator.prediction_worker', timeout_s=120).foretell(None, None, None, {})\n"
         "except NotPlayed:\n    pass\n"
     ),
     "the solver": (
         "import operator\n"
-        "from slurmsched.policies.leases.solver import Guarded, Question\n"
+        "from slurmsched.policies.deadlines.milp_solver import Guarded, Question\n"
         "if __name__ == '__main__':\n"
         "    with Guarded(operator.attrgetter('limit_s')) as solver:\n"
         "        assert solver.ask(Question(None, None, 120.0, 0.0)) is not None\n"
     ),
     "the processes of a sweep": (
         "import os\n"
-        "from slurmsched.simulator.workers import Workers, crew\n"
+        "from slurmsched.simulator.worker_pool import Workers, crew\n"
         "if __name__ == '__main__':\n"
         "    with crew(Workers('loky', 2)) as spread:\n"
         "        assert sorted(spread(abs, [-1, -2, -3])) == [(0, 1), (1, 2), (2, 3)]\n"
     ),
     "the processes of a sweep on Dask": (
-        "from slurmsched.simulator.workers import Workers, crew\n"
+        "from slurmsched.simulator.worker_pool import Workers, crew\n"
         "if __name__ == '__main__':\n"
         "    with crew(Workers('dask', 1)) as spread:\n"
         "        assert sorted(spread(abs, [-1, -2])) == [(0, 1), (1, 2)]\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.cluster.comment import parse
+from slurmsched.cluster.text.comment import parse
 from slurmsched.job import AGAIN_S, SIGNALS, Lease, Meter, with_progress
 
 FILE = Path(__file__).parent.parent / "slurmsched/job.py"

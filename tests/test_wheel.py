@@ -82,7 +82,9 @@ def test_all_files_that_the_pages_name_lie_where_they_say(installed):
 
 
 def test_the_installed_program_finds_them(installed):
-    program = "from slurmsched.config.shipped import shipped; print(shipped('contrib/slurm.conf.d/job_submit.lua'))"
+    program = (
+        "from slurmsched.config.shipped_files import shipped; print(shipped('contrib/slurm.conf.d/job_submit.lua'))"
+    )
     environment = {"PATH": os.environ["PATH"]}
     argv = [str(installed / "bin/python"), "-I", "-c", program]
     done = subprocess.run(argv, cwd="/", env=environment, capture_output=True, text=True, timeout=60)

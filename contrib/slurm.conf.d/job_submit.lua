@@ -7,7 +7,7 @@
 -- A site that has a job_submit.lua keeps it: save this file as slurmsched.lua beside it and write
 -- dofile("/etc/slurm/slurmsched.lua") before the last line of the site's; that asks us first, then the site.
 --
--- The grammar is that of slurmsched/cluster/comment.py; a test feeds both the same comments.
+-- The grammar is that of slurmsched/cluster/text/comment.py; a test feeds both the same comments.
 
 local DAEMON_USER = "slurmsched" -- beside root, whom we let write slurmsched:share=
 

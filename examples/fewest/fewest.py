@@ -1,5 +1,5 @@
 import numpy as np
-from slurmsched.policies.hooks import ordering
+from slurmsched.policies.contract import ordering
 
 
 @ordering("fewest", changes="with_time")

@@ -8,7 +8,7 @@ from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import View
-from slurmsched.policies.hooks import find_ordering
+from slurmsched.policies.contract import find_ordering
 
 
 def view(users, runtimes_s):

@@ -9,7 +9,7 @@ import click
 
 from .. import __version__
 from .app import App
-from .commands import COMMANDS
+from .command_table import COMMANDS
 from .lazy import LazyGroup
 from .logs import LEVELS, log_to_stderr
 

@@ -16,14 +16,14 @@ from ..config import Loaded, Settings, Unreadable, load
 from ..errors import SlurmschedError, SlurmUnavailable
 
 if TYPE_CHECKING:
-    from ..daemon.figures import Figures
-    from ..db.decisions import DecisionRecord
-    from ..db.intents import Intent
+    from ..daemon.api.record_summaries import Figures
     from ..db.store import Store
-    from ..models.shelf import Shelf
-    from ..slurm.console import Console, TimeLeft
+    from ..db.tracking.decisions import DecisionRecord
+    from ..db.tracking.intents import Intent
+    from ..models.registry import Shelf
+    from ..slurm.adapters.command_runner import Console, TimeLeft
     from ..slurm.port import Slurm
-    from .answers import Answers
+    from .query import Answers
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class App:
 
     def cluster(self, called: Called | None = None) -> Slurm:
         """The real Slurm; nothing is asked of it yet. *called* hears of every command that is run."""
-        from ..slurm.backend import SlurmBackend
+        from ..slurm.adapters.backend import SlurmBackend
 
         console = self.console()
         wanted = self.settings().slurm.backend
@@ -115,14 +115,14 @@ class App:
 
     def shelf(self) -> Shelf:
         """Where trained models lie."""
-        from ..models.shelf import Shelf
+        from ..models.registry import Shelf
 
         settings = self.settings()
         return Shelf(Path(settings.models.directory or Path(settings.daemon.state_dir, "models")))
 
     def console(self) -> Console:
         """What runs Slurm's commands, by the settings."""
-        from ..slurm.console import Console
+        from ..slurm.adapters.command_runner import Console
 
         slurm = self.settings().slurm
         return Console(
@@ -132,7 +132,7 @@ class App:
     @cached_property
     def time_left(self) -> TimeLeft:
         """The time left for all of Slurm's commands together; endless until it is bounded."""
-        from ..slurm.console import TimeLeft
+        from ..slurm.adapters.command_runner import TimeLeft
 
         return TimeLeft()
 
@@ -152,8 +152,8 @@ class App:
 
     def answers(self) -> Answers:
         """Whom to ask about jobs: the daemon, or else the latest record of its decisions."""
-        from ..daemon.answers import SOCKET
-        from .answers import Answers
+        from ..daemon.api.query_server import SOCKET
+        from .query import Answers
 
         return Answers(
             self.run_dir() / SOCKET,
@@ -164,7 +164,7 @@ class App:
 
     def figures(self) -> Figures:
         """Figures of what the database and the models' directory hold."""
-        from ..daemon.figures import Figures
+        from ..daemon.api.record_summaries import Figures
 
         return Figures(self.store, self.cluster_name, self.shelf(), self.clock)
 

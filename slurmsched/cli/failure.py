@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 
 from ..errors import SlurmschedError
-from .text import clean_lines
+from .terminal_text import clean_lines
 
 
 class Failed(click.ClickException):

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..errors import SlurmschedError
-from .commands import Place
+from .command_table import Place
 from .failure import Failed, open_files_limit
 
 

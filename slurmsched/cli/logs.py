@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 
-from .text import clean_lines
+from .terminal_text import clean_lines
 
 LEVELS = ("debug", "info", "warning", "error")
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}

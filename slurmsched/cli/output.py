@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import click
 
-from ..cluster.phrases import count
-from .sheets import Cell, Sheet, chosen, fitted, plain
-from .text import clean, width
+from ..cluster.text.plural import count
+from .terminal_text import clean, width
+from .text_table import Cell, Sheet, chosen, fitted, plain
 
 __all__ = ["Cell", "Sheet", "emit", "json_option", "plain", "table_options"]
 

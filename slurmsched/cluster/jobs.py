@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import CommentError
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
-from .comment import Deadline, Wishes, read
+from .text.comment import Deadline, Wishes, read
 
 SETTLE_S = 3.0
 """Never let a requeued job start sooner than this after its requeue.

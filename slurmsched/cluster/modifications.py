@@ -11,11 +11,11 @@ from typing import Self
 import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray, Labels
-from .comment import owner_request
 from .events import JobModified, Value
+from .job_record import units_in
+from .job_tracker import SAME_TIME_S
 from .jobs import JobState, JobTable
-from .known import units_in
-from .ledger import SAME_TIME_S
+from .text.comment import owner_request
 
 #: So many changes of one kind are noted of one job: whoever writes a new comment each second fills no database.
 MOST = 20

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from .actions import Action, Refusal
 from .columns import BoolArray, IntArray, Table
-from .promises import NO_PROMISES, PromiseTable
+from .records.promises import NO_PROMISES, PromiseTable
 
 
 class Standing(IntEnum):

@@ -10,7 +10,7 @@ from .columns import IntArray, Rows
 from .forecast import Forecast
 from .jobs import JobTable
 from .nodes import NodeTable, PartitionTable, QosTable
-from .promises import NO_PROMISES, PromiseTable
+from .records.promises import NO_PROMISES, PromiseTable
 
 
 @dataclass(frozen=True)

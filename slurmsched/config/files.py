@@ -11,10 +11,10 @@ from typing import Any, get_type_hints
 
 from ..errors import ConfigError
 from .catalogue import Misfit, Setting, catalogue, every_setting
-from .lines import lines_of
-from .readers import barrier_of, readers_of
+from .file_access import barrier_of, readers_of
 from .settings import Settings
-from .suggest import suggestion
+from .suggestion import suggestion
+from .toml_lines import lines_of
 
 DEFAULT_PATH = Path("/etc/slurmsched/slurmsched.toml")
 VARIABLE = "SLURMSCHED_CONFIG"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..config import Settings
-from ..db.choices import PolicyChoice
+from ..db.records.policy_choices import PolicyChoice
 from ..decide.policy import Policy
 from ..errors import ConfigError
 

@@ -12,19 +12,19 @@ from ..config import DaemonSettings, Settings
 from ..cycle import CycleReport, World, run_cycle
 from ..db.leader import Leadership
 from ..db.store import Store
-from ..decide.advice import advice, in_words
+from ..decide.explain.impact import advice, in_words
 from ..errors import SlurmError
-from ..models.serving import Serving
-from ..models.use import UseHistory
+from ..models.runtime.active import Serving
+from ..models.runtime.gpu_use_history import UseHistory
 from .active_policy import Chosen
 from .cluster_facts import ClusterFacts
-from .flow import Flow
+from .job_placements import Whereabouts
 from .policy_settings import DAY_S, sharing_rules
+from .profiling.profiling_controller import Flow
 from .release import give_back
 from .retention import Retention
-from .sharer import Sharer
+from .sharing_context import Sharer
 from .validation import demand_valid, unknown_partitions
-from .whereabouts import Whereabouts
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from .. import __version__
 from ..config import MODES
 from ..cycle import CycleReport
-from ..decide.eta import Coverage
-from ..models.served import Drift
-from .accuracy import Accuracy
+from ..decide.explain.eta import Coverage
+from ..models.runtime.guarded import Drift
+from .forecast_accuracy import Accuracy
 from .loop import Turn
 
 CYCLE_S = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)

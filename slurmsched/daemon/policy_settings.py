@@ -8,7 +8,7 @@ from ..config import Settings
 from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
-from ..policies.hooks import find_ordering
+from ..policies.contract import find_ordering
 from ..policies.sharing import OFF
 from ..slurm.checkup import powers
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from threading import Event
 
 from ..clock import Clock
-from ..db.intents import Intent
-from ..decide.packing import settle_shared
+from ..db.tracking.intents import Intent
 from ..decide.rules import SharingRules
+from ..decide.sharing.packing import settle_shared
 from ..slurm.port import Slurm
-from ..slurm.release import ReleaseReport, release_all
+from ..slurm.write.release import ReleaseReport, release_all
 
 REST_S = 1.0
 FOR_JOBS = 0.75

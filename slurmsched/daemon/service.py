@@ -17,17 +17,17 @@ from ..config import DaemonSettings
 from ..cycle import CycleReport
 from ..errors import SlurmError, SlurmschedError
 from . import signals
-from .answers import Answers
-from .collector import Collector
-from .endpoint import Endpoint, parse_listen
-from .foretelling import Foretelling
+from .api.http_metrics import Endpoint, parse_listen
+from .api.query_handlers import Questions, Sources
+from .api.query_server import Answers
+from .database_inspector import Inspector
 from .health import BUG, Health
-from .inspector import Inspector
 from .lock import StateLock
 from .loop import Loop, Turn
 from .metrics import Metrics
 from .notify import Notifier
-from .questions import Questions, Sources
+from .predictions.prediction_service import Foretelling
+from .profiles.profile_receiver import Collector
 
 logger = logging.getLogger(__name__)
 

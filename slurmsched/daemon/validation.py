@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..config import Settings
 from ..config.files import Problems
-from ..config.suggest import suggestion
+from ..config.suggestion import suggestion
 from ..errors import ConfigError
 
 
@@ -55,15 +55,16 @@ def named_partitions(settings: Settings) -> Iterator[tuple[str, str]]:
 def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..db.database import Database, database_url
     from ..decide.rules import read_steps
-    from ..policies.hooks import find_ordering
-    from . import collector, endpoint
+    from ..policies.contract import find_ordering
+    from .api import http_metrics
     from .policy_settings import profiling_rules, sharing_rules
+    from .profiles import profile_receiver
 
     url = database_url(settings.database.url, settings.daemon.state_dir)
     return (
         lambda: find_ordering(settings.policy.ordering),
-        lambda: endpoint.parse_listen(settings.metrics.listen),
-        lambda: collector.parse_listen(settings.profile.listen),
+        lambda: http_metrics.parse_listen(settings.metrics.listen),
+        lambda: profile_receiver.parse_listen(settings.profile.listen),
         lambda: read_steps(settings.deadline.soft_steps),
         lambda: settings.power.profile and profiling_rules(settings),
         lambda: sharing_rules(settings),

@@ -179,7 +179,7 @@ class Database:
             "options": f"-c statement_timeout={limit_ms} -c lock_timeout={limit_ms} -c timezone=UTC",
         }
         try:
-            from . import patience
+            from . import postgres_connection
 
             engine = create_engine(
                 self.url,
@@ -194,7 +194,7 @@ class Database:
             raise MissingExtra(f"{self.place} needs psycopg", "postgres") from error
 
         def connect(dialect: object, entry: object, cargs: Sequence[Any], cparams: Mapping[str, Any]) -> Any:
-            return patience.connect(self.timeout_s + SPARE_S, self._fell_silent, *cargs, **cparams)
+            return postgres_connection.connect(self.timeout_s + SPARE_S, self._fell_silent, *cargs, **cparams)
 
         event.listen(engine, "do_connect", connect)
         return engine

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from ..clock import Timer
 from ..cluster.actions import Action
 from ..cluster.events import Event, JobRequeued, JobSubmitted
-from ..cluster.faults import Mismatches
-from ..cluster.history import OutcomeTable
-from ..cluster.ledger import Ledger
+from ..cluster.job_tracker import Ledger
 from ..cluster.modifications import ModificationTracker
-from ..cluster.promises import NO_PROMISES, PromiseTable
+from ..cluster.records.faults import Mismatches
+from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.records.promises import NO_PROMISES, PromiseTable
 from ..cluster.state import ClusterState
 from ..errors import MemoryUnavailable, SchemaMismatch
-from .choices import PolicyChoice
-from .control import Control
-from .decisions import DecisionRecord
-from .facts import Facts
-from .intents import ASKS_S, BACK_OFF_S, Intent, Intents
-from .promises import changed_rows, rows_of
+from .pending_writes import Facts
+from .records.gpu_usage import EVERY_S, Measured, Usage
+from .records.pause import Control
+from .records.policy_choices import PolicyChoice
+from .records.promises import changed_rows, rows_of
 from .store import Store
-from .story import Standings, story_of, story_of_answer, story_of_modification, story_of_promise
-from .usage import EVERY_S, Measured, Usage
+from .tracking.decisions import DecisionRecord
+from .tracking.intents import ASKS_S, BACK_OFF_S, Intent, Intents
+from .tracking.story import Standings, story_of, story_of_answer, story_of_modification, story_of_promise
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, delete, exists, func, select, tuple_
 
-from ..cluster.promises import PromiseState
+from ..cluster.records.promises import PromiseState
 from .tables import (
     blobs,
     cycle_blobs,

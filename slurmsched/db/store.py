@@ -6,40 +6,35 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..cluster.faults import Fault, Instability, Mismatches
-from ..cluster.history import OutcomeTable
-from ..cluster.kept import KeptTable
-from ..cluster.known import KnownJob
-from ..cluster.lending import Lent
-from ..cluster.profiles import NodeProfile, ProfileTable
-from ..cluster.promises import PromiseTable
-from . import (
-    choices,
-    control,
-    decisions,
-    facts,
+from ..cluster.job_record import KnownJob
+from ..cluster.records.faults import Fault, Instability, Mismatches
+from ..cluster.records.node_loans import Lent
+from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.records.prediction_records import KeptTable
+from ..cluster.records.profiles import NodeProfile, ProfileTable
+from ..cluster.records.promises import PromiseTable
+from . import integrity, pending_writes, retention, schema
+from .database import Database
+from .pending_writes import Facts
+from .records import (
     faults,
-    integrity,
-    intents,
-    lending,
+    gpu_usage,
+    node_loans,
     outcomes,
+    pause,
+    policy_choices,
     predictions,
     profiles,
     promises,
-    retention,
-    schema,
-    story,
-    usage,
 )
-from .choices import PolicyChoice
-from .control import Control
-from .database import Database
-from .decisions import DecisionRecord
-from .facts import Facts
-from .intents import Intent
-from .layers import Layers
+from .records.pause import Control
+from .records.policy_choices import PolicyChoice
 from .retention import Pruned
-from .story import StoryEvent
+from .tracking import decisions, intents, story
+from .tracking.decision_layers import Layers
+from .tracking.decisions import DecisionRecord
+from .tracking.intents import Intent
+from .tracking.story import StoryEvent
 
 
 class Store:
@@ -101,12 +96,12 @@ class Store:
     def save(self, cluster: str, news: Facts) -> None:
         """Write *news*, all or nothing; repeating it changes nothing."""
         with self.database.transaction("saving what was seen", write=True) as connection:
-            facts.save_facts(connection, cluster, news)
+            pending_writes.save_facts(connection, cluster, news)
 
     def jobs(self, cluster: str) -> list[KnownJob]:
         """The jobs that Slurm knew when it was last looked at."""
         with self.database.transaction("reading the known jobs") as connection:
-            return facts.load_jobs(connection, cluster)
+            return pending_writes.load_jobs(connection, cluster)
 
     def intents(self, cluster: str, refused_since_s: float, asked_since_s: float = math.inf) -> list[Intent]:
         """The intents not closed, those refused since then, and those that asked a job to stop since then."""
@@ -133,10 +128,10 @@ class Store:
         with self.database.transaction("reading profiles") as connection:
             return profiles.load_profiles(connection, cluster, since_s, until_s)
 
-    def measured(self, cluster: str, since_s: float) -> list[usage.Measured]:
+    def measured(self, cluster: str, since_s: float) -> list[gpu_usage.Measured]:
         """The newest runs that were measured since then, with their kind; a bounded number, oldest end first."""
         with self.database.transaction("reading what was measured") as connection:
-            return usage.load_measured(connection, cluster, since_s)
+            return gpu_usage.load_measured(connection, cluster, since_s)
 
     def add_faults(self, cluster: str, news: Iterable[Fault]) -> None:
         """Write the records of jobs that failed together, those that are not there yet."""
@@ -178,7 +173,7 @@ class Store:
         """What happened to the job of that id and first submission, or to the last one of that id; oldest first."""
         with self.database.transaction(f"reading the story of job {job_id}") as connection:
             told = story.load_story(connection, cluster, job_id, first_submit_s)
-            meanwhile = choices.choices_in(told, choices.load_choices(connection, cluster))
+            meanwhile = policy_choices.choices_in(told, policy_choices.load_choices(connection, cluster))
         return story.in_order([*told, *meanwhile])
 
     def save_decision(self, cluster: str, record: DecisionRecord) -> None:
@@ -215,37 +210,37 @@ class Store:
     def pause(self, cluster: str, *, by: str, now_s: float, until_s: float | None = None) -> None:
         """Let every daemon of *cluster* only observe from its next cycle on, until then or until a resume."""
         with self.database.transaction("pausing", write=True) as connection:
-            control.save_control(connection, cluster, Control(True, until_s, by, now_s))
+            pause.save_control(connection, cluster, Control(True, until_s, by, now_s))
 
     def resume(self, cluster: str, *, by: str, now_s: float) -> None:
         """End a pause."""
         with self.database.transaction("resuming", write=True) as connection:
-            control.save_control(connection, cluster, Control(False, None, by, now_s))
+            pause.save_control(connection, cluster, Control(False, None, by, now_s))
 
     def choose(self, cluster: str, choice: PolicyChoice) -> None:
         """Let every daemon of *cluster* order by this from its next cycle on."""
         with self.database.transaction("keeping the choice of a policy", write=True) as connection:
-            choices.save_choice(connection, cluster, choice)
+            policy_choices.save_choice(connection, cluster, choice)
 
     def choices(self, cluster: str, last: int | None = None) -> list[PolicyChoice]:
         """The *last* policies that were chosen, or all; the latest first."""
         with self.database.transaction("reading the choices of a policy") as connection:
-            return choices.load_choices(connection, cluster, last)
+            return policy_choices.load_choices(connection, cluster, last)
 
     def save_lent(self, cluster: str, lent: Iterable[Lent]) -> None:
         """Remember that just these partitions have other nodes than their admin gave them."""
         with self.database.transaction("keeping which nodes are lent", write=True) as connection:
-            lending.save_lent(connection, cluster, lent)
+            node_loans.save_lent(connection, cluster, lent)
 
     def lent(self, cluster: str) -> tuple[Lent, ...]:
         """The partitions whose nodes we changed, by name."""
         with self.database.transaction("reading which nodes are lent") as connection:
-            return lending.load_lent(connection, cluster)
+            return node_loans.load_lent(connection, cluster)
 
     def control(self, cluster: str, now_s: float) -> Control:
         """Whether *cluster* is paused now."""
         with self.database.transaction("reading the pause switch") as connection:
-            return control.load_control(connection, cluster).at(now_s)
+            return pause.load_control(connection, cluster).at(now_s)
 
     def prune(self, now_s: float, keep_decisions_s: float, keep_outcomes_s: float) -> Pruned:
         """Forget what is older, a bounded amount per call: call again while it says there is more."""

@@ -12,19 +12,19 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
-from ..policies.hooks import Ordering
-from .evicting import eviction_wishes, unsteady
-from .packing import packing_wishes
-from .priority_points import MOST_POINTS, label
+from ..policies.contract import Ordering
+from .deadlines.deadline_comment import answer_wishes
+from .deadlines.preemption import stop_wishes, stops
+from .deadlines.promises import Promised, in_the_way, promise
+from .ordering.eligibility import standing
+from .ordering.greedy_fit import fill, free_gpus
+from .ordering.priority_points import MOST_POINTS, label
+from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import fresh, least_gpus_first, level, profiling_wishes
-from .promising import Promised, in_the_way, promise
-from .ranking import base_priority, order, qos_classes, tiers, waited_s
 from .referee import judge
 from .rules import DeadlineRules, Rules
-from .runset import fill, free_gpus
-from .standing import standing
-from .stopping import stop_wishes, stops
-from .telling import answer_wishes
+from .sharing.packing import packing_wishes
+from .sharing.pair_eviction import eviction_wishes, unsteady
 
 ROOM = 8
 """Where points are few, each job that gets some has so many to itself: one that comes in between finds some free."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.faults import Instability
 from ..cluster.nodes import QosTable
-from ..policies.hooks import Ordering, find_ordering
+from ..cluster.records.faults import Instability
+from ..policies.contract import Ordering, find_ordering
 from .rules import SOFT_STEPS, DeadlineRules, ProfilingRules, Rules, SharingRules
 
 NO_LIMIT_POINTS = 1_000_000

@@ -14,11 +14,11 @@ import numpy as np
 
 from ..cluster.actions import Action, MovePartition, Requeue
 from ..cluster.columns import BoolArray, IntArray
-from ..cluster.comment import read
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
-from .ranking import waited_s
+from ..cluster.text.comment import read
+from .ordering.ranking import waited_s
 from .rules import ProfilingRules
 
 

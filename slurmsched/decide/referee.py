@@ -26,8 +26,8 @@ from ..cluster.actions import (
 )
 from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
-from ..cluster.phrases import count
 from ..cluster.state import View
+from ..cluster.text.plural import count
 from .rules import Rules
 
 Rule = Callable[[Action, JobTable, int, Rules], str | None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..cluster.actions import POWERS
-from ..cluster.faults import Instability
+from ..cluster.records.faults import Instability
 from ..errors import ConfigError
 from ..policies.sharing import Packing
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from slurmsched.demo.lab_burst import NoLab
 from slurmsched.demo.show import FULL, QUICK, Demo, Shown
 from slurmsched.demo.simulated import SimulatedDemo
-from slurmsched.demo.stage import NoLab
 from slurmsched.demo.summary import Summary
 
 __all__ = ["FULL", "QUICK", "Demo", "NoLab", "Shown", "SimulatedDemo", "Summary"]

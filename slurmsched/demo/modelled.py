@@ -12,11 +12,11 @@ from ..cluster.columns import FloatArray, Labels
 from ..lab.conf import slurm_conf
 from ..lab.layout import Layout
 from ..lab.spec import LabSpec
-from ..simulator.cluster import SimulatedCluster
-from ..simulator.fleet import Fleet, nodes_of, partition_of
-from ..simulator.machine.slurmconf import SlurmConf
-from ..simulator.workload import Workload, workload
-from .stage import BUSY_S, OPERATOR, spec_of
+from ..simulator.cluster_spec import Fleet, nodes_of, partition_of
+from ..simulator.simulated_cluster import SimulatedCluster
+from ..simulator.slurmctld.slurmconf import SlurmConf
+from ..simulator.workload.workload import Workload, workload
+from .lab_burst import BUSY_S, OPERATOR, spec_of
 from .workload import USERS, Submission
 
 PARTITION = "gpu"
@@ -48,7 +48,7 @@ def lab_model(
 
 
 def blockers(nodes: int, gpus: int) -> tuple[Submission, ...]:
-    """The jobs of `stage.occupy`, which keep all GPUs busy when a burst comes."""
+    """The jobs of `lab_burst.occupy`, which keep all GPUs busy when a burst comes."""
     return tuple(Submission(OPERATOR, "busy", gpus, 1, BUSY_S) for _ in range(nodes))
 
 

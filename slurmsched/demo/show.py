@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..cluster.history import OutcomeTable
+from ..cluster.records.outcomes import OutcomeTable
 from ..errors import LabError
 from ..lab import Lab
-from .stage import GPUS, Say, fresh_lab, occupy, outcomes_of, submit, watch
-from .steering import Slurmsched
+from .lab_burst import GPUS, Say, fresh_lab, occupy, outcomes_of, submit, watch
+from .operator_program import Slurmsched
 from .summary import Summary
 from .workload import BURST, LONGEST_S, USERS, Submission, bursts
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from ..cluster.columns import FloatArray
-from ..cluster.history import OutcomeTable
+from ..cluster.records.outcomes import OutcomeTable
 from ..cycle import CycleReport
-from ..decide import explain
-from ..models.runtime import RuntimeModel
-from ..simulator.cluster import SimulatedCluster
-from ..simulator.machine.life import COMPLETED
-from ..simulator.steering import Steering, Watch
+from ..decide.explain import explain
+from ..models.runtime.baseline import RuntimeModel
+from ..simulator.cycle_driver import Steering, Watch
+from ..simulator.engine.job_state import COMPLETED
+from ..simulator.simulated_cluster import SimulatedCluster
+from .lab_burst import GPUS, NODES, Say
 from .modelled import blockers, lab_model
+from .operator_program import EVERY_S, ORDERING, policy
 from .show import FULL, Shown, Size
-from .stage import GPUS, NODES, Say
-from .steering import EVERY_S, ORDERING, policy
 from .summary import Summary
 from .workload import Submission, bursts
 
@@ -73,7 +73,7 @@ def simulated_history(earlier: Sequence[Submission], from_s: float = 0.0) -> Out
 
 
 class SimulatedBurst:
-    """A modelled lab whose GPUs are busy when a burst comes, as `stage.occupy` makes them.
+    """A modelled lab whose GPUs are busy when a burst comes, as `lab_burst.occupy` makes them.
 
     *submit_s* says when the jobs come, first those that keep the GPUs busy; without it one comes after the other.
     """

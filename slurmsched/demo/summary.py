@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ..cluster.history import OutcomeTable
+from ..cluster.records.outcomes import OutcomeTable
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol, Self
 
 from ..cluster.forecast import Forecast
-from ..cluster.history import OutcomeTable
 from ..cluster.jobs import JobTable
+from ..cluster.records.outcomes import OutcomeTable
 
 
 class Model(Protocol):

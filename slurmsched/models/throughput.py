@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cluster.columns import BoolArray, FloatArray
-from .additive import Additive, AdditiveDocument, Boosting
 from .arrivals import DAY, LAG, REACH, SERIES, STEP_S, WEEK, Arrivals, features, rolling_median
+from .ebm.additive import Additive, AdditiveDocument, Boosting
 
 JUDGED = 4 * WEEK  #: the newest steps, on which a model has to beat the rolling median; a fifth of a short history
 LEAST = 2 * WEEK  #: steps to train on at least, besides those that only serve as features

@@ -8,18 +8,18 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
-from ..cluster.history import OutcomeTable
+from ..cluster.records.outcomes import OutcomeTable
 from ..errors import ModelUnusable, TooLittleHistory
-from .additive import Boosting
 from .arrivals import SERIES, Arrivals
 from .artifact import Artifact
-from .centers import rises_with
-from .estimate import Estimator
-from .judge import Profiler, judge
-from .measured import Measured
-from .past import Past
-from .sharing import GpuUse, SharingModel
-from .shelf import RUNTIME, SHARING, THROUGHPUT
+from .ebm.additive import Boosting
+from .registry import RUNTIME, SHARING, THROUGHPUT
+from .runtime.estimator import Estimator
+from .runtime.history_index import Past
+from .runtime.model_selection import Profiler, judge
+from .runtime.point_predictors import rises_with
+from .sharing.pair_measurements import Measured
+from .sharing.sharing_model import GpuUse, SharingModel
 from .throughput import BOOSTING, LEAST, ThroughputModel
 
 SEED = 1

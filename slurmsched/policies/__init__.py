@@ -1,5 +1,10 @@
 """Decide, the wishes: pure functions over a view."""
 
-from . import baselines, ordering, queueing, service
+from .ordering import attained_service, baselines, fair_queueing, static
 
-__all__ = ["baselines", "ordering", "queueing", "service"]  # imported so that the built-in orderings are registered
+__all__ = [
+    "attained_service",
+    "baselines",
+    "fair_queueing",
+    "static",
+]  # imported so that the built-in orderings are registered

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..cluster.forecast import Forecast
-from .foresight import learnt, trained
+from .trace_forecasts import learnt, trained
 from .traces.partitions import mapped
 from .traces.source import Source
 from .traces.trace import Trace, TraceError

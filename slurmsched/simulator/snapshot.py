@@ -8,20 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ..cluster.hostlist import expand
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import View
-from ..decide.ranking import base_priority
+from ..cluster.text.hostlist import expand
+from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
-from .cluster import SimulatedCluster
-from .fleet import Fleet
-from .machine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
+from .cluster_spec import Fleet
+from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
+from .engine.job_state import PENDING, RUNNING, SUSPENDED, Line
+from .engine.resources import link
 from .machine.controller import YEAR_S, controller
-from .machine.ground import link
-from .machine.life import PENDING, RUNNING, SUSPENDED, Line
-from .machine.slurmconf import SlurmConf
-from .machine.slurmctld import ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
-from .workload import Workload, workload
+from .simulated_cluster import SimulatedCluster
+from .slurmctld.slurmconf import SlurmConf
+from .slurmctld.slurmctld import ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
+from .workload.workload import Workload, workload
 
 HELD = ("JobHeldUser", "JobHeldAdmin")
 WAITS = ("", "None", "(null)", "Resources", "Priority", "BeginTime", *HELD)

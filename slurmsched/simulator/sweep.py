@@ -7,16 +7,16 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ..cluster.phrases import count
+from ..cluster.text.plural import count
 from ..errors import ConfigError, SlurmschedError
 from .case import Case
-from .experiment import LEARNT, Replay, Setup, simulate
-from .fleet import Fleet
+from .cluster_spec import Fleet
 from .lucid.staged import profiled_first
-from .pool.segments import impossible
+from .report.feasibility import impossible
 from .report.metrics import Summary, summary, violations
-from .workers import RunFailed, Workers, crew
-from .workload import workload
+from .run import LEARNT, Replay, Setup, simulate
+from .worker_pool import RunFailed, Workers, crew
+from .workload.workload import workload
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from ..cluster.hostlist import fold
-from ..cluster.tres import gpus_in, slots_on
+from ..cluster.text.hostlist import fold
+from ..cluster.text.tres import gpus_in, slots_on
 from ..config import Settings
-from ..config.shipped import shipped
+from ..config.shipped_files import shipped
 from .port import Facts, keeps_jobs_private
 from .versions import ABILITIES, TESTED, Release, Support
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..cluster.actions import Action
-from ..cluster.history import OutcomeTable
-from ..cluster.lending import SetNodes
+from ..cluster.records.node_loans import SetNodes
+from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import ClusterState
 
 

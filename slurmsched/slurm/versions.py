@@ -17,7 +17,7 @@ TESTED = ((22, 5), (24, 11), (26, 5))
 """The releases that the conformance suite ran against (docs/releases.md)."""
 
 NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None assigned"})
-"""How commands print a field that has no value, NO_VAL among them; cluster/tres.py reads numbers, GRES and times."""
+"""How commands print a field that has no value, NO_VAL among them; cluster/text/tres.py reads the numbers."""
 
 JOB_STATES = {
     **{state.name: state for state in JobState},

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slurmsched.clock import SystemClock
-from slurmsched.cluster.known import outcomes_of
+from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cycle import CycleReport, World, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
@@ -24,12 +24,12 @@ from slurmsched.decide.rules import Rules
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.lab.waiting import wait_until
-from slurmsched.models.runtime import RuntimeModel
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.slurm.budget import Budget
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
-from slurmsched.slurm.writer import Writer
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.write.budget import Budget
+from slurmsched.slurm.write.writer import Writer
 
 from .fidelity import bench_fidelity
 from .predictions import main as bench_predictions

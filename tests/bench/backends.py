@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from slurmsched.lab import Lab, LabSpec
-from slurmsched.slurm.backend import SlurmBackend
-from slurmsched.slurm.console import Console
+from slurmsched.slurm.adapters.backend import SlurmBackend
+from slurmsched.slurm.adapters.command_runner import Console
 from slurmsched.slurm.versions import Release
 
 from .__main__ import Meter, fill, rpc_s

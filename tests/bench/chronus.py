@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.policies.leases.check import violations
-from slurmsched.policies.leases.problem import LeaseProblem
-from slurmsched.policies.leases.solve import solve
-from slurmsched.policies.leases.solver import Guarded
+from slurmsched.policies.deadlines.lease_plan import solve
+from slurmsched.policies.deadlines.lease_problem import LeaseProblem
+from slurmsched.policies.deadlines.milp_solver import Guarded
+from slurmsched.policies.deadlines.plan_check import violations
 from slurmsched.simulator.leases.presets import NAMES, Outcome, misjudged, replay
 from slurmsched.simulator.leases.profiling import Profiling
 from slurmsched.simulator.leases.terms import Terms
 from slurmsched.simulator.traces.rewards import written
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.workload.workload import Workload, workload
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MIXES = ("mix1", "mix2")

@@ -14,25 +14,25 @@ import numpy as np
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.kept import NOTHING_KEPT, KeptTable
-from slurmsched.cluster.names import bucket
+from slurmsched.cluster.job_kind import bucket
 from slurmsched.cluster.plan import Plan
-from slurmsched.cluster.predictions import PredictionTable
+from slurmsched.cluster.records.prediction_records import NOTHING_KEPT, KeptTable
+from slurmsched.cluster.records.predictions import PredictionTable
 from slurmsched.cluster.state import View
 from slurmsched.cycle import CycleReport
-from slurmsched.daemon.foretelling import Foretelling
-from slurmsched.models.accuracy import accuracy
-from slurmsched.models.runtime import RuntimeModel
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.simulator.cluster import SimulatedCluster
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.foresight import as_outcomes
-from slurmsched.simulator.machine.slurmconf import SlurmConf
-from slurmsched.simulator.playforward import foretell
-from slurmsched.simulator.steering import Steering, whole_queue
-from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
+from slurmsched.daemon.predictions.prediction_service import Foretelling
+from slurmsched.models.completion.prediction_accuracy import accuracy
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cycle_driver import Steering, whole_queue
+from slurmsched.simulator.predict_completion import foretell
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.trace_forecasts import as_outcomes
 from slurmsched.simulator.traces import read
-from slurmsched.simulator.workload import Workload
+from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
+from slurmsched.simulator.workload.workload import Workload
 
 PHILLY = Path("../shared/data/philly_semisynthetic.csv.gz")
 JOBS, PAST = 400, 600

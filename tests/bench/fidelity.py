@@ -12,10 +12,10 @@ from datetime import datetime
 import numpy as np
 
 from slurmsched.cluster.columns import FloatArray
-from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.demo.lab_burst import GPUS, NODES, OPERATOR, fresh_lab, occupy, outcomes_of, submit, watch
+from slurmsched.demo.operator_program import Slurmsched
 from slurmsched.demo.simulated import SimulatedBurst, simulated_history
-from slurmsched.demo.stage import GPUS, NODES, OPERATOR, fresh_lab, occupy, outcomes_of, submit, watch
-from slurmsched.demo.steering import Slurmsched
 from slurmsched.demo.workload import USERS, bursts
 from slurmsched.lab import Lab
 

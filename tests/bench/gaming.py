@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.foresight import DAY_S, learnt, trained
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.trace_forecasts import DAY_S, learnt, trained
 from slurmsched.simulator.traces import read
-from slurmsched.simulator.workload import Workload
+from slurmsched.simulator.workload.workload import Workload
 from tests.simulator.gaming import HOUR_S, ORDERINGS, STRATEGIES, Gamed, Waits, gamed, honest, waits
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

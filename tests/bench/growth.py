@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmsched.simulator.experiment import Replay, simulate
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
-from slurmsched.simulator.workload import Workload
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
+from slurmsched.simulator.workload.workload import Workload
 
 from .simulator import GPUS, setup_of
 

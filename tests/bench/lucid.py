@@ -18,19 +18,19 @@ import numpy as np
 from slurmsched.cluster.columns import FloatArray, Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.models.arrivals import Arrivals
-from slurmsched.models.estimate import Estimator
-from slurmsched.models.sharing import SharingModel
+from slurmsched.models.runtime.estimator import Estimator
+from slurmsched.models.sharing.sharing_model import SharingModel
 from slurmsched.models.throughput import ThroughputModel
-from slurmsched.policies.hooks import Ordering
-from slurmsched.policies.ordering import FAR_S
-from slurmsched.simulator.experiment import Replay, Setup, simulate
-from slurmsched.simulator.fleet import Fleet, Mode, Sharing
+from slurmsched.policies.contract import Ordering
+from slurmsched.policies.ordering.static import FAR_S
+from slurmsched.simulator.cluster_spec import Fleet, Mode, Sharing
 from slurmsched.simulator.lucid.modes import modes
 from slurmsched.simulator.lucid.packing import pack
 from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
+from slurmsched.simulator.run import Replay, Setup, simulate
 from slurmsched.simulator.traces import read
-from slurmsched.simulator.workload import Workload, as_submitted
+from slurmsched.simulator.workload.workload import Workload, as_submitted
 
 from .lucid_models import DATA, measured, rows_of, trained
 from .lucid_runtime import outcomes

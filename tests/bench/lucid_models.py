@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slurmsched.cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from slurmsched.models.additive import Additive, Boosting
 from slurmsched.models.arrivals import SERIES, Arrivals, features, rolling_median
-from slurmsched.models.sharing import GpuUse, PairCurve, SharingModel, score_of_speed
+from slurmsched.models.ebm.additive import Additive, Boosting
+from slurmsched.models.sharing.sharing_model import GpuUse, PairCurve, SharingModel, score_of_speed
 from slurmsched.models.throughput import ThroughputModel
 
 DATA = Path(__file__).parents[2] / "../shared/data"

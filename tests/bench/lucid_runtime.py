@@ -19,17 +19,25 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.cluster.columns import FloatArray, Labels, table_of
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
-from slurmsched.models.centers import LAST_OF_NAME, LAST_OF_USER, LIMIT, Fit, fit_ga2m, fit_trees, repeating
-from slurmsched.models.estimate import Estimator
-from slurmsched.models.inputs import Profiles, inputs
-from slurmsched.models.judge import Told, foretold, judge, pinball, score
-from slurmsched.models.past import Past, compact
-from slurmsched.models.windows import Windows
+from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.models.runtime.estimator import Estimator
+from slurmsched.models.runtime.group_windows import Windows
+from slurmsched.models.runtime.history_index import Past, compact
+from slurmsched.models.runtime.model_inputs import Profiles, inputs
+from slurmsched.models.runtime.model_selection import Told, foretold, judge, pinball, score
+from slurmsched.models.runtime.point_predictors import (
+    LAST_OF_NAME,
+    LAST_OF_USER,
+    LIMIT,
+    Fit,
+    fit_ga2m,
+    fit_trees,
+    repeating,
+)
 from slurmsched.policies.sharing import Packing, Sharers, pairs
 from slurmsched.simulator.traces import read
-from slurmsched.simulator.workload import Workload, as_submitted
+from slurmsched.simulator.workload.workload import Workload, as_submitted
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 OCTOBER_S = (2294959.0, 2899759.0)  # its first week, in the semi-synthetic trace's own seconds

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmsched.policies.wfq import Wfq
+from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.simulator.elastic.applications import Applications, applications, read_speedups
 from slurmsched.simulator.elastic.experiment import POLICIES, Played, Policy, replay
 from slurmsched.simulator.elastic.samples import automl
-from slurmsched.simulator.pareto.objectives import DEFAULT, objectives_of
-from slurmsched.simulator.pareto.search import Front, Point
-from slurmsched.simulator.pareto.workloads import Wish, search_on
+from slurmsched.simulator.studies.pareto.objectives import DEFAULT, objectives_of
+from slurmsched.simulator.studies.pareto.search import Front, Point
+from slurmsched.simulator.studies.pareto.workloads import Wish, search_on
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.workers import Workers
+from slurmsched.simulator.worker_pool import Workers
 
 from .pcs_figures import spread, tradeoff
 

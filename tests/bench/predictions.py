@@ -6,14 +6,14 @@ import time
 
 import numpy as np
 
-from slurmsched.cli.assembly import PREDICTION_WORKER
+from slurmsched.cli.daemon.build import PREDICTION_WORKER
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import View
-from slurmsched.daemon.prediction_worker import Player
-from slurmsched.simulator.playforward import foretell
+from slurmsched.daemon.predictions.prediction_process import Player
+from slurmsched.simulator.predict_completion import foretell
 
 NOW_S = 1_000_000.0
 GPUS = 8

@@ -30,11 +30,11 @@ from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
-from slurmsched.models.runtime import RuntimeModel
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.slurm.budget import Budget
-from slurmsched.slurm.fake import FakeSlurm
-from slurmsched.slurm.writer import Writer
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
+from slurmsched.slurm.adapters.fake import FakeSlurm
+from slurmsched.slurm.write.budget import Budget
+from slurmsched.slurm.write.writer import Writer
 
 PENDING, EVERY_S, DAY_S = 4_900, 15.0, 86_400.0
 CALC_S, BACKFILL_S = 300.0, 30.0  #: Slurm's PriorityCalcPeriod and bf_interval

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slurmsched.simulator.experiment import Setup, simulate
-from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.run import Setup, simulate
 from slurmsched.simulator.traces.source import Source
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

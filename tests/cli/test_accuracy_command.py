@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.kept import KeptState, kept_table
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.cluster.records.prediction_records import KeptState, kept_table
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
 DAY_S = 86_400.0

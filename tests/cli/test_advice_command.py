@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmsched.cli.advice import BEYOND, beyond_sheet
+from slurmsched.cli.jobs.advice import BEYOND, beyond_sheet
 from slurmsched.cli.output import plain
 
 

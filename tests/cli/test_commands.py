@@ -13,7 +13,7 @@ from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank
 from slurmsched.db.store import Store
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
 SETTINGS = """

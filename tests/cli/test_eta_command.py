@@ -17,10 +17,10 @@ from daemon.daemon_worlds import plan, report, view
 from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.predictions import PredictionKind, prediction_table
-from slurmsched.daemon.answers import Answers
-from slurmsched.daemon.questions import ETA_MOST, AnswerRefused, Questions, Sources
-from slurmsched.decide.eta import Coverage, Eta, Foretold
+from slurmsched.cluster.records.predictions import PredictionKind, prediction_table
+from slurmsched.daemon.api.query_handlers import ETA_MOST, AnswerRefused, Questions, Sources
+from slurmsched.daemon.api.query_server import Answers
+from slurmsched.decide.explain.eta import Coverage, Eta, Foretold
 
 NOW_S = 1_700_000_000.0
 ME = getpass.getuser()

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from slurmsched.cli import main
-from slurmsched.cli.commands import COMMANDS, Place
+from slurmsched.cli.command_table import COMMANDS, Place
 from slurmsched.cli.failure import NotFound
 from slurmsched.cli.lazy import LazyGroup
 from slurmsched.errors import SlurmUnavailable

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slurmsched.cli import output
 from slurmsched.cli.output import Sheet, emit, plain
-from slurmsched.cli.text import clean, clean_lines, width
+from slurmsched.cli.terminal_text import clean, clean_lines, width
 
 HOSTILE = "a\x1b[31m\x9b2J\u202eevil\u2066\x07\r\n\t[bold]x[/bold]\udcff"
 

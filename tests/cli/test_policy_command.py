@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon, build
+from slurmsched.cli.daemon.build import Daemon, build
 from slurmsched.clock import ManualClock
-from slurmsched.db.choices import PolicyChoice
+from slurmsched.db.records.policy_choices import PolicyChoice
 from slurmsched.errors import ConfigError
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
 LINE = "wfq thresholds=60,inf weights=9,1"

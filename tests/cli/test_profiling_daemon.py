@@ -10,14 +10,14 @@ from click.testing import CliRunner
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import build
+from slurmsched.cli.daemon.build import build
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.lending import members
+from slurmsched.cluster.records.node_loans import members
 from slurmsched.config import PowerSettings, ProfileSettings, Settings
 from slurmsched.daemon.policy_settings import profiling_rules
 from slurmsched.daemon.validation import problems_of
 from slurmsched.errors import ConfigError
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
 SETTINGS = """

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon, build
+from slurmsched.cli.daemon.build import Daemon, build
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank, Requeue, Share, StartShared, Unmark, Unshare
-from slurmsched.cluster.faults import Fault, Instability
+from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
 from slurmsched.cluster.jobs import JobState
-from slurmsched.cluster.known import KnownJob, Run, outcomes_of
-from slurmsched.cluster.profiles import NodeProfile
-from slurmsched.db.intents import EAGER
+from slurmsched.cluster.records.faults import Fault, Instability
+from slurmsched.cluster.records.profiles import NodeProfile
+from slurmsched.db.tracking.intents import EAGER
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.port import Answer
 
 NOW_S = 1_700_000_000.0

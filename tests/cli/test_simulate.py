@@ -19,8 +19,8 @@ from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels, table_of
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.outcomes import OutcomeTable
 
 NOW_S = 1_700_000_000.0
 TRACE = """\

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from slurmsched.cli.story import _SENTENCES, sentence
+from slurmsched.cli.jobs.story import _SENTENCES, sentence
 from slurmsched.cluster.plan import Standing
-from slurmsched.cluster.promises import PromiseState
-from slurmsched.db.story import KINDS
+from slurmsched.cluster.records.promises import PromiseState
+from slurmsched.db.tracking.story import KINDS
 
 
 @pytest.mark.parametrize("standing", Standing)

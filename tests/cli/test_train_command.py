@@ -11,19 +11,19 @@ from click.testing import CliRunner, Result
 
 from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import Daemon, build
+from slurmsched.cli.daemon.build import Daemon, build
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels, table_of
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState
-from slurmsched.models.additive import Additive, Term
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.artifact import Artifact
-from slurmsched.models.bins import Continuous
-from slurmsched.models.blend import Blend
-from slurmsched.models.centers import LIMIT, Ga2m, repeating
-from slurmsched.models.estimate import Estimator
-from slurmsched.models.shelf import RUNTIME
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.models.ebm.additive import Additive, Term
+from slurmsched.models.ebm.bins import Continuous
+from slurmsched.models.registry import RUNTIME
+from slurmsched.models.runtime.estimator import Estimator
+from slurmsched.models.runtime.mixture import Blend
+from slurmsched.models.runtime.point_predictors import LIMIT, Ga2m, repeating
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
 DAY_S = 86400.0

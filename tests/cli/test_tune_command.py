@@ -13,9 +13,9 @@ from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels, table_of
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState
-from slurmsched.cluster.profiles import NodeProfile
+from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.config.files import load
 from slurmsched.db.store import Store
 

@@ -20,12 +20,12 @@ TESTS = Path(__file__).parents[1]
 PROGRAM = """\
 from numba.core import event
 
-from simulator.test_playforward import told, view
+from simulator.test_predict_completion import told, view
 from simulator.worlds import trace
 from slurmsched.policies.compiled import compiled
-from slurmsched.simulator.experiment import Setup, simulate
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.whatif import Option, compare
+from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.studies.whatif import Option, compare
 
 @compiled
 def compiled_here(number):

@@ -16,9 +16,9 @@ from slurmsched.clock import ManualClock, SystemClock
 from slurmsched.cluster.state import ClusterState
 from slurmsched.db.store import Store
 from slurmsched.lab import wait_until
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.port import Slurm
 
 NOW_S = 1_700_000_000.0

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slurmsched.cluster.comment import ACCEPTED, SILENT, Deadline, Step, Stop, Wishes, parse, read, render
+from slurmsched.cluster.text.comment import (
+    ACCEPTED,
+    SILENT,
+    Deadline,
+    Step,
+    Stop,
+    Wishes,
+    parse,
+    read,
+    render,
+)
 from slurmsched.errors import CommentError
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.cluster.hostlist import MOST, expand, fold
+from slurmsched.cluster.text.hostlist import MOST, expand, fold
 
 NAMES = st.from_regex(r"[a-z]{1,4}(-?[0-9]{1,4}){0,2}[a-z]?", fullmatch=True)
 

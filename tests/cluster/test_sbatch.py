@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from slurmsched.cluster.sbatch import probe
-from slurmsched.cluster.sbatch_options import KNOWN, SHORT, as_text, not_counted, read_options, read_script
+from slurmsched.cluster.sbatch_probe import probe
+from slurmsched.cluster.text.sbatch import KNOWN, SHORT, as_text, not_counted, read_options, read_script
 from slurmsched.errors import CommentError, ConfigError
 
 NOW_S = 1_000_000.0

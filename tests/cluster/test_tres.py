@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.cluster.tres import count, gpus_in, memory_mib, seconds, timelimit
+from slurmsched.cluster.text.tres import count, gpus_in, memory_mib, seconds, timelimit
 
 TYPES = st.sampled_from(["", "a100", "h100_80gb", "1g.5gb", "tesla-v100"])
 

@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.columns import table_of
-from slurmsched.cluster.comment import read
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import QosTable
 from slurmsched.cluster.state import ClusterState
+from slurmsched.cluster.text.comment import read
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab
 from slurmsched.lab.waiting import wait_until
-from slurmsched.simulator.cluster import SimulatedCluster
-from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
-from slurmsched.simulator.machine.slurmconf import SlurmConf
-from slurmsched.simulator.workload import as_submitted, workload
-from slurmsched.slurm.binding import SlurmBinding
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.workload.workload import as_submitted, workload
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.fake import FakeSlurm
+from slurmsched.slurm.adapters.pyslurm_adapter import SlurmBinding
+from slurmsched.slurm.adapters.pyslurm_worker import PyslurmMissing, Worker
 from slurmsched.slurm.port import Slurm
-from slurmsched.slurm.worker import PyslurmMissing, Worker
 
 
 class World(Protocol):

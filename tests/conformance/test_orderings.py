@@ -8,7 +8,7 @@ from decide.views import jobs, view, views
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmsched.policies.hooks import ORDERINGS, find_ordering
+from slurmsched.policies.contract import ORDERINGS, find_ordering
 
 every_ordering = pytest.mark.parametrize("name", sorted(ORDERINGS))
 anything = settings(max_examples=50, deadline=None)

@@ -20,10 +20,10 @@ from slurmsched.cluster.actions import (
     Suspend,
     Unshare,
 )
-from slurmsched.cluster.hostlist import fold
 from slurmsched.cluster.jobs import SETTLE_S, JobState
-from slurmsched.cluster.lending import SetNodes, members
+from slurmsched.cluster.records.node_loans import SetNodes, members
 from slurmsched.cluster.state import ClusterState
+from slurmsched.cluster.text.hostlist import fold
 
 from .conftest import World, row
 

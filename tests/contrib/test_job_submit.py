@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slurmsched.cluster.comment import ACCEPTED, SILENT, parse, read
+from slurmsched.cluster.text.comment import ACCEPTED, SILENT, parse, read
 from slurmsched.errors import CommentError
 
 HERE = Path(__file__).parent

@@ -10,16 +10,16 @@ import numpy as np
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast, no_forecast
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.plan import Placing, Plan
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import View
 from slurmsched.cycle import CycleReport
-from slurmsched.daemon import answers
+from slurmsched.daemon.api import query_server
 from slurmsched.lab import waiting
 
-ask = partial(answers.ask, timeout_s=60.0)
+ask = partial(query_server.ask, timeout_s=60.0)
 """As people ask, with patience for a machine that stands still for a while."""
 
 

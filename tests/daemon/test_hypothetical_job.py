@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.forecast import Forecast
+from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.jobs import JobTable
-from slurmsched.cluster.known import outcomes_of
 from slurmsched.cluster.state import View
-from slurmsched.daemon.hypothetical_job import try_out
+from slurmsched.daemon.predictions.hypothetical_job import try_out
 from slurmsched.decide.engine import decide
-from slurmsched.decide.eta import Eta, etas
+from slurmsched.decide.explain.eta import Eta, etas
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import CommentError, ConfigError
-from slurmsched.models.runtime import RuntimeModel
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.simulator.playforward import foretell
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.predict_completion import foretell
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
 RULES = Rules(powers=frozenset({"order"}), scope="queue")

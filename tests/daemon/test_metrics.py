@@ -11,10 +11,10 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from slurmsched import __version__
-from slurmsched.cluster.promises import PromiseState, promise_table
+from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.daemon.loop import Turn
 from slurmsched.daemon.metrics import PARTS_MOST, Metrics
-from slurmsched.models.served import Drift
+from slurmsched.models.runtime.guarded import Drift
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 

@@ -7,8 +7,8 @@ from daemon_worlds import plan, view
 
 from slurmsched.cluster.actions import Rank, Refusal
 from slurmsched.cluster.columns import Labels
-from slurmsched.daemon.privacy import HIDDEN, narrow, owns, veil
-from slurmsched.decide import explain
+from slurmsched.daemon.api.privacy import HIDDEN, narrow, owns, veil
+from slurmsched.decide.explain import explain
 
 
 def texts(shown) -> set[str]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profile_worlds import FIGURES, NOW_S, figure, gpu, record
 
-from slurmsched.daemon.profile_record import RECORD_B, BadRecord, read_record
+from slurmsched.daemon.profiles.profile_record import RECORD_B, BadRecord, read_record
 
 
 def read(**changes):

@@ -11,14 +11,14 @@ import pytest
 from daemon_worlds import ask, seen, wait_until
 
 from slurmsched.clock import ManualClock, SystemClock
-from slurmsched.cluster.kept import NOTHING_KEPT
+from slurmsched.cluster.records.prediction_records import NOTHING_KEPT
 from slurmsched.config import DaemonSettings
-from slurmsched.daemon.answers import DaemonUnreachable
-from slurmsched.daemon.foretelling import Foretelling
+from slurmsched.daemon.api.query_handlers import Sources
+from slurmsched.daemon.api.query_server import DaemonUnreachable
 from slurmsched.daemon.lock import StateLock
 from slurmsched.daemon.metrics import Metrics
 from slurmsched.daemon.notify import Notifier
-from slurmsched.daemon.questions import Sources
+from slurmsched.daemon.predictions.prediction_service import Foretelling
 from slurmsched.daemon.service import Parts, Service
 from slurmsched.daemon.signals import Flags
 from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmschedError, SlurmUnavailable

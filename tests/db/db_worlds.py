@@ -9,12 +9,12 @@ import numpy as np
 from slurmsched.cluster.actions import Hold, Rank, Refusal
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.plan import Placing, Plan, Standing
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
-from slurmsched.db.decisions import DecisionRecord
+from slurmsched.db.tracking.decisions import DecisionRecord
 
 #: What a database might choke on: NUL, lone surrogates, the mark of our own quoting, SQL, sheer length.
 HOSTILE = (

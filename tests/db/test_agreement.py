@@ -6,7 +6,7 @@ import numpy as np
 from db_worlds import jobs, outcomes
 
 from slurmsched.db.store import Store
-from slurmsched.models.runtime import RuntimeModel
+from slurmsched.models.runtime.baseline import RuntimeModel
 
 
 def a_week(count=3000):

@@ -24,9 +24,9 @@ from slurmsched.cluster.actions import (
     Tell,
     Unshare,
 )
-from slurmsched.cluster.faults import Instability
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.plan import Standing
+from slurmsched.cluster.records.faults import Instability
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 

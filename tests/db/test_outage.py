@@ -13,10 +13,10 @@ from postgres_server import new_server
 from sqlalchemy import text
 
 from slurmsched.clock import ManualClock
-from slurmsched.db import control
-from slurmsched.db.control import Control
 from slurmsched.db.leader import ServerLeadership
 from slurmsched.db.memory import Memory
+from slurmsched.db.records import pause
+from slurmsched.db.records.pause import Control
 from slurmsched.db.store import Store
 from slurmsched.errors import MemoryUnavailable
 from slurmsched.lab.waiting import wait_until
@@ -150,7 +150,7 @@ def test_a_server_that_takes_no_connections_costs_the_time_limit_too(own_server,
 def test_a_server_process_that_hangs_before_the_commit_costs_the_time_limit_and_writes_nothing(own_server, hanging):
     def write():
         with hanging.database.transaction("writing", write=True) as connection:
-            control.save_control(connection, "c", Control(True, None, "root", 1.0))
+            pause.save_control(connection, "c", Control(True, None, "root", 1.0))
             with stopped(*own_server.backends()):
                 connection.commit()
 

@@ -11,7 +11,7 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.db import schema
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.db.story import StoryEvent
+from slurmsched.db.tracking.story import StoryEvent
 
 FIRST_S, SECOND_S = 100.0, 5000.0
 
@@ -108,7 +108,7 @@ def test_what_slurm_refused_of_the_job_before_is_not_told_of_the_new_one(store):
 def test_what_nodes_tell_belongs_to_the_job_that_had_the_id_then(store):
     memory = Memory(store, cluster="c")
     had_and_has(memory)
-    from slurmsched.db.facts import Facts
+    from slurmsched.db.pending_writes import Facts
 
     store.save("c", Facts(story=[StoryEvent(300.0, "failed together", {}, 7)]))
     assert "failed together" in kinds(store, FIRST_S)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from slurmsched.cluster.actions import Hold, Rank
+from slurmsched.cluster.job_record import KnownJob, Phase
 from slurmsched.cluster.jobs import JobState
-from slurmsched.cluster.known import KnownJob, Phase
-from slurmsched.db.control import Control
-from slurmsched.db.facts import Facts
-from slurmsched.db.intents import Intent
-from slurmsched.db.story import StoryEvent
+from slurmsched.db.pending_writes import Facts
+from slurmsched.db.records.pause import Control
 from slurmsched.db.tables import blobs
+from slurmsched.db.tracking.intents import Intent
+from slurmsched.db.tracking.story import StoryEvent
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)
 

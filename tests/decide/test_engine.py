@@ -15,10 +15,10 @@ from slurmsched.cluster.actions import Rank, Release
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.state import View
 from slurmsched.decide.engine import decide
-from slurmsched.decide.ranking import base_priority, waited_s
+from slurmsched.decide.ordering.greedy_fit import free_gpus
+from slurmsched.decide.ordering.ranking import base_priority, waited_s
 from slurmsched.decide.rules import Rules
-from slurmsched.decide.runset import free_gpus
-from slurmsched.policies.hooks import Ordering, find_ordering
+from slurmsched.policies.contract import Ordering, find_ordering
 
 FIFO, SJF = find_ordering("fifo"), find_ordering("sjf")
 ORDER = Rules(powers=frozenset({"order"}), scope="queue")

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.plan import Plan, Standing
 from slurmsched.cluster.state import View
-from slurmsched.daemon.privacy import HIDDEN, veil
-from slurmsched.decide import explain as explain_module
+from slurmsched.daemon.api.privacy import HIDDEN, veil
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain import LEFT_ALONE, explain, queue, why
+from slurmsched.decide.explain import explain as explain_module
+from slurmsched.decide.explain.explain import LEFT_ALONE, explain, queue, why
+from slurmsched.decide.explain.slurm_place import order_is_off, slurm_place, with_slurm_place
+from slurmsched.decide.phrasing import spell
 from slurmsched.decide.rules import Rules
-from slurmsched.decide.slurm_place import order_is_off, slurm_place, with_slurm_place
-from slurmsched.decide.words import spell
-from slurmsched.policies.hooks import find_ordering
+from slurmsched.policies.contract import find_ordering
 
 SJF = find_ordering("sjf")
 

@@ -11,11 +11,11 @@ from decide.views import NOW_S, jobs, view
 from slurmsched.cluster.actions import Rank
 from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.slurm.budget import Budget
-from slurmsched.slurm.fake import FakeSlurm
-from slurmsched.slurm.lag import CALM, LEAST, PATIENCE, Lag
-from slurmsched.slurm.writer import Writer
+from slurmsched.policies.contract import find_ordering
+from slurmsched.slurm.adapters.fake import FakeSlurm
+from slurmsched.slurm.write.budget import Budget
+from slurmsched.slurm.write.order_lag import CALM, LEAST, PATIENCE, Lag
+from slurmsched.slurm.write.writer import Writer
 
 SJF = find_ordering("sjf")
 EVERY_S = 15.0

@@ -14,19 +14,19 @@ from views import NOW_S, forecast, jobs, nodes, partitions, running_jobs, view
 
 from slurmsched.cluster.actions import Rank, Share, StartShared, Unshare
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.comment import read
-from slurmsched.cluster.faults import Instability
-from slurmsched.cluster.names import kind_of
+from slurmsched.cluster.job_kind import kind_of
 from slurmsched.cluster.plan import Standing
-from slurmsched.cluster.tres import slots_in
+from slurmsched.cluster.records.faults import Instability
+from slurmsched.cluster.text.comment import read
+from slurmsched.cluster.text.tres import slots_in
 from slurmsched.decide.engine import decide
-from slurmsched.decide.packing import settle_shared
-from slurmsched.decide.paired import sharing_words
+from slurmsched.decide.explain.sharing import sharing_words
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
-from slurmsched.decide.waits import own_waits_s
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.policies.slots import Token
+from slurmsched.decide.sharing.packing import settle_shared
+from slurmsched.decide.sharing.queue_wait import own_waits_s
+from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.sharing_slots import Token
 
 RULES = SharingRules(memory_mib=16_000.0, wait_s=30.0)
 HOUR_S = 3600.0

@@ -11,7 +11,7 @@ from slurmsched.cluster.nodes import QosTable
 from slurmsched.decide.policy import NO_LIMIT_POINTS, Policy, natural_cap
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
-from slurmsched.policies.hooks import find_ordering
+from slurmsched.policies.contract import find_ordering
 
 NO_QOS = QosTable(Labels.of([]), np.zeros(0, dtype=np.int64))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmsched.decide.priority_points import MOST_POINTS, Labelling, label
+from slurmsched.decide.ordering.priority_points import MOST_POINTS, Labelling, label
 
 
 def labelled(base, points, floor=0, cap=MOST_POINTS) -> Labelling:

@@ -14,11 +14,11 @@ from slurmsched.cluster.actions import MovePartition, Rank, Requeue
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain import why
+from slurmsched.decide.explain.explain import why
+from slurmsched.decide.explain.profiling import with_profiling
 from slurmsched.decide.policy import Policy
-from slurmsched.decide.profiled import with_profiling
 from slurmsched.decide.rules import ProfilingRules, Rules
-from slurmsched.policies.hooks import find_ordering
+from slurmsched.policies.contract import find_ordering
 
 SJF, FIFO = find_ordering("sjf"), find_ordering("fifo")
 PROFILING = ProfilingRules("profile", n_max=4, t_s=200.0, wait_s=600.0)

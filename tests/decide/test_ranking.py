@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.decide.ranking import order
+from slurmsched.decide.ordering.ranking import order
 
 keys = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, 60.0, -1.0, float("inf"), float("-inf"), float("nan")]), st.floats(width=64)

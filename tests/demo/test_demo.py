@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.demo.stage import GPUS, NODES
+from slurmsched.demo.lab_burst import GPUS, NODES
 from slurmsched.errors import LabError
 from slurmsched.lab import LabSpec, programs, wait_until
 

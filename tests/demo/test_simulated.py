@@ -17,11 +17,11 @@ import pytest
 
 from slurmsched.config import load
 from slurmsched.daemon.policy_settings import policy_of
+from slurmsched.demo.lab_burst import GPUS, NODES, spec_of
 from slurmsched.demo.modelled import blockers, configuration, lab_model
-from slurmsched.demo.stage import GPUS, NODES, spec_of
-from slurmsched.demo.steering import ORDERING, policy, settings
+from slurmsched.demo.operator_program import ORDERING, policy, settings
 from slurmsched.demo.workload import bursts
-from slurmsched.simulator.machine.slurmconf import SlurmConf
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 
 PROGRAM = [sys.executable, "-m", "slurmsched", "demo"]
 NOBODY = 65534

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.demo import Summary
 
 

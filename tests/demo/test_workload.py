@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from slurmsched.cluster.names import bucket
+from slurmsched.cluster.job_kind import bucket
 from slurmsched.demo.workload import BURST, LONGEST_S, MOST_GPUS, USERS, Submission, bursts
 
 

@@ -8,9 +8,9 @@ import pytest
 from daemon.daemon_worlds import seen
 from fresh_host import CHECKOUT, FreshHost
 
-from slurmsched.daemon.answers import Answers
-from slurmsched.daemon.questions import Questions, Sources
-from slurmsched.decide import explain
+from slurmsched.daemon.api.query_handlers import Questions, Sources
+from slurmsched.daemon.api.query_server import Answers
+from slurmsched.decide.explain import explain
 
 pytestmark = pytest.mark.lab
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
+from slurmsched.cluster.records.outcomes import OutcomeTable
 
 
 def history(runtime_s: Sequence[float], **columns: Any) -> OutcomeTable:

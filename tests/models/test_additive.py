@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.models.additive import Additive, Boosting, Columns, isotonic
-from slurmsched.models.coded import Coded
+from slurmsched.models.ebm.additive import Additive, Boosting, Columns, isotonic
+from slurmsched.models.ebm.dictionary_column import Coded
 
 QUICK = Boosting(outer_bags=2, max_rounds=120, max_bins=32, max_interaction_bins=8, smoothing_rounds=20)
 PAIRS = [("gpus", "user"), ("gpus", "hours"), ("user", "queue")]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from slurmsched.errors import ModelUnusable, SlurmschedError
-from slurmsched.models.additive import Additive, Term
 from slurmsched.models.artifact import SCHEMA, Artifact, digest_of
-from slurmsched.models.bins import Continuous
+from slurmsched.models.ebm.additive import Additive, Term
+from slurmsched.models.ebm.bins import Continuous
 
 ADDITIVE = Additive(
     (Continuous("gpus", np.array([1.5, 3.0]), np.array([1.5])),),

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slurmsched.models.inputs import CLASSES
-from slurmsched.models.intervals import SHARES, Misses, rolled
+from slurmsched.models.runtime.intervals import SHARES, Misses, rolled
+from slurmsched.models.runtime.model_inputs import CLASSES
 
 
 def misses(values: np.ndarray, kinds: np.ndarray | None = None, runtime_s: float = 0.0) -> Misses:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from outcome_worlds import busy_site, history, job, jobs_of
 
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobTable
-from slurmsched.models.centers import LAST_OF_NAME, repeating
-from slurmsched.models.estimate import Estimator
-from slurmsched.models.overruns import IN_MEDIANS, WHY, WINDOW_S, Overruns
-from slurmsched.models.runtime import RuntimeModel
-from slurmsched.models.served import Served
-from slurmsched.models.serving import overrunners_of
+from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.models.runtime.active import overrunners_of
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.models.runtime.estimator import Estimator
+from slurmsched.models.runtime.guarded import Served
+from slurmsched.models.runtime.overruns import IN_MEDIANS, WHY, WINDOW_S, Overruns
+from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, repeating
 
 LONG_S, BAIT_S, DAY_S = 10_800.0, 12.0, 86_400.0
 DAYS = 10

@@ -8,16 +8,24 @@ import numpy as np
 import pytest
 from outcome_worlds import busy_site, jobs_of
 
-from slurmsched.cluster.history import OutcomeTable
-from slurmsched.models.additive import Additive, Term
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.artifact import Artifact
-from slurmsched.models.bins import Continuous
-from slurmsched.models.blend import Blend
-from slurmsched.models.centers import LAST_OF_USER, Ga2m, fit_ga2m, fit_trees, repeating, rises_with, rising_with
-from slurmsched.models.estimate import Estimator
-from slurmsched.models.inputs import inputs
-from slurmsched.models.names import NameBuckets
-from slurmsched.models.past import Past
+from slurmsched.models.ebm.additive import Additive, Term
+from slurmsched.models.ebm.bins import Continuous
+from slurmsched.models.runtime.estimator import Estimator
+from slurmsched.models.runtime.history_index import Past
+from slurmsched.models.runtime.mixture import Blend
+from slurmsched.models.runtime.model_inputs import inputs
+from slurmsched.models.runtime.name_buckets import NameBuckets
+from slurmsched.models.runtime.point_predictors import (
+    LAST_OF_USER,
+    Ga2m,
+    fit_ga2m,
+    fit_trees,
+    repeating,
+    rises_with,
+    rising_with,
+)
 from slurmsched.models.training import train_runtime
 
 pytest.importorskip("interpret")

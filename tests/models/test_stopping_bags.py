@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.models.centers import STOPPED_BY, STRETCHES, stopping_bags
+from slurmsched.models.runtime.point_predictors import STOPPED_BY, STRETCHES, stopping_bags
 
 
 def test_a_users_runs_of_one_stretch_are_held_out_together():

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmsched.models.additive import Boosting
 from slurmsched.models.arrivals import (
     DAY,
     LAG,
@@ -23,6 +22,7 @@ from slurmsched.models.arrivals import (
     rolling_median,
     settled_s,
 )
+from slurmsched.models.ebm.additive import Boosting
 from slurmsched.models.throughput import Errors, Outlook, ThroughputModel
 
 QUICK = Boosting(outer_bags=1, max_rounds=60, max_bins=16, max_interaction_bins=8, smoothing_rounds=10)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from outcome_worlds import busy_site, history
 
-from slurmsched.cluster.history import OutcomeTable
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.errors import ConfigError
-from slurmsched.models.additive import Boosting
 from slurmsched.models.artifact import Artifact
-from slurmsched.models.centers import LIMIT, repeating
-from slurmsched.models.estimate import Estimator
-from slurmsched.models.measured import Measured
-from slurmsched.models.sharing import GpuUse, SharingModel
+from slurmsched.models.ebm.additive import Boosting
+from slurmsched.models.runtime.estimator import Estimator
+from slurmsched.models.runtime.point_predictors import LIMIT, repeating
+from slurmsched.models.sharing.pair_measurements import Measured
+from slurmsched.models.sharing.sharing_model import GpuUse, SharingModel
 from slurmsched.models.training import FEWEST, Trained, train_runtime, train_sharing, train_throughput
 
 pytest.importorskip("interpret")

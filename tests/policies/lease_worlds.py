@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 from hypothesis import strategies as st
 
-from slurmsched.policies.leases.problem import LeasePlan, LeaseProblem, plan_of
+from slurmsched.policies.deadlines.lease_problem import LeasePlan, LeaseProblem, plan_of
 
 
 def problem(*jobs, gpus=4, horizon=None, capacity=None) -> LeaseProblem:

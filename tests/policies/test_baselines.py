@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from decide.views import NOW_S, jobs, nodes, running_jobs, view
 
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.simulator.experiment import Setup, simulate
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.workload import workload
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.workload.workload import workload
 
 themis = find_ordering("themis")
 

@@ -23,16 +23,16 @@ def test_a_compiled_function_gives_what_the_plain_one_gives():
 def test_without_a_place_to_keep_it_a_function_is_compiled_all_the_same(tmp_path: Path):
     shutil.copytree(Path(slurmsched.__file__).parent, tmp_path / "slurmsched", ignore=shutil.ignore_patterns("__pyc*"))
     # a file where the directory beside the source would be, and one for a home: also closed to root
-    for package in ("policies", "simulator"):
+    for package in ("policies", "simulator/engine"):
         (tmp_path / "slurmsched" / package / "__pycache__").touch()
     home = tmp_path / "home"
     home.touch()
     told = subprocess.run(
-        [sys.executable, "-c", "from slurmsched.simulator.heaps import push; print(push.__module__)"],
+        [sys.executable, "-c", "from slurmsched.simulator.engine.heaps import push; print(push.__module__)"],
         cwd=tmp_path,
         env=os.environ | {"HOME": str(home), "XDG_CACHE_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert (told.stdout.strip(), told.returncode) == ("slurmsched.simulator.heaps", 0), told.stderr
+    assert (told.stdout.strip(), told.returncode) == ("slurmsched.simulator.engine.heaps", 0), told.stderr

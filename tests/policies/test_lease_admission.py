@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from lease_worlds import best_of_all, problem, problems
 
-from slurmsched.policies.leases.admission import Admission, admit
+from slurmsched.policies.deadlines.lease_admission import Admission, admit
 
 
 def test_a_job_with_room_is_promised_its_deadline_and_told_its_slack():

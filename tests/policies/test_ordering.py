@@ -10,9 +10,9 @@ from decide.views import forecast, jobs, view
 
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.decide.engine import decide
-from slurmsched.decide.explain import explain, why
+from slurmsched.decide.explain.explain import explain, why
 from slurmsched.decide.rules import Rules
-from slurmsched.policies.hooks import find_ordering
+from slurmsched.policies.contract import find_ordering
 
 FLOORED = replace(forecast([12.0, 3600.0, 60.0]), floor_s=np.array([10_800.0, 0.0, 0.0]))
 SEEN = replace(view(jobs(3, gpus=[1, 1, 1]), [12.0, 3600.0, 60.0]), forecast=FLOORED)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slurmsched.cluster.plan import Standing
 from slurmsched.config.settings import SCOPES
-from slurmsched.policies.hooks import ORDERINGS
+from slurmsched.policies.contract import ORDERINGS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "policies.md").read_text()
 

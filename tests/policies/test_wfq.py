@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.policies.shares import share_out
-from slurmsched.policies.wfq import FIFO, LEAST_WEIGHT, NO_LIMIT, Wfq, most_variation, thresholds
+from slurmsched.policies.ordering.wfq import FIFO, LEAST_WEIGHT, NO_LIMIT, Wfq, most_variation, thresholds
+from slurmsched.policies.weighted_shares import share_out
 
 SIZES = st.lists(st.floats(1, 1e7), min_size=1, max_size=60).map(np.array)
 INF = math.inf

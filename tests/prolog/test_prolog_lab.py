@@ -19,13 +19,13 @@ import pytest
 from node_worlds import PROGRAMS, ROUND, TWO_GPUS, patient_path, wait_until
 
 from slurmsched.clock import SystemClock
-from slurmsched.cluster.hostlist import expand
-from slurmsched.cluster.profiles import NodeProfile, ProfileTable
-from slurmsched.daemon.collector import Collector, Receiver
+from slurmsched.cluster.records.profiles import NodeProfile, ProfileTable
+from slurmsched.cluster.text.hostlist import expand
+from slurmsched.daemon.profiles.profile_receiver import Collector, Receiver
 from slurmsched.db.store import Store
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
-from slurmsched.slurm.addresses import NodeAddresses
+from slurmsched.slurm.read.node_addresses import NodeAddresses
 
 pytestmark = pytest.mark.lab
 

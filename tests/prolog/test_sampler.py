@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from node_worlds import PROGRAMS, TWO_GPUS
 
-from slurmsched.daemon.profile_record import read_record
+from slurmsched.daemon.profiles.profile_record import read_record
 from slurmsched.prolog.sampler import BINS, BLOCK, HUNG_S, Running, Steadiness
 
 FIGURES = ("gpu_util", "memory_util", "memory_mib", "power_w", "processes")

@@ -21,11 +21,11 @@ from slurmsched.cluster.actions import Share, StartShared, Unshare
 from slurmsched.cluster.jobs import SETTLE_S
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
-from slurmsched.policies.slots import Asked, next_step
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
-from slurmsched.slurm.verbs import lines
+from slurmsched.policies.sharing_slots import Asked, next_step
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
 from slurmsched.slurm.versions import IN_A_MOMENT
+from slurmsched.slurm.write.verbs import lines
 
 pytestmark = pytest.mark.lab
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from node_worlds import PROGRAMS, Node, patient_path, wait_until
 
-from slurmsched.daemon.fault_record import read_delivery
+from slurmsched.daemon.profiles.fault_record import read_delivery
 from slurmsched.prolog.sampler import BLOCK
 from slurmsched.prolog.watch import BLOCKS_MOST, FULL, SETTLING, Load
 

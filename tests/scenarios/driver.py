@@ -11,7 +11,7 @@ import signal
 import sys
 
 from slurmsched.cli.app import App
-from slurmsched.cli.assembly import PATIENCE_S, build
+from slurmsched.cli.daemon.build import PATIENCE_S, build
 from slurmsched.cli.logs import log_to_stderr
 
 

@@ -27,16 +27,16 @@ import numpy as np
 import slurmsched
 from slurmsched.cluster.actions import Action
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab
 from slurmsched.lab.users import nobody_gid, uid_of
 from slurmsched.lab.waiting import wait_until
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
 
 DRIVER = Path(__file__).with_name("driver.py")
 BACKEND = "SLURMSCHED_TEST_BACKEND"
@@ -57,7 +57,7 @@ ALSO_NEEDED = ("rich*", "markdown_it*", "mdurl*", "pygments*", "typing_extension
 def interpreter(lab_directory: Path, uid: int) -> tuple[str, str]:
     """A Python that *uid* may run, and its PYTHONPATH; a copy of what we need where our own is closed to others."""
     as_user = ["setpriv", f"--reuid={uid}", f"--regid={nobody_gid()}", "--clear-groups"]
-    test = [*as_user, sys.executable, "-c", "import slurmsched.cli.assembly, numpy, psycopg"]
+    test = [*as_user, sys.executable, "-c", "import slurmsched.cli.daemon.build, numpy, psycopg"]
     if subprocess.run(test, cwd="/", capture_output=True, timeout=60).returncode == 0:
         return sys.executable, ""
     copy = lab_directory / "python"

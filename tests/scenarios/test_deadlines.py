@@ -16,8 +16,8 @@ from lab_site import Site, history
 import slurmsched.job
 from slurmsched.cluster.actions import Tell
 from slurmsched.lab.users import nobody_gid, uid_of
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
 
 TOOK_S = 4.0
 DEADLINE = "enabled = true\nlead_s = 20\nreserve = 0\nuser_share = 1\nyields = true\nlease_s = 1\nstop_s = 6"

@@ -18,7 +18,7 @@ from lab_site import Site
 from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NAMES = (
     "a|b||c",

@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 from lab_site import Site
 
+from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
 from slurmsched.cluster.jobs import JobState
-from slurmsched.cluster.known import KnownJob, Run, outcomes_of
-from slurmsched.cluster.lending import members
-from slurmsched.cluster.profiles import NodeProfile
+from slurmsched.cluster.records.node_loans import members
+from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.cluster.state import View
-from slurmsched.daemon.lender import Lender
+from slurmsched.daemon.profiling.node_mover import Lender
 from slurmsched.decide.rules import ProfilingRules
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
-from slurmsched.models.runtime import RuntimeModel
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
 
 T_PROF_S = 4
 SCRIPT = Path(__file__).parents[2] / "contrib/slurm.conf.d/job_submit.lua"

@@ -21,9 +21,9 @@ import pytest
 from lab_site import Site
 from node_worlds import PROGRAMS, patient_path, scripted_nvml
 
+from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
 from slurmsched.cluster.jobs import JobState
-from slurmsched.cluster.known import KnownJob, Run, outcomes_of
-from slurmsched.cluster.profiles import NodeProfile
+from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.lab.users import uid_of

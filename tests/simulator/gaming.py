@@ -14,10 +14,10 @@ import numpy as np
 
 from slurmsched.cluster.columns import FloatArray, IntArray, Labels
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.models.overruns import Trust
-from slurmsched.simulator.experiment import Setup, simulate
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.models.runtime.overruns import Trust
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.workload.workload import Workload, workload
 
 #: Of nobody: no forecast is ever raised.
 IN_NONE = Trust(1e9, (1e9, 2e9), (1.0, 2.0), 1.0)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
-from slurmsched.policies.hooks import Ordering
-from slurmsched.simulator.experiment import PRESETS, SELECTIONS, Replay, Setup, simulate
-from slurmsched.simulator.fleet import Failures, Fleet, Packing, Sharing, nodes_of, partition_of
+from slurmsched.policies.contract import Ordering
+from slurmsched.simulator.cluster_spec import Failures, Fleet, Packing, Sharing, nodes_of, partition_of
 from slurmsched.simulator.machine.outages import outages
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.run import PRESETS, SELECTIONS, Replay, Setup, simulate
+from slurmsched.simulator.workload.workload import Workload, workload
 
 ORDERINGS = sorted(set(PRESETS) - {"slurm"})
 WITHOUT_TURNS = sorted(set(ORDERINGS) - {"las", "themis"})

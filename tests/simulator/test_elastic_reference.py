@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slurmsched.policies.wfq import Wfq
+from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.simulator.elastic.applications import Applications, applications, read_speedups
 from slurmsched.simulator.elastic.experiment import Policy, replay
 from slurmsched.simulator.traces.source import Source

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.policies.wfq import Wfq
+from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.simulator.elastic.applications import Applications, Curves, applications, read_speedups
 from slurmsched.simulator.elastic.experiment import POLICIES, Policy, replay
 from slurmsched.simulator.elastic.samples import MOST_SERVICE_S, MOST_TRIALS, Halves, automl, sample
-from slurmsched.simulator.workload import workload
+from slurmsched.simulator.workload.workload import workload
 
 TWO_CLASSES = Wfq((100.0, math.inf), (0.75, 0.25), 0.6, 0.1)
 EVERY: list[Policy] = [*POLICIES, TWO_CLASSES]

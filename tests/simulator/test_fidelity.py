@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slurmsched.simulator.experiment import Setup, simulate
-from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.cluster_spec import Fleet
 from slurmsched.simulator.report.metrics import summary
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.workload.workload import Workload, workload
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

@@ -19,13 +19,13 @@ from gaming import (
     waits,
 )
 
-from slurmsched.models.centers import LAST_OF_NAME, repeating
-from slurmsched.models.overruns import IN_MEDIANS, Trust
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.foresight import learnt, trained
-from slurmsched.simulator.habits import Habits
-from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
-from slurmsched.simulator.workload import Workload
+from slurmsched.models.runtime.overruns import IN_MEDIANS, Trust
+from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, repeating
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.trace_forecasts import learnt, trained
+from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
+from slurmsched.simulator.workload.synthetic_users import Habits
+from slurmsched.simulator.workload.workload import Workload
 
 FLEET, GPUS = Fleet.of(1, 64), 8
 

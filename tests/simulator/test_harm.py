@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.simulator.experiment import Replay, Setup, simulate
-from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.cluster_spec import Fleet
 from slurmsched.simulator.report.harm import SHOWN, WORSE, Harm, baseline_of, harm
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.run import Replay, Setup, simulate
+from slurmsched.simulator.workload.workload import Workload, workload
 
 
 def trace(*jobs: tuple[str, float, float], vcs: list[str] | None = None) -> Workload:

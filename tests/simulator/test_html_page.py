@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.simulator.experiment import Replay, Setup, simulate
-from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.cluster_spec import Fleet
 from slurmsched.simulator.report.charts import POINTS, change_bars, charts
 from slurmsched.simulator.report.harm import Change, Changes
 from slurmsched.simulator.report.page import labels_of, page
-from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.run import Replay, Setup, simulate
+from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
+from slurmsched.simulator.workload.workload import Workload, workload
 
 HOSTILE = "<script>alert(1)</script>"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

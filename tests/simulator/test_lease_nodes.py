@@ -13,7 +13,7 @@ from slurmsched.simulator.leases.nodes import Nodes
 from slurmsched.simulator.leases.presets import replay
 from slurmsched.simulator.leases.profiling import Profiling
 from slurmsched.simulator.leases.rounds import fill
-from slurmsched.simulator.workload import workload
+from slurmsched.simulator.workload.workload import workload
 
 MINUTE_S = 60.0
 

@@ -15,7 +15,7 @@ from slurmsched.simulator.leases.presets import NAMES, misjudged, replay
 from slurmsched.simulator.leases.terms import Terms
 from slurmsched.simulator.leases.world import Known, Rules
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.workload import workload
+from slurmsched.simulator.workload.workload import workload
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests/data/chronus_philly_mix2.csv"

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.models.sharing import GpuUse, SharingModel
+from slurmsched.models.sharing.sharing_model import GpuUse, SharingModel
 from slurmsched.models.throughput import Errors, ThroughputModel
-from slurmsched.simulator.experiment import Replay, Setup, simulate
-from slurmsched.simulator.fleet import Fleet, Mode, Packing, Sharing
+from slurmsched.simulator.cluster_spec import Fleet, Mode, Packing, Sharing
 from slurmsched.simulator.lucid.belief import SpeedCurve, believed, use_of
 from slurmsched.simulator.lucid.modes import APATHETIC, modes
 from slurmsched.simulator.lucid.packing import pack, profiled_s
 from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.run import Replay, Setup, simulate
+from slurmsched.simulator.workload.workload import Workload, workload
 
 HALF = SpeedCurve(np.array([0.5, 1.5]), np.array([1.0, 0.5]))
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from slurmsched.errors import ConfigError
-from slurmsched.policies.wfq import Wfq
+from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.simulator.elastic.samples import automl
-from slurmsched.simulator.pareto.objectives import DEFAULT, objectives_of, undominated
-from slurmsched.simulator.pareto.progress import Notebook
-from slurmsched.simulator.pareto.search import Front, Search
-from slurmsched.simulator.pareto.space import Space, setting_line
-from slurmsched.simulator.pareto.workloads import Wish, search_on
-from slurmsched.simulator.workers import Workers
+from slurmsched.simulator.studies.pareto.checkpoint import Notebook
+from slurmsched.simulator.studies.pareto.objectives import DEFAULT, objectives_of, undominated
+from slurmsched.simulator.studies.pareto.search import Front, Search
+from slurmsched.simulator.studies.pareto.space import Space, setting_line
+from slurmsched.simulator.studies.pareto.workloads import Wish, search_on
+from slurmsched.simulator.worker_pool import Workers
 
 pytest.importorskip("pymoo")
 

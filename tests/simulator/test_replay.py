@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from simulator.worlds import setups, trace, worlds
 
 from slurmsched.errors import ConfigError
-from slurmsched.policies.hooks import Ordering
+from slurmsched.policies.contract import Ordering
 from slurmsched.policies.placement import PLACEMENTS
-from slurmsched.simulator.experiment import PRESETS, STOCK, Setup, simulate
-from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.cluster_spec import Fleet
 from slurmsched.simulator.report.metrics import Spread, summary, violations
+from slurmsched.simulator.run import PRESETS, STOCK, Setup, simulate
 
 
 def ends(replay) -> list[float]:

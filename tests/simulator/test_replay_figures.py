@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from slurmsched.cli.output import emit
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.simulator.experiment import Replay, Setup, simulate
-from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.cluster_spec import Fleet
 from slurmsched.simulator.report.fairness import rho
 from slurmsched.simulator.report.metrics import Summary, summary
 from slurmsched.simulator.report.timeline import Timeline
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.run import Replay, Setup, simulate
+from slurmsched.simulator.workload.workload import Workload, workload
 
 
 def trace(*jobs: tuple[float, float, int], **columns) -> Workload:

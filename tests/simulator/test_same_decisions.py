@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slurmsched.cluster.known import outcomes_of
+from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.state import View
 from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.lab import wait_until
-from slurmsched.models.runtime import RuntimeModel
-from slurmsched.policies.hooks import find_ordering
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.snapshot import resumed
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
 
 POLICIES = ("fifo", "sjf", "qssf", "srtf", "las")
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.simulator.cluster import SimulatedCluster
-from slurmsched.simulator.experiment import Setup, simulate
-from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
-from slurmsched.simulator.machine.life import COMPLETED
-from slurmsched.simulator.machine.multifactor import Weights
-from slurmsched.simulator.machine.slurmconf import SlurmConf
-from slurmsched.simulator.machine.slurmctld import Rules
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
+from slurmsched.simulator.engine.job_state import COMPLETED
+from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.slurmctld.multifactor import Weights
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.slurmctld.slurmctld import Rules
+from slurmsched.simulator.workload.workload import Workload, workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)
 PROMPT = Rules(poll_s=0.0, batch_sched_delay_s=0.0, bf_interval_s=0.0, bf_resolution_s=1.0)

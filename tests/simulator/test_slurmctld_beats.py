@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slurmsched.simulator.cluster import SimulatedCluster
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.machine.multifactor import Weights
-from slurmsched.simulator.machine.slurmconf import SlurmConf
-from slurmsched.simulator.machine.slurmctld import Rules
-from slurmsched.simulator.workload import workload
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.slurmctld.multifactor import Weights
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.slurmctld.slurmctld import Rules
+from slurmsched.simulator.workload.workload import workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)
 LAB = Rules(batch_sched_delay_s=0.0, bf_interval_s=2.0, bf_resolution_s=1.0)

@@ -17,16 +17,16 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.simulator.cluster import SimulatedCluster
-from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
-from slurmsched.simulator.machine.multifactor import Weights
-from slurmsched.simulator.machine.slurmconf import SlurmConf
-from slurmsched.simulator.machine.slurmctld import Rules as Loops
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
+from slurmsched.simulator.cycle_driver import Steering
+from slurmsched.simulator.fixed_forecast import Told
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.slurmctld.multifactor import Weights
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.slurmctld.slurmctld import Rules as Loops
 from slurmsched.simulator.snapshot import barred, held, resumed, unfit
-from slurmsched.simulator.steering import Steering
-from slurmsched.simulator.told import Told
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.workload.workload import Workload, workload
 
 CONFIG = {"PriorityType": "priority/multifactor"}
 

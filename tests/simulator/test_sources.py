@@ -9,11 +9,11 @@ import pytest
 
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.case import Case
-from slurmsched.simulator.habits import Habits
 from slurmsched.simulator.traces import TraceError, write
 from slurmsched.simulator.traces.cleaning import Raw
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.workload import workload
+from slurmsched.simulator.workload.synthetic_users import Habits
+from slurmsched.simulator.workload.workload import workload
 
 SPEC = """\
 [workload]

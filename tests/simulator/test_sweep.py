@@ -11,13 +11,13 @@ import pytest
 from slurmsched.cluster.columns import FloatArray
 from slurmsched.cluster.state import View
 from slurmsched.errors import ConfigError
-from slurmsched.policies.hooks import Ordering
+from slurmsched.policies.contract import Ordering
 from slurmsched.simulator.case import Case
-from slurmsched.simulator.experiment import Setup
-from slurmsched.simulator.fleet import Fleet
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.run import Setup
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.workers import RunFailed, Workers
+from slurmsched.simulator.worker_pool import RunFailed, Workers
 
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("joblib")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from slurmsched.simulator import traces
-from slurmsched.simulator.habits import Habits, semisynthetic
-from slurmsched.simulator.synthetic import ARRIVALS, DAY_S, RUNTIMES, SyntheticSpec, synthetic
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.workload.synthetic import ARRIVALS, DAY_S, RUNTIMES, SyntheticSpec, synthetic
+from slurmsched.simulator.workload.synthetic_users import Habits, semisynthetic
+from slurmsched.simulator.workload.workload import Workload, workload
 
 DATA = Path(__file__).parents[1] / "data"
 SHAPES = [(arrivals, runtimes) for arrivals in ARRIVALS for runtimes in RUNTIMES]

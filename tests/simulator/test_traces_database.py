@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.db.store import Store
 from slurmsched.simulator.traces import TraceError, from_outcomes, from_store
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slurmsched.models.centers import LAST_OF_NAME, LIMIT, repeating
-from slurmsched.simulator.foresight import learnt, trained
-from slurmsched.simulator.habits import Habits
-from slurmsched.simulator.synthetic import SyntheticSpec, synthetic
+from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, LIMIT, repeating
+from slurmsched.simulator.trace_forecasts import learnt, trained
+from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
+from slurmsched.simulator.workload.synthetic_users import Habits
 
 EVERYTHING = synthetic(SyntheticSpec(jobs=900, cluster_gpus=8, seed=5, habits=Habits(users=12)))
 HISTORY, JOBS = EVERYTHING.take(slice(0, 500)), EVERYTHING.take(slice(500, 900))

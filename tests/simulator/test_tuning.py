@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.cluster.usage import Use
+from slurmsched.cluster.gpu_usage import Use
 from slurmsched.errors import ConfigError
-from slurmsched.models.sharing import SharingModel
-from slurmsched.models.shelf import shipped
-from slurmsched.simulator.experiment import Setup, simulate
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.foresight import learnt
+from slurmsched.models.registry import shipped
+from slurmsched.models.sharing.sharing_model import SharingModel
+from slurmsched.simulator.cluster_spec import Fleet
 from slurmsched.simulator.lucid.profiler import profiled
-from slurmsched.simulator.tuning.knobs import Knobs, Space
-from slurmsched.simulator.tuning.search import DAY_S, gain, tuned
-from slurmsched.simulator.tuning.trial import Site, completion_s, speed_beside, with_use
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.studies.tuning.knobs import Knobs, Space
+from slurmsched.simulator.studies.tuning.search import DAY_S, gain, tuned
+from slurmsched.simulator.studies.tuning.trial import Site, completion_s, speed_beside, with_use
+from slurmsched.simulator.trace_forecasts import learnt
+from slurmsched.simulator.workload.workload import Workload, workload
 
 NOW = Knobs(200.0, 8, 0, 0, "fifo")
 

@@ -14,9 +14,16 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.simulator.fleet import Fleet, nodes_of, partition_of
-from slurmsched.simulator.whatif import MOST_JOBS, Comparison, Option, compare, copies, simulated_tasks
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
+from slurmsched.simulator.studies.whatif import (
+    MOST_JOBS,
+    Comparison,
+    Option,
+    compare,
+    copies,
+    simulated_tasks,
+)
 
 CONFIG = {"PriorityType": "priority/multifactor"}
 NOW_S = 1_700_000_000.0

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from slurmsched.simulator.experiment import Setup
-from slurmsched.simulator.fleet import Fleet
-from slurmsched.simulator.workload import Workload, workload
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.run import Setup
+from slurmsched.simulator.workload.workload import Workload, workload
 
 
 def trace(*jobs: tuple[float, float, int], **columns: Any) -> Workload:

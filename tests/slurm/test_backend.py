@@ -10,8 +10,8 @@ import pytest
 from test_command import Commands
 
 from slurmsched.errors import SlurmError, SlurmUnavailable
-from slurmsched.slurm.backend import TRIES, SlurmBackend
-from slurmsched.slurm.console import Console
+from slurmsched.slurm.adapters.backend import TRIES, SlurmBackend
+from slurmsched.slurm.adapters.command_runner import Console
 
 OURS = "22.5.1"
 """A pyslurm of the release that ``Commands`` says the cluster has."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.slurm.budget import Budget
 from slurmsched.slurm.port import Load
+from slurmsched.slurm.write.budget import Budget
 
 
 @given(

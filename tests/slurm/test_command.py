@@ -9,8 +9,8 @@ from headers import HEADER
 
 from slurmsched.cluster.actions import AskToStop, Rank, Share, StartShared, Tell
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
-from slurmsched.slurm.command import AGAIN, SlurmCommand
-from slurmsched.slurm.console import Console
+from slurmsched.slurm.adapters.command import AGAIN, SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
 
 CONFIG = """echo 'ClusterName = toy'
 echo 'SLURM_VERSION = 22.05.8'

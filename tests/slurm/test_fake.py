@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slurmsched.slurm.fake import FakeSlurm
+from slurmsched.slurm.adapters.fake import FakeSlurm
 
 
 def test_the_deadline_of_a_comment_is_told_in_unix_seconds_the_local_one_in_utc():

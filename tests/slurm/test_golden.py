@@ -12,10 +12,11 @@ from headers import headed
 
 from slurmsched.cluster.jobs import JobState, JobTable
 from slurmsched.cluster.plan import Standing
-from slurmsched.decide.standing import standing
+from slurmsched.decide.ordering.eligibility import standing
 from slurmsched.errors import SlurmUnavailable
-from slurmsched.slurm import sinfo, sprio, squeue, versions
-from slurmsched.slurm.records import cut
+from slurmsched.slurm import versions
+from slurmsched.slurm.read import sinfo, sprio, squeue
+from slurmsched.slurm.read.records import cut
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RELEASES = sorted(path.parent.name for path in GOLDEN.glob("*/jobs.json"))

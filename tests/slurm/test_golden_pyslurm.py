@@ -11,8 +11,9 @@ from headers import headed
 
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import NodeTable, PartitionTable
-from slurmsched.slurm import sinfo, squeue, versions
-from slurmsched.slurm.records import Columns, cut
+from slurmsched.slurm import versions
+from slurmsched.slurm.read import sinfo, squeue
+from slurmsched.slurm.read.records import Columns, cut
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RELEASES = sorted(path.parent.name for path in GOLDEN.glob("*/pyslurm.json"))

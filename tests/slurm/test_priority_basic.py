@@ -13,10 +13,10 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import Rules
 from slurmsched.lab import Lab, LabSpec, wait_until
-from slurmsched.policies.hooks import Ordering
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
-from slurmsched.slurm.release import release_all
+from slurmsched.policies.contract import Ordering
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.write.release import release_all
 
 LAST_FIRST = Ordering("last-first", lambda view: -view.pending.job_id.astype(np.float64), "The youngest job first.")
 ORDER = Rules(powers=frozenset({"order"}), scope="queue")

@@ -11,10 +11,10 @@ import zoo
 
 from slurmsched.cluster.actions import Hold, Rank, Release
 from slurmsched.errors import SlurmUnavailable
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
-from slurmsched.slurm.fake import FakeSlurm
-from slurmsched.slurm.release import BATCH, release_all
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.fake import FakeSlurm
+from slurmsched.slurm.write.release import BATCH, release_all
 
 
 def full(jobs: int, cluster: FakeSlurm | None = None) -> tuple[FakeSlurm, list[int]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cluster.actions import Share, StartShared, Unmark, Unshare
-from slurmsched.slurm.verbs import Request, call, lines, slots_line
+from slurmsched.slurm.write.verbs import Request, call, lines, slots_line
 
 GRES = r"(gres:slot:i\d+:1(,gres:slot:i\d+:1)*|gres:gpu:([\w.,+\[\]-]*:)?\d+)?"
 CHANGE = re.compile(

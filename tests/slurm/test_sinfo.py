@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from headers import headed
 
-from slurmsched.slurm.records import cut
-from slurmsched.slurm.sinfo import FIELDS, read_nodes, read_partitions
+from slurmsched.slurm.read.records import cut
+from slurmsched.slurm.read.sinfo import FIELDS, read_nodes, read_partitions
 
 ORDINARY = ("n1", "gpu", "1", "up", "1-00:00:00", "idle", "8", "2/6/0/8", "16000", "200", "gpu:4(S:0)", "gpu:1(IDX:0)")
 

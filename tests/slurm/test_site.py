@@ -15,22 +15,22 @@ import zoo
 from slurmsched.clock import SystemClock
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.cluster.history import OutcomeTable
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.plan import Standing
+from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cycle import CycleReport, World, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.decide.explain import why
+from slurmsched.decide.explain.explain import why
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.lab import Lab
-from slurmsched.policies.hooks import find_ordering
-from slurmsched.slurm.budget import Budget
-from slurmsched.slurm.command import SlurmCommand
-from slurmsched.slurm.console import Console
-from slurmsched.slurm.release import release_all
-from slurmsched.slurm.writer import Writer
+from slurmsched.policies.contract import find_ordering
+from slurmsched.slurm.adapters.command import SlurmCommand
+from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.write.budget import Budget
+from slurmsched.slurm.write.release import release_all
+from slurmsched.slurm.write.writer import Writer
 
 pytestmark = pytest.mark.lab
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from decide.views import jobs
 from headers import headed
 
-from slurmsched.slurm.records import cut
-from slurmsched.slurm.sprio import FIELDS, with_factors
+from slurmsched.slurm.read.records import cut
+from slurmsched.slurm.read.sprio import FIELDS, with_factors
 
 
 def read(text: str, count: int = 2):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from slurmsched.clock import local_zone
 from slurmsched.cluster.jobs import JobState
 from slurmsched.errors import SlurmUnavailable
-from slurmsched.slurm.console import mark
-from slurmsched.slurm.records import cut, long_format
-from slurmsched.slurm.squeue import FIELDS, read_jobs
+from slurmsched.slurm.adapters.command_runner import mark
+from slurmsched.slurm.read.records import cut, long_format
+from slurmsched.slurm.read.squeue import FIELDS, read_jobs
 
 ORDINARY = {
     "JobID": "7", "ArrayJobID": "7", "ArrayTaskID": "N/A", "HetJobID": "0", "Name": "train", "UserName": "alice",

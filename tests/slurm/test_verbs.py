@@ -27,8 +27,8 @@ from slurmsched.cluster.actions import (
     Unmark,
     Unshare,
 )
-from slurmsched.cluster.lending import SetNodes
-from slurmsched.slurm.verbs import Request, call, lines, ours_to_tell, partition_line, signals
+from slurmsched.cluster.records.node_loans import SetNodes
+from slurmsched.slurm.write.verbs import Request, call, lines, ours_to_tell, partition_line, signals
 
 PACKAGE = Path(slurmsched.__file__).parent
 ALLOWED = re.compile(
@@ -127,7 +127,7 @@ WRITING = re.compile(
 )
 #: Where each of those words may stand: the allow-list, the one place that sends it, what a job's own script runs as its
 #: owner, and the lab's own chores.
-MAY_WRITE = {"slurm/verbs.py", "slurm/command.py", "job.py"}
+MAY_WRITE = {"slurm/write/verbs.py", "slurm/adapters/command.py", "job.py"}
 
 
 def test_no_other_module_writes_to_slurm():
@@ -142,7 +142,7 @@ def test_no_other_module_writes_to_slurm():
 
 
 def test_the_one_place_that_sends_takes_its_lines_from_the_allow_list():
-    source = (PACKAGE / "slurm" / "command.py").read_text()
+    source = (PACKAGE / "slurm" / "adapters" / "command.py").read_text()
     assert source.count('run(["scontrol"]') == 1
     assert "left[at] = list(lines_of(action))" in source
     assert "return lines(action, multifactor=multifactor, request=request)" in source

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from slurmsched.cluster.actions import Rank
-from slurmsched.slurm.budget import Budget
-from slurmsched.slurm.fake import FakeSlurm
-from slurmsched.slurm.writer import BATCH, NOT_SENT, Writer
+from slurmsched.slurm.adapters.fake import FakeSlurm
+from slurmsched.slurm.write.budget import Budget
+from slurmsched.slurm.write.writer import BATCH, NOT_SENT, Writer
 
 
 def queued(count: int) -> tuple[FakeSlurm, list[Rank]]:

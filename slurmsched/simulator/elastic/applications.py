@@ -10,7 +10,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray, Rows
 from ...errors import ConfigError
-from ..workload import Workload
+from ..workload.workload import Workload
 
 _ACCEPTED = 'accepted is {"speedup": {"Model": [1.0, 1.8, ...], ...}}, the speed on 1, 2, ... GPUs over that on one'
 

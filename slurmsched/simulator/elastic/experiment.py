@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
-from ...policies.wfq import FIFO, Wfq
+from ...policies.ordering.wfq import FIFO, Wfq
 from .applications import Applications
 from .loops import Result, play
 from .state import AFS_L, FAIR, SRSF, THEMIS, WFQ, Known, Rules, fresh

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cluster import phrases
 from ...cluster.columns import FloatArray, IntArray
+from ...cluster.text import plural
 from ...errors import ConfigError
 from .applications import Applications, Curves
 
@@ -29,7 +29,7 @@ class Halves:
     def of(cls, count: int, seed: int) -> Halves:
         """Half of *count* rows each; ConfigError where there are too few to be parted."""
         if count < 2:
-            jobs = phrases.count(count, "job")
+            jobs = plural.count(count, "job")
             raise ConfigError(f"{jobs} cannot be parted into those to search on and those to judge by")
         order = np.random.default_rng(seed).permutation(count)
         return cls(np.sort(order[: count // 2]), np.sort(order[count // 2 :]))

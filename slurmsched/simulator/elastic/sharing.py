@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...cluster.columns import FloatArray
 from ...policies.compiled import inner
-from ...policies.shares import share_out
+from ...policies.weighted_shares import share_out
 from .state import AFS_L, EVENTS, FAIR, NOW, SEEN, SRSF, THEMIS, Known, Rules, State
 
 _LEAST = 1e-9  #: GPUs; less is what rounding leaves

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...policies.leases.doubt import chance_late, in_doubt
-from ...policies.leases.latest import Latest, latest
-from ...policies.leases.problem import LeaseProblem
-from ...policies.leases.solve import solve
-from ...policies.leases.solver import Guarded
+from ...policies.deadlines.lateness import chance_late, in_doubt
+from ...policies.deadlines.latest_leases import Latest, latest
+from ...policies.deadlines.lease_plan import solve
+from ...policies.deadlines.lease_problem import LeaseProblem
+from ...policies.deadlines.milp_solver import Guarded
 from .rounds import Turn, resume_cost_s
 from .terms import Terms
 from .world import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
-from ...policies.leases.placing import quasi_consolidated
+from ...policies.deadlines.local_search import quasi_consolidated
 from .world import World
 
 

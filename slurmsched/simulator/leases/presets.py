@@ -9,9 +9,9 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
-from ...policies.leases.blocks import rounded_up
-from ...policies.leases.solver import Guarded
-from ..workload import Workload
+from ...policies.deadlines.gpu_blocks import rounded_up
+from ...policies.deadlines.milp_solver import Guarded
+from ..workload.workload import Workload
 from . import baselines
 from .chronus import Chronus
 from .figures import Figures, Promises, figures, promises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...policies.leases.doubt import DOUBT
+from ...policies.deadlines.lateness import DOUBT
 
 
 @dataclass(frozen=True)

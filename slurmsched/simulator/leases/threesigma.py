@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
-from ...policies.leases.problem import LeaseProblem
-from ...policies.leases.solve import solve
-from ...policies.leases.solver import Guarded
+from ...policies.deadlines.lease_plan import solve
+from ...policies.deadlines.lease_problem import LeaseProblem
+from ...policies.deadlines.milp_solver import Guarded
 from .chronus import lease_problem
 from .rounds import Turn
 from .world import World

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..traces.rewards import steps_of
-from ..workload import Workload
+from ..workload.workload import Workload
 from .profiling import Profiling
 
 OVERRUN = 0.1

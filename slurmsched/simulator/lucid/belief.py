@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...models.additive import isotonic
-from ...models.sharing import GpuUse, SharingModel
-from ..fleet import Sharing
-from ..workload import Workload
+from ...models.ebm.additive import isotonic
+from ...models.sharing.sharing_model import GpuUse, SharingModel
+from ..cluster_spec import Sharing
+from ..workload.workload import Workload
 
 GPU_MIB = 24576.0  #: of the GPUs on which Lucid's authors measured
 MEMORY_SHARE = 0.95  #: of a GPU's memory that two jobs may use together

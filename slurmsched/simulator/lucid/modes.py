@@ -6,8 +6,8 @@ import numpy as np
 
 from ...models.arrivals import LAG, STEP_S, Arrivals
 from ...models.throughput import USUAL, ThroughputModel
-from ..fleet import Mode
-from ..workload import Workload
+from ..cluster_spec import Mode
+from ..workload.workload import Workload
 from .packing import LEAST
 
 APATHETIC = 0.95  #: what the slower must keep while little is going on and no more is to come: Tiny beside Tiny

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...models.sharing import SharingModel
-from ..fleet import Mode, Packing, Sharing
-from ..workload import Workload
+from ...models.sharing.sharing_model import SharingModel
+from ..cluster_spec import Mode, Packing, Sharing
+from ..workload.workload import Workload
 from .belief import believed, curve_of, use_of
 
 PROFILE_S = 200.0  #: a job that has run so long is known (Lucid section 4.6)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray
-from ..workload import Workload
+from ..workload.workload import Workload
 
 
 class Profiled(NamedTuple):

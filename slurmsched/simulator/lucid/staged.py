@@ -8,9 +8,9 @@ import numpy as np
 
 from ...cluster.forecast import Forecast
 from ...errors import ConfigError
-from ..experiment import Replay, Setup, forecast_of, simulate
-from ..fleet import Fleet, Packing
-from ..workload import Workload
+from ..cluster_spec import Fleet, Packing
+from ..run import Replay, Setup, forecast_of, simulate
+from ..workload.workload import Workload
 from .packing import pack
 from .profiler import profiled
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ..fleet import Sharing
+from ..cluster_spec import Sharing
 
 NEAREST = 5  #: measured pairs that stand for one that was not
 

@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.hostlist import expand
-from ...cluster.phrases import count
+from ...cluster.text.hostlist import expand
+from ...cluster.text.plural import count
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
-from ..fleet import Fleet
-from ..pool.loops import Keys
-from ..workload import Workload
-from .backfill import blank_outlook
-from .calendar import NEVER, NODES, blank, note
-from .ground import Asks, Free, Ground, carry_over, find, nothing_held, number_forms
-from .life import Pace, Stage, alone, empty_line, unborn
-from .multifactor import Factors, share_out, unused
+from ..cluster_spec import Fleet
+from ..engine.calendar import NEVER, NODES, blank, note
+from ..engine.job_state import Pace, Stage, alone, empty_line, unborn
+from ..engine.resources import Asks, Free, Ground, carry_over, find, nothing_held, number_forms
+from ..engine.struct_arrays import records
+from ..fast.loops import Keys
+from ..slurmctld.backfill import blank_outlook
+from ..slurmctld.multifactor import Factors, share_out, unused
+from ..slurmctld.slurmconf import SlurmConf
+from ..slurmctld.slurmctld import Caps, Controller, Outages, Parts, Scratch, Wishes
+from ..workload.workload import Workload
 from .outages import no_outages
-from .records import records
-from .slurmconf import SlurmConf
-from .slurmctld import Caps, Controller, Outages, Parts, Scratch, Wishes
 
 YEAR_S = 365 * 86400.0
 """What Slurm's backfill plans for a job without a time limit."""

@@ -12,17 +12,17 @@ from collections.abc import Callable
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ..fleet import Fleet, Mode, Packing
-from ..pool.loops import Keys
-from ..workload import Workload
-from .calendar import NEVER
+from ..cluster_spec import Fleet, Mode, Packing
+from ..engine.calendar import NEVER
+from ..engine.job_state import RUNNING, Pace, Packs, alone
+from ..engine.resources import number_forms
+from ..fast.loops import Keys
+from ..slurmctld.slurmconf import ALL, SlurmConf
+from ..slurmctld.slurmctld import NOW, Controller, Outages, Rules, put_in_order
+from ..workload.workload import Workload
 from .controller import controller
-from .events import advance, decide
-from .ground import number_forms
-from .life import RUNNING, Pace, Packs, alone
+from .event_loop import advance, decide
 from .outages import no_outages, outages
-from .slurmconf import ALL, SlurmConf
-from .slurmctld import NOW, Controller, Outages, Rules, put_in_order
 
 Ask = Callable[[float, IntArray, FloatArray], FloatArray]
 """The keys of *rows*, at a time, given how long each has run: for an ordering that is asked at each decision."""

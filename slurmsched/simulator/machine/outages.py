@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import ConfigError
-from ..fleet import Failures
-from .slurmctld import Outages
+from ..cluster_spec import Failures
+from ..slurmctld.slurmctld import Outages
 
 MOST = 1_000_000
 

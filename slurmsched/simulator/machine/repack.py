@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...policies.compiled import inner
-from .calendar import NEVER
-from .ground import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, Free, find
-from .life import stop
-from .slurmctld import MAIN_DUE, MAIN_LAST, Controller, begin, may_run, wait
+from ..engine.calendar import NEVER
+from ..engine.job_state import stop
+from ..engine.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, Free, find
+from ..slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, Controller, begin, may_run, wait
 
 ROW, ON, MANY, NODES = 0, 1, 2, 3
 """Lines of ``Scratch.fresh``: a chosen job, one of its nodes, its GPUs there, how many nodes it has."""

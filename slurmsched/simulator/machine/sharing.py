@@ -15,9 +15,9 @@ import numpy as np
 
 from ...cluster.columns import IntArray
 from ...policies.compiled import inner
-from .ground import NEXT, NODE, NONE, link
-from .life import ALONE, RUNNING, change_speed, set_out
-from .slurmctld import Controller, drop_from_queue, ready
+from ..engine.job_state import ALONE, RUNNING, change_speed, set_out
+from ..engine.resources import NEXT, NODE, NONE, link
+from ..slurmctld.slurmctld import Controller, drop_from_queue, ready
 
 
 @inner

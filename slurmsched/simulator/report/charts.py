@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ...cluster.phrases import count
-from ..experiment import Replay, restart_costs
+from ...cluster.text.plural import count
+from ..run import Replay, restart_costs
 from .fairness import rho
 from .harm import Change, Changes
-from .spans import span
+from .time_labels import span
 from .timeline import Timeline
 
 Figure = dict[str, object]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, Labels
 from ...errors import ConfigError
-from ..experiment import STOCK, Replay, Setup
+from ..run import STOCK, Replay, Setup
 
 WORSE = 1.1  #: the ratio of mean JCTs above which somebody is called worse off
 SHOWN = 10  #: how many of the worst and the best are named

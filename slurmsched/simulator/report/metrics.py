@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...cluster.phrases import count
-from ..experiment import Replay, restart_costs
-from .accuracy import Accuracy
+from ...cluster.text.plural import count
+from ..run import Replay, restart_costs
 from .deadlines import Deadlines
 from .fairness import Fairness
+from .forecast_accuracy import Accuracy
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ...cluster.phrases import count
+from ...cluster.text.plural import count
 from ...errors import ConfigError, MissingExtra
-from ..experiment import Replay, Setup
+from ..run import Replay, Setup
 from .charts import Chart, change_bars, charts, smoothed
 from .harm import Harm, baseline_of, harm
 from .metrics import Summary, summary
-from .spans import span
+from .time_labels import span
 
 _PARTS = (
     *("selection", "placement", "forecast", "executor", "admission"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .database import from_outcomes, from_store
-from .own import write
+from .native import write
 from .registry import FORMATS, read
 from .trace import Note, Trace, TraceError
 

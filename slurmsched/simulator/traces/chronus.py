@@ -9,10 +9,10 @@ import numpy as np
 from ...cluster.columns import FloatArray, Labels
 from . import cells, rewards
 from .cleaning import Raw
+from .delimited_text import Sheet
 from .file import TraceFile
 from .format import Format, with_columns
-from .models import sensitive
-from .sheet import Sheet
+from .model_names import sensitive
 
 MINUTE_S = 60.0
 _FULL = 10.0  #: what the artifact pays at most

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...cluster.columns import BoolArray, Labels
-from ...cluster.phrases import count
-from ..workload import Workload, workload
+from ...cluster.text.plural import count
+from ..workload.workload import Workload, workload
 from .trace import Note
 
 _NOUNS = re.compile(r"\{([a-z ]+)s\}")

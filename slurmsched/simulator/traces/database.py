@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...cluster.history import OutcomeTable
 from ...cluster.jobs import JobState
+from ...cluster.records.outcomes import OutcomeTable
 from .cleaning import Raw, cleaned, per_node
-from .runs import arrivals, only_last_runs
+from .job_runs import arrivals, only_last_runs
 from .trace import Trace, TraceError
 
 if TYPE_CHECKING:

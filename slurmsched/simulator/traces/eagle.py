@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from . import cells
 from .cleaning import Raw, per_node
+from .delimited_text import Sheet
 from .file import TraceFile
 from .format import Format, with_columns
-from .sheet import Sheet
 
 _NEEDED = {
     "job_id": cells.whole,

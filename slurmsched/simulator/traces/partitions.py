@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...cluster.columns import Labels
-from ...cluster.phrases import count
-from ...config.suggest import suggestion
+from ...cluster.text.plural import count
+from ...config.suggestion import suggestion
 from .trace import Note, Trace, TraceError
 
 REST = ""

@@ -13,9 +13,9 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray, Labels
 from . import cells
 from .cleaning import Raw
+from .delimited_text import Sheet
 from .file import TraceFile
 from .format import Format, with_columns
-from .sheet import Sheet
 from .trace import TraceError
 
 SPEEDUPS = "pcs_speedups.json"

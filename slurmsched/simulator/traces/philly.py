@@ -7,9 +7,9 @@ import numpy as np
 from ...cluster.columns import Labels
 from . import cells
 from .cleaning import Raw
+from .delimited_text import Sheet
 from .file import TraceFile
 from .format import Format, with_columns
-from .sheet import Sheet
 
 _CONFIGURATION = dict.fromkeys(("model", "dataset", "batchsize", "amp"), cells.text)
 

@@ -10,7 +10,7 @@ from .eagle import EAGLE
 from .file import TraceFile
 from .format import Format
 from .helios import HELIOS
-from .own import OWN
+from .native import OWN
 from .pcs import PCS
 from .philly import PHILLY, SEMISYNTHETIC
 from .sacct import SACCT

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray, Labels
-from ...cluster.tres import count, gpus_in, memory_mib, seconds
+from ...cluster.text.tres import count, gpus_in, memory_mib, seconds
 from . import cells
 from .cleaning import Raw, per_node
+from .delimited_text import Sheet
 from .file import TraceFile
 from .format import Format
-from .runs import arrivals, chains, only_last_runs
-from .sheet import Sheet
+from .job_runs import arrivals, chains, only_last_runs
 
 #: What to dump; fields beyond these are not read, and most may be missing.
 COMMAND = (

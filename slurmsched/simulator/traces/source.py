@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...cluster.phrases import count
-from ..habits import Habits, semisynthetic
-from ..synthetic import SyntheticSpec, synthetic
-from ..workload import workload
-from .made import spec_of
-from .own import OWN, write
+from ...cluster.text.plural import count
+from ..workload.synthetic import SyntheticSpec, synthetic
+from ..workload.synthetic_users import Habits, semisynthetic
+from ..workload.workload import workload
+from .generated import spec_of
+from .native import OWN, write
 from .registry import read
 from .trace import Note, Trace
 

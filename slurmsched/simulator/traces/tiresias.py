@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from . import cells
 from .cleaning import Raw
+from .delimited_text import Sheet
 from .file import TraceFile
 from .format import Format, with_columns
-from .models import sensitive
-from .sheet import Sheet
+from .model_names import sensitive
 
 
 def _read(file: TraceFile) -> Raw:

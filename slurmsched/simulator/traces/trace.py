@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import SlurmschedError
-from ..workload import Workload
+from ..workload.workload import Workload
 
 _SPAN = re.compile(r"(\d*)(:?)(\d*)")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...cluster.columns import Labels
-from ...cluster.tres import count, gpus_in, memory_mib, seconds
+from ...cluster.text.tres import count, gpus_in, memory_mib, seconds
 from .cleaning import Raw
 from .file import TraceFile
 from .format import Format

@@ -1,0 +1,92 @@
+"""``slurmsched check``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from ...daemon.validation import named_partitions, problems_of, unknown_partitions
+from ...errors import SlurmError, SlurmschedError
+from ..app import App
+from ..output import emit, json_option
+
+if TYPE_CHECKING:
+    from ...slurm.checkup import Finding
+
+_WORDS = {True: "ok", False: "missing", None: "-"}
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def check(app: App, as_json: bool) -> None:
+    """Say what the cluster and we still need, with the lines to add.
+
+    Nothing is changed. Exit status 1 if anything is missing.
+    """
+    findings = [*_of_cluster(app), *_of_policy(app), *_of_database(app), _of_daemon(app)]
+    lines = []
+    for found in findings:
+        lines.append(f"{_WORDS[found.ok]:8} {found.name}: {found.text}")
+        if found.remedy and found.ok is not True:
+            lines.append(f"{'':8} {'add' if found.ok is False else 'could add'}: {found.remedy}")
+    missing = sum(found.ok is False for found in findings)
+    lines.append(f"{missing} missing" if missing else "nothing is missing")
+    emit({"missing": missing, "findings": [asdict(found) for found in findings]}, *lines, as_json=as_json)
+    sys.exit(1 if missing else 0)
+
+
+def _of_cluster(app: App) -> list[Finding]:
+    from ...slurm.checkup import Finding, checkup
+
+    try:
+        facts = app.cluster().facts()
+    except SlurmschedError as error:
+        return [Finding("Slurm", False, str(error), "[slurm] conf and bin_dir, in slurmsched.toml")]
+    return [Finding("Slurm", True, f"cluster {facts.cluster} answers"), *checkup(facts, app.settings())]
+
+
+def _of_policy(app: App) -> list[Finding]:
+    from ...slurm.checkup import Finding
+
+    settings = app.settings()
+    if problems := [*problems_of(settings), *_of_partitions(app)]:
+        return [Finding("settings", False, problem, "mend it in slurmsched.toml") for problem in problems]
+    return [Finding("settings", True, f"the ordering is {settings.policy.ordering}")]
+
+
+def _of_partitions(app: App) -> list[str]:
+    try:
+        return unknown_partitions(app.settings(), app.partitions()) if any(named_partitions(app.settings())) else []
+    except SlurmError:
+        return []  # said by another finding
+
+
+def _of_database(app: App) -> list[Finding]:
+    from ...slurm.checkup import Finding
+
+    try:
+        if not app.has_tables():
+            text = "there is none yet; the daemon makes it at its first start, 'slurmsched history import' too"
+            return [Finding("database", None, text)]
+        place = app.store().place
+    except SlurmschedError as error:
+        return [Finding("database", False, str(error), "slurmsched db upgrade")]
+    return [Finding("database", True, f"{place}: the tables fit this version")]
+
+
+def _of_daemon(app: App) -> Finding:
+    from ...slurm.checkup import Finding
+
+    try:
+        status = app.answers().ask("status")
+    except SlurmschedError:
+        status = {"source": "nobody"}
+    if status["source"] != "daemon":
+        return Finding("daemon", None, "no daemon answers; Slurm decides alone", "systemctl start slurmsched")
+    leads = "leads this cluster" if status["leader"] else "does not lead: another one does"
+    text = f"pid {status['pid']} runs in mode {status['mode']} and {leads}"
+    return Finding("daemon", not status["problem"], f"{text}; {status['problem'] or 'it is well'}", "see its log")

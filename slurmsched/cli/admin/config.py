@@ -1,0 +1,81 @@
+"""``slurmsched config``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ...cluster.text.plural import count
+from ...config import load
+from ...config.catalogue import every_setting
+from ...config.files import Problems
+from ...daemon.validation import named_partitions, problems_of, unknown_partitions
+from ...errors import SlurmError
+from ..app import App
+from ..output import Sheet, emit, json_option, table_options
+
+
+@click.group()
+def config() -> None:
+    """Check or show the settings."""
+
+
+@config.command()
+@click.argument("file", required=False)
+@json_option
+@click.pass_obj
+def check(app: App, file: str | None, as_json: bool) -> None:
+    """Read the settings, or FILE in their place, and list everything wrong with them.
+
+    What passes, a daemon starts with. Partitions that the settings name are looked up where Slurm answers.
+    """
+    notes: list[str] = []
+    try:
+        if file:
+            app.loaded = load(file, app.environ)
+        loaded = app.loaded
+        if problems := problems_of(loaded.settings) or _unknown_partitions(app, notes):
+            raise Problems(problems)
+    except Problems as error:
+        if as_json:
+            emit({"problems": error.problems}, as_json=True)
+        raise
+    files = [str(path) for path in loaded.files]
+    said = sum(origin != "default" for origin in loaded.origins.values())
+    sentence = f"{', '.join(files) or 'no file'}: fine, {count(said, 'setting')} said, the rest at their defaults"
+    emit({"files": files, "said": said, "problems": []}, sentence, *notes, as_json=as_json)
+
+
+def _unknown_partitions(app: App, notes: list[str]) -> list[str]:
+    """What is wrong with the partitions that are named; *notes* gets why they could not be looked up."""
+    if not any(named_partitions(app.settings())):
+        return []
+    try:
+        return unknown_partitions(app.settings(), app.partitions())
+    except SlurmError as error:
+        notes.append(f"the partitions that the settings name were not checked: {error}")
+        return []
+
+
+@config.command()
+@click.option("--origin", is_flag=True, help="Say where each setting comes from.")
+@table_options
+@click.pass_obj
+def show(app: App, origin: bool, as_json: bool) -> None:
+    """Show every setting as it is in force; secrets are hidden."""
+    loaded = app.loaded
+    rows = [(setting.name, setting.shown(loaded.settings), loaded.origins[setting.name]) for setting in every_setting()]
+    facts: dict[str, Any] = {"settings": {name: value for name, value, _ in rows}}
+    if origin:
+        facts["origins"] = loaded.origins
+    sheet = Sheet(("SETTING", "VALUE", "ORIGIN"), [(name, _text(value), where) for name, value, where in rows])
+    if not origin:
+        sheet = Sheet(sheet.columns[:2], [row[:2] for row in sheet.rows])
+    emit(facts, sheet, as_json=as_json)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,75 @@
+"""``slurmsched history``."""
+
+from __future__ import annotations
+
+import math
+
+import click
+
+from ...cluster.text.plural import count
+from ..app import App
+from ..failure import NotFound
+from ..output import Cell, Sheet, emit, json_option, table_options
+from ..progress import bar
+from ..time_format import moment, span
+
+DAY_S = 86400.0
+SPAN_MOST_S = 32 * DAY_S
+FEW = 10_000  #: runs in a span after which the next may be twice as long; each span is stored before the next is read
+OVERLAP_S = 2 * DAY_S  #: slurmdbd can learn of an end late; what is known already is not stored twice
+
+
+@click.group()
+def history() -> None:
+    """Import or count what past jobs did."""
+
+
+@history.command("import")
+@click.option("--days", type=click.FloatRange(0.01, 3650), help="How far back; else from the last known end, or 90.")
+@json_option
+@click.pass_obj
+def import_(app: App, days: float | None, as_json: bool) -> None:
+    """Read finished runs from sacct into the database.
+
+    Runs that are there already are left as they are, so that it may be run any time and again after a failure.
+    """
+    now_s = app.clock.now()
+    cluster, store, name = app.cluster(), app.writable_store(), app.cluster_name()
+    since_s = now_s - (days or 90) * DAY_S
+    if days is None and len(known := store.history(name, since_s=since_s)):
+        since_s = float(known.ended_s[-1]) - OVERLAP_S
+    read = new = 0
+    with bar("days of accounting") as progress:
+        at_s, span_s = since_s, DAY_S
+        while at_s < now_s:
+            end_s = min(at_s + span_s, now_s)
+            outcomes = cluster.outcomes(at_s, end_s)
+            read += len(outcomes)
+            new += store.add_outcomes(name, outcomes)
+            progress(round((end_s - since_s) / DAY_S), math.ceil((now_s - since_s) / DAY_S))
+            at_s, span_s = end_s, min(2 * span_s, SPAN_MOST_S) if len(outcomes) < FEW else DAY_S
+    sentence = f"{count(read, 'run')} ended since {moment(since_s)}, {new:,} new here"
+    emit({"cluster": name, "since_s": since_s, "read": read, "new": new}, sentence, as_json=as_json)
+
+
+@history.command()
+@click.option("--days", type=click.FloatRange(0.01, 3650), help="Only runs that ended this recently.")
+@table_options
+@click.pass_obj
+def stats(app: App, days: float | None, as_json: bool) -> None:
+    """Count the runs in the database, with waits and runtimes by GPUs.
+
+    Where jobs are private on the cluster, users hear of their own runs alone.
+    """
+    facts = app.answers().ask("history", **({} if days is None else {"days": days}))
+    if not facts["runs"]:
+        raise NotFound("the database holds no runs of that time; try: slurmsched history import")
+    rows = facts["by_gpus"]
+    ended = f"ended from {moment(facts['first_ended_s'])} to {moment(facts['last_ended_s'])}"
+    said = f"{count(facts['runs'], 'run')} of {count(facts['users'], 'user')}, {ended}"
+    spans = ("runtime_p50_s", "runtime_p90_s", "wait_p50_s", "wait_p90_s")
+    cells: list[list[Cell]] = [
+        [int(row["gpus"]), int(row["runs"]), *(span(row[name]) for name in spans)] for row in rows
+    ]
+    columns = ("GPUS", "RUNS", "RUNTIME P50", "RUNTIME P90", "WAIT P50", "WAIT P90")
+    emit(facts, said, Sheet(columns, cells), as_json=as_json)

@@ -1,0 +1,153 @@
+"""``slurmsched policy``."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from ..app import App
+from ..failure import NotFound, wrong_usage
+from ..output import Cell, Sheet, emit, json_option, table_options
+from ..time_format import moment
+
+DAY_S = 86400.0
+REASON_MOST = 200
+
+
+@click.group()
+def policy() -> None:
+    """Show which ordering serves, or let another one serve."""
+
+
+@policy.command()
+@click.option("--all", "whole", is_flag=True, help="Also list all choices that were made, the latest first.")
+@table_options
+@click.pass_obj
+def show(app: App, whole: bool, as_json: bool) -> None:
+    """Show the ordering that serves, its parameters, since when and by whom."""
+    now_s, reply = app.clock.now(), _status(app)
+    facts: dict[str, Any] = {"source": reply["source"], "mode": reply["mode"]}
+    facts |= reply["policy"] if "policy" in reply else _wanted(app)
+    parts: list[str | Sheet] = [serving(facts, now_s), facts["summary"]]
+    if facts["parameters"]:
+        rows: list[list[Cell]] = [[name, value] for name, value in facts["parameters"].items()]
+        parts.append(Sheet(("PARAMETER", "VALUE"), rows))
+    parts += _warnings(facts)
+    if whole:
+        facts["choices"] = app.answers().ask("choices")["choices"]
+        parts.append(Sheet(("SET", "BY", "ORDERING", "REASON"), [_row(choice) for choice in facts["choices"]]))
+    emit(facts, *parts, as_json=as_json)
+
+
+@policy.command("set")
+@click.argument("words", nargs=-1, metavar="[ORDERING [NAME=VALUE]...]")
+@click.option("--reset", is_flag=True, help="Back to the ordering of the settings.")
+@click.option("--from-history", is_flag=True, help="Make the classes of wfq from the sizes of past runs.")
+@click.option("--days", type=click.FloatRange(0.01, 3650), help="How far back --from-history looks.  [default: 30]")
+@click.option("--variation", type=float, help="T, the most that sizes in a class of --from-history vary.  [default: 1]")
+@click.option("--slope", type=float, help="W of the weights of --from-history, e^(-iW).  [default: 0.5]")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
+@json_option
+@click.pass_obj
+def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: bool, **said: Any) -> None:
+    """Let ORDERING serve, from the daemon's next cycle on.
+
+    The settings file stays as it is. What was set survives restarts, until it is set anew or reset:
+
+    \b
+        slurmsched policy set sjf --reason "many short jobs before the deadline"
+        slurmsched policy set wfq thresholds=3600,36000,inf weights=5,3,2
+        slurmsched policy set wfq --from-history
+        slurmsched policy set --reset
+    """
+    from ...db.records.policy_choices import PolicyChoice
+    from ...policies.contract import find_ordering
+
+    if reset == bool(words):
+        raise click.UsageError("Say ORDERING or --reset, one of them.")
+    if len(reason) > REASON_MOST:
+        raise click.BadParameter(f"at most {REASON_MOST} characters", param_hint="--reason")
+    words = _with_history(app, words, said)
+    with wrong_usage():
+        line = "" if reset else find_ordering(" ".join(words)).line
+    choice = PolicyChoice(line, getpass.getuser(), app.clock.now(), reason)
+    app.writable_store().choose(app.cluster_name(), choice)
+    own = app.settings().policy.ordering
+    sentence = f"{line or f'{own}, as the settings say,'} orders the jobs from the daemon's next cycle on"
+    emit(asdict(choice), sentence, as_json=as_json)
+
+
+def serving(policy: Mapping[str, Any], now_s: float) -> str:
+    """What serves and who said so, as one sentence."""
+    since, by = moment(policy["since_s"], now_s), f" by {policy['by']}" if policy["by"] else ""
+    if policy["from"] == "settings":
+        reset = f", back to it since {since}{by}" if policy["since_s"] else ""
+        return f"{policy['ordering']} (from the settings{'' if policy['trouble'] else reset})"
+    why = f": {policy['reason']}" if policy["reason"] else ""
+    return f"{policy['ordering']} (set {since}{by}{why})"
+
+
+def _warnings(facts: Mapping[str, Any]) -> Iterator[str]:
+    if facts["trouble"]:
+        yield facts["trouble"]
+    if facts["source"] != "daemon":
+        yield "no daemon answers: this is what one would serve"
+    elif facts["mode"] != "act":
+        yield f"slurmsched only looks on (mode {facts['mode']}): Slurm orders the jobs by itself"
+
+
+def _status(app: App) -> dict[str, Any]:
+    from ...daemon.api.query_server import DaemonUnreachable
+
+    try:
+        return app.answers().ask("status")
+    except DaemonUnreachable:
+        return {"source": "record", "mode": app.settings().daemon.mode}
+
+
+def _wanted(app: App) -> dict[str, Any]:
+    """What a daemon would serve if there were one."""
+    from ...daemon.active_policy import Chosen
+    from ...daemon.policy_settings import policy_of
+
+    latest = app.store().choices(app.cluster_name(), 1)
+    chosen = Chosen(policy_of, app.settings())
+    chosen.heed(latest[0] if latest else None)
+    return chosen.said()
+
+
+def _row(choice: Mapping[str, Any]) -> list[Cell]:
+    return [moment(choice["at_s"]), choice["by"], choice["line"] or "(settings)", choice["reason"]]
+
+
+def _with_history(app: App, words: Sequence[str], said: Mapping[str, Any]) -> Sequence[str]:
+    """*words* with thresholds and weights from past runs, where they were asked for."""
+    details = ("days", "variation", "slope")
+    if not said["from_history"]:
+        if unused := [name for name in details if said[name] is not None]:
+            raise click.UsageError(f"--{unused[0]} goes with --from-history.")
+        return words
+    if words[:1] != ("wfq",) or any(word.startswith(("thresholds=", "weights=")) for word in words):
+        raise click.UsageError("--from-history makes the thresholds and weights of wfq: say wfq, and neither of them.")
+    days, variation, slope = (
+        default if said[name] is None else said[name] for name, default in zip(details, (30.0, 1.0, 0.5), strict=True)
+    )
+    return [*words, *_classes(app, days, variation, slope)]
+
+
+def _classes(app: App, days: float, variation: float, slope: float) -> list[str]:
+    import numpy as np
+
+    from ...policies.ordering.wfq import Wfq
+    from ...policies.ordering.wfq_line import line_of
+
+    runs = app.store().history(app.cluster_name(), since_s=app.clock.now() - days * DAY_S)
+    sizes = runs.runtime_s * np.maximum(runs.gpus, 1)
+    sizes = sizes[sizes > 0]
+    if not len(sizes):
+        raise NotFound(f"the database holds no runs of the last {days:g} days; try: slurmsched history import")
+    return line_of(Wfq.of(sizes, variation, slope, 0.0)).split()[:2]

@@ -1,0 +1,47 @@
+"""``slurmsched warm-up``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from time import perf_counter
+
+import click
+
+from ..failure import Failed
+from ..output import emit, json_option
+from ..time_format import span
+
+
+@click.command("warm-up")
+@json_option
+def warm_up(as_json: bool) -> None:
+    """Compile what predictions and simulations need.
+
+    Nobody waits for it later. As root, once after each installation: beside the program's own files, for all users. As
+    another user, where root did not: in that user's cache. Takes a minute or two, and seconds where nothing has
+    changed. Compiled code of earlier sources is removed. Exit status 1 if what was compiled cannot be kept.
+    """
+    from ...policies.codecache import clean, directories
+    from ...policies.compiled import HAVE_NUMBA
+
+    if not HAVE_NUMBA:
+        said = "there is nothing to compile: Numba is not installed (pip install '.[sim]')"
+        return emit({"compiled": False, "kept": None, "took_s": 0.0}, said, as_json=as_json)
+    os.umask(0o022)  # all users may read it
+    from ...simulator import warm_up
+
+    began_s = perf_counter()
+    warm_up.warm_up()
+    clean(Path(warm_up.__file__).parents[1])
+    took_s = perf_counter() - began_s
+    kept = directories(Path(warm_up.__file__))[1]
+    emit({"compiled": True, "kept": kept and str(kept), "took_s": took_s}, _sentence(kept, took_s), as_json=as_json)
+    if kept is None:
+        raise Failed("it cannot be kept: run this as root, or with a directory of your own as NUMBA_CACHE_DIR")
+    return None
+
+
+def _sentence(kept: Path | None, took_s: float) -> str:
+    where = "for this moment only" if kept is None else f"kept in {kept} and its like"
+    return f"predictions and simulations are compiled, {where}; it took {span(took_s)}"

@@ -1,0 +1,1 @@
+"""Commands that run, steer or show the daemon."""

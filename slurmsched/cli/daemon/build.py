@@ -1,0 +1,210 @@
+"""The daemon put together: the one place where settings become parts."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...clock import Timer
+from ...cluster.job_record import outcomes_of
+from ...cluster.records.faults import Instability
+from ...config import Settings
+from ...cycle import CycleReport, World
+from ...daemon.active_policy import Chosen
+from ...daemon.api.live_answers import LiveAnswers
+from ...daemon.api.record_summaries import Figures
+from ...daemon.cluster_facts import ClusterFacts
+from ...daemon.controller import Components, Controller
+from ...daemon.database_inspector import Inspector
+from ...daemon.job_placements import Whereabouts
+from ...daemon.metrics import Metrics
+from ...daemon.notify import Notifier
+from ...daemon.policy_settings import policy_of
+from ...daemon.predictions.play_forward import Forward, Kept, foretelling
+from ...daemon.predictions.prediction_process import Player
+from ...daemon.predictions.prediction_service import Foretelling
+from ...daemon.profiles.profile_receiver import Collector, Receiver, parse_listen
+from ...daemon.profiling.node_mover import Lender
+from ...daemon.profiling.profiling_controller import Flow
+from ...daemon.service import Parts, Service
+from ...daemon.sharing_context import Sharer
+from ...daemon.validation import demand_valid
+from ...db.leader import Leadership, leadership
+from ...db.memory import Memory
+from ...db.store import Store, Unchanged
+from ...decide.policy import Policy
+from ...errors import MemoryUnavailable
+from ...models.runtime.active import Serving, drift_of, overrunners_of
+from ...models.runtime.baseline import RuntimeModel
+from ...slurm.read.node_addresses import NodeAddresses
+from ...slurm.write.budget import Budget
+from ...slurm.write.writer import Writer
+from ..app import App, make_tables
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 60.0  #: how long a starting daemon waits for slurmctld before it gives up and is started again
+PREDICTION_WORKER = "slurmsched.simulator.prediction_worker"
+"""The module that predicts in a process of its own."""
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A daemon that is ready to run, and its database."""
+
+    controller: Controller
+    service: Service
+    world: World
+    leadership: Leadership
+    store: Store
+
+    @property
+    def policy(self) -> Policy:
+        """What orders jobs now, an admin's choice included."""
+        return self.world.policy
+
+    def dry_run(self, now_s: float) -> CycleReport:
+        """Run one cycle that observes and writes nothing anywhere."""
+        return self.controller.dry_run(now_s)
+
+    def close(self) -> None:
+        """Close the database."""
+        self.store.close()
+
+
+def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
+    """Put a daemon together; raises where the settings, the tables or slurmctld do not let it.
+
+    *patience_s* is how long a slurmctld that does not answer is waited for. With *dry* only ``dry_run`` is of use.
+    """
+    settings, shelf, monotonic = app.settings(), app.shelf(), app.clock.monotonic
+    demand_valid(settings)
+    chosen, serving, whereabouts = Chosen(policy_of, settings), Serving(shelf, settings.models.serve), Whereabouts()
+    metrics = Metrics(
+        lambda: chosen.policy.ordering.name,
+        lambda: world.model.trained_until_s,
+        lambda: drift_of(world.model),
+        lambda: sum(one.raised > 0 for one in overrunners_of(world.model)),
+    )
+    cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
+    facts = ClusterFacts(cluster, app.clock, patience_s)
+    name = facts.latest.cluster
+    store = app.open_store(Unchanged) if dry else _opened(app)
+    leads = leadership(store, name)
+    flow = Flow(shelf, Lender(cluster, name, store, leads.held, Timer(monotonic)))
+    memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
+    sharer = Sharer(shelf, memory.mismatches, flow.outlooks)
+    world = World(
+        cluster=cluster,
+        memory=memory,
+        model=RuntimeModel.fit(outcomes_of(())),
+        policy=chosen.policy,
+        writer=Writer(cluster, Budget(settings.slurm.writes_per_s, settings.slurm.writes_burst), leads.held),
+        clock=app.clock,
+        learns=settings.forecast.learn_online,
+        site=facts.latest.config,
+        entering=lambda phase: service.progressed(),
+        scored=sharer.scored,
+    )
+    controller = Controller(
+        Components(
+            settings=settings,
+            read_settings=app.reload,
+            clock=app.clock,
+            store=store,
+            facts=facts,
+            leadership=leads,
+            world=world,
+            serving=serving,
+            chosen=chosen,
+            flow=flow,
+            sharer=sharer,
+            whereabouts=whereabouts,
+        )
+    )
+    predictions = None if dry else _predictions(app, world, facts, store, metrics)
+    figures = Figures(lambda: store, lambda: name, shelf, app.clock)
+    answers = LiveAnswers(
+        *(world, facts, store, serving, chosen, sharer, figures, predictions), lambda: controller.settings.predict
+    )
+
+    def give_back(budget_s: float) -> None:
+        app.time_left.bound(budget_s)
+        controller.give_back(budget_s)
+
+    service = Service(
+        Parts(
+            cycle=controller.cycle,
+            clock=app.clock,
+            settings=settings.daemon,
+            memory=memory,
+            leadership=leads,
+            sources=answers.sources,
+            listen=settings.metrics.listen,
+            metrics=metrics,
+            notifier=Notifier.from_environment(app.environ),
+            reload=controller.reload,
+            release_all=give_back,
+            restraint=controller.restraint,
+            collector=_collector(app, settings, facts, world, whereabouts, store, metrics),
+            foretelling=predictions,
+            inspector=Inspector(store, app.clock),
+        )
+    )
+    return Daemon(controller, service, world, leads, store)
+
+
+def _predictions(app: App, world: World, facts: ClusterFacts, store: Store, metrics: Metrics) -> Foretelling | None:
+    """What predicts, where that is wanted and can be."""
+    forward = Forward(lambda: world.policy, lambda: facts.latest.config, Player(PREDICTION_WORKER))
+    predict = app.settings().predict
+    return foretelling(predict, forward, Kept(store, facts.latest.cluster), app.clock, metrics)
+
+
+def _collector(
+    app: App,
+    settings: Settings,
+    facts: ClusterFacts,
+    world: World,
+    whereabouts: Whereabouts,
+    store: Store,
+    metrics: Metrics,
+) -> Callable[[], Collector] | None:
+    """What opens the door for what nodes measured; ConfigError where ``profile.listen`` is no address."""
+    address = parse_listen(settings.profile.listen)
+    if address is None:
+        return None
+    name = facts.latest.cluster
+
+    def keep_unstable(instability: Instability) -> None:
+        store.add_instabilities(name, [instability])
+        world.memory.expect_mismatches()
+
+    receiver = Receiver(
+        addresses=NodeAddresses(app.console().ask, app.clock.monotonic),
+        ran=whereabouts.ran,
+        gone=whereabouts.gone,
+        keep=lambda profile: store.add_profiles(name, [profile]),
+        keep_fault=lambda fault: store.add_faults(name, [fault]),
+        keep_unstable=keep_unstable,
+        counted=metrics.profile_record,
+    )
+    socket = re.search(r"\bsocket=([^,]+)", facts.latest.config.get("AuthInfo", ""))  # where munged is not at home
+    unmunge = ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]
+    return lambda: Collector(address, receiver, app.clock, unmunge=unmunge)
+
+
+def _opened(app: App) -> Store:
+    """The database with tables that fit, made on the first start; one that is away is used when it comes back."""
+    store = app.open_store()
+    try:
+        make_tables(store)
+        store.check()
+    except MemoryUnavailable as error:
+        if store.path is not None and not os.path.exists(store.path):
+            raise
+        logger.warning("starting without the database: %s", error)
+    return store

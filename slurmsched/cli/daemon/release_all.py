@@ -1,0 +1,58 @@
+"""``slurmsched release-all``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from ...cluster.text.plural import count
+from ...errors import SlurmschedError
+from ..app import App
+from ..output import emit, json_option
+
+if TYPE_CHECKING:
+    from ...slurm.port import Slurm
+
+logger = logging.getLogger(__name__)
+
+
+@click.command("release-all")
+@click.option("--budget", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Most seconds to take.")
+@json_option
+@click.pass_obj
+def release_all(app: App, budget: float, as_json: bool) -> None:
+    """Give every job back to Slurm.
+
+    Every SiteFactor becomes 0, every hold of ours ends, jobs on their way to shared GPUs get there or have their own
+    again, and nodes that partitions lent each other go back. Needs no daemon. Without the database nodes stay where
+    they are, and a hold of ours is not known from a user's begin time: it ends by itself within two cycles, and jobs
+    on their way then start by themselves. Stop or pause a running daemon first: it would order again. Exit status 1 if
+    anything is left.
+    """
+    from ...daemon.policy_settings import sharing_rules
+    from ...daemon.release import give_back
+
+    app.time_left.bound(budget)
+    cluster = app.cluster()
+    report = give_back(cluster, app.open_intents(), app.clock, budget, sharing_rules(app.settings()))
+    more = [f"Slurm refused: {words}" for words in report.refused]
+    nodes = _give_nodes_back(app, cluster)
+    more += [f"partitions keep nodes of each other: {nodes}"] if nodes else []
+    if report.left:
+        more.append(f"{count(report.left, 'write')} left to do when {budget:g} s were over; run it again")
+    emit(asdict(report), report.sentence, *more, as_json=as_json)
+    sys.exit(1 if report.left or report.refused or nodes else 0)
+
+
+def _give_nodes_back(app: App, cluster: Slurm) -> str:
+    from ...daemon.profiling.node_mover import Lender
+
+    try:
+        return Lender(cluster, app.cluster_name(), app.store(), lambda: True).give_back()
+    except SlurmschedError as error:
+        logger.warning("which nodes are lent is not known: %s", error)
+        return ""

@@ -1,0 +1,116 @@
+"""``slurmsched deadline``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from ..app import App
+from ..failure import NotFound
+from ..output import Cell, Sheet, table_options
+from ..query import tell
+from ..time_format import moment, span
+from .job_argument import JobName, JobType
+from .submission_options import job_options, options_of
+
+CLAIMS = ("WHO", "ASKED", "PROMISED", "REFUSED", "BROKEN", "WITHDRAWN", "LOST", "GPU-HOURS", "GPUS LATELY")
+COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK", "EARLIEST")
+ORDER = ("JOB", "ANSWER", "DEADLINE", "PROMISED", "USER", "SLACK", "START BY")
+CUT = ("USER",)
+
+
+@click.command()
+@click.argument("job", type=JobType(), metavar="[JOB]", required=False)
+@job_options
+@click.option("--chart", "charted", is_flag=True, help="Draw the plan: who holds what JOB needs, and what would help.")
+@click.option("--html", "page", type=click.Path(path_type=Path), help="Write the plan of JOB as a page to this file.")
+@click.option("--users", "who", is_flag=True, help="List who asked for how much, and what became of it.")
+@table_options
+@click.pass_obj
+def deadline(
+    app: App,
+    job: JobName | None,
+    options: str | None,
+    script: TextIO | None,
+    charted: bool,
+    page: Path | None,
+    who: bool,
+    as_json: bool,
+) -> None:
+    """Say what JOB was promised, or what a new job would be.
+
+    Without JOB all answers to jobs with deadlines are listed. With --check or --script the exit status is 1 where
+    nothing would be promised, and nothing is promised by asking:
+
+        slurmsched deadline --check "-p gpu -G 4 -t 2:00:00 --comment=slurmsched:deadline=+6h"
+    """
+    now_s = app.clock.now()
+    options = options_of(options, script)
+    if who:
+        if job is not None or options is not None or charted or page is not None:
+            raise click.UsageError("--users goes with nothing else.")
+        reply = app.answers().ask("claims")
+        tell(reply, Sheet(CLAIMS, [_claim(row) for row in reply["claims"]]), now_s=now_s, as_json=as_json)
+        return
+    if job is not None and options is not None:
+        raise click.UsageError("Say JOB or a job to ask about (--check, --script), one of them.")
+    if charted or page is not None:
+        if job is None:
+            raise click.UsageError("--chart and --html go with a JOB.")
+        _chart(app, job, page, now_s, as_json)
+        return
+    if options is not None:
+        reply = app.answers().ask("check", options=options)
+        told = reply["check"]
+    elif job is not None:
+        reply = app.answers().ask("deadline", job_id=job.job_id)
+        told = reply["deadline"]
+        if not told["known"]:
+            raise NotFound(" ".join(told["sentences"]))
+    else:
+        reply = app.answers().ask("deadlines")
+        rows = [_cells(row, now_s) for row in reply["deadlines"]]
+        tell(reply, Sheet(COLUMNS, rows, ORDER, CUT), now_s=now_s, as_json=as_json)
+        return
+    parts = [*told["sentences"], *_figures(told, now_s)]
+    if reply["mode"] != "act":
+        parts.append(f"slurmsched only looks on (mode {reply['mode']}): nothing new is promised.")
+    tell(reply, *parts, now_s=now_s, as_json=as_json)
+    sys.exit(1 if options is not None and told["answer"] != "promised" else 0)
+
+
+def _chart(app: App, job: JobName, page: Path | None, now_s: float, as_json: bool) -> None:
+    from .render_lease_chart import html_chart, text_chart
+
+    reply, answer = (app.answers().ask(about, job_id=job.job_id) for about in ("chart", "deadline"))
+    told = reply["chart"]
+    if not told["known"]:
+        raise NotFound(" ".join(told["sentences"]))
+    sentences = [*answer["deadline"]["sentences"], *told["sentences"]]
+    if page is not None:
+        page.write_text(html_chart(told, sentences, now_s), encoding="utf-8")
+        sentences.append(f"The plan is in {page}.")
+    parts = [*sentences, *text_chart(told, now_s), *told["changes"]]
+    tell(reply, *parts, now_s=now_s, as_json=as_json)
+
+
+def _figures(told: Mapping[str, Any], now_s: float) -> list[str]:
+    named = {"deadline": "deadline_s", "promised": "promised_s", "start by": "start_by_s", "earliest": "earliest_s"}
+    known = [f"{name} {moment(told[key], now_s)}" for name, key in named.items() if told[key] is not None]
+    return ["; ".join(known)] if known else []
+
+
+def _claim(row: Mapping[str, Any]) -> list[Cell]:
+    counts = [row[name] for name in ("asked", "promised", "refused", "broken", "withdrawn", "lost")]
+    pairs = ((row["gpu_hours"], row["most_gpu_hours"]), (row["gpus"], row["most_gpus"]))
+    quotas = [f"{held:.4g}" + ("" if most is None or row["exempt"] else f" of {most:.4g}") for held, most in pairs]
+    return [("account " if row["account"] else "") + row["who"], *counts, *quotas]
+
+
+def _cells(row: Mapping[str, Any], now_s: float) -> list[Cell]:
+    times = (moment(row[name], now_s) for name in ("deadline_s", "promised_s", "start_by_s"))
+    return [row["job_id"], row["user"], row["answer"], *times, span(row["slack_s"]), moment(row["earliest_s"], now_s)]

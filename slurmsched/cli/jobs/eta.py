@@ -1,0 +1,152 @@
+"""``slurmsched eta``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Event
+from typing import Any, TextIO
+
+import click
+
+from ..app import App
+from ..failure import NotFound
+from ..output import Cell, Sheet, table_options
+from ..query import Answers, tell
+from ..time_format import moment, span
+from .job_argument import JobName, JobType
+from .submission_options import job_options, options_of
+
+COLUMNS = ("JOB", "PARTITION", "GPUS", "IS", "START", "START BY", "FINISH", "DONE BY", "AHEAD", "NOTE")
+ORDER = ("JOB", "DONE BY", "START", "FINISH", "IS", "START BY", "GPUS", "AHEAD", "PARTITION")
+CUT = ("PARTITION", "NOTE")
+WATCH_S = 10.0
+SKEW_S = 5.0
+TRIES = 3  #: to have a long list as of one cycle
+
+
+@click.command()
+@click.argument("jobs", type=JobType(), metavar="[JOB]...", nargs=-1)
+@job_options
+@click.option("--all", "everybody", is_flag=True, help="Jobs of all users, where they are not private.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most jobs to list.")
+@click.option("--watch", is_flag=True, help=f"Ask again every {WATCH_S:g} s until interrupted.")
+@table_options
+@click.pass_obj
+def eta(
+    app: App,
+    jobs: Sequence[JobName],
+    options: str | None,
+    script: TextIO | None,
+    everybody: bool,
+    limit: int,
+    watch: bool,
+    as_json: bool,
+) -> None:
+    """Say when jobs will start and finish, and how sure that is.
+
+    Without JOB all your jobs are listed. START and FINISH are as likely too early as too late; of ten jobs nine start
+    and are done by the times after them. With --check or --script a job is tried out that is not submitted; options
+    that are not counted are named:
+
+    \b
+        slurmsched eta --check "-p gpu -G 4 -t 2:00:00"
+        slurmsched eta --script train.sh --check "-t 30"
+    """
+    if bool(jobs) + (options is not None or script is not None) + everybody > 1:
+        raise click.UsageError("Say JOBs, a job to try out (--check, --script) or --all, one of them.")
+    options = options_of(options, script)
+    missing = _say(app, jobs, options, everybody, limit, as_json)
+    while watch and not missing:
+        app.clock.wait(WATCH_S, Event())
+        click.echo()
+        missing = _say(app, jobs, options, everybody, limit, as_json)
+    if missing:
+        raise NotFound(missing)
+
+
+def _say(app: App, jobs: Sequence[JobName], options: str | None, everybody: bool, limit: int, as_json: bool) -> str:
+    """Print one answer; returns what was asked about and is not there."""
+    answers = app.answers()
+    if options is not None:
+        reply = answers.ask("eta_check", options=options)
+    elif jobs:
+        reply = answers.ask("eta", job_ids=[job.job_id for job in jobs])
+    else:
+        reply = _list(answers, everybody, limit)
+    now_s = app.clock.now()
+    told = reply["eta"]
+    single = options is not None or len(jobs) == 1
+    parts = list(_alone(told[0], now_s)) if single and told else _together(told, reply, now_s)
+    tell(reply, *parts, reply["coverage_words"], *_clocks(reply, now_s), now_s=now_s, as_json=as_json)
+    return " ".join(one["notes"][0] for one in told if one["kind"] == "unknown")
+
+
+def _list(answers: Answers, everybody: bool, limit: int) -> dict[str, Any]:
+    """As many jobs as are asked for, whatever number a daemon tells at once.
+
+    All as of one cycle, unless even the last of ``TRIES`` lists took longer than one.
+    """
+    first: dict[str, Any] = {}
+    told: list[Mapping[str, Any]] = []
+    tries = 1
+    while True:
+        page = answers.ask("eta", all=everybody, limit=limit - len(told), skip=len(told))
+        if first and page["cycle"] != first["cycle"] and tries < TRIES:
+            first, told, tries = {}, [], tries + 1
+            continue
+        first = first or page
+        told += page["eta"]
+        if not page["eta"] or len(told) >= min(limit, page["jobs"]):
+            return first | {"limit": limit, "eta": told}
+
+
+def _alone(one: Mapping[str, Any], now_s: float) -> Iterator[str]:
+    """One job in sentences."""
+    if one["kind"] == "unknown":
+        return
+    who = f"Job {one['job_id']}" if one["job_id"] else "Such a job"
+    if one["finish_s"] is not None:
+        yield f"{who} {_start(one, now_s)}{_finish(one, now_s)}."
+        yield f"Why: {one['derivation']}."
+    else:
+        yield f"{who}: when it starts and finishes cannot be said."
+    yield from one["notes"]
+    if one["slurm_start_s"] is not None and one["kind"] != "running":
+        yield f"Slurm itself says it starts at {moment(one['slurm_start_s'], now_s)}."
+
+
+def _start(one: Mapping[str, Any], now_s: float) -> str:
+    if one["kind"] == "running":
+        return f"runs since {moment(one['start_s'], now_s)} and"
+    about = "now" if one["start_s"] <= now_s else f"about {moment(one['start_s'], now_s)}"
+    by = f" (by {moment(one['start_by_s'], now_s)} nine times in ten)" if one["start_by_s"] else ""
+    return f"should start {about}{by} and"
+
+
+def _finish(one: Mapping[str, Any], now_s: float) -> str:
+    by = f", by {moment(one['finish_by_s'], now_s)} nine times in ten" if one["finish_by_s"] else ""
+    soonest = f"; one in ten is done before {moment(one['finish_from_s'], now_s)}" if one["finish_from_s"] else ""
+    return f" should be done about {moment(max(one['finish_s'], now_s), now_s)}{by}{soonest}"
+
+
+def _together(told: Sequence[Mapping[str, Any]], reply: Mapping[str, Any], now_s: float) -> Iterator[str | Sheet]:
+    known = [one for one in told if one["kind"] != "unknown"]
+    if not known:
+        yield "no job of yours waits or runs" if not told else ""
+        return
+    yield Sheet(COLUMNS, [_cells(one, now_s) for one in known], ORDER, CUT)
+    if reply["jobs"] > len(told):
+        yield f"... and {reply['jobs'] - len(told)} more; see --limit"
+
+
+def _cells(one: Mapping[str, Any], now_s: float) -> list[Cell]:
+    times = (moment(one[name], now_s) for name in ("start_s", "start_by_s", "finish_s", "finish_by_s"))
+    is_ = "running" if one["kind"] == "running" else one["kind"].replace("_", " ")
+    return [one["job_id"], one["partition"], one["gpus"], is_, *times, one["ahead"], " ".join(one["notes"])]
+
+
+def _clocks(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
+    """What to know where the daemon's clock and this one differ."""
+    ahead_s = reply["as_of_s"] - now_s
+    if ahead_s > SKEW_S:
+        yield f"The daemon's clock is {span(ahead_s)} ahead of this machine's: read the times by its clock."

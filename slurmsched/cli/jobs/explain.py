@@ -1,0 +1,23 @@
+"""``slurmsched explain``."""
+
+from __future__ import annotations
+
+import click
+
+from ..app import App
+from ..failure import NotFound
+from ..output import json_option
+from ..query import tell
+from .job_argument import JobName, job_argument
+
+
+@click.command()
+@job_argument
+@json_option
+@click.pass_obj
+def explain(app: App, job: JobName, as_json: bool) -> None:
+    """Explain forecast, rank and points of JOB, term by term."""
+    reply = app.answers().ask("explain", job_id=job.job_id)
+    if not reply["explain"]["known"]:
+        raise NotFound(" ".join(reply["explain"]["sentences"]))
+    tell(reply, *reply["explain"]["sentences"], now_s=app.clock.now(), as_json=as_json)

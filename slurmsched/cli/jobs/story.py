@@ -1,0 +1,131 @@
+"""``slurmsched story``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from ...cluster.text.tres import timelimit
+from ..app import App
+from ..failure import NotFound
+from ..output import emit, json_option
+from ..time_format import moment
+from .job_argument import JobName, job_argument
+
+
+@click.command()
+@job_argument
+@json_option
+@click.pass_obj
+def story(app: App, job: JobName, as_json: bool) -> None:
+    """Tell the whole history of JOB."""
+    reply = app.answers().ask("story", job_id=job.job_id)
+    events = reply["story"]
+    if not events:
+        raise NotFound(
+            f"the records have no job {job}: there never was one, slurmsched did not run then, or it ended more than"
+            " database.keep_outcomes_days ago"
+        )
+    emit(reply, *(f"{moment(event['at_s'])}  {sentence(event)}" for event in events), as_json=as_json)
+
+
+def sentence(event: Mapping[str, Any]) -> str:
+    """One event of a story, in words."""
+    details = defaultdict[str, Any](lambda: "?", event["details"])
+    run = f", run {details['restart'] + 1}" if details.get("restart") else ""
+    if event["kind"] == "policy":
+        details["line"] = details["line"] or "what the settings say"
+        details["why"] = f": {details['reason']}" if details.get("reason") else ""
+    cycle = f" (cycle {details['cycle']})" if "cycle" in details else ""
+    if event["kind"] == "standing":
+        details["now"] = _STANDINGS.get(details["standing"], str(details["standing"]).lower().replace("_", " "))
+    if event["kind"] == "deadline":
+        details["became"] = _PROMISES.get(details["what"], str(details["what"])).format(reason=details["reason"])
+    if event["kind"] in _SETTINGS:
+        details |= {name: _SETTINGS[event["kind"]](details[name]) for name in ("before", "after")}
+    kind = "text changed" if event["kind"] == "comment changed" and _only_text(event["details"]) else event["kind"]
+    words = _SENTENCES.get(kind, str(kind)).format_map(details | {"run": run})
+    return words + cycle + (LAST if details.get("last") else "")
+
+
+def _only_text(details: Mapping[str, Any]) -> bool:
+    return bool(details.get("before") == details.get("after"))
+
+
+LAST = "; further changes of this kind are not noted"
+
+_SETTINGS: dict[str, Callable[[Any], str]] = {
+    "limit changed": lambda limit_s: timelimit(limit_s) if isinstance(limit_s, int | float) else "none",
+    "comment changed": lambda tokens: tokens or "nothing",
+    "partition changed": str,
+    "qos changed": lambda qos: qos or "none",
+    "nice changed": str,
+}
+"""How the settings are written that others may change."""
+
+
+_STANDINGS = {
+    "RANKED": "has a place in our order",
+    "OWNER_SAID_OFF": "is left alone, as its owner wants (slurmsched:off)",
+    "HELD_BY_USER": "is held by its owner",
+    "HELD_BY_ADMIN": "is held by an administrator",
+    "PRIORITY_FIXED": "is left alone: its priority was set by hand",
+    "NICE_SET": "is left alone: it has a nice value",
+    "WAITS_FOR_DEPENDENCY": "waits for the jobs it depends on",
+    "WAITS_FOR_BEGIN": "waits for its begin time",
+    "LIMIT_BLOCKED": "is blocked by a limit of its account, QOS, array or licences",
+    "IN_RESERVATION": "belongs to a reservation",
+    "HETEROGENEOUS": "is left alone: it is part of a heterogeneous job",
+    "OUT_OF_SCOPE": "is left alone: its partition is not one that we order",
+    "PARTITION_CLOSED": "waits for its partition, which takes no jobs",
+    "CANNOT_RUN": "cannot run, says Slurm",
+    "SHARES": "is on its way to GPUs that it shares",
+}
+
+_PROMISES = {
+    "refused": "its deadline was not promised: {reason}",
+    "open": "we promised its deadline",
+    "in doubt": "the promise of its deadline came into doubt: {reason}",
+    "met": "it met its deadline",
+    "broken": "the promise of its deadline was broken: {reason}",
+    "withdrawn": "the promise of its deadline was withdrawn: {reason}",
+    "lost": "what became of its deadline is not known: {reason}",
+}
+
+_SENTENCES = {
+    "submitted": "it was submitted",
+    "limit changed": "its time limit was changed from {before} to {after} (not by slurmsched)",
+    "comment changed": "its comment was changed (not by slurmsched): it asked slurmsched for {before}, now for {after}",
+    "text changed": "its comment was changed (not by slurmsched); what it asks of slurmsched is as before",
+    "partition changed": "its partition was changed from {before} to {after} (not by slurmsched)",
+    "qos changed": "its QOS was changed from {before} to {after} (not by slurmsched)",
+    "nice changed": "its nice value was changed from {before} to {after} (not by slurmsched)",
+    "suspended by others": "it was suspended (not by slurmsched)",
+    "resumed by others": "it was resumed (not by slurmsched)",
+    "standing": "it {now}",
+    "deadline": "{became}",
+    "policy": "{by} set the policy to {line}{why}",
+    "ranked": "we gave it {value} points",
+    "held": "we delayed it",
+    "released": "we ended our delay",
+    "moved": "we moved it to partition {value}",
+    "placed": "we gave it the node list {value}",
+    "shared": "we began to change its GPUs into GPUs that it shares",
+    "let start": "we let it start in partition {value}",
+    "unmarked": "we left its GPUs as they are, and gave its comment back to it",
+    "unshared": "we gave its own GPUs back to it",
+    "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
+    "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",
+    "told": "we wrote {value} into its AdminComment",
+    "asked to stop": "we asked it to save its work and stop (signal {value})",
+    "requeue asked": "we asked Slurm to requeue it",
+    "suspended": "we suspended it",
+    "resumed": "we resumed it",
+    "refused": "Slurm refused our {action}: {answer}",
+    "requeued": "it was queued again{run}",
+    "started": "it started{run}",
+    "ended": "it ended: {state}{run}",
+}

@@ -1,0 +1,140 @@
+"""``slurmsched models``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import ModelUnusable
+from ..app import App
+from ..failure import Failed, NotFound
+from ..output import Cell, Sheet, emit, table_options
+
+if TYPE_CHECKING:
+    from ...models.artifact import Artifact
+
+KINDS = ("runtime", "throughput", "sharing")
+SHOWN = 20  #: terms in the text
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def models() -> None:
+    """Show what was trained, and what it rests on."""
+
+
+@models.command("list")
+@table_options
+@click.pass_obj
+def list_(app: App, as_json: bool) -> None:
+    """List the models there are, with their data, scores and digests."""
+    facts = app.answers().ask("models")
+    cells: list[list[Cell]] = [
+        [row["kind"], row.get("data", row.get("unusable")), _digest(row)] for row in facts["models"]
+    ]
+    emit(facts, Sheet(("MODEL", "DATA", "DIGEST"), cells), as_json=as_json)
+
+
+@models.command()
+@click.argument("name", type=click.Choice(KINDS))
+@table_options
+@click.pass_obj
+def show(app: App, name: str, as_json: bool) -> None:
+    """Show the model NAME: data, scores, what it looks at most, and its rules."""
+    from ...daemon.api.record_summaries import facts_of
+    from ...models.model_card import portrait
+
+    seen = portrait(_serving(app, name))
+    facts = facts_of(seen.artifact) | {
+        "importances": seen.importances,
+        "calibration": dict(seen.calibration),
+        "text": seen.text,
+    }
+    parts: list[str | Sheet] = [f"{name}: trained on {facts['data']}, digest {seen.artifact.digest}"]
+    parts.append(Sheet(("SCORE", "VALUE"), [[key, float(f"{value:.4g}")] for key, value in facts["scores"].items()]))
+    if seen.calibration:
+        parts.append(
+            "held-out runs below the bounds: " + ", ".join(f"{s:.1%} for {p}" for p, s in seen.calibration.items())
+        )
+    for target, terms in seen.importances.items():
+        rows: list[list[Cell]] = [[term, float(f"{weight:.4g}")] for term, weight in [*terms.items()][:SHOWN]]
+        parts.append(Sheet((f"TERM OF {target.upper()}", "IMPORTANCE"), rows))
+    parts += seen.text.splitlines()
+    emit(facts, *parts, as_json=as_json)
+
+
+@models.command()
+@click.argument("name", type=click.Choice(KINDS))
+@click.option(
+    "--html", "path", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The page to write."
+)
+@click.pass_obj
+def plot(app: App, name: str, path: Path) -> None:
+    """Draw the model NAME as a page that needs nothing else: shapes, importances, rules and calibration."""
+    from ...models.model_card import portrait
+
+    page = portrait(_serving(app, name)).page()
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"writing the page {path}: {error.strerror}") from error
+    click.echo(f"{path}: the {name} model")
+
+
+@models.command()
+@click.argument("first", type=FILE)
+@click.argument("second", type=FILE)
+@table_options
+def compare(first: Path, second: Path, as_json: bool) -> None:
+    """Compare two model files of one kind: data, scores and importances."""
+    from ...daemon.api.record_summaries import facts_of
+    from ...models.artifact import Artifact
+    from ...models.model_card import portrait
+
+    kind = _kind_of(first)
+    seen = [portrait(Artifact.read(path, kind)) for path in (first, second)]
+    facts = [facts_of(one.artifact) | {"importances": one.importances} for one in seen]
+    names = dict.fromkeys(name for one in facts for name in one["scores"])
+    rows: list[list[Cell]] = [[name, *(_short(one["scores"].get(name)) for one in facts)] for name in names]
+    for target in dict.fromkeys(name for one in seen for name in one.importances):
+        terms = dict.fromkeys(term for one in seen for term in one.importances.get(target, {}))
+        rows += [
+            [f"{target}: {term}", *(_short(one.importances.get(target, {}).get(term)) for one in seen)]
+            for term in [*terms][:SHOWN]
+        ]
+    heads = [
+        f"{path}: {kind}, trained on {one['data']}, digest {one['digest']}"
+        for path, one in zip((first, second), facts, strict=True)
+    ]
+    emit({"first": facts[0], "second": facts[1]}, *heads, Sheet(("", "FIRST", "SECOND"), rows), as_json=as_json)
+
+
+def _serving(app: App, name: str) -> Artifact:
+    from ...daemon.api.record_summaries import serving_model
+
+    if name != "sharing" and app.shelf().stamp(name) is None:
+        raise NotFound(f"there is no {name} model in {app.shelf().directory}; try: slurmsched train --model {name}")
+    return serving_model(app.shelf(), name)
+
+
+def _digest(facts: dict[str, Any]) -> str | None:
+    digest = facts.get("digest")
+    return digest[:12] if digest else None
+
+
+def _short(value: float | None) -> Cell:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _kind_of(path: Path) -> str:
+    """What the file says it is; reading it as that checks the rest."""
+    try:
+        kind = json.loads(path.read_bytes())["kind"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelUnusable(f"{path} is not a model that slurmsched wrote") from error
+    if kind not in KINDS:
+        raise ModelUnusable(f"{path} holds a model of kind {kind!r}; accepted are {', '.join(KINDS)}")
+    return str(kind)

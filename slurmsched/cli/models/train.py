@@ -1,0 +1,235 @@
+"""``slurmsched train``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...cluster.text.plural import count
+from ...errors import ModelUnusable, TooLittleHistory
+from ..app import App
+from ..failure import NotFound
+from ..output import Cell, Sheet, emit, table_options
+from ..study.simulate_options import SpanType
+from ..time_format import moment
+
+if TYPE_CHECKING:
+    from ...cluster.records.outcomes import OutcomeTable
+    from ...models.artifact import Artifact
+    from ...models.registry import Shelf
+    from ...models.runtime.gpu_use_history import UseHistory
+    from ...models.training import Trained
+
+Step = Callable[[Callable[[str], None]], "Trained"]
+"""Trains, and tells what it is given what is under way."""
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+DAY_S = 86400.0
+
+
+@click.command()
+@click.option(
+    "--model",
+    "kinds",
+    type=click.Choice(["runtime", "throughput", "sharing"]),
+    multiple=True,
+    help="Which; may be given again.  [default: runtime throughput]",
+)
+@click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The last 30d, 52w of the database.")
+@click.option("--cluster-name", help="Whose history, where the database knows several clusters.")
+@click.option("--trace", metavar="TRACE", help="A file of jobs, or synthetic:JOBS[:LOAD], not the database.")
+@click.option("--configs", type=FILE, help="CSV of configurations alone, for the sharing model.")
+@click.option("--pairs", type=FILE, help="CSV of pairs of them and their speeds.")
+@click.option("--dry-run", is_flag=True, help="Train and judge, and let nothing serve.")
+@table_options
+@click.pass_obj
+def train(
+    app: App,
+    /,
+    kinds: tuple[str, ...],
+    from_db_s: float | None,
+    cluster_name: str | None,
+    trace: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **files: Path | None,
+) -> None:
+    """Train models on history, and let those serve that are better.
+
+    Each is judged on the last part of the history, which it does not see, against simple rules and against what
+    serves. Exit status 1 where a training failed. That another model is better is no failure, nor is a history that is
+    too short yet.
+    """
+    if trace and from_db_s is not None:
+        raise click.UsageError("--trace and --from-db exclude each other: history comes from one of them.")
+    wanted = tuple(dict.fromkeys(kinds)) or ("runtime", "throughput")
+    if "sharing" in wanted and not all(files.values()):
+        raise click.UsageError("the sharing model needs --configs FILE and --pairs FILE.")
+    if "sharing" not in wanted and any(files.values()):
+        raise click.UsageError("--configs and --pairs go with --model sharing.")
+    from ...models.runtime.gpu_use_history import UseHistory
+
+    shelf = app.shelf()
+    history, use = None, UseHistory.of(())
+    if set(wanted) - {"sharing"}:
+        history, use = _of_trace(trace) if trace else _of_database(app, from_db_s, cluster_name)
+    with shelf.training():
+        steps = [(kind, _step(app, shelf, kind, history, use, files)) for kind in wanted]
+        results = list(_watched(steps))
+        if not dry_run:
+            for result in results:
+                if result.trained and result.trained.promoted:
+                    shelf.put(result.trained.promoted)
+    _tell(history, results, dry_run=dry_run, as_json=as_json)
+    if any(result.failed for result in results):
+        raise SystemExit(1)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one kind; *trained* is None where *why* says that it could not be trained."""
+
+    kind: str
+    trained: Trained | None
+    why: str
+    too_early: bool = False  #: the history is too short yet
+
+    @property
+    def failed(self) -> bool:
+        """Whether there should be a model and is none."""
+        return self.trained is None and not self.too_early
+
+
+def _step(
+    app: App, shelf: Shelf, kind: str, history: OutcomeTable | None, use: UseHistory, files: dict[str, Path | None]
+) -> Step:
+    """How to train a model of this *kind*."""
+    from ...models.arrivals import settled_s
+    from ...models.registry import shipped
+    from ...models.sharing.pair_measurements import Measured
+    from ...models.training import train_runtime, train_sharing, train_throughput
+
+    serving = _serving(shelf, kind)
+    configs, pairs = files["configs"], files["pairs"]
+    if kind == "sharing" and configs and pairs:
+        return lambda _: train_sharing(Measured.read(configs, pairs), app.clock.now(), serving or shipped())
+    runs = history
+    assert runs is not None
+    if kind == "throughput":
+        first = runs.take(runs.restart == 0)
+        until_s = settled_s(first.first_submit_s, first.ended_s)
+        return lambda _: train_throughput(first.first_submit_s, first.gpus, until_s, serving)
+    said = app.settings().models
+    return lambda say: train_runtime(
+        runs, serving, interpretable_only=said.interpretable_only, profiles=use, rising=said.rising, say=say
+    )
+
+
+def _serving(shelf: Shelf, kind: str) -> Artifact | None:
+    """The model that serves, if it is fit to: one that is damaged is replaced."""
+    try:
+        return shelf.read(kind)
+    except ModelUnusable:
+        return None
+
+
+def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[Result]:
+    """What comes of each step, and on standard error what is under way."""
+    for kind, step in steps:
+        with _showing(f"training the {kind} model") as say:
+            try:
+                trained = step(say)
+            except TooLittleHistory as error:
+                yield Result(kind, None, f"{error}; what serves stays", too_early=True)
+            except ValueError as error:
+                yield Result(kind, None, f"not trained: {error}")
+            else:
+                yield Result(kind, trained, trained.why)
+
+
+@contextmanager
+def _showing(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show people what is under way; gives what to tell of its parts."""
+    if not sys.stderr.isatty():
+        yield lambda part: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(doing) as shown:
+        yield lambda part: shown.update(f"{doing}: {part}")
+
+
+def _of_database(app: App, span_s: float | None, cluster_name: str | None) -> tuple[OutcomeTable, UseHistory]:
+    """Runs, and what was measured of them."""
+    from ...models.runtime.gpu_use_history import UseHistory
+
+    span_s = span_s or app.settings().models.train_days * DAY_S
+    store, name = app.store(), cluster_name or app.cluster_name()
+    runs = store.history(name, since_s=app.clock.now() - span_s)
+    if not len(runs) and cluster_name:
+        raise NotFound(f"the database holds no runs of {name} of that time; try: slurmsched history import")
+    measured = store.measured(name, app.clock.now() - span_s)
+    return runs, UseHistory.of((kind, use) for _, kind, use in measured)
+
+
+def _of_trace(trace: str) -> tuple[OutcomeTable, UseHistory]:
+    """The same of a file of jobs, each as if it had never waited."""
+    from ...models.runtime.gpu_use_history import UseHistory
+    from ...simulator.trace_forecasts import as_outcomes, measured_in
+    from ...simulator.traces.source import Source
+
+    jobs = Source.of(trace, 8).load().workload
+    return as_outcomes(jobs), UseHistory.of(measured_in(jobs))
+
+
+def _tell(history: OutcomeTable | None, results: Sequence[Result], *, dry_run: bool, as_json: bool) -> None:
+    rows = [_facts(result, dry_run) for result in results]
+    cells: list[list[Cell]] = [[row["model"], row["decision"], row["why"]] for row in rows]
+    lines: list[str | Sheet] = []
+    if history is not None and not len(history):
+        lines.append("the database holds no runs of that time yet; slurmsched history import reads those of sacct")
+    elif history is not None:
+        lines.append(
+            f"{count(len(history), 'run')}, ended from {moment(float(history.ended_s.min()))} to "
+            f"{moment(float(history.ended_s.max()))}"
+        )
+    lines.append(Sheet(("MODEL", "DECISION", "WHY"), cells))
+    for result in results:
+        if result.trained:
+            lines.append(_scores(result.trained))
+    emit({"dry_run": dry_run, "runs": 0 if history is None else len(history), "models": rows}, *lines, as_json=as_json)
+
+
+def _facts(result: Result, dry_run: bool) -> dict[str, Any]:
+    trained = result.trained
+    if trained is None:
+        decision = "too early" if result.too_early else "failed"
+    elif trained.promoted is None:
+        decision = "kept"
+    else:
+        decision = "would be promoted" if dry_run else "promoted"
+    return {
+        "model": result.kind,
+        "decision": decision,
+        "why": result.why,
+        "scores": {} if trained is None else {name: dict(scores) for name, scores in trained.scores.items()},
+        "digest": trained.promoted.digest if trained and trained.promoted else None,
+    }
+
+
+def _scores(trained: Trained) -> Sheet:
+    names = list(dict.fromkeys(name for scores in trained.scores.values() for name in scores))
+    rows: list[list[Cell]] = [
+        [candidate, *(_short(scores.get(name)) for name in names)] for candidate, scores in trained.scores.items()
+    ]
+    return Sheet((trained.kind.upper(), *(name.replace("_", " ").upper() for name in names)), rows)
+
+
+def _short(value: float | None) -> Cell:
+    return None if value is None else float(f"{value:.4g}")

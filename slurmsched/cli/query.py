@@ -1,0 +1,94 @@
+"""Asking about jobs: the daemon where one answers, else the latest record of its decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config import Unreadable
+from ..errors import SlurmschedError
+from .output import Sheet, emit
+from .time_format import as_of
+
+if TYPE_CHECKING:
+    from ..daemon.api.record_summaries import Figures
+    from ..db.tracking.decisions import DecisionRecord
+
+NO_DAEMON = "no daemon runs"
+"""Why the order of a recorded cycle is not in force now: an ordered stop gave every job back."""
+
+Recorded = Callable[[], "DecisionRecord | None"]
+
+
+class Answers:
+    """Answers in the daemon's own form; ``source`` in each says whether it came from the daemon or from a record."""
+
+    def __init__(
+        self, socket: Path, recorded: Recorded, story: Callable[[int], Sequence[Any]], figures: Callable[[], Figures]
+    ) -> None:
+        self._socket, self._recorded, self._story, self._figures = socket, recorded, story, figures
+
+    def ask(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
+        """What the daemon says *about* a job or the queue; where no daemon answers, what its last record says.
+
+        Raises AnswerRefused where the daemon will not tell, DaemonUnreachable where there is no record either.
+        """
+        from ..daemon.api.query_server import DaemonUnreachable, ask
+
+        try:
+            return {"source": "daemon", **ask(self._socket, {"ask": about, **details})}
+        except DaemonUnreachable as away:
+            try:
+                return {"source": "record", "ask": about, **self._from_record(about, details)}
+            except Unreadable:
+                raise away from None  # the record is for those who may read the settings
+            except SlurmschedError as error:
+                raise DaemonUnreachable(f"{away}\nand without it: {error}") from error
+
+    def _from_record(self, about: str, details: Mapping[str, Any]) -> dict[str, Any]:
+        from ..daemon.api.query_handlers import FIGURES, plain
+
+        if about == "story":
+            return {"job_id": details["job_id"], "story": plain(list(self._story(details["job_id"])))}
+        if about in FIGURES:
+            return dict(plain(self._figures().answer(about, details.get("days"))))
+        if about in ("eta", "eta_check"):
+            raise SlurmschedError("when jobs will start and finish only a daemon can say")
+        if about == "check":
+            raise SlurmschedError("what a new job would be told only a daemon can say")
+        record = self._recorded()
+        if record is None:
+            raise SlurmschedError("no cycle is recorded in the database yet")
+        facts = {"as_of_s": record.now_s, "cycle": record.number}
+        if about == "status":
+            return facts | {"mode": record.mode, "sentence": record.sentence, "running": False}
+        return facts | _recorded_answer(about, record, details)
+
+
+def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer about a recorded decision, by the rules that were recorded with it."""
+    from ..daemon.api.query_handlers import plain
+    from ..decide.explain.queries import ANSWERS
+    from ..decide.explain.slurm_place import with_slurm_place
+    from ..decide.policy import Policy
+
+    job_id = details.get("job_id", 0)
+    answer = ANSWERS[about](record.view, record.plan, Policy.from_json(record.settings_json).rules, job_id)
+    if about == "queue":
+        shown = {"order_off": NO_DAEMON, "pending": len(answer), "limit": details["limit"]}
+        return shown | {"queue": plain(answer[: details["limit"]])}
+    if about in ("why", "explain"):
+        return {"job_id": job_id, about: plain(with_slurm_place(answer, record.view, NO_DAEMON))}
+    return ({} if about == "advice" else {"mode": record.mode}) | {about: plain(answer)}
+
+
+def tell(reply: Mapping[str, Any], *parts: str | Sheet, now_s: float, as_json: bool) -> None:
+    """Print an answer and how old it is; JSON gets the answer whole."""
+    age = as_of(reply["as_of_s"], reply["cycle"], now_s)
+    emit(
+        reply,
+        *parts,
+        age if reply["source"] == "daemon" else f"{age}, from the record: no daemon answers",
+        as_json=as_json,
+    )

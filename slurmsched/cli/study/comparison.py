@@ -1,0 +1,139 @@
+"""A comparison of policies: as a table, as JSON, as CSV, as a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..output import Cell, Sheet
+from ..time_format import span
+
+if TYPE_CHECKING:
+    from ...simulator.case import Case
+    from ...simulator.report.harm import Harm
+    from ...simulator.report.metrics import Summary
+    from ...simulator.sweep import Cell as RunCell
+    from ...simulator.sweep import Run
+
+COLUMNS = (
+    "POLICY",
+    "SELECTION",
+    "MEAN JCT",
+    "MEDIAN",
+    "P90",
+    "P99",
+    "MEAN QUEUE",
+    "MAKESPAN",
+    "GPUS BUSY",
+    "PREEMPTED",
+)
+ORDER = ("TRACE", "LOAD", "SEED", "POLICY", "MEAN JCT", "MEAN QUEUE", "USERS WORSE", "P90", "MAKESPAN", "GPUS BUSY")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The figures of one run beside the baseline of its case."""
+
+    case: Case
+    summary: Summary
+    harm: Harm | None  #: None for the baseline itself
+
+    def facts(self) -> dict[str, Any]:
+        """Every figure."""
+        where = {"trace": self.case.source.name, "load": self.case.load, "seed": self.case.seed}
+        return asdict(self.summary) | where | {"harm": None if self.harm is None else asdict(self.harm)}
+
+
+def compared(
+    cells: Sequence[RunCell], runs: Iterable[tuple[int, Run]], whole: Callable[[Sequence[Run]], None]
+) -> list[Row]:
+    """A row for each of *cells*, given its run with its place; *whole* sees the runs of each case together.
+
+    Replays are let go as soon as all of their case are there.
+    """
+    places: dict[Case, list[int]] = {}
+    for place, cell in enumerate(cells):
+        places.setdefault(cell.case, []).append(place)
+    done: dict[int, Run] = {}
+    rows: dict[int, Row] = {}
+    for place, run in runs:
+        done[place] = run
+        group = places[cells[place].case]
+        if all(other in done for other in group):
+            together = [done.pop(other) for other in group]
+            whole(together)
+            rows.update(zip(group, _beside_baseline(together), strict=True))
+    return [rows[place] for place in range(len(cells))]
+
+
+def _beside_baseline(runs: Sequence[Run]) -> Iterator[Row]:
+    from ...simulator.report.harm import baseline_of, harm
+
+    baseline = runs[baseline_of([run.cell.setup for run in runs])]
+    for run in runs:
+        worse = None if run is baseline else harm(run.replay, baseline.replay)
+        yield Row(run.cell.case, run.summary, worse)
+
+
+def sheet(rows: Sequence[Row]) -> Sheet:
+    """The table for people; trace, load and seed only where there are several."""
+    several: dict[str, Sequence[Cell]] = {
+        "TRACE": [row.case.source.name for row in rows],
+        "LOAD": [row.case.load for row in rows],
+        "SEED": [row.case.seed for row in rows],
+    }
+    extra = {name: cells for name, cells in several.items() if len(set(cells)) > 1}
+    after: dict[str, Sequence[Cell]] = {}
+    if any(row.harm is not None and row.harm.users is not None for row in rows):
+        after["USERS WORSE"] = [_worse(row.harm) for row in rows]
+    lines = [
+        [*(cells[number] for cells in extra.values()), *_figures(row), *(cells[number] for cells in after.values())]
+        for number, row in enumerate(rows)
+    ]
+    columns = (*extra, *COLUMNS, *after)
+    return Sheet(columns, lines, [name for name in ORDER if name in columns], ("TRACE",))
+
+
+def as_csv(rows: Iterable[Row]) -> str:
+    """One line per run under a header; of harm only how many are worse off."""
+    lines = [dict(_flat("", _counted(row.facts()))) for row in rows]
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _figures(row: Row) -> list[Cell]:
+    told = row.summary
+    return [
+        told.policy,
+        told.selection,
+        *(span(value) for value in (told.jct_s.mean, told.jct_s.median, told.jct_s.p90, told.jct_s.p99)),
+        span(told.queue_s.mean),
+        span(told.makespan_s),
+        f"{100 * told.utilisation:.1f} %",
+        told.preemptions,
+    ]
+
+
+def _worse(harm: Harm | None) -> str | None:
+    return None if harm is None or harm.users is None else f"{harm.users.worse} of {harm.users.count}"
+
+
+def _counted(facts: dict[str, Any]) -> dict[str, Any]:
+    harm = facts.pop("harm") or {}
+    who = {name: harm.get(name) or {} for name in ("users", "virtual_clusters")}
+    return facts | {f"{name}_worse": changes.get("worse") for name, changes in who.items()}
+
+
+def _flat(prefix: str, facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{prefix}{name}.", value)
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,182 @@
+"""``slurmsched pareto``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...cluster.text.plural import count
+from ..app import App
+from ..failure import Failed, NotFound
+from ..output import Sheet, emit, table_options
+from ..progress import bar
+from .simulate_options import SpanType
+
+if TYPE_CHECKING:
+    from ...simulator.elastic.applications import Applications
+    from ...simulator.studies.pareto.search import Front, Point
+    from ...simulator.worker_pool import Workers
+
+FILE = click.Path(exists=True, dir_okay=False)
+SPEEDUPS = "pcs_speedups.json"
+
+
+@click.command()
+@click.option("--trace", "trace", metavar="TRACE", help="A file of jobs, or synthetic:JOBS[:LOAD].")
+@click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The last 12h, 30d, 4w of history.")
+@click.option("--cluster-name", help="Whose history, where the database knows several clusters.")
+@click.option("--speedups", type=FILE, help=f"JSON file of speed-ups by job name.  [default: {SPEEDUPS} by TRACE]")
+@click.option("--gpus", type=click.IntRange(1, 1_000_000), required=True, help="GPUs of the cluster.")
+@click.option("--objective", "objectives", multiple=True, help="jct, error or unfairness with :avg, :p90 or :p99.")
+@click.option("--load", type=float, help="Work arriving over what the GPUs do.  [default: the trace's, at most 0.9]")
+@click.option("--jobs", type=click.IntRange(10), default=1000, help="Jobs in a sample.  [default: 1000]")
+@click.option("--samples", type=click.IntRange(1), default=5, help="Samples each setting is tried on.  [default: 5]")
+@click.option("--evaluations", type=click.IntRange(1), default=1000, help="Simulations in total.  [default: 1000]")
+@click.option("--population", type=click.IntRange(4), default=20, help="Settings tried at a time.  [default: 20]")
+@click.option("--delta", type=float, help="Steps by which the cap is lowered.  [default: searched too]")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of samples and search.  [default: 0]")
+@click.option("--state", "state_path", type=click.Path(dir_okay=False), help="A file to go on from when stopped.")
+@click.option("--backend", type=click.Choice(["loky", "dask"]), help="Processes here, or a Dask cluster.")
+@click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1; with --backend all CPUs]")
+@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that runs: tcp://host:8786.")
+@click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write an interactive page.")
+@table_options
+@click.pass_obj
+def pareto(
+    app: App, /, trace: str | None, state_path: str | None, page_path: str | None, as_json: bool, **said: Any
+) -> None:
+    """Find settings of weighted fair queueing of which none is better in all objectives.
+
+    Jobs of the trace are taken to be elastic. Half of them are drawn from to search by, the other half to judge by.
+    """
+    from ...simulator.studies.pareto.checkpoint import Notebook
+    from ...simulator.studies.pareto.objectives import DEFAULT, objectives_of
+    from ...simulator.studies.pareto.workloads import Wish, search_on
+
+    workers = _workers(said["backend"], said["workers"], said["scheduler"])
+    objectives = objectives_of(said["objectives"] or DEFAULT)
+    apps, source = _applications(app, trace, said)
+    load = said["load"] if said["load"] is not None else min(apps.load(said["gpus"]), 0.9)
+    kept = ("gpus", "jobs", "samples", "evaluations", "population", "delta", "seed")
+    search, asked = search_on(apps, Wish(objectives, load=load, **{name: said[name] for name in kept}))
+    notebook = None if state_path is None else Notebook(Path(state_path), asked)
+    with bar("simulations") as told:
+        front = search.run(workers, notebook, told)
+    jobs = count(len(apps), "job")
+    head = (
+        f"{source}: {jobs}; samples of {said['jobs']:,} at load {load:.3g} on {said['gpus']:,} GPUs, "
+        f"{said['samples']} to search by and {said['samples']} to judge by"
+    )
+    if page_path is not None:
+        _write_page(page_path, front, source, head)
+    emit(_facts(front, asked, source), head, _sheet(front), *_lines(front), as_json=as_json)
+
+
+def _workers(backend: str | None, number: int | None, scheduler: str | None) -> Workers | None:
+    from ...simulator.worker_pool import Workers
+
+    if scheduler and backend != "dask":
+        raise click.UsageError("--scheduler is the address of a Dask cluster: it goes with --backend dask.")
+    return None if backend is None and number in (None, 1) else Workers(backend or "loky", number, scheduler or "")
+
+
+def _applications(app: App, trace: str | None, said: dict[str, Any]) -> tuple[Applications, str]:
+    """The jobs as elastic ones, and where they come from."""
+    from ...simulator.elastic.applications import applications, read_speedups
+    from ...simulator.traces.source import Source
+
+    if (trace is None) == (said["from_db_s"] is None):
+        raise click.UsageError("Say --trace TRACE or --from-db SPAN, one of them.")
+    if trace is None:
+        return _history(app, said)
+    jobs = Source.of(trace, said["gpus"]).load().workload
+    beside = Path(trace).parent / SPEEDUPS
+    curves = Path(said["speedups"]) if said["speedups"] else beside if beside.is_file() else None
+    apps = applications(jobs, None if curves is None else read_speedups(curves))
+    if not len(apps):
+        raise Failed(f"{trace} holds no jobs with GPUs")
+    return apps, Path(trace).name
+
+
+def _history(app: App, said: dict[str, Any]) -> tuple[Applications, str]:
+    from ...simulator.elastic.applications import applications, read_speedups
+    from ...simulator.traces import from_store
+
+    store = app.store()
+    known, name = store.clusters(), said["cluster_name"]
+    if not known:
+        raise NotFound("the database holds no runs; try: slurmsched history import")
+    if name is not None and name not in known:
+        raise NotFound(f"the database holds no runs of cluster {name}; there are: {', '.join(known)}")
+    if name is None and len(known) > 1:
+        raise click.UsageError(f"The database knows several clusters; say --cluster-name: {', '.join(known)}.")
+    name = name or known[0]
+    trace = from_store(store, name, app.clock.now() - said["from_db_s"], cpu_jobs=False)
+    apps = applications(trace.workload, read_speedups(Path(said["speedups"])) if said["speedups"] else None)
+    if not len(apps):
+        raise NotFound(f"the database holds no runs of cluster {name} with GPUs in that time")
+    return apps, f"history of {name}"
+
+
+def _write_page(path: str, front: Front, source: str, head: str) -> None:
+    from ...simulator.studies.pareto.page import page
+
+    try:
+        Path(path).write_text(page(front, f"Preferences for {source}", [head]), encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"writing the page {path}: {error.strerror}") from error
+
+
+def _facts(front: Front, asked: Any, source: str) -> dict[str, Any]:
+    from ...simulator.studies.pareto.page import line_of
+
+    names = [objective.name for objective in front.objectives]
+
+    def told(point: Point) -> dict[str, Any]:
+        sides = {side: dict(zip(names, values, strict=True)) for side, values in _sides(point)}
+        if point.setting is None:
+            return {"name": point.name} | sides
+        setting = point.setting
+        terms = {"variation": setting.variation, "slope": setting.slope, **asdict(setting.wfq)}
+        return terms | sides | {"holds": point.holds, "setting": line_of(point)}
+
+    return {
+        "trace": source,
+        "asked": dict(asked),
+        "simulations": front.simulations,
+        "points": [told(point) for point in front.points],
+        "extremes": [told(point) for point in front.extremes],
+    }
+
+
+def _sides(point: Point) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    return ("held_out", point.test), ("searched", point.train)
+
+
+def _sheet(front: Front) -> Sheet:
+    from ...simulator.studies.pareto.page import shown
+
+    heads = [f"{one.name.upper()} {side}" for side in ("HELD OUT", "SEARCHED") for one in front.objectives]
+    rows: list[list[str | int | float | None]] = []
+    for number, point in enumerate((*front.points, *front.extremes), 1):
+        values = [
+            shown(one, value)
+            for side in (point.test, point.train)
+            for one, value in zip(front.objectives, side, strict=True)
+        ]
+        setting = point.setting
+        if setting is None:
+            rows.append([point.name, None, None, None, None, None, *values])
+            continue
+        terms = (setting.variation, setting.slope, setting.wfq.zeta, setting.wfq.delta)
+        rows.append([str(number), *(float(f"{term:.3g}") for term in terms), len(setting.wfq.weights), *values])
+    return Sheet(("POINT", "T", "W", "ZETA", "DELTA", "CLASSES", *heads), rows)
+
+
+def _lines(front: Front) -> list[str]:
+    from ...simulator.studies.pareto.page import line_of
+
+    return [f"{number}: {line_of(point)}" for number, point in enumerate(front.points, 1)]

@@ -1,0 +1,234 @@
+"""``slurmsched simulate``."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...cluster.text.plural import count
+from ..app import App
+from ..failure import Failed
+from ..output import emit, table_options
+from ..progress import bar
+from .simulate_options import Asked, MappingType, RowsType, SpanType
+
+if TYPE_CHECKING:
+    from ...simulator.case import Case
+    from ...simulator.cluster_spec import Fleet
+    from ...simulator.run import Setup
+    from ...simulator.sweep import Run
+    from ...simulator.traces.trace import Trace
+
+NAMED = 5  #: jobs left out that are named in text
+ABOVE_0 = click.FloatRange(0, math.inf, min_open=True, max_open=True)
+FILE = click.Path(exists=True, dir_okay=False)
+
+
+@click.command()
+@click.argument("traces", metavar="[TRACE]...", nargs=-1)
+@click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The last 12h, 30d, 4w of the database.")
+@click.option("--cluster-name", help="Whose history, where the database knows several clusters.")
+@click.option("--nodes", type=click.IntRange(1, 100_000), help="How many nodes.")
+@click.option("--gpus-per-node", type=click.IntRange(1, 64), help="GPUs of each node.  [default: 8]")
+@click.option("--cluster", "cluster_file", type=FILE, help="A TOML file of nodes, partitions and QOS, not --nodes.")
+@click.option(
+    "--policy", "policies", multiple=True, help="An ordering; may be given again. Default: fifo sjf qssf srtf."
+)
+@click.option("--policy-file", "policy_files", type=FILE, multiple=True, help="A policy in a TOML file; repeatable.")
+@click.option("--baseline/--no-baseline", default=True, help="Compare with a model of stock Slurm.  [default: yes]")
+@click.option(
+    "--selection",
+    help="strict: nothing passes a job that does not fit; backfill: whatever fits; easy, conservative: what delays no "
+    "reservation; preemptive: the best jobs run. Default: what belongs to the ordering.",
+)
+@click.option("--placement", help="pool, first-free, consolidate and others.  [default: consolidate]")
+@click.option(
+    "--forecast",
+    help="What orderings know: exact runtimes, the time limit, forecasts from history, or of a model trained on it "
+    "every day.  [default: exact]",
+)
+@click.option(
+    "--train", type=RowsType(), help="Jobs that forecasts learn from, as in --jobs.  [default: all before --jobs]"
+)
+@click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs asked for by admitted jobs over all.")
+@click.option("--executor", help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs.")
+@click.option("--depth", type=click.IntRange(1), help="Waiting jobs that a reserving selection looks at.")
+@click.option("--restart-cost", "restart_s", type=click.FloatRange(0), help="Seconds a preemption costs.")
+@click.option(
+    "--restart-doubling",
+    "restart_doubling_s",
+    type=click.FloatRange(0),
+    help="Seconds it costs more for each doubling of its GPUs.",
+)
+@click.option("--beat", "beat_s", type=click.FloatRange(0), help="Seconds between decisions; 0: at each event.")
+@click.option("--jobs", "taken", type=RowsType(), help="Only these jobs, in order of submission from 0, B left out.")
+@click.option("--scale-load", "loads", type=ABOVE_0, multiple=True, help="Make jobs arrive so many times as fast.")
+@click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Of what is made up; repeatable.")
+@click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
+@click.option("--cpu-jobs", is_flag=True, help="Keep jobs without GPUs.")
+@click.option(
+    "--map-partitions",
+    "mapping",
+    type=MappingType(),
+    multiple=True,
+    metavar="all|NAME=NAME",
+    help="Let jobs of the trace's partition run in one of the cluster, or all in any; repeatable.",
+)
+@click.option("--strict", is_flag=True, help="Refuse jobs that could never run, in place of leaving them out.")
+@click.option("--format", "form", help="The trace's format, where its first lines do not tell.")
+@click.option("--backend", type=click.Choice(["loky", "dask"]), help="Processes here, or a Dask cluster.")
+@click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1; with --backend all CPUs]")
+@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that runs: tcp://host:8786.")
+@click.option("--check", is_flag=True, help="Verify that the result was possible at all.")
+@click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write a page with charts.")
+@click.option("--csv", "csv_wanted", is_flag=True, help="Print one CSV line per run.")
+@table_options
+@click.pass_obj
+def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, as_json: bool, **options: Any) -> None:
+    """Replay TRACE under one or more policies and compare them.
+
+    TRACE is a file of jobs, synthetic:JOBS[:LOAD], or a TOML file that says what workload to make. Several traces,
+    loads and seeds give a comparison each. Cleaning of the trace is listed.
+    """
+    from ...simulator.sweep import Cell, sweep
+    from .comparison import as_csv, compared, sheet
+
+    asked = Asked(**options)
+    fleet, workers = asked.fleet(), asked.who()
+    setups = asked.setups()
+    cases, left_out = _that_fit(asked.cases(app, fleet), fleet, [] if asked.strict else setups)
+    if page_path and len(cases) > 1:
+        raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
+    traces = [_trace_facts(case, out) for case, out in zip(cases, left_out, strict=True)]
+    said = _said(setups, fleet)
+    cells = [Cell(case, setup) for case in cases for setup in setups]
+    runs = _watched(sweep(cells, fleet, workers, check=check), len(cells))
+    rows = compared(cells, runs, lambda together: _write_page(page_path, together))
+    if csv_wanted:
+        click.echo(as_csv(rows), nl=False)
+        return
+    facts = {
+        "traces": traces,
+        "nodes": len(fleet.nodes),
+        "gpus": fleet.total,
+        "gpus_per_node": fleet.size if fleet.equal else None,
+        "notes": said,
+        "policies": [row.facts() for row in rows],
+    }
+    heads = [_head(told, fleet) for told in traces]
+    done = [note for told in traces for note in [*told["notes"], *_missing(told["left_out"])]]
+    notes = [f"note: {note}" for note in [*done, *said]]
+    emit(facts, *dict.fromkeys(heads + notes), sheet(rows), as_json=as_json)
+
+
+def _that_fit(
+    cases: Sequence[Case], fleet: Fleet, setups: Sequence[Setup]
+) -> tuple[list[Case], list[list[dict[str, Any]]]]:
+    """*cases* without the jobs that could never run under one of *setups*, and those jobs."""
+    from ...simulator.run import unfit
+
+    kept, left_out = [], []
+    for case in cases:
+        jobs = _read(case).workload
+        found = unfit(jobs, fleet, setups) if setups else []
+        kept.append(replace(case, left_out=tuple(misfit.row for misfit in found)))
+        left_out.append([{"job_id": int(jobs.job_id[one.row]), "why": one.why} for one in found])
+    return kept, left_out
+
+
+def _read(case: Case) -> Trace:
+    """The jobs of *case*, with a bar while they are read."""
+    from ...simulator.traces.file import PROGRESS
+
+    with bar(f"reading {case.source.name}") as progress:
+        watched = PROGRESS.set(progress)
+        trace = case.trace()
+        PROGRESS.reset(watched)
+    return trace
+
+
+def _missing(left_out: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Which jobs are not replayed, and why."""
+    if left_out:
+        listed = ", ".join(f"{one['job_id']} ({one['why']})" for one in left_out[:NAMED])
+        more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
+        yield f"left out, no room even on an empty cluster: {count(len(left_out), 'job')}: {listed}{more}"
+
+
+def _trace_facts(case: Case, left_out: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    trace = case.trace()
+    return {
+        "file": case.source.name,
+        "format": trace.format,
+        "jobs": len(trace),
+        "load": case.load,
+        "seed": case.seed,
+        "notes": [str(note) for note in trace.notes],
+        "left_out": left_out,
+    }
+
+
+def _said(setups: Sequence[Setup], fleet: Fleet) -> list[str]:
+    """What people should know of these policies here."""
+    alone, knowing = [], []
+    for setup in setups:
+        shares = fleet.sharing is not None and setup.executor == "direct"
+        if setup.ordering.name == "lucid" and not shares:
+            alone.append(setup.label)
+        elif setup.ordering.name != "lucid" and shares:
+            knowing.append(setup.label)
+    notes = {
+        "the order alone, which is that of qssf; jobs share GPUs under the executor direct, where the file of "
+        "--cluster has a [sharing] table of measured pairs": alone,
+        "jobs share GPUs under these too, in pairs chosen by what all jobs truly do; without [sharing] nobody shares": (
+            knowing
+        ),
+    }
+    return [f"{', '.join(dict.fromkeys(labels))}: {text}" for text, labels in notes.items() if labels]
+
+
+def _head(told: dict[str, Any], fleet: Fleet) -> str:
+    nodes = count(len(fleet.nodes), "node")
+    each = f"of {count(fleet.size, 'GPU')}" if fleet.equal else f"with {count(fleet.total, 'GPU')}"
+    return f"{told['file']}: {count(told['jobs'], 'job')} ({told['format']}) on {nodes} {each}"
+
+
+def _watched(runs: Iterator[tuple[int, Run]], total: int) -> Iterator[tuple[int, Run]]:
+    """The same runs, with a bar on standard error where people watch."""
+    if not sys.stderr.isatty():
+        yield from runs
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        yield from bar.track(runs, total=total, description="runs")
+
+
+def _titled(case: Case) -> str:
+    """What *case* is called on a page: a file by its name alone."""
+    name = Path(case.source.path).name if case.source.name == case.source.path else case.source.name
+    return str(replace(case, source=replace(case.source, name=name)))
+
+
+def _write_page(path: str | None, runs: Sequence[Run]) -> None:
+    if path is None:
+        return
+    from ...simulator.report.page import page
+
+    case = runs[0].cell.case
+    text = page(
+        [run.replay for run in runs],
+        f"Policies compared on {_titled(case)}",
+        [str(note) for note in case.trace().notes],
+    )
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"writing the page {path}: {error.strerror}") from error

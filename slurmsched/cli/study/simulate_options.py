@@ -1,0 +1,228 @@
+"""What ``slurmsched simulate`` is asked: from options to nodes, jobs and policies."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..app import App
+from ..failure import NotFound, wrong_usage
+
+if TYPE_CHECKING:
+    from ...simulator.case import Case
+    from ...simulator.cluster_spec import Fleet
+    from ...simulator.run import Setup
+    from ...simulator.traces.source import Source
+    from ...simulator.worker_pool import Workers
+
+DEFAULT_POLICIES = ("fifo", "sjf", "qssf", "srtf")
+
+_SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([mhdw])")
+_UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+
+
+class SpanType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
+    """A span of time in seconds: 90m, 12h, 30d, 4w."""
+
+    name = "span"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds; a usage error says what is accepted."""
+        if isinstance(value, float):
+            return value
+        found = _SPAN.fullmatch(value)
+        if not found:
+            self.fail(f"{value!r} is no span of time: accepted are 90m, 12h, 30d, 4w", param, ctx)
+        return float(found[1]) * _UNITS_S[found[2]]
+
+
+class RowsType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
+    """Jobs ``A:B`` of a trace, in order of submission; either may be left out."""
+
+    name = "A:B"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same text; a usage error says what is accepted."""
+        if not re.fullmatch(r"\d*:\d*", value.strip()):
+            self.fail(f"{value!r} chooses no jobs: accepted are a:b, a: and :b, counted from 0, b left out", param, ctx)
+        return value
+
+
+class MappingType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
+    """``all``, or ``NAME=NAME``: a partition of the trace, and the list that its jobs may run in."""
+
+    name = "mapping"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The two names, both empty for ``all``; a usage error says what is accepted."""
+        if isinstance(value, tuple):
+            return value
+        left, equals, right = value.partition("=")
+        if value != "all" and not (left and equals and right):
+            self.fail(f"{value!r} maps nothing: accepted are all and NAME=NAME", param, ctx)
+        return ("", "") if value == "all" else (left, right)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options as they were given; None and empty where they were not."""
+
+    traces: tuple[str, ...]
+    from_db_s: float | None
+    cluster_name: str | None
+    nodes: int | None
+    gpus_per_node: int | None
+    cluster_file: str | None
+    policies: tuple[str, ...]
+    policy_files: tuple[str, ...]
+    baseline: bool
+    selection: str | None
+    placement: str | None
+    forecast: str | None
+    admission: str | None
+    executor: str | None
+    depth: int | None
+    restart_s: float | None
+    restart_doubling_s: float | None
+    beat_s: float | None
+    taken: str | None
+    train: str | None
+    loads: tuple[float, ...]
+    seeds: tuple[int, ...]
+    habits: bool
+    form: str | None
+    cpu_jobs: bool
+    mapping: tuple[tuple[str, str], ...]
+    strict: bool
+    backend: str | None
+    workers: int | None
+    scheduler: str | None
+
+    def fleet(self) -> Fleet:
+        """The nodes; a usage error unless they are told once."""
+        from ...simulator.cluster_file import read_cluster
+        from ...simulator.cluster_spec import Fleet
+
+        if (self.nodes is None) == (self.cluster_file is None):
+            raise click.UsageError("Say --nodes N or --cluster FILE, one of them.")
+        if self.nodes is not None:
+            return Fleet.of(self.nodes, self.gpus_per_node or 8)
+        if self.gpus_per_node is not None:
+            raise click.UsageError("--gpus-per-node goes with --nodes; the file of --cluster has the GPUs.")
+        assert self.cluster_file is not None
+        return read_cluster(self.cluster_file)
+
+    def cases(self, app: App, fleet: Fleet) -> list[Case]:
+        """Every trace with every seed at every load."""
+        from ...simulator.case import Case
+
+        sources, mapping = list(self._sources(app, fleet)), self._mapping(fleet)
+        if self.seeds and all(source.seed is None for source in sources):
+            raise click.UsageError(
+                "--seed changes nothing here: nothing of these traces is made up. Accepted with synthetic:JOBS, with a"
+                " workload in a TOML file, and with --habits."
+            )
+        return [
+            Case(source, seed, load, self.taken, self.train, mapping)
+            for source in sources
+            for seed in ((self.seeds or (source.seed,)) if source.seed is not None else (None,))
+            for load in self.loads or (1.0,)
+        ]
+
+    def _mapping(self, fleet: Fleet) -> tuple[tuple[str, str], ...]:
+        if self.mapping and not len(fleet.partitions):
+            raise click.UsageError("--map-partitions goes with a --cluster FILE that has [[partitions]].")
+        every = ",".join(fleet.partitions.name)
+        return tuple((name, target or every) for name, target in self.mapping)
+
+    def setups(self) -> list[Setup]:
+        """The policies, the model of stock Slurm first."""
+        from ...simulator.policy_file import read_policy
+        from ...simulator.run import LEARNT, STOCK, Setup
+
+        with wrong_usage():
+            parts = self._parts()
+        names = self.policies or (() if self.policy_files else DEFAULT_POLICIES)
+        with wrong_usage():
+            setups = [Setup.of(name, **parts) for name in names]
+        setups += [read_policy(path, **parts) for path in self.policy_files]
+        if self.baseline:
+            stock = [setup for setup in setups if setup.label == STOCK] or [Setup.of(STOCK)]
+            setups = stock + [setup for setup in setups if setup.label != STOCK]
+        if self.train is not None and all(setup.forecast not in LEARNT for setup in setups):
+            raise click.UsageError("--train goes with --forecast history or model: nothing else is learnt.")
+        return setups
+
+    def who(self) -> Workers | None:
+        """Who makes the runs; None for this process."""
+        from ...simulator.worker_pool import Workers
+
+        if self.scheduler and self.backend != "dask":
+            raise click.UsageError("--scheduler is the address of a Dask cluster: it goes with --backend dask.")
+        if self.scheduler and self.from_db_s is not None:
+            raise click.UsageError("--from-db replays on this machine: other machines cannot read what it holds.")
+        if self.backend is None and self.workers in (None, 1):
+            return None
+        return Workers(self.backend or "loky", self.workers, self.scheduler or "")
+
+    def _parts(self) -> dict[str, Any]:
+        """What was said about all policies."""
+        from ...simulator.policy_file import admission
+
+        said = {
+            "selection": self.selection,
+            "placement": self.placement,
+            "forecast": self.forecast,
+            "admission": None if self.admission is None else admission(self.admission),
+            "executor": self.executor,
+            "depth": self.depth,
+            "restart_s": self.restart_s,
+            "restart_doubling_s": self.restart_doubling_s,
+            "beat_s": self.beat_s,
+        }
+        return {part: value for part, value in said.items() if value is not None}
+
+    def _sources(self, app: App, fleet: Fleet) -> Iterator[Source]:
+        from ...simulator.traces.source import Source
+        from ...simulator.workload.synthetic_users import Habits
+
+        if bool(self.traces) == (self.from_db_s is not None):
+            raise click.UsageError("Say TRACE or --from-db SPAN, one of them.")
+        if self.cluster_name is not None and self.from_db_s is None:
+            raise click.UsageError("--cluster-name goes with --from-db.")
+        if self.from_db_s is not None:
+            if self.habits or self.form:
+                raise click.UsageError("--habits and --format go with a TRACE: the database has users and one form.")
+            yield self._history(app, self.from_db_s)
+        habits = Habits() if self.habits else None
+        for trace in self.traces:
+            with wrong_usage():
+                source = Source.of(trace, fleet.total, format=self.form, cpu_jobs=self.cpu_jobs, habits=habits)
+            yield source
+
+    def _history(self, app: App, span_s: float) -> Source:
+        """The project's own database, copied to where processes can read it until the command ends."""
+        from ...simulator.traces import from_store
+        from ...simulator.traces.source import Source
+
+        store = app.store()
+        known = store.clusters()
+        name = self.cluster_name
+        if not known:
+            raise NotFound("the database holds no runs; try: slurmsched history import")
+        if name is not None and name not in known:
+            raise NotFound(f"the database holds no runs of cluster {name}; there are: {', '.join(known)}")
+        if name is None and len(known) > 1:
+            raise click.UsageError(f"The database knows several clusters; say --cluster-name: {', '.join(known)}.")
+        name = name or known[0]
+        trace = from_store(store, name, app.clock.now() - span_s, cpu_jobs=self.cpu_jobs)
+        directory = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="slurmsched-"))
+        return Source.copy(f"history of {name}", trace, str(Path(directory, "history.csv")))

@@ -1,0 +1,165 @@
+"""``slurmsched what-if``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...cluster.text.plural import count
+from ..app import App
+from ..failure import wrong_usage
+from ..output import Sheet, emit, table_options
+from ..progress import bar
+from ..time_format import moment, span
+
+if TYPE_CHECKING:
+    from ...cluster.nodes import NodeTable
+    from ...config import Settings
+    from ...decide.policy import Policy
+    from ...simulator.studies.whatif import Comparison, LeftOut, Option
+
+NAMED = 5
+
+COLUMNS = ("WHAT IF", "STARTS", "MEAN WAIT", "MEDIAN WAIT", "MEAN END", "LAST ENDS", "SOONER", "LATER")
+ORDER = ("WHAT IF", "MEAN WAIT", "SOONER", "LATER", "MEAN END", "LAST ENDS")
+
+KINDS = {
+    "held": "held by a user or an admin",
+    "blocked": "waiting for what is not simulated",
+    "unfit": "asking for what the nodes have not",
+    "stuck": "never getting room",
+}
+
+
+@click.command("what-if")
+@click.option(
+    "--policy", "policies", metavar="NAME", multiple=True, help="An ordering in act mode; may be given again."
+)
+@click.option(
+    "--add-nodes", "more", type=click.IntRange(1, 10_000), metavar="N", help="All of these once more with N more nodes."
+)
+@click.option(
+    "--like", metavar="NODE", help="What they are copies of. Default: the usual GPU node of most queued jobs."
+)
+@table_options
+@click.pass_obj
+def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | None, as_json: bool) -> None:
+    """Say what another policy or more nodes would do to the jobs that wait now.
+
+    Simulates the queue to its end from what Slurm shows at this moment: as things are now, under each --policy, and
+    with --add-nodes each of these once more with the nodes. Forecasts are taken for the truth. Writes nothing
+    anywhere.
+    """
+    if like and not more:
+        raise click.UsageError("--like goes with --add-nodes.")
+    from ...simulator.studies.whatif import compare, copies
+    from ..daemon.build import build
+
+    settings = app.settings()
+    daemon = build(app, dry=True)
+    try:
+        report = daemon.dry_run(app.clock.now())
+    finally:
+        daemon.close()
+    ours = daemon.policy
+    view, config = report.view, app.cluster().facts().config
+    known = "database" not in report.fallbacks
+    with wrong_usage():
+        options = list(_options(settings, ours, policies))
+    if not len(view.pending):
+        facts = {"as_of_s": view.now_s, "queued": 0, "running": len(view.running), "database": known, "rows": []}
+        return emit(facts, f"nobody waits, as of {moment(view.now_s)}", as_json=as_json)
+    nodes = copies(view, more, like or "") if more else None
+    if nodes is not None:
+        options = [way for option in options for way in (option, _with_nodes(option, nodes))]
+    with bar(f"playing the queue of {len(view.pending)} forward"):
+        result = compare(view, config, options, settings.daemon.every_s)
+    notes = [*_head(result, settings, ours, known), *_nodes(nodes)]
+    emit(_facts(result, nodes, known), *notes, _sheet(result), *_after(result), as_json=as_json)
+    return None
+
+
+def _options(settings: Settings, ours: Policy, policies: tuple[str, ...]) -> Iterator[Option]:
+    """As now first, then each policy in act mode under the rules of the settings."""
+    from ...policies.contract import find_ordering
+    from ...simulator.studies.whatif import Option
+
+    yield Option("as now", ours if _steers(settings) else None)
+    rules = replace(ours.rules, powers=ours.rules.powers | {"order"})
+    for name in dict.fromkeys(policies):
+        yield Option(name, replace(ours, ordering=find_ordering(name), rules=rules))
+
+
+def _steers(settings: Settings) -> bool:
+    return settings.daemon.mode == "act" and settings.power.order
+
+
+def _with_nodes(option: Option, nodes: NodeTable) -> Option:
+    return replace(option, name=f"{option.name} + {count(len(nodes), 'node')}", more=nodes)
+
+
+def _head(result: Comparison, settings: Settings, ours: Policy, known: bool) -> Iterator[str]:
+    """What was looked at and what is assumed."""
+    yield f"{count(result.queued, 'job')} waiting, {result.running} running, as of {moment(result.now_s)}"
+    now = f"{ours.ordering.line}, in act mode" if _steers(settings) else "Slurm's own order, slurmsched not acting"
+    yield f"as now: {now}; times are from now on, of the {count(result.counted, 'job')} that start under every row"
+    yield "assumed: every forecast is right, nobody else's jobs arrive, nodes stay as they are"
+    if not known:
+        yield "the database is away: forecasts are time limits"
+    elif result.guessed:
+        yield f"{count(result.guessed, 'job')} of these have no history behind the forecast, which is the time limit"
+    if result.suspended:
+        yield f"{count(result.suspended, 'suspended job')} assumed to stay so and keep their GPUs"
+    if result.beyond:
+        yield f"{count(result.beyond, 'task')} of arrays not simulated: the queue is too long"
+
+
+def _nodes(nodes: NodeTable | None) -> Iterator[str]:
+    if nodes is not None:
+        what = " ".join(filter(None, [str(nodes.gpus[0]), nodes.gpu_type[0], "GPUs"]))
+        yield f"more nodes: {len(nodes)} with {what} each, in {nodes.partitions[0]}; with as now and with each policy"
+
+
+def _sheet(result: Comparison) -> Sheet:
+    rows = [
+        [
+            row.name,
+            row.starts,
+            *(span(value) for value in (row.mean_wait_s, row.median_wait_s, row.mean_end_s)),
+            moment(result.now_s + row.last_end_s, result.now_s),
+            row.sooner if number else None,
+            row.later if number else None,
+        ]
+        for number, row in enumerate(result.rows)
+    ]
+    return Sheet(COLUMNS, rows, ORDER)
+
+
+def _after(result: Comparison) -> Iterator[str]:
+    """Whom each row hurts, and who is in none."""
+    for row in result.rows:
+        if row.worst_off:
+            users = (f"{one.user} +{span(one.wait_s)} ({count(one.jobs, 'job')})" for one in row.worst_off)
+            yield f"worst off under {row.name}, mean wait: {', '.join(users)}"
+    for kind, words in KINDS.items():
+        some = [one for one in result.left_out if one.kind == kind]
+        if some:
+            tasks = sum(one.tasks for one in some)
+            more = f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
+            yield f"left out, {words}: {count(tasks, 'job')}: {', '.join(map(_told, some[:NAMED]))}{more}"
+
+
+def _told(one: LeftOut) -> str:
+    return f"{one.job_id} ({one.why})"
+
+
+def _facts(result: Comparison, nodes: NodeTable | None, known: bool) -> dict[str, Any]:
+    facts = asdict(result)
+    facts["as_of_s"] = facts.pop("now_s")
+    more = (
+        None if nodes is None else {"count": len(nodes), "gpus": int(nodes.gpus[0]), "partitions": nodes.partitions[0]}
+    )
+    return facts | {"database": known, "more_nodes": more}

@@ -1,0 +1,71 @@
+"""What is known of jobs' use of their GPUs: from earlier runs of the job itself, else from runs of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .job_kind import kind_of
+from .jobs import JobTable
+
+LAST = 5  #: runs of a kind that count
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a run did with each of its GPUs; NaN where that was not measured."""
+
+    start_s: float  #: Unix time at which it was first measured
+    end_s: float
+    gpu_util: float  #: 0..1, mean
+    memory_util: float  #: 0..1, mean of the memory controller
+    gpu_memory_mib: float  #: the most it took of one GPU
+    unstable: bool  #: its utilisation did not keep its level
+
+
+_NAN = float("nan")
+_UNKNOWN = Use(_NAN, _NAN, _NAN, _NAN, _NAN, False)
+
+
+def mean_use(uses: Sequence[Use]) -> Use:
+    """Several runs of one kind as one: means, and the worst of memory and stability. There is at least one."""
+
+    def mean(values: list[float]) -> float:
+        known = [value for value in values if value == value]
+        return sum(known) / len(known) if known else float("nan")
+
+    memory_mib = [use.gpu_memory_mib for use in uses if use.gpu_memory_mib == use.gpu_memory_mib]
+    return Use(
+        min(use.start_s for use in uses),
+        max(use.end_s for use in uses),
+        mean([use.gpu_util for use in uses]),
+        mean([use.memory_util for use in uses]),
+        max(memory_mib, default=float("nan")),
+        any(use.unstable for use in uses),
+    )
+
+
+def with_use(jobs: JobTable, by_job: Mapping[int, Use], by_kind: Mapping[str, Use]) -> JobTable:
+    """*jobs* with the columns of what is known of their use filled in, by job and else by kind."""
+    if not len(jobs) or not (by_job or by_kind):
+        return jobs
+    pairs = jobs.user.codes * len(jobs.name.names) + jobs.name.codes
+    _, first, which = np.unique(pairs, return_index=True, return_inverse=True)
+    kinds = [by_kind.get(kind_of(jobs.user[row], jobs.name[row]), _UNKNOWN) for row in first.tolist()]
+    columns: dict[str, Any] = {
+        "gpu_util": np.array([use.gpu_util for use in kinds])[which],
+        "memory_util": np.array([use.memory_util for use in kinds])[which],
+        "gpu_memory_mib": np.array([use.gpu_memory_mib for use in kinds])[which],
+        "unstable": np.array([use.unstable for use in kinds], dtype=np.bool_)[which],
+    }
+    own = np.isin(jobs.job_id, np.fromiter(by_job, dtype=np.int64, count=len(by_job)))
+    for row in np.flatnonzero(own).tolist():
+        use = by_job[int(jobs.job_id[row])]
+        # Ids begin anew on a new controller: a run from before the job was submitted is not its own.
+        if use.start_s >= jobs.first_submit_s[row] - 1.0:
+            for name, column in columns.items():
+                column[row] = getattr(use, name)
+    return replace(jobs, **columns, measured=np.isfinite(columns["gpu_util"]))

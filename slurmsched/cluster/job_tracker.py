@@ -1,0 +1,296 @@
+"""The book of jobs: what changed since the last look, and when each job was first submitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from .columns import BoolArray, FloatArray, IntArray
+from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
+from .job_record import Index, KnownJob, Phase, Run, jobs_in, outcomes_of, units_in
+from .jobs import JobState, JobTable, deadlines_from
+from .records.outcomes import OutcomeTable
+from .state import ClusterState
+
+#: Slurm's times are whole seconds and some of its programs round differently.
+SAME_TIME_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """A begin time that we may have set for a job."""
+
+    asked_s: float  #: when we last asked for one
+    until_s: float  #: no later than this
+
+
+NO_DELAYS: Mapping[int, Delay] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one look brought: *jobs* are, by unit, those to be remembered anew, None for those to be forgotten."""
+
+    state: ClusterState  #: the look itself, with first submits filled in
+    events: tuple[Event, ...]
+    ended: OutcomeTable
+    jobs: dict[int, KnownJob | None]
+
+
+class Ledger:
+    """Follows every job from submit to end by comparing looks; knows no clock and no database.
+
+    Slurm resets the submit time of a requeued job (its restart count grows); the first submit time is kept here. An
+    id whose submit time moved while its restarts did not grow is a new job, Slurm having begun to count anew.
+    The waiting tasks of an array are one unit; a task that starts is one of its own with the array's first submit,
+    and a task that is queued again melts into the array's unit, since squeue shows it so.
+    """
+
+    def __init__(self, jobs: Iterable[KnownJob] = ()) -> None:
+        self._jobs = {job.unit: job for job in jobs}
+        self._index = Index.of(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def adopt(self, jobs: Iterable[KnownJob]) -> dict[int, KnownJob | None]:
+        """Learn *jobs* remembered before this ledger began; what it saw itself is newer. Returns what it mended."""
+        changed: dict[int, KnownJob | None] = {}
+        for old in jobs:
+            mine = self._jobs.get(old.unit)
+            if mine is None:
+                self._jobs[old.unit] = old
+            elif mine.restarts > old.restarts or _continues(old, mine):
+                first_s = min(old.first_submit_s, mine.first_submit_s)
+                changed[old.unit] = self._jobs[old.unit] = replace(mine, first_submit_s=first_s)
+        self._index = Index.of(self._jobs)
+        return changed
+
+    def missing(self, state: ClusterState) -> list[int]:
+        """The jobs that were there, had not ended, and are not in this look; lowest id first.
+
+        Slurm shows how a job ended for a while (MinJobAge): the look may have left them out, or Slurm forgot them.
+        """
+        arrays = _arrays_begun(state)
+        units = np.setdiff1d(self._index.unit[self._index.phase != Phase.ENDED], _units(state)).tolist()
+        missing = (self._jobs[unit].job_id for unit in units if unit > 0 or -unit not in arrays)
+        return sorted(set(missing).difference(state.melted.tolist()))
+
+    def update(
+        self,
+        state: ClusterState,
+        now_s: float,
+        delays: Mapping[int, Delay] = NO_DELAYS,
+        forgotten: Collection[int] = (),
+    ) -> Changes:
+        """Take in one look at the cluster; what is the same as last time costs no Python step per job.
+
+        *delays* are the begin times that we may have set: a job that they keep from starting waits all the same.
+        Of the jobs that are ``missing`` those *forgotten* by Slurm are over; the others stay as they were.
+        """
+        page = _Page(self._jobs, self._index, now_s, delays)
+        live = np.concatenate([units_in(state.pending), units_in(state.running)])
+        page.meet(state.ended, Phase.ENDED, ~np.isin(units_in(state.ended), live))
+        page.meet(state.running, Phase.RUNNING)
+        page.meet(state.pending, Phase.PENDING)
+        page.miss(state, frozenset(forgotten))
+        if page.changed:
+            self._index = Index.of(self._jobs)
+        return Changes(self._dated(state), tuple(page.events), outcomes_of(page.runs), page.changed)
+
+    def _dated(self, state: ClusterState) -> ClusterState:
+        pending, running, ended = (self._dated_jobs(table) for table in (state.pending, state.running, state.ended))
+        return replace(state, pending=pending, running=running, ended=ended)
+
+    def _dated_jobs(self, table: JobTable) -> JobTable:
+        at, found = self._index.find(units_in(table))
+        if not len(self._index.unit):
+            return replace(table, first_submit_s=table.submitted_s, deadline_s=deadlines_from(table, table.submitted_s))
+        first_s = np.where(found, self._index.first_submit_s[at], table.submitted_s)
+        return replace(
+            table,
+            first_submit_s=first_s,
+            deadline_s=deadlines_from(table, first_s),
+            waiting_since_s=np.where(found, self._index.waiting_since_s[at], np.nan),
+            delayed_s=np.where(found, self._index.delayed_s[at], 0.0),
+        )
+
+
+@dataclass
+class _Page:
+    """One look being compared with the book."""
+
+    jobs: dict[int, KnownJob]
+    before: Index
+    now_s: float
+    delays: Mapping[int, Delay]
+    events: list[Event] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    changed: dict[int, KnownJob | None] = field(default_factory=dict)
+
+    def meet(self, table: JobTable, phase: Phase, rows: BoolArray | None = None) -> None:
+        """Take in all *rows* of *table* that are not as they were."""
+        news = ~self.before.unchanged(table, phase)
+        some = np.flatnonzero(news if rows is None else news & rows)
+        extras = zip(table.state[some].tolist(), table.ended_s[some].tolist(), strict=True)
+        for job, (state, ended_s) in zip(jobs_in(table, some), extras, strict=True):
+            if state == JobState.COMPLETING and self._between_runs(job):
+                continue
+            if phase is Phase.ENDED:
+                self._end(self._recognise(job), JobState(state), ended_s)
+            elif phase is Phase.RUNNING:
+                self._run(self._recognise(job), JobState(state))
+            else:
+                self._keep(replace(self._recognise(job), phase=Phase.PENDING, started_s=math.nan))
+
+    def miss(self, state: ClusterState, forgotten: frozenset[int]) -> None:
+        """Settle the jobs that were known and are not there any more."""
+        gone = np.setdiff1d(self.before.unit, _units(state)).tolist()
+        if not gone:
+            return
+        arrays, melted = _arrays_begun(state), set(state.melted.tolist())
+        for unit in gone:
+            job = self.jobs[unit]
+            if job.phase is Phase.ENDED or (unit < 0 and job.job_id in arrays):
+                pass  # an array of which the last tasks began goes on as those tasks
+            elif job.job_id in melted:
+                if job.phase is Phase.RUNNING:
+                    self.runs.append(Run(job, self.now_s, JobState.REQUEUED))
+                    self.events.append(
+                        JobRequeued(job.job_id, self.now_s, job.restarts + 1, first_submit_s=job.first_submit_s)
+                    )
+            elif job.job_id in forgotten:
+                self._vanish(job)
+            else:
+                continue
+            del self.jobs[unit]
+            self.changed[unit] = None
+
+    def _between_runs(self, job: KnownJob) -> bool:
+        """Whether *job*, COMPLETING, is to be met when that is over.
+
+        A requeued job has the restarts of its next run at once, and the submit time of it only when the old run ended.
+        """
+        known = self.jobs.get(job.unit)
+        return known is None or job.restarts > known.restarts
+
+    def _recognise(self, job: KnownJob) -> KnownJob:
+        """*job* with its first submit time and the phase it was in; settles what must have happened to it before."""
+        known = self.jobs.get(job.unit)
+        if known is not None and job.unit > 0 and job.restarts > known.restarts:
+            self._requeue(known, job)
+            return replace(job, first_submit_s=known.first_submit_s, delayed_s=known.delayed_s)
+        if known is not None and _continues(known, job):
+            return replace(self._waiting(known, job), first_submit_s=known.first_submit_s, phase=known.phase)
+        if known is not None and known.phase is not Phase.ENDED:
+            self._vanish(known)
+        first_s = job.submitted_s
+        if job.restarts and job.array_job_id:  # a requeued task that was forgotten while it was part of the unit
+            first_s = min(first_s, self._array_submit_s.get(job.array_job_id, first_s))
+        self.events.append(JobSubmitted(job.job_id, first_s, job.user, first_submit_s=first_s))
+        array = self.jobs.get(-job.array_job_id) if job.unit > 0 else None
+        waiting = replace(job, waiting_since_s=job.eligible_s) if array is None else self._waiting(array, job)
+        return replace(waiting, first_submit_s=first_s)
+
+    def _waiting(self, before: KnownJob, job: KnownJob) -> KnownJob:
+        """*job* with its waiting time counted on through begin times of ours, given what was known *before*."""
+        since_s = before.eligible_s if math.isnan(before.waiting_since_s) else before.waiting_since_s
+        delay = self.delays.get(job.job_id) or self.delays.get(job.array_job_id)
+        unmoved = before.eligible_s == job.eligible_s or (math.isnan(before.eligible_s) and math.isnan(job.eligible_s))
+        if not unmoved and (delay is None or not job.eligible_s <= delay.until_s):
+            return replace(job, waiting_since_s=job.eligible_s, delayed_s=before.delayed_s)
+        more_s = 0.0 if unmoved or delay is None else job.eligible_s - max(before.eligible_s, delay.asked_s)
+        return replace(
+            job,
+            waiting_since_s=float(np.fmin(since_s, job.eligible_s)),
+            delayed_s=max(before.delayed_s + more_s, 0.0) if math.isfinite(more_s) else before.delayed_s,
+        )
+
+    @cached_property
+    def _array_submit_s(self) -> dict[int, float]:
+        tasks = [job for job in self.jobs.values() if job.array_job_id]
+        return {job.array_job_id: job.first_submit_s for job in sorted(tasks, key=lambda job: -job.first_submit_s)}
+
+    def _requeue(self, known: KnownJob, job: KnownJob) -> None:
+        # Slurm sets the submit time of a requeued job to the moment of the requeue, where the old run ended.
+        at_s = job.submitted_s if math.isfinite(job.submitted_s) else self.now_s
+        if known.phase is Phase.RUNNING:
+            # After several requeues unseen the first end is unknown; OTHER lets an import of the accounting mend it.
+            once = job.restarts == known.restarts + 1
+            self.runs.append(Run(known, at_s, JobState.REQUEUED if once else JobState.OTHER))
+        self.events.append(JobRequeued(job.job_id, at_s, job.restarts, first_submit_s=known.first_submit_s))
+
+    def _run(self, job: KnownJob, state: JobState) -> None:
+        known = self.jobs.get(job.unit)
+        if state is JobState.COMPLETING and known is not None and job.phase is Phase.PENDING:
+            self._keep(replace(job, started_s=math.nan))
+            return
+        if job.phase is not Phase.RUNNING:
+            at_s = job.started_s if math.isfinite(job.started_s) else self.now_s
+            self.events.append(JobStarted(job.job_id, at_s, job.restarts, first_submit_s=job.first_submit_s))
+        self._keep(replace(job, phase=Phase.RUNNING))
+
+    def _end(self, job: KnownJob, state: JobState, ended_s: float) -> None:
+        ended_s = ended_s if math.isfinite(ended_s) else self.now_s
+        # Slurm gives a job that was cancelled in the queue a start time equal to its end.
+        ran = math.isfinite(job.started_s) and not (state is JobState.CANCELLED and job.started_s >= ended_s)
+        run = replace(job, started_s=job.started_s if ran else math.nan)
+        if job.phase is not Phase.ENDED:
+            if ran and job.phase is Phase.PENDING:
+                first_s = job.first_submit_s
+                self.events.append(JobStarted(job.job_id, job.started_s, job.restarts, first_submit_s=first_s))
+            self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts, first_submit_s=job.first_submit_s))
+            self.runs.append(Run(run, ended_s, state))
+        self._keep(replace(run, phase=Phase.ENDED))
+
+    def _vanish(self, job: KnownJob) -> None:
+        # The end lies between the last look and this one, and no later than the time limit allows.
+        ended_s = self.now_s
+        if math.isfinite(job.started_s + job.time_limit_s):
+            ended_s = min(ended_s, job.started_s + job.time_limit_s)
+        self.runs.append(Run(job, ended_s, JobState.OTHER))
+        state, first_s = JobState.OTHER, job.first_submit_s
+        self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts, first_submit_s=first_s))
+
+    def _keep(self, job: KnownJob) -> None:
+        self.changed[job.unit] = self.jobs[job.unit] = job
+
+
+def _units(state: ClusterState) -> IntArray:
+    return np.concatenate([units_in(table) for table in (state.pending, state.running, state.ended)])
+
+
+def _arrays_begun(state: ClusterState) -> set[int]:
+    """Arrays of which a task runs or ended."""
+    return set(np.concatenate([state.running.array_job_id, state.ended.array_job_id]).tolist())
+
+
+def _continues(known: KnownJob, job: KnownJob) -> bool:
+    """Whether *job*, met under the unit of *known* and not requeued since, is the same job."""
+    if job.unit > 0:
+        same_time = job.restarts > 0 or _same_time(known.submitted_s, job.submitted_s)  # a requeue moves it late
+        return job.restarts == known.restarts and same_time
+    # The row of an array shows the submit time and restarts of whichever of its tasks it was merged from.
+    return job.restarts > 0 or _same_time(known.first_submit_s, job.submitted_s)
+
+
+def _same_time(one_s: float, other_s: float) -> bool:
+    return not abs(one_s - other_s) > SAME_TIME_S
+
+
+def held_rows(pending: JobTable, job_id: IntArray, until_s: FloatArray, now_s: float, within_s: float) -> BoolArray:
+    """Which *pending* jobs wait for a start time that is one of the holds (*job_id*, *until_s*), not yet over."""
+    held = np.zeros(len(pending), dtype=np.bool_)
+    order = np.argsort(pending.job_id)
+    at = np.searchsorted(pending.job_id, job_id, sorter=order)
+    inside = at < len(pending)
+    rows = order[at[inside]]
+    match = (pending.job_id[rows] == job_id[inside]) & (pending.eligible_s[rows] > now_s)
+    match &= np.abs(pending.eligible_s[rows] - until_s[inside]) <= within_s
+    held[rows[match]] = True
+    return held

@@ -1,0 +1,1 @@
+"""What is recorded about jobs and nodes, as columns."""

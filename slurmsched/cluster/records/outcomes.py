@@ -1,0 +1,33 @@
+"""What happened: one row per run of a job, from its start to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..columns import FloatArray, IntArray, Labels, Table
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeTable(Table):
+    """Runs that ended, oldest end first. A requeued job has one row per start, all with one first submit time.
+
+    Times are Unix seconds; a job that never started has NaN for ``started_s`` and a runtime of 0.
+    """
+
+    job_id: IntArray
+    restart: IntArray  #: 0 for the first run
+    name: Labels
+    user: Labels
+    account: Labels
+    qos: Labels
+    partition: Labels
+    gpus: IntArray
+    nodes: IntArray
+    cpus: IntArray
+    time_limit_s: FloatArray  #: infinite where unlimited
+    first_submit_s: FloatArray
+    eligible_s: FloatArray
+    started_s: FloatArray
+    ended_s: FloatArray
+    runtime_s: FloatArray  #: ended - started, less time suspended where Slurm tells
+    state: IntArray  #: a JobState that has ended

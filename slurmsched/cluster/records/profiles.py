@@ -1,0 +1,51 @@
+"""What jobs did with their GPUs, as measured on the nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..columns import FloatArray, IntArray, Table
+
+
+@dataclass(frozen=True)
+class NodeProfile:
+    """What one node measured of one run of a job, over all the GPUs the job had there.
+
+    Shares are 0..1 and means over the samples in which a process used the GPU. NaN is "not measured"; a run in which no
+    process ever did has ``process_share`` 0, and with it a use of 0.
+    """
+
+    job_id: int
+    restart: int  #: 0 for the first run
+    node: str
+    start_s: int  #: Unix time in whole seconds
+    end_s: int
+    gpus: int
+    measured_s: float  #: of the GPU that was measured longest
+    process_share: float  #: share of the samples in which a process used the GPU
+    gpu_util: float
+    gpu_util_sd: float  #: standard deviation of single samples
+    memory_util: float  #: time the memory controller was busy
+    memory_mib: float  #: largest use, summed over the GPUs
+    power_w: float  #: mean, summed over the GPUs
+    unstable: float  #: 1 where utilisation did not keep its level, 0 where it did
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileTable(Table):
+    """Profiles of runs, oldest end first: one row per run of a job, over all its nodes; see NodeProfile."""
+
+    job_id: IntArray
+    restart: IntArray
+    start_s: FloatArray  #: Unix seconds, when the first node began to measure
+    end_s: FloatArray
+    nodes: IntArray  #: that sent a record
+    gpus: IntArray
+    measured_s: FloatArray
+    process_share: FloatArray
+    gpu_util: FloatArray
+    gpu_util_sd: FloatArray
+    memory_util: FloatArray
+    memory_mib: FloatArray
+    power_w: FloatArray
+    unstable: FloatArray

@@ -1,0 +1,1 @@
+"""What the daemon serves: queries on its socket, and metrics over HTTP."""

@@ -1,0 +1,137 @@
+"""``/metrics`` and ``/healthz`` over HTTP, for the machine itself only."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from ...errors import ConfigError
+from .listener import BACKLOG, Listener, Peer, unix_server
+
+ACCEPTED = "127.0.0.1:PORT, [::1]:PORT, unix:/PATH, or an empty text for no endpoint"
+HEAD_B = 16384
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the endpoint listens: a loopback address and port, or the path of a unix socket."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_listen(text: str) -> Address | None:
+    """What ``metrics.listen`` means, None for no endpoint; ConfigError for all that others could reach."""
+    if not text:
+        return None
+    if text.startswith("unix:"):
+        if not text.startswith("unix:/"):
+            raise ConfigError(f"metrics.listen = {text!r}: the path must begin with /; accepted: {ACCEPTED}")
+        return Address(path=text.removeprefix("unix:"))
+    host, _, port = text.rpartition(":")
+    host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError as error:
+        raise ConfigError(f"metrics.listen = {text!r}: {error}; accepted: {ACCEPTED}") from error
+    if not loopback:
+        raise ConfigError(f"metrics.listen = {text!r}: {host} can be reached from elsewhere; accepted: {ACCEPTED}")
+    if not (port.isdecimal() and port.isascii() and int(port) < 65536):
+        raise ConfigError(f"metrics.listen = {text!r}: {port!r} is no port; accepted: {ACCEPTED}")
+    return Address(host=host, port=int(port))
+
+
+class Endpoint:
+    """Serves *registry* and the verdict of *problem* (empty: healthy) at *address*; ConfigError if it is taken.
+
+    What *degraded* says stands beside a good verdict: something fails that no cycle needs.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        registry: CollectorRegistry,
+        problem: Callable[[], str],
+        degraded: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._registry, self._problem, self._degraded = registry, problem, degraded
+        server = unix_server(Path(address.path), 0o660) if address.path else _tcp_server(address)
+        self._path = Path(address.path) if address.path else None
+        #: where it really listens: port 0 has become a free one
+        self.address = address if address.path else Address(address.host, server.getsockname()[1])
+        self._listener = Listener(
+            server,
+            self._respond,
+            name="metrics",
+            end=b"\r\n\r\n",
+            too_long=lambda: _response(
+                "431 Request Header Fields Too Large", "text/plain", b"the request is too long\n"
+            ),
+            request_b=HEAD_B,
+        )
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._listener.start()
+
+    def close(self) -> None:
+        """End, and take the socket file away."""
+        self._listener.close()
+        if self._path:
+            self._path.unlink(missing_ok=True)
+
+    async def _respond(self, request: bytes, peer: Peer) -> bytes:
+        return self._answer(request.decode("latin-1"))
+
+    def _answer(self, head: str) -> bytes:
+        request, *lines = head.split("\r\n")
+        method, _, rest = request.partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        if method not in ("GET", "HEAD"):
+            return _response(
+                "405 Method Not Allowed", "text/plain", b"only GET and HEAD\n", extra="Allow: GET, HEAD\r\n"
+            )
+        if path == "/metrics":
+            encode, kind = choose_encoder(headers.get("accept", "application/openmetrics-text"))
+            status, body = "200 OK", encode(self._registry)
+        elif path == "/healthz":
+            problem = self._problem()
+            status, kind = ("503 Service Unavailable" if problem else "200 OK"), "text/plain; charset=utf-8"
+            body = f"{problem or '; '.join(filter(None, ('ok', self._degraded())))}\n".encode(errors="replace")
+        else:
+            status, kind, body = "404 Not Found", "text/plain", b"here are /metrics and /healthz\n"
+        return _response(status, kind, body, head_only=method == "HEAD")
+
+
+def _response(status: str, kind: str, body: bytes, *, head_only: bool = False, extra: str = "") -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{extra}"
+        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + (b"" if head_only else body)
+
+
+def _tcp_server(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    server = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((address.host, address.port))
+        server.listen(BACKLOG)
+    except OSError as error:
+        server.close()
+        raise ConfigError(f"metrics.listen: opening {address}: {error.strerror or error}") from error
+    return server

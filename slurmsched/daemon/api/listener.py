@@ -1,0 +1,243 @@
+"""A socket that talks to strangers without ever making the cycle wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import stat
+import struct
+import threading
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ...errors import ConfigError
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 1024
+_UCRED = struct.Struct("3i")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Who is at the other end, as the kernel says."""
+
+    uid: int = -1  #: the unix user; -1 over TCP
+    address: str = ""  #: the IP address; empty over a unix socket
+
+
+Answer = Callable[[bytes, Peer], Awaitable[bytes]]
+
+
+@dataclass(eq=False)
+class _Visit:
+    task: asyncio.Task[None]
+    heard: bool = False  #: the request is there
+    evicted: bool = False
+
+
+class Turns:
+    """Work for visitors in some threads, one piece at a time for each peer, whatever it asks for."""
+
+    def __init__(self, workers: int, name: str) -> None:
+        self._workers = ThreadPoolExecutor(workers, thread_name_prefix=name)
+        self._turns: dict[Peer, tuple[asyncio.Lock, int]] = {}  #: and how many need it
+
+    async def run(self, peer: Peer, work: Callable[[], T], within_s: float) -> T:
+        """What *work* returns, begun when the peer's earlier work is done; TimeoutError if not *within_s*."""
+        loop = asyncio.get_running_loop()
+        lock, users = self._turns.get(peer, (asyncio.Lock(), 0))
+        self._turns[peer] = lock, users + 1
+        try:
+            async with asyncio.timeout(within_s):
+                await lock.acquire()
+        except BaseException:
+            self._leave(peer)
+            raise
+
+        def done(future: Future[T]) -> None:
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+                loop.call_soon_threadsafe(self._release, peer)
+
+        future = self._workers.submit(work)
+        # Not when the visitor has gone, but when the work is done: nobody has two pieces of work by hanging up.
+        future.add_done_callback(done)
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _release(self, peer: Peer) -> None:
+        self._turns[peer][0].release()
+        self._leave(peer)
+
+    def _leave(self, peer: Peer) -> None:
+        lock, users = self._turns.pop(peer)
+        if users > 1:
+            self._turns[peer] = lock, users - 1
+
+
+class Listener:
+    """Answers a request to each visitor in a thread of its own, a bounded number at a time, within ``patience_s``.
+
+    A request ends with *end*. Over ``most`` visits, or ``most_per_peer`` of one unix user or address, the oldest one
+    that has not said its request yet makes room for a newcomer: of the same peer, or of the one with most visits. Where
+    there is none, newcomers hear *busy*. Who says more than *request_b* without an end hears *too_long*.
+    """
+
+    def __init__(
+        self,
+        server: socket.socket,
+        answer: Answer,
+        *,
+        name: str,
+        end: bytes = b"\n",
+        busy: bytes = b"",
+        too_long: Callable[[], bytes] = bytes,
+        request_b: int = 4096,
+        most: int = 64,
+        most_per_peer: int = 16,
+        patience_s: float = 5.0,
+    ) -> None:
+        self._socket, self._answer, self._end, self._request_b = server, answer, end, request_b
+        self._busy, self._too_long = busy, too_long
+        self._most, self._most_per_peer, self._patience_s = most, most_per_peer, patience_s
+        self._visits: defaultdict[Peer, list[_Visit]] = defaultdict(list)
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening and drop the visitors that are there."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(self._patience_s)
+        else:
+            self._loop.close()
+        self._socket.close()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._socket.setblocking(False)
+        start = asyncio.start_unix_server if self._socket.family == socket.AF_UNIX else asyncio.start_server
+        server = await start(self._meet, sock=self._socket, limit=self._request_b, backlog=BACKLOG)
+        await self._stop.wait()
+        server.close()
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer, task = _peer(writer), asyncio.current_task()
+        if task is None or not self._has_room(peer):
+            writer.write(self._busy)
+            writer.close()
+            return
+        visit = _Visit(task)
+        self._visits[peer].append(visit)
+        # Without a buffer drain() waits until the client took everything: an answer left lying is a client's memory.
+        writer.transport.set_write_buffer_limits(high=0)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                writer.write(await self._talk(reader, visit, peer))
+                await writer.drain()
+            writer.close()
+        except (TimeoutError, OSError, EOFError, asyncio.CancelledError) as error:
+            logger.debug("%s: a client was dropped: %r", self._thread.name, error)
+            if visit.evicted:
+                writer.write(self._busy)
+                writer.close()
+            else:
+                writer.transport.abort()
+        finally:
+            self._forget(peer, visit)
+
+    async def _talk(self, reader: asyncio.StreamReader, visit: _Visit, peer: Peer) -> bytes:
+        try:
+            request = await reader.readuntil(self._end)
+        except asyncio.LimitOverrunError:
+            return self._too_long()
+        visit.heard = True
+        return await self._answer(request, peer)
+
+    def _has_room(self, peer: Peer) -> bool:
+        """Whether one more visit of *peer* finds room, or it is made."""
+        if len(self._visits.get(peer, ())) >= self._most_per_peer:
+            return self._evict(peer)
+        if sum(map(len, self._visits.values())) < self._most:
+            return True
+        return any(map(self._evict, sorted(self._visits, key=lambda one: len(self._visits[one]), reverse=True)))
+
+    def _evict(self, peer: Peer) -> bool:
+        """Send away the oldest visit of *peer* that has said nothing yet; returns whether there was one."""
+        visit = next((visit for visit in self._visits[peer] if not visit.heard), None)
+        if visit is None:
+            return False
+        visit.evicted = True
+        visit.task.cancel()
+        self._forget(peer, visit)
+        return True
+
+    def _forget(self, peer: Peer, visit: _Visit) -> None:
+        visits = self._visits.get(peer, [])
+        if visit in visits:
+            visits.remove(visit)
+        if not visits:
+            self._visits.pop(peer, None)
+
+
+def _peer(writer: asyncio.StreamWriter) -> Peer:
+    peer: socket.socket = writer.get_extra_info("socket")
+    if peer.family != socket.AF_UNIX:
+        return Peer(address=str((writer.get_extra_info("peername") or ("",))[0]))
+    return Peer(uid=int(_UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]))
+
+
+def unix_server(path: Path, mode: int) -> socket.socket:
+    """A bound unix socket at *path* with *mode*; what a dead daemon left there is removed.
+
+    Raises ConfigError where someone answers there, something else lies there, or the directory cannot be written.
+    """
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        _remove_stale(path)
+        server.bind(str(path))
+        path.chmod(mode)
+        server.listen(BACKLOG)
+    except OSError as error:
+        server.close()
+        raise ConfigError(f"opening the socket {path}: {error.strerror or error}") from error
+    except ConfigError:
+        server.close()
+        raise
+    return server
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ConfigError(f"opening the socket {path}: something that is no socket lies there; move it away")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            with suppress(FileNotFoundError):
+                path.unlink()
+            return
+    raise ConfigError(f"opening the socket {path}: another process answers there")

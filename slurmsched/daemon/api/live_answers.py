@@ -1,0 +1,103 @@
+"""What the daemon answers from: its latest cycle, its model, its predictions and its database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...clock import local_zone
+from ...cluster.plan import Plan
+from ...cluster.sbatch_probe import probe
+from ...cluster.state import View
+from ...cluster.text.sbatch import not_counted, read_options
+from ...config.settings import PredictSettings
+from ...cycle import World
+from ...db.store import Store
+from ...decide.explain import queries
+from ...decide.explain.deadlines import DeadlineAnswer, check
+from ...decide.explain.eta import Eta
+from ...decide.explain.explain import Explanation
+from ...decide.explain.slurm_place import order_is_off
+from ...decide.rules import Rules
+from ...models.runtime.active import Serving, overrunners_of
+from ...models.runtime.guarded import Served
+from ..active_policy import Chosen
+from ..cluster_facts import ClusterFacts
+from ..predictions.hypothetical_job import try_out
+from ..predictions.play_forward import foretold, with_new_job
+from ..predictions.prediction_service import Foretelling
+from ..sharing_context import Sharer
+from .query_handlers import Sources
+from .record_summaries import Figures
+
+
+@dataclass(frozen=True)
+class LiveAnswers:
+    """Where the answers of a running daemon come from; called in threads that are not the cycle's."""
+
+    world: World
+    facts: ClusterFacts
+    store: Store
+    serving: Serving
+    chosen: Chosen
+    sharer: Sharer
+    figures: Figures
+    foretelling: Foretelling | None
+    predict: Callable[[], PredictSettings]
+
+    def sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
+        """Return all of them, given how the daemon fares."""
+        return Sources(
+            status=lambda: status() | {"model": self.serving.said(self.world.model), "policy": self.chosen.said()},
+            why=lambda view, plan, job_id: queries.why(view, plan, self._rules, job_id),
+            explain=self._explanation,
+            queue=lambda view, plan: queries.ANSWERS["queue"](view, plan, self._rules, 0),
+            advice=lambda view, plan: queries.ANSWERS["advice"](view, plan, self._rules, 0),
+            overrunners=lambda: overrunners_of(self.world.model),
+            deadline=lambda view, plan, job_id: queries.ANSWERS["deadline"](view, plan, self._rules, job_id),
+            deadlines=lambda view, plan: queries.ANSWERS["deadlines"](view, plan, self._rules, 0),
+            claims=lambda view, plan: queries.ANSWERS["claims"](view, plan, self._rules, 0),
+            chart=lambda view, plan, job_id: queries.ANSWERS["chart"](view, plan, self._rules, job_id),
+            check=self._check,
+            foretold=lambda: foretold(self.predict(), self.foretelling),
+            eta_check=self._eta_check,
+            figures=self.figures.answer,
+            story=lambda job_id, since_s: self.store.story(self.facts.latest.cluster, job_id, since_s),
+            order_off=lambda mode: order_is_off(mode, status()["why_mode"], self._rules.powers),
+            private=lambda: self.facts.private_jobs,
+            operator=lambda user: user in self.facts.latest.operators,
+        )
+
+    @property
+    def _rules(self) -> Rules:
+        return self.world.policy.rules
+
+    def _explanation(self, view: View, plan: Plan, job_id: int) -> Explanation:
+        """What the place of a job is made of, and its forecast where the model can be taken apart."""
+        waits, model = view.pending.row_of(job_id), self.world.model
+        jobs, row = (view.running, view.running.row_of(job_id)) if waits is None else (view.pending, waits)
+        if row is None:
+            return queries.explanation(view, plan, self._rules, job_id)
+        score = self.sharer.why(jobs, row) if jobs.measured[row] else ""
+        reasons = model.reasons(jobs, row) if isinstance(model, Served) else ()
+        return queries.explanation(view, plan, self._rules, job_id, score=score, reasons=reasons)
+
+    def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
+        """What a job of *user* with these *options* of sbatch would be promised now."""
+        read = read_options(options)
+        job = probe(read, user, view.now_s, local_zone(), tuple(view.partitions.name))
+        answer = check(view, plan, job, self.world.model.forecast(job, view.now_s), self._rules)
+        left_out = not_counted(read)
+        return replace(answer, sentences=(*answer.sentences, *([left_out] if left_out else [])))
+
+    def _eta_check(self, view: View, plan: Plan, options: str, user: str) -> Eta:
+        """When a job of *user* with these *options* of sbatch would start and finish."""
+        policy = self.world.policy
+        return try_out(
+            view,
+            self.world.model,
+            lambda job, forecast: with_new_job(self.foretelling, view, job, forecast, policy),
+            options,
+            user,
+        )

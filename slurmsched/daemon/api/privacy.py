@@ -1,0 +1,63 @@
+"""What a user may see of a view where Slurm keeps jobs private."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, Labels, Table
+from ...cluster.forecast import Forecast
+from ...cluster.jobs import JobTable
+from ...cluster.plan import Plan
+from ...cluster.state import View
+
+T = TypeVar("T", bound=Table)
+
+HIDDEN = "(private)"
+TELLING = ("name", "user", "account", "comment", "dependency", "reservation")
+"""Columns of a job that say whose it is or what it does."""
+
+
+def owns(jobs: JobTable, asker: str) -> BoolArray:
+    """Which rows of *jobs* are *asker*'s."""
+    return jobs.user.map([name == asker for name in jobs.user.names], np.bool_)
+
+
+def veil(view: View, asker: str) -> View:
+    """*view* with the texts of other users' jobs hidden; who is ahead stays countable, row by row."""
+    pending, running = owns(view.pending, asker), owns(view.running, asker)
+    return replace(
+        view,
+        pending=_hide(view.pending, ~pending, TELLING),
+        running=_hide(view.running, ~running, TELLING),
+        forecast=_hide_source(view.forecast, ~pending),
+        forecast_running=_hide_source(view.forecast_running, ~running),
+    )
+
+
+def narrow(view: View, plan: Plan, rows: BoolArray, asker: str) -> tuple[View, Plan]:
+    """*view* and *plan* with only the pending *rows* and *asker*'s own running jobs."""
+    running = owns(view.running, asker)
+    ids = set(view.pending.job_id[rows].tolist()) | set(view.running.job_id[running].tolist())
+    kept = replace(
+        view.take(rows), running=view.running.take(running), forecast_running=view.forecast_running.take(running)
+    )
+    return kept, Plan(
+        plan.jobs.take(rows),
+        tuple(action for action in plan.actions if action.job_id in ids),
+        tuple(refusal for refusal in plan.refusals if refusal.action.job_id in ids),
+    )
+
+
+def _hide_source(forecast: Forecast, rows: BoolArray) -> Forecast:
+    return _hide(forecast, rows, ("source",))
+
+
+def _hide(table: T, rows: BoolArray, columns: tuple[str, ...]) -> T:
+    return replace(table, **{name: _veiled(getattr(table, name), rows) for name in columns})
+
+
+def _veiled(column: Labels, rows: BoolArray) -> Labels:
+    return Labels(np.where(rows, len(column.names), column.codes), (*column.names, HIDDEN))

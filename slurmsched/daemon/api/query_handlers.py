@@ -1,0 +1,398 @@
+"""What people ask the daemon, and who may know the answer."""
+
+from __future__ import annotations
+
+import math
+import pwd
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import BoolArray
+from ...cluster.plan import Plan
+from ...cluster.records.predictions import PredictionKind, PredictionTable
+from ...cluster.records.promises import NO_PROMISES, SAME_S
+from ...cluster.state import View
+from ...cycle import CycleReport
+from ...decide.explain.eta import Eta, Foretold, coverage_words, etas, unknown, unpredicted
+from ...decide.explain.explain import Explanation, Why
+from ...decide.explain.slurm_place import with_slurm_place
+from ...errors import SlurmschedError
+from .privacy import narrow, owns, veil
+
+SCHEMA = "slurmsched/1"
+FIGURES = ("accuracy", "history", "models", "choices")
+ASKS = (
+    *("status", "queue", "why", "explain", "story", "advice", "deadline", "deadlines", "check", "chart"),
+    *("eta", "eta_check", "claims"),
+    *FIGURES,
+)
+SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims")
+"""Those that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
+
+QUEUE_MOST = 10_000  #: rows in one answer
+QUEUE_USUAL = 500
+OVERRUNNERS_MOST = 20  #: users in one answer
+ETA_USUAL = 100
+ETA_MOST = 500  #: rows in one answer: one of many more takes longer than 50 ms, and whoever asks next waits for it
+
+DAYS_MOST = 3650
+JOBS_MOST = 100  #: asked about by number at once
+OPTIONS_MOST = 2_000  #: characters of the options of a job that is only asked about
+
+Explainer = Callable[[View, Plan, int], Any]
+
+
+class AnswerRefused(SlurmschedError):
+    """The daemon heard the question and will not or cannot answer it; show the text to who asked."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where answers come from; all are called in a thread that is not the cycle's."""
+
+    status: Callable[[], dict[str, Any]]
+    why: Explainer
+    explain: Explainer
+    queue: Callable[[View, Plan], Any]
+    story: Callable[[int, float | None], Sequence[Any]]  #: of the job of that id and first submission, or the last one
+    advice: Callable[[View, Plan], Any] = lambda view, plan: ()
+    overrunners: Callable[[], Sequence[Any]] = tuple  #: users whose runs went far beyond their forecasts
+    deadline: Explainer = lambda view, plan, job_id: None
+    deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
+    claims: Callable[[View, Plan], Any] = lambda view, plan: ()
+    chart: Explainer = lambda view, plan, job_id: None
+    check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
+    foretold: Callable[[], Foretold] = Foretold
+    eta_check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: likewise
+    order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
+    figures: Callable[[str, float | None, str | None], dict[str, Any]] = lambda about, days, only: {}
+    private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
+    operator: Callable[[str], bool] = lambda user: False  #: whether a user may see all jobs all the same
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks, as the kernel says; ``only`` is the one user whose jobs they may see, None for all."""
+
+    uid: int
+    only: str | None
+
+
+class Questions:
+    """Answers from the latest report; the cycle swaps it in one assignment."""
+
+    def __init__(self, sources: Sources, *, trusted: Sequence[int]) -> None:
+        self._sources = sources
+        self._trusted = frozenset(trusted)  # uids that see all: root and the daemon's own
+        self._latest: CycleReport | None = None
+
+    def saw(self, report: CycleReport) -> None:
+        """Answer from *report* from now on."""
+        self._latest = report
+
+    def answer(self, request: object, uid: int) -> dict[str, Any]:
+        """The answer to *request* for the unix user *uid*, ready for JSON; AnswerRefused where there is none."""
+        if not isinstance(request, Mapping) or request.get("ask") not in ASKS:
+            raise AnswerRefused(f'a question is one JSON object with "ask" one of {", ".join(ASKS)}')
+        ask = request["ask"]
+        asker = Asker(uid, self._only(uid))
+        if ask == "status":
+            body = self._sources.status()
+            if "policy" in body:
+                body["policy"] = self._choice(body["policy"], uid)
+        elif ask in FIGURES:
+            body = self._figures(ask, request, asker)
+        elif ask == "story":
+            body = self._story(_job_id(request), asker)
+        elif ask == "advice":
+            body = self._advice(asker)
+        elif ask == "deadlines":
+            body = self._deadlines(asker)
+        elif ask == "claims":
+            body = self._claims(asker)
+        elif ask == "check":
+            body = self._check(request, uid)
+        elif ask == "eta":
+            body = self._eta(request, asker)
+        elif ask == "eta_check":
+            body = self._eta_check(request, uid)
+        elif ask == "queue":
+            body = self._queue(_limit(request), asker)
+        else:
+            body = self._job(ask, _job_id(request), asker)
+        return {"schema": SCHEMA, "ask": ask, **body}
+
+    def _only(self, uid: int) -> str | None:
+        if uid in self._trusted or not self._sources.private():
+            return None
+        user = _user(uid, "jobs are private on this cluster, and ")
+        return None if self._sources.operator(user) else user
+
+    def _figures(self, ask: str, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+        body: dict[str, Any] = plain(self._sources.figures(ask, _days(request), asker.only))
+        if ask == "choices":
+            body["choices"] = [self._choice(choice, asker.uid) for choice in body["choices"]]
+        return body
+
+    def _choice(self, choice: Mapping[str, Any], uid: int) -> dict[str, Any]:
+        """An ordering that was chosen; by whom and why is for operators, and for who chose it."""
+        user = _name(uid)
+        if uid in self._trusted or (user and (choice["by"] == user or self._sources.operator(user))):
+            return dict(choice)
+        return {**choice, "by": None, "reason": None}
+
+    def _seen(self) -> CycleReport:
+        if self._latest is None:
+            raise AnswerRefused("the daemon has not seen the cluster yet; ask again after its first cycle")
+        return self._latest
+
+    def _job(self, ask: str, job_id: int, asker: Asker) -> dict[str, Any]:
+        report = self._seen()
+        view = report.view
+        if asker.only is not None:
+            if self._owner(job_id) != asker.only:
+                raise _not_yours(job_id)
+            view = veil(view, asker.only)
+        explainer: Explainer = getattr(self._sources, ask)
+        told = explainer(view, report.plan, job_id)
+        if isinstance(told, Why | Explanation):
+            told = with_slurm_place(told, view, self._sources.order_off(report.mode))
+        return {
+            "job_id": job_id,
+            "as_of_s": report.now_s,
+            "cycle": report.number,
+            "mode": report.mode,
+            ask: plain(told),
+        }
+
+    def _queue(self, limit: int, asker: Asker) -> dict[str, Any]:
+        report = self._seen()
+        view, plan = report.view, report.plan
+        shown = owns(view.pending, asker.only) if asker.only is not None else np.ones(len(view.pending), dtype=np.bool_)
+        total = int(np.count_nonzero(shown))
+        # Ranked jobs first, each in its place; the rest by Slurm's priority.
+        rank = np.where(plan.jobs.rank < 0, np.iinfo(np.int64).max, plan.jobs.rank)
+        order = np.lexsort((-view.pending.priority, rank))
+        rows = np.zeros(len(view.pending), dtype=np.bool_)
+        rows[order[shown[order]][:limit]] = True
+        if asker.only is not None:
+            view, plan = narrow(veil(view, asker.only), plan, rows, asker.only)
+        elif limit < total:
+            view, plan = view.take(rows), Plan(plan.jobs.take(rows), plan.actions, plan.refusals)
+        answer = plain(self._sources.queue(view, plan))
+        return {
+            "as_of_s": report.now_s,
+            "cycle": report.number,
+            "mode": report.mode,
+            "order_off": self._sources.order_off(report.mode),
+            "pending": total,
+            "limit": limit,
+            "queue": answer,
+        }
+
+    def _advice(self, asker: Asker) -> dict[str, Any]:
+        if asker.only is not None:
+            raise AnswerRefused("jobs are private on this cluster: what our order does to accounts is for operators")
+        report = self._seen()
+        shares = self._sources.advice(report.view, report.plan)
+        beyond = plain(self._sources.overrunners()[:OVERRUNNERS_MOST])
+        return {"as_of_s": report.now_s, "cycle": report.number, "advice": plain(shares), "overrunners": beyond}
+
+    def _deadlines(self, asker: Asker) -> dict[str, Any]:
+        report = self._seen()
+        plan = report.plan
+        if asker.only is not None:
+            theirs = [name == asker.only for name in plan.promises.user]
+            plan = replace(plan, promises=plan.promises.take(np.array(theirs, dtype=np.bool_)))
+        told = plain(self._sources.deadlines(report.view, plan)[:QUEUE_MOST])
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "deadlines": told}
+
+    def _claims(self, asker: Asker) -> dict[str, Any]:
+        if asker.only is not None:
+            raise AnswerRefused("jobs are private on this cluster: who was promised how much is for operators")
+        report = self._seen()
+        told = plain(self._sources.claims(report.view, report.plan))
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "claims": told}
+
+    def _check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
+        options, report = _options(request), self._seen()
+        told = plain(self._sources.check(report.view, report.plan, options, _user(uid)))
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": told}
+
+    def _eta(self, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+        report, foretold, limit = self._seen(), self._sources.foretold(), min(_limit(request, ETA_USUAL), ETA_MOST)
+        table = foretold.table
+        if table is None:
+            raise AnswerRefused(foretold.trouble)
+        if "job_ids" in request:
+            job_ids = _job_ids(request)
+            total, answers = len(job_ids), [self._eta_of(job_id, table, report, asker) for job_id in job_ids]
+        else:
+            user = asker.only if request.get("all") is True else _user(asker.uid)
+            mine = table.user.map([user in (name, None) for name in table.user.names], np.bool_)
+            rows = np.flatnonzero(mine & _still_there(table, report.view))
+            total = len(rows)
+            soonest = rows[np.argsort(table.start_s[rows], kind="stable")]
+            skip = _skip(request)
+            answers = etas(table, report.now_s, soonest[skip : skip + limit].tolist())
+        return {
+            "as_of_s": float(table.made_s[0]) if len(table) else report.now_s,
+            "cycle": report.number,
+            "mode": report.mode,
+            "jobs": total,
+            "limit": limit,
+            "eta": [vars(one) for one in answers],
+            "coverage": plain(foretold.coverage),
+            "coverage_words": coverage_words(foretold.coverage),
+        }
+
+    def _eta_of(self, job_id: int, table: PredictionTable, report: CycleReport, asker: Asker) -> Eta:
+        if asker.only is not None and self._owner(job_id) != asker.only:
+            raise _not_yours(job_id)
+        waits, runs = report.view.pending.row_of(job_id), report.view.running.row_of(job_id)
+        jobs, at = (report.view.running, runs) if waits is None else (report.view.pending, waits)
+        if at is None:
+            return unknown(job_id, report.now_s)
+        row = table.row_of(job_id)
+        if row is not None and abs(table.first_submit_s[row] - jobs.first_submit_s[at]) > SAME_S:
+            row = None  # another job had the id
+        # A job may have come, or started, since the predictions were made.
+        if row is None or (waits is None and table.kind[row] not in (PredictionKind.RUNNING, PredictionKind.SUSPENDED)):
+            return unpredicted(job_id, jobs.user[at], jobs.partition[at], int(jobs.gpus[at]), report.now_s)
+        return etas(table, report.now_s, [row])[0]
+
+    def _eta_check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
+        options, report, foretold = _options(request), self._seen(), self._sources.foretold()
+        if foretold.table is None:
+            raise AnswerRefused(foretold.trouble)
+        told = self._sources.eta_check(report.view, report.plan, options, _user(uid))
+        return {
+            "as_of_s": report.now_s,
+            "cycle": report.number,
+            "mode": report.mode,
+            "eta": [plain(told)],
+            "coverage": plain(foretold.coverage),
+            "coverage_words": coverage_words(foretold.coverage),
+        }
+
+    def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
+        # Whose job it is only the queue says: the story of one that is over stays with those who may see all.
+        owner, first_submit_s = self._identity(job_id)
+        if asker.only is not None and owner != asker.only:
+            raise _not_yours(job_id)
+        return {"job_id": job_id, "story": plain(list(self._sources.story(job_id, first_submit_s)))}
+
+    def _owner(self, job_id: int) -> str | None:
+        return self._identity(job_id)[0]
+
+    def _identity(self, job_id: int) -> tuple[str | None, float | None]:
+        """Whose job has that id, and when it was first submitted: together they tell it from others with the id."""
+        latest = self._latest
+        for jobs in (latest.view.pending, latest.view.running) if latest else ():
+            row = jobs.row_of(job_id)
+            if row is not None:
+                return jobs.user[row], float(jobs.first_submit_s[row])
+        promises = latest.plan.promises if latest else NO_PROMISES
+        place = promises.last_of(job_id)
+        return (None, None) if place is None else (promises.user[place], float(promises.first_submit_s[place]))
+
+
+def _still_there(table: PredictionTable, view: View) -> BoolArray:
+    """Which rows of *table* are of jobs that wait or run now, and not of others that had their ids."""
+    job_id = np.concatenate([view.pending.job_id, view.running.job_id])
+    first_s = np.concatenate([view.pending.first_submit_s, view.running.first_submit_s])
+    if not len(job_id):
+        return np.zeros(len(table), dtype=np.bool_)
+    order = np.argsort(job_id, kind="stable")
+    at = order[np.minimum(np.searchsorted(job_id[order], table.job_id), len(order) - 1)]
+    same = (job_id[at] == table.job_id) & (np.abs(first_s[at] - table.first_submit_s) <= SAME_S)
+    return np.asarray(same, dtype=np.bool_)
+
+
+def takes_long(request: object) -> bool:
+    """Whether the answer to *request* may take long; what is no question does not."""
+    return isinstance(request, Mapping) and request.get("ask") in SLOW
+
+
+def _user(uid: int, why: str = "") -> str:
+    if user := _name(uid):
+        return user
+    raise AnswerRefused(f"{why}uid {uid} has no name here")
+
+
+def _name(uid: int) -> str:
+    """The user's name; empty where there is none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
+
+
+def plain(value: Any) -> Any:
+    """*value* as JSON can hold it: dataclasses become objects, arrays lists, NaN and infinity null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _not_yours(job_id: int) -> AnswerRefused:
+    # The same words for a job that does not exist: the refusal must not tell which ids are taken.
+    return AnswerRefused(f"job {job_id} is not yours, or there is none; jobs are private on this cluster")
+
+
+def _job_id(request: Mapping[str, Any]) -> int:
+    job_id = request.get("job_id")
+    if type(job_id) is not int or not 0 < job_id < 2**32:
+        raise AnswerRefused('"job_id" must be the number of a job, such as 1234')
+    return job_id
+
+
+def _job_ids(request: Mapping[str, Any]) -> list[int]:
+    job_ids = request["job_ids"]
+    if not isinstance(job_ids, list) or not 0 < len(job_ids) <= JOBS_MOST:
+        raise AnswerRefused(f'"job_ids" must be a list of 1 to {JOBS_MOST} numbers of jobs')
+    return [_job_id({"job_id": job_id}) for job_id in job_ids]
+
+
+def _options(request: Mapping[str, Any]) -> str:
+    options = request.get("options")
+    if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
+        raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
+    return options
+
+
+def _skip(request: Mapping[str, Any]) -> int:
+    skip = request.get("skip", 0)
+    if type(skip) is not int or skip < 0:
+        raise AnswerRefused('"skip" must be a whole number, 0 or more')
+    return skip
+
+
+def _days(request: Mapping[str, Any]) -> float | None:
+    days = request.get("days")
+    if days is None:
+        return None
+    if type(days) not in (int, float) or not 0 < days <= DAYS_MOST:
+        raise AnswerRefused(f'"days" must be a number, above 0 and at most {DAYS_MOST}')
+    return float(days)
+
+
+def _limit(request: Mapping[str, Any], usual: int = QUEUE_USUAL) -> int:
+    limit = request.get("limit", usual)
+    if type(limit) is not int or not 0 < limit <= QUEUE_MOST:
+        raise AnswerRefused(f'"limit" must be a whole number, 1 to {QUEUE_MOST}')
+    return limit

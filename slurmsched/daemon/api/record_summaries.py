@@ -1,0 +1,134 @@
+"""Figures of what was recorded, for those who cannot read the database and the models' directory themselves."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...clock import Clock
+from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.prediction_records import KeptTable
+from ...db.records.policy_choices import PolicyChoice
+from ...errors import ModelUnusable
+from ...models.artifact import Artifact
+from ...models.completion.prediction_accuracy import accuracy
+from ...models.model_card import span
+from ...models.registry import SHARING, Shelf, shipped
+
+DAY_S = 86400.0
+BEFORE_S = 30 * DAY_S  #: a job that ended lately may have been predicted so long before
+KINDS = ("runtime", "throughput", "sharing")
+FRESH_S = 60.0  #: so long an answer serves all who ask the same
+KEPT = 16  #: answers
+
+
+class Records(Protocol):
+    """What is read of the database."""
+
+    def predictions(self, cluster: str, since_s: float) -> KeptTable:
+        """Predictions made since then."""
+        ...
+
+    def history(self, cluster: str, since_s: float | None = None) -> OutcomeTable:
+        """Runs that ended since then."""
+        ...
+
+    def choices(self, cluster: str) -> list[PolicyChoice]:
+        """Which orderings an admin chose, the latest first."""
+        ...
+
+
+class Figures:
+    """Answers about accuracy, history, models and choices, from what *records* and *shelf* hold.
+
+    Each answer is kept for a minute, whoever asks. No user's name is in one, except that of who made a choice.
+    """
+
+    def __init__(self, records: Callable[[], Records], cluster: Callable[[], str], shelf: Shelf, clock: Clock) -> None:
+        self._records, self._cluster, self._shelf, self._clock = records, cluster, shelf, clock
+        self._answers: OrderedDict[tuple[str, float | None, str | None], tuple[float, dict[str, Any]]] = OrderedDict()
+
+    def answer(self, about: str, days: float | None = None, only: str | None = None) -> dict[str, Any]:
+        """The figures *about* the last *days*, or all; of the jobs of a single user where *only* that one is known.
+
+        Called from one thread at a time. MemoryUnavailable where the database does not answer.
+        """
+        key, now_s = (about, days, only), self._clock.monotonic()
+        made_s, body = self._answers.pop(key, (-math.inf, {}))
+        if now_s >= made_s + FRESH_S:
+            made_s, body = now_s, getattr(self, f"_{about}")(days, only)
+        self._answers[key] = made_s, body
+        while len(self._answers) > KEPT:
+            self._answers.popitem(last=False)
+        return body
+
+    def _accuracy(self, days: float | None, only: str | None) -> dict[str, Any]:
+        days, now_s = days or 30.0, self._clock.now()
+        predicted = self._records().predictions(self._cluster(), now_s - days * DAY_S - BEFORE_S)
+        rows = [row for row in accuracy(predicted, now_s, (days,)) if only is None or not (row.partition or row.size)]
+        return {"days": days, "rows": [asdict(row) for row in rows]}
+
+    def _history(self, days: float | None, only: str | None) -> dict[str, Any]:
+        since_s = None if days is None else self._clock.now() - days * DAY_S
+        runs = self._records().history(self._cluster(), since_s=since_s)
+        if only is not None:
+            runs = runs.take(np.array([name == only for name in runs.user], dtype=np.bool_))
+        first_s, last_s = (float(runs.ended_s[0]), float(runs.ended_s[-1])) if len(runs) else (None, None)
+        return {
+            "runs": len(runs),
+            "users": len(set(runs.user)),
+            "first_ended_s": first_s,
+            "last_ended_s": last_s,
+            "by_gpus": list(_by_gpus(runs)),
+        }
+
+    def _models(self, days: float | None, only: str | None) -> dict[str, Any]:
+        return {"directory": str(self._shelf.directory), "models": [self._model(kind) for kind in KINDS]}
+
+    def _model(self, kind: str) -> dict[str, Any]:
+        try:
+            return facts_of(serving_model(self._shelf, kind))
+        except ModelUnusable as error:
+            return {"kind": kind, "unusable": str(error)}
+
+    def _choices(self, days: float | None, only: str | None) -> dict[str, Any]:
+        return {"choices": [asdict(choice) for choice in self._records().choices(self._cluster())]}
+
+
+def serving_model(shelf: Shelf, kind: str) -> Artifact:
+    """The model of this *kind* that serves; for sharing the one that is shipped where the site trained none."""
+    if kind == SHARING and shelf.stamp(kind) is None:
+        return shipped()
+    return shelf.read(kind)
+
+
+def facts_of(artifact: Artifact) -> dict[str, Any]:
+    """What a model was trained on, and how well it did."""
+    return {
+        "kind": artifact.kind,
+        "data": span(artifact),
+        "trained_from_s": artifact.trained_from_s,
+        "trained_until_s": artifact.trained_until_s,
+        "scores": dict(artifact.scores),
+        "digest": artifact.digest,
+    }
+
+
+def _by_gpus(runs: OutcomeTable) -> Iterator[dict[str, float]]:
+    started = runs.take(np.isfinite(runs.started_s))
+    for gpus in np.unique(started.gpus):
+        these = started.take(started.gpus == gpus)
+        runtime, wait = np.percentile((these.runtime_s, these.started_s - these.eligible_s), (50, 90), axis=1).T
+        yield {
+            "gpus": int(gpus),
+            "runs": len(these),
+            "runtime_p50_s": float(runtime[0]),
+            "runtime_p90_s": float(runtime[1]),
+            "wait_p50_s": float(wait[0]),
+            "wait_p90_s": float(wait[1]),
+        }

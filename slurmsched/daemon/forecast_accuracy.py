@@ -1,0 +1,78 @@
+"""How well forecasts did: what was said when a job started, against how long it ran."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..cluster.forecast import Forecast
+from ..cluster.jobs import JobTable
+from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.state import View
+
+WINDOW = 1000  #: how many of the last ended runs the coverage speaks of
+
+
+@dataclass(frozen=True)
+class Said:
+    """One forecast, in seconds."""
+
+    runtime_s: float
+    low_s: float
+    high_s: float
+
+
+class Accuracy:
+    """Remembers the forecast each running job had when it was last pending, and judges it when the run ends.
+
+    Keeps one number triple per running job and ``WINDOW`` verdicts; forgets all of it with the process.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[int, Said] = {}
+        self._pending: tuple[JobTable, Forecast] | None = None
+        self._inside: deque[bool] = deque(maxlen=WINDOW)
+
+    def see(self, view: View) -> None:
+        """Note what *view* forecasts for the jobs that started since the last one, and forget those that are gone."""
+        ids = view.running.job_id.tolist()
+        kept = {job_id: self._running[job_id] for job_id in ids if job_id in self._running}
+        for row, job_id in enumerate(ids):
+            if job_id not in kept:
+                said = self._when_pending(job_id) or _said(view.forecast_running, row)
+                if said:
+                    kept[job_id] = said
+        self._running, self._pending = kept, (view.pending, view.forecast)
+
+    def judge(self, ended: OutcomeTable) -> list[float]:
+        """The error of each forecast that met its outcome in *ended*: |forecast - runtime| as a share of the runtime.
+
+        Call before ``see`` of the same cycle, which forgets the jobs that ended.
+        """
+        errors = []
+        for row, job_id in enumerate(ended.job_id.tolist()):
+            runtime_s = float(ended.runtime_s[row])
+            said = self._running.get(job_id) or self._when_pending(job_id)
+            if said and runtime_s > 0:
+                errors.append(abs(said.runtime_s - runtime_s) / runtime_s)
+                self._inside.append(said.low_s <= runtime_s <= said.high_s)
+        return errors
+
+    @property
+    def coverage(self) -> float:
+        """The share of the last runs that ended inside their interval; NaN before the first."""
+        return sum(self._inside) / len(self._inside) if self._inside else float("nan")
+
+    def _when_pending(self, job_id: int) -> Said | None:
+        if self._pending is None:
+            return None
+        jobs, forecast = self._pending
+        row = jobs.row_of(job_id)
+        return None if row is None else _said(forecast, row)
+
+
+def _said(forecast: Forecast, row: int) -> Said | None:
+    said = Said(float(forecast.runtime_s[row]), float(forecast.low_s[row]), float(forecast.high_s[row]))
+    return said if np.isfinite(said.runtime_s) else None

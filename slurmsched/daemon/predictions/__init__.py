@@ -1,0 +1,1 @@
+"""Predictions of starts and finishes beside the cycles."""

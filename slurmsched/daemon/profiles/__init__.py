@@ -1,0 +1,1 @@
+"""Records that nodes send of jobs, received and checked."""

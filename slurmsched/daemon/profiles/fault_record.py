@@ -1,0 +1,65 @@
+"""The records a node sends of jobs that do not go together on their GPUs, version 1 (docs/sharing.md): checked."""
+
+from __future__ import annotations
+
+from ...cluster.records.faults import Fault, Instability
+from ...cluster.records.profiles import NodeProfile
+from .profile_record import AGE_S, CLOCK_S, GPUS_MOST, ID_MOST, NODE, BadRecord, Record, opened, profile_of, whole
+
+PARTNERS_MOST = 8
+TEXT_MOST = 200  #: characters
+
+
+def read_delivery(payload: bytes, now_s: float) -> NodeProfile | Fault | Instability:
+    """What *payload* says; BadRecord where it is malformed, of another version, or absurd."""
+    record = opened(payload)
+    if "unstable" in record:
+        return instability_of(record, now_s)
+    return fault_of(record, now_s) if "fault" in record else profile_of(record, now_s)
+
+
+def fault_of(record: Record, now_s: float) -> Fault:
+    """What *record* says; BadRecord where it is malformed or absurd."""
+    job_id, restart, node, start_s, end_s, gpus, partners = _shared(record, now_s)
+    return Fault(job_id, restart, node, start_s, end_s, gpus, partners, _text(record, "fault"))
+
+
+def instability_of(record: Record, now_s: float) -> Instability:
+    """What *record* says; BadRecord where it is malformed or absurd."""
+    job_id, restart, node, start_s, end_s, gpus, partners = _shared(record, now_s)
+    restarts = _wholes(record, "with_restarts", 0, ID_MOST, PARTNERS_MOST)
+    if len(restarts) != len(partners) or job_id in partners:
+        raise BadRecord("with and with_restarts are not about the same jobs, others than job_id")
+    why = _text(record, "unstable")
+    return Instability(job_id, restart, node, start_s, end_s, gpus, partners, restarts, why)
+
+
+def _shared(record: Record, now_s: float) -> tuple[int, int, str, int, int, tuple[int, ...], tuple[int, ...]]:
+    """What records of jobs that share have in common, in the order of their fields."""
+    node = record.get("node")
+    if not isinstance(node, str) or not NODE.fullmatch(node):
+        raise BadRecord("node is no name of a node")
+    start_s = whole(record, "start_s", int(now_s) - AGE_S, int(now_s) + CLOCK_S)
+    return (
+        whole(record, "job_id", 1, ID_MOST),
+        whole(record, "restart", 0, ID_MOST),
+        node,
+        start_s,
+        whole(record, "end_s", start_s, int(now_s) + CLOCK_S),
+        _wholes(record, "gpus", 0, 999, GPUS_MOST),
+        _wholes(record, "with", 1, ID_MOST, PARTNERS_MOST),
+    )
+
+
+def _text(record: Record, name: str) -> str:
+    said = record.get(name)
+    if not isinstance(said, str) or not 0 < len(said) <= TEXT_MOST:
+        raise BadRecord(f"{name} is no text of 1 to {TEXT_MOST} characters")
+    return said
+
+
+def _wholes(record: Record, name: str, least: int, most: int, many: int) -> tuple[int, ...]:
+    listed = record.get(name)
+    if not isinstance(listed, list) or not 1 <= len(listed) <= many:
+        raise BadRecord(f"{name} is no list of 1 to {many}")
+    return tuple(whole({name: value}, name, least, most) for value in listed)

@@ -1,0 +1,212 @@
+"""Where nodes deliver what they measured: one munge credential in, one line out."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import re
+import socket
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ... import interpreter
+from ...clock import Clock
+from ...cluster.records.faults import Fault, Instability
+from ...cluster.records.profiles import NodeProfile
+from ...errors import ConfigError, SlurmschedError
+from ..api.listener import BACKLOG, Listener, Peer, Turns
+from .fault_record import read_delivery
+from .profile_record import BadRecord
+
+logger = logging.getLogger(__name__)
+
+ACCEPTED = "ADDRESS:PORT of this machine such as 10.0.0.1:9818, [::]:9818, or an empty text for no collector"
+CREDENTIAL_B = 128 * 1024
+CONVERSATIONS = 512  #: a large job ends on all its nodes at once
+PER_ADDRESS = 32  #: of them from one address: a node whose jobs end together
+PATIENCE_S = 20.0
+DECODE_S = 5.0
+WORKERS = 4
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Refused(Exception):
+    """A record that is not taken; ``result`` is what it is counted as.
+
+    *final*: it never will be, so that the node need not keep it. What an admin can cure is not final.
+    """
+
+    def __init__(self, result: str, text: str, *, final: bool = False) -> None:
+        super().__init__(text)
+        self.result, self.final = result, final
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """What a Collector asks and tells; all of it is called from its threads."""
+
+    addresses: Callable[[str], frozenset[str]]  #: the IP addresses of a node; empty where it is not known
+    ran: Callable[[int, str], bool | None]  #: whether a job ran on a node; None where that cannot be told (yet)
+    keep: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it once more later
+    keep_fault: Callable[[Fault], None] = lambda fault: None  #: the same of jobs that failed together
+    keep_unstable: Callable[[Instability], None] = lambda seen: None  #: and of jobs whose load together is unstable
+    gone: Callable[[int, float], bool] = lambda job_id, end_s: False  #: whether a job that ended then never can be told
+    counted: Callable[[str], None] = lambda result: None  #: told the result of each delivery
+
+
+def parse_listen(text: str) -> tuple[str, int] | None:
+    """Address and port of ``profile.listen``, None for no collector; ConfigError where it is neither."""
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError as error:
+        raise ConfigError(f"profile.listen = {text!r}: {error}; accepted: {ACCEPTED}") from error
+    if not (port.isdecimal() and port.isascii() and int(port) < 65536):
+        raise ConfigError(f"profile.listen = {text!r}: {port!r} is no port; accepted: {ACCEPTED}")
+    return str(address), int(port)
+
+
+class Collector:
+    """Takes records on TCP at *address*, checks them and hands them on; ConfigError if the address is taken.
+
+    A record counts only if root of a node of the cluster sent it, about a job that ran on that very node. Answers are
+    ``ok``, ``refused: WHY`` (never again) and ``later: WHY``. *unmunge* is the command that opens credentials.
+    """
+
+    def __init__(
+        self, address: tuple[str, int], receiver: Receiver, clock: Clock, *, unmunge: Sequence[str] = ("unmunge",)
+    ) -> None:
+        self._receiver, self._clock = receiver, clock
+        self._unmunge = [*unmunge, "--keys=STATUS,ENCODE_HOST,UID"]
+        server = _tcp_server(address)
+        #: where it really listens: port 0 has become a free one
+        self.address: tuple[str, int] = server.getsockname()[:2]
+        self._results: Counter[str] = Counter()
+        self._counting = threading.Lock()
+        self._workers = Turns(WORKERS, "collector")
+        self._listener = Listener(
+            server,
+            self._receive,
+            name="collector",
+            busy=b"later: too many are delivering at once\n",
+            too_long=self._overlong,
+            request_b=CREDENTIAL_B,
+            most=CONVERSATIONS,
+            most_per_peer=PER_ADDRESS,
+            patience_s=PATIENCE_S,
+        )
+
+    @property
+    def results(self) -> dict[str, int]:
+        """How many deliveries ended how: ``ok``, or what they were refused for."""
+        with self._counting:
+            return dict(self._results)
+
+    def start(self) -> None:
+        """Begin to take records."""
+        self._listener.start()
+
+    def close(self) -> None:
+        """End; deliveries under way are lost and come again."""
+        self._listener.close()
+        self._workers.close()
+
+    async def _receive(self, line: bytes, peer: Peer) -> bytes:
+        return await self._workers.run(peer, lambda: self._answer(line, _address(peer.address)), PATIENCE_S)
+
+    def _overlong(self) -> bytes:
+        self._count("size")
+        return f"refused: a credential has at most {CREDENTIAL_B} bytes\n".encode()
+
+    def _answer(self, line: bytes, peer: IpAddress) -> bytes:
+        try:
+            self._take(line, peer)
+            result, answer = "ok", "ok"
+        except Refused as refusal:
+            result, answer = refusal.result, f"{'refused' if refusal.final else 'later'}: {refusal}"
+        except SlurmschedError as error:
+            result, answer = "unavailable", f"later: {error}"
+        except Exception:  # one delivery must never end the thread that takes the others
+            logger.exception("a bug in taking a record from %s", peer)
+            result, answer = "bug", "later: a bug in the daemon; its log says more"
+        self._count(result)
+        if result != "ok":
+            logger.warning("a record from %s was not taken: %s", peer, answer)
+        return " ".join(answer.split()).encode("ascii", "backslashreplace") + b"\n"
+
+    def _take(self, line: bytes, peer: IpAddress) -> None:
+        payload, uid, origin = self._open(line)
+        if uid != 0:
+            raise Refused("user", f"user {uid} made the credential; only root of a node may", final=True)
+        try:
+            record = read_delivery(payload, self._clock.now())
+        except BadRecord as error:
+            raise Refused("record", str(error), final=True) from error
+        # The munged of a node whose name means 127.0.1.1 to itself tells no more than that.
+        host = peer if origin.is_loopback or origin.is_unspecified else origin
+        known = {_address(text) for text in self._receiver.addresses(record.node)}
+        if host not in known:
+            raise Refused("host", f"{host} is not known as an address of node {record.node}")
+        ran = self._receiver.ran(record.job_id, record.node)
+        if not ran:
+            why = f"job {record.job_id} was not seen" + (f" on node {record.node}" if ran is False else "")
+            raise Refused("job", why, final=ran is False or self._receiver.gone(record.job_id, record.end_s))
+        if isinstance(record, Fault):
+            self._receiver.keep_fault(record)
+        elif isinstance(record, Instability):
+            self._receiver.keep_unstable(record)
+        else:
+            self._receiver.keep(record)
+
+    def _open(self, line: bytes) -> tuple[bytes, int, IpAddress]:
+        """Payload, user and address of the encoder; what munged refuses (forged, used twice, not ours) is refused."""
+        try:
+            done = subprocess.run(
+                self._unmunge,
+                input=line,
+                capture_output=True,
+                timeout=DECODE_S,
+                cwd=interpreter.DIRECTORY,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Refused("munge", f"unmunge did not answer: {error}") from error
+        head, _, payload = done.stdout.partition(b"\n\n")
+        if done.returncode:
+            status = re.search(rb"^STATUS: *(.*)$", head, re.MULTILINE)
+            said = status[1] if status else done.stderr
+            raise Refused("credential", said.decode("utf-8", "replace").strip() or "no credential")
+        host = re.search(rb"^ENCODE_HOST:.*\(([0-9A-Fa-f.:]+)\)$", head, re.MULTILINE)
+        user = re.search(rb"^UID:.*\((\d+)\)$", head, re.MULTILINE)
+        if host is None or user is None:
+            raise Refused("munge", "unmunge did not say who made the credential")
+        return payload, int(user[1]), _address(host[1].decode("ascii"))
+
+    def _count(self, result: str) -> None:
+        with self._counting:
+            self._results[result] += 1
+        self._receiver.counted(result)
+
+
+def _address(text: str) -> IpAddress:
+    address = ipaddress.ip_address(text.partition("%")[0])
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _tcp_server(address: tuple[str, int]) -> socket.socket:
+    host, port = address
+    server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(address)
+        server.listen(BACKLOG)
+    except OSError as error:
+        server.close()
+        raise ConfigError(f"profile.listen: opening {host} port {port}: {error.strerror or error}") from error
+    return server

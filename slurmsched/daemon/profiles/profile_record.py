@@ -1,0 +1,175 @@
+"""The record a node sends of a job, version 1 (docs/profiling.md): checked, and reduced to what is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ...cluster.records.profiles import NodeProfile
+
+VERSION = 1
+RECORD_B = 64 * 1024
+GPUS_MOST = 64
+CLOCK_S = 600  #: by which the clocks of a node and of ours may differ
+AGE_S = 400 * 86400  #: longer than any spool keeps a record
+
+NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
+ID_MOST = 2**32 - 1
+
+#: The figures of a GPU and the largest value that is not absurd.
+_MOST = {"gpu_util": 100.0, "memory_util": 100.0, "memory_mib": 2.0**24, "power_w": 10_000.0, "processes": 100_000.0}
+
+
+class BadRecord(Exception):
+    """A record that cannot be true, or that we cannot read; the text says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """One quantity of one GPU over the samples in which a process used it."""
+
+    count: int
+    mean: float
+    variance: float
+    most: float
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    samples: int
+    no_process: int
+    unstable: bool | None
+    figures: dict[str, _Figure]  #: of what was measured
+
+
+Record = dict[str, Any]
+
+
+def read_record(payload: bytes, now_s: float) -> NodeProfile:
+    """What *payload* says; BadRecord where it is malformed, of another version, or absurd."""
+    return profile_of(opened(payload), now_s)
+
+
+def opened(payload: bytes) -> Record:
+    """The JSON object that *payload* is; BadRecord where it is none of this version."""
+    if len(payload) > RECORD_B:
+        raise BadRecord(f"{len(payload)} bytes; at most {RECORD_B}")
+    try:
+        record = json.loads(payload, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadRecord(f"no JSON: {error}") from error
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        raise BadRecord(f"not a record of version {VERSION}")
+    return record
+
+
+def profile_of(record: Record, now_s: float) -> NodeProfile:
+    """What *record* says; BadRecord where it is malformed or absurd."""
+    node = record.get("node")
+    if not isinstance(node, str) or not NODE.fullmatch(node):
+        raise BadRecord("node is no name of a node")
+    start_s = whole(record, "start_s", int(now_s) - AGE_S, int(now_s) + CLOCK_S)
+    end_s = whole(record, "end_s", start_s, int(now_s) + CLOCK_S)
+    every_s = _number(record, "every_s", 3600.0)
+    if every_s < 0.01:
+        raise BadRecord(f"every_s = {every_s}; accepted: 0.01 to 3600")
+    listed = record.get("gpus")
+    if not isinstance(listed, list) or not 1 <= len(listed) <= GPUS_MOST:
+        raise BadRecord(f"gpus is no list of 1 to {GPUS_MOST}")
+    # Times are whole seconds, and a sample is taken at each end.
+    gpus = [_gpu(each, (end_s - start_s + 1) / every_s + 1) for each in listed]
+    return NodeProfile(
+        job_id=whole(record, "job_id", 1, ID_MOST),
+        restart=whole(record, "restart", 0, ID_MOST),
+        node=node,
+        start_s=start_s,
+        end_s=end_s,
+        gpus=len(gpus),
+        measured_s=max(gpu.samples for gpu in gpus) * every_s,
+        **_reduced(gpus),
+    )
+
+
+def _gpu(said: object, samples_most: float) -> _Gpu:
+    if not isinstance(said, dict):
+        raise BadRecord("a GPU is no JSON object")
+    samples = whole(said, "samples", 0, int(samples_most))
+    no_process = whole(said, "no_process", 0, samples)
+    unstable = said.get("unstable")
+    if unstable is not None and not isinstance(unstable, bool):
+        raise BadRecord("unstable is neither true, false nor null")
+    figures = {name: _figure(name, said[name], samples - no_process) for name in _MOST if said.get(name) is not None}
+    return _Gpu(samples, no_process, unstable, figures)
+
+
+def _figure(name: str, said: object, count_most: int) -> _Figure:
+    if not isinstance(said, dict):
+        raise BadRecord(f"{name} is neither null nor a JSON object")
+    most = _number(said, "max", _MOST[name])
+    # Means are rounded to thousandths.
+    return _Figure(
+        whole(said, "n", 1, count_most), _number(said, "mean", most + 0.001), _number(said, "var", most**2), most
+    )
+
+
+def _reduced(gpus: Sequence[_Gpu]) -> dict[str, float]:
+    samples = sum(gpu.samples for gpu in gpus)
+    busy = samples - sum(gpu.no_process for gpu in gpus)
+    idle = samples > 0 and busy == 0
+    told = [gpu.unstable for gpu in gpus if gpu.unstable is not None]
+    return {
+        "process_share": busy / samples if samples else math.nan,
+        "gpu_util": 0.0 if idle else _mean(gpus, "gpu_util") / 100.0,
+        "gpu_util_sd": 0.0 if idle else _spread(gpus) / 100.0,
+        "memory_util": 0.0 if idle else _mean(gpus, "memory_util") / 100.0,
+        "memory_mib": 0.0 if idle else _sum([each.most for each in _all(gpus, "memory_mib")]),
+        "power_w": _sum([each.mean for each in _all(gpus, "power_w")]),
+        "unstable": float(any(told)) if told else math.nan,
+    }
+
+
+def _all(gpus: Sequence[_Gpu], name: str) -> list[_Figure]:
+    return [gpu.figures[name] for gpu in gpus if name in gpu.figures]
+
+
+def _mean(gpus: Sequence[_Gpu], name: str) -> float:
+    known = _all(gpus, name)
+    count = sum(each.count for each in known)
+    return sum(each.mean * each.count for each in known) / count if count else math.nan
+
+
+def _spread(gpus: Sequence[_Gpu]) -> float:
+    known = _all(gpus, "gpu_util")
+    count = sum(each.count for each in known)
+    return math.sqrt(sum(each.variance * each.count for each in known) / count) if count else math.nan
+
+
+def _sum(values: list[float]) -> float:
+    return sum(values) if values else math.nan
+
+
+def whole(said: Record, name: str, least: int, most: int) -> int:
+    """A whole number of a record; BadRecord outside *least* to *most*."""
+    value = said.get(name)
+    if type(value) is not int or not least <= value <= most:
+        raise BadRecord(f"{name} = {_shown(value)}; accepted: {least} to {most}")
+    return value
+
+
+def _number(said: dict[str, Any], name: str, most: float) -> float:
+    value = said.get(name)
+    if type(value) not in (int, float) or not 0 <= value <= most:  # type: ignore[operator]
+        raise BadRecord(f"{name} = {_shown(value)}; accepted: 0 to {most:g}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:40]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

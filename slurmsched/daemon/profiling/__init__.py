@@ -1,0 +1,1 @@
+"""The profiling partition beside the cycles: arrivals, its rules and its nodes."""

@@ -1,0 +1,81 @@
+"""What is being submitted: counts for the forecast of arrivals, kept up by the cycles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.records.outcomes import OutcomeTable
+from ...cycle import CycleReport
+from ...models.arrivals import DAY, REACH, SERIES, STEP_S, Arrivals
+from ...models.throughput import USUAL, Errors, Outlook, ThroughputModel
+
+KEPT = USUAL + REACH  #: steps
+
+
+def by_median() -> ThroughputModel:
+    """The forecast where no model was trained: the rolling median of each series."""
+    return ThroughputModel(dict.fromkeys(SERIES), dict.fromkeys(SERIES, Errors(math.inf, math.inf)))
+
+
+class Arriving:
+    """Submissions per step of the last weeks: those of a history, then what each cycle sees for the first time."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, tuple[float, float]] = {}  # jobs and GPUs
+        self._until_s = -math.inf
+        self._outlooks: tuple[float, Mapping[str, Outlook]] = (-math.inf, {})
+
+    def learn(self, history: OutcomeTable) -> None:
+        """Start again from *history*; what waits and runs comes with the next cycle."""
+        self._counts, self._until_s = {}, -math.inf
+        first = history.restart == 0
+        self._add(history.first_submit_s[first], np.ones(int(first.sum())), history.gpus[first])
+
+    def saw(self, report: CycleReport) -> None:
+        """Count the jobs that were submitted since the last cycle, whatever became of them."""
+        view = report.view
+        self._until_s = min(self._until_s, report.now_s)  # clocks are set back, too
+        for jobs in (view.pending, view.running):
+            new = self._new(jobs.first_submit_s, report.now_s)
+            self._add(jobs.first_submit_s[new], jobs.tasks[new].astype(np.float64), (jobs.gpus * jobs.tasks)[new])
+        ended = report.ended
+        new = self._new(ended.first_submit_s, report.now_s) & (ended.restart == 0)
+        self._add(ended.first_submit_s[new], np.ones(int(new.sum())), ended.gpus[new])
+        self._until_s = report.now_s
+        for step in [step for step in self._counts if step < report.now_s // STEP_S - KEPT]:
+            del self._counts[step]
+
+    def outlooks(self, model: ThroughputModel, now_s: float) -> Mapping[str, Outlook]:
+        """Each series now and in the hour to come; none before a day is known. Reckoned once per step."""
+        made_s, told = self._outlooks
+        if now_s // STEP_S != made_s // STEP_S:
+            known = self._arrivals(now_s)
+            told = {name: model.outlook(known, name) for name in SERIES} if len(known) >= DAY else {}
+            self._outlooks = now_s, told
+        return told
+
+    def _arrivals(self, now_s: float) -> Arrivals:
+        """The whole steps before *now_s*."""
+        last = int(now_s // STEP_S)
+        steps = range(max(min(self._counts, default=last), last - KEPT), last)
+        rows = [self._counts.get(step, (0.0, 0.0)) for step in steps]
+        columns = np.array(rows, dtype=np.float64).reshape(len(rows), 2)
+        return Arrivals(np.array(steps, dtype=np.float64) * STEP_S, columns[:, 0].copy(), columns[:, 1].copy())
+
+    def _new(self, submitted_s: FloatArray, now_s: float) -> BoolArray:
+        return np.asarray((submitted_s > self._until_s) & (submitted_s <= now_s), dtype=np.bool_)
+
+    def _add(self, submitted_s: FloatArray, jobs: FloatArray, gpus: IntArray) -> None:
+        for step, many, asked in _per_step(submitted_s, jobs, gpus):
+            before = self._counts.get(step, (0.0, 0.0))
+            self._counts[step] = before[0] + many, before[1] + asked
+
+
+def _per_step(submitted_s: FloatArray, jobs: FloatArray, gpus: IntArray) -> Iterable[tuple[int, float, float]]:
+    steps, which = np.unique((submitted_s // STEP_S).astype(np.int64), return_inverse=True)
+    sums = (np.bincount(which, weights=weights, minlength=len(steps)).tolist() for weights in (jobs, gpus))
+    return zip(steps.tolist(), *sums, strict=True)

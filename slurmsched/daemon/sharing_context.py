@@ -1,0 +1,110 @@
+"""What decisions about sharing rest on beside one look: share scores, pairs that failed, and what is to come."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ..cluster.columns import Labels
+from ..cluster.jobs import JobTable
+from ..cluster.records.faults import Mismatches
+from ..cluster.state import ClusterState, View
+from ..cluster.text.comment import read
+from ..decide.policy import Policy
+from ..decide.rules import SharingRules
+from ..errors import ConfigError, ModelUnusable
+from ..models.registry import SHARING, Shelf, Stamp, shipped
+from ..models.sharing.sharing_model import GpuUse, SharingModel
+from ..models.throughput import Outlook
+from ..policies.sharing import OFF, capacity
+
+logger = logging.getLogger(__name__)
+
+Known = Callable[[float], Mismatches]
+Outlooks = Callable[[float], Mapping[str, Outlook]]
+
+
+class Sharer:
+    """Completes the views and the rules of decisions about sharing.
+
+    At a moment (Unix time) *mismatches* tells of jobs that do not go together, and *outlooks* what is forecast of
+    submissions, if anything.
+    """
+
+    def __init__(self, shelf: Shelf, mismatches: Known, outlooks: Outlooks) -> None:
+        self._shelf, self._mismatches, self._outlooks = shelf, mismatches, outlooks
+        self._model: SharingModel | None = None
+        self._made_of: Stamp | None = None
+        self._busy_share, self._scores = 1.0, False
+
+    @property
+    def model(self) -> SharingModel:
+        """The model that scores: the one on the shelf, else the one that comes with slurmsched."""
+        stamp = self._shelf.stamp(SHARING)
+        if self._model is None or stamp != self._made_of:
+            self._made_of, self._model = stamp, self._read(stamp)
+        return self._model
+
+    def scored(self, state: ClusterState) -> ClusterState:
+        """*state* with the share score of each job that waits or runs, where jobs share."""
+        if not self._scores:
+            return state
+        pending, running = (self._scored(jobs) for jobs in (state.pending, state.running))
+        return replace(state, pending=pending, running=running)
+
+    def adapted(self, policy: Policy, now_s: float) -> Policy:
+        """*policy* with the mode that fits this moment, and what is known of jobs that do not go together."""
+        rules = policy.rules.sharing
+        self._scores = rules is not None and rules.capacity != OFF
+        if rules is None:
+            return policy
+        mode, outlook = rules.capacity, self._outlooks(now_s).get("jobs") if self._scores else None
+        if outlook is not None:
+            mode = capacity(mode, self._busy_share, outlook.ahead, outlook.now)
+        known = self._mismatches(now_s)
+        sharing = replace(rules, capacity=mode, failed=known.failed, unstable=known.unstable)
+        return replace(policy, rules=replace(policy.rules, sharing=sharing))
+
+    def looked(self, view: View, rules: SharingRules | None) -> None:
+        """Note how busy the GPUs are that are not shared."""
+        if rules is not None:
+            self._busy_share = busy_share(view, rules.partition)
+
+    def why(self, jobs: JobTable, row: int) -> str:
+        """How the share score of one job came about, in words."""
+        return self.model.why(use_of(jobs.take(np.array([row]))), 0)
+
+    def _scored(self, jobs: JobTable) -> JobTable:
+        if not jobs.measured.any():
+            return jobs
+        scores = jobs.share_score.copy()
+        known = np.flatnonzero(jobs.measured)
+        scores[known] = self.model.score(use_of(jobs.take(known)))
+        return replace(jobs, share_score=scores)
+
+    def _read(self, stamp: Stamp | None) -> SharingModel:
+        if stamp is not None:
+            try:
+                return self._shelf.read(SHARING).read_as(SharingModel.of_document)
+            except (ModelUnusable, ConfigError) as error:
+                logger.warning("share scores come from the model that slurmsched brings: %s", error)
+        return shipped().read_as(SharingModel.of_document)
+
+
+def use_of(jobs: JobTable) -> GpuUse:
+    """What is known of the use of *jobs*, as the model of share scores takes it."""
+    comment = Labels.of(jobs.comment)
+    amp = comment.map([float("amp" in text and read(text)[0].amp) for text in comment.names], np.float64)
+    return GpuUse(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib, amp)
+
+
+def busy_share(view: View, without: str) -> float:
+    """The share of the GPUs in use, 0..1, on nodes outside the partition *without*; 1 where there are none."""
+    nodes = view.nodes
+    counted = ~nodes.partitions.map([without in text.split(",") for text in nodes.partitions.names], np.bool_)
+    # What is free of a node that takes no jobs is of no use to anybody.
+    gpus = int(np.where(nodes.usable, nodes.gpus, nodes.gpus_used)[counted].sum())
+    return float(nodes.gpus_used[counted].sum()) / gpus if gpus else 1.0

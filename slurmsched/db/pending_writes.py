@@ -1,0 +1,90 @@
+"""Facts on their way to the database: saved at once, or kept while it is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, delete, select
+
+from ..cluster.job_record import KnownJob, Phase
+from ..cluster.records.outcomes import OutcomeTable
+from .database import insert_or
+from .records.outcomes import add_outcomes
+from .records.promises import Key, Row, save_promises
+from .tables import jobs
+from .tracking.intents import Intent, save_intents
+from .tracking.story import StoryEvent, save_story
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_JOB = tuple(f.name for f in fields(KnownJob))
+_STEP = 500  #: ids forgotten in one statement
+
+
+@dataclass
+class Facts:
+    """What is not saved yet; of a job (by its unit) and of an intent only the latest counts."""
+
+    jobs: dict[int, KnownJob | None] = field(default_factory=dict)
+    intents: dict[tuple[int, int, str], Intent] = field(default_factory=dict)
+    outcomes: list[OutcomeTable] = field(default_factory=list)
+    story: list[StoryEvent] = field(default_factory=list)
+    promises: dict[Key, Row] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        few = len(self.jobs) + len(self.intents) + len(self.story) + len(self.promises)
+        return few + sum(len(table) for table in self.outcomes)
+
+    def note(self, intents: Iterable[Intent]) -> None:
+        """Take in *intents* as they are now."""
+        self.intents.update((intent.key, intent) for intent in intents)
+
+    def trim(self, limit: int) -> int:
+        """Drop the oldest story first, then intents, jobs and outcomes, down to *limit*; returns how many.
+
+        Promises stay, over and above the limit.
+        """
+        before, limit = len(self), limit + len(self.promises)
+        del self.story[: max(0, before - limit)]
+        _drop_oldest(self.intents, len(self) - limit)
+        _drop_oldest(self.jobs, len(self) - limit)
+        while len(self) > limit:
+            self.outcomes.pop(0)
+        return before - len(self)
+
+
+def _drop_oldest(kept: dict[K, V], count: int) -> None:
+    for key in list(kept)[: max(0, count)]:
+        del kept[key]
+
+
+def save_facts(connection: Connection, cluster: str, facts: Facts) -> None:
+    """Write *facts*; repeating it changes nothing."""
+    rows = [
+        {"cluster": cluster, "unit": unit, **{name: getattr(job, name) for name in _JOB}}
+        for unit, job in facts.jobs.items()
+        if job is not None
+    ]
+    insert_or(connection, jobs, rows, replace=_JOB)
+    gone = [unit for unit, job in facts.jobs.items() if job is None]
+    for start in range(0, len(gone), _STEP):
+        some = gone[start : start + _STEP]
+        connection.execute(delete(jobs).where(jobs.c.cluster == cluster, jobs.c.unit.in_(some)))
+    for table in facts.outcomes:
+        add_outcomes(connection, cluster, table)
+    save_intents(connection, cluster, list(facts.intents.values()))
+    save_story(connection, cluster, facts.story)
+    save_promises(connection, cluster, facts.promises.values())
+
+
+def load_jobs(connection: Connection, cluster: str) -> list[KnownJob]:
+    """The jobs as last met."""
+    query = select(*(jobs.c[name] for name in _JOB)).where(jobs.c.cluster == cluster).order_by(jobs.c.unit)
+    return [_job(dict(zip(_JOB, row, strict=True))) for row in connection.execute(query)]
+
+
+def _job(row: dict[str, Any]) -> KnownJob:
+    return KnownJob(**{**row, "phase": Phase(row["phase"])})

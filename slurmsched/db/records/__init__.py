@@ -1,0 +1,1 @@
+"""Records in the database: one module for each kind of record."""

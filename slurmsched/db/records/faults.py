@@ -1,0 +1,116 @@
+"""Jobs that did not go together on GPUs that they shared, and the kinds of jobs that are never to share again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+
+from sqlalchemy import Connection, select, union_all
+
+from ...cluster.job_kind import kind_of
+from ...cluster.records.faults import Fault, Instability
+from ..database import insert_or
+from ..tables import faults, instabilities, jobs, outcomes
+from ..tracking.story import StoryEvent, save_story
+
+MOST = 1000  #: faults that count, the newest
+UNSTABLE_MOST = 200  #: instabilities that decisions are told of
+UNSTABLE_S = 7 * 86_400.0  #: and for how long
+SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
+_STEP = 500  #: ids asked for in one query
+
+_Named = tuple[float, float, str]  #: from when to when a job of this kind was known
+
+
+def add_faults(connection: Connection, cluster: str, news: Iterable[Fault]) -> None:
+    """Write the records that are not there yet, each also as an event of the job's story."""
+    for fault in news:
+        insert_or(connection, faults, [_row(cluster, fault)])
+        details = {"partners": ", ".join(map(str, fault.partners)), "fault": fault.fault}
+        save_story(connection, cluster, [StoryEvent(float(fault.end_s), "failed together", details, fault.job_id)])
+
+
+def add_instabilities(connection: Connection, cluster: str, news: Iterable[Instability]) -> None:
+    """Write the records that are not there yet, each also as an event of the stories of all its jobs."""
+    for one in news:
+        insert_or(connection, instabilities, [_row(cluster, one)])
+        everyone = (one.job_id, *one.partners)
+        for job_id in everyone:
+            others = ", ".join(str(other) for other in everyone if other != job_id)
+            event = StoryEvent(float(one.end_s), "unstable together", {"partners": others, "why": one.why}, job_id)
+            save_story(connection, cluster, [event])
+
+
+def load_instabilities(connection: Connection, cluster: str, now_s: float) -> tuple[Instability, ...]:
+    """The newest of the last days, newest first."""
+    names = [field.name for field in fields(Instability)]
+    query = (
+        select(*(instabilities.c[name] for name in names))
+        .where(instabilities.c.cluster == cluster, instabilities.c.end_s >= int(now_s - UNSTABLE_S))
+        .order_by(instabilities.c.end_s.desc(), instabilities.c.job_id)
+        .limit(UNSTABLE_MOST)
+    )
+    rows = (dict(zip(names, row, strict=True)) for row in connection.execute(query))
+    lists = ("gpus", "partners", "partner_restarts")
+    return tuple(Instability(**(row | {name: _numbers(row[name]) for name in lists})) for row in rows)
+
+
+def _row(cluster: str, record: Fault | Instability) -> dict[str, object]:
+    body = {"cluster": cluster, **asdict(record)}
+    return {name: "+".join(map(str, value)) if isinstance(value, tuple) else value for name, value in body.items()}
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in text.split("+") if word)
+
+
+def load_failed(connection: Connection, cluster: str) -> tuple[tuple[str, ...], ...]:
+    """The sets of kinds of jobs that failed or were unstable together, each sorted; one kind where both were of it."""
+    query = union_all(
+        *(
+            select(table.c.job_id, table.c.partners, table.c.start_s, table.c.end_s).where(table.c.cluster == cluster)
+            for table in (faults, instabilities)
+        )
+    )
+    found = [
+        (job_id, _numbers(partners), start_s, end_s)
+        for job_id, partners, start_s, end_s in connection.execute(
+            query.order_by(query.selected_columns.end_s.desc()).limit(MOST)
+        )
+    ]
+    named = _named(connection, cluster, {job for job_id, partners, *_ in found for job in (job_id, *partners)})
+    failed = set()
+    for job_id, partners, start_s, end_s in found:
+        mine = _kind(named[job_id], start_s, end_s)
+        for partner in partners:
+            other = _kind(named[partner], start_s, end_s)
+            if mine and other:
+                failed.add(tuple(sorted({mine, other})))
+    return tuple(sorted(failed))
+
+
+def _named(connection: Connection, cluster: str, ids: set[int]) -> dict[int, list[_Named]]:
+    """The kinds of these jobs: of runs that are over, and of jobs that Slurm still knows."""
+    found: dict[int, list[_Named]] = defaultdict(list)
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), _STEP):
+        some = ordered[start : start + _STEP]
+        ended = select(
+            outcomes.c.job_id, outcomes.c.first_submit_s, outcomes.c.ended_s, outcomes.c.user, outcomes.c.name
+        ).where(outcomes.c.cluster == cluster, outcomes.c.job_id.in_(some))
+        for job_id, first_submit_s, ended_s, user, name in connection.execute(ended):
+            found[job_id].append((first_submit_s, ended_s, kind_of(user, name)))
+        known = select(jobs.c.job_id, jobs.c.first_submit_s, jobs.c.user, jobs.c.name).where(
+            jobs.c.cluster == cluster, jobs.c.job_id.in_(some)
+        )
+        for job_id, first_submit_s, user, name in connection.execute(known):
+            found[job_id].append((first_submit_s, float("inf"), kind_of(user, name)))
+    return found
+
+
+def _kind(named: list[_Named], start_s: float, end_s: float) -> str:
+    """The kind of the job that ran then; ids begin anew on a new controller."""
+    return next(
+        (kind for since_s, until_s, kind in named if since_s <= end_s + SAME_S and until_s >= start_s - SAME_S), ""
+    )

@@ -1,0 +1,99 @@
+"""What earlier runs did with their GPUs, kept at hand for the jobs that wait and run now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+from sqlalchemy import Connection, and_, select
+
+from ...cluster.gpu_usage import LAST, Use, mean_use, with_use
+from ...cluster.job_kind import kind_of
+from ...cluster.records.profiles import NodeProfile
+from ...cluster.state import ClusterState
+from ..tables import outcomes, profiles
+
+MOST = 20_000  #: records read at once, the newest; as many jobs and kinds are kept at hand
+EVERY_S = 60.0
+LATE_S = 3600.0  #: a record may come so much later than its job ended, and later yet is known after a restart
+SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
+
+Run = tuple[int, int, int]  #: job, restart, whole second of the end
+Measured = tuple[Run, str, Use]  #: a run, its kind and what it did
+
+
+class Usage:
+    """The use of runs that were measured lately, by job and by kind of job; a bounded number of them."""
+
+    def __init__(self) -> None:
+        self._by_job: dict[int, Use] = {}
+        self._by_kind: dict[str, Use] = {}
+        self._runs: dict[str, dict[Run, Use]] = {}
+        self._read_s = -math.inf
+
+    def since_s(self, now_s: float) -> float:
+        """From when on the next reading has to be."""
+        read_s = min(self._read_s, now_s)  # clocks are set back, too
+        return read_s - LATE_S
+
+    def learn(self, runs: Iterable[Measured], now_s: float) -> None:
+        """Take in what was read at *now_s*, oldest first."""
+        for run, kind, use in runs:
+            self._by_job.pop(run[0], None)
+            self._by_job[run[0]] = use
+            same = self._runs.pop(kind, {})
+            same[run] = use
+            newest = sorted(same, key=lambda key: same[key].end_s)[-LAST:]
+            self._runs[kind] = {key: same[key] for key in newest}
+            self._by_kind[kind] = mean_use(list(self._runs[kind].values()))
+        for job_id in list(self._by_job)[: max(0, len(self._by_job) - MOST)]:
+            del self._by_job[job_id]
+        for kind in list(self._runs)[: max(0, len(self._runs) - MOST)]:
+            del self._runs[kind], self._by_kind[kind]
+        self._read_s = now_s
+
+    def filled(self, state: ClusterState) -> ClusterState:
+        """*state* with what is known of the use of its pending and running jobs."""
+        if not self._by_kind:
+            return state
+        pending, running = (with_use(jobs, self._by_job, self._by_kind) for jobs in (state.pending, state.running))
+        return replace(state, pending=pending, running=running)
+
+
+def load_measured(connection: Connection, cluster: str, since_s: float) -> list[Measured]:
+    """The newest runs measured since then whose outcome is known, oldest end first; MOST records at most."""
+    names = tuple(f.name for f in fields(NodeProfile))
+    newest = select(*(profiles.c[name] for name in names)).where(profiles.c.cluster == cluster)
+    if math.isfinite(since_s):
+        newest = newest.where(profiles.c.end_s >= int(since_s))
+    records = newest.order_by(profiles.c.end_s.desc()).limit(MOST).subquery()
+    # Ids begin anew on a new controller: the run that was measured is the one of that time.
+    same = and_(
+        outcomes.c.cluster == cluster,
+        outcomes.c.job_id == records.c.job_id,
+        outcomes.c.restart == records.c.restart,
+        outcomes.c.started_s <= records.c.start_s + SAME_S,
+        outcomes.c.ended_s >= records.c.start_s - SAME_S,
+    )
+    query = (
+        select(outcomes.c.user, outcomes.c.name, outcomes.c.ended_s, *(records.c[name] for name in names))
+        .select_from(records.join(outcomes, same))
+        .order_by(outcomes.c.ended_s, records.c.job_id, records.c.restart, records.c.node)
+    )
+    runs: dict[tuple[Run, str], list[NodeProfile]] = {}
+    for user, name, ended_s, *values in connection.execute(query):
+        profile = NodeProfile(*values)
+        run = (profile.job_id, profile.restart, int(ended_s))
+        runs.setdefault((run, kind_of(user, name)), []).append(profile)
+    return [(run, kind, _use(rows)) for (run, kind), rows in runs.items()]
+
+
+def _use(rows: list[NodeProfile]) -> Use:
+    """One run, measured by one or more nodes."""
+    return mean_use(
+        [
+            Use(row.start_s, row.end_s, row.gpu_util, row.memory_util, row.memory_mib / row.gpus, row.unstable == 1.0)
+            for row in rows
+        ]
+    )

@@ -1,0 +1,28 @@
+"""Which nodes are lent, in the database: what lets a partition have its own again after we were killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, delete, select
+
+from ...cluster.records.node_loans import Lent
+from ...cluster.text.hostlist import expand, fold
+from ..database import insert_or
+from ..tables import lent
+
+
+def save_lent(connection: Connection, cluster: str, some: Iterable[Lent]) -> None:
+    """Let *some* be all that is lent."""
+    connection.execute(delete(lent).where(lent.c.cluster == cluster))
+    rows = [
+        {"cluster": cluster, "partition": one.partition, "own": fold(one.own), "given": fold(one.given)} for one in some
+    ]
+    insert_or(connection, lent, rows)
+
+
+def load_lent(connection: Connection, cluster: str) -> tuple[Lent, ...]:
+    """All that is lent, by partition."""
+    query = select(lent.c.partition, lent.c.own, lent.c.given).where(lent.c.cluster == cluster)
+    found = connection.execute(query.order_by(lent.c.partition))
+    return tuple(Lent(name, expand(own), expand(given)) for name, own, given in found)

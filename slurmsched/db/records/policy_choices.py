@@ -1,0 +1,48 @@
+"""Which policy admins chose, one row for each time one did: the latest holds, the rest is the record of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection, select
+
+from ..database import insert_or
+from ..tables import policy_choices
+from ..tracking.story import StoryEvent
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """An ordering with its parameters as one line, or an empty line for that of the settings file."""
+
+    line: str
+    by: str
+    at_s: float
+    reason: str = ""
+
+
+def save_choice(connection: Connection, cluster: str, choice: PolicyChoice) -> None:
+    """Add one; it holds also where an earlier one was made on a machine whose clock is ahead."""
+    latest_s = max((before.at_s for before in load_choices(connection, cluster, 1)), default=-math.inf)
+    row = asdict(choice) | {"at_s": max(choice.at_s, math.nextafter(latest_s, math.inf))}
+    insert_or(connection, policy_choices, [{"cluster": cluster, **row}])
+
+
+def load_choices(connection: Connection, cluster: str, last: int | None = None) -> list[PolicyChoice]:
+    """The *last* ones, or all; the latest first."""
+    names = (policy_choices.c[name] for name in ("line", "by", "at_s", "reason"))
+    query = select(*names).where(policy_choices.c.cluster == cluster).order_by(policy_choices.c.at_s.desc())
+    return [PolicyChoice(*row) for row in connection.execute(query.limit(last))]
+
+
+def choices_in(told: list[StoryEvent], choices: list[PolicyChoice]) -> list[StoryEvent]:
+    """Those of *choices* that were made while the job of *told* waited or ran, as lines of its story."""
+    if not told:
+        return []
+    job_id, until_s = told[0].job_id, told[-1].at_s if told[-1].kind == "ended" else float("inf")
+    return [
+        StoryEvent(choice.at_s, "policy", {"line": choice.line, "by": choice.by, "reason": choice.reason}, job_id)
+        for choice in choices
+        if told[0].at_s <= choice.at_s <= until_s
+    ]

@@ -1,0 +1,94 @@
+"""Profiles in the database: one row per record of a node, read as one row per run of a job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from itertools import groupby
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from ...cluster.columns import FloatArray, IntArray
+from ...cluster.records.profiles import NodeProfile, ProfileTable
+from ..database import insert_or
+from ..tables import profiles
+
+_NAMES = tuple(f.name for f in fields(NodeProfile))
+_MEANS = ("process_share", "gpu_util", "gpu_util_sd", "memory_util")
+_SUMS = ("memory_mib", "power_w")
+
+
+def add_profiles(connection: Connection, cluster: str, news: Iterable[NodeProfile]) -> None:
+    """Write the records that are not there yet: the first one of a job, a node and a start stays."""
+    insert_or(connection, profiles, [{"cluster": cluster, **asdict(profile)} for profile in news])
+
+
+def load_profiles(
+    connection: Connection, cluster: str, since_s: float | None = None, until_s: float | None = None
+) -> ProfileTable:
+    """The runs whose profile ended in [since, until), oldest end first."""
+    query = (
+        select(*(profiles.c[name] for name in _NAMES))
+        .where(profiles.c.cluster == cluster)
+        .order_by(profiles.c.job_id, profiles.c.restart, profiles.c.start_s, profiles.c.node)
+    )
+    if since_s is not None:
+        query = query.where(profiles.c.end_s >= since_s)
+    if until_s is not None:
+        query = query.where(profiles.c.end_s < until_s)
+    rows = [NodeProfile(*row) for row in connection.execute(query)]
+    runs = [run for _, same in groupby(rows, lambda row: (row.job_id, row.restart)) for run in _runs(list(same))]
+    runs.sort(key=lambda run: (max(row.end_s for row in run), run[0].job_id, run[0].restart))
+    return _table(runs)
+
+
+def _runs(rows: list[NodeProfile]) -> list[list[NodeProfile]]:
+    """Rows of one job id cut into runs: a job does not overlap with itself, and ids begin anew on a new controller."""
+    runs: list[list[NodeProfile]] = []
+    end_s = -math.inf
+    for row in rows:
+        if row.start_s > end_s:
+            runs.append([])
+            end_s = row.end_s
+        runs[-1].append(row)
+        end_s = max(end_s, row.end_s)
+    return runs
+
+
+def _table(runs: list[list[NodeProfile]]) -> ProfileTable:
+    def ints(values: Iterable[int]) -> IntArray:
+        return np.array(list(values), dtype=np.int64)
+
+    def floats(values: Iterable[float]) -> FloatArray:
+        return np.array(list(values), dtype=np.float64)
+
+    return ProfileTable(
+        job_id=ints(run[0].job_id for run in runs),
+        restart=ints(run[0].restart for run in runs),
+        start_s=floats(min(row.start_s for row in run) for run in runs),
+        end_s=floats(max(row.end_s for row in run) for run in runs),
+        nodes=ints(len({row.node for row in run}) for run in runs),
+        gpus=ints(sum(row.gpus for row in run) for run in runs),
+        measured_s=floats(max(row.measured_s for row in run) for run in runs),
+        unstable=floats(_any([row.unstable for row in run]) for run in runs),
+        **{name: floats(_mean(run, name) for run in runs) for name in _MEANS},
+        **{name: floats(_sum([getattr(row, name) for row in run]) for run in runs) for name in _SUMS},
+    )
+
+
+def _mean(run: list[NodeProfile], name: str) -> float:
+    """Over the nodes that measured it, each weighing by its GPUs and seconds; NaN where none did."""
+    known = [(getattr(row, name), row.gpus * row.measured_s) for row in run if not math.isnan(getattr(row, name))]
+    whole = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / whole if whole else math.nan
+
+
+def _sum(values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) if known else math.nan
+
+
+def _any(values: list[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=math.nan)

@@ -1,0 +1,71 @@
+"""Promises in the database: one row for each time a deadline was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, or_, select
+
+from ...cluster.columns import IntArray, Labels
+from ...cluster.records.promises import PromiseState, PromiseTable, promise_table
+from ..database import insert_or
+from ..tables import promises
+
+Key = tuple[int, float]
+Row = dict[str, Any]
+
+_NAMES = tuple(f.name for f in fields(PromiseTable) if f.name != "start_by_s")
+_CHANGES = tuple(name for name in _NAMES if name not in ("job_id", "asked_s"))
+
+
+def rows_of(table: PromiseTable) -> Iterator[tuple[Key, Row]]:
+    """Each row of *table* as it is stored, by job and moment of asking."""
+    columns = (getattr(table, name) for name in _NAMES)
+    for values in zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True):
+        row = dict(zip(_NAMES, values, strict=True))
+        yield (row["job_id"], row["asked_s"]), row
+
+
+def changed_rows(before: PromiseTable, now: PromiseTable) -> IntArray:
+    """Rows of *now* that are stored otherwise than *before* has them, or not at all."""
+    places = dict(zip(_keys(before), range(len(before)), strict=True))
+    at = np.array([places.get(key, -1) for key in _keys(now)], dtype=np.int64)
+    differs = at < 0
+    common = np.flatnonzero(~differs)
+    for name in _CHANGES if len(common) else ():
+        new, old = getattr(now, name), getattr(before, name)
+        if isinstance(new, Labels):
+            differs[common] |= _texts(new)[common] != _texts(old)[at[common]]
+        else:
+            same = (new[common] == old[at[common]]) | (np.isnan(new[common]) & np.isnan(old[at[common]]))
+            differs[common] |= ~same
+    return np.flatnonzero(differs)
+
+
+def _keys(table: PromiseTable) -> Iterator[Key]:
+    return zip(table.job_id.tolist(), table.asked_s.tolist(), strict=True)
+
+
+def _texts(column: Labels) -> NDArray[np.object_]:
+    return np.array(column.names, dtype=object)[column.codes]
+
+
+def save_promises(connection: Connection, cluster: str, rows: Iterable[Row]) -> None:
+    """Write *rows* as they are now; repeating it changes nothing."""
+    insert_or(connection, promises, [{"cluster": cluster, **row} for row in rows], replace=_CHANGES)
+
+
+def load_promises(connection: Connection, cluster: str, since_s: float) -> PromiseTable:
+    """The promises that are to be kept, and all that was asked since then; oldest first."""
+    query = (
+        select(*(promises.c[name] for name in _NAMES))
+        .where(promises.c.cluster == cluster, or_(promises.c.state == PromiseState.OPEN, promises.c.asked_s >= since_s))
+        .order_by(promises.c.asked_s, promises.c.job_id)
+    )
+    found = connection.execute(query).all()
+    columns = zip(*found, strict=True) if found else ([] for _ in _NAMES)
+    return promise_table(len(found), **{name: list(c) for name, c in zip(_NAMES, columns, strict=True)})

@@ -1,0 +1,438 @@
+"""Intents: what was asked of Slurm, kept apart from what it answered and from what was seen afterwards."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from sqlalchemy import Connection, or_, select
+
+from ...cluster.actions import Action, Share
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.events import Value
+from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
+from ...cluster.jobs import JobState, JobTable
+from ...cluster.state import ClusterState
+from ...cluster.text.comment import read
+from ...cluster.text.tres import slots_in
+from ..database import insert_or
+from ..tables import intents
+
+#: Slurm may round a start time; a hold this close to what was asked is ours.
+HOLD_WITHIN_S = 5.0
+#: Slurm delays a requeued job until its old credential has expired (cred_expire, 120 s by default, and a second).
+REQUEUE_DELAY_S = 600.0
+#: How long a job whose write was refused is left alone.
+BACK_OFF_S = 600.0
+#: So often in a row Slurm may refuse to change a job on its way to shared GPUs before it is left alone as well.
+EAGER = 4
+#: How long what a job was asked to do may be the reason of its queueing itself again.
+GIVING_WAY_S = 3600.0
+#: So far back it counts how often a job was asked to stop.
+ASKS_S = 86_400.0
+
+#: Why a question to stop counts as none: who stands still cannot act, and is asked again once it runs.
+SUSPENDED = "it was suspended before it had acted"
+
+_QUEUES_AGAIN = ("Requeue", "AskToStop")
+_SHARING = ("Share", "StartShared", "Unmark", "Unshare")
+
+#: Actions that set a StartTime, and how far ahead where their value does not say it.
+_DELAYS_S = {
+    **dict.fromkeys(("Hold", "Release", "Unmark"), 0.0),
+    **dict.fromkeys(("Share", "StartShared", "Unshare"), 3600.0),
+}
+
+#: What a look shows as changed by each action, as ``JobModified.what`` has it.
+_MODIFIES = {
+    "Suspend": "suspended",
+    "Resume": "resumed",
+    **dict.fromkeys(("MovePartition", "Share", "Unshare"), "partition"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One action on its way: planned when made, then answered or refused, then seen, then closed."""
+
+    job_id: int
+    kind: str  #: name of the action's class
+    value: Value  #: points, until_s, partition, nodes, what a job that shares asked for; None for an action without
+    requested_s: float
+    cycle: int = 0
+    answered_s: float | None = None
+    refused: str | None = None  #: Slurm's own sentence
+    seen_s: float | None = None  #: when the cluster first looked as asked
+    closed_s: float | None = None  #: nothing of it is left in Slurm
+
+    @property
+    def key(self) -> tuple[int, int, str]:
+        """What makes it unique in one cluster."""
+        return self.cycle, self.job_id, self.kind
+
+
+def value_of(action: Action) -> Value:
+    """What *action* asks for beside the job; None where there is nothing more to say."""
+    if isinstance(action, Share):
+        return action.asked_for
+    rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
+    value = rest[0] if rest else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class Intents:
+    """The intents not yet closed; every method returns those it changed, to be saved."""
+
+    def __init__(self, intents: Iterable[Intent] = ()) -> None:
+        self._open: dict[tuple[int, str], list[Intent]] = {}
+        self._refused_s: dict[int, float] = {}
+        self._share_refusals: dict[int, tuple[float, str]] = {}
+        self._refusals: dict[int, int] = {}  # in a row, of jobs on their way to shared GPUs
+        self._asked_s: dict[int, dict[float, bool]] = {}  # when, and whether it could act
+        self.adopt(intents)
+
+    def adopt(self, intents: Iterable[Intent]) -> None:
+        """Learn *intents* that an earlier process made."""
+        for intent in intents:
+            self._count(intent)
+            if intent.refused not in (None, SUSPENDED) and intent.kind != "Tell":
+                at_s = intent.answered_s if intent.answered_s is not None else intent.requested_s
+                self._refused_s[intent.job_id] = max(at_s, self._refused_s.get(intent.job_id, at_s))
+                if intent.kind in _SHARING:
+                    self._share_refusals[intent.job_id] = at_s, str(intent.refused)
+            if intent.closed_s is None:
+                self._open.setdefault((intent.job_id, intent.kind), []).append(intent)
+
+    def not_later_than(self, now_s: float) -> None:
+        """Date nothing later than *now_s*: after the wall clock was set back a wait begins anew and lasts no longer.
+
+        What was asked when the clock was a day ahead would else be waited for until that day is over.
+        """
+        self._refused_s = {job: min(at_s, now_s) for job, at_s in self._refused_s.items()}
+        for job, asked in self._asked_s.items():
+            if max(asked) > now_s:
+                self._asked_s[job] = {min(at_s, now_s): acted for at_s, acted in asked.items()}
+        for key, same in self._open.items():
+            if any(max(intent.requested_s, intent.answered_s or 0.0) > now_s for intent in same):
+                self._open[key] = [_not_later_than(intent, now_s) for intent in same]
+
+    def __iter__(self) -> Iterator[Intent]:
+        return (intent for same in self._open.values() for intent in same)
+
+    def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> list[Intent]:
+        """Note *actions* before they are tried."""
+        made = [Intent(a.job_id, type(a).__name__, value_of(a), now_s, cycle) for a in actions]
+        for intent in made:
+            same = self._open.setdefault((intent.job_id, intent.kind), [])
+            same[:] = [other for other in same if other.cycle != cycle] + [intent]
+        return made
+
+    def answered(self, cycle: int, answers: Iterable[tuple[Action, str | None]], now_s: float) -> list[Intent]:
+        """Note what Slurm said: a yes replaces older intents of the kind, a no closes this one."""
+        changed: list[Intent] = []
+        for action, refused in answers:
+            kind = type(action).__name__
+            same = self._open.get((action.job_id, kind), [])
+            mine = next((intent for intent in same if intent.cycle == cycle), None)
+            mine = mine or Intent(action.job_id, kind, value_of(action), now_s, cycle)
+            # What was told and refused stays open, else it would be told again and again.
+            # And of what a refused Share asked for a part may be done: the next look shows it.
+            over = refused is not None and kind not in ("Tell", "Share")
+            mine = replace(mine, answered_s=now_s, refused=refused, closed_s=now_s if over else None)
+            self._count(mine)
+            if kind in _SHARING:
+                self._refusals[action.job_id] = self._refusals.get(action.job_id, 0) + 1 if refused is not None else 0
+                if refused is not None:
+                    self._share_refusals[action.job_id] = now_s, refused
+            others = [intent for intent in same if intent.cycle != cycle]
+            if not over:
+                changed += [replace(other, closed_s=now_s) for other in others]
+                others = [mine]
+            else:
+                self._refused_s[action.job_id] = now_s
+            if refused is not None and kind == "Share":
+                self._refused_s[action.job_id] = now_s
+            changed.append(mine)
+            self._keep((action.job_id, kind), others)
+        return changed
+
+    def forget_former(self, submitted_s: Mapping[int, float], now_s: float) -> list[Intent]:
+        """Close what was asked of jobs that had one of these ids before the job did that was submitted at that time."""
+        changed: list[Intent] = []
+        for key, same in list(self._open.items()):
+            if (since_s := submitted_s.get(key[0])) is not None:
+                old = [intent for intent in same if intent.requested_s < since_s - SAME_TIME_S]
+                changed += [replace(intent, closed_s=now_s) for intent in old]
+                self._keep(key, [intent for intent in same if intent not in old])
+        for job_id in submitted_s.keys() & self._refused_s.keys():
+            if self._refused_s[job_id] < submitted_s[job_id] - SAME_TIME_S:
+                del self._refused_s[job_id]
+        return changed
+
+    def observe(self, state: ClusterState, requeued: Iterable[int], now_s: float) -> list[Intent]:
+        """Compare with a look at the cluster: what is seen, what is over. *requeued* are jobs just queued again."""
+        if not self._open:
+            return []
+        look = _Look(state, set(requeued), now_s)
+        changed: list[Intent] = []
+        released: set[int] = set()
+        unshared: set[int] = set()
+        for key, same in list(self._open.items()):
+            fresh = [look.judge(intent) for intent in same]
+            news = [new for new, old in zip(fresh, same, strict=True) if new is not old]
+            changed += news
+            for intent in news:
+                self._count(intent)
+            released |= {new.job_id for new in fresh if new.kind == "Release" and new.seen_s is not None}
+            unshared |= {new.job_id for new in fresh if new.kind in ("Unmark", "Unshare") and new.seen_s is not None}
+            self._keep(key, [intent for intent in fresh if intent.closed_s is None])
+        for job_id in released:
+            changed += [replace(hold, closed_s=now_s) for hold in self._open.pop((job_id, "Hold"), [])]
+        for job_id in unshared:
+            changed += [replace(share, closed_s=now_s) for share in self._open.pop((job_id, "Share"), [])]
+        return changed
+
+    def holds(self) -> tuple[IntArray, FloatArray]:
+        """The jobs we hold, as far as we know, and until when."""
+        held = [(intent.job_id, intent.value) for intent in self if intent.kind == "Hold"]
+        return np.array([job for job, _ in held], dtype=np.int64), np.array([s for _, s in held], dtype=np.float64)
+
+    def delays(self) -> dict[int, Delay]:
+        """The begin times that we may have set, by job."""
+        found: dict[int, Delay] = {}
+        for intent in self:
+            if (longest_s := _DELAYS_S.get(intent.kind)) is None:
+                continue
+            until_s = intent.value if isinstance(intent.value, int | float) else intent.requested_s + longest_s
+            before = found.get(intent.job_id, Delay(-math.inf, -math.inf))
+            found[intent.job_id] = Delay(
+                max(intent.requested_s, before.asked_s), max(until_s + HOLD_WITHIN_S, before.until_s)
+            )
+        return found
+
+    def modifications(self) -> set[tuple[int, str]]:
+        """What we asked to have changed and no look has shown yet: job ids with ``JobModified.what``."""
+        return {(i.job_id, _MODIFIES[i.kind]) for i in self if i.kind in _MODIFIES and i.seen_s is None}
+
+    def held(self, pending: JobTable, now_s: float) -> BoolArray:
+        """Which *pending* jobs wait for a start time of ours: a hold, or Slurm's delay after a requeue we asked for."""
+        held = held_rows(pending, *self.holds(), now_s=now_s, within_s=HOLD_WITHIN_S)
+        requeued = [intent.job_id for intent in self if intent.kind in _QUEUES_AGAIN and intent.seen_s is not None]
+        if requeued:
+            delay_s = pending.eligible_s - np.maximum(pending.submitted_s, now_s - REQUEUE_DELAY_S)
+            delayed = (pending.eligible_s > now_s) & (delay_s <= REQUEUE_DELAY_S)
+            held |= np.isin(pending.job_id, requeued) & delayed
+        return held
+
+    def asked(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, IntArray]:
+        """When each of *jobs* was last asked to stop within a day, NaN where it was not; and how often.
+
+        What was to be asked and never answered may have been: it counts, but nobody had time because of it. So does
+        what was asked of a job that was suspended then.
+        """
+        self._asked_s = {
+            job: recent
+            for job, asked in self._asked_s.items()
+            if (recent := {at_s: acted for at_s, acted in asked.items() if at_s > now_s - ASKS_S})
+        }
+        last_s, often = np.full(len(jobs), np.nan), np.zeros(len(jobs), dtype=np.int64)
+        unsure: Counter[int] = Counter()
+        for intent in self:
+            if intent.kind == "AskToStop" and intent.answered_s is None and intent.requested_s > now_s - ASKS_S:
+                unsure[intent.job_id] += 1
+        if known := self._asked_s.keys() | unsure.keys():
+            for row in np.flatnonzero(np.isin(jobs.job_id, list(known))).tolist():
+                job = int(jobs.job_id[row])
+                since_s = jobs.first_submit_s[row] - SAME_TIME_S  # before that another job had the id
+                asked = {at_s: acted for at_s, acted in self._asked_s.get(job, {}).items() if not at_s < since_s}
+                last_s[row] = max((at_s for at_s, acted in asked.items() if acted), default=np.nan)
+                often[row] = len(asked) + unsure[job]
+        return last_s, often
+
+    def told(self, jobs: JobTable) -> Labels:
+        """What each of *jobs* was last told in its AdminComment, whatever Slurm said to that."""
+        told = {i.job_id: str(i.value) for i in self if i.kind == "Tell" and i.answered_s is not None}
+        if not told:
+            return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
+        return Labels.of([told.get(job, "") for job in jobs.job_id.tolist()])
+
+    def sharing(self, jobs: JobTable) -> tuple[BoolArray, Labels, BoolArray]:
+        """Which of *jobs* share GPUs or are on their way there, what they asked for before, and which were given back.
+
+        Our word counts, not the token: an owner may have written another comment since.
+        """
+        asked = {intent.job_id: str(intent.value) for intent in self if intent.kind == "Share"}
+        given_back = np.isin(jobs.job_id, [intent.job_id for intent in self if intent.kind == "Unshare"])
+        rows = np.flatnonzero(np.isin(jobs.job_id, list(asked))).tolist()
+        shares = np.zeros(len(jobs), dtype=np.bool_)
+        shares[[row for row in rows if not _is_untouched(jobs, row)]] = True
+        ids, names = jobs.job_id.tolist(), [""]
+        codes = np.zeros(len(jobs), dtype=np.int64)
+        for row in np.flatnonzero(shares).tolist():
+            codes[row] = len(names)
+            names.append(asked[ids[row]])
+        return shares, Labels(codes, tuple(names)), given_back
+
+    def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:
+        """Slurm's words about each of *jobs* whose change to shared GPUs, or back, it refused within ten minutes."""
+        self._share_refusals = {
+            job: refusal for job, refusal in self._share_refusals.items() if now_s - refusal[0] < BACK_OFF_S
+        }
+        if not self._share_refusals:
+            return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
+        rows = zip(jobs.job_id.tolist(), jobs.first_submit_s.tolist(), strict=True)
+        return Labels.of([self._share_refusal(job, first_s) for job, first_s in rows])
+
+    def _share_refusal(self, job_id: int, first_submit_s: float) -> str:
+        at_s, words = self._share_refusals.get(job_id, (math.inf, ""))
+        return "" if at_s < first_submit_s - SAME_TIME_S else words  # before that another job had the id
+
+    def recently_refused(self, now_s: float) -> set[int]:
+        """Jobs of which Slurm refused a write in the last ten minutes; not those that must not stay half-way."""
+        self._refused_s = {job: at_s for job, at_s in self._refused_s.items() if now_s - at_s < BACK_OFF_S}
+        self._refusals = {job: often for job, often in self._refusals.items() if often and job in self._refused_s}
+        return {
+            job for job in self._refused_s if (job, "Share") not in self._open or self._refusals.get(job, 0) >= EAGER
+        }
+
+    def _count(self, intent: Intent) -> None:
+        """Note that a job was asked to stop, where it is known that it was."""
+        if intent.kind == "AskToStop" and intent.answered_s is not None and intent.refused in (None, SUSPENDED):
+            self._asked_s.setdefault(intent.job_id, {})[intent.answered_s] = intent.refused is None
+
+    def _keep(self, key: tuple[int, str], same: list[Intent]) -> None:
+        if same:
+            self._open[key] = same
+        else:
+            self._open.pop(key, None)
+
+
+def _not_later_than(intent: Intent, now_s: float) -> Intent:
+    answered_s = None if intent.answered_s is None else min(intent.answered_s, now_s)
+    return replace(intent, requested_s=min(intent.requested_s, now_s), answered_s=answered_s)
+
+
+class _Look:
+    """One look at the cluster, as far as intents care."""
+
+    def __init__(self, state: ClusterState, requeued: set[int], now_s: float) -> None:
+        self._pending, self._running = state.pending, state.running
+        self._pending_row = {job: row for row, job in enumerate(state.pending.job_id.tolist())}
+        self._running_row = {job: row for row, job in enumerate(state.running.job_id.tolist())}
+        self._requeued, self._now_s = requeued, now_s
+
+    def judge(self, intent: Intent) -> Intent:
+        """*intent* itself, or with seen, closed, or that it could not be done filled in."""
+        if self._in_vain(intent):
+            intent = replace(intent, refused=SUSPENDED)
+        seen_s = intent.seen_s
+        if seen_s is None and self._seen(intent):
+            seen_s = self._now_s
+        closed_s = self._now_s if self._over(intent, seen_s is not None) else None
+        if seen_s == intent.seen_s and closed_s is None:
+            return intent
+        return replace(intent, seen_s=seen_s, closed_s=closed_s)
+
+    def _in_vain(self, intent: Intent) -> bool:
+        """Whether a job was asked to stop that stands still; the signal passes over it and Slurm says yes."""
+        if intent.kind != "AskToStop" or intent.answered_s is None or intent.refused is not None:
+            return False
+        row = self._running_row.get(intent.job_id)
+        return row is not None and bool(self._running.state[row] == JobState.SUSPENDED)
+
+    def _seen(self, intent: Intent) -> bool:
+        if intent.kind in _QUEUES_AGAIN:
+            return intent.job_id in self._requeued
+        if intent.kind == "Tell":
+            return intent.answered_s is not None and intent.refused is None
+        row = self._running_row.get(intent.job_id)
+        if intent.kind in ("Suspend", "Resume"):
+            wanted = JobState.SUSPENDED if intent.kind == "Suspend" else JobState.RUNNING
+            return row is not None and bool(self._running.state[row] == wanted)
+        row = self._pending_row.get(intent.job_id)
+        return row is not None and _PENDING_LOOKS[intent.kind](self._pending, row, intent.value, self._now_s)
+
+    def _over(self, intent: Intent, seen: bool) -> bool:
+        pending = intent.job_id in self._pending_row
+        if not pending and intent.job_id not in self._running_row:
+            return True
+        if intent.kind == "Rank":  # ours until the job starts, unless it was given back
+            return not pending or (seen and intent.value == 0)
+        if intent.kind == "AskToStop" and not seen and intent.requested_s < self._now_s - GIVING_WAY_S:
+            return True
+        if intent.kind in _QUEUES_AGAIN:  # ours until its next run starts
+            return seen and not pending
+        if intent.kind == "Tell":  # ours as long as there is a job
+            return False
+        if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
+            return pending and _is_untouched(self._pending, self._pending_row[intent.job_id])
+        if intent.kind in ("StartShared", "Unmark"):
+            return seen or not pending
+        if intent.kind == "Unshare":  # such a job is not moved again
+            return not pending
+        if intent.kind == "Hold":
+            return not pending or (isinstance(intent.value, int | float) and intent.value <= self._now_s)
+        return seen
+
+
+def _points_are(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
+    return bool(pending.site_points[row] == value)
+
+
+def _waits_until(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
+    return isinstance(value, int | float) and bool(abs(pending.eligible_s[row] - value) <= HOLD_WITHIN_S)
+
+
+def _is_free(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
+    return not pending.eligible_s[row] > now_s
+
+
+def _is_whole(jobs: JobTable, row: int) -> bool:
+    """Whether a job asks for GPUs of its own, on no node of ours."""
+    return bool(jobs.gpus[row] > 0) and not slots_in(jobs.per_node[row]) and not jobs.required_nodes[row]
+
+
+def _is_untouched(jobs: JobTable, row: int) -> bool:
+    """Whether nothing of a change is left in a job; its token comes first and goes last, while the job waits."""
+    waits = jobs.state[row] == JobState.PENDING
+    return _is_whole(jobs, row) and not (waits and read(jobs.comment[row])[0].share is not None)
+
+
+_PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
+    "Rank": _points_are,
+    "Hold": _waits_until,
+    "Release": _is_free,
+    "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == value,
+    "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
+    "Share": lambda pending, row, value, now_s: bool(slots_in(pending.per_node[row])),
+    "StartShared": _is_free,
+    "Unmark": lambda pending, row, value, now_s: _is_untouched(pending, row),
+    "Unshare": lambda pending, row, value, now_s: _is_whole(pending, row),
+}
+
+
+def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -> None:
+    """Write *some* intents as they are now."""
+    rows = [
+        {"cluster": cluster, **{f.name: getattr(i, f.name) for f in fields(i)}, "value": json.dumps(i.value)}
+        for i in some
+    ]
+    insert_or(connection, intents, rows, replace=("answered_s", "refused", "seen_s", "closed_s"))
+
+
+def load_intents(connection: Connection, cluster: str, refused_since_s: float, asked_since_s: float) -> list[Intent]:
+    """Those that are open, those refused lately, and those that asked a job to stop since then."""
+    names = [f.name for f in fields(Intent)]
+    lately = intents.c.refused.is_not(None) & (intents.c.answered_s >= refused_since_s)
+    asks = (intents.c.kind == "AskToStop") & (intents.c.answered_s >= asked_since_s)
+    query = (
+        select(*(intents.c[name] for name in names))
+        .where(intents.c.cluster == cluster, or_(intents.c.closed_s.is_(None), lately, asks))
+        .order_by(intents.c.cycle, intents.c.job_id, intents.c.kind)
+    )
+    rows = (dict(zip(names, row, strict=True)) for row in connection.execute(query))
+    return [Intent(**{**row, "value": json.loads(row["value"])}) for row in rows]

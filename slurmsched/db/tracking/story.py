@@ -1,0 +1,201 @@
+"""The story of a job: what changed for it, and when."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from ...cluster.actions import Action
+from ...cluster.columns import IntArray
+from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
+from ...cluster.job_tracker import SAME_TIME_S
+from ...cluster.plan import Standing
+from ...cluster.records.promises import PromiseState
+from ..database import insert_or
+from ..tables import job_events
+from .intents import value_of
+
+#: Every kind of story event; at one instant they are told in this order.
+KINDS = (
+    "submitted",
+    "limit changed",
+    "comment changed",
+    "partition changed",
+    "qos changed",
+    "nice changed",
+    "suspended by others",
+    "resumed by others",
+    "standing",
+    "deadline",
+    "policy",
+    "ranked",
+    "held",
+    "released",
+    "moved",
+    "placed",
+    "shared",
+    "let start",
+    "unmarked",
+    "unshared",
+    "failed together",
+    "unstable together",
+    "told",
+    "asked to stop",
+    "requeue asked",
+    "suspended",
+    "resumed",
+    "refused",
+    "requeued",
+    "started",
+    "ended",
+)
+
+_OF_EVENT = {JobSubmitted: "submitted", JobStarted: "started", JobRequeued: "requeued", JobEnded: "ended"}
+_OF_ACTION = {
+    "Rank": "ranked",
+    "Hold": "held",
+    "Release": "released",
+    "Requeue": "requeue asked",
+    "AskToStop": "asked to stop",
+    "Tell": "told",
+    "Suspend": "suspended",
+    "Resume": "resumed",
+    "MovePartition": "moved",
+    "RequireNodes": "placed",
+    "Share": "shared",
+    "StartShared": "let start",
+    "Unmark": "unmarked",
+    "Unshare": "unshared",
+}
+
+
+@dataclass(frozen=True)
+class StoryEvent:
+    """One change: *kind* is one of ``KINDS``, *details* are what a sentence about it needs."""
+
+    at_s: float
+    kind: str
+    details: dict[str, Any] = field(default_factory=dict)
+    job_id: int = 0
+    first_submit_s: float = field(default=math.nan, compare=False)  #: of that job; NaN: of the one with this id then
+
+
+def story_of(event: Event) -> StoryEvent:
+    """What the ledger saw, as a line of the job's story."""
+    details = {name: value for name, value in asdict(event).items() if name not in ("job_id", "at_s", "first_submit_s")}
+    if isinstance(event, JobEnded):
+        details["state"] = event.state.name
+    return StoryEvent(event.at_s, _OF_EVENT[type(event)], details, event.job_id, event.first_submit_s)
+
+
+def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: float) -> StoryEvent:
+    """What Slurm said to *action*, as a line of the job's story."""
+    kind = type(action).__name__
+    details: dict[str, Any] = {"cycle": cycle, "value": value_of(action)}
+    if refused is None:
+        return StoryEvent(now_s, _OF_ACTION[kind], details, action.job_id)
+    return StoryEvent(now_s, "refused", {**details, "action": kind, "answer": refused}, action.job_id)
+
+
+def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:
+    """An answer to a job with a deadline, or what became of it, as a line of the job's story."""
+    details = {name: row[name] if row[name] == row[name] else None for name in ("promised_s", "earliest_s")}
+    doubtful = row["state"] == PromiseState.OPEN and row["announced_s"] == row["announced_s"]
+    what = "in doubt" if doubtful else PromiseState(row["state"]).name.lower()
+    return StoryEvent(
+        now_s, "deadline", {**details, "what": what, "reason": row["reason"]}, row["job_id"], row["first_submit_s"]
+    )
+
+
+def story_of_modification(event: JobModified) -> StoryEvent:
+    """What somebody else changed of a job, as a line of its story."""
+    details: dict[str, Any] = {}
+    if event.what in ("suspended", "resumed"):
+        kind = f"{event.what} by others"
+    else:
+        kind, details = f"{event.what} changed", {"before": event.before, "after": event.after}
+    details |= {"last": True} if event.last else {}
+    return StoryEvent(event.at_s, kind, details, event.job_id, event.first_submit_s)
+
+
+class Standings:
+    """The standing of each pending job in the last decision; tells which of them changed."""
+
+    def __init__(self) -> None:
+        self._job_id: IntArray = np.zeros(0, dtype=np.int64)
+        self._standing: IntArray = np.zeros(0, dtype=np.int64)
+
+    def change(self, cycle: int, job_id: IntArray, standing: IntArray, now_s: float) -> list[StoryEvent]:
+        """The changes since the last call; that a new job is ranked goes without saying."""
+        before = np.full(len(job_id), Standing.RANKED, dtype=np.int64)
+        if len(self._job_id):
+            at = np.minimum(np.searchsorted(self._job_id, job_id), len(self._job_id) - 1)
+            before = np.where(self._job_id[at] == job_id, self._standing[at], before)
+        rows = np.flatnonzero(before != standing).tolist()
+        order = np.argsort(job_id)
+        self._job_id, self._standing = job_id[order], standing[order]
+        return [
+            StoryEvent(
+                now_s,
+                "standing",
+                {"cycle": cycle, "standing": Standing(standing[row]).name, "before": Standing(before[row]).name},
+                int(job_id[row]),
+            )
+            for row in rows
+        ]
+
+
+def save_story(connection: Connection, cluster: str, some: Iterable[StoryEvent]) -> None:
+    """Write *some* events; one that is there already stays as it is, so that a repeat does no harm."""
+    names = ("job_id", "at_s", "kind", "first_submit_s")
+    rows = [
+        {
+            "cluster": cluster,
+            "details": json.dumps(e.details, separators=(",", ":")),
+            **{name: getattr(e, name) for name in names},
+        }
+        for e in some
+    ]
+    insert_or(connection, job_events, rows)
+
+
+def load_story(
+    connection: Connection, cluster: str, job_id: int, first_submit_s: float | None = None
+) -> list[StoryEvent]:
+    """All that is known of the job of that id and first submission, or of the last job with that id; oldest first."""
+    names = ("at_s", "kind", "details", "first_submit_s")
+    query = select(*(job_events.c[name] for name in names)).where(
+        job_events.c.cluster == cluster, job_events.c.job_id == job_id
+    )
+    events = [
+        StoryEvent(at_s, kind, json.loads(details), job_id, first_s)
+        for at_s, kind, details, first_s in connection.execute(query)
+    ]
+    submitted_s = [event.at_s for event in events if event.kind == "submitted"]
+    dated = [replace(event, first_submit_s=_identity(event, submitted_s)) for event in events]
+    if first_submit_s is None:
+        known_s = (event.first_submit_s for event in dated if not math.isnan(event.first_submit_s))
+        first_submit_s = max(known_s, default=math.nan)
+    return in_order(event for event in dated if _same(event.first_submit_s, first_submit_s))
+
+
+def _identity(event: StoryEvent, submitted_s: list[float]) -> float:
+    """The first submission of the job of *event*: its own, else the last before it; NaN if none is known."""
+    if not math.isnan(event.first_submit_s):
+        return event.first_submit_s
+    return max((first_s for first_s in submitted_s if first_s <= event.at_s + SAME_TIME_S), default=math.nan)
+
+
+def _same(one_s: float, other_s: float) -> bool:
+    return abs(one_s - other_s) <= SAME_TIME_S or (math.isnan(one_s) and math.isnan(other_s))
+
+
+def in_order(told: Iterable[StoryEvent]) -> list[StoryEvent]:
+    """*told*, oldest first."""
+    return sorted(told, key=lambda event: (event.at_s, KINDS.index(event.kind)))

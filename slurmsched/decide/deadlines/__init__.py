@@ -1,0 +1,1 @@
+"""Deadlines: which are promised, how promises are kept, and what becomes of them."""

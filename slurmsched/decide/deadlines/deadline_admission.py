@@ -1,0 +1,201 @@
+"""Admission: which jobs that ask for a deadline are promised one, users in turn and beside all earlier promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...cluster.columns import IntArray
+from ...cluster.records.promises import PromiseState, PromiseTable, promise_table
+from ...cluster.state import View
+from ...cluster.text.comment import read
+from ...policies.deadlines.reservations import Asks
+from ..rules import SOFT_STEPS, DeadlineRules
+from .gpu_availability import Rooms
+from .offers import Offer
+from .quotas import Quotas
+
+UNKNOWN = ("no history", "no forecast")
+"""How a forecast's source begins that rests on no run at all."""
+
+GROUPS = 16
+"""Jobs that ask at once are answered in so many groups, each of them with plans of its own."""
+
+NO_ROOM = "there are not enough GPUs in time beside what was promised before"
+
+
+@dataclass
+class _Candidate:
+    """A job that asks, and what it gets."""
+
+    row: int
+    ask: Asks  #: with no deadline yet
+    steps: list[tuple[float, float]]
+    earliest_s: float = np.nan  #: the earliest end that could be promised
+    refused: str = ""
+    step: int = -1  #: the one that was promised
+
+    def by(self, step: int) -> Asks:
+        """The ask for the deadline of one of its steps."""
+        return replace(self.ask, due_s=np.array([self.steps[step][0]]))
+
+
+class Admission:
+    """Answers to jobs that ask for deadlines, beside the promises of *offer*."""
+
+    def __init__(self, view: View, rules: DeadlineRules, rooms: Rooms, offer: Offer, quotas: Quotas) -> None:
+        self._view, self._rules, self._rooms, self._offer, self._quotas = view, rules, rooms, offer, quotas
+
+    def answers(self, rows: IntArray, steers: bool) -> tuple[PromiseTable, IntArray]:
+        """One answer for each of the pending *rows*, and those of them that were promised something; older jobs first.
+
+        Users take turns, and jobs are answered in groups: each has room beside the plan where there is some, the others
+        of a group are planned anew together with all promises.
+        """
+        jobs = self._view.pending
+        candidates = self._candidates(rows[np.lexsort((jobs.job_id[rows], jobs.first_submit_s[rows]))])
+        turns = in_turn([jobs.user[one.row] for one in candidates])
+        for group in np.array_split(turns, min(GROUPS, len(turns))):
+            self._answer([candidates[place] for place in group.tolist()], steers)
+        self._give_up([candidates[place] for place in turns.tolist() if candidates[place].step >= 0])
+        offer = self._offer.afresh()
+        for one in candidates:
+            if one.step < 0:
+                one.earliest_s = offer.earliest_tenable(one.ask) + float(one.ask.needs_s[0])
+        promised = [one.row for one in candidates if one.step >= 0]
+        return self._answered(candidates), np.array(promised, dtype=np.int64)
+
+    def _candidates(self, rows: IntArray) -> list[_Candidate]:
+        jobs, rules = self._view.pending, self._rules
+        asks = self._rooms.asks(rows, np.full(len(rows), np.inf), self._view.now_s + rules.lead_s)
+        return [
+            _Candidate(
+                row,
+                asks.take(np.array([place])),
+                steps_of(
+                    jobs.comment[row], float(jobs.deadline_s[row]), float(jobs.first_submit_s[row]), rules.soft_steps
+                ),
+            )
+            for place, row in enumerate(rows.tolist())
+        ]
+
+    def _answer(self, group: list[_Candidate], steers: bool) -> None:
+        """Answer the jobs of a group: for the first of its steps that can be promised to each, if any."""
+        for one in group:
+            one.refused = self._refused_outright(one.row, steers) or self._quotas.asks(one.row)
+            one.earliest_s = self._offer.earliest(one.ask) + float(one.ask.needs_s[0])
+        hopeful = [one for one in group if not one.refused]
+        for step in range(max((len(one.steps) for one in hopeful), default=0)):
+            waiting = [one for one in hopeful if one.step < 0 and step < len(one.steps)]
+            waiting = [one for one in waiting if not self._beside(one, step)]
+            self._anew(waiting, step)
+            for one in waiting:
+                if one.step < 0:
+                    self._beside(one, step)
+
+    def _beside(self, one: _Candidate, step: int) -> bool:
+        """Promise a step if quotas allow it and it fits beside the plan as it is."""
+        ask = one.by(step)
+        one.refused = self._quotas.refusal(one.row, ask)
+        if one.refused or not self._offer.beside(ask):
+            one.refused = one.refused or NO_ROOM
+            return False
+        self._quotas.add(one.row, ask)
+        one.step, one.refused = step, ""
+        return True
+
+    def _anew(self, group: list[_Candidate], step: int) -> None:
+        """Promise a step to those of *group* that quotas allow it together and a new plan has room for."""
+        tried = []
+        for one in group:
+            if not self._quotas.refusal(one.row, one.by(step)):
+                self._quotas.add(one.row, one.by(step))
+                tried.append(one)
+        fits = self._offer.anew([one.by(step) for one in tried])
+        for one, fitting in zip(tried, fits, strict=True):
+            if fitting:
+                one.step, one.refused = step, ""
+            else:
+                self._quotas.remove(one.row, one.by(step))
+
+    def _give_up(self, promised: list[_Candidate]) -> None:
+        """Promise nothing to those whose promise would be lost when all is planned afresh, as the next decisions do."""
+        for place in self._offer.untenable([one.by(one.step) for one in promised]):
+            one = promised[place]
+            one.step, one.refused = -1, NO_ROOM
+
+    def _refused_outright(self, row: int, steers: bool) -> str:
+        """Why nothing can be promised to a job whatever the plan says; empty where something may be."""
+        jobs, needs_s = self._view.pending, self._rooms.needs_s[row]
+        if not steers:
+            return "power.order is off, and without it no promise can be kept"
+        if jobs.deadline_s[row] <= self._view.now_s:
+            return "the deadline has passed"
+        if jobs.tasks[row] > 1 or jobs.array_job_id[row]:
+            return "it is an array; promises are made to single jobs"
+        if jobs.gpus[row] <= 0:
+            return "it asks for no GPU; promises are about GPUs"
+        unknown = not np.isfinite(jobs.time_limit_s[row]) and self._view.forecast.source[row].startswith(UNKNOWN)
+        if unknown or not np.isfinite(needs_s):
+            return "nothing is known about its runtime: there is no history of such jobs, and it has no time limit"
+        if jobs.gpus[row] > self._rooms.most(row):
+            return "it asks for more GPUs than the nodes that are up have for it"
+        return ""
+
+    def _answered(self, candidates: list[_Candidate]) -> PromiseTable:
+        """The answers as rows of the table."""
+        jobs, rows = self._view.pending, np.array([one.row for one in candidates], dtype=np.int64)
+        steps = [one.steps[one.step] if one.step >= 0 else (np.nan, 0.0) for one in candidates]
+        return promise_table(
+            len(rows),
+            job_id=jobs.job_id[rows],
+            first_submit_s=jobs.first_submit_s[rows],
+            asked_s=np.full(len(rows), self._view.now_s),
+            user=jobs.user.take(rows),
+            account=jobs.account.take(rows),
+            gpus=jobs.gpus[rows],
+            deadline_s=jobs.deadline_s[rows],
+            needs_s=self._rooms.needs_s[rows],
+            state=[PromiseState.REFUSED if one.step < 0 else PromiseState.OPEN for one in candidates],
+            promised_s=[until_s for until_s, _ in steps],
+            worth=[worth for _, worth in steps],
+            earliest_s=[one.earliest_s for one in candidates],
+            reason=[one.refused for one in candidates],
+        )
+
+
+def in_turn(users: Sequence[str]) -> IntArray:
+    """Places of *users* such that they take turns: the first place of each user, then the second of each."""
+    turns: Counter[str] = Counter()
+    turn = []
+    for user in users:
+        turn.append(turns[user])
+        turns[user] += 1
+    return np.argsort(turn, kind="stable")
+
+
+def steps_of(
+    comment: str, deadline_s: float, first_submit_s: float, usual: Sequence[tuple[float, float]] = SOFT_STEPS
+) -> list[tuple[float, float]]:
+    """Moments and what ending by them is worth, the deadline itself first (1.0); *usual* steps where it has none.
+
+    A step in local time counts from the deadline as the clock on the wall does, without a change of its hour between.
+    """
+    wishes = read(comment)[0]
+    steps = [(deadline_s, 1.0)]
+    if wishes.deadline is None or not wishes.soft:
+        return steps
+    if not wishes.steps:
+        ahead_s = deadline_s - first_submit_s
+        return steps + [(first_submit_s + times * ahead_s, value) for value, times in usual]
+    for step in wishes.steps:
+        if step.by.since == wishes.deadline.since:
+            steps.append((deadline_s + step.by.at_s - wishes.deadline.at_s, step.value))
+        elif step.by.since == "submit":
+            steps.append((first_submit_s + step.by.at_s, step.value))
+        elif step.by.since == "epoch":
+            steps.append((float(step.by.at_s), step.value))
+    return steps

@@ -1,0 +1,80 @@
+"""Who asks for deadlines: how much was promised to each user and account lately, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.plan import Plan
+from ...cluster.records.promises import PromiseState, PromiseTable
+from ...cluster.state import View
+from ..rules import DeadlineRules
+from .quotas import asked_gpus, held_hours
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one user or account asked for in the window of the quotas; a deadline that is asked anew counts again."""
+
+    who: str
+    account: bool  #: it is an account and not a user
+    asked: int
+    promised: int  #: of those, whatever became of it
+    refused: int
+    broken: int
+    withdrawn: int  #: its owner or an admin changed or cancelled the job
+    lost: int  #: Slurm forgot the job
+    gpu_hours: float  #: that count against the quota
+    most_gpu_hours: float | None  #: None where there is no quota
+    gpus: int  #: of the jobs that asked in the interval of that quota
+    most_gpus: int | None
+    exempt: bool
+
+
+def claims(view: View, plan: Plan, rules: DeadlineRules | None) -> tuple[Claim, ...]:
+    """All who asked lately, users before accounts, those with most GPU-hours first; nobody where *rules* are None."""
+    if rules is None:
+        return ()
+    table = plan.promises
+    table = table.take((table.asked_s > view.now_s - rules.window_s) | table.open)
+    users, accounts = _claims(view, table, table.user, False, rules), _claims(view, table, table.account, True, rules)
+    return tuple(sorted([*users, *accounts], key=lambda one: (one.account, -one.gpu_hours, one.who)))
+
+
+def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules: DeadlineRules) -> list[Claim]:
+    """Those whose *names* stand beside the rows of *table*."""
+    column = Labels.of(names)
+
+    def each(values: BoolArray | IntArray | FloatArray) -> FloatArray:
+        total: FloatArray = np.bincount(column.codes, weights=values, minlength=len(column.names)).astype(np.float64)
+        return total
+
+    asked, hours, gpus = (
+        each(np.ones(len(table))),
+        each(held_hours(view, table, rules)),
+        each(asked_gpus(view, table, rules)),
+    )
+    states = (PromiseState.REFUSED, PromiseState.BROKEN, PromiseState.WITHDRAWN, PromiseState.LOST)
+    refused, broken, withdrawn, lost = (each(table.state == state) for state in states)
+    most_hours = rules.account_gpu_hours if account else rules.user_gpu_hours
+    return [
+        Claim(
+            who=who,
+            account=account,
+            asked=int(asked[at]),
+            promised=int(asked[at] - refused[at]),
+            refused=int(refused[at]),
+            broken=int(broken[at]),
+            withdrawn=int(withdrawn[at]),
+            lost=int(lost[at]),
+            gpu_hours=float(hours[at]),
+            most_gpu_hours=most_hours or None,
+            gpus=int(gpus[at]),
+            most_gpus=None if account else rules.user_gpus or None,
+            exempt=who in rules.exempt,
+        )
+        for at, who in enumerate(column.names)
+        if who and asked[at]
+    ]

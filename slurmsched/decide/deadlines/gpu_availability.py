@@ -1,0 +1,183 @@
+"""The GPUs of a view over time, as rows of room that jobs with deadlines count in."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.forecast import Forecast
+from ...cluster.jobs import JobTable
+from ...cluster.state import View
+from ...cluster.text.hostlist import expand
+from ...policies.deadlines.reservations import Asks, Room
+from .iteration_runtime import paced, ran_s
+
+MOMENTS = 256
+"""At most so many moments at which running jobs end; where there are more, neighbours count as ending together."""
+
+_DECILE = NormalDist().inv_cdf(0.9)
+
+
+def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
+    """Runtime within which a *margin* of such jobs end, never above the time limit.
+
+    Between and beyond median and upper decile of the forecast runtimes are taken for log-normal. Without a forecast it
+    is the time limit.
+    """
+    known = np.isfinite(forecast.runtime_s) & np.isfinite(forecast.high_s) & (forecast.runtime_s > 0)
+    median_s, high_s = (np.where(known, column, 1.0) for column in (forecast.runtime_s, forecast.high_s))
+    wide = np.maximum(high_s / median_s, 1.0) ** (NormalDist().inv_cdf(margin) / _DECILE)
+    return np.asarray(np.minimum(np.where(known, median_s * wide, np.inf), jobs.time_limit_s))
+
+
+class Rooms:
+    """Rows of room for a view: a row is a set of nodes, in blocks of some number of GPUs.
+
+    Rows are made for *pending* rows of the view that want promises; other jobs then count in those rows too. *stops_s*
+    says by when running jobs make room, where they do so before their end.
+    """
+
+    def __init__(self, view: View, margin: float, lead_s: float, stops_s: FloatArray | None = None) -> None:
+        self._view, self._soonest_s = view, view.now_s + max(lead_s, 1.0)
+        running = paced(view.forecast_running, view.running, ran_s(view))
+        self.ends_s = view.running.started_s + planned_s(running, view.running, margin)
+        self._nodes: dict[tuple[str, str], BoolArray] = {}
+        self._rows: list[tuple[BoolArray, int]] = []
+        self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
+        self.needs_s = planned_s(paced(view.forecast, view.pending), view.pending, margin)
+
+    def open(self, rows: IntArray) -> Room:
+        """Room with a row for each set of nodes and size of blocks that the pending *rows* ask for."""
+        kinds = {}
+        for row in rows.tolist():
+            nodes, block = self._shape(row)
+            if block:
+                kinds[(nodes.tobytes(), 1)] = (nodes, 1)
+                kinds[(nodes.tobytes(), block)] = (nodes, block)
+        self._rows = list(kinds.values())
+        return self._room(self._begins_s, self._free)
+
+    def freed(self, stops_s: FloatArray) -> Room:
+        """The same rows where running jobs make room by *stops_s*, and else by a planned end that is still to come."""
+        ends_s = np.where(self.ends_s > self._view.now_s, self.ends_s, np.inf)
+        return self._room(*self._over_time(ends_s, stops_s))
+
+    def holding(self, rows: IntArray) -> BoolArray:
+        """Which running jobs hold GPUs on nodes that one of the pending *rows* may run on."""
+        nodes = np.zeros(len(self._view.nodes), dtype=np.bool_)
+        for row in rows.tolist():
+            nodes |= self._shape(row)[0]
+        names = {name for name, mine in zip(self._view.nodes.name, nodes.tolist(), strict=True) if mine}
+        hosts = self._view.running.node_list
+        inside = [bool(names & set(_expanded(text))) for text in hosts.names]
+        return hosts.map(inside, np.bool_) & (self._view.running.gpus > 0)
+
+    def asks(self, rows: IntArray, due_s: FloatArray, since_s: float) -> Asks:
+        """The pending *rows* as asks; each counts in the rows of room that hold all nodes it may run on."""
+        shapes = [self._shape(row) for row in rows.tolist()]
+        counted = [[_counts(shape, row) for row in self._rows] for shape in shapes]
+        return Asks(
+            gpus=np.array([self.gpus(row) for row in rows.tolist()], dtype=np.int64),
+            needs_s=self.needs_s[rows],
+            since_s=np.full(len(rows), since_s),
+            due_s=due_s,
+            rows=np.array(counted, dtype=np.bool_).reshape(len(rows), len(self._rows)),
+        )
+
+    def gpus(self, row: int) -> int:
+        """GPUs that a pending row takes: whole blocks."""
+        jobs = self._view.pending
+        block = self._shape(row)[1]
+        return max(block, -(-int(jobs.gpus[row]) // max(block, 1)) * block)
+
+    def own(self, row: int) -> BoolArray:
+        """Rows of room that a pending job may come to run in, in blocks no larger than its own."""
+        nodes, block = self._shape(row)
+        return np.array([size <= block and bool((nodes & mine).any()) for mine, size in self._rows], dtype=np.bool_)
+
+    def taken(self, row: int, gpus: int, free: IntArray) -> IntArray:
+        """What a pending job takes from each row where so many GPUs are *free*: parts of larger blocks come last."""
+        nodes, block = self._shape(row)
+        single = {mine.tobytes(): place for place, (mine, size) in enumerate(self._rows) if size == 1}
+        taken = np.zeros(len(self._rows), dtype=np.int64)
+        for place, (mine, size) in enumerate(self._rows):
+            if not (nodes & mine).any():
+                continue
+            parts = int(free[single[mine.tobytes()]] - free[place])
+            taken[place] = gpus if size <= block else max(0, -(-(gpus - parts) // size) * size)
+        return taken
+
+    def most(self, row: int) -> int:
+        """The most GPUs that one such job can ever have on the nodes that are up."""
+        nodes, block = self._shape(row)
+        return int((self._view.nodes.gpus[nodes] // block * block).sum()) if block else 0
+
+    def _shape(self, row: int) -> tuple[BoolArray, int]:
+        """The nodes that a pending job may run on, and its GPUs on each of them (0 where there is no such node)."""
+        jobs, have = self._view.pending, self._view.nodes
+        kind = (jobs.partition[row], jobs.gpu_type[row])
+        if kind not in self._nodes:
+            asked = set(kind[0].split(","))
+            inside = [bool(asked & set(names.split(","))) for names in have.partitions.names]
+            fitting = have.partitions.map(inside, np.bool_) & have.usable & (have.gpus > 0)
+            if kind[1]:
+                fitting &= have.gpu_type.map([name == kind[1] for name in have.gpu_type.names], np.bool_)
+            self._nodes[kind] = fitting
+        nodes = self._nodes[kind]
+        widest, gpus = int(have.gpus[nodes].max(initial=0)), int(jobs.gpus[row])
+        count = max(int(jobs.nodes[row]), -(-gpus // widest) if widest else 1)
+        return nodes, -(-gpus // count) if widest else 0
+
+    def _room(self, begins_s: FloatArray, free: IntArray) -> Room:
+        blocks = [(free[nodes] // block * block).sum(axis=0) for nodes, block in self._rows]
+        return Room(begins_s.copy(), np.array(blocks, dtype=np.int64).reshape(len(blocks), len(begins_s)))
+
+    def _over_time(self, ends_s: FloatArray, stops_s: FloatArray | None) -> tuple[FloatArray, IntArray]:
+        """When that changes, and the free GPUs of each node from then on, as running jobs end or stop.
+
+        A job that has outlasted what was planned may end any moment: ``lead_s`` from now. GPUs in use of which no
+        running job is known come back when the last one ends, or then where none runs.
+        """
+        view, have = self._view, self._view.nodes
+        ends_s = np.minimum(ends_s, np.inf if stops_s is None else stops_s)
+        ends_s = np.where(np.isfinite(ends_s), np.maximum(ends_s, self._soonest_s), np.inf)
+        moments, which = _thinned(ends_s)
+        moments = moments if len(ends_s) else np.array([self._soonest_s])
+        back = np.zeros((len(have), len(moments) + 1), dtype=np.int64)
+        places = {name: place for place, name in enumerate(have.name)}
+        hosts = [_hosts(text, places) for text in view.running.node_list.names]
+        for row, at in enumerate(which.tolist()):
+            mine = hosts[int(view.running.node_list.codes[row])]
+            if mine and at < len(moments):
+                back[mine, at + 1] += -(-int(view.running.gpus[row]) // len(mine))
+        used = np.where(have.usable, np.minimum(have.gpus_used, have.gpus), 0)
+        back = np.minimum(np.cumsum(back, axis=1), used[:, None])
+        if len(moments) and np.isfinite(ends_s).all():
+            back[:, -1] = used
+        return np.concatenate([[view.now_s], moments]), np.where(have.usable, have.gpus - used, 0)[:, None] + back
+
+
+def _counts(shape: tuple[BoolArray, int], row: tuple[BoolArray, int]) -> bool:
+    nodes, block = shape
+    return block >= row[1] and not (nodes & ~row[0]).any()
+
+
+def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:
+    """At most MOMENTS moments, none before an end that it stands for, and which each end has; past the last: never."""
+    known = np.unique(ends_s[np.isfinite(ends_s)])
+    if len(known) > MOMENTS:
+        known = known[np.linspace(0, len(known) - 1, MOMENTS).astype(np.int64)]
+    return known, np.searchsorted(known, ends_s)
+
+
+def _hosts(text: str, places: dict[str, int]) -> list[int]:
+    return [places[name] for name in _expanded(text) if name in places]
+
+
+def _expanded(text: str) -> list[str]:
+    try:
+        return list(expand(text))
+    except ValueError:
+        return []

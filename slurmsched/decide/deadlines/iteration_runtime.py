@@ -1,0 +1,58 @@
+"""Runtimes of training jobs whose script says how long an iteration takes (`slurmsched.job`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, Labels
+from ...cluster.forecast import Forecast
+from ...cluster.jobs import JobTable
+from ...cluster.state import View
+from ...cluster.text.comment import read
+from ...policies.deadlines.iteration_pace import Pace, Rest, rest
+
+ERROR = 0.2
+"""Standard error of a pace, in parts of it: the upper decile is then a quarter above, and a pace that moves further
+is said anew."""
+
+
+def ran_s(view: View) -> FloatArray:
+    """How long the running jobs of a view have run."""
+    return np.asarray(view.now_s - view.running.started_s)
+
+
+def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) -> Forecast:
+    """The *forecast* of *jobs*, for those with a deadline by number and pace of iterations where they say both.
+
+    Those count that were not done before this run, or the next one of a job that waits: its comment says how many
+    were. One that has already run longer (*past_s*) does more than iterate, and keeps its forecast.
+    """
+    saying = [text for text in jobs.comment.names if "pace=" in text]
+    if not saying:
+        return forecast
+    told = {text: _rest(text) for text in saying}
+    nothing = Rest(np.nan, np.nan)
+    rests = np.array([told.get(text) or nothing for text in jobs.comment.names]).reshape(-1, 2)[jobs.comment.codes]
+    known = np.isfinite(jobs.deadline_s) & (rests[:, 1] > past_s)
+    if not known.any():
+        return forecast
+    median_s, high_s = rests.T
+    was = forecast.source
+    return replace(
+        forecast,
+        runtime_s=np.where(known, median_s, forecast.runtime_s),
+        low_s=np.where(known, 2.0 * median_s - high_s, forecast.low_s),
+        high_s=np.where(known, high_s, forecast.high_s),
+        source=Labels(np.where(known, len(was.names), was.codes), (*was.names, "the pace in its comment")),
+    )
+
+
+def _rest(comment: str) -> Rest | None:
+    wishes = read(comment)[0]
+    if wishes.iterations is None or wishes.pace_s is None:
+        return None
+    # A job that is queued again when all are done still has something to do.
+    left = max(1, wishes.iterations - (wishes.done or 0))
+    return rest(Pace(wishes.pace_s, ERROR * wishes.pace_s), left)

@@ -1,0 +1,135 @@
+"""Making room: running jobs that agreed to stop (``ckpt``) do so for promises that cannot be kept otherwise.
+
+What was asked of a job is read from the view, so that nothing is lost with the process that asked: a job saves its work
+and queues itself again, or is requeued when it was given time enough. Best effort has leases as in Chronus (section 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.actions import Action, AskToStop, Requeue
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.jobs import JobState
+from ...cluster.state import View
+from ...policies.deadlines.reservations import latest_plan
+from ..ordering.ranking import qos_classes, tiers
+from ..phrasing import spell
+from ..rules import DeadlineRules, Rules
+from .gpu_availability import Rooms
+from .promises import Promised
+
+TRIED = 32
+"""So many of the jobs found are tried to be left out again, those that lose most first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stops:
+    """Running jobs that can make room, as columns beside them."""
+
+    by_s: FloatArray  #: when each has done so if it is asked as soon as it may be; infinite where it never is
+    may: BoolArray  #: can be asked now: it had its lease, and was not asked too often
+    awaited: BoolArray  #: was asked and is given time to save its work
+    overdue: BoolArray  #: had that time
+    leaving: BoolArray  #: is ending already
+
+
+def stops(view: View, rules: Rules) -> Stops | None:
+    """Who can make room for promises; None where nobody is to be asked.
+
+    Promised jobs, arrays and parts of heterogeneous jobs are left alone: a signal to a task may reach its whole array.
+    So are jobs of partitions that we do not order, and jobs that Slurm would start again before the promised one.
+    """
+    told = rules.deadlines
+    if told is None or not told.yields or "requeue" not in rules.powers:
+        return None
+    jobs, now_s, only = view.running, view.now_s, rules.only_partitions
+    promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
+    single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING)
+    inside = [not only or any(name in only for name in names.split(",")) for names in jobs.partition.names]
+    ours = jobs.partition.map(inside, np.bool_) & ~_above(view, rules)
+    agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off & ~promised & single & ours
+    waited_s = now_s - np.where(jobs.asked_s >= jobs.started_s, jobs.asked_s, -np.inf)
+    awaited = agreed & (waited_s < max(told.lease_s, 2 * told.stop_s))
+    askable = agreed & ~awaited & (jobs.asks < told.asks_a_day)
+    from_s = np.maximum(np.fmax(jobs.started_s, jobs.asked_s) + told.lease_s, now_s)
+    by_s = np.where(awaited, jobs.asked_s, np.where(askable, from_s, np.inf)) + told.stop_s + told.lead_s
+    leaving = jobs.state == JobState.COMPLETING
+    return Stops(
+        by_s=np.where(leaving, now_s, by_s),
+        may=askable & (from_s <= now_s),
+        awaited=awaited,
+        overdue=awaited & (waited_s >= told.stop_s),
+        leaving=leaving,
+    )
+
+
+def _above(view: View, rules: Rules) -> BoolArray:
+    """Running jobs of a higher tier, or of a higher QOS where QOS counts, than some waiting job with a deadline."""
+    waiting = view.pending.take(np.isfinite(view.pending.deadline_s))
+    above = np.zeros(len(view.running), dtype=np.bool_)
+    if not len(waiting):
+        return above
+    above |= tiers(view.running, view.partitions) > tiers(waiting, view.partitions).min()
+    if rules.scope != "queue":
+        above |= qos_classes(view.running, view.qos) > qos_classes(waiting, view.qos).min()
+    return above
+
+
+def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: Stops | None) -> list[Action]:
+    """What makes room for promised jobs that must start soon and cannot otherwise, at the least loss of work.
+
+    Who was asked long enough ago and still runs is requeued; who was not asked yet is.
+    """
+    if stopping is None or promised.rooms is None:
+        return []
+    early_s = rules.lead_s + rules.hold_s + rules.stop_s
+    urgent = promised.laxity_s[promised.kept] <= early_s
+    if not urgent.any():
+        return []
+    rows = _least_loss(view, promised.rooms, promised.kept[urgent], promised.due_s[urgent], rules.lead_s, stopping)
+    job_id = view.running.job_id
+    requeues: list[Action] = [Requeue(job) for job in job_id[rows[stopping.overdue[rows]]].tolist()]
+    asked = job_id[rows[stopping.may[rows]]].tolist()
+    return [*requeues, *(AskToStop(job, rules.stop_signal) for job in asked)]
+
+
+def _least_loss(
+    view: View, rooms: Rooms, waiting: IntArray, due_s: FloatArray, lead_s: float, stopping: Stops
+) -> IntArray:
+    """Running rows without whose GPUs some of the *waiting* could not start in time; those asked before come first."""
+    jobs, now_s = view.running, view.now_s
+    soonest_s = now_s + max(lead_s, 1.0) + rooms.needs_s[waiting] + 1.0
+    asks = rooms.asks(waiting, np.maximum(due_s, soonest_s), now_s)
+
+    def late(some: IntArray) -> int:
+        stops_s = np.where(stopping.leaving, now_s, np.inf)
+        stops_s[some] = now_s
+        return int(np.isnan(latest_plan(rooms.freed(stops_s), asks)[0]).sum())
+
+    rows = np.flatnonzero((stopping.may | stopping.awaited) & rooms.holding(waiting))
+    lost = jobs.gpus[rows] * (now_s - jobs.started_s[rows])
+    rows = rows[np.lexsort((jobs.job_id[rows], lost, ~stopping.awaited[rows]))]
+    fewest = late(rows)
+    if not len(rows) or fewest >= late(rows[:0]):
+        return rows[:0]
+    low, high = 1, len(rows)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if late(rows[:middle]) <= fewest else (middle + 1, high)
+    rows = rows[:high]
+    for row in rows[-2::-1][:TRIED].tolist():
+        if late(rows[rows != row]) <= fewest:
+            rows = rows[rows != row]
+    return rows
+
+
+def stop_words(view: View, row: int) -> tuple[str, ...]:
+    """What is said of a running job that was asked to stop in this run; nothing where it was not."""
+    asked_s, started_s = float(view.running.asked_s[row]), float(view.running.started_s[row])
+    if not asked_s >= started_s:
+        return ()
+    ago = spell(view.now_s - asked_s)
+    return (f"It was asked {ago} ago to save its work and make room; it goes on later.",)

@@ -1,0 +1,155 @@
+"""What became of promises: settled by what Slurm shows now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, Labels
+from ...cluster.jobs import JobState, JobTable
+from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
+from ...cluster.state import ClusterState
+
+LATE_S = 7 * 86_400.0
+"""So long after a promise was lost a run of its job may still turn up: slurmctld keeps it until slurmdbd is back."""
+
+_GO_ON = (JobState.REQUEUED, JobState.PREEMPTED)
+
+
+class _End(NamedTuple):
+    at_s: float
+    state: JobState
+    first_submit_s: float
+    ran: bool
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is known of the jobs that have promises: where they are now, and how those that are gone ended.
+
+    A run of state OTHER is one that nobody saw end; accounting is asked for it.
+    """
+
+    present: dict[int, tuple[JobTable, int]]
+    ends: dict[int, _End]
+    unsettled: frozenset[int] = field(default_factory=frozenset)  #: nobody knows yet whether they are gone
+
+    @classmethod
+    def of(cls, state: ClusterState, ended: OutcomeTable, unsettled: Collection[int] = ()) -> Ends:
+        """By a look and the runs that it showed to be over."""
+        present = {
+            int(job_id): (table, row)
+            for table in (state.running, state.pending)
+            for row, job_id in enumerate(table.job_id.tolist())
+        }
+        return cls(present, _ends((ended, state.ended)), frozenset(unsettled))
+
+    def unseen(self, promises: PromiseTable) -> list[int]:
+        """Jobs with an open promise that are gone, of which nobody saw the end."""
+        rows = np.flatnonzero(promises.open).tolist()
+        return sorted({int(promises.job_id[row]) for row in rows if self._unseen(promises, row)})
+
+    def late(self, promises: PromiseTable, now_s: float) -> list[int]:
+        """Jobs whose promise was lost lately, of which accounting may have a run by now."""
+        return sorted(set(promises.job_id[_late(promises, now_s)].tolist()))
+
+    def _unseen(self, promises: PromiseTable, row: int) -> bool:
+        job_id = int(promises.job_id[row])
+        if job_id in self.unsettled or self.here(promises, row):
+            return False
+        end = self.end(promises, row)
+        return end is None or end.state == JobState.OTHER
+
+    def here(self, promises: PromiseTable, row: int) -> tuple[JobTable, int] | None:
+        """The job that waits or runs and was promised something; None where there is none, or another of its number."""
+        found = self.present.get(int(promises.job_id[row]))
+        same = found and abs(found[0].first_submit_s[found[1]] - promises.first_submit_s[row]) <= SAME_S
+        return found if same else None
+
+    def end(self, promises: PromiseTable, row: int) -> _End | None:
+        """How the job ended last, since it was promised something."""
+        end = self.ends.get(int(promises.job_id[row]))
+        if end is None or end.at_s < promises.asked_s[row] - SAME_S:
+            return None
+        return end if abs(end.first_submit_s - promises.first_submit_s[row]) <= SAME_S else None
+
+    def with_runs(self, past: OutcomeTable) -> Ends:
+        """With the runs that accounting has."""
+        return replace(self, ends=self.ends | _ends((past,)))
+
+    def waiting_for(self, jobs: Collection[int]) -> Ends:
+        """Without a verdict on *jobs*."""
+        return replace(self, unsettled=self.unsettled | frozenset(jobs))
+
+
+def settle(promises: PromiseTable, ends: Ends, now_s: float) -> PromiseTable:
+    """*promises* with those settled that were met, broken, withdrawn or lost.
+
+    A promise is met where a run of the job ended by then, however it ended: what was promised are GPUs in time. One
+    that was lost is settled anew by a run that turns up later.
+    """
+    verdicts = {row: _verdict(promises, row, ends, now_s) for row in np.flatnonzero(promises.open).tolist()}
+    for row in np.flatnonzero(_late(promises, now_s)).tolist():
+        verdicts[row] = _verdict_of_end(promises, row, ends.end(promises, row), now_s)
+    found = {row: verdict for row, verdict in verdicts.items() if verdict is not None}
+    if not found:
+        return promises
+    states, settled_s, reasons = promises.state.copy(), promises.settled_s.copy(), list(promises.reason)
+    for row, (verdict, reason) in found.items():
+        states[row], reasons[row], settled_s[row] = verdict, reason, now_s
+    return replace(promises, state=states, settled_s=settled_s, reason=Labels.of(reasons))
+
+
+def _ends(tables: Iterable[JobTable | OutcomeTable]) -> dict[int, _End]:
+    found: dict[int, _End] = {}
+    for table in tables:
+        # Slurm gives a job that it took out of the queue, for its owner or at its --deadline, a start equal to its end.
+        at_once = np.isin(table.state, (JobState.CANCELLED, JobState.TIMEOUT)) & (table.started_s >= table.ended_s)
+        columns = (table.ended_s, table.state, table.first_submit_s, np.isfinite(table.started_s) & ~at_once)
+        rows = zip(table.job_id.tolist(), *(column.tolist() for column in columns), strict=True)
+        found |= {job: _End(at_s, JobState(state), first_s, ran) for job, at_s, state, first_s, ran in rows}
+    return found
+
+
+def _verdict(promises: PromiseTable, row: int, ends: Ends, now_s: float) -> tuple[PromiseState, str] | None:
+    """What became of one promise, and why where it was not met; None while it stands."""
+    until_s = float(promises.promised_s[row])
+    if int(promises.job_id[row]) in ends.unsettled:
+        return None
+    if here := ends.here(promises, row):
+        jobs, at = here
+        if now_s > until_s:
+            return PromiseState.BROKEN, "the job had not ended by then"
+        if not abs(jobs.deadline_s[at] - promises.deadline_s[row]) <= SAME_S:
+            return PromiseState.WITHDRAWN, "its deadline was changed"
+        return (PromiseState.WITHDRAWN, "its GPUs were changed") if jobs.gpus[at] != promises.gpus[row] else None
+    end = ends.end(promises, row)
+    if end is None or end.state == JobState.OTHER:
+        return PromiseState.LOST, "Slurm no longer has the job, and nobody knows of a run of it that ended in time"
+    return _verdict_of_end(promises, row, end, now_s)
+
+
+def _late(promises: PromiseTable, now_s: float) -> BoolArray:
+    return np.asarray((promises.state == PromiseState.LOST) & (promises.settled_s > now_s - LATE_S))
+
+
+def _verdict_of_end(
+    promises: PromiseTable, row: int, end: _End | None, now_s: float
+) -> tuple[PromiseState, str] | None:
+    """What became of one promise by the end of a run; None where none was seen, or where the job goes on."""
+    until_s = float(promises.promised_s[row])
+    if end is None or end.state == JobState.OTHER:
+        return None
+    if end.state in _GO_ON and now_s <= until_s:
+        return None
+    if end.at_s > until_s:
+        return PromiseState.BROKEN, "the job ended later"
+    if end.state == JobState.CANCELLED:
+        return PromiseState.WITHDRAWN, "the job was cancelled"
+    if end.state == JobState.NODE_FAIL:
+        return PromiseState.BROKEN, "a node of the job failed"
+    return (PromiseState.MET, "") if end.ran else (PromiseState.BROKEN, "the job never ran")

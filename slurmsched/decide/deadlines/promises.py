@@ -1,0 +1,165 @@
+"""Promises: who is told that their deadline will be kept, who is refused, and who must run by when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.plan import Standing
+from ...cluster.records.promises import PromiseState, PromiseTable
+from ...cluster.state import View
+from ...policies.deadlines.reservations import Room, latest_plan
+from ..rules import DeadlineRules
+from .deadline_admission import Admission
+from .gpu_availability import Rooms
+from .offers import Offer
+from .promise_risk import announced
+from .quotas import Quotas
+
+MOST = 256
+"""So many jobs from the top of the order are looked at for being in a promise's way."""
+
+_TAKEN_AWAY = {
+    Standing.OWNER_SAID_OFF: "its owner said slurmsched:off",
+    Standing.HELD_BY_USER: "its owner holds it",
+    Standing.NICE_SET: "it was given a nice value",
+    Standing.PRIORITY_FIXED: "its priority was set by hand",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Promised:
+    """The promises after a decision, and what keeping them asks for now."""
+
+    table: PromiseTable
+    due: BoolArray  #: pending jobs that must start now
+    laxity_s: FloatArray  #: of pending jobs with a promise: time to spare before they must start, else infinite
+    kept: IntArray  #: those jobs
+    due_s: FloatArray  #: by when each of those was promised to end
+    rooms: Rooms | None = None  #: where there is anything to keep
+    room: Room | None = None  #: what running jobs leave free
+    left: Room | None = None  #: what the latest plan leaves free
+
+
+def promise(
+    view: View, standings: IntArray, rules: DeadlineRules, steers: bool, stops_s: FloatArray | None = None
+) -> Promised:
+    """Answer jobs that ask for a deadline and have no answer yet, and plan for all promises.
+
+    Nothing is promised to jobs that we do not order; *steers* says whether we may order at all. No promise made before
+    is given up here: new ones are made only beside them. Where *stops_s* says by when running jobs can have made room,
+    plans count on it, and jobs are due early enough to ask for it.
+    """
+    count = len(view.pending)
+    table = _withdrawn(view, standings, view.promises)
+    new = _asking(view, standings, table)
+    kept = _pending_rows(view, table)
+    if not len(new) and not table.open.any():
+        nobody = np.zeros(0, dtype=np.int64)
+        return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), nobody, nobody.astype(np.float64))
+    rooms = Rooms(view, rules.margin, rules.lead_s, stops_s)
+    room = rooms.open(np.concatenate([kept, new]))
+    held = rooms.asks(kept, _due_s(view, table, kept), view.now_s)
+    if len(new):
+        offer, quotas = Offer(room, rules.reserve, held, view.now_s), Quotas(view, table, rules, rooms, kept, held)
+        answers, promised = Admission(view, rules, rooms, offer, quotas).answers(new, steers)
+        table = table.joined(answers)
+        kept = np.concatenate([kept, promised])
+        held = rooms.asks(kept, _due_s(view, table, kept), view.now_s)
+    starts_s, left = latest_plan(room, held)
+    table = announced(view, table, kept, starts_s, held, left, rules.lead_s)
+    laxity_s = np.full(count, np.inf)
+    laxity_s[kept] = np.where(np.isnan(starts_s), held.due_s - held.needs_s, starts_s) - view.now_s
+    due = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stops_s is None else rules.stop_s)
+    due[kept] |= np.isnan(starts_s)
+    return Promised(_started_by(view, table, laxity_s), due, laxity_s, kept, held.due_s, rooms, room, left)
+
+
+def in_the_way(view: View, promised: Promised, order: IntArray) -> tuple[IntArray, BoolArray]:
+    """Those of the pending rows in *order* that would start soon and keep a promised job from its GPUs.
+
+    Also which pending jobs they endanger. Jobs count one after the other, each as soon as there is room for it beside
+    those before it; running jobs may end sooner than planned, so that it need not be now.
+    """
+    endangered = np.zeros(len(view.pending), dtype=np.bool_)
+    waiting = np.flatnonzero(np.isfinite(promised.laxity_s))
+    rooms, found = promised.rooms, []
+    if rooms is None or promised.room is None or promised.left is None or not len(waiting):
+        return order[:0], endangered
+    room, left = promised.room.copy(), promised.left.copy()
+    counts = rooms.asks(waiting, promised.laxity_s[waiting], view.now_s).rows
+    for row in order[np.isinf(promised.laxity_s[order])][:MOST].tolist():
+        gpus, needs_s = int(view.pending.gpus[row] * view.pending.tasks[row]), float(rooms.needs_s[row])
+        own = rooms.own(row)
+        start_s = room.earliest(own, gpus, needs_s, view.now_s) if gpus else np.nan
+        if not np.isfinite(start_s):
+            continue
+        taken = rooms.taken(row, gpus, room.at(start_s))
+        short = left.short(taken, start_s, start_s + needs_s)
+        begins_s = view.now_s + promised.laxity_s[waiting]
+        theirs = counts[:, short].any(axis=1) & (start_s < begins_s) & (begins_s < start_s + needs_s)
+        if theirs.any():
+            found.append(row)
+            endangered[waiting[theirs]] = True
+        else:
+            left.lose(taken, start_s, start_s + needs_s)
+            room.lose(taken, start_s, start_s + needs_s)
+    return np.array(found, dtype=np.int64), endangered
+
+
+def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseTable:
+    """Promises to jobs that somebody has taken out of our hands are withdrawn."""
+    rows = {int(job): row for row, job in enumerate(view.pending.job_id.tolist())}
+    found: dict[int, str] = {}
+    for place in np.flatnonzero(table.open).tolist():
+        row = rows.get(int(table.job_id[place]))
+        why = None if row is None else _TAKEN_AWAY.get(Standing(int(standings[row])))
+        if why is not None:
+            found[place] = why
+    if not found:
+        return table
+    states, settled_s, reasons = table.state.copy(), table.settled_s.copy(), list(table.reason)
+    for place, why in found.items():
+        states[place], settled_s[place], reasons[place] = PromiseState.WITHDRAWN, view.now_s, why
+    return replace(table, state=states, settled_s=settled_s, reason=Labels.of(reasons))
+
+
+def _asking(view: View, standings: IntArray, table: PromiseTable) -> IntArray:
+    """Pending rows that say a deadline and have no answer to just that."""
+    jobs = view.pending
+    asking = np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED)
+    answered = {
+        (int(table.job_id[place]), round(float(table.deadline_s[place])), int(table.gpus[place]))
+        for place in np.flatnonzero(table.state != PromiseState.WITHDRAWN).tolist()
+    }
+    rows = np.flatnonzero(asking).tolist()
+    new = [
+        row
+        for row in rows
+        if (int(jobs.job_id[row]), round(float(jobs.deadline_s[row])), int(jobs.gpus[row])) not in answered
+    ]
+    return np.array(new, dtype=np.int64)
+
+
+def _pending_rows(view: View, table: PromiseTable) -> IntArray:
+    promised = set(table.job_id[table.open].tolist())
+    return np.flatnonzero([job in promised for job in view.pending.job_id.tolist()]).astype(np.int64)
+
+
+def _due_s(view: View, table: PromiseTable, rows: IntArray) -> FloatArray:
+    places = np.flatnonzero(table.open)
+    until_s = dict(zip(table.job_id[places].tolist(), table.promised_s[places].tolist(), strict=True))
+    return np.array([until_s[job] for job in view.pending.job_id[rows].tolist()], dtype=np.float64)
+
+
+def _started_by(view: View, table: PromiseTable, laxity_s: FloatArray) -> PromiseTable:
+    """The table with the moments by which waiting jobs must start, in whole seconds."""
+    rows = {int(job): row for row, job in enumerate(view.pending.job_id.tolist())}
+    start_by_s = np.full(len(table), np.nan)
+    for place in np.flatnonzero(table.open).tolist():
+        row = rows.get(int(table.job_id[place]))
+        if row is not None:
+            start_by_s[place] = np.floor(view.now_s + laxity_s[row])
+    return replace(table, start_by_s=start_by_s)

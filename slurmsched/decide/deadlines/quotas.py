@@ -1,0 +1,144 @@
+"""Quotas: how much may be promised to whom."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ...cluster.records.promises import PromiseState, PromiseTable
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ...policies.deadlines.reservations import Asks
+from ..rules import DeadlineRules
+from .gpu_availability import Rooms
+
+HOUR_S = 3600.0
+
+
+class Quotas:
+    """What counts against the quotas of users and accounts: the answers of *table*, and those that are added.
+
+    *held* are the asks of the pending rows *kept*, which were promised something and wait.
+    """
+
+    def __init__(
+        self, view: View, table: PromiseTable, rules: DeadlineRules, rooms: Rooms, kept: IntArray, held: Asks
+    ) -> None:
+        self._jobs, self._now_s, self._rules, self._rooms = view.pending, view.now_s, rules, rooms
+        self._asked: Counter[str] = Counter()
+        self._hours: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._waiting: dict[str, _Waiting] = {}
+        gpus, hours = asked_gpus(view, table, rules).tolist(), held_hours(view, table, rules).tolist()
+        for user, account, asked, held_h in zip(table.user, table.account, gpus, hours, strict=True):
+            self._asked[user] += asked
+            self._hours["user", user] += held_h
+            self._hours["account", account] += held_h
+        users = self._jobs.user.codes[kept]
+        for code in np.unique(users).tolist():
+            mine = np.flatnonzero(users == code)
+            self._waiting[self._jobs.user.names[code]] = _Waiting(kept[mine], held.take(mine))
+
+    def asks(self, row: int) -> str:
+        """Count that a pending *row* asks; returns the quota that this breaks, in words, empty where none."""
+        user, gpus, most = self._jobs.user[row], int(self._jobs.gpus[row]), self._rules.user_gpus
+        asked = self._asked[user]
+        self._asked[user] += gpus
+        if self._exempt(row) or not most or asked + gpus <= most:
+            return ""
+        return (
+            f"{user} has asked deadlines for {count(asked, 'GPU')} lately, and may for {most} in "
+            f"{self._rules.interval_s:g} s (deadline.user_gpus)"
+        )
+
+    def refusal(self, row: int, ask: Asks) -> str:
+        """Which quota a promise to a pending *row* would break, in words; empty where none."""
+        if self._exempt(row):
+            return ""
+        rules, user, account = self._rules, self._jobs.user[row], self._jobs.account[row]
+        hours = self._gpu_hours(row)
+        for key, who, limit in (
+            (("user", user), user, rules.user_gpu_hours),
+            (("account", account), account and f"account {account}", rules.account_gpu_hours),
+        ):
+            if limit and who and self._hours[key] + hours > limit:
+                return (
+                    f"{who} has been promised {self._hours[key]:.4g} GPU-hours, this one asks for {hours:.4g} more, "
+                    f"and the quota is {limit:g} (deadline.{key[0]}_gpu_hours)"
+                )
+        waiting = self._waiting.get(user)
+        if (
+            rules.user_share < 1
+            and waiting
+            and waiting.above(self._rooms.most(row) * rules.user_share, ask, self._now_s)
+        ):
+            return (
+                f"{user} has been promised {rules.user_share:.0%} of the GPUs' time until then, which is the most for "
+                "one user (deadline.user_share)"
+            )
+        return ""
+
+    def add(self, row: int, ask: Asks) -> None:
+        """Count a promise to a pending *row*."""
+        self._count(row, 1)
+        waiting = self._waiting.get(self._jobs.user[row])
+        new = _Waiting(np.array([row]), ask)
+        self._waiting[self._jobs.user[row]] = new if waiting is None else waiting.plus(new)
+
+    def remove(self, row: int, ask: Asks) -> None:
+        """Take back what was counted."""
+        self._count(row, -1)
+        self._waiting[self._jobs.user[row]] = self._waiting[self._jobs.user[row]].without(row)
+
+    def _count(self, row: int, sign: int) -> None:
+        hours = sign * self._gpu_hours(row)
+        self._hours["user", self._jobs.user[row]] += hours
+        self._hours["account", self._jobs.account[row]] += hours
+
+    def _gpu_hours(self, row: int) -> float:
+        return float(self._jobs.gpus[row] * self._rooms.needs_s[row]) / HOUR_S
+
+    def _exempt(self, row: int) -> bool:
+        return bool({self._jobs.user[row], self._jobs.account[row]} & set(self._rules.exempt))
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """The promises of a user to jobs that wait."""
+
+    jobs: IntArray  #: pending rows
+    asks: Asks
+
+    def plus(self, other: _Waiting) -> _Waiting:
+        return _Waiting(np.concatenate([self.jobs, other.jobs]), self.asks.plus(other.asks))
+
+    def without(self, row: int) -> _Waiting:
+        rest = self.jobs != row
+        return _Waiting(self.jobs[rest], self.asks.take(rest))
+
+    def above(self, gpus: float, ask: Asks, now_s: float) -> bool:
+        """Whether these and one more *ask* need more GPU time than *gpus* have, until its end or until a later one.
+
+        Only promises that count in the same room matter. One alone may need more.
+        """
+        near = self.asks.take(np.flatnonzero((self.asks.rows & ask.rows).any(axis=1)))
+        if not len(near):
+            return False
+        every = near.plus(ask)
+        order = np.argsort(every.due_s, kind="stable")
+        due_s, needed = every.due_s[order], np.cumsum((every.gpus * every.needs_s)[order])
+        return bool((needed > gpus * (due_s - now_s))[due_s >= ask.due_s[0]].any())
+
+
+def asked_gpus(view: View, table: PromiseTable, rules: DeadlineRules) -> IntArray:
+    """GPUs of each job that asked in the last ``interval_s``, promised or not."""
+    return np.asarray(np.where(table.asked_s > view.now_s - rules.interval_s, table.gpus, 0))
+
+
+def held_hours(view: View, table: PromiseTable, rules: DeadlineRules) -> FloatArray:
+    """GPU-hours of each row that count against a quota: promised in the last ``window_s`` and not withdrawn."""
+    counts = np.isin(table.state, (PromiseState.OPEN, PromiseState.MET, PromiseState.BROKEN))
+    counted = counts & ((table.asked_s > view.now_s - rules.window_s) | table.open)
+    return np.asarray(table.gpus * np.where(counted, table.needs_s, 0.0) / HOUR_S)

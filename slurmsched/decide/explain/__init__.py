@@ -1,0 +1,1 @@
+"""Explanations: sentences about one view and its plan."""

@@ -1,0 +1,182 @@
+"""What a job with a deadline is told: promised or not, by when it must start, and what would change the answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...cluster.forecast import Forecast
+from ...cluster.jobs import JobTable
+from ...cluster.plan import Plan, Standing
+from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
+from ...cluster.state import View
+from ...cluster.text.comment import read
+from ..deadlines.preemption import stops
+from ..deadlines.promises import promise
+from ..phrasing import spell
+from ..rules import Rules
+
+
+@dataclass(frozen=True)
+class DeadlineAnswer:
+    """The answer to one job, in words, with the figures behind them; times are Unix seconds."""
+
+    job_id: int
+    known: bool  #: false where neither Slurm nor we know such a job
+    answer: str  #: promised, in doubt, refused, met, broken, withdrawn, lost, or unasked where there is no answer
+    deadline_s: float | None = None
+    promised_s: float | None = None  #: the deadline, or a later step of a soft one
+    worth: float | None = None  #: of ending by then, 1 for the deadline itself
+    needs_s: float | None = None  #: runtime planned with
+    start_by_s: float | None = None  #: by when it must start; None unless it waits
+    slack_s: float | None = None  #: how long that is from now
+    earliest_s: float | None = None  #: the earliest end that could be promised when it asked
+    announced_s: float | None = None  #: when its owner was told that the promise may not be kept
+    user: str = ""
+    sentences: tuple[str, ...] = ()
+
+
+def deadline(view: View, plan: Plan, job_id: int) -> DeadlineAnswer:
+    """What *job_id* was promised, and what became of it."""
+    place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
+    row, running = view.pending.row_of(job_id), view.running.row_of(job_id)
+    if place is not None:
+        return _answered(plan.promises, place, view.now_s)
+    if row is None and running is None:
+        text = f"Slurm listed no pending or running job {job_id} in that cycle, and none of that number asked lately."
+        return DeadlineAnswer(job_id, False, "unasked", sentences=(text,))
+    jobs, at = (view.pending, row) if row is not None else (view.running, running)
+    return DeadlineAnswer(job_id, True, "unasked", sentences=(_unasked(jobs, at or 0, plan, row),))
+
+
+def deadlines(view: View, plan: Plan) -> tuple[DeadlineAnswer, ...]:
+    """The latest answer to each job that is in the queue or runs, those that must start soonest first."""
+    table = plan.promises
+    here = dict(
+        pair
+        for jobs in (view.running, view.pending)
+        for pair in zip(jobs.job_id.tolist(), jobs.first_submit_s.tolist(), strict=True)
+    )
+    asked = zip(table.job_id.tolist(), table.first_submit_s.tolist(), strict=True)
+    last = {job: place for place, (job, at_s) in enumerate(asked) if job in here and abs(here[job] - at_s) <= SAME_S}
+    told = [_answered(table, place, view.now_s) for place in last.values()]
+    return tuple(sorted(told, key=lambda one: (one.start_by_s or math.inf, one.promised_s or math.inf, one.job_id)))
+
+
+def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rules) -> DeadlineAnswer:
+    """What *job*, a table of one row, would be told if it were submitted now; nothing is promised by asking."""
+    job_id = int(job.job_id[0])
+    if rules.deadlines is None:
+        return DeadlineAnswer(
+            job_id, True, "unasked", sentences=("Nothing is promised here: deadline.enabled is off.",)
+        )
+    if not np.isfinite(job.deadline_s[0]):
+        text = "It says no deadline: add one to its --comment, such as slurmsched:deadline=+6h."
+        return DeadlineAnswer(job_id, True, "unasked", sentences=(text,))
+    beside = replace(
+        view, pending=view.pending.joined(job), forecast=view.forecast.joined(forecast), promises=plan.promises
+    )
+    standings = np.append(plan.jobs.standing, int(Standing.RANKED))
+    stopping = stops(beside, rules)
+    by_s = None if stopping is None else stopping.by_s
+    told = promise(beside, standings, rules.deadlines, "order" in rules.powers, by_s).table
+    return _answered(told, len(told) - 1, view.now_s)
+
+
+def promise_words(view: View, plan: Plan, job_id: int) -> tuple[str, ...]:
+    """What ``why`` and ``explain`` say about the promise of a job; nothing where it has no answer."""
+    place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
+    return () if place is None else tuple(_sentences(plan.promises, place, view.now_s))
+
+
+def _answered(table: PromiseTable, place: int, now_s: float) -> DeadlineAnswer:
+    start_by_s = _known(table.start_by_s[place])
+    return DeadlineAnswer(
+        job_id=int(table.job_id[place]),
+        known=True,
+        answer=_state(table, place),
+        deadline_s=float(table.deadline_s[place]),
+        promised_s=_known(table.promised_s[place]),
+        worth=float(table.worth[place]),
+        needs_s=_known(table.needs_s[place]),
+        start_by_s=start_by_s,
+        slack_s=None if start_by_s is None else start_by_s - now_s,
+        earliest_s=_known(table.earliest_s[place]),
+        announced_s=_known(table.announced_s[place]),
+        user=table.user[place],
+        sentences=tuple(_sentences(table, place, now_s)),
+    )
+
+
+def _state(table: PromiseTable, place: int) -> str:
+    state = PromiseState(int(table.state[place]))
+    if state is PromiseState.OPEN:
+        return "in doubt" if math.isfinite(table.announced_s[place]) else "promised"
+    return state.name.lower()
+
+
+def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
+    state, until_s = _state(table, place), float(table.promised_s[place])
+    reason = table.reason[place]
+    if state == "refused":
+        yield f"No promise for its deadline {_when(table.deadline_s[place], now_s)}: {reason}."
+        yield from _offer(table, place)
+        return
+    step = "" if table.worth[place] == 1 else f" (a later step of its deadline, worth {table.worth[place]:.0%})"
+    within = f"within {spell(until_s - table.first_submit_s[place])} of its first submission"
+    if state == "met":
+        yield f"It was promised to end {within}{step}, and did."
+    elif state in ("broken", "withdrawn", "lost"):
+        told_s = float(table.announced_s[place])
+        told = f"; its owner was told {spell(until_s - told_s)} before" if told_s < until_s else ""
+        yield f"The promise to end {within}{step} was {state}: {reason}{told}."
+    else:
+        yield f"It is promised to end {_when(until_s, now_s)}{step}, planned with {spell(table.needs_s[place])}."
+        if math.isfinite(table.start_by_s[place]):
+            late = "should have started already" if table.start_by_s[place] <= now_s else "must start"
+            yield f"It {late} {_when(table.start_by_s[place], now_s)}, unless it starts sooner by itself."
+        if state == "in doubt":
+            yield "By the forecast of now that promise may not be kept."
+
+
+def _offer(table: PromiseTable, place: int) -> Iterator[str]:
+    """What could have been promised instead, as a deadline to write."""
+    earliest_s = float(table.earliest_s[place])
+    if math.isfinite(earliest_s):
+        minutes = math.ceil((earliest_s - table.first_submit_s[place]) / 60) + 1
+        yield (
+            f"The earliest end that could be promised when it asked was {spell(earliest_s - table.asked_s[place])} "
+            f"later: deadline=+{minutes}m instead asks for that."
+        )
+
+
+def _when(at_s: float, now_s: float) -> str:
+    ahead_s = float(at_s) - now_s
+    return f"in {spell(ahead_s)}" if ahead_s >= 0 else f"{spell(-ahead_s)} ago"
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _unasked(jobs: JobTable, at: int, plan: Plan, row: int | None) -> str:
+    """Why there is no answer to a job that is there."""
+    job_id, comment = int(jobs.job_id[at]), jobs.comment[at]
+    wishes, problem = read(comment)
+    if math.isfinite(jobs.deadline_s[at]):
+        if row is None:
+            return f"Job {job_id} runs, and nothing was promised to it before it started."
+        standing = Standing(int(plan.jobs.standing[row]))
+        if standing is not Standing.RANKED:
+            words = standing.name.lower().replace("_", " ")
+            return f"Job {job_id} has no answer while we leave it alone ({words}); see 'slurmsched why {job_id}'."
+        return f"Job {job_id} has no answer: deadline.enabled is off, or the next cycle gives one."
+    if wishes.deadline is not None:
+        return (
+            f"The deadline {wishes.deadline} of job {job_id} means no single moment: that local time happens twice or "
+            "never (daylight saving). Add the offset from UTC."
+        )
+    return f"Job {job_id} asks for no deadline" + (f": {problem}." if problem else " in its comment.")

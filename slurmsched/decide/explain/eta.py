@@ -1,0 +1,199 @@
+"""When a job will start and finish, as people are told it: figures, what they rest on, and why there are none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ...cluster.actions import Hold
+from ...cluster.columns import BoolArray, Labels
+from ...cluster.plan import Plan
+from ...cluster.records.predictions import PredictionKind, PredictionTable
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ..phrasing import spell
+
+SKEW_S = 30.0
+"""Clocks that differ by less are taken to agree."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How the predictions of late came true on this cluster."""
+
+    days: float
+    finishes: int  #: jobs that ended in that time and had been predicted
+    done_by: float  #: the share of those that had ended by the moment nine in ten should
+    starts: int
+    started_by: float  #: the same of starts
+    delays: bool = False  #: of predictions made while we delayed jobs for promises, or of the others
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """The latest predictions, or why there are none; what a daemon answers from."""
+
+    table: PredictionTable | None = None
+    coverage: Coverage | None = None
+    trouble: str = "nothing is predicted yet; ask again after the daemon's next cycles"
+
+
+@dataclass(frozen=True)
+class Eta:
+    """The answer for one job. Times are Unix seconds; None where nothing can be said, and then *notes* say why."""
+
+    job_id: int
+    user: str
+    partition: str
+    gpus: int
+    tasks: int
+    kind: str  #: a PredictionKind in lower case, or unknown
+    as_of_s: float
+    start_s: float | None = None
+    start_from_s: float | None = None
+    start_by_s: float | None = None
+    finish_s: float | None = None
+    finish_from_s: float | None = None
+    finish_by_s: float | None = None
+    slurm_start_s: float | None = None
+    runtime_s: float | None = None
+    rank: int | None = None  #: 1 is next
+    ahead: int | None = None
+    start_basis: int = 0
+    finish_basis: int = 0
+    derivation: str = ""
+    notes: tuple[str, ...] = ()
+
+
+Row = Mapping[str, Any]
+"""A row of a PredictionTable as plain values by name."""
+
+_FIGURES = ("job_id", "user", "partition", "gpus", "tasks", "start_basis", "finish_basis")
+_TIMES = (
+    "start_s",
+    "start_from_s",
+    "start_by_s",
+    "finish_s",
+    "finish_from_s",
+    "finish_by_s",
+    "slurm_start_s",
+    "runtime_s",
+)
+
+_WHY_NONE = {
+    PredictionKind.HELD: "It is held: its start can be predicted once it is released ('scontrol release {job}').",
+    PredictionKind.DEPENDENT: "It waits for other jobs; its place in the queue counts only when they are through.",
+    PredictionKind.RESERVED: "It asks for a reservation, whose nodes are not shared with the queue: Slurm starts it "
+    "when they are free for it.",
+    PredictionKind.LIMITED: "Slurm says {reason}: when that ends cannot be seen from the queue.",
+    PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, whose components only Slurm can place together.",
+    PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and when it will nobody can say.",
+    PredictionKind.CANNOT_RUN: "No nodes of its partition ({partition}) could ever hold it as they are now.",
+    PredictionKind.NO_ROOM: "The nodes that could hold it do not come free, as far as can be seen.",
+    PredictionKind.SUSPENDED: "It is suspended, and when it goes on nobody can say.",
+    PredictionKind.BEYOND: "It stands so far back in a long queue that it was not played forward.",
+}
+_BESIDE = {
+    PredictionKind.ARRAY: "It is an array: the times are those of the first of its {tasks} to start.",
+    PredictionKind.LEFT_ALONE: "We do not order it ('slurmsched why {job}' says why): the times go by Slurm's own "
+    "place for it.",
+    PredictionKind.NO_HISTORY: "No run like it is known: the times take it to need its whole time limit, and it may "
+    "well be done sooner.",
+}
+
+
+def etas(table: PredictionTable, now_s: float, rows: list[int]) -> list[Eta]:
+    """The answers for *rows* of *table*, given at *now_s*."""
+    some = table.take(np.array(rows, dtype=np.int64))
+    columns = {f.name: getattr(some, f.name) for f in fields(some)}
+    lists = [list(c) if isinstance(c, Labels) else c.tolist() for c in columns.values()]
+    return [_eta(dict(zip(columns, values, strict=True)), now_s) for values in zip(*lists, strict=True)]
+
+
+def unpredicted(job_id: int, user: str, partition: str, gpus: int, as_of_s: float) -> Eta:
+    """The answer for a job that came or started after the latest predictions."""
+    note = "It came or started after the latest predictions were made: ask again in a moment."
+    return Eta(job_id, user, partition, gpus, 1, "new", as_of_s, notes=(note,))
+
+
+def unknown(job_id: int, as_of_s: float) -> Eta:
+    """The answer for a job that does not wait or run."""
+    note = f"Slurm listed no pending or running job {job_id} in that cycle; 'slurmsched story {job_id}' knows more."
+    return Eta(job_id, "", "", 0, 0, "unknown", as_of_s, notes=(note,))
+
+
+def coverage_words(coverage: Coverage | None) -> str:
+    """How far the times can be trusted, from what came true."""
+    meanwhile = " while jobs were delayed for promises, as now," if coverage is not None and coverage.delays else ""
+    if coverage is None or not coverage.finishes:
+        return f"No prediction made here{meanwhile} has come true or failed yet: how far to trust these is not known."
+    return (
+        f"Of the {count(coverage.finishes, 'job')} predicted here{meanwhile} that ended in the last {coverage.days:g} "
+        f"days, {coverage.done_by:.0%} were done by the time said for nine in ten."
+    )
+
+
+def delayed_jobs(view: View, plan: Plan) -> BoolArray:
+    """Select the pending jobs that the plan keeps from starting so that promises can be kept."""
+    return np.isin(view.pending.job_id, [wish.job_id for wish in plan.actions if isinstance(wish, Hold)])
+
+
+def _eta(said: Row, now_s: float) -> Eta:
+    kind, ranked = PredictionKind(said["kind"]), said["rank"] >= 0
+    figures: dict[str, Any] = {name: said[name] for name in _FIGURES} | {name: _known(said[name]) for name in _TIMES}
+    return Eta(
+        **figures,
+        kind=kind.name.lower(),
+        as_of_s=said["made_s"],
+        rank=said["rank"] + 1 if ranked else None,
+        ahead=said["ahead"] if ranked else None,
+        derivation=_derivation(said, kind) if kind.said else "",
+        notes=tuple(_notes(said, kind, now_s)),
+    )
+
+
+def _derivation(said: Row, kind: PredictionKind) -> str:
+    needs = f"{spell(said['runtime_s'])} from start to end ({said['source']})"
+    if kind is PredictionKind.RUNNING:
+        return f"it needs {needs}"
+    ahead = said["ahead"]
+    before = (
+        f"{count(ahead, 'job')} ahead of it {_gpu_hours(said['ahead_gpu_s'])}" if ahead else "nobody is ahead of it"
+    )
+    return (
+        f"the jobs that run on its nodes still need {_gpu_hours(said['running_gpu_s'])}, {before}, and it needs {needs}"
+    )
+
+
+def _notes(said: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
+    if text := (_WHY_NONE.get(kind) or _BESIDE.get(kind)):
+        yield text.format(
+            job=said["job_id"],
+            reason=said["reason"] or "it may not start",
+            partition=said["partition"],
+            tasks=count(said["tasks"], "waiting task"),
+        )
+    if not kind.said:
+        return
+    ahead_s = said["first_submit_s"] - said["made_s"]
+    if ahead_s > SKEW_S:
+        yield f"Slurm's clock is {spell(ahead_s)} ahead of this machine's: the times may be off by as much."
+    if said["finish_by_s"] < now_s or (kind is not PredictionKind.RUNNING and said["start_by_s"] < now_s):
+        yield "It is already later than nine in ten such jobs were: the history cannot predict it any further."
+    if not said["finish_basis"] and kind is not PredictionKind.RUNNING:
+        yield "The interval is not calibrated yet: it rests on the forecast of the runtime alone."
+
+
+def _gpu_hours(gpu_s: float) -> str:
+    if not math.isfinite(gpu_s):
+        return "an unknown number of GPU-hours"
+    shown = f"{gpu_s / 3600:.3g}" if gpu_s < 3.6e6 else f"{gpu_s / 3600:,.0f}"
+    return f"{shown} GPU-hour" if shown == "1" else f"{shown} GPU-hours"
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

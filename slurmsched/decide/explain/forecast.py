@@ -1,0 +1,27 @@
+"""A forecast as a product: what an additive model of log runtime says, in words and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...models.runtime.point_predictors import Reason
+from ..phrasing import spell
+from .explain import Explanation
+
+SHOWN = 6  #: factors in the sentence; the others are multiplied together
+
+
+def with_factors(told: Explanation, reasons: Sequence[Reason], *, runs: bool = False) -> Explanation:
+    """*told*, with what its forecast is made of where *reasons* say so; of a job that *runs*, before that counts."""
+    if len(reasons) < 2:
+        return told
+    first, *others = reasons
+    parts = [f"x {reason.factor:.2f} ({reason.words})" for reason in others[:SHOWN]]
+    if rest := others[SHOWN:]:
+        product = math.prod(reason.factor for reason in rest)
+        parts.append(f"x {product:.2f} ({len(rest)} more)")
+    before = "the time limit and what it has run already" if runs else "the time limit"
+    sentence = f"Forecast = {spell(first.factor)} ({first.words}) {' '.join(parts)}, before {before}."
+    return replace(told, factors=tuple(reasons), sentences=(told.sentences[0], sentence, *told.sentences[1:]))

@@ -1,0 +1,88 @@
+"""Who would gain and who would lose: our order against Slurm's own, per account and QOS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.plan import Plan
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ..ordering.ranking import base_priority, order, tiers
+from ..phrasing import spell
+
+
+@dataclass(frozen=True)
+class Share:
+    """The jobs of one account or QOS, and what our order does to the work ahead of them."""
+
+    kind: str  #: account or qos
+    name: str
+    jobs: int
+    sooner: int  #: jobs with less work ahead than in Slurm's own order
+    later: int
+    change_s: float  #: mean change of the time to work off what is ahead, on all GPUs; negative is sooner
+
+
+def advice(view: View, plan: Plan) -> tuple[Share, ...]:
+    """One Share per account and per QOS of the ranked jobs, those that gain most first.
+
+    The work ahead of a job is the GPU-seconds forecast of all ranked jobs before it, spread over all GPUs: a measure to
+    compare two orders by, not a promise of a start time. A job without a forecast counts as no work.
+    """
+    jobs = view.pending
+    rows = np.flatnonzero(plan.jobs.rank >= 0)
+    if not len(rows):
+        return ()
+    runtime_s: FloatArray = np.where(np.isfinite(view.forecast.runtime_s), view.forecast.runtime_s, 0.0)
+    work: FloatArray = runtime_s * np.maximum(jobs.gpus, 1) * jobs.tasks
+    gpus = max(1, int(view.nodes.gpus.sum()))
+    native = order(
+        -base_priority(jobs)[rows].astype(np.float64),
+        np.zeros(len(rows), dtype=bool),
+        np.zeros(len(rows)),
+        tiers(jobs, view.partitions)[rows],
+        base_priority(jobs)[rows],
+        jobs.job_id[rows],
+    )
+    ours_s = _ahead(work, rows[np.argsort(plan.jobs.rank[rows])]) / gpus
+    change_s = (ours_s - _ahead(work, rows[native]) / gpus)[rows]
+    shares = [*_shares("account", jobs.account, rows, change_s), *_shares("qos", jobs.qos, rows, change_s)]
+    return tuple(sorted(shares, key=lambda share: (share.kind, share.change_s, share.name)))
+
+
+def in_words(shares: tuple[Share, ...]) -> str:
+    """One line for a log: who gains and who loses, by how much."""
+    moved = [share for share in shares if share.sooner or share.later]
+    if not moved:
+        return "our order and Slurm's own are the same"
+    return "; ".join(
+        f"{share.kind} {share.name}: {spell(abs(share.change_s))} {'less' if share.change_s < 0 else 'more'} work "
+        f"ahead on average, {share.sooner} of {count(share.jobs, 'job')} sooner, {share.later} later"
+        for share in moved
+    )
+
+
+def _ahead(work: FloatArray, in_order: IntArray) -> FloatArray:
+    """GPU-seconds before each job, by row."""
+    ahead = np.zeros(len(work))
+    ahead[in_order] = np.cumsum(work[in_order]) - work[in_order]
+    return ahead
+
+
+def _shares(kind: str, column: Labels, rows: IntArray, change_s: FloatArray) -> list[Share]:
+    codes = column.codes[rows]
+    return [
+        Share(
+            kind=kind,
+            name=column.names[int(code)] or "(none)",
+            jobs=int(mine.sum()),
+            sooner=int((change_s[mine] < 0).sum()),
+            later=int((change_s[mine] > 0).sum()),
+            change_s=float(change_s[mine].mean()),
+        )
+        for code in np.unique(codes)
+        for mine in [codes == code]
+    ]

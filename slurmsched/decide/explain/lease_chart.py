@@ -1,0 +1,259 @@
+"""The plan behind a promise as a lease chart: who holds the GPUs that a job would need, and what would help it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ...cluster.jobs import JobTable
+from ...cluster.plan import Plan
+from ...cluster.records.promises import PromiseState
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ...policies.deadlines.reservations import Asks, Room, latest_plan
+from ..deadlines.gpu_availability import Rooms
+from ..deadlines.preemption import Stops, stops
+from ..deadlines.promises import Promised, promise
+from ..phrasing import spell
+from ..rules import DeadlineRules, Rules
+from .explain import HIDDEN
+
+BARS = 40
+"""At most so many running jobs are drawn, those with most GPUs."""
+
+HELPERS = 3
+"""At most so many running jobs are named that would help by saying ``ckpt``."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One job in the chart; times are Unix seconds, None where they are not known."""
+
+    job_id: int  #: 0 where its reader may not know it
+    user: str
+    gpus: int
+    kind: str  #: this, promised, running, can make room, was asked
+    from_s: float
+    until_s: float | None
+
+
+@dataclass(frozen=True)
+class Free:
+    """GPUs that the plan leaves free from a moment on, in blocks that a job can use."""
+
+    from_s: float
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The plan round one job with a deadline, and what would change its answer."""
+
+    job_id: int
+    known: bool  #: false where nothing can be drawn; the sentences say why
+    gpus: int = 0
+    deadline_s: float | None = None
+    promised_s: float | None = None
+    bars: tuple[Bar, ...] = ()
+    free: tuple[Free, ...] = ()
+    changes: tuple[str, ...] = ()  #: what would change the answer
+    sentences: tuple[str, ...] = ()
+
+
+def chart(view: View, plan: Plan, job_id: int, rules: Rules) -> Chart:
+    """The chart of a job that waits and said a deadline."""
+    row, told = view.pending.row_of(job_id), rules.deadlines
+    if row is None:
+        return Chart(
+            job_id, False, sentences=(f"Job {job_id} does not wait; only the plan of a job that waits is drawn.",)
+        )
+    if told is None:
+        return Chart(job_id, False, sentences=("Nothing is promised here: deadline.enabled is off.",))
+    if not math.isfinite(view.pending.deadline_s[row]):
+        return Chart(job_id, False, sentences=(f"Job {job_id} asks for no deadline.",))
+    drawn = _Drawing.of(replace(view, promises=plan.promises), plan, row, rules, told)
+    place = plan.promises.last_of(job_id, float(view.pending.first_submit_s[row]))
+    promised = place is not None and plan.promises.state[place] == PromiseState.OPEN
+    return Chart(
+        job_id=job_id,
+        known=True,
+        gpus=int(view.pending.gpus[row]),
+        deadline_s=float(view.pending.deadline_s[row]),
+        promised_s=float(plan.promises.promised_s[place]) if place is not None and promised else None,
+        bars=tuple(drawn.bars()),
+        free=tuple(drawn.free()),
+        changes=() if promised else tuple(drawn.changes()),
+        sentences=(drawn.summary(),),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """The room that a job competes for, all promises kept."""
+
+    view: View
+    row: int
+    rules: DeadlineRules
+    stopping: Stops | None
+    promised: Promised
+    rooms: Rooms
+    held: Asks
+    starts_s: FloatArray  #: of the promised jobs
+    left: Room
+    spare: Room  #: what new promises may take of it
+
+    @classmethod
+    def of(cls, view: View, plan: Plan, row: int, rules: Rules, told: DeadlineRules) -> _Drawing:
+        stopping = stops(view, rules)
+        by_s = None if stopping is None else stopping.by_s
+        promised = promise(view, plan.jobs.standing, told, "order" in rules.powers, by_s)
+        rooms = Rooms(view, told.margin, told.lead_s, by_s)
+        room = rooms.open(np.append(promised.kept, row))
+        held = rooms.asks(promised.kept, promised.due_s, view.now_s)
+        starts_s, left = latest_plan(room, held)
+        spare = latest_plan(room.less(told.reserve), held)[1]
+        return cls(view, row, told, stopping, promised, rooms, held, starts_s, left, spare)
+
+    def bars(self) -> Iterator[Bar]:
+        """This job where it would run, then promised jobs by their start, then running ones, the widest first."""
+        jobs, running = self.view.pending, self.view.running
+        start_s = self._start_s()
+        needs_s = float(self.rooms.needs_s[self.row])
+        ends_s = None if start_s is None else start_s + needs_s
+        yield _bar(jobs, self.row, "this", start_s or self.view.now_s, ends_s)
+        for at in np.argsort(self.starts_s, kind="stable").tolist():
+            row, from_s = int(self.promised.kept[at]), float(self.starts_s[at])
+            if row != self.row and math.isfinite(from_s):
+                until_s = from_s + float(self.held.needs_s[at])
+                yield _bar(jobs, row, "promised", from_s, until_s)
+        holding = np.flatnonzero(self.rooms.holding(np.array([self.row])))
+        for row in holding[np.argsort(-running.gpus[holding], kind="stable")][:BARS].tolist():
+            kind, end_s = self._running(row)
+            yield _bar(running, row, kind, float(running.started_s[row]), end_s)
+
+    def free(self) -> Iterator[Free]:
+        """GPUs on its nodes that neither running nor promised jobs have, it being one of them or not."""
+        rows = self.rooms.asks(np.array([self.row]), np.array([np.inf]), self.view.now_s).rows[0]
+        least = self.left.free[rows].min(axis=0) if rows.any() else np.zeros(len(self.left.begins_s), dtype=np.int64)
+        before = -1
+        for at_s, gpus in zip(self.left.begins_s.tolist(), np.maximum(least, 0).tolist(), strict=True):
+            if gpus != before:
+                yield Free(at_s, gpus)
+            before = gpus
+
+    def summary(self) -> str:
+        """What the job needs, and who has it now."""
+        holding = self.rooms.holding(np.array([self.row]))
+        taken = int(self.view.running.gpus[holding].sum())
+        return (
+            f"It needs {count(self.rooms.gpus(self.row), 'GPU')} for {spell(float(self.rooms.needs_s[self.row]))}; on "
+            f"the nodes that it may run on {count(int(holding.sum()), 'running job')} hold {count(taken, 'GPU')}, and "
+            f"{count(int((self.promised.kept != self.row).sum()), 'promise')} to other jobs that wait must be kept."
+        )
+
+    def changes(self) -> Iterator[str]:
+        """What would have it promised its deadline, or what it could be promised instead; each on its own."""
+        jobs, now_s = self.view.pending, self.view.now_s
+        due_s, first_s = float(jobs.deadline_s[self.row]), float(jobs.first_submit_s[self.row])
+        earliest_s = self._earliest_s(self.spare)
+        if math.isfinite(earliest_s) and earliest_s > due_s:
+            minutes = math.ceil((earliest_s - first_s) / 60) + 1
+            yield f"A deadline {spell(earliest_s - due_s)} later (deadline=+{minutes}m) could be promised now."
+        if (fewer := self._fewer(due_s)) is not None:
+            yield f"With {count(fewer, 'GPU')} it would be in time, if it takes no longer with them."
+        if (needs_s := self._shorter(due_s)) is not None:
+            yield f"With a --time of at most {spell(needs_s)}, where that is true, it would be in time."
+        helpers = [self._named(row) for row in self._helpers(due_s)]
+        if helpers:
+            yield f"If {' or '.join(helpers)} said slurmsched:ckpt, that one could make room for it."
+        if due_s <= now_s:
+            yield "Its deadline has passed; a new comment (scontrol update) asks for another."
+
+    def _start_s(self) -> float | None:
+        """Its latest start by which it keeps its promise, or the earliest one there is."""
+        laxity_s = float(self.promised.laxity_s[self.row])
+        if math.isfinite(laxity_s):
+            return self.view.now_s + laxity_s
+        end_s = self._earliest_s(self.left)
+        return end_s - float(self.rooms.needs_s[self.row]) if math.isfinite(end_s) else None
+
+    def _running(self, row: int) -> tuple[str, float | None]:
+        """What a running job is in the chart, and until when it holds its GPUs at the latest that is planned with."""
+        end_s = float(self.rooms.ends_s[row])
+        stop_s = float(self.stopping.by_s[row]) if self.stopping is not None else math.inf
+        asked = self.stopping is not None and bool(self.stopping.awaited[row])
+        kind = "was asked" if asked else "can make room" if stop_s < end_s else "running"
+        until_s = max(min(end_s, stop_s), self.view.now_s)
+        return kind, until_s if math.isfinite(until_s) else None
+
+    def _earliest_s(self, left: Room, needs_s: float | None = None) -> float:
+        """The earliest end beside all promises; NaN where there is none."""
+        ask = self.rooms.asks(np.array([self.row]), np.array([np.inf]), self.view.now_s + self.rules.lead_s)
+        takes_s = float(self.rooms.needs_s[self.row]) if needs_s is None else needs_s
+        return left.earliest(ask.rows[0], int(ask.gpus[0]), takes_s, float(ask.since_s[0])) + takes_s
+
+    def _earliest_by(self, stops_s: FloatArray | None) -> float:
+        """The same in the room there would be if running jobs made room by *stops_s*."""
+        rooms = Rooms(self.view, self.rules.margin, self.rules.lead_s, stops_s)
+        room = rooms.open(np.append(self.promised.kept, self.row)).less(self.rules.reserve)
+        held = rooms.asks(self.promised.kept, self.held.due_s, self.view.now_s)
+        return replace(self, rooms=rooms)._earliest_s(latest_plan(room, held)[1])
+
+    def _fewer(self, due_s: float) -> int | None:
+        """The largest power of two of GPUs below what it asks for with which it would be in time."""
+        jobs = self.view.pending
+        asked = int(jobs.gpus[self.row])
+        for gpus in (1 << power for power in range(max(0, asked - 1).bit_length() - 1, -1, -1)):
+            columns = {name: getattr(jobs, name).copy() for name in ("gpus", "nodes")}
+            columns["gpus"][self.row] = gpus
+            columns["nodes"][self.row] = min(int(jobs.nodes[self.row]), gpus)
+            fewer = replace(self, view=replace(self.view, pending=replace(jobs, **columns)))
+            if fewer._earliest_by(None if self.stopping is None else self.stopping.by_s) <= due_s:
+                return gpus
+        return None
+
+    def _shorter(self, due_s: float) -> float | None:
+        """The longest runtime, in whole minutes, with which it would be in time."""
+        low, high = 0, int(self.rooms.needs_s[self.row] // 60)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._earliest_s(self.spare, 60.0 * middle) <= due_s else (low, middle - 1)
+        return 60.0 * low if low else None
+
+    def _helpers(self, due_s: float) -> list[int]:
+        """Running jobs each of which alone, if it agreed to stop, would let it be in time."""
+        stopping = self.stopping
+        if stopping is None:
+            return []
+        jobs = self.view.running
+        alone = self.rooms.holding(np.array([self.row])) & ~jobs.ckpt & ~jobs.interactive & (jobs.array_job_id == 0)
+        rows = np.flatnonzero(alone & jobs.requeueable)[:BARS]
+        from_s = np.maximum(self.view.now_s, jobs.started_s + self.rules.lease_s)
+        agreed_s = from_s + self.rules.stop_s + self.rules.lead_s
+
+        def enough(some: IntArray) -> bool:
+            by_s = stopping.by_s.copy()
+            by_s[some] = agreed_s[some]
+            return self._earliest_by(by_s) <= due_s
+
+        found: list[int] = []
+        if enough(rows):  # else none of them alone is
+            for row in rows.tolist():
+                if enough(np.array([row])):
+                    found.append(row)
+                if len(found) == HELPERS:
+                    break
+        return found
+
+    def _named(self, row: int) -> str:
+        jobs = self.view.running
+        return "another user's job" if jobs.user[row] == HIDDEN else f"job {jobs.job_id[row]} ({jobs.user[row]})"
+
+
+def _bar(jobs: JobTable, row: int, kind: str, from_s: float, until_s: float | None) -> Bar:
+    job_id = 0 if jobs.user[row] == HIDDEN else int(jobs.job_id[row])
+    return Bar(job_id, jobs.user[row], int(jobs.gpus[row]), kind, from_s, until_s)

@@ -1,0 +1,56 @@
+"""Why a job waits for the profiling partition, is measured there, or leaves it: sentences for ``why``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ..phrasing import spell
+from ..profiling import Home, home_of, limits_s, overtime, why_home
+from ..rules import ProfilingRules
+from .explain import Why
+
+_WHY = {
+    Home.NOPROFILE: "its owner said slurmsched:noprofile",
+    Home.RAN: "it has run already",
+    Home.MEASURED: "runs of its kind have been measured",
+    Home.LARGE: "it asks for more GPUs than are measured first now",
+    Home.UNFIT: "the profiling partition does not take it ({reason})",
+    Home.WAITED: "it has waited longer than profile.wait_s",
+}
+
+
+def with_profiling(told: Why, view: View, rules: ProfilingRules | None) -> Why:
+    """*told*, with what the profiling partition has to do with the job."""
+    words = () if rules is None else (*_waiting(view, rules, told.job_id), *_running(view, rules, told.job_id))
+    return replace(told, sentences=(*told.sentences, *words)) if words else told
+
+
+def _waiting(view: View, rules: ProfilingRules, job_id: int) -> tuple[str, ...]:
+    jobs, row = view.pending, view.pending.row_of(job_id)
+    home = "" if row is None else home_of(jobs.partition[row], rules.partition)
+    if row is None or not home:
+        return ()
+    reason = Home(int(why_home(view, rules)[row]))
+    if reason is not Home.STAYS:
+        why = _WHY[reason].format(reason=jobs.reason[row])
+        return (f"It need not be measured first: {why}; so it should ask for {home} alone.",)
+    return (
+        f"Nothing like it has been measured yet, so it may start in {rules.partition} too, whichever has room first; "
+        f"there the jobs with the fewest GPUs start first, and after {spell(rules.wait_s)} it waits for {home} alone.",
+    )
+
+
+def _running(view: View, rules: ProfilingRules, job_id: int) -> tuple[str, ...]:
+    jobs, row = view.running, view.running.row_of(job_id)
+    if row is None or jobs.partition[row] != rules.partition:
+        return ()
+    limit = spell(limits_s(jobs, rules)[row])
+    measured = f"It runs in the profiling partition {rules.partition}, where new jobs are measured for {limit}"
+    if row not in overtime(view, rules):
+        return (f"{measured}.",)
+    gpus = count(int(jobs.gpus[row]), "GPU")
+    if jobs.ckpt[row] and jobs.restarts[row] == 0:
+        return (f"{measured}; that is over, and it said ckpt: it is requeued when others wait for its {gpus}.",)
+    return (f"{measured}; that is over, and it goes on in place to its end.",)

@@ -1,0 +1,55 @@
+"""Answers about one decision: the same for the daemon's latest cycle and for a recorded one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...cluster.plan import Plan
+from ...cluster.state import View
+from ...models.runtime.point_predictors import Reason
+from ..deadlines.deadline_usage import claims
+from ..rules import Rules
+from . import explain
+from .deadlines import deadline, deadlines
+from .explain import Explanation, Why
+from .forecast import with_factors
+from .impact import advice
+from .lease_chart import chart
+from .profiling import with_profiling
+from .sharing import with_eviction, with_score, with_sharing
+
+
+def why(view: View, plan: Plan, rules: Rules, job_id: int) -> Why:
+    """Return why a job waits, and what the profiling partition and sharing have to do with it."""
+    placed = with_profiling(explain.why(view, plan, job_id), view, rules.profiling)
+    return with_sharing(placed, view, plan, rules)
+
+
+def explanation(
+    view: View, plan: Plan, rules: Rules, job_id: int, *, score: str = "", reasons: Sequence[Reason] = ()
+) -> Explanation:
+    """Return what the place of a job is made of.
+
+    A model that is at hand adds how the share *score* came about, and the *reasons* for the forecast.
+    """
+    made = with_eviction(explain.explain(view, plan, job_id), view, rules)
+    if score:
+        made = with_score(made, score)
+    return with_factors(made, reasons, runs=view.running.row_of(job_id) is not None)
+
+
+Answer = Callable[[View, Plan, Rules, int], Any]
+"""The answer about a decision under these rules, and about a job of this id where it is about one."""
+
+ANSWERS: Mapping[str, Answer] = {
+    "why": why,
+    "explain": explanation,
+    "queue": lambda view, plan, rules, job_id: explain.queue(view, plan),
+    "advice": lambda view, plan, rules, job_id: advice(view, plan),
+    "deadline": lambda view, plan, rules, job_id: deadline(view, plan, job_id),
+    "deadlines": lambda view, plan, rules, job_id: deadlines(view, plan),
+    "claims": lambda view, plan, rules, job_id: claims(view, plan, rules.deadlines),
+    "chart": lambda view, plan, rules, job_id: chart(view, plan, job_id, rules),
+}
+"""What can be asked about a decision without asking anybody else."""

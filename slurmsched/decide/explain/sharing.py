@@ -1,0 +1,155 @@
+"""Whether a job may share GPUs, with whom and why not: sentences about one view, its plan and the rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...cluster.actions import Share, Unmark, Unshare
+from ...cluster.plan import Plan
+from ...cluster.state import View
+from ...cluster.text.plural import count
+from ...cluster.text.tres import requests_in
+from ...policies.sharing import OFF, allowed, gains_s, why_not
+from ...policies.sharing_slots import Token
+from ..phrasing import spell
+from ..rules import Rules, SharingRules
+from ..sharing.packing import Hosts, bars, waiting_sharers
+from ..sharing.pair_eviction import eviction_words
+from ..sharing.queue_wait import own_waits_s
+from ..sharing.shared_nodes import SharedNodes, gpus_of, shared_nodes, token_of
+from .explain import Explanation, Why
+
+SHOWN = 3  #: running jobs of which it is told why they are no partners
+
+
+def with_sharing(told: Why, view: View, plan: Plan, rules: Rules) -> Why:
+    """*told*, with what *rules* say of sharing."""
+    sharing = rules.sharing if "share" in rules.powers else None
+    if sharing is None or not told.known:
+        return told
+    words = (*sharing_words(view, plan, sharing, told.job_id), *eviction_words(view, told.job_id, rules))
+    return replace(told, sentences=(*told.sentences, *words))
+
+
+def with_score(told: Explanation, path: str) -> Explanation:
+    """*told*, with how the share score of the job came about."""
+    return replace(told, sentences=(*told.sentences, f"Share score: {path}."))
+
+
+def with_eviction(told: Explanation, view: View, rules: Rules) -> Explanation:
+    """*told*, with what became of a pair that was unstable."""
+    return replace(told, sentences=(*told.sentences, *eviction_words(view, told.job_id, rules)))
+
+
+def sharing_words(view: View, plan: Plan, rules: SharingRules, job_id: int) -> tuple[str, ...]:
+    """What can be said of one job and sharing; nothing of a job without GPUs."""
+    row = view.pending.row_of(job_id)
+    if row is not None and view.pending.gpus[row] > 0:
+        return (_pending_words(view, plan, rules, row),)
+    at = view.running.row_of(job_id)
+    return () if at is None else _running_words(view, at)
+
+
+def _running_words(view: View, row: int) -> tuple[str, ...]:
+    jobs = view.running
+    mine = set(gpus_of(jobs, row))
+    if not mine:
+        return ()
+    if set(requests_in(request := jobs.per_node[row])) - {"slot"}:
+        return (f"It asked for {request}, more than the GPUs that it shares: it may have some that others share.",)
+    beside = [
+        str(jobs.job_id[other])
+        for other in np.flatnonzero(jobs.node_list.codes == jobs.node_list.codes[row]).tolist()
+        if other != row and mine & set(gpus_of(jobs, other))
+    ]
+    company = f"with job {', '.join(beside)}" if beside else "and is alone on them now"
+    return (f"It has {_gpus(tuple(sorted(mine)))} of {jobs.node_list[row]} as a job that shares, {company}.",)
+
+
+def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str:
+    jobs, nodes = view.pending, shared_nodes(view, rules.partition)
+    here = (
+        each for each in plan.actions if isinstance(each, Share | Unmark | Unshare) and each.job_id == jobs.job_id[row]
+    )
+    wish = next(here, None)
+    refusal = f" Slurm refused a change of its GPUs: {said}." if (said := jobs.share_refusal[row]) else ""
+    if isinstance(wish, Unshare):
+        return (
+            "It has GPUs of its own back: what it asks for is not what it was to share, or it waited for too long."
+            f"{refusal}"
+        )
+    if isinstance(wish, Unmark):
+        return f"It keeps GPUs of its own for now: a change to shared ones did not come so far.{refusal}"
+    if (token := token_of(jobs, row)) is not None:
+        return f"It waits for {_gpus(token.gpus)} of {jobs.required_nodes[row] or 'a node'}, to share them.{refusal}"
+    if refusal:
+        return f"It shares no GPUs for now.{refusal}"
+    if isinstance(wish, Share) and (token := Token.of(wish.token)) is not None:
+        return f"It goes to {_gpus(token.gpus)} of {wish.node}, to share them{_beside(view, wish.node, token)}."
+    if rules.capacity == OFF:
+        return "Nobody shares GPUs now: enough of them are free."
+    if not len(nodes):
+        return f"It shares no GPUs: no node of partition {rules.partition} takes jobs."
+    rows = np.array([row], dtype=np.int64)
+    barred = [words for holds, words in bars(view, rows, rules, nodes) if holds[0]]
+    if barred:
+        return f"It shares no GPUs: {barred[0]}."
+    return _about_hosts(view, plan, rules, row, nodes)
+
+
+def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: SharedNodes) -> str:
+    """Of a job that nothing of its own bars: which running jobs it might join, or what stands against it."""
+    rows = np.array([row], dtype=np.int64)
+    one, hosts, packing = waiting_sharers(view, rows, rules, nodes), Hosts.of(view, nodes, rules), rules.packing()
+    own = next(
+        (
+            words
+            for holds, words in (
+                (bool(one.measured[0]), "neither it nor a job of its kind was ever measured"),
+                (not one.unstable[0], "its use of GPUs is unstable"),
+                (one.nodes[0] == 1, "only jobs with GPUs of one node share"),
+                (one.score[0] <= packing.capacity, f"its share score {one.score[0]} is more than {packing.capacity}"),
+                (one.memory_mib[0] < packing.memory_mib, "it leaves no GPU memory to others"),
+            )
+            if not holds
+        ),
+        "",
+    )
+    if own:
+        return f"It shares no GPUs: {own}."
+    partners = np.flatnonzero(allowed(one, hosts.jobs, packing)[0])
+    if len(partners):
+        ranked = np.flatnonzero(plan.jobs.rank >= 0)
+        waits_s = own_waits_s(view, ranked[np.argsort(plan.jobs.rank[ranked])], rules.partition)[rows]
+        gain_s = gains_s(one, waits_s - rules.wait_s, hosts.jobs, packing)[0][partners]
+        best = int(partners[np.argmax(gain_s)])
+        names = ", ".join(str(job_id) for job_id in hosts.jobs.job_id[partners][:SHOWN].tolist())
+        if not gain_s.max() > 0.0:
+            own_wait = f"its own GPUs are about {spell(float(waits_s[0]))} away"
+            return f"It may share with job {names}, but that gains no time: {own_wait}."
+        if not hosts.rooms(view.pending, row)[best]:
+            return f"It may share with job {names}, but CPUs or memory of their nodes do not suffice."
+        return f"It may share with job {names}."
+    against = [
+        f"job {hosts.jobs.job_id[at]}: {why_not(one, 0, hosts.jobs, at, packing)}"
+        for at in range(min(len(hosts.rows), SHOWN))
+    ]
+    return f"It may share, with none of the jobs that run: {'; '.join(against) or 'none of them is alone on its GPUs'}."
+
+
+def _beside(view: View, node: str, token: Token) -> str:
+    jobs = view.running
+    found = [
+        str(jobs.job_id[row])
+        for row in np.flatnonzero(
+            jobs.node_list.map([name == node for name in jobs.node_list.names], np.bool_)
+        ).tolist()
+        if set(gpus_of(jobs, row)) & set(token.gpus)
+    ]
+    return f" with job {', '.join(found)}" if found else "; it comes first"
+
+
+def _gpus(gpus: tuple[int, ...]) -> str:
+    return f"{count(len(gpus), 'GPU')} ({'+'.join(map(str, gpus))})"

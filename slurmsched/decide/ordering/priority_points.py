@@ -1,0 +1,145 @@
+"""Points for an order: the fewest SiteFactor writes that make Slurm see it.
+
+Slurm adds a job's points to its own priority (its *base*: age, fair share, QOS, ...). Given the order we want, find
+points so that base + points falls from the first job to the last, keeping as many of the present points as possible:
+the jobs on a longest run that already falls are not written, the others get a place in the gaps between those.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, IntArray
+
+MOST_POINTS = 2_147_483_645
+"""What a SiteFactor can hold (scontrol(1))."""
+
+WIDEST_STEP = 1000
+
+ROOM_BELOW = 100_000_000
+"""Points left free below the last job at most: jobs are added there as those at the top start."""
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """Points per job in the wanted order, and whether the cap kept a job from its place."""
+
+    points: IntArray
+    capped: BoolArray
+
+
+def label(base: IntArray, points: IntArray, floor: int, cap: int) -> Labelling:
+    """Points that put jobs in the order given.
+
+    ``base`` is Slurm's own priority without our points, ``points`` what each job has now, both in the wanted order,
+    soonest first. All shall end above ``floor`` (the highest priority of the jobs that follow), none gets more than
+    ``cap``. Points are never negative: Slurm clamps those and loses the order between them. Labelling what was just
+    labelled changes nothing.
+    """
+    cap = min(cap, MOST_POINTS)
+    chain, capped = _chain(base, floor, cap)
+    given = np.full(len(base), cap, dtype=np.int64)
+    given[chain] = _wanted(base[chain], points[chain], floor, cap) - base[chain]
+    return Labelling(given, capped)
+
+
+def _chain(base: IntArray, floor: int, cap: int) -> tuple[IntArray, BoolArray]:
+    """The order that can be had, as rows, and who is kept from its place in the wanted one.
+
+    A job whom no legal points lift above all that should follow it goes to the highest place it can reach. Below the
+    floor, or where no whole number is left for it, there is no such place: it is in no chain and gets the cap.
+    """
+    if bool(np.all(_lowest(base, floor) <= base + cap)):
+        return np.arange(len(base)), np.zeros(len(base), dtype=bool)
+    capped = np.ones(len(base), dtype=bool)
+    rows: list[int] = []  # from the last place to the first, with the least priority each needs there
+    lowest: list[int] = []
+    bases = base.tolist()
+    for row in range(len(base) - 1, -1, -1):
+        own = bases[row]
+        at = bisect_left(lowest, own + cap)
+        while at >= 0:
+            need = max(own, (lowest[at - 1] if at else floor) + 1)
+            if need <= own + cap and (at == len(lowest) or need < lowest[at]):
+                capped[row] = at < len(lowest)
+                rows.insert(at, row)
+                lowest.insert(at, need)
+                break
+            at = at - 1 if need > own else -1
+    return np.array(rows[::-1], dtype=np.int64), capped
+
+
+def _wanted(base: IntArray, points: IntArray, floor: int, cap: int) -> IntArray:
+    """Priorities that fall strictly along a chain, as many as possible of them the present ones."""
+    count = len(base)
+    if not count:
+        return base
+    place = np.arange(count)
+    seen, lowest = base + points, _lowest(base, floor)
+    highest = np.minimum.accumulate(base + cap + place) - place
+    step = max(1, min(WIDEST_STEP, cap // (2 * count)))
+    kept = _kept(seen, lowest, highest, place)
+    return np.clip(_fill(kept, seen, highest, floor, step), lowest, highest)
+
+
+def _lowest(base: IntArray, floor: int) -> IntArray:
+    """The least priority each job needs: its base, and one more than whatever follows it."""
+    place = np.arange(len(base))
+    need = np.maximum(base, floor + 1) + place
+    return np.asarray(np.maximum.accumulate(need[::-1])[::-1] - place)
+
+
+def _kept(seen: IntArray, lowest: IntArray, highest: IntArray, place: IntArray) -> IntArray:
+    """Places of the longest run of jobs that can stay as they are, leaving a whole number for each job between."""
+    fits = np.flatnonzero((seen >= lowest) & (seen <= highest))
+    height = -(seen + place)[fits]
+    if len(fits) < 2 or bool(np.all(height[1:] >= height[:-1])):
+        return fits
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for at, value in enumerate(height.tolist()):
+        slot = bisect_right(tails, value)
+        before.append(ends[slot - 1] if slot else -1)
+        if slot == len(tails):
+            tails.append(value)
+            ends.append(at)
+        else:
+            tails[slot] = value
+            ends[slot] = at
+    run: list[int] = []
+    at = ends[-1]
+    while at >= 0:
+        run.append(at)
+        at = before[at]
+    return fits[np.array(run[::-1], dtype=np.int64)]
+
+
+def _fill(kept: IntArray, seen: IntArray, highest: IntArray, floor: int, step: int) -> IntArray:
+    """Priorities for all: kept jobs as seen, the others evenly between their neighbours, or a step apart at an end.
+
+    The bottom is where most jobs come in, one for each that starts. To share out what is left above the floor each time
+    would leave no room after a few; then each of them moves hundreds.
+    """
+    wanted = seen.copy()
+    count = len(seen)
+    bounds = [-1, *kept.tolist(), count]
+    for above, below in pairwise(bounds):
+        length = below - above - 1
+        if not length:
+            continue
+        low = int(seen[below]) if below < count else floor
+        if above >= 0:
+            high = int(seen[above])
+            low = max(low, high - step * (length + 1)) if below == count else low
+        else:
+            most = int(highest[below - length]) + 1
+            if below == count:
+                low += min(ROOM_BELOW, max(0, most - low - step * (length + 1)) // 2)
+            high = min(most, low + step * (length + 1))
+        wanted[above + 1 : below] = low + (high - low) * np.arange(length, 0, -1) // (length + 1)
+    return wanted

@@ -1,0 +1,1 @@
+"""Which jobs share GPUs, where, and which pairs end."""

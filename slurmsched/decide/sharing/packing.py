@@ -1,0 +1,341 @@
+"""Which jobs share GPUs from now on: those on their way go on, others join a job or come first to a GPU. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from ...cluster.actions import Action, Share, Unmark, Unshare
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.job_kind import kind_of
+from ...cluster.jobs import SETTLE_S, JobState, JobTable
+from ...cluster.state import View
+from ...cluster.text.comment import is_plain, read
+from ...cluster.text.tres import gpus_in, requests_in
+from ...policies.sharing import OFF, Pair, Sharers, packable, pairs
+from ...policies.sharing_slots import Asked, Token, next_step, without_token
+from ..rules import SharingRules
+from .pair_eviction import unsteady
+from .queue_wait import left_s, waits
+from .shared_nodes import SharedNodes, gpus_of, gpus_of_all, shared_nodes
+
+WINDOW = 500  #: jobs from the top of the order that may share
+ROUNDED_S = 5.0  #: so far a begin time may be from the one that was asked for
+CRAMPED = 50  #: of these, jobs for which a second place is looked for in one cycle
+
+
+def packing_wishes(
+    view: View, ranked: IntArray, runs: BoolArray, rules: SharingRules, busy: Collection[int], *, joins: bool
+) -> list[Action]:
+    """What brings jobs to GPUs that they share; *busy* are jobs of which something else is wished already.
+
+    Of the *ranked* jobs those that would start now anyway (*runs*) are left where they are. Unless *joins*, nobody
+    sets out, and who is on the way arrives or has GPUs of its own again.
+    """
+    if not (view.pending.shares.any() or (joins and rules.capacity != OFF)):
+        return []
+    nodes = shared_nodes(view, rules.partition)
+    wishes = _onward(view, nodes, rules, joins)
+    if not joins or rules.capacity == OFF or not len(nodes):
+        return wishes
+    able = ~runs & ~np.isin(view.pending.job_id, list(busy))
+    rows, waits_s = _first(view, ranked, able, rules)
+    waiting = waiting_sharers(view, rows, rules, nodes)
+    hosts = Hosts.of(view, nodes, rules)
+    joined = _join(view, rows, waiting, waits_s, hosts, rules)
+    rest = np.flatnonzero(packable(waiting, rules.packing()) & ~np.isin(waiting.job_id, [w.job_id for w in joined]))
+    return [*wishes, *joined, *_come_first(view, rows[rest], nodes, rules)]
+
+
+def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -> tuple[IntArray, FloatArray]:
+    """The first of the *able* jobs that would wait longer than the change takes, and by how much."""
+    longer = (
+        (row, wait_s - rules.wait_s)
+        for row, wait_s in waits(view, ranked, rules.partition)
+        if able[row] and wait_s > rules.wait_s
+    )
+    found = list(islice(longer, WINDOW))
+    rows = np.array([row for row, _ in found], dtype=np.int64)
+    return rows, np.array([wait_s for _, wait_s in found], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Running jobs that a second one may join: each alone on GPUs that can be shared."""
+
+    rows: IntArray
+    jobs: Sharers
+    nodes: SharedNodes
+    place: IntArray  #: of their node among *nodes*, row by row
+
+    @classmethod
+    def of(cls, view: View, nodes: SharedNodes, rules: SharingRules) -> Hosts:
+        """Those of *view*."""
+        jobs = view.running
+        places = jobs.node_list.map([nodes.at.get(name, -1) for name in jobs.node_list.names], np.int64)
+        at = np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING) & (places >= 0))
+        at = at[nodes.alone(places[at], *gpus_of_all(jobs, at))]
+        barred = _declined(jobs.comment.take(at))
+        barred |= (jobs.interactive | unsteady(jobs, rules))[at]
+        return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), nodes, places[at])
+
+    def rooms(self, jobs: JobTable, row: int) -> BoolArray:
+        """Those on whose nodes CPUs and memory are left for a job of *jobs*."""
+        fits: BoolArray = self.nodes.rooms(jobs, row)[self.place]
+        return fits
+
+
+def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> Sharers:
+    """The pending jobs in *rows* as they might share."""
+    jobs, barred = view.pending, np.zeros(len(rows), dtype=np.bool_)
+    for holds, _ in bars(view, rows, rules, nodes):
+        barred |= holds
+    runtime_s = np.fmin(view.forecast.runtime_s, jobs.time_limit_s)[rows]
+    return _sharers(jobs, rows, runtime_s, barred, rules)
+
+
+def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> list[tuple[BoolArray, str]]:
+    """What keeps the pending jobs in *rows* from sharing with whomever: which of them, and in words."""
+    jobs = view.pending.take(rows)
+    limit_s = view.partitions.max_time_s[
+        np.array([name == rules.partition for name in view.partitions.name], dtype=bool)
+    ]
+    types, there = set(nodes.gpu_types), set(nodes.partitions)
+
+    def of(column: Labels, holds: list[bool]) -> BoolArray:
+        found: BoolArray = column.map(holds, np.bool_)
+        return found
+
+    comment = Labels.of(jobs.comment)
+    said = [read(text)[0] for text in comment.names]
+    named = {"required_nodes": "nodes", "features": "features", "reservation": "a reservation"}
+    return [
+        (of(comment, [wish.nopack or wish.off for wish in said]) | jobs.off, "its owner does not want to share"),
+        (of(comment, [wish.share is not None for wish in said]), "its comment has a share token that is not ours"),
+        (
+            of(comment, [not is_plain(text) for text in comment.names]),
+            "its comment has blanks or quotes, and could not be written back as it is",
+        ),
+        (unsteady(jobs, rules), "its load beside another job was unstable"),
+        (of(jobs.share_refusal, [bool(text) for text in jobs.share_refusal.names]), "Slurm refused it"),
+        (jobs.interactive, "it is interactive"),
+        (jobs.exclusive, "it asks for whole nodes"),
+        ((jobs.array_job_id > 0) | (jobs.tasks > 1), "it is an array, whose tasks would all get the same GPUs"),
+        (jobs.het_job_id > 0, "it is part of a heterogeneous job"),
+        (jobs.per_task, "it asks for generic resources per task or per socket"),
+        (jobs.per_gpu, "it asks for CPUs or memory per GPU, or its partition does (DefCpuPerGPU, DefMemPerGPU)"),
+        (
+            of(jobs.per_node, [more_than_gpus(text) for text in jobs.per_node.names]),
+            "it asks for more than GPUs of its node",
+        ),
+        (
+            of(jobs.per_node, [len(requests_in(text)) > 1 for text in jobs.per_node.names]),
+            "it asks for GPUs in several ways",
+        ),
+        (jobs.given_back, "it was on its way to shared GPUs, did not start, and had its own GPUs back"),
+        (np.isfinite(jobs.deadline_s), "it has a deadline"),
+        *(
+            (of(getattr(jobs, name), [bool(text) for text in getattr(jobs, name).names]), f"it asks for {what}")
+            for name, what in named.items()
+        ),
+        (
+            of(jobs.gpu_type, [bool(text) and text not in types for text in jobs.gpu_type.names]),
+            "it asks for GPUs of a type that are not shared",
+        ),
+        (
+            jobs.time_limit_s > limit_s.min(initial=np.inf),
+            f"its time limit is longer than partition {rules.partition} has",
+        ),
+        (
+            # Half-way it asks for no GPUs at all, and must not find its node in a partition of its own.
+            of(
+                jobs.partition,
+                [any(not part.isdisjoint(text.split(",")) for part in there) for text in jobs.partition.names],
+            ),
+            "its own partition has nodes on which GPUs are shared",
+        ),
+    ]
+
+
+def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray, rules: SharingRules) -> Sharers:
+    user, name = jobs.user.take(rows), jobs.name.take(rows)
+    # Nobody asks for kinds where none has failed, and a long queue has many names.
+    kinds = map(kind_of, user, name) if rules.failed else [""] * len(rows)
+    return Sharers(
+        job_id=jobs.job_id[rows],
+        user=user,
+        kind=Labels.of(kinds),
+        gpus=jobs.gpus[rows],
+        nodes=jobs.nodes[rows],
+        score=jobs.share_score[rows],
+        memory_mib=jobs.gpu_memory_mib[rows],
+        speed=np.full(len(rows), np.nan),
+        left_s=ends_s,
+        measured=jobs.measured[rows],
+        unstable=jobs.unstable[rows],
+        barred=barred,
+    )
+
+
+def _declined(comment: Labels) -> BoolArray:
+    """Of which jobs the owner wants no other job beside it."""
+    distinct = Labels.of(comment)
+
+    def said(text: str) -> bool:
+        wishes = read(text)[0]
+        return wishes.nopack or wishes.off
+
+    # Each word of a wish stands in the text: reading all of a long list of comments takes longer than the rest.
+    found: BoolArray = distinct.map(
+        [("nopack" in text or "off" in text) and said(text) for text in distinct.names], np.bool_
+    )
+    return found
+
+
+def more_than_gpus(request: str) -> bool:
+    """Whether a request for generic resources names others than GPUs: slots in its place would take those away."""
+    return any(name != "gpu" for name in requests_in(request))
+
+
+def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) -> list[Action]:
+    """The next step of each job on its way.
+
+    Back where its node takes no jobs, it has waited in vain, or it left an unstable pair.
+    """
+    jobs, until_s = view.pending, view.now_s + rules.wait_s
+    late = view.now_s - jobs.eligible_s > rules.patience_s
+    wishes: list[Action] = []
+    left, settled = _left(jobs, rules, view.now_s)
+    waits = _waits(jobs, rules, view.now_s)
+    for row in np.flatnonzero(jobs.shares & settled).tolist():
+        stuck = late[row] or left[row] or jobs.required_nodes[row] not in nodes.at
+        wish = _step(jobs, row, jobs.asked_for[row], rules, until_s, waits=bool(waits[row]), ends=stuck, joins=joins)
+        if wish is not None:
+            wishes.append(wish)
+    return wishes
+
+
+def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRules, now_s: float) -> list[Action]:
+    """What leaves no job half-way: those with slots may start, the others have their own GPUs again.
+
+    So have those that left an unstable pair. Of the pending *jobs* those are ours of which it is known what they
+    *asked_for*.
+    """
+    ours, (left, settled) = np.isin(jobs.job_id, list(asked_for)), _left(jobs, rules, now_s)
+    waits = _waits(jobs, rules, now_s)
+    steps = (
+        _step(
+            jobs,
+            row,
+            asked_for[int(jobs.job_id[row])],
+            rules,
+            now_s,
+            waits=bool(waits[row]),
+            ends=bool(left[row]),
+            joins=False,
+        )
+        for row in np.flatnonzero(ours & settled).tolist()
+    )
+    return [step for step in steps if step is not None]
+
+
+def _waits(jobs: JobTable, rules: SharingRules, now_s: float) -> BoolArray:
+    """Jobs that wait for the begin time that their change gave them; a later one is its owner's or a requeue's."""
+    waits: BoolArray = (jobs.eligible_s > now_s) & (jobs.eligible_s <= now_s + rules.wait_s + ROUNDED_S)
+    return jobs.settled(now_s) & waits
+
+
+def _left(jobs: JobTable, rules: SharingRules, now_s: float) -> tuple[BoolArray, BoolArray]:
+    """Which of *jobs* were in an unstable pair before, and of which Slurm is done with that run."""
+    left = unsteady(jobs, rules)
+    return left, ~left | jobs.submitted_before(now_s - SETTLE_S)
+
+
+def _step(
+    jobs: JobTable,
+    row: int,
+    asked_for: str,
+    rules: SharingRules,
+    until_s: float,
+    *,
+    waits: bool,
+    ends: bool,
+    joins: bool,
+) -> Action | None:
+    """The next step of a job on its way, or back where that *ends*; who does not *join* begins no change anew."""
+    comment = jobs.comment[row]
+    texts = (jobs.partition[row], jobs.required_nodes[row], jobs.per_node[row], comment)
+    home, _, request = asked_for.partition(" ")
+    job = Asked(int(jobs.job_id[row]), *texts, waits, bool(jobs.per_task[row]))
+    step = next_step(job, rules.partition, home, until_s)
+    share = read(comment)[0].share or ""
+    token, (gpus, kind) = Token.of(share), gpus_in(request)
+    plain = is_plain(comment)
+    if isinstance(step, Unmark) and plain:
+        return step
+    if token is None or ends or isinstance(step, Unshare) or (isinstance(step, Share) and not (joins and plain)):
+        elsewhere = ",".join(name for name in jobs.partition[row].split(",") if name != rules.partition) or home
+        own = without_token(comment, share) if token and plain else None
+        return Unshare(int(jobs.job_id[row]), elsewhere, gpus or len(token.gpus if token else ()), own, until_s, kind)
+    return replace(step, gpu_type=kind) if isinstance(step, Share) else step
+
+
+def _join(
+    view: View, rows: IntArray, waiting: Sharers, waits_s: FloatArray, hosts: Hosts, rules: SharingRules
+) -> list[Share]:
+    """Jobs that join a running one, each where most time is gained."""
+    jobs, packing, nodes = view.pending, rules.packing(), hosts.nodes
+    guests = {job_id: at for at, job_id in enumerate(waiting.job_id.tolist())}
+    places = {job_id: at for at, job_id in enumerate(hosts.jobs.job_id.tolist())}
+    free, cramped = np.ones(len(hosts.rows), dtype=np.bool_), []
+    wishes: list[Share] = []
+
+    def make(pair: Pair) -> bool:
+        at, row = places[pair.host], int(rows[guests[pair.guest]])
+        place, host = int(hosts.place[at]), int(hosts.rows[at])
+        if not nodes.has_room(place, jobs, row):
+            return False
+        free[at] = False
+        nodes.take(place, jobs, row, gpus := gpus_of(view.running, host))
+        turns = jobs.user[row] != view.running.user[host]
+        wishes.append(_share(view, row, nodes.names[place], Token(gpus, turns=turns), rules))
+        return True
+
+    for pair in pairs(waiting, waits_s, hosts.jobs, free, packing):
+        if not make(pair):
+            cramped.append(guests[pair.guest])
+    for at in cramped[:CRAMPED]:  # where it would gain most its CPUs or memory are not left: the next best
+        room = free & hosts.rooms(jobs, int(rows[at]))
+        one = np.array([at])
+        for pair in pairs(waiting.take(one), waits_s[one], hosts.jobs, room, packing) if room.any() else ():
+            make(pair)
+    return wishes
+
+
+def _come_first(view: View, rows: IntArray, nodes: SharedNodes, rules: SharingRules) -> list[Share]:
+    """Jobs that go to free GPUs of a sharing node, where others may join them: the fullest node that has room."""
+    jobs, wishes = view.pending, []
+    most = int(nodes.free.max(initial=0))
+    for row in rows.tolist():
+        gpus = int(jobs.gpus[row])
+        if gpus > most:
+            continue
+        fitting = np.flatnonzero((nodes.free >= gpus) & nodes.rooms(jobs, row))
+        if not len(fitting):
+            continue
+        place = int(fitting[np.argmin(nodes.free[fitting])])
+        chosen = nodes.whole(place, gpus)
+        nodes.take(place, jobs, row, chosen)
+        most = int(nodes.free.max())
+        wishes.append(_share(view, row, nodes.names[place], Token(chosen), rules))
+    return wishes
+
+
+def _share(view: View, row: int, node: str, token: Token, rules: SharingRules) -> Share:
+    jobs = view.pending
+    until_s = view.now_s + rules.wait_s
+    job_id, home, comment = int(jobs.job_id[row]), jobs.partition[row], jobs.comment[row]
+    return Share(job_id, home, rules.partition, node, str(token), comment, until_s, jobs.gpu_type[row])

@@ -1,0 +1,132 @@
+"""Pairs whose load of their GPUs is unstable: who leaves, and where it goes from there (Lucid section 3.3). Pure.
+
+What a node has told is about two runs. So it says nothing any more as soon as one of them is over, whoever ended it and
+however often it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ...cluster.actions import Action, AskToStop, Requeue
+from ...cluster.columns import BoolArray
+from ...cluster.jobs import JobState, JobTable
+from ...cluster.records.faults import Instability
+from ...cluster.state import View
+from ..phrasing import spell
+from ..rules import DeadlineRules, Rules, SharingRules
+from .shared_nodes import gpus_of
+
+SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
+
+
+def unsteady(jobs: JobTable, rules: SharingRules) -> BoolArray:
+    """Which of *jobs* were in an unstable pair, in this run or in an earlier one."""
+    found = np.zeros(len(jobs), dtype=np.bool_)
+    told: dict[int, list[tuple[int, int]]] = {}
+    for seen in rules.unstable:
+        for job_id, restart in _runs(seen):
+            told.setdefault(job_id, []).append((restart, seen.end_s))
+    for row in np.flatnonzero(np.isin(jobs.job_id, list(told))).tolist() if told else ():
+        # Ids begin anew on a new controller: what was seen before a job was submitted is not about it.
+        since_s = jobs.first_submit_s[row] - SAME_S
+        words = told[int(jobs.job_id[row])]
+        found[row] = any(jobs.restarts[row] >= restart and since_s <= end_s for restart, end_s in words)
+    return found
+
+
+def eviction_wishes(view: View, rules: Rules, busy: Collection[int]) -> list[Action]:
+    """What ends unstable pairs that still run: one job of each stops, if it may be made to.
+
+    *busy* are jobs of which something else is wished already.
+    """
+    if rules.sharing is None or not _may_evict(rules):
+        return []
+    leaving = [_leaving(view, _pair(view, seen)) for seen in rules.sharing.unstable]
+    rows = dict.fromkeys(row for row in leaving if row is not None and view.running.job_id[row] not in busy)
+    wishes = [_stop(view, row, rules.deadlines) for row in rows]
+    return [wish for wish in wishes if wish is not None]
+
+
+def eviction_words(view: View, job_id: int, rules: Rules) -> tuple[str, ...]:
+    """What can be said of a job and of unstable pairs; nothing of one that was in none."""
+    sharing, row = rules.sharing, view.pending.row_of(job_id)
+    if sharing is None:
+        return ()
+    if row is not None:
+        mine = view.pending.take(np.array([row]))
+        seen = next((one for one in sharing.unstable if job_id in (one.job_id, *one.partners)), None)
+        return (_after_words(seen, job_id),) if seen is not None and unsteady(mine, sharing)[0] else ()
+    for one in sharing.unstable:
+        rows = _pair(view, one)
+        if job_id in view.running.job_id[rows]:
+            return (f"The load of the GPUs that it shares is unstable: {one.why}. {_fate_words(view, rows, rules)}",)
+    return ()
+
+
+def _runs(seen: Instability) -> list[tuple[int, int]]:
+    """Each job it is about, and how often that had been restarted."""
+    return [(seen.job_id, seen.restart), *zip(seen.partners, seen.partner_restarts, strict=True)]
+
+
+def _pair(view: View, seen: Instability) -> list[int]:
+    """The rows of the running jobs it is about, who came last first; none where it is over for one of them."""
+    jobs = view.running
+    rows: list[int] = []
+    for job_id, restart in _runs(seen):
+        found = np.flatnonzero((jobs.job_id == job_id) & (jobs.restarts == restart) & (jobs.state == JobState.RUNNING))
+        known = [row for row in found.tolist() if jobs.shares[row] and jobs.started_s[row] <= seen.end_s + SAME_S]
+        if not known:
+            return []
+        rows += known
+    first = set(gpus_of(jobs, rows[0]))
+    together = all(
+        jobs.node_list[row] == jobs.node_list[rows[0]] and first & set(gpus_of(jobs, row)) for row in rows[1:]
+    )
+    return sorted(rows, key=lambda row: (-jobs.started_s[row], -jobs.job_id[row])) if together else []
+
+
+def _may_evict(rules: Rules) -> bool:
+    return rules.sharing is not None and rules.sharing.evict and {"share", "requeue"} <= rules.powers
+
+
+def _leaving(view: View, rows: list[int]) -> int | None:
+    """The last of those that agreed to be stopped and have no promise; None where there is none."""
+    jobs, promised = view.running, view.promises.job_id[view.promises.open]
+    agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off
+    single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
+    return next((row for row in rows if agreed[row] and single[row] and jobs.job_id[row] not in promised), None)
+
+
+def _stop(view: View, row: int, rules: DeadlineRules | None) -> Action | None:
+    """Stop a running job: ask it first where jobs are asked, and requeue it when it had time; None meanwhile."""
+    jobs, job_id = view.running, int(view.running.job_id[row])
+    if rules is None or not rules.yields:
+        return Requeue(job_id)
+    waited_s = view.now_s - float(jobs.asked_s[row]) if jobs.asked_s[row] >= jobs.started_s[row] else np.inf
+    if waited_s < rules.stop_s:
+        return None
+    had_time = waited_s < max(rules.lease_s, 2 * rules.stop_s)
+    return Requeue(job_id) if had_time or jobs.asks[row] >= rules.asks_a_day else AskToStop(job_id, rules.stop_signal)
+
+
+def _after_words(seen: Instability, job_id: int) -> str:
+    others = ", ".join(str(other) for other, _ in _runs(seen) if other != job_id)
+    return (
+        f"Its load beside job {others} on the same GPUs was unstable ({seen.why}): it has GPUs of its own from now on."
+    )
+
+
+def _fate_words(view: View, rows: list[int], rules: Rules) -> str:
+    jobs = view.running
+    if not _may_evict(rules):
+        needed = "share.evict" if rules.sharing is not None and not rules.sharing.evict else "power.requeue"
+        return f"Nobody is stopped: {needed} is off."
+    row = _leaving(view, rows)
+    if row is None:
+        return "Nobody is stopped: none of them said slurmsched:ckpt, may be requeued, and has no promise to keep."
+    asked = _stop(view, row, rules.deadlines) is None
+    how = f"was asked {spell(view.now_s - float(jobs.asked_s[row]))} ago to stop" if asked else "is stopped"
+    return f"Job {jobs.job_id[row]} {how}, and goes on alone."

@@ -1,0 +1,92 @@
+"""How long jobs would wait for GPUs of their own: a plain estimate, to weigh sharing against. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.state import View
+
+MOST = 1000  #: jobs of one list of partitions that are looked at, those to run soonest
+_AT_ONCE = 1000  #: jobs whose columns are read together
+
+
+def own_waits_s(view: View, ranked: IntArray, without: str) -> FloatArray:
+    """Seconds from now until each pending job starts on whole GPUs, as ``waits`` tells; infinite for all others."""
+    waits_s = np.full(len(view.pending), np.inf)
+    for row, wait_s in waits(view, ranked, without):
+        waits_s[row] = wait_s
+    return waits_s
+
+
+def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, float]]:
+    """Each pending job of *ranked*, in this order, and the seconds until it starts on whole GPUs.
+
+    The jobs of each list of partitions start one after the other, each as soon as enough GPUs of those partitions are
+    free: now, or when what runs there ends by its forecast. No job is backfilled, nodes have no borders, and jobs that
+    name other partitions of the same nodes are not counted. The partition *without* has no GPUs of this kind. Infinite
+    where that cannot be told, and of jobs that need no GPUs. How long a job waits depends on those before it alone: who
+    needs no more of them need not ask.
+    """
+    jobs, running_s = view.pending, left_s(view)
+    runtime_s = np.fmin(view.forecast.runtime_s, jobs.time_limit_s)
+    lines: dict[int, _Line] = {}
+    for begin in range(0, len(ranked), _AT_ONCE):
+        rows = ranked[begin : begin + _AT_ONCE]
+        columns = (rows, jobs.partition.codes[rows], jobs.gpus[rows], jobs.tasks[rows], runtime_s[rows])
+        for row, code, gpus, tasks, run_s in zip(*(column.tolist() for column in columns), strict=True):
+            if gpus <= 0:
+                yield row, np.inf
+                continue
+            if code not in lines:
+                names = frozenset(jobs.partition.names[code].split(",")) - {without}
+                lines[code] = _Line(view, names, running_s)
+            yield row, lines[code].wait_s(gpus, tasks, run_s)
+
+
+def left_s(view: View) -> FloatArray:
+    """Forecast seconds until each running job ends; 0 where it should have ended."""
+    runtime_s = np.fmin(view.forecast_running.runtime_s, view.running.time_limit_s)
+    return np.maximum(runtime_s - (view.now_s - view.running.started_s), 0.0)
+
+
+class _Line:
+    """The jobs of one list of partitions, one after the other; *running_s* is how long each running job goes on."""
+
+    def __init__(self, view: View, names: frozenset[str], running_s: FloatArray) -> None:
+        nodes, running = view.nodes, view.running
+        here = _names(nodes.partitions, names) & nodes.usable
+        self._total = int(nodes.gpus[here].sum())
+        self._free = int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[here].sum())
+        runs = np.flatnonzero(_names(running.partition, names) & (running.gpus > 0))
+        runs = runs[np.argsort(-running_s[runs])]
+        self._ends = list(zip(running_s[runs].tolist(), running.gpus[runs].tolist(), strict=True))  # the soonest last
+        self._started: list[tuple[float, int]] = []
+        self._at_s = 0.0
+        self._looks = MOST
+
+    def wait_s(self, gpus: int, tasks: int, runtime_s: float) -> float:
+        """How long the next job waits, which then runs for so long; infinite for those after one that never starts."""
+        self._looks -= 1
+        if self._looks < 0 or gpus > self._total:
+            return np.inf
+        needs = min(gpus * tasks, self._total)
+        while self._free < needs and (self._ends or self._started):
+            waited = not self._ends or (self._started and self._started[0] <= self._ends[-1])
+            end_s, given = heappop(self._started) if waited else self._ends.pop()
+            self._at_s, self._free = max(self._at_s, end_s), self._free + given
+        if self._free < needs or self._at_s == np.inf:
+            self._looks = 0
+            return np.inf
+        self._free -= needs
+        heappush(self._started, (self._at_s + runtime_s, needs))
+        return self._at_s
+
+
+def _names(column: Labels, names: frozenset[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    found = column.map([not names.isdisjoint(text.split(",")) for text in column.names], np.bool_)
+    return found

@@ -1,0 +1,172 @@
+"""The nodes on which GPUs are shared, and which of their GPUs are taken how often. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.jobs import JobTable
+from ...cluster.state import View
+from ...cluster.text.comment import read
+from ...cluster.text.hostlist import expand
+from ...cluster.text.tres import requests_in, slots_in
+from ...policies.sharing_slots import Token
+
+SLOTS = 2  #: of each GPU
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNodes:
+    """The usable nodes of the sharing partition, in the order of their names; changes while jobs are placed."""
+
+    names: tuple[str, ...]
+    partitions: tuple[frozenset[str], ...]
+    gpu_types: tuple[str, ...]
+    cpus_left: IntArray
+    memory_left_mib: FloatArray
+    taken: IntArray  #: node by number of the GPU: slots in use or on their way, all of a GPU that is not there
+    free: IntArray  #: GPUs that nobody has
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def at(self) -> dict[str, int]:
+        """The place of each node by its name."""
+        return {name: place for place, name in enumerate(self.names)}
+
+    def rooms(self, jobs: JobTable, row: int) -> BoolArray:
+        """The nodes on which CPUs and memory are left for a job of *jobs*."""
+        fits: BoolArray = (jobs.cpus[row] <= self.cpus_left) & (_memory_mib(jobs, row) <= self.memory_left_mib)
+        return fits
+
+    def has_room(self, place: int, jobs: JobTable, row: int) -> bool:
+        """Whether they are left on this node."""
+        memory_mib = _memory_mib(jobs, row)
+        return bool(jobs.cpus[row] <= self.cpus_left[place] and memory_mib <= self.memory_left_mib[place])
+
+    def take(self, place: int, jobs: JobTable, row: int, gpus: Sequence[int]) -> None:
+        """Count a job of *jobs* that is to come to these GPUs."""
+        there = [gpu for gpu in gpus if gpu < self.taken.shape[1]]
+        self.taken[place, there] += 1
+        self.free[place] = np.count_nonzero(self.taken[place] == 0)
+        self.cpus_left[place] -= jobs.cpus[row]
+        self.memory_left_mib[place] -= _memory_mib(jobs, row)
+
+    def whole(self, place: int, gpus: int) -> tuple[int, ...]:
+        """So many GPUs of a node that nobody has."""
+        return tuple(np.flatnonzero(self.taken[place] == 0)[:gpus].tolist())
+
+    def alone(self, places: IntArray, of: IntArray, gpus: IntArray) -> BoolArray:
+        """Of so many jobs, each on the node *places*, which have GPUs and no other job on any of them.
+
+        *gpus* are the numbers of the GPUs of all of them, *of* says whose each is.
+        """
+        known = gpus < self.taken.shape[1]
+        once = np.zeros(len(gpus), dtype=np.bool_)
+        once[known] = self.taken[places[of[known]], gpus[known]] == 1
+        some, shared = (np.bincount(of[which], minlength=len(places)) for which in (slice(None), ~once))
+        found: BoolArray = (some > 0) & (shared == 0)
+        return found
+
+
+def shared_nodes(view: View, partition: str) -> SharedNodes:
+    """The usable nodes with GPUs of the sharing *partition*, with all that run there or are on their way.
+
+    None while that partition is not up: what is sent there would not start.
+    """
+    nodes, up = view.nodes, dict(zip(view.partitions.name, view.partitions.up.tolist(), strict=True))
+    here = nodes.partitions.map([partition in names.split(",") for names in nodes.partitions.names], np.bool_)
+    some = np.flatnonzero(here & nodes.usable & (nodes.gpus > 0) & up.get(partition, False))
+    rows = np.array(sorted(some.tolist(), key=nodes.name.__getitem__), dtype=np.int64)
+    gpus = nodes.gpus[rows]
+    numbers = np.arange(int(gpus.max(initial=0)))
+    found = SharedNodes(
+        tuple(nodes.name.take(rows)),
+        tuple(frozenset(names.split(",")) for names in nodes.partitions.take(rows)),
+        tuple(nodes.gpu_type.take(rows)),
+        (nodes.cpus - nodes.cpus_used)[rows],
+        (nodes.memory_mib - nodes.memory_used_mib)[rows],
+        np.where(numbers < gpus[:, None], 0, SLOTS),
+        gpus,
+    )
+    _count_running(found, view.running)
+    _count_coming(found, view.pending)
+    found.free[:] = (found.taken == 0).sum(axis=1)
+    return found
+
+
+def gpus_of(jobs: JobTable, row: int) -> tuple[int, ...]:
+    """The GPUs of which a job has slots, or is to have them by a token of ours; none where it shares none."""
+    if slots := slots_in(jobs.per_node[row]):
+        return slots
+    token = token_of(jobs, row)
+    return token.gpus if token else ()
+
+
+def gpus_of_all(jobs: JobTable, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """The same of many *rows* at once: whose each GPU is, as a place among *rows*, and its number."""
+    slots = [slots_in(text) for text in jobs.per_node.names]
+    codes = jobs.per_node.codes[rows]
+    many = np.array([len(numbers) for numbers in slots], dtype=np.int64)
+    numbers = np.array([*chain.from_iterable(slots)], dtype=np.int64)
+    count = many[codes]
+    of = np.repeat(np.arange(len(rows)), count)
+    within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    gpus = numbers[np.repeat((np.cumsum(many) - many)[codes], count) + within]
+    half_way = np.flatnonzero((count == 0) & jobs.shares[rows])
+    told = [(at, gpu) for at in half_way.tolist() for gpu in gpus_of(jobs, int(rows[at]))]
+    if not told:
+        return of, gpus
+    more = np.array(told, dtype=np.int64)
+    return np.concatenate([of, more[:, 0]]), np.concatenate([gpus, more[:, 1]])
+
+
+def token_of(jobs: JobTable, row: int) -> Token | None:
+    """Our token in a job's comment; None where there is none, or it is not ours."""
+    share = read(jobs.comment[row])[0].share if jobs.shares[row] else None
+    return Token.of(share) if share else None
+
+
+def _count_running(found: SharedNodes, jobs: JobTable) -> None:
+    """Count who has slots; a node on which somebody has whole GPUs is closed, since it is not told which."""
+    there = frozenset[str]().union(*found.partitions)
+    rows = np.flatnonzero(
+        jobs.partition.map([not there.isdisjoint(names.split(",")) for names in jobs.partition.names], np.bool_)
+    )
+    of, gpus = gpus_of_all(jobs, rows)
+    places = jobs.node_list.map([found.at.get(name, -1) for name in jobs.node_list.names], np.int64)[rows]
+    _count(found, places[of], gpus)
+    asks = jobs.per_node.map(["gpu" in requests_in(text) for text in jobs.per_node.names], np.bool_)[rows]
+    whole = asks | (np.bincount(of, minlength=len(rows)) == 0) & (jobs.gpus[rows] > 0)
+    for row in rows[whole].tolist():
+        for name in expand(jobs.node_list[row]):
+            if name in found.at:
+                found.taken[found.at[name]] = SLOTS
+
+
+def _count_coming(found: SharedNodes, jobs: JobTable) -> None:
+    """Count who is on the way; of those that run Slurm has counted the CPUs and the memory."""
+    places = jobs.required_nodes.map([found.at.get(name, -1) for name in jobs.required_nodes.names], np.int64)
+    rows = np.flatnonzero(places >= 0)
+    of, gpus = gpus_of_all(jobs, rows)
+    _count(found, places[rows][of], gpus)
+    for row in rows[np.unique(of)].tolist():
+        found.cpus_left[places[row]] -= jobs.cpus[row]
+        found.memory_left_mib[places[row]] -= _memory_mib(jobs, row)
+
+
+def _count(found: SharedNodes, places: IntArray, gpus: IntArray) -> None:
+    known = (places >= 0) & (gpus < found.taken.shape[1])
+    np.add.at(found.taken, (places[known], gpus[known]), 1)
+
+
+def _memory_mib(jobs: JobTable, row: int) -> float:
+    memory_mib = float(jobs.memory_mib[row])
+    return 0.0 if math.isnan(memory_mib) else memory_mib

@@ -1,0 +1,1 @@
+"""Predicted starts and finishes: calibrated, logged and compared with what happened."""

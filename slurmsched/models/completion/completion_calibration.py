@@ -1,0 +1,255 @@
+"""From a play-forward to times that keep their promise: rolling conformal calibration on this cluster's past.
+
+How far off a prediction was is log((what came + 30 s) / (what was predicted + 30 s)), both counted from when it was
+made, in units of how uncertain it was by itself. Quantiles of the last of these, of jobs of the same partition and size
+where there are enough, and of predictions about as far ahead, are the median and both ends. What has not come yet is
+known to be off by so much at least, and counts as that (Kaplan and Meier 1958): those that came soon are the short
+ones. Jobs that wait at one time wait for the same things and miss alike: each counts the less, the more they are (the
+design effect of Kish 1965). The shares asked for move while too few or too many jobs stay below what they were told
+(adaptive conformal inference, Gibbs and Candes 2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.records.prediction_records import KeptState, KeptTable
+from ...cluster.records.predictions import PredictionKind, PredictionTable
+
+GRACE_S = 30.0  #: what matters little: loops of Slurm's, a moment's notice
+LEAST_S = 5.0  #: from the median to either end: whole seconds, and when Slurm's loops happen to look
+LATE_S = 60.0  #: Slurm ends a job that much after its time limit at most, as a rule
+TARGET = 0.9
+ALIKE = 0.05  #: correlation of the misses of two predictions that wait to come true at one time
+WINDOW = 1000.0  #: what the last predictions are worth together that count, of a class or of all
+ENOUGH = 20  #: predictions that came, to call an interval calibrated
+CLASS_ENOUGH = 50  #: predictions that came, for a class to be judged by its own
+NEAR = 50.0  #: what those that came are worth together, of those about as far ahead
+STEP = 0.25  #: predictions are as far ahead as each other within this log
+BATCH = 25  #: predictions between two looks at what stayed below
+GAIN = 0.5  #: how far one look moves a share, times how far it was off
+GUESS = np.log(3.0)  #: how uncertain any prediction is at least, for all that it knows: a factor of three
+PRIOR = np.array([NormalDist(0.0, 1 / NormalDist().inv_cdf(0.9)).inv_cdf((row + 0.5) / 7) for row in range(7)])
+"""Misses that are taken for granted, of which four in five are between the ends that a prediction has by itself."""
+
+_LOWER, _UPPER = (0.005, 0.5), (0.5, 0.995)
+_TINY = 1e-9
+
+
+class Shares(NamedTuple):
+    """The shares asked for so that one in ten stays below the low end and nine in ten below the high one."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is known of one kind of moment, starts or finishes, the oldest prediction first."""
+
+    key: tuple[str, ...]  #: class of each
+    ahead: FloatArray  #: log of the time that was predicted
+    miss: FloatArray  #: log miss in units of the uncertainty; of what is yet to come what it is by now
+    came: BoolArray  #: or is yet to come
+    worth: FloatArray  #: how many predictions that miss by chance of their own each is worth, 1 at most
+    shares: Shares
+
+    def quantiles(self, keys: list[str], ahead: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Low end, middle and high end for jobs of these classes, that log of time ahead, shape (3, keys).
+
+        And how many predictions that came they rest on; 0 for fewer than ENOUGH.
+        """
+        steps = np.round(ahead / STEP).tolist()
+        pairs = list(zip(keys, steps, strict=True))
+        rows = {key: self._rows(key) for key in dict.fromkeys(keys)}
+        of = {pair: self._near(rows[pair[0]], pair[1] * STEP) for pair in dict.fromkeys(pairs)}
+        found = [of[pair] for pair in pairs]
+        values = np.array([ends for ends, _ in found], dtype=np.float64).reshape(len(keys), 3).T
+        return values, np.array([basis if basis >= ENOUGH else 0 for _, basis in found], dtype=np.int64)
+
+    def _rows(self, key: str) -> IntArray:
+        """The last of this class, or of all where too few of it came."""
+        rows = np.flatnonzero(np.array(self.key, dtype=object) == key)
+        if self.came[rows].sum() < CLASS_ENOUGH:
+            rows = np.arange(len(self.miss))
+        return rows[np.cumsum(self.worth[rows][::-1])[::-1] <= WINDOW]
+
+    def _near(self, rows: IntArray, ahead: float) -> tuple[FloatArray, int]:
+        """What those of *rows* say that were about so far ahead, and how many of them came."""
+        rows = rows[np.argsort(np.abs(self.ahead[rows] - ahead), kind="stable")]
+        rows = rows[: int(np.searchsorted(np.cumsum(self.worth[rows] * self.came[rows]), NEAR)) + 1]
+        miss, worth = np.append(self.miss[rows], PRIOR), np.append(self.worth[rows], np.ones(len(PRIOR)))
+        came = np.append(self.came[rows], np.ones(len(PRIOR), dtype=np.bool_))
+        return survived(miss, came, worth, (self.shares.low, 0.5, self.shares.high)), int(self.came[rows].sum())
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the past says about predictions to come."""
+
+    starts: Ends
+    finishes: Ends
+
+    @classmethod
+    def of(cls, kept: KeptTable, now_s: float = -np.inf) -> Calibration:
+        """What is known at *now_s* once *kept* is.
+
+        A job that has not started or ended by now is known to do so later: those that have are those that were early.
+        """
+        is_open = kept.state == KeptState.OPEN
+        starts_s = np.where(kept.started, kept.started_s, np.where(is_open, now_s, np.nan))
+        ends_s = np.where(kept.settled, kept.ended_s, np.where(is_open, now_s, np.nan))
+        unsure = np.full(len(kept), GUESS)
+        scale = np.maximum(kept.scale, GUESS)  # earlier releases kept smaller ones
+        return cls(
+            _ends(kept, starts_s, kept.started, kept.raw_start_s, kept.start_from_s, kept.start_by_s, unsure),
+            _ends(kept, ends_s, kept.settled, kept.raw_finish_s, kept.finish_from_s, kept.finish_by_s, scale),
+        )
+
+    def told(self, raw: PredictionTable) -> PredictionTable:
+        """*raw* with what people are told: calibrated medians, from and by. Rows of running jobs stay as they are."""
+        waits = raw.said & (raw.kind != PredictionKind.RUNNING)
+        rows = np.flatnonzero(waits)
+        some = raw.take(rows)
+        keys, scale = _keys(some.partition, some.gpus), scales(some)
+        starts, start_basis = self.starts.quantiles(keys, _ahead(some.start_s, some.made_s))
+        finishes, finish_basis = self.finishes.quantiles(keys, _ahead(some.finish_s, some.made_s))
+        start_s = np.array([_later(some.start_s, some.made_s, log * GUESS) for log in starts])
+        finish_s = np.array([_later(some.finish_s, some.made_s, log * scale) for log in finishes])
+        last_s = some.time_limit_s + LATE_S
+        finish_s = np.clip(finish_s, some.made_s, np.maximum(start_s[2], start_s[1]) + last_s)
+        start_s = np.minimum(start_s, finish_s)  # who is done by then has started by then
+        columns: dict[str, Any] = {}
+        for name, values in (("start", _apart(start_s, some.made_s)), ("finish", _apart(finish_s, some.made_s))):
+            for end, value in zip(("from_s", "s", "by_s"), values, strict=True):
+                columns[f"{name}_{end}"] = _put(getattr(raw, f"{name}_{end}"), rows, value)
+        columns |= {
+            "start_basis": _put(raw.start_basis, rows, start_basis),
+            "finish_basis": _put(raw.finish_basis, rows, finish_basis),
+        }
+        return replace(raw, **columns)
+
+
+def scales(raw: PredictionTable) -> FloatArray:
+    """How uncertain the job's own forecast makes its finish: log of the wider side, seen from now."""
+    middle = _span(raw.finish_s, raw.made_s)
+    wider = np.maximum(_span(raw.finish_by_s, raw.made_s) / middle, middle / _span(raw.finish_from_s, raw.made_s))
+    return np.maximum(GUESS, np.log(wider))
+
+
+def survived(misses: FloatArray, came: BoolArray, worth: FloatArray, shares: tuple[float, ...]) -> FloatArray:
+    """The misses that these *shares* of the next ones stay below, where those that are yet to come only grow.
+
+    Where all came and are worth 1 it is the k-th of n, k being (n + 1) times the share, rounded up for the upper half
+    and down for the lower, so that both are one-sided promises (Vovk et al. 2005). The largest where more than that
+    share is to come.
+    """
+    order = np.lexsort((~came, misses))
+    left = np.cumsum(worth[order][::-1])[::-1]
+    below = 1.0 - np.cumprod(1.0 - came[order] * worth[order] / (left + 1.0))
+    at = [
+        int(np.searchsorted(below, share - _TINY))
+        if share >= 0.5
+        else int(np.searchsorted(below, share + _TINY, "right")) - 1
+        for share in shares
+    ]
+    return np.asarray(misses[order][np.clip(at, 0, len(misses) - 1)])
+
+
+def worths(made_s: FloatArray, until_s: FloatArray) -> FloatArray:
+    """How many predictions that miss by chance of their own each is worth, by how many were open when it was made."""
+    made = np.searchsorted(np.sort(made_s), made_s, side="right")
+    over = np.searchsorted(np.sort(until_s), made_s, side="left")
+    return np.asarray(1.0 / (1.0 + ALIKE * np.maximum(made - over - 1, 0)))
+
+
+def keepable(kinds: IntArray) -> BoolArray:
+    """Which predictions are kept: of single jobs that wait and can be told a time."""
+    return np.isin(kinds, (PredictionKind.PREDICTED, PredictionKind.LEFT_ALONE, PredictionKind.NO_HISTORY))
+
+
+def _ends(
+    kept: KeptTable,
+    came_s: FloatArray,
+    known: BoolArray,
+    raw_s: FloatArray,
+    from_s: FloatArray,
+    by_s: FloatArray,
+    scale: FloatArray,
+) -> Ends:
+    """What is *known* of moments that came, or else had not come by *came_s*; NaN where nothing ever will."""
+    rows = np.flatnonzero(np.isfinite(came_s))
+    now_s, truly_s = came_s[rows].max(initial=-np.inf), np.where(known, came_s, np.inf)
+    worth = np.ones(len(kept))
+    worth[rows] = worths(kept.made_s[rows], came_s[rows])
+
+    def moved(share: float, told_s: FloatArray) -> float:
+        judged = rows[told_s[rows] <= now_s]
+        return _moved(share, truly_s[judged], told_s[judged], worth[judged])
+
+    return Ends(
+        tuple(_keys(kept.partition.take(rows), kept.gpus[rows])),
+        _ahead(raw_s[rows], kept.made_s[rows]),
+        _miss(came_s[rows], raw_s[rows], kept.made_s[rows]) / scale[rows],
+        known[rows],
+        worth[rows],
+        Shares(moved(1 - TARGET, from_s), moved(TARGET, by_s)),
+    )
+
+
+def _ahead(at_s: FloatArray, made_s: FloatArray) -> FloatArray:
+    return np.log(_span(at_s, made_s))
+
+
+def _span(at_s: FloatArray, made_s: FloatArray) -> FloatArray:
+    return np.asarray(np.maximum(at_s - made_s, 0.0) + GRACE_S)
+
+
+def _miss(came_s: FloatArray, said_s: FloatArray, made_s: FloatArray) -> FloatArray:
+    return np.log(_span(came_s, made_s) / _span(said_s, made_s))
+
+
+def _later(at_s: FloatArray, made_s: FloatArray, log: FloatArray) -> FloatArray:
+    """The moment that misses *at_s* by *log*, never before now."""
+    with np.errstate(over="ignore"):
+        return np.asarray(made_s + np.maximum(0.0, _span(at_s, made_s) * np.exp(log) - GRACE_S))
+
+
+def _apart(three: FloatArray, made_s: FloatArray) -> FloatArray:
+    """Low end, middle and high end in that order, and none before now."""
+    low, middle, high = three
+    return np.array([np.maximum(made_s, np.minimum(low, middle - LEAST_S)), middle, np.maximum(high, middle + LEAST_S)])
+
+
+def _put(column: FloatArray | IntArray, rows: IntArray, values: FloatArray | IntArray) -> FloatArray | IntArray:
+    changed = column.copy()
+    changed[rows] = values
+    return changed
+
+
+def _keys(partition: Labels, gpus: IntArray) -> list[str]:
+    """The class of each job: partitions as asked for, and how many GPUs."""
+    return [f"{name} {size_of(many)}" for name, many in zip(partition, gpus.tolist(), strict=True)]
+
+
+def size_of(gpus: int) -> str:
+    """The size of a job in words."""
+    return "no GPU" if gpus <= 0 else "1 GPU" if gpus == 1 else "2-8 GPUs" if gpus <= 8 else "over 8 GPUs"
+
+
+def _moved(share: float, came_s: FloatArray, told_s: FloatArray, worth: FloatArray) -> float:
+    """The share to ask for now instead of *share*, moved batch by batch by how many came before what they were told.
+
+    An end counts once it has passed, and ends count in that order: whoever came early would be counted too soon.
+    """
+    order = np.argsort(told_s, kind="stable")
+    off = worth[order] * (share - (came_s[order] <= told_s[order]))
+    asked, bounds = share, _UPPER if share >= 0.5 else _LOWER
+    for start in range(0, len(off), BATCH):
+        asked = float(np.clip(asked + GAIN / BATCH * off[start : start + BATCH].sum(), *bounds))
+    return asked

@@ -1,0 +1,1 @@
+"""Additive models (GA2M): sums of look-up tables."""

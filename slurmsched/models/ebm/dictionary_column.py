@@ -1,0 +1,32 @@
+"""Numbers that many jobs have in common: each kept once, as texts are in Labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...cluster.columns import FloatArray, IntArray, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column of numbers: row *i* holds ``values[codes[i]]``; code -1 is the last value.
+
+    *values* of one model and history stay the same array, so that what is derived from them is derived once.
+    """
+
+    values: FloatArray
+    codes: IntArray
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, row: int) -> float:
+        return float(self.values[self.codes[row]])
+
+    def take(self, rows: Rows) -> Coded:
+        """The column of *rows* only."""
+        return Coded(self.values, self.codes[rows])
+
+    def numbers(self) -> FloatArray:
+        """The column row by row."""
+        return self.values.take(self.codes)

@@ -1,0 +1,147 @@
+"""A model for people: what it was trained on, how good it is, what it looks at, and the page that draws it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+
+import numpy as np
+
+from ..cluster.columns import FloatArray
+from ..errors import ModelUnusable
+from .artifact import Artifact
+from .ebm.additive import Additive, Term
+from .model_drawing import bars, line, shape
+from .registry import RUNTIME, SHARING
+from .runtime.intervals import SHARES, STEP, Misses, rolled
+from .runtime.model_inputs import WORDS
+from .runtime.point_predictors import Ga2m, center_of
+from .sharing.sharing_model import SharingModel
+from .throughput import ThroughputModel
+
+_STYLE = """
+svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; }
+svg text { fill: var(--faint); }
+svg polyline { fill: none; stroke: var(--better); stroke-width: 1.5; }
+svg circle { fill: var(--better); }
+svg .axis { stroke: var(--line); }
+svg .above { fill: var(--worse); }
+svg .below { fill: var(--better); }
+pre { white-space: pre-wrap; }
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Portrait:
+    """What there is to show of an artifact."""
+
+    artifact: Artifact
+    additive: Mapping[str, Additive]  #: its sums of tables, by what they forecast
+    text: str  #: its tree in words, and what else there is to say; empty where nothing
+    covered: FloatArray  #: share of runs done by the 90 % bound, one for each STEP runs held out; empty where unknown
+    calibration: Mapping[str, float]  #: share of the held-out runs below each bound, by the share that was promised
+
+    @property
+    def importances(self) -> dict[str, dict[str, float]]:
+        """Mean absolute score of each term, the weightiest first, by what the tables forecast."""
+        found = {}
+        for name, model in self.additive.items():
+            rows = zip(map(_worded, model.terms), model.importances.tolist(), strict=True)
+            found[name] = dict(sorted(rows, key=lambda row: -row[1]))
+        return found
+
+    def page(self) -> str:
+        """One HTML file that loads nothing and sends nothing."""
+        style = files("slurmsched").joinpath("data/page.css").read_text("utf-8") + _STYLE
+        title = _text(f"{self.artifact.kind} model")
+        policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
+        return (
+            f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f'<meta name="color-scheme" content="light dark">\n<title>{title}</title>\n<style>\n{style}</style>\n'
+            f"</head>\n<body>\n<header><h1>{title}</h1>{''.join(self._head())}</header>\n"
+            f'<section class="grid">{"".join(self._figures())}</section>\n</body>\n</html>\n'
+        )
+
+    def _head(self) -> Iterator[str]:
+        artifact = self.artifact
+        yield f"<p>Trained on {_text(span(artifact))}. Digest {artifact.digest}.</p>"
+        rows = "".join(
+            f"<tr><td>{_text(name)}</td><td>{value:.4g}</td></tr>" for name, value in artifact.scores.items()
+        )
+        yield f"<table><thead><tr><th>score</th><th>value</th></tr></thead>{rows}</table>"
+
+    def _figures(self) -> Iterator[str]:
+        if self.text:
+            yield f"<figure><figcaption><h2>In words</h2></figcaption><pre>{_text(self.text)}</pre></figure>"
+        if len(self.covered):
+            told = ", ".join(f"{share:.0%} for {name}" for name, share in self.calibration.items())
+            caption = (
+                f"Share of held-out runs below the bounds: {told}. Below: done by the 90 % bound, per {STEP} runs."
+            )
+            yield _figure("Calibration", caption, line(self.covered, SHARES[-1]))
+        for name, model in self.additive.items():
+            rows = list(self.importances[name].items())
+            yield _figure(f"Importance: {name}", "Mean absolute score over the training rows.", bars(rows[:30]))
+            terms = sorted(model.terms, key=lambda term: -term.importance)
+            for term in terms:
+                caption = f"Added to the forecast of {name}; importance {term.importance:.3g}."
+                yield _figure(_worded(term), caption, shape(model, term))
+
+
+def portrait(artifact: Artifact) -> Portrait:
+    """What *artifact* holds. ModelUnusable where it describes no model."""
+    nothing = np.zeros(0)
+    if artifact.kind == SHARING:
+        model = artifact.read_as(SharingModel.of_document)
+        source = artifact.model.get("source")
+        text = model.text() + f"\npairs keep their speed up to a GPU utilisation sum of {model.pairs.limit(0.85):.3f}"
+        return Portrait(artifact, {}, text + (f"\n\n{source}" if source else ""), nothing, {})
+    if artifact.kind != RUNTIME:
+        series = artifact.read_as(ThroughputModel.of_document).models
+        text = "\n".join(f"{name}: the rolling median" for name, model in series.items() if model is None)
+        return Portrait(artifact, {name: model for name, model in series.items() if model}, text, nothing, {})
+    center = artifact.read_as(lambda document: center_of(document["center"]))
+    misses = artifact.read_as(lambda document: Misses.of_document(document["misses"]))
+    bounds = rolled(misses)
+    below = (misses.miss <= bounds.log_factors)[:, bounds.informed]
+    whole = below.shape[1] - below.shape[1] % STEP
+    covered = below[2, :whole].reshape(-1, STEP).mean(axis=1)
+    told = {f"{share:.0%}": float(row.mean()) for share, row in zip(SHARES, below, strict=True) if len(row)}
+    if isinstance(center, Ga2m):
+        mixed = "\n".join(
+            f"jobs of class {kind}: {part.near:.0%} for the {WORDS[part.column]}, "
+            f"{part.far:.0%} where the tables are off from it by a factor of {np.exp(part.apart):.1f} or more"
+            for kind, part in sorted(center.blend.parts.items())
+        )
+        return Portrait(artifact, {"log runtime": center.additive}, mixed, covered, told)
+    return Portrait(artifact, {}, f"forecasts by: {center.kind}", covered, told)
+
+
+def span(artifact: Artifact) -> str:
+    """The data it was trained on, in words."""
+    begin, end = (_date(moment_s) for moment_s in (artifact.trained_from_s, artifact.trained_until_s))
+    return f"measurements of {begin}" if begin == end else f"data from {begin} to {end}"
+
+
+def _worded(term: Term) -> str:
+    return " and ".join(WORDS.get(name, name) for name in term.features)
+
+
+def _date(moment_s: float) -> str:
+    try:
+        return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d")
+    except (OverflowError, ValueError, OSError) as error:
+        raise ModelUnusable(f"the model was trained at no time there is: {moment_s!r}") from error
+
+
+def _figure(title: str, caption: str, drawing: str) -> str:
+    return f"<figure><figcaption><h2>{_text(title)}</h2><p>{_text(caption)}</p></figcaption>{drawing}</figure>"
+
+
+def _text(text: str) -> str:
+    return html.escape(text.encode("utf-8", "replace").decode())

@@ -1,0 +1,1 @@
+"""Forecasts of runtimes: the baseline, the trained model, and which of them is active."""

@@ -1,0 +1,159 @@
+"""The forecast that is always there: the median of what such runs took lately, with an interval."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, Labels
+from ...cluster.forecast import Forecast
+from ...cluster.jobs import JobState, JobTable
+from ...cluster.records.outcomes import OutcomeTable
+from .baseline_features import features
+from .group_statistics import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Estimate, Evidence
+from .overruns import IN_MEDIANS, Overrunner, Overruns, Trust, floored
+from .residuals import Spread
+from .training_runs import Runs
+
+JUDGED = 20_000  #: latest runs that the interval is learnt from
+KEPT = 200_000  #: runs kept in memory at most
+USUAL = 20  #: runs of a user behind the usual runtime
+UNKNOWN_S = 3600.0  #: forecast for a job without a time limit while there is no history at all
+
+_RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
+
+
+class RuntimeModel:
+    """What the user's last runs under such a name took, drawn towards coarser groups where they are few.
+
+    The interval holds what was between forecast and runtime of earlier runs, judged as it would have been at their
+    submission. Runs of a user that went far beyond raise the floors of that user's jobs (`overruns`). Immutable.
+    """
+
+    def __init__(self, runs: Runs, trained_until_s: float) -> None:
+        self.trained_until_s = trained_until_s
+        self._evidence = Evidence(_bounded(runs))
+        estimate, _ = self._evidence.backtest(self.runs)
+        self._spread = _spread(self._evidence, estimate)
+        self.overruns = overruns_of(self._evidence, estimate)
+
+    @classmethod
+    def fit(cls, history: OutcomeTable, *, until_s: float = np.inf) -> Self:
+        """The model of all that ended before *until_s*."""
+        runs = Runs.of(history, until_s)
+        return cls(runs, _until(until_s, history))
+
+    def learn(self, new: OutcomeTable) -> Self:
+        """The model that also knows *new*: the same as one fitted to both, while KEPT runs hold all that counts."""
+        runs = self._evidence.runs.plus(Runs.of(new))
+        return type(self)(runs, max(self.trained_until_s, _until(np.inf, new)))
+
+    @property
+    def runs(self) -> int:
+        """How many runs it holds."""
+        return len(self._evidence.runs)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what it knows, in hex."""
+        known = hashlib.sha256(b"runtime 1\n")
+        for f in fields(Runs):
+            column = getattr(self._evidence.runs, f.name)
+            if isinstance(column, Labels):
+                known.update(json.dumps(column.names).encode("ascii"))
+                column = column.codes
+            known.update(np.ascontiguousarray(column).tobytes())
+        return known.hexdigest()
+
+    def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
+        """Runtime from start to end of each job; with *now_s*, given that running ones have lasted until then."""
+        seen = features(jobs)
+        groups, which = self._evidence.groups_of(seen).distinct()
+        estimate = self._evidence.estimate(groups, np.full(len(groups.user), self.runs))
+        kind = estimate.kind[which]
+        limit_s = np.maximum(seen.time_limit_s, 1.0)
+        guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
+        base_s = np.where(kind == NOTHING, guess_s, np.exp(estimate.log_runtime[which]))
+        elapsed_s = _elapsed(jobs, now_s)
+        most_s = np.maximum(limit_s, elapsed_s)
+        low_s, runtime_s, high_s = (
+            np.clip(base_s * self._spread.factor(kind, share, elapsed_s / base_s), 1.0, most_s)
+            for share in (0.1, 0.5, 0.9)
+        )
+        source = self._evidence.source(groups, estimate)
+        raised = self.overruns.raised_now(groups.user[which], groups.name[which], np.log(runtime_s))
+        return floored(Forecast(runtime_s, low_s, high_s, source.take(which)), raised, most_s)
+
+    def overrunners(self) -> tuple[Overrunner, ...]:
+        """Users whose runs went far beyond their forecasts."""
+        return self.overruns.overrunners(self._evidence.runs.user.names)
+
+    def told(self, runs: OutcomeTable) -> FloatArray:
+        """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
+
+        The interval is the one of now.
+        """
+        evidence = self._evidence
+        seen = features(runs)
+        known = np.searchsorted(evidence.runs.ended_s, runs.first_submit_s, side="right")
+        groups = evidence.groups_of(seen)
+        estimate = evidence.estimate(groups, known)
+        limit_s = np.maximum(seen.time_limit_s, 1.0)
+        guess = np.log(np.where(np.isinf(limit_s), UNKNOWN_S, limit_s))
+        log = np.where(estimate.kind == NOTHING, guess, estimate.log_runtime)
+        fresh = np.zeros(len(log))
+        factors = np.array([self._spread.factor(estimate.kind, share, fresh) for share in (0.1, 0.5, 0.9)])
+        bounds: FloatArray = np.minimum(log + np.log(factors), np.log(limit_s))
+        return bounds
+
+
+def _bounded(runs: Runs) -> Runs:
+    """The runs that any forecast or the interval rests on."""
+    everything = Evidence(runs).groups
+    groups = (
+        (everything.name, LAST_OF_NAME),
+        (everything.user, LAST_OF_USER),
+        (everything.gpus, LAST_OF_ALL),
+    )
+    # Twice: runs before the judged ones are what was known then.
+    return runs.latest(2 * JUDGED, KEPT, *groups)
+
+
+def log_forecast(evidence: Evidence, estimate: Estimate) -> FloatArray:
+    """The *estimate* of each run within its time limit, natural logarithm of seconds; NaN where nothing was known."""
+    log = np.minimum(estimate.log_runtime, np.log(np.maximum(evidence.runs.time_limit_s, 1.0)))
+    return np.where(estimate.kind == NOTHING, np.nan, log)
+
+
+def overruns_of(evidence: Evidence, estimate: Estimate, trust: Trust = IN_MEDIANS) -> Overruns:
+    """The records of users, by the *estimate* of each run at its submission.
+
+    The last runs are few: where the user's usual runtime was longer than their median, the run is held against that.
+    """
+    runs, groups = evidence.runs, evidence.groups
+    log = log_forecast(evidence, estimate)
+    log = np.where(np.isnan(log), log, np.fmax(log, evidence.usual(USUAL)))
+    return Overruns(groups.user, groups.name, runs.ended_s, runs.log_runtime, log, trust)
+
+
+def _spread(evidence: Evidence, estimate: Estimate) -> Spread:
+    misses = (evidence.runs.log_runtime - log_forecast(evidence, estimate))[-JUDGED:]
+    told = ~np.isnan(misses)
+    return Spread.of(estimate.kind[-JUDGED:][told], misses[told], len(KINDS))
+
+
+def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:
+    """Seconds since the start of running jobs, 0 for all others; time suspended counts, Slurm does not tell it."""
+    if now_s is None:
+        return np.zeros(len(jobs))
+    running = np.isin(jobs.state, _RUNNING) & np.isfinite(jobs.started_s)
+    return np.maximum(0.0, np.where(running, now_s - jobs.started_s, 0.0))
+
+
+def _until(until_s: float, history: OutcomeTable) -> float:
+    return until_s if np.isfinite(until_s) else float(history.ended_s.max(initial=-np.inf))

@@ -1,0 +1,53 @@
+"""What the baseline looks at in a job: one function for training and for serving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.job_kind import bucket, printable
+
+
+class Described(Protocol):
+    """What jobs and outcomes have in common."""
+
+    @property
+    def name(self) -> Labels:
+        """Job names."""
+        ...
+
+    @property
+    def user(self) -> Labels:
+        """Owners."""
+        ...
+
+    @property
+    def gpus(self) -> IntArray:
+        """GPUs over all nodes."""
+        ...
+
+    @property
+    def time_limit_s(self) -> FloatArray:
+        """Time limits; infinite or NaN where there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Features:
+    """The columns that forecasts are made from; texts may be listed more than once in ``names``."""
+
+    user: Labels
+    bucket: Labels
+    gpus: IntArray
+    time_limit_s: FloatArray
+
+
+def features(jobs: Described) -> Features:
+    """The features of *jobs*, row by row."""
+    user = Labels(jobs.user.codes, tuple(printable(name) for name in jobs.user.names))
+    buckets = Labels(jobs.name.codes, tuple(bucket(name) for name in jobs.name.names))
+    limits = np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s)
+    return Features(user, buckets, jobs.gpus, limits)

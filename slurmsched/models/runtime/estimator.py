@@ -1,0 +1,246 @@
+"""The runtime model that is trained: a middle that can be read, what has ended since, and an interval that adapts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.forecast import Forecast
+from ...cluster.jobs import JobState, JobTable
+from ...cluster.records.outcomes import OutcomeTable
+from ...errors import TooLittleHistory
+from ..ebm.additive import Columns
+from .baseline import UNKNOWN_S
+from .history_index import Past
+from .intervals import WINDOW, Interval, Misses, rolled
+from .model_inputs import Profiles, classes, inputs, rows_of
+from .name_buckets import NameBuckets
+from .overruns import IN_TRAINED, LEAST_S, WINDOW_S, Overrunner, Overruns, floored
+from .point_predictors import Center, Fit, Reason, Said, center_of, fit_ga2m
+
+KEPT = 60_000  #: latest runs that a serving model keeps
+LEAST = 200  #: runs without which there is nothing to train on
+WEEKS_S = 28 * 86400.0  #: history from which the day of the week can be told from the date
+HINDCAST = 20_000  #: latest runs that are forecast again to find those that went far beyond
+HELD_OUT = 0.2  #: share of the latest runs that the mixture and the first interval are learnt from
+
+_WITHOUT_HISTORY = "no history: the time limit"
+_RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator:
+    """Forecasts runtimes from a trained Center; ``port.Model``.
+
+    Learning adds to what is known of earlier runs and moves the interval; the center stays as it was trained.
+    """
+
+    center: Center
+    buckets: NameBuckets
+    before: Misses  #: of runs that the center had not seen when it forecast them
+    fitted_until_s: float  #: the center and *before* know runs that ended before this moment
+    past: Past
+    trained_until_s: float
+    profiles: Callable[[OutcomeTable], Profiles] | None = None  #: what was known of the use of runs that ended
+
+    @classmethod
+    def fit(
+        cls,
+        history: OutcomeTable,
+        *,
+        until_s: float = np.inf,
+        profiles: Callable[[OutcomeTable], Profiles] | None = None,
+        how: Fit = fit_ga2m,
+    ) -> Self:
+        """The model of all that ended before *until_s*; *profiles* gives what was measured of runs, row by row.
+
+        TooLittleHistory for fewer than LEAST runs. ConfigError where what *how* needs is not installed.
+        """
+        past = Past.of(history, until_s)
+        if len(past) < LEAST:
+            raise TooLittleHistory(f"{len(past)} runs are too few to train on: at least {LEAST} are needed")
+        runs = past.runs
+        buckets = NameBuckets.fit(runs.name)
+        measured = profiles(runs) if profiles is not None else None
+        columns = dict(inputs(runs, past, buckets, past.known_at(runs.first_submit_s), measured))
+        if np.ptp(runs.first_submit_s) < WEEKS_S:
+            columns["weekday"] = np.full(len(runs), np.nan)
+        fitted, unseen = _split(runs)
+        center, told = how(columns, past.log_runtime, unseen, fitted)
+        before = _misses(runs.take(unseen), rows_of(columns, unseen), told)[1]
+        until_s = until_s if np.isfinite(until_s) else float(runs.ended_s[-1])
+        return cls(center, buckets, before, until_s, Past.of(runs, most=KEPT), until_s, profiles)
+
+    def learn(self, new: OutcomeTable) -> Self:
+        """The model that also knows *new*."""
+        if not len(new):
+            return self
+        until_s = max(self.trained_until_s, float(new.ended_s.max(initial=-np.inf)))
+        return replace(self, past=self.past.plus(new, KEPT), trained_until_s=until_s)
+
+    def forecast(self, jobs: JobTable, now_s: float | None = None, profiles: Profiles | None = None) -> Forecast:
+        """Runtime from start to end of each job; with *now_s*, given that running ones have lasted until then."""
+        columns = inputs(jobs, self.past, self.buckets, profiles=profiles)
+        limit_s = np.maximum(np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s), 1.0)
+        said, source = self._said(columns)
+        middle_s, base_s = (_seconds(log, limit_s) for log in said)
+        elapsed_s = _elapsed(jobs, now_s)
+        factors = self.interval.factors(classes(columns), middle_s / base_s, elapsed_s / base_s)
+        low_s, runtime_s, high_s = np.clip(base_s * factors, 1.0, np.maximum(limit_s, elapsed_s))
+        said_s = Forecast(runtime_s, low_s, high_s, source)
+        if not self.overruns.active:
+            return said_s
+        raised = self.overruns.raised_now(*self._whose(jobs), np.log(runtime_s))
+        return floored(said_s, raised, np.maximum(limit_s, elapsed_s))
+
+    def reasons(self, jobs: JobTable, row: int, profiles: Profiles | None = None) -> list[Reason]:
+        """What the forecast of the job in *row* is made of, in words and the weightiest first.
+
+        The product of the factors is the forecast before the time limit and what the job has run already count.
+        """
+        one = profiles.take(np.array([row])) if profiles is not None else None
+        job = jobs.take(np.array([row]))
+        columns = inputs(job, self.past, self.buckets, profiles=one)
+        return self.center.reasons(columns)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """What lies between forecast and runtime, from the last runs whose forecast had not seen them."""
+        return rolled(self._judged).interval
+
+    def judged(self, runs: OutcomeTable, columns: Columns) -> tuple[IntArray, Misses]:
+        """How far off it was about *runs*, given their *columns* at submission, and the rows it said anything of."""
+        return _misses(runs, columns, self._said(columns)[0])
+
+    def told(self, runs: OutcomeTable) -> FloatArray:
+        """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
+
+        The interval is the one of now. NaN where nothing was known.
+        """
+        columns = self._columns_then(runs)
+        limit = _log_limit(runs)
+        middle, base = np.minimum(self._said(columns)[0], limit)
+        factors = self.interval.factors(classes(columns), np.exp(middle - base), np.zeros(len(runs)))
+        told: FloatArray = np.minimum(base + np.log(factors), limit)
+        return told
+
+    @cached_property
+    def overruns(self) -> Overruns:
+        """The records of users, by what it says now of each long run of late as of its submission."""
+        runs, log = self.past.runs, self.past.log_runtime
+        since_s = float(runs.ended_s.max(initial=-np.inf)) - WINDOW_S
+        rows = np.flatnonzero((runs.runtime_s >= LEAST_S) & (runs.ended_s >= since_s))[-HINDCAST:]
+        long, said = runs.take(rows), np.full(len(runs), np.nan)
+        if len(rows):
+            said[rows] = np.minimum(self._said(self._columns_then(long))[0].middle, _log_limit(long))
+        return Overruns(*self._whose(runs), runs.ended_s, log, said, IN_TRAINED)
+
+    def overrunners(self) -> tuple[Overrunner, ...]:
+        """Users whose runs went far beyond their forecasts."""
+        return self.overruns.overrunners(self.past.runs.user.names)
+
+    def _whose(self, jobs: JobTable | OutcomeTable) -> tuple[IntArray, IntArray]:
+        """The groups by which `overruns` keeps records."""
+        return self.past.groups(jobs, "user"), self.past.groups(jobs, "kind")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all it knows, in hex."""
+        known = hashlib.sha256(b"estimate 1\n")
+        known.update(json.dumps(self.document(), sort_keys=True, allow_nan=False).encode())
+        known.update(getattr(self.profiles, "digest", "").encode("ascii"))
+        for f in fields(OutcomeTable):
+            column = getattr(self.past.runs, f.name)
+            if isinstance(column, Labels):
+                known.update(json.dumps(column.names).encode("ascii"))
+                column = column.codes
+            known.update(np.ascontiguousarray(column).tobytes())
+        return known.hexdigest()
+
+    def document(self) -> dict[str, Any]:
+        """All it has learnt but for the runs it knows, as JSON values without loss."""
+        center, misses = self.center.document(), self.before.document()
+        stems = dict(sorted(self.buckets.stems.items()))
+        return {"center": center, "stems": stems, "misses": misses, "fitted_until_s": self.fitted_until_s}
+
+    @classmethod
+    def of_document(
+        cls,
+        document: dict[str, Any],
+        history: OutcomeTable,
+        profiles: Callable[[OutcomeTable], Profiles] | None = None,
+    ) -> Self:
+        """The model that `document` described, knowing the runs of *history*, and by *profiles* how these used GPUs.
+
+        ValueError, KeyError or TypeError where it describes none.
+        """
+        misses = Misses.of_document(document["misses"])
+        until_s = float(document["fitted_until_s"])
+        past = Past.of(history, most=KEPT)
+        latest_s = max(until_s, float(past.runs.ended_s.max(initial=-np.inf)))
+        center, buckets = center_of(document["center"]), NameBuckets.of(document["stems"])
+        return cls(center, buckets, misses, until_s, past, latest_s, profiles)
+
+    def _said(self, columns: Columns) -> tuple[Said, Labels]:
+        """What is said of each job, and where it comes from."""
+        said = self.center.said(columns)
+        return said, Labels(np.isnan(said.middle).astype(np.int64), (self.center.kind, _WITHOUT_HISTORY))
+
+    def _columns_then(self, runs: OutcomeTable) -> Columns:
+        """The columns of *runs* as they were at their submission."""
+        measured = None if self.profiles is None else self.profiles(runs)
+        return inputs(runs, self.past, self.buckets, self.past.known_at(runs.first_submit_s), measured)
+
+    @cached_property
+    def _judged(self) -> Misses:
+        """The misses of training, and those of runs that ended later."""
+        runs = self.past.runs
+        first = max(int(np.searchsorted(runs.ended_s, self.fitted_until_s)), len(runs) - 2 * WINDOW)
+        later = runs.take(slice(first, None))
+        if not len(later):
+            return self.before
+        columns = self._columns_then(later)
+        return self.before.joined(self.judged(later, columns)[1]).take(slice(-2 * WINDOW, None))
+
+
+def _split(runs: OutcomeTable) -> tuple[IntArray, IntArray]:
+    """Rows to fit on, and later ones that were submitted after all of those had ended."""
+    at = int(len(runs) * (1 - HELD_OUT))
+    rows = np.arange(len(runs))
+    return rows[:at], rows[at:][runs.first_submit_s[at:] >= runs.ended_s[at - 1]]
+
+
+def _misses(runs: OutcomeTable, columns: Columns, said: Said) -> tuple[IntArray, Misses]:
+    """How far off what was *said* was, and of which rows: there is none of runs about which nothing was known."""
+    middle, base = np.minimum(said, _log_limit(runs))
+    miss = np.log(np.maximum(runs.runtime_s, 1.0)) - base
+    told = np.flatnonzero(~np.isnan(miss))
+    return told, Misses(runs.first_submit_s, runs.ended_s, classes(columns), miss, middle - base).take(told)
+
+
+def _log_limit(runs: OutcomeTable) -> FloatArray:
+    """Natural logarithm of the time limit in seconds; infinite where there is none."""
+    log: FloatArray = np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0))
+    return log
+
+
+def _seconds(log_runtime: FloatArray, limit_s: FloatArray) -> FloatArray:
+    """The runtime within its limit; where it is not known, the limit."""
+    guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
+    with np.errstate(over="ignore"):
+        return np.clip(np.where(np.isnan(log_runtime), guess_s, np.exp(log_runtime)), 1.0, limit_s)
+
+
+def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:
+    """Seconds since the start of running jobs, 0 for all others; time suspended counts, Slurm does not tell it."""
+    if now_s is None:
+        return np.zeros(len(jobs))
+    running = np.isin(jobs.state, _RUNNING) & np.isfinite(jobs.started_s)
+    return np.maximum(0.0, np.where(running, now_s - jobs.started_s, 0.0))

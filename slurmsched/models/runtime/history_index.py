@@ -1,0 +1,318 @@
+"""What is known of ended runs: the last ones of each group a job belongs to, at any moment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.job_kind import bucket
+from ...cluster.jobs import JobTable
+from ...cluster.records.outcomes import OutcomeTable
+from ..ebm.dictionary_column import Coded
+from .group_windows import Windows
+from .training_runs import TELLING
+
+_ROUNDING = 1e-6  # variance that sums over a long history may make of equal values
+_MOST_ASKED = 100_000  # names remembered with their numbers
+_DENSE = 1_000_000  # possible keys up to which a group is looked up rather than searched for
+LAST, SOME, MANY = 2, 5, 20  #: runs of a group behind its mean, its median, and its usual value and spread
+
+PAIR = "user and name"  #: the group of level ``name``, as a part of a finer level
+
+#: Groups of runs, by what their members have in common.
+LEVELS: Mapping[str, tuple[str, ...]] = {
+    "task": (PAIR, "gpus"),
+    "name": ("user", "name"),
+    "kind": ("user", "stem"),
+    "user": ("user",),
+    "width": ("user", "gpus"),
+    "limit": ("user", "time_limit_s"),
+    "gpus": ("gpus",),
+    "site": (),
+}
+
+
+STATISTICS = ("last", "median", "usual", "spread", "runs")
+ALL = tuple(f"{level}_{statistic}" for level in LEVELS for statistic in STATISTICS)
+"""Every column that `Past.columns` can make."""
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """The groups of one level by their keys."""
+
+    keys: IntArray  #: of each group, increasing
+    dense: IntArray | None  #: the group of each possible key, the last for key -1; None where there are too many keys
+
+    @classmethod
+    def of(cls, keys: IntArray, possible: int) -> tuple[Places, IntArray]:
+        """The groups of runs that have the same of *keys*, which are below *possible*, and the group of each run."""
+        distinct, codes = np.unique(keys, return_inverse=True)
+        dense = None
+        if possible <= _DENSE:
+            dense = np.full(possible + 1, -1)
+            dense[distinct] = np.arange(len(distinct))
+        return cls(distinct, dense), codes
+
+    def codes(self, keys: IntArray) -> IntArray:
+        """The group of each of *keys*; -1 where there is none."""
+        return _places(self.keys, keys) if self.dense is None else self.dense.take(keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The runs of one level, by group."""
+
+    places: Places
+    windows: Windows
+
+    @classmethod
+    def of(cls, grouped: tuple[Places, IntArray], values: FloatArray) -> Group:
+        """The groups of runs, given the group of each and what is known of it."""
+        places, codes = grouped
+        return cls(places, Windows.of(codes, len(places.keys), values))
+
+    def columns(self, codes: IntArray, known: IntArray) -> dict[str, FloatArray]:
+        """What the first *known* runs of the history say about jobs of groups *codes*; NaN where nothing."""
+        last, _ = self.windows.means(codes, known, LAST)
+        median, _ = self.windows.medians(codes, known, SOME)
+        usual, runs = self.windows.means(codes, known, MANY)
+        squares, _ = replace(self.windows, values=self.windows.values**2).means(codes, known, MANY)
+        variance = squares - usual**2
+        spread = np.where(runs > 1, np.sqrt(np.where(variance > _ROUNDING, variance, 0.0)), np.nan)
+        nothing = np.where(runs > 0, 0.0, np.nan)
+        return {
+            "last": last + nothing,
+            "median": median + nothing,
+            "usual": usual + nothing,
+            "spread": spread,
+            "runs": runs.astype(np.float64),
+        }
+
+
+class Past:
+    """Ended runs that say something about the next one, each once, in the order they ended. Immutable.
+
+    Runs that a lost node, a preemption or a requeue cut short are left out (`TELLING`), and so are runs that never
+    started. Runtimes are natural logarithms of seconds, at least one second.
+    """
+
+    def __init__(self, runs: OutcomeTable) -> None:
+        self.runs = runs
+        self._asked: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, history: OutcomeTable, until_s: float = np.inf, most: int | None = None) -> Past:
+        """What *history* tells about runs that ended before *until_s*, in whatever order its rows come.
+
+        With *most*, only that many latest.
+        """
+        known = np.isfinite(history.started_s) & np.isfinite(history.first_submit_s)
+        told = known & (history.runtime_s >= 0) & (history.ended_s < until_s) & np.isin(history.state, TELLING)
+        return cls(_canonical(history.take(told), most))
+
+    def plus(self, new: OutcomeTable, most: int | None = None) -> Past:
+        """The runs of both, and with *most* only that many latest."""
+        more = Past.of(new)
+        return Past(_canonical(_both(self.runs, more.runs), most)) if len(more) else self
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @cached_property
+    def log_runtime(self) -> FloatArray:
+        """Of each run."""
+        log: FloatArray = np.log(np.maximum(self.runs.runtime_s, 1.0))
+        return log
+
+    def known_at(self, moments_s: FloatArray) -> IntArray:
+        """How many runs had ended by each of the *moments_s*."""
+        return np.searchsorted(self.runs.ended_s, moments_s, side="right").astype(np.int64)
+
+    def columns(
+        self, jobs: JobTable | OutcomeTable, wanted: Collection[str], known: IntArray | None = None
+    ) -> dict[str, FloatArray]:
+        """The columns *wanted* of what the first *known* runs (all, by default) say about each of *jobs*.
+
+        They are named ``LEVEL_STATISTIC``. Statistics are the mean of the last two runs, the median of the last five,
+        the mean (``usual``) and standard deviation (``spread``) of the last twenty, all of log runtime and NaN where
+        there is no run, and how many of twenty ``runs`` there are.
+        """
+        if known is None:
+            return {name: column.numbers() for name, column in self.coded(jobs, wanted).items()}
+        columns: dict[str, FloatArray] = {}
+        for level, codes in self._codes(jobs).items():
+            found = self._groups[level].columns(codes, known)
+            columns |= {name: found[statistic] for statistic, name in _named(level) if name in wanted}
+        return columns
+
+    def coded(self, jobs: JobTable | OutcomeTable, wanted: Collection[str]) -> dict[str, Coded]:
+        """The same of all runs, each group's values once: they stay the same arrays from one call to the next."""
+        columns: dict[str, Coded] = {}
+        for level, codes in self._codes(jobs).items():
+            table = self._tables[level]
+            columns |= {name: Coded(table[statistic], codes) for statistic, name in _named(level) if name in wanted}
+        return columns
+
+    def groups(self, jobs: JobTable | OutcomeTable, level: str) -> IntArray:
+        """The group of each job at a level of LEVELS; -1 where there is none."""
+        return self._groups[level].places.codes(self._keys(level, self._parts(jobs)))
+
+    @cached_property
+    def _numbers(self) -> dict[str, dict[str, int]]:
+        stems = {bucket(name) for name in self.runs.name.names}
+        texts = {"user": self.runs.user.names, "name": self.runs.name.names, "stem": sorted(stems)}
+        return {part: {text: number for number, text in enumerate(known)} for part, known in texts.items()}
+
+    @cached_property
+    def _values(self) -> dict[str, IntArray | FloatArray]:
+        return {"gpus": np.unique(self.runs.gpus), "time_limit_s": np.unique(self.runs.time_limit_s)}
+
+    @cached_property
+    def _groups(self) -> dict[str, Group]:
+        parts = self._parts(self.runs)
+        return {level: Group.of(self._places_of(level, parts), self.log_runtime) for level in LEVELS}
+
+    @cached_property
+    def _pairs(self) -> Places:
+        """The groups of level ``name``, of which finer levels are parts."""
+        return self._places_of("name", self._told(self.runs))[0]
+
+    def _places_of(self, level: str, parts: Mapping[str, IntArray]) -> tuple[Places, IntArray]:
+        possible = math.prod(self._sizes(part) for part in LEVELS[level])
+        return Places.of(self._keys(level, parts), possible)
+
+    @cached_property
+    def _tables(self) -> dict[str, dict[str, FloatArray]]:
+        """The columns of each group when everything is known; the last row is for jobs of no group."""
+        tables = {}
+        for level, group in self._groups.items():
+            codes = np.append(np.arange(len(group.places.keys)), -1)
+            tables[level] = group.columns(codes, np.full(len(codes), len(self)))
+        return tables
+
+    def _codes(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
+        """The group of each job at each level; -1 where there is none."""
+        parts = self._parts(jobs)
+        return {level: group.places.codes(self._keys(level, parts)) for level, group in self._groups.items()}
+
+    def _parts(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
+        """The number of each job's user, name, ... among those of the history; -1 where it is new."""
+        told = self._told(jobs)
+        return told | {PAIR: self._pairs.codes(self._keys("name", told))}
+
+    def _told(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
+        """The parts that a job says itself."""
+        user, name = compact(jobs.user), compact(jobs.name)
+        of_name, of_stem = self._of_names(name.names)
+        return {
+            "user": _looked_up(self._numbers["user"], user.names).take(user.codes),
+            "name": of_name.take(name.codes),
+            "stem": of_stem.take(name.codes),
+            "gpus": _places(self._values["gpus"], jobs.gpus),
+            "time_limit_s": _places(self._values["time_limit_s"], _unlimited(jobs.time_limit_s)),
+            "site": np.full(len(jobs), 0 if len(self) else -1),
+        }
+
+    def _of_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
+        """The number of each of *names* and that of its stem; -1 where it is new."""
+        try:
+            codes = np.fromiter(map(self._asked.__getitem__, names), np.int64, len(names))
+        except KeyError:  # rare: the same names come every cycle
+            codes = np.fromiter(map(self._ask(names).__getitem__, names), np.int64, len(names))
+        of_name, of_stem = np.divmod(codes, len(self._numbers["stem"]) + 1)
+        return of_name - 1, of_stem - 1
+
+    def _ask(self, names: Sequence[str]) -> Mapping[str, int]:
+        """What is remembered from now on, with the numbers of *names*: both in one, each counted from 1."""
+        asked, numbers, stems = self._asked, self._numbers["name"], self._numbers["stem"]
+        if len(asked) > _MOST_ASKED:
+            asked = self._asked = {}  # other threads still look into the old one
+        # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
+        for name in names:
+            if name not in asked:
+                of_name, of_stem = numbers.get(name, -1) + 1, stems.get(bucket(name), -1) + 1
+                asked[name] = of_name * (len(stems) + 1) + of_stem
+        return asked
+
+    def _sizes(self, part: str) -> int:
+        if part == PAIR:
+            return max(1, len(self._pairs.keys))
+        return max(1, len(self._numbers[part] if part in self._numbers else self._values[part]))
+
+    def _keys(self, level: str, parts: Mapping[str, IntArray]) -> IntArray:
+        """One number per combination of the level's parts; -1 where one is new."""
+        first, *others = LEVELS[level] or ("site",)
+        keys = parts[first]
+        for part in others:
+            new = (keys < 0) | (parts[part] < 0)
+            keys = np.where(new, -1, keys * self._sizes(part) + parts[part])
+        return keys
+
+
+def _named(level: str) -> list[tuple[str, str]]:
+    """The statistics of a level, and the columns that hold them."""
+    return [(statistic, f"{level}_{statistic}") for statistic in STATISTICS]
+
+
+def _looked_up(numbers: Mapping[str, int], texts: Sequence[str]) -> IntArray:
+    """The number of each text; -1 where it has none."""
+    return np.fromiter(map(numbers.get, texts, repeat(-1)), np.int64, len(texts))
+
+
+def compact(texts: Labels) -> Labels:
+    """The same texts without those that no row has, where these are many."""
+    if len(texts.names) <= len(texts):
+        return texts
+    used, codes = np.unique(texts.codes, return_inverse=True)
+    return Labels(codes, tuple(map(texts.names.__getitem__, used.tolist())))
+
+
+def _unlimited(limit_s: FloatArray) -> FloatArray:
+    return np.where(np.isnan(limit_s), np.inf, limit_s)
+
+
+def _places(known: IntArray | FloatArray, wanted: IntArray | FloatArray) -> IntArray:
+    """Where each wanted number stands in the sorted *known* ones; -1 where it does not."""
+    if not len(known):
+        return np.full(len(wanted), -1)
+    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[places] == wanted, places, -1)
+
+
+def _canonical(runs: OutcomeTable, most: int | None) -> OutcomeTable:
+    """The rows in the order they ended, each once, with texts in alphabetical order."""
+    order = np.lexsort((runs.runtime_s, runs.first_submit_s, runs.restart, runs.job_id, runs.ended_s))
+    new = np.zeros(len(order), dtype=np.bool_)
+    new[:1] = True
+    for key in (runs.ended_s, runs.job_id, runs.restart, runs.first_submit_s):
+        new[1:] |= np.diff(key[order]) != 0
+    chosen = order[new] if most is None else order[new][-most:]
+    table = runs.take(chosen)
+    columns = {f.name: getattr(table, f.name) for f in fields(table)}
+    columns |= {name: _alphabetical(column) for name, column in columns.items() if isinstance(column, Labels)}
+    return OutcomeTable(**columns | {"time_limit_s": _unlimited(table.time_limit_s)})
+
+
+def _both(first: OutcomeTable, second: OutcomeTable) -> OutcomeTable:
+    return OutcomeTable(**{f.name: _joined(getattr(first, f.name), getattr(second, f.name)) for f in fields(first)})
+
+
+def _joined(first: Any, second: Any) -> Any:
+    if isinstance(first, Labels):
+        return Labels(np.concatenate([first.codes, second.codes + len(first.names)]), first.names + second.names)
+    return np.concatenate([first, second])
+
+
+def _alphabetical(texts: Labels) -> Labels:
+    """The same texts, only those in use, each once and in order: equal columns get equal codes."""
+    used = sorted({texts.names[code] for code in np.unique(texts.codes).tolist()})
+    numbers = {name: number for number, name in enumerate(used)}
+    return Labels(texts.map([numbers.get(name, -1) for name in texts.names], np.int64), tuple(used))

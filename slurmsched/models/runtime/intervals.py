@@ -1,0 +1,109 @@
+"""Intervals round a forecast that keep their promise as habits change: rolling conformal prediction.
+
+A run's miss is log(runtime / base), with the base as it was when the run was submitted: the forecast itself, or what
+the forecast was mixed from. Quantiles of the last misses, class by class, are the ends of the interval; the share asked
+of them is moved as long as too few or too many runs stay below (adaptive conformal inference, Gibbs and Candes 2021).
+The middle is the forecast: what ended lately is what was short, and would draw it down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Table
+from .model_inputs import CLASSES
+from .residuals import Spread
+
+SHARES = (0.1, 0.5, 0.9)  #: low end, middle, and "done by"
+WINDOW = 2000  #: last misses that count
+STEP = 100  #: runs between two looks at what stayed below
+GAIN = 0.1  #: how far one look moves a share, times how far it was off
+_LEAST, _MOST = 0.02, 0.995
+_ENDS = np.array([1.0, 0.0, 1.0])  # which shares move
+
+
+@dataclass(frozen=True, eq=False)
+class Misses(Table):
+    """How far off forecasts were, in the order the runs ended."""
+
+    submitted_s: FloatArray
+    ended_s: FloatArray  #: never falling
+    kind: IntArray  #: one of `model_inputs.classes`
+    miss: FloatArray  #: log(runtime / base)
+    middle: FloatArray  #: log(forecast / base)
+
+    def document(self) -> dict[str, list[float]]:
+        """As JSON values, without loss."""
+        return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Sequence[float]]) -> Self:
+        """The misses that `document` described. ValueError, KeyError or TypeError where it describes none."""
+        submitted_s, ended_s, miss, middle = (
+            np.array(document[name], np.float64) for name in ("submitted_s", "ended_s", "miss", "middle")
+        )
+        misses = cls(submitted_s, ended_s, np.array(document["kind"], np.int64), miss, middle)
+        if len(misses) and not 0 <= misses.kind.min() <= misses.kind.max() < CLASSES:
+            raise ValueError(f"classes of evidence are 0 to {CLASSES - 1}")
+        return misses
+
+
+class Interval(NamedTuple):
+    """What the next jobs get: the spread of the last misses, the shares asked of it, and how it went lately."""
+
+    spread: Spread
+    shares: tuple[float, ...]  #: to ask for, one for each of SHARES
+    coverage: float  #: of the runs of the last WINDOW, the share that was done by the 90 % bound; NaN for none
+
+    def factors(self, kinds: IntArray, forecast: FloatArray, survived: FloatArray) -> FloatArray:
+        """The interval at SHARES, shape (3, jobs), of jobs of that *forecast* and age *survived*; all are over base."""
+        middle = forecast
+        if not survived.any():
+            low, high = (self.spread.fresh(kinds, share) for share in self.shares[::2])
+        else:
+            low, high = (self.spread.factor(kinds, share, survived) for share in self.shares[::2])
+            later = self.spread.factor(kinds, self.shares[1], survived)
+            middle = np.maximum(forecast * later / self.spread.fresh(kinds, self.shares[1]), survived)
+        return np.array([np.minimum(low, middle), middle, np.maximum(high, middle)])
+
+
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """What each run was told when it was submitted, and what the next ones are."""
+
+    log_factors: FloatArray  #: log(bound / base), shape (3, runs)
+    informed: BoolArray  #: whether it was told by what had ended, shape (runs,); the first ones were told by nothing
+    interval: Interval
+
+
+def rolled(misses: Misses) -> Rolled:
+    """Tell each run its interval from what had ended by its submission, in steps of STEP runs."""
+    bounds = np.empty((len(SHARES), len(misses)))
+    shares = np.array(SHARES)
+    told = np.minimum(np.searchsorted(misses.ended_s, misses.submitted_s, side="right"), np.arange(len(misses))) // STEP
+    order = np.argsort(told, kind="stable")
+    starts = np.searchsorted(told[order], np.arange(len(misses) // STEP + 2))
+    done_by: list[BoolArray] = []
+    for step in range(len(misses) // STEP + 1):
+        ended = slice(max(0, (step - 1) * STEP), step * STEP)
+        if step:
+            below = misses.miss[ended] <= bounds[:, ended]
+            done_by.append(below[-1])
+            shares = np.clip(shares + GAIN * _ENDS * (SHARES - below.mean(axis=1)), _LEAST, _MOST)
+        rows = order[starts[step] : starts[step + 1]]
+        if len(rows):
+            interval = Interval(_spread(misses, step * STEP), tuple(shares.tolist()), np.nan)
+            forecast, fresh = np.exp(misses.middle[rows]), np.zeros(len(rows))
+            bounds[:, rows] = np.log(interval.factors(misses.kind[rows], forecast, fresh))
+    last = done_by[-(WINDOW // STEP) :]
+    coverage = float(np.concatenate(last).mean()) if last else np.nan
+    return Rolled(bounds, told > 0, Interval(_spread(misses, len(misses)), tuple(shares.tolist()), coverage))
+
+
+def _spread(misses: Misses, known: int) -> Spread:
+    window = slice(max(0, known - WINDOW), known)
+    return Spread.of(misses.kind[window], misses.miss[window], CLASSES)

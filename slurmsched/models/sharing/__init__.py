@@ -1,0 +1,1 @@
+"""How much jobs disturb each other on the same GPUs."""

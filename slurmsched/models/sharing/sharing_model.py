@@ -1,0 +1,176 @@
+"""Sharing: how much a job disturbs another on its GPU, from what was measured of it (Lucid section 3.5.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self, TypedDict
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Table
+from ..ebm.additive import isotonic
+from . import decision_tree
+from .decision_tree import Node
+
+TINY, MEDIUM, JUMBO = 0, 1, 2
+NAMES = ("Tiny", "Medium", "Jumbo")
+TINY_SPEED, MEDIUM_SPEED = 0.95, 0.85  #: mean speed beside others, relative to alone, from which a job is such
+LEAST = 3  #: configurations in a leaf
+
+_WORDS = {
+    "gpu_util": "GPU utilisation",
+    "memory_util": "memory-controller utilisation",
+    "memory_mib": "GPU memory in MiB",
+    "amp": "mixed precision",
+}
+_HEAVIER = ("gpu_util", "memory_util", "memory_mib")
+
+
+@dataclass(frozen=True, eq=False)
+class GpuUse(Table):
+    """What jobs do with one of their GPUs while they have it alone. NaN is "not measured"."""
+
+    gpu_util: FloatArray  #: 0..1
+    memory_util: FloatArray  #: 0..1, of the memory controller
+    memory_mib: FloatArray
+    amp: FloatArray  #: 1 where the job said that it uses mixed precision
+
+    def columns(self) -> dict[str, FloatArray]:
+        """The features: what was not measured counts as the heaviest, and precision that nobody told as full."""
+        heavy = {name: np.nan_to_num(getattr(self, name), nan=np.inf, posinf=np.inf) for name in _HEAVIER}
+        return heavy | {"amp": np.nan_to_num(self.amp)}
+
+
+class PairsDocument(TypedDict):
+    """A pair curve as JSON."""
+
+    sums: list[float]
+    chances: list[float]
+
+
+class SharingDocument(TypedDict):
+    """A sharing model as JSON."""
+
+    tree: dict[str, object]
+    pairs: PairsDocument
+
+
+@dataclass(frozen=True, eq=False)
+class PairCurve:
+    """How likely a pair keeps its speed, by the sum of its GPU utilisations: steps that never rise."""
+
+    sums: FloatArray  #: where each step ends, increasing
+    chances: FloatArray  #: 0..1
+
+    @classmethod
+    def fit(cls, sums: FloatArray, good: BoolArray) -> Self:
+        """The curve closest to the measured pairs (isotonic regression)."""
+        order = np.argsort(sums, kind="stable")
+        ordered, share = sums[order], good[order].astype(np.float64)
+        # Pairs with one sum share one chance.
+        distinct, first, pairs = np.unique(ordered, return_index=True, return_counts=True)
+        share = np.add.reduceat(share, first) / pairs if len(share) else share
+        chances = -isotonic(-share, pairs.astype(np.float64))
+        ends = np.append(np.diff(chances) != 0.0, True)[: len(chances)]
+        return cls(distinct[ends], chances[ends])
+
+    def chance(self, sums: FloatArray) -> FloatArray:
+        """The chance for each sum; 0 above the largest one measured, and where a utilisation was not measured."""
+        places = np.searchsorted(self.sums, sums, side="left")
+        chances: FloatArray = np.append(self.chances, 0.0)[places]
+        return chances
+
+    def limit(self, chance: float) -> float:
+        """The largest sum at which pairs have at least this *chance*; -infinity where there is none."""
+        enough = np.flatnonzero(self.chances >= chance)
+        return float(self.sums[enough[-1]]) if len(enough) else -np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class SharingModel:
+    """A pruned tree for the share score of a job, and the pair curve. Immutable.
+
+    The tree learns the score as a number that never falls as utilisation or memory grows, and rounds it: a heavier job
+    is never taken for a lighter one.
+    """
+
+    root: Node
+    pairs: PairCurve
+
+    @classmethod
+    def fit(cls, use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, *, seed: int) -> Self:
+        """The model of configurations with known *score*, and of measured pairs with the *sums* of their GPU
+        utilisations and whether each pair kept its speed. ValueError without a configuration, or where one was not
+        measured in full.
+        """
+        columns = use.columns()
+        if not len(use) or not all(np.isfinite(column).all() for column in columns.values()):
+            raise ValueError("a sharing model needs configurations that were measured in full")
+        root = decision_tree.grow(columns, score.astype(np.float64), rising=_HEAVIER, least=LEAST, seed=seed)
+        return cls(root, PairCurve.fit(sums, good))
+
+    def score(self, use: GpuUse) -> IntArray:
+        """TINY, MEDIUM or JUMBO for each row."""
+        return _rounded(decision_tree.predict(self.root, use.columns()))
+
+    def why(self, use: GpuUse, row: int) -> str:
+        """The path of one row through the tree, in words."""
+        steps, leaf = decision_tree.path(
+            self.root, {name: float(column[row]) for name, column in use.columns().items()}
+        )
+        name = NAMES[int(_rounded(np.array([leaf.value]))[0])]
+        told = [f"{_WORDS[s.feature]} {_number(s.value)} {'<=' if s.below else '>'} {_number(s.cut)}" for s in steps]
+        return ", ".join([*told, f"so {name} (mean score {leaf.value:.2f} of {leaf.rows} measured configurations)"])
+
+    def text(self) -> str:
+        """The whole tree in words, one line per question and answer."""
+        return "\n".join(_lines(self.root, ""))
+
+    def document(self) -> SharingDocument:
+        """The model as JSON values, without loss."""
+        pairs: PairsDocument = {"sums": self.pairs.sums.tolist(), "chances": self.pairs.chances.tolist()}
+        return {"tree": decision_tree.document(self.root), "pairs": pairs}
+
+    @classmethod
+    def of_document(cls, document: SharingDocument) -> Self:
+        """The model that `document` described. KeyError, TypeError or ValueError where it describes none."""
+        root = decision_tree.of_document(document["tree"])
+        if unknown := {split.feature for split in _splits(root)} - set(_WORDS):
+            raise ValueError(f"the tree asks for {', '.join(sorted(unknown))}")
+        sums, chances = (np.array(document["pairs"][key], dtype=np.float64) for key in ("sums", "chances"))
+        if sums.ndim != 1 or sums.shape != chances.shape or (np.diff(sums) <= 0.0).any():
+            raise ValueError("the pair curve needs as many increasing sums as chances")
+        return cls(root, PairCurve(sums, chances))
+
+
+def score_of_speed(speed: FloatArray, tiny: float = TINY_SPEED, medium: float = MEDIUM_SPEED) -> IntArray:
+    """The share score by the paper's rule, from the mean speed of the pairs a configuration was measured in.
+
+    One that was measured in no pair (NaN) is JUMBO.
+    """
+    return np.where(speed >= tiny, TINY, np.where(speed >= medium, MEDIUM, JUMBO)).astype(np.int64)
+
+
+def _rounded(values: FloatArray) -> IntArray:
+    return np.clip(np.floor(values + 0.5), TINY, JUMBO).astype(np.int64)
+
+
+def _number(value: float) -> str:
+    return "not measured" if np.isinf(value) else f"{value:.4g}"
+
+
+def _splits(node: Node) -> list[decision_tree.Split]:
+    return [node, *_splits(node.below), *_splits(node.above)] if isinstance(node, decision_tree.Split) else []
+
+
+def _lines(node: Node, indent: str) -> list[str]:
+    if isinstance(node, decision_tree.Leaf):
+        name = NAMES[int(_rounded(np.array([node.value]))[0])]
+        return [f"{indent}{name} (mean score {node.value:.2f} of {node.rows} measured configurations)"]
+    words, cut = _WORDS[node.feature], _number(node.cut)
+    return [
+        f"{indent}if {words} <= {cut}:",
+        *_lines(node.below, indent + "  "),
+        f"{indent}else:",
+        *_lines(node.above, indent + "  "),
+    ]

@@ -1,0 +1,119 @@
+"""Plans in a millisecond: the earliest deadline first, and those that came off badly first the next time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ..compiled import compiled
+from .lease_problem import LeasePlan, LeaseProblem, plan_of
+
+ROUNDS = 20
+"""How often the order is mended before the best plan so far is taken."""
+
+
+def greedy(problem: LeaseProblem, rounds: int = ROUNDS, gap: float = 0.0) -> LeasePlan:
+    """The best of several greedy plans: promised jobs first, each job as early as it fits.
+
+    Orders tried are the earliest deadline, the least laxity and the largest value per GPU and lease. Each is mended
+    *rounds* times: jobs that earned less than they could move towards the front (squeaky wheel). Stops as soon as no
+    plan could be better.
+    """
+    best = _planned(problem, _order(problem, _deadline(problem)))
+    area = problem.gpus * problem.leases
+    for key in (_deadline(problem), _deadline(problem) - problem.leases, -problem.values[:, 0] / area):
+        key = key.astype(np.float64)
+        for _ in range(rounds):
+            plan = _planned(problem, _order(problem, key))
+            best = max(best, plan, key=lambda one: one.rank)
+            if perfect(problem, best, gap):
+                return best
+            key = _mended(problem, key, plan)
+    return best
+
+
+def perfect(problem: LeaseProblem, plan: LeasePlan, gap: float = 0.0) -> bool:
+    """Whether every promise is kept and no plan is worth more by *gap* of its value."""
+    return plan.kept == int(np.count_nonzero(problem.promised >= 0)) and plan.gap <= gap
+
+
+def _deadline(problem: LeaseProblem) -> FloatArray:
+    """By which slot each job should end: the promised step's, else the first one's."""
+    rows = np.arange(len(problem))
+    return problem.slots[rows, np.maximum(problem.promised, 0)].astype(np.float64)
+
+
+def _order(problem: LeaseProblem, key: FloatArray) -> IntArray:
+    """Jobs to plan: promised ones before others, then by *key*, the larger one first of equals."""
+    order = np.lexsort((-problem.gpus * problem.leases, key, problem.promised < 0))
+    return order[~problem.fixed[order]]
+
+
+def _mended(problem: LeaseProblem, key: FloatArray, plan: LeasePlan) -> FloatArray:
+    """*key* with every job that earned less than it could moved towards the front, by how much it lost."""
+    rows = np.arange(len(problem))
+    earned = np.where(plan.step >= 0, problem.values[rows, np.maximum(plan.step, 0)], 0.0)
+    full = problem.values[:, 0]
+    lost = np.divide(full - earned, full, out=np.zeros(len(problem)), where=full > 0)
+    mended: FloatArray = key - lost * max(1.0, 0.1 * float(np.ptp(key)) if len(key) else 1.0)
+    return mended
+
+
+def _planned(problem: LeaseProblem, order: IntArray) -> LeasePlan:
+    grants = np.zeros((len(problem), problem.horizon), np.bool_)
+    for job in np.flatnonzero(problem.fixed):
+        grants[job, : problem.leases[job]] = True
+    place(
+        order,
+        problem.gpus,
+        problem.leases,
+        problem.contiguous,
+        problem.level,
+        problem.last,
+        problem.free.copy(),
+        grants,
+    )
+    return plan_of(problem, grants, "greedy")
+
+
+@compiled
+def place(
+    order: IntArray,
+    gpus: IntArray,
+    leases: IntArray,
+    contiguous: BoolArray,
+    level: IntArray,
+    last: IntArray,
+    free: IntArray,
+    grants: BoolArray,
+) -> None:
+    """Grant each job of *order* its leases in the earliest slots with room before *last*, taking them from *free*.
+
+    A job that does not fit gets none.
+    """
+    for job in order:
+        needs = leases[job]
+        begin, found = 0, 0
+        for slot in range(last[job]):
+            fits = True
+            for below in range(level[job] + 1):
+                fits = fits and free[below, slot] >= gpus[job]
+            if fits:
+                found += 1
+                if found == needs:
+                    break
+            elif contiguous[job]:
+                found, begin = 0, slot + 1
+        if found < needs:
+            continue
+        slot, left = begin, needs
+        while left > 0:
+            fits = True
+            for below in range(level[job] + 1):
+                fits = fits and free[below, slot] >= gpus[job]
+            if fits:
+                grants[job, slot] = True
+                left -= 1
+                for below in range(level[job] + 1):
+                    free[below, slot] -= gpus[job]
+            slot += 1

@@ -1,0 +1,76 @@
+"""The best plan that can be found in time: greedy at once, then the solver, and always one that could happen."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from .greedy_plan import greedy, perfect
+from .lease_milp import Columns, columns_of, grants_of, model_of, start_of
+from .lease_problem import LeasePlan, LeaseProblem, plan_of
+from .milp_solver import Guarded, Question
+from .plan_check import violations
+from .slot_prices import fixed_value, improved
+
+GAP = 0.01
+"""A plan that is worth this much less than the best at most is good enough."""
+
+SPARE_S = 0.2
+"""Seconds of the limit that are kept back for ending a solver that does not answer."""
+
+
+def solve(problem: LeaseProblem, limit_s: float, solver: Guarded | None = None, gap: float = GAP) -> LeasePlan:
+    """The plan that keeps most promises and, among those, is worth most; within *limit_s* seconds.
+
+    Without a *solver*, or where it crashes, hangs or finds nothing better, the greedy plan. Its ``bound`` holds for all
+    plans, so ``gap`` says how much may be missing.
+    """
+    until_s = time.monotonic() + limit_s - SPARE_S
+    best = greedy(problem, gap=gap)
+    if not perfect(problem, best, gap):
+        best = improved(problem, best, gap)
+    if solver is None or perfect(problem, best, gap):
+        return best
+    columns = columns_of(problem, best)
+    if not len(columns):
+        return best
+    promised = int(np.count_nonzero(problem.promised >= 0))
+    if best.kept < promised:
+        best = _better(problem, columns, best, solver, None, until_s, 0.0)
+    return _better(problem, columns, best, solver, best.kept, until_s, gap)
+
+
+def _better(
+    problem: LeaseProblem,
+    columns: Columns,
+    best: LeasePlan,
+    solver: Guarded,
+    keep: int | None,
+    until_s: float,
+    gap: float,
+) -> LeasePlan:
+    """What the solver makes of *best*, or *best* itself with a bound that is now known."""
+    model = model_of(problem, columns, _chosen(problem, columns, keep))
+    left_s = until_s - time.monotonic()
+    if left_s <= 0:
+        return best
+    answer = solver.ask(Question(model, start_of(problem, columns, best), left_s, gap))
+    if answer is None:
+        return best
+    bound = best.bound
+    if keep is not None and columns.complete:
+        bound = min(bound, answer.bound + fixed_value(problem))
+    found = best
+    if answer.values is not None:
+        found = plan_of(problem, grants_of(problem, columns, answer.values), "milp")
+    better = found if found.rank > best.rank and not violations(problem, found) else best
+    return plan_of(problem, better.grants, better.origin, bound)
+
+
+def _chosen(problem: LeaseProblem, columns: Columns, keep: int | None) -> int | None:
+    """How many of *keep* promises the columns must keep: fixed jobs keep theirs by themselves."""
+    if keep is None:
+        return None
+    met = problem.step_met(np.where(problem.fixed, problem.leases, 0))
+    return keep - int(np.count_nonzero((met >= 0) & (met <= problem.promised)))

@@ -1,0 +1,42 @@
+"""Whether a plan could happen: an independent look at every answer, whoever found it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .lease_problem import LeasePlan, LeaseProblem
+
+
+def violations(problem: LeaseProblem, plan: LeasePlan) -> list[str]:
+    """What is impossible in *plan*, in words; empty where nothing is. Shares no code with those who plan."""
+    wrong = []
+    for job in range(len(problem)):
+        held = np.flatnonzero(plan.grants[job])
+        needs, name = int(problem.leases[job]), f"job {job}"
+        if problem.fixed[job]:
+            if held.tolist() != list(range(min(needs, problem.horizon))):
+                wrong.append(f"{name} runs and does not keep its GPUs")
+        elif len(held) not in (0, needs):
+            wrong.append(f"{name} holds {len(held)} leases and needs {needs}")
+        elif problem.contiguous[job] and len(held) and held[-1] - held[0] + 1 != len(held):
+            wrong.append(f"{name} cannot stop and does")
+        step = int(plan.step[job])
+        if step >= 0:
+            end = needs if problem.fixed[job] else (int(held[-1]) + 1 if len(held) else None)
+            if end is None or end > problem.slots[job, step] or problem.values[job, step] <= 0:
+                wrong.append(f"{name} does not meet step {step}")
+    return wrong + _overfull(problem, plan)
+
+
+def _overfull(problem: LeaseProblem, plan: LeasePlan) -> list[str]:
+    """Slots that hold more than there is. What runs and cannot stop may hold what was lost since."""
+    wrong = []
+    for level, row in enumerate(problem.capacity):
+        size = 2**level
+        counted = problem.gpus % size == 0
+        fixed = (plan.grants[problem.fixed & counted].T @ problem.gpus[problem.fixed & counted]).astype(np.int64)
+        chosen = ~problem.fixed & counted
+        asked = plan.grants[chosen].T @ problem.gpus[chosen]
+        for slot in np.flatnonzero((asked > np.maximum(row - fixed, 0)) & (asked > 0)):
+            wrong.append(f"slot {slot}: {asked[slot]} GPUs in blocks of {size} where {row[slot]} are")
+    return wrong

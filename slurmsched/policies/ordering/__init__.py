@@ -1,0 +1,1 @@
+"""Built-in orderings: which pending job runs sooner."""

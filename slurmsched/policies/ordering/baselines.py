@@ -1,0 +1,33 @@
+"""What other systems would do with rigid jobs, to compare with: AFS and Themis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ...cluster.state import View
+from ..contract import ordering
+from .attained_service import srsf
+
+
+@ordering("afs-l", changes="while_running")
+def afs_l(view: View) -> FloatArray:
+    """Most speed gained per GPU first (AFS-L, Hwang et al., NSDI'21); with the GPUs of each job fixed it is `srsf`.
+
+    A job that starts gains one over its remaining time, once and for all of its GPUs.
+    """
+    return srsf(view)
+
+
+@ordering("themis", changes="with_time")
+def themis(view: View) -> FloatArray:
+    """Farthest behind its fair finish first, by forecast (Themis, Mahajan et al., NSDI'20).
+
+    That is the time from its submission to its end if it ran from now on, over the time on an equal share of the GPUs
+    among all jobs there are. A job on less than its GPUs is taken to be slower in proportion.
+    """
+    pending, runtime_s = view.pending, view.forecast.rank_s
+    there = int(pending.tasks.sum()) + len(view.running)
+    share = max(float(view.nodes.gpus.sum()), 1.0) / max(there, 1)
+    waited, ran = (view.now_s - pending.first_submit_s) / runtime_s, pending.ran_s / runtime_s
+    return -(waited + np.maximum(1.0 - ran, 0.0)) / np.maximum(pending.gpus / share, 1.0)

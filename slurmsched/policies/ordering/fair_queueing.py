@@ -1,0 +1,70 @@
+"""Weighted fair queueing of rigid jobs: which of them a class's share of the GPUs reaches first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ...cluster.jobs import JobTable
+from ...cluster.state import View
+from ..contract import ordering
+from .wfq import Wfq
+from .wfq_line import line_of, rules_from
+
+STEPS = (3_600.0, 36_000.0, 360_000.0, math.inf)
+"""GPU-seconds between the classes of ``wfq`` where nobody chose others: one, ten and a hundred GPU-hours."""
+
+_RAW = np.exp(-0.5 * np.arange(len(STEPS)))
+DEFAULT = Wfq(STEPS, tuple((_RAW / _RAW.sum()).tolist()), 0.0)
+
+
+@dataclass(frozen=True)
+class Queueing:
+    """The key of ``wfq`` under *rules*."""
+
+    rules: Wfq
+
+    def __call__(self, view: View) -> FloatArray:
+        """The key per pending job."""
+        return reached(view, self.rules)
+
+
+def _tuned(said: Mapping[str, str]) -> Queueing:
+    return Queueing(rules_from(said, DEFAULT))
+
+
+@ordering("wfq", changes="with_time", tuned=_tuned, defaults=line_of(DEFAULT))
+def wfq(view: View) -> FloatArray:
+    """Weighted fair queueing by classes of GPU time, first come first served in each (PCS)."""
+    return reached(view, DEFAULT)
+
+
+def reached(view: View, rules: Wfq) -> FloatArray:
+    """For each pending job the GPUs that its class must have to run it, over the weight of the class.
+
+    Those are the GPUs of the class's running jobs, of its pending ones that came before, and its own: the virtual
+    finish time of a job where each GPU counts as one packet. The class that has least for its weight is next. Sizes are
+    GPUs times forecast runtime, so a job whose forecast grows past a threshold stands in the next class, by its own
+    first submission. NaN where there is no forecast.
+    """
+    pending, weights = view.pending, np.array(rules.weights)
+    group = rules.classes(_size(pending, view.forecast.rank_s))
+    held = rules.classes(_size(view.running, view.forecast_running.rank_s))
+    busy = np.bincount(held, weights=view.running.gpus, minlength=len(weights))
+    mine = np.maximum(pending.gpus, 1)
+    needed = np.zeros(len(pending))
+    by_arrival = np.lexsort((pending.job_id, pending.first_submit_s))
+    for number in range(len(weights)):
+        rows = by_arrival[group[by_arrival] == number]
+        before = np.cumsum(mine[rows] * pending.tasks[rows]) - mine[rows] * pending.tasks[rows]
+        needed[rows] = (busy[number] + before + mine[rows]) / weights[number]
+    return np.where(np.isnan(view.forecast.runtime_s), np.nan, needed)
+
+
+def _size(jobs: JobTable, runtime_s: FloatArray) -> FloatArray:
+    """GPU-seconds by forecast; infinite where there is none."""
+    return np.nan_to_num(runtime_s * np.maximum(jobs.gpus, 1), nan=np.inf)

@@ -1,0 +1,43 @@
+"""Orderings that come with slurmsched."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...cluster.columns import FloatArray
+from ...cluster.state import View
+from ..contract import ordering
+
+FAR_S = 1e11
+"""Later than any time in Unix seconds."""
+
+
+@ordering("fifo", native=True)
+def fifo(view: View) -> FloatArray:
+    """Slurm's own order: whatever multifactor says, untouched by us."""
+    return np.zeros(len(view.pending))
+
+
+@ordering("sjf")
+def sjf(view: View) -> FloatArray:
+    """Shortest job first, by forecast runtime."""
+    return view.forecast.rank_s
+
+
+@ordering("qssf")
+def qssf(view: View) -> FloatArray:
+    """Quasi-shortest service first: GPUs times forecast runtime (Lucid, Algorithm 2)."""
+    return view.forecast.rank_s * np.maximum(view.pending.gpus, 1)
+
+
+@ordering("lucid")
+def lucid(view: View) -> FloatArray:
+    """GPUs times forecast runtime (Lucid, Algorithm 2): what `qssf` does, for a composition that also packs jobs."""
+    return qssf(view)
+
+
+@ordering("edf")
+def edf(view: View) -> FloatArray:
+    """Earliest deadline first; jobs without one after all jobs with one, in order of submission."""
+    deadline_s = view.pending.deadline_s
+    return np.where(np.isfinite(deadline_s), deadline_s, FAR_S + view.pending.first_submit_s)

@@ -1,0 +1,64 @@
+"""Weighted fair queueing written in one line: ``thresholds=3600,36000,inf weights=0.6,0.3,0.1 zeta=0 delta=0.1``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ...errors import ConfigError
+from .wfq import Wfq
+
+PARAMETERS = ("thresholds", "weights", "zeta", "delta")
+
+
+def line_of(rules: Wfq) -> str:
+    """All of *rules* as ``rules_from`` reads them: thresholds exactly, the rest to six digits."""
+    thresholds = ",".join(map(_exact, rules.thresholds))
+    weights = ",".join(f"{weight:.6g}" for weight in rules.weights)
+    return f"thresholds={thresholds} weights={weights} zeta={rules.zeta:.6g} delta={rules.delta:.6g}"
+
+
+def rules_from(said: Mapping[str, str], default: Wfq) -> Wfq:
+    """What *said* says, and of what it leaves out what *default* does; ConfigError says what is wrong.
+
+    Weights may be any numbers above 0: only how they compare counts.
+    """
+    if unknown := [name for name in said if name not in PARAMETERS]:
+        raise ConfigError(f"wfq: {unknown[0]!r} is no parameter; accepted are {', '.join(PARAMETERS)}")
+    thresholds = _numbers("thresholds", said["thresholds"]) if "thresholds" in said else default.thresholds
+    weights = _shares(_numbers("weights", said["weights"])) if "weights" in said else default.weights
+    if len(weights) != len(thresholds):
+        raise ConfigError(
+            f"wfq: {len(thresholds)} thresholds make {len(thresholds)} classes, and there are {len(weights)} weights; "
+            "accepted is one weight per threshold, the last of which is inf"
+        )
+    zeta = _number("zeta", said["zeta"]) if "zeta" in said else default.zeta
+    delta = _number("delta", said["delta"]) if "delta" in said else default.delta
+    return Wfq(thresholds, weights, zeta, delta)
+
+
+def _exact(value: float) -> str:
+    short = f"{value:.10g}"
+    return short if float(short) == value else repr(value)
+
+
+def _shares(weights: Sequence[float]) -> tuple[float, ...]:
+    # Those that add up already stay as they are, to the last bit: a line must mean the same whenever it is read.
+    total = sum(weights)
+    if math.isclose(total, 1, rel_tol=1e-6) or not (0 < total < math.inf):
+        return tuple(weights)
+    return tuple(weight / total for weight in weights)
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    return tuple(_number(name, part) for part in text.split(","))
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        raise ConfigError(f"wfq: {name} has {text!r}, which is no number")
+    return value

@@ -1,0 +1,208 @@
+"""A cluster described in a TOML file: nodes of several kinds, partitions, QOS."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..cluster.columns import Labels, table_of
+from ..cluster.nodes import NodeTable, PartitionTable, QosTable
+from ..cluster.text.hostlist import fold
+from ..cluster.text.tres import seconds
+from ..errors import ConfigError
+from .cluster_spec import PLENTY, Failures, Fleet, Sharing, nodes_of
+from .toml_file import checked, read_toml
+
+_MIB_PER_GIB = 1024
+_MOST = 100_000  #: nodes
+_NODES = {
+    "count": int,
+    "gpus": int,
+    "gpu_type": str,
+    "cpus": int,
+    "memory_gib": float,
+    "features": list,
+    "partitions": list,
+}
+_PARTITION = {"name": str, "tier": int, "max_time": str}
+_QOS = {"name": str, "priority": int}
+_ACCOUNT = {"name": str, "gpus": int}
+_PAIR = ("first", "second", "first_speed", "second_speed")
+_FAILURES = {"mtbf": str, "repair": str, "seed": int}
+
+
+def read_cluster(path: str | Path) -> Fleet:
+    """The fleet of a file with ``[[nodes]]``, and perhaps ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``,
+    ``[failures]``, ``[spread]`` and ``[sharing]``.
+
+    A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not told are without
+    bound. ConfigError names the file, the table, the key and what is accepted.
+    """
+    tables = {
+        "nodes": list,
+        "partitions": list,
+        "qos": list,
+        "accounts": list,
+        "spread": dict,
+        "failures": dict,
+        "sharing": dict,
+    }
+    document = read_toml(path, tables)
+    kinds = _tables(path, document, "nodes", _NODES)
+    partitions = _named(path, _tables(path, document, "partitions", _PARTITION), "partitions")
+    qos = _named(path, _tables(path, document, "qos", _QOS), "qos")
+    accounts = _named(path, _tables(path, document, "accounts", _ACCOUNT), "accounts")
+    for name, account in accounts.items():
+        if account.get("gpus", -1) < 0:
+            raise ConfigError(f"{path}: [[accounts]] {name}: gpus must be there, a whole number from 0 on")
+    for number, kind in enumerate(kinds, start=1):
+        _check_kind(f"{path}: [[nodes]] {number}", kind, partitions)
+    if not 0 < sum(kind.get("count", 1) for kind in kinds) <= _MOST:
+        raise ConfigError(f"{path}: [[nodes]] make no nodes, or more than {_MOST}")
+    nodes = _nodes(kinds, list(partitions))
+    if not nodes.gpus.any():
+        raise ConfigError(f"{path}: no [[nodes]] have gpus")
+    most = {name: account["gpus"] for name, account in accounts.items()}
+    return Fleet(
+        nodes,
+        _partitions(path, partitions, nodes),
+        _qos(qos),
+        most,
+        speeds=_speeds(path, document.get("spread", {})),
+        failures=_failures(path, document.get("failures")),
+        sharing=_sharing(path, document.get("sharing")),
+    )
+
+
+def _sharing(path: str | Path, said: dict[str, Any] | None) -> Sharing | None:
+    """Pairs of job names with the speed of each beside the other, from the file that the table names."""
+    if said is None:
+        return None
+    table = checked(f"{path}: [sharing]", said, {"pairs": str, "least": float})
+    least = table.get("least", 0.85)
+    if "pairs" not in table or not 0 < least <= 1:
+        raise ConfigError(f"{path}: [sharing] must have pairs, the name of a CSV file; least is above 0 up to 1")
+    pairs = Path(path).parent / table["pairs"]
+    try:
+        rows = list(csv.DictReader(pairs.read_text(encoding="utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: [sharing] pairs = {table['pairs']!r} cannot be read: {error}") from error
+    names = tuple(dict.fromkeys(name for row in rows for name in (row.get("first") or "", row.get("second") or "")))
+    at = {name: row for row, name in enumerate(names)}
+    speeds = np.zeros((len(names), len(names)))
+    for line, row in enumerate(rows, start=2):
+        try:
+            first, second = at[row["first"]], at[row["second"]]
+            speeds[first, second], speeds[second, first] = float(row["first_speed"]), float(row["second_speed"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{pairs}, line {line}: accepted are columns {', '.join(_PAIR)}") from error
+    if not ((speeds >= 0) & (speeds <= 1)).all():
+        raise ConfigError(f"{pairs}: speeds are 0 to 1, what a job keeps of its speed alone")
+    return Sharing(names, speeds, least)
+
+
+def _speeds(path: str | Path, said: dict[str, Any]) -> tuple[float, ...]:
+    speeds = checked(f"{path}: [spread]", said, {"speeds": tuple}).get("speeds", [1.0])
+    if not speeds or not all(0 < speed <= 1 for speed in speeds):
+        raise ConfigError(
+            f"{path}: [spread] speeds = {speeds}: accepted are numbers above 0 up to 1, such as [1, 0.9, 0.8]"
+        )
+    return tuple(map(float, speeds))
+
+
+def _failures(path: str | Path, said: dict[str, Any] | None) -> Failures | None:
+    if said is None:
+        return None
+    table = checked(f"{path}: [failures]", said, _FAILURES)
+    try:
+        mtbf_s, repair_s = seconds(table["mtbf"]), seconds(table["repair"])
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"{path}: [failures] must have mtbf and repair, as in 30-00:00:00: {error}") from error
+    if not (0 < mtbf_s < math.inf and 0 < repair_s < math.inf):
+        raise ConfigError(f"{path}: [failures] mtbf and repair must be above 0 and finite")
+    return Failures(mtbf_s, repair_s, table.get("seed", 0))
+
+
+def _tables(
+    path: str | Path, document: dict[str, Any], heading: str, accepted: dict[str, type]
+) -> list[dict[str, Any]]:
+    said = document.get(heading, [])
+    return [checked(f"{path}: [[{heading}]] {number}", table, accepted) for number, table in enumerate(said, start=1)]
+
+
+def _named(path: str | Path, tables: list[dict[str, Any]], heading: str) -> dict[str, dict[str, Any]]:
+    """The tables by name; each must have one of its own."""
+    found: dict[str, dict[str, Any]] = {}
+    for number, table in enumerate(tables, start=1):
+        name = table.get("name", "")
+        if not name or "," in name or name in found:
+            raise ConfigError(f"{path}: [[{heading}]] {number}: name = {name!r}: accepted is a name of its own")
+        found[name] = table
+    return found
+
+
+def _check_kind(where: str, kind: dict[str, Any], partitions: dict[str, dict[str, Any]]) -> None:
+    for key, least in (("count", 1), ("gpus", 0), ("cpus", 1)):
+        if kind.get(key, least) < least:
+            raise ConfigError(f"{where}: {key} = {kind[key]}: accepted are whole numbers from {least} on")
+    if not kind.get("memory_gib", 1.0) > 0:
+        raise ConfigError(f"{where}: memory_gib = {kind['memory_gib']}: accepted are numbers above 0")
+    for name in kind.get("partitions", []):
+        if name not in partitions:
+            known = ", ".join(partitions) or "none"
+            raise ConfigError(f"{where}: partition {name!r} has no [[partitions]] table; there are: {known}")
+
+
+def _nodes(kinds: list[dict[str, Any]], partitions: list[str]) -> NodeTable:
+    counts = [kind.get("count", 1) for kind in kinds]
+
+    def numbers(value: Callable[[dict[str, Any]], float]) -> Any:
+        return np.repeat([value(kind) for kind in kinds], counts)
+
+    def texts(value: Callable[[dict[str, Any]], str]) -> Labels:
+        each = Labels.of(value(kind) for kind in kinds)
+        return Labels(np.repeat(each.codes, counts), each.names)
+
+    nodes = nodes_of(
+        sum(counts),
+        0,
+        cpus=numbers(lambda kind: kind.get("cpus", PLENTY)),
+        memory_mib=numbers(lambda kind: kind.get("memory_gib", math.inf) * _MIB_PER_GIB),
+        gpu_type=texts(lambda kind: kind.get("gpu_type", "")),
+        features=texts(lambda kind: ",".join(kind.get("features", []))),
+        partitions=texts(lambda kind: ",".join(kind.get("partitions", partitions))),
+    )
+    return replace(nodes, gpus=numbers(lambda kind: kind.get("gpus", 0)))
+
+
+def _partitions(path: str | Path, partitions: dict[str, dict[str, Any]], nodes: NodeTable) -> PartitionTable:
+    member = [frozenset(text.split(",")) for text in nodes.partitions.names]
+    lists = []
+    for name in partitions:
+        inside = nodes.partitions.map([name in names for names in member], np.bool_)
+        lists.append(fold(nodes.name.take(np.flatnonzero(inside))))
+    try:
+        longest_s = [seconds(table.get("max_time", "UNLIMITED")) for table in partitions.values()]
+    except ValueError as error:
+        raise ConfigError(f"{path}: [[partitions]] max_time: {error}") from error
+    columns: dict[str, object] = {
+        "name": list(partitions),
+        "tier": [table.get("tier", 1) for table in partitions.values()],
+        "max_time_s": np.nan_to_num(longest_s, nan=np.inf, posinf=np.inf),
+        "nodes": lists,
+    }
+    return table_of(PartitionTable, len(partitions), {"up": True}, columns)
+
+
+def _qos(qos: dict[str, dict[str, Any]]) -> QosTable:
+    columns: dict[str, object] = {
+        "name": list(qos),
+        "priority": [table.get("priority", 0) for table in qos.values()],
+    }
+    return table_of(QosTable, len(qos), {}, columns)

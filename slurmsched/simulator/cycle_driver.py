@@ -1,0 +1,125 @@
+"""slurmsched's own cycle beside a modelled Slurm, in virtual time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..clock import ManualClock
+from ..cycle import CycleReport, World, run_cycle
+from ..db.memory import Memory
+from ..db.store import Store, Unchanged
+from ..decide.policy import Policy
+from ..decide.rules import Rules
+from ..models.port import Model
+from ..policies.contract import Ordering
+from ..slurm.write.budget import Budget
+from ..slurm.write.writer import Writer
+from .engine.calendar import NEVER
+from .simulated_cluster import SimulatedCluster
+from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
+
+EVERY_S = 30.0
+
+IDLE_CYCLES = 100
+"""After so many cycles in a row that brought nothing, with nothing else to come, nothing will."""
+
+Watch = Callable[[CycleReport], None]
+
+
+def whole_queue(ordering: Ordering) -> Policy:
+    """An ordering that is let loose on the whole queue."""
+    return Policy(ordering, Rules(powers=frozenset({"order"}), scope="queue"))
+
+
+@dataclass
+class Steering:
+    """A daemon's cycles in act mode, every *every_s* seconds of virtual time, with the write budget of a real one."""
+
+    cluster: SimulatedCluster
+    policy: Policy
+    model: Model
+    every_s: float = EVERY_S
+    store: Store | None = None  #: with tables; None keeps nothing
+    learns: bool = False
+    spacing_s: float = 0.0  #: from a cycle that had nothing to write to the next one, at least
+    watch: Watch = lambda report: None
+    world: World = field(init=False)
+    _clock: ManualClock = field(init=False, default_factory=ManualClock)
+    _cycles: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        facts = self.cluster.facts()
+        self.world = World(
+            cluster=self.cluster,
+            memory=Memory(self.store or _nothing_kept(), cluster=facts.cluster, monotonic=self._clock.monotonic),
+            model=self.model,
+            policy=self.policy,
+            writer=Writer(self.cluster, Budget(20.0, 100)),
+            clock=self._clock,
+            learns=self.learns,
+            site=facts.config,
+        )
+
+    def run(self) -> None:
+        """To the end of all jobs, or until nothing more can happen. Cycles that would see what the last one saw, and
+        have nothing left to write, are not run."""
+        seen, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
+        while not self.cluster.drained and idle < IDLE_CYCLES:
+            now_s = self._next_s(quiet)
+            self.cluster.advance(now_s)
+            if now_s == NEVER:
+                return
+            looks = self._glance()
+            if quiet and (looks == seen or now_s < again_s):
+                continue
+            report = self.cycle(now_s)
+            idle = idle + 1 if looks == seen and self._event_s() == NEVER else 0
+            seen, quiet = self._glance(), not report.actions and not report.deferred and not report.refused
+            again_s = now_s + self.spacing_s
+
+    def cycle(self, now_s: float) -> CycleReport:
+        """One cycle, now."""
+        self._cycles += 1
+        self._clock.now_s = now_s
+        report = run_cycle(self.world, self._cycles, now_s, "act")
+        self.watch(report)
+        return report
+
+    def _next_s(self, quiet: bool) -> float:
+        """The next beat; while nobody waits, the first after the next arrival; with nothing to write, after whatever
+        happens next."""
+        model, now_s, event_s = self.cluster.model, self.cluster.now_s, -math.inf
+        if not model.queue.many[0]:
+            now_s = max(now_s, self._arrival_s())
+        elif quiet:
+            event_s = min(self._event_s(), float(model.clock[MAIN_DUE]), float(model.clock[BACKFILL_DUE]))
+        if NEVER in (now_s, event_s):
+            return NEVER
+        event_s = min(event_s, float(model.clock[CALC_DUE]))
+        beat = math.floor(now_s / self.every_s) + 1
+        return max(beat, math.ceil(max(event_s, now_s) / self.every_s)) * self.every_s
+
+    def _arrival_s(self) -> float:
+        model = self.cluster.model
+        row = int(model.clock[ARRIVED])
+        return NEVER if row == len(self.cluster.jobs) else float(model.stage.life.submit_s[row])
+
+    def _event_s(self) -> float:
+        """When something next happens by itself, Slurm's loops apart."""
+        calendar = self.cluster.model.stage.calendar
+        return min(self._arrival_s(), float(calendar.at_s[0]) if calendar.many[0] else NEVER)
+
+    def _glance(self) -> tuple[int, int, int]:
+        """What tells whether anything has come, started or ended."""
+        model = self.cluster.model
+        return int(model.clock[ARRIVED]), int(model.queue.many[0]), int(np.sum(model.stage.life.restarts))
+
+
+def _nothing_kept() -> Store:
+    store = Unchanged("sqlite://")
+    store.upgrade()
+    return store

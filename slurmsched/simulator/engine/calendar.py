@@ -1,0 +1,60 @@
+"""What is to happen when, for loops that compile: (time, rank, serial), the earliest first.
+
+At one instant the smaller rank comes first, so that ends come before arrivals and those before decisions; within a rank
+the smaller serial. An event is never taken out before its time: whoever reads it knows whether it still holds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ...policies.compiled import compiled
+from .heaps import pop, push
+
+NEVER = np.inf
+END, FREE, NODES, STEP, BEGIN = 0, 1, 2, 3, 4
+"""Ranks: a run ends, its nodes come free, a node fails or is repaired, a job passes a step of attained service, a begin
+time has come. Arrivals, which no policy can change, are read from the workload."""
+
+SERIALS = 1 << 40
+"""An event is written as rank times this plus serial."""
+
+
+class Calendar(NamedTuple):
+    """A heap of events; ``many`` is an array of one."""
+
+    at_s: FloatArray
+    what: IntArray
+    many: IntArray
+
+
+def blank(room: int) -> Calendar:
+    """A calendar with room for so many events at once."""
+    return Calendar(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+@compiled
+def note(calendar: Calendar, at_s: float, rank: int, serial: int) -> None:
+    """Enter an event."""
+    calendar.many[0] = push(calendar.at_s, calendar.what, 0, calendar.many[0], at_s, rank * SERIALS + serial)
+
+
+@compiled
+def next_s(calendar: Calendar) -> float:
+    """When the first event is due."""
+    return float(calendar.at_s[0]) if calendar.many[0] else NEVER
+
+
+@compiled
+def first(calendar: Calendar) -> tuple[int, int]:
+    """Rank and serial of the first event."""
+    return int(calendar.what[0] // SERIALS), int(calendar.what[0] % SERIALS)
+
+
+@compiled
+def strike(calendar: Calendar) -> None:
+    """Take the first event out."""
+    calendar.many[0] = pop(calendar.at_s, calendar.what, 0, calendar.many[0])

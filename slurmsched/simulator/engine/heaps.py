@@ -1,0 +1,47 @@
+"""Binary heaps in arrays, for loops that compile: (key, row) pairs, the smallest key first, ties by row."""
+
+from __future__ import annotations
+
+from ...cluster.columns import FloatArray, IntArray
+from ...policies.compiled import compiled
+
+
+@compiled
+def push(keys: FloatArray, rows: IntArray, base: int, length: int, key: float, row: int) -> int:
+    """Add a pair to the heap of *length* pairs that begins at *base*; the new length."""
+    at = length
+    while at > 0:
+        above = (at - 1) >> 1
+        if keys[base + above] < key or (keys[base + above] == key and rows[base + above] < row):
+            break
+        keys[base + at] = keys[base + above]
+        rows[base + at] = rows[base + above]
+        at = above
+    keys[base + at] = key
+    rows[base + at] = row
+    return length + 1
+
+
+@compiled
+def pop(keys: FloatArray, rows: IntArray, base: int, length: int) -> int:
+    """Take the smallest pair away; the new length. The caller has read it at *base* before."""
+    length -= 1
+    key, row = keys[base + length], rows[base + length]
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= length:
+            break
+        if below + 1 < length and (
+            keys[base + below + 1] < keys[base + below]
+            or (keys[base + below + 1] == keys[base + below] and rows[base + below + 1] < rows[base + below])
+        ):
+            below += 1
+        if key < keys[base + below] or (key == keys[base + below] and row < rows[base + below]):
+            break
+        keys[base + at] = keys[base + below]
+        rows[base + at] = rows[base + below]
+        at = below
+    keys[base + at] = key
+    rows[base + at] = row
+    return length

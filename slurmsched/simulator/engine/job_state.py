@@ -1,0 +1,335 @@
+"""The life of jobs on a modelled Slurm, in columns that compiled loops write."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.jobs import JobState
+from ...policies.compiled import compiled, inner
+from .calendar import BEGIN, END, FREE, NEVER, SERIALS, STEP, Calendar, note
+from .resources import GPUS, Asks, Ground, Held, give_back, take
+from .struct_arrays import records
+
+UNBORN = -1
+ALONE = -1
+PENDING, RUNNING, SUSPENDED = int(JobState.PENDING), int(JobState.RUNNING), int(JobState.SUSPENDED)
+COMPLETING, COMPLETED, REQUEUED = int(JobState.COMPLETING), int(JobState.COMPLETED), int(JobState.REQUEUED)
+
+
+class Life(NamedTuple):
+    """One row per job; times are NaN until they have come."""
+
+    state: IntArray  #: a JobState, or UNBORN
+    submit_s: FloatArray  #: Slurm's: a requeue resets it
+    begin_s: FloatArray  #: not before
+    runtime_s: FloatArray  #: the truth: all its work, at speed 1
+    plan_s: FloatArray  #: what Slurm plans by: the time limit, a year where there is none
+    left_s: FloatArray  #: work left, when the present run began or went on
+    since_s: FloatArray  #: when that was
+    speed: FloatArray  #: of the present run
+    started_s: FloatArray  #: of the present run
+    first_s: FloatArray  #: first start of all
+    ended_s: FloatArray
+    due_s: FloatArray  #: when the run ends; NEVER where it does not run
+    spread: IntArray  #: most nodes it was on
+    restarts: IntArray
+    ran_s: FloatArray  #: seconds run before the present run
+    level: IntArray  #: steps of attained service passed
+    partner: IntArray  #: the row on whose GPUs it is a guest; ALONE where it has GPUs of its own
+    lent: IntArray  #: how many of its GPUs have a guest
+    lost_s: FloatArray  #: work done in vain
+    keeps: BoolArray  #: its work survives a requeue
+
+
+class Packs(NamedTuple):
+    """What a policy that packs believes and does; the last four have a row for each step of time."""
+
+    believed: FloatArray  #: what one keeps beside the other, by their profiles; below 0 where never to be tried
+    known_s: FloatArray  #: per job: how long it runs until its profile is known; 0 from its submission
+    told_s: FloatArray  #: per job: its forecast runtime, where pairs are weighed
+    from_s: FloatArray  #: when each step begins, rising
+    least: FloatArray  #: what the slower of two must be believed to keep
+    first: BoolArray  #: join running jobs while GPUs are free too
+    coming: FloatArray  #: jobs that are soon to wait too
+
+
+class Pace(NamedTuple):
+    """How fast jobs run: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
+
+    Beside another on the same GPUs: ``beside[profile[row], profile[other]]`` times that; profile 0 is beside nobody.
+    """
+
+    kind: IntArray
+    by_nodes: FloatArray
+    profile: IntArray
+    beside: FloatArray
+    packs: Packs
+
+
+class Line(NamedTuple):
+    """Rows in an order; ``many`` is an array of one."""
+
+    rows: IntArray
+    keys: FloatArray  #: beside them, rising
+    many: IntArray
+
+
+class Stage(NamedTuple):
+    """All that the life of jobs touches."""
+
+    ground: Ground
+    held: Held
+    asks: Asks
+    life: Life
+    pace: Pace
+    running: Line  #: jobs that hold their nodes, by when Slurm plans their end
+    calendar: Calendar
+    launch_s: float  #: what a start costs before the work begins
+    release_s: float  #: from the end of a run until its nodes are free again
+
+
+def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> Life:
+    """Jobs that have not come yet."""
+    count = len(submit_s)
+    zeros = np.zeros(count, dtype=np.int64)
+    unknown = np.full(count, np.nan)
+    return records(
+        Life(
+            state=np.full(count, UNBORN, dtype=np.int64),
+            submit_s=submit_s.copy(),
+            begin_s=submit_s.copy(),
+            runtime_s=runtime_s.copy(),
+            plan_s=plan_s.copy(),
+            left_s=runtime_s.copy(),
+            since_s=unknown,
+            speed=np.ones(count),
+            started_s=unknown.copy(),
+            first_s=unknown.copy(),
+            ended_s=unknown.copy(),
+            due_s=np.full(count, NEVER),
+            spread=zeros,
+            restarts=zeros.copy(),
+            ran_s=np.zeros(count),
+            level=zeros.copy(),
+            partner=np.full(count, ALONE, dtype=np.int64),
+            lent=zeros.copy(),
+            lost_s=np.zeros(count),
+            keeps=np.zeros(count, dtype=np.bool_),
+        )
+    )
+
+
+def alone(jobs: Sized) -> Pace:
+    """Every job at speed 1 wherever it runs, and none beside another."""
+    nobody = np.zeros(len(jobs), dtype=np.int64)
+    zeros, step = np.zeros(len(jobs)), np.zeros(1)
+    packs = Packs(np.zeros((1, 1)), zeros, zeros.copy(), np.full(1, -np.inf), step, step > 0, step.copy())
+    return Pace(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), packs)
+
+
+def empty_line(room: int) -> Line:
+    """Nobody in line."""
+    return Line(np.empty(room, dtype=np.int64), np.empty(room), np.zeros(1, dtype=np.int64))
+
+
+@compiled
+def line_up(line: Line, row: int, key: float) -> None:
+    """Enter a row in the order of keys, equal ones by row."""
+    low, high = 0, line.many[0]
+    while low < high:
+        middle = (low + high) // 2
+        if line.keys[middle] < key or (line.keys[middle] == key and line.rows[middle] < row):
+            low = middle + 1
+        else:
+            high = middle
+    for at in range(line.many[0], low, -1):
+        line.rows[at], line.keys[at] = line.rows[at - 1], line.keys[at - 1]
+    line.rows[low], line.keys[low] = row, key
+    line.many[0] += 1
+
+
+@inner
+def drop_out(line: Line, row: int) -> None:
+    """Take a row out of the line."""
+    kept = 0
+    for at in range(line.many[0]):
+        if line.rows[at] != row:
+            line.rows[kept], line.keys[kept] = line.rows[at], line.keys[at]
+            kept += 1
+    line.many[0] = kept
+
+
+@compiled
+def foresee(stage: Stage, at_s: float, rank: int, row: int) -> None:
+    """Enter what is to happen to a job; what will not happen any more makes room where there is none."""
+    calendar = stage.calendar
+    if calendar.many[0] == len(calendar.at_s):
+        _forget_void(stage)
+    note(calendar, at_s, rank, row)
+
+
+@inner
+def _forget_void(stage: Stage) -> None:
+    """Keep the ends and steps of runs that go on, and all that is not about runs."""
+    calendar, life = stage.calendar, stage.life
+    many, calendar.many[0] = calendar.many[0], 0
+    for at in range(many):
+        at_s, rank, serial = calendar.at_s[at], calendar.what[at] // SERIALS, calendar.what[at] % SERIALS
+        if rank == END and life.due_s[serial] != at_s:
+            continue
+        if rank == STEP and life.state[serial] != RUNNING:
+            continue
+        if rank == BEGIN and life.begin_s[serial] != at_s:
+            continue
+        note(calendar, at_s, rank, serial)
+
+
+@inner
+def start(stage: Stage, row: int, count: int, now_s: float) -> None:
+    """Start a pending job on the *count* nodes that ``find`` has just found."""
+    life = stage.life
+    take(stage.ground, stage.held, stage.asks, row, count)
+    life.spread[row] = max(life.spread[row], count)
+    life.speed[row] = _speed_on(stage, row, count)
+    set_out(stage, row, now_s)
+
+
+@inner
+def _speed_on(stage: Stage, row: int, nodes: int) -> float:
+    table = stage.pace.by_nodes
+    return float(table[stage.pace.kind[row], min(nodes, table.shape[1]) - 1])
+
+
+@inner
+def set_out(stage: Stage, row: int, now_s: float) -> None:
+    """Let a job that has its nodes begin to run."""
+    life = stage.life
+    life.state[row] = RUNNING
+    life.started_s[row] = now_s
+    if np.isnan(life.first_s[row]):
+        life.first_s[row] = now_s
+    line_up(stage.running, row, now_s + life.plan_s[row])
+    go_on(stage, row, now_s + stage.launch_s)
+
+
+@compiled
+def go_on(stage: Stage, row: int, now_s: float) -> None:
+    """Let a run go on from *now_s*."""
+    life = stage.life
+    life.since_s[row] = now_s
+    life.due_s[row] = now_s + life.left_s[row] / life.speed[row]
+    foresee(stage, life.due_s[row], END, row)
+
+
+@compiled
+def pause(stage: Stage, row: int, now_s: float) -> None:
+    """Count what a run has done and let it stand still; its nodes stay its own."""
+    life = stage.life
+    ran_s = max(0.0, now_s - life.since_s[row])
+    life.ran_s[row] += ran_s
+    life.left_s[row] = max(0.0, life.left_s[row] - ran_s * life.speed[row])
+    life.due_s[row] = NEVER
+
+
+@inner
+def end(stage: Stage, row: int, now_s: float) -> None:
+    """A run is over; its nodes come free a moment later."""
+    life = stage.life
+    life.state[row] = COMPLETING
+    life.left_s[row] = 0.0
+    life.due_s[row] = NEVER
+    life.ended_s[row] = now_s
+    _leave(stage, row, now_s)
+
+
+@inner
+def send_back(stage: Stage, row: int, now_s: float, delay_s: float, restart_s: float) -> None:
+    """End a run before its time and queue the job again, as scontrol requeue and the failure of a node do.
+
+    It may not start for *delay_s*; starting again costs *restart_s*. Unless its work survives, all of it is lost.
+    """
+    life = stage.life
+    if life.state[row] == RUNNING:
+        pause(stage, row, now_s)
+    if not life.keeps[row]:
+        life.lost_s[row] += max(0.0, life.runtime_s[row] - life.left_s[row])
+        life.left_s[row] = life.runtime_s[row]
+    life.left_s[row] += restart_s
+    life.state[row] = REQUEUED
+    life.restarts[row] += 1
+    life.submit_s[row] = now_s
+    life.begin_s[row] = now_s + delay_s
+    _leave(stage, row, now_s)
+
+
+@inner
+def stop(stage: Stage, row: int, now_s: float, restart_s: float) -> None:
+    """Let a run yield its nodes at once and its job wait again; its work is kept, going on costs *restart_s*."""
+    pause(stage, row, now_s)
+    stage.life.left_s[row] += restart_s
+    stage.life.restarts[row] += 1
+    stage.life.state[row] = REQUEUED
+    release(stage, row)
+
+
+@inner
+def _leave(stage: Stage, row: int, now_s: float) -> None:
+    part(stage, row, now_s)
+    if stage.release_s > 0:
+        foresee(stage, now_s + stage.release_s, FREE, row)
+    else:
+        release(stage, row)
+
+
+@inner
+def part(stage: Stage, row: int, now_s: float) -> None:
+    """A job leaves those that it shares with: its guests keep the GPUs they are on, all run at their new speeds."""
+    life, links, host = stage.life, stage.held.links, stage.life.partner[row]
+    if host != ALONE:
+        life.partner[row] = ALONE
+        life.lent[host] -= stage.asks.gpus[row]
+        change_speed(stage, host, now_s)
+    at = 0
+    while life.lent[row] and at < stage.running.many[0]:
+        guest = stage.running.rows[at]
+        at += 1
+        if life.partner[guest] != row:
+            continue
+        life.partner[guest] = ALONE
+        life.lent[row] -= stage.asks.gpus[guest]
+        links[GPUS, stage.held.first[guest]] += stage.asks.gpus[guest]
+        links[GPUS, stage.held.first[row]] -= stage.asks.gpus[guest]
+        change_speed(stage, guest, now_s)
+
+
+@inner
+def change_speed(stage: Stage, row: int, now_s: float) -> None:
+    """Let a run on one node go on at the speed that it has beside those it shares with now: the least beside any."""
+    life, pace, speed = stage.life, stage.pace, _speed_on(stage, row, 1)
+    if life.state[row] != RUNNING:
+        return
+    if life.partner[row] != ALONE:
+        speed *= pace.beside[pace.profile[row], pace.profile[life.partner[row]]]
+    elif life.lent[row]:
+        least = 1.0
+        for at in range(stage.running.many[0]):
+            guest = stage.running.rows[at]
+            if life.partner[guest] == row:
+                least = min(least, pace.beside[pace.profile[row], pace.profile[guest]])
+        speed *= least
+    if speed != life.speed[row]:
+        pause(stage, row, now_s)
+        life.speed[row] = speed
+        go_on(stage, row, now_s)
+
+
+@inner
+def release(stage: Stage, row: int) -> None:
+    """The nodes of a run that is over come free."""
+    give_back(stage.ground, stage.held, stage.asks, row)
+    drop_out(stage.running, row)
+    stage.life.state[row] = COMPLETED if stage.life.state[row] == COMPLETING else PENDING

@@ -1,0 +1,356 @@
+"""The event loops: a whole trace replayed in compiled code, on keys that the policies' own functions gave.
+
+At one instant ends come first, then arrivals, then who may come in from the gate, then decisions. Those are made at
+every event, or at the multiples of ``beat_s`` where that is positive.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...policies.compiled import compiled
+from ..engine.heaps import pop, push
+from .allocations import Grants, Segments, Site, give_back, grant, note
+from .context import Result, Stage, Trace, count_idle, decision_due
+from .queue import (
+    NEVER,
+    Gate,
+    Waiting,
+    any_fits,
+    arrive,
+    bar,
+    come_in,
+    first_of,
+    leave,
+    next_arrival,
+    someone_outside,
+    wait,
+)
+
+
+class Keys(NamedTuple):
+    """The order: a job's key is ``at[level, row] + slope[row] * seconds run``; the smaller runs sooner.
+
+    Its level is how many of the *steps* (GPU-seconds of attained service) it has passed.
+    """
+
+    at: FloatArray
+    slope: FloatArray
+    steps: FloatArray
+
+
+@compiled
+def run_to_end(stage: Stage, key: FloatArray, waiting: Waiting, strict: bool) -> None:
+    """Jobs that run until they end.
+
+    With *strict* nothing passes a job that does not fit; otherwise whatever fits starts, best key first.
+    """
+    trace, site, books, gate, beat_s, result, log = stage
+    ends, rows, running = np.empty(len(key)), np.empty(len(key), np.int64), 0
+    queued, last_s, decide_s = 0, 0.0, NEVER
+    while True:
+        now_s = min(decide_s, next_arrival(gate, trace.submit_s))
+        if running and ends[0] < now_s:
+            now_s = ends[0]
+        if now_s == NEVER:
+            break
+        free = books.unused[0]
+        if free and (queued or someone_outside(gate)):
+            count_idle(result.idle, free * (now_s - last_s), queued > 0 and any_fits(waiting, trace.gpus, free))
+        last_s = now_s
+        while running and ends[0] <= now_s:
+            row = rows[0]
+            result.end_s[row] = ends[0]
+            gate.asked[0] -= trace.gpus[row]
+            if len(log.row):
+                note(log, books, row, result.start_s[row], ends[0])
+            give_back(site, books, row)
+            running = pop(ends, rows, 0, running)
+        queued += _let_in(trace, gate, waiting, key, now_s)
+        if not queued:
+            continue
+        decide_s = decision_due(decide_s, now_s, beat_s)
+        if now_s < decide_s:
+            continue
+        waiting.barred[:] = False
+        while True:
+            best = first_of(waiting)
+            if best < 0:
+                break
+            row = waiting.rows[waiting.base[best]]
+            placed = grant(site, books, row, trace.gpus[row])
+            if placed:
+                leave(waiting, best)
+                queued -= 1
+                result.start_s[row], result.nodes[row] = now_s, placed
+                running = push(ends, rows, 0, running, now_s + trace.runtime_s[row], row)
+            elif strict:
+                break
+            else:
+                bar(waiting, best)
+        decide_s = now_s + beat_s if beat_s > 0 and queued else NEVER
+
+
+@compiled
+def _let_in(trace: Trace, gate: Gate, waiting: Waiting, key: FloatArray, now_s: float) -> int:
+    """Let those arrive who have, and come in who may; how many those are."""
+    came = 0
+    arrive(gate, trace.submit_s, now_s)
+    row = come_in(gate, trace.gpus)
+    while row >= 0:
+        wait(waiting, row, key[row])
+        came += 1
+        row = come_in(gate, trace.gpus)
+    return came
+
+
+class Running(NamedTuple):
+    """The jobs that run and what is known of all jobs that have run; scalars are arrays of one."""
+
+    rows: IntArray  #: those that run, in the order of their keys at the last decision
+    keys: FloatArray  #: beside ``rows``, at the decision under way
+    stays: BoolArray  #: beside ``rows``
+    many: IntArray  #: how many those are
+    fresh: IntArray  #: chosen to start
+    ran_s: FloatArray  #: per job, before the present run
+    left_s: FloatArray  #: per job, when the present run began
+    since_s: FloatArray  #: per job, when that was
+    level: IntArray  #: per job, steps passed
+    due_s: FloatArray  #: per job, its next end or step; NEVER where it does not run
+    heap_keys: FloatArray  #: those, as a heap; an entry that is not its job's due_s any more is void
+    heap_rows: IntArray
+    heap: IntArray
+
+
+@compiled
+def _nothing_runs(trace: Trace, total: int, steps: int) -> Running:
+    count = len(trace.submit_s)
+    return Running(
+        np.empty(total + 1, np.int64),
+        np.empty(total + 1),
+        np.empty(total + 1, np.bool_),
+        np.zeros(1, np.int64),
+        np.empty(total + 1, np.int64),
+        np.zeros(count),
+        trace.runtime_s.copy(),
+        np.zeros(count),
+        np.zeros(count, np.int64),
+        np.full(count, NEVER),
+        np.empty(64 + 4 * total * (steps + 1)),
+        np.empty(64 + 4 * total * (steps + 1), np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+@compiled
+def run_preemptively(stage: Stage, keys: Keys, waiting: Waiting) -> None:
+    """Jobs that yield: at each decision the best jobs run, whatever ran before, and whatever fits is filled in.
+
+    Events are arrivals, ends and steps.
+    """
+    trace, site, books, gate, beat_s, result, log = stage
+    total, first_key = books.unused[0], keys.at[0]
+    running = _nothing_runs(trace, total, len(keys.steps))
+    queued, last_s, decide_s = 0, 0.0, NEVER
+    while True:
+        now_s = min(decide_s, min(_next_due(running), next_arrival(gate, trace.submit_s)))
+        if now_s == NEVER:
+            break
+        free = books.unused[0]
+        if free and (queued or someone_outside(gate)):
+            count_idle(result.idle, free * (now_s - last_s), queued > 0 and any_fits(waiting, trace.gpus, free))
+        last_s = now_s
+        _end_and_step(trace, keys, site, books, gate, running, now_s, result, log)
+        queued += _let_in(trace, gate, waiting, first_key, now_s)
+        if not queued:
+            continue
+        decide_s = decision_due(decide_s, now_s, beat_s)
+        if now_s < decide_s:
+            continue
+        new = _choose(trace, keys, waiting, running, total, now_s)
+        queued += _yield(trace, site, books, waiting, running, now_s, result, log) - new
+        queued += _start(trace, keys, site, books, waiting, running, new, now_s, result)
+        decide_s = now_s + beat_s if beat_s > 0 and queued else NEVER
+
+
+@compiled
+def _next_due(running: Running) -> float:
+    """When the next running job ends or passes a step."""
+    while running.heap[0] and running.due_s[running.heap_rows[0]] != running.heap_keys[0]:
+        running.heap[0] = pop(running.heap_keys, running.heap_rows, 0, running.heap[0])
+    return running.heap_keys[0] if running.heap[0] else NEVER
+
+
+@compiled
+def _plan_due(trace: Trace, keys: Keys, running: Running, row: int) -> None:
+    """Note when a running job ends or passes its next step, whichever comes first."""
+    due_s = running.since_s[row] + running.left_s[row]
+    if running.level[row] < len(keys.steps):
+        step_s = keys.steps[running.level[row]] / trace.gpus[row] - running.ran_s[row]
+        due_s = min(due_s, running.since_s[row] + step_s)
+    running.due_s[row] = due_s
+    if running.heap[0] == len(running.heap_keys):
+        _drop_void(running)
+    running.heap[0] = push(running.heap_keys, running.heap_rows, 0, running.heap[0], due_s, row)
+
+
+@compiled
+def _drop_void(running: Running) -> None:
+    """Build the heap anew from what runs."""
+    running.heap[0] = 0
+    for row in range(len(running.due_s)):
+        if running.due_s[row] < NEVER:
+            running.heap[0] = push(running.heap_keys, running.heap_rows, 0, running.heap[0], running.due_s[row], row)
+
+
+@compiled
+def _end_and_step(
+    trace: Trace,
+    keys: Keys,
+    site: Site,
+    books: Grants,
+    gate: Gate,
+    running: Running,
+    now_s: float,
+    result: Result,
+    log: Segments,
+) -> None:
+    ended = False
+    while _next_due(running) <= now_s:
+        row = running.heap_rows[0]
+        since_s = running.since_s[row]
+        if since_s + running.left_s[row] <= now_s:
+            result.end_s[row] = since_s + running.left_s[row]
+            running.due_s[row] = NEVER
+            gate.asked[0] -= trace.gpus[row]
+            if len(log.row):
+                note(log, books, row, since_s, result.end_s[row])
+            give_back(site, books, row)
+            ended = True
+        else:
+            running.level[row] += 1
+            _plan_due(trace, keys, running, row)
+    if ended:
+        kept = 0
+        for at in range(running.many[0]):
+            if running.due_s[running.rows[at]] < NEVER:
+                running.rows[kept] = running.rows[at]
+                kept += 1
+        running.many[0] = kept
+
+
+@compiled
+def _choose(trace: Trace, keys: Keys, waiting: Waiting, running: Running, total: int, now_s: float) -> int:
+    """Go through running and waiting jobs in the order of their keys while GPUs are left; how many shall start."""
+    _sort(keys, running, now_s)
+    left, many, at, new = total, running.many[0], 0, 0
+    waiting.barred[:] = False
+    running.stays[:many] = False
+    best = first_of(waiting)
+    best_key = waiting.keys[waiting.base[best]] if best >= 0 else NEVER
+    while left > 0:
+        if at < many and running.keys[at] <= best_key:
+            gpus = trace.gpus[running.rows[at]]
+            if gpus <= left:
+                running.stays[at] = True
+                left -= gpus
+            at += 1
+            continue
+        if best < 0:
+            break
+        row = waiting.rows[waiting.base[best]]
+        if trace.gpus[row] <= left:
+            left -= trace.gpus[row]
+            leave(waiting, best)
+            running.fresh[new] = row
+            new += 1
+        else:
+            waiting.barred[best:] = True
+        best = first_of(waiting)
+        best_key = waiting.keys[waiting.base[best]] if best >= 0 else NEVER
+    return new
+
+
+@compiled
+def _sort(keys: Keys, running: Running, now_s: float) -> None:
+    """Put the running jobs in the order of their keys; they nearly are, so that insertion is quick."""
+    for at in range(running.many[0]):
+        row = running.rows[at]
+        ran_s = running.ran_s[row] + now_s - running.since_s[row]
+        key = keys.at[running.level[row], row] + keys.slope[row] * ran_s
+        spot = at
+        while spot > 0 and (
+            running.keys[spot - 1] > key or (running.keys[spot - 1] == key and running.rows[spot - 1] > row)
+        ):
+            running.rows[spot], running.keys[spot] = running.rows[spot - 1], running.keys[spot - 1]
+            spot -= 1
+        running.rows[spot], running.keys[spot] = row, key
+
+
+@compiled
+def _yield(
+    trace: Trace,
+    site: Site,
+    books: Grants,
+    waiting: Waiting,
+    running: Running,
+    now_s: float,
+    result: Result,
+    log: Segments,
+) -> int:
+    """Stop the running jobs that were not chosen; how many."""
+    kept = 0
+    for at in range(running.many[0]):
+        row = running.rows[at]
+        if running.stays[at]:
+            running.rows[kept], running.keys[kept] = row, running.keys[at]
+            kept += 1
+            continue
+        since_s = running.since_s[row]
+        running.ran_s[row] += now_s - since_s
+        running.left_s[row] += since_s - now_s + trace.restart_s[row]
+        running.due_s[row] = NEVER
+        result.stops[row] += 1
+        if len(log.row):
+            note(log, books, row, since_s, now_s)
+        give_back(site, books, row)
+        wait(waiting, row, running.keys[at])
+    stopped = running.many[0] - kept
+    running.many[0] = kept
+    return int(stopped)
+
+
+@compiled
+def _start(
+    trace: Trace,
+    keys: Keys,
+    site: Site,
+    books: Grants,
+    waiting: Waiting,
+    running: Running,
+    new: int,
+    now_s: float,
+    result: Result,
+) -> int:
+    """Start the chosen jobs; how many wait on because node boundaries keep them out."""
+    out = 0
+    for at in range(new):
+        row = running.fresh[at]
+        key = keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row]
+        placed = grant(site, books, row, trace.gpus[row])
+        if placed:
+            running.since_s[row] = now_s
+            if np.isnan(result.start_s[row]):
+                result.start_s[row] = now_s
+            result.nodes[row] = max(result.nodes[row], placed)
+            running.rows[running.many[0]] = row
+            running.keys[running.many[0]] = key
+            running.many[0] += 1
+            _plan_due(trace, keys, running, row)
+        else:
+            wait(waiting, row, key)
+            out += 1
+    return out

@@ -1,0 +1,54 @@
+"""A model that says what it was told: exact runtimes, time limits, or what another model forecast beforehand."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from ..cluster.columns import IntArray
+from ..cluster.forecast import Forecast
+from ..cluster.jobs import JobTable
+from ..cluster.records.outcomes import OutcomeTable
+
+
+@dataclass(frozen=True)
+class Told:
+    """A ``Model`` for simulations: one forecast per job id; row *i* of *said* belongs to ``job_id[i]``."""
+
+    job_id: IntArray
+    said: Forecast
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all it says, in hex."""
+        columns = (self.job_id, self.said.runtime_s, self.said.low_s, self.said.high_s, self.said.floor_s)
+        return hashlib.sha256(b"".join(np.ascontiguousarray(column).tobytes() for column in columns)).hexdigest()
+
+    @property
+    def trained_until_s(self) -> float:
+        """It has learnt from nothing."""
+        return -np.inf
+
+    def learn(self, new: OutcomeTable) -> Self:
+        """The same: it learns nothing."""
+        return self
+
+    def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
+        """What it was told of each job; KeyError for a job it was told nothing of."""
+        at = np.minimum(np.searchsorted(self._sorted, jobs.job_id), max(0, len(self.job_id) - 1))
+        rows = self._order[at] if len(self.job_id) else at
+        if unknown := jobs.job_id[self.job_id[rows] != jobs.job_id].tolist():
+            raise KeyError(f"nothing was told of job {unknown[0]}")
+        return self.said.take(rows)
+
+    @cached_property
+    def _order(self) -> IntArray:
+        return np.argsort(self.job_id, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> IntArray:
+        return self.job_id[self._order]

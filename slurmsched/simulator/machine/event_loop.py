@@ -1,0 +1,222 @@
+"""The event loop of a modelled cluster: ends, failures, arrivals and begin times, then whatever loop decides.
+
+At one instant ends come first, then arrivals, then decisions.
+"""
+
+from __future__ import annotations
+
+from ...policies.compiled import compiled, inner
+from ..engine.calendar import BEGIN, END, FREE, NEVER, STEP, first, next_s, strike
+from ..engine.job_state import COMPLETED, PENDING, RUNNING, end, release, send_back
+from ..engine.resources import is_on
+from ..slurmctld.slurmctld import (
+    ACTIVE,
+    ARRIVED,
+    BACKFILL_DUE,
+    CALC_DUE,
+    FRAGMENTED,
+    IDLE,
+    MAIN_DUE,
+    NOW,
+    ORDER_STALE,
+    SUBMITTED,
+    Controller,
+    backfill_loop,
+    calculate,
+    main_loop,
+    note_step,
+    put_in_order,
+    step_s,
+    stir,
+    wait,
+)
+from .repack import repack, restart_cost
+from .sharing import share, step_of
+
+
+@compiled
+def advance(c: Controller, until_s: float) -> bool:
+    """Let time pass up to *until_s*, or until nothing is left to happen.
+
+    Where keys are asked for anew at each decision, it stops before one and returns true: ``decide`` is the caller's.
+    """
+    while True:
+        now_s = _next_s(c)
+        if now_s > until_s or now_s == NEVER:
+            break
+        _count_idle(c, now_s)
+        c.clock[NOW] = now_s
+        _happen(c, now_s)
+        _let_in(c, now_s)
+        if c.clock[CALC_DUE] <= now_s:
+            calculate(c, now_s)
+        if c.rules.asked and c.clock[MAIN_DUE] <= now_s:
+            return True
+        decide(c, now_s)
+    if until_s < NEVER:
+        _count_idle(c, max(c.clock[NOW], until_s))
+        c.clock[NOW] = max(c.clock[NOW], until_s)
+    return False
+
+
+@compiled
+def decide(c: Controller, now_s: float) -> None:
+    """The loops that are due."""
+    if c.clock[ORDER_STALE]:
+        put_in_order(c)
+    due, shared = c.clock[MAIN_DUE] <= now_s, -1
+    if c.rules.sharing and due and c.queue.many[0] and c.stage.pace.packs.first[step_of(c, now_s)]:
+        share(c, now_s)
+        shared = c.queue.many[0]
+    if due:
+        if c.rules.repacking:
+            repack(c, now_s)
+        else:
+            main_loop(c, now_s)
+    if c.clock[BACKFILL_DUE] <= now_s:
+        backfill_loop(c, now_s)
+    if c.rules.sharing and c.queue.many[0] and c.queue.many[0] != shared:
+        share(c, now_s)
+
+
+@inner
+def _next_s(c: Controller) -> float:
+    """When the next thing happens; NEVER where only priorities would be calculated anew."""
+    at_s = min(next_s(c.stage.calendar), c.clock[MAIN_DUE], c.clock[BACKFILL_DUE], _next_arrival_s(c))
+    if at_s == NEVER:
+        return NEVER
+    return float(max(min(at_s, c.clock[CALC_DUE]), c.clock[NOW]))
+
+
+@inner
+def _next_arrival_s(c: Controller) -> float:
+    """When the next job is submitted or let in; NEVER where none is left that may come in."""
+    row, submitted = int(c.clock[ARRIVED]), max(int(c.clock[ARRIVED]), int(c.clock[SUBMITTED]))
+    submit_s = c.stage.life.submit_s
+    at_s = submit_s[submitted] if submitted < len(submit_s) else NEVER
+    return float(min(at_s, submit_s[row])) if _may_come_in(c) else float(at_s)
+
+
+@inner
+def _may_come_in(c: Controller) -> bool:
+    """Whether the gate lets the next job in; one that is larger than the bound comes in alone."""
+    row = int(c.clock[ARRIVED])
+    if row == len(c.stage.life.submit_s):
+        return False
+    return bool(c.clock[ACTIVE] + c.stage.asks.gpus[row] <= c.rules.admission or c.clock[ACTIVE] == 0)
+
+
+@inner
+def _let_in(c: Controller, now_s: float) -> None:
+    """Jobs are submitted, and come in as far as the gate lets them."""
+    submit_s = c.stage.life.submit_s
+    while c.clock[SUBMITTED] < len(submit_s) and submit_s[int(c.clock[SUBMITTED])] <= now_s:
+        c.clock[SUBMITTED] += 1
+        stir(c, now_s)
+    while _may_come_in(c) and submit_s[int(c.clock[ARRIVED])] <= now_s:
+        row = int(c.clock[ARRIVED])
+        c.clock[ARRIVED] += 1
+        c.clock[ACTIVE] += c.stage.asks.gpus[row]
+        _arrive(c, row, now_s)
+
+
+@inner
+def _count_idle(c: Controller, now_s: float) -> None:
+    """GPU-seconds free while jobs waited, and those of them that one of the waiting jobs could have used by number."""
+    submit_s, arrived, since_s = c.stage.life.submit_s, int(c.clock[ARRIVED]), c.clock[NOW]
+    if not c.queue.many[0]:  # then only who has to wait outside
+        since_s = max(since_s, submit_s[arrived] if arrived < len(submit_s) else NEVER)
+    if since_s >= now_s:
+        return
+    free = 0
+    for node in range(len(c.stage.ground.up)):
+        if c.stage.ground.up[node]:
+            free += c.stage.ground.free.gpus[node]
+    if not free:
+        return
+    gpu_s = free * (now_s - since_s)
+    c.clock[IDLE] += gpu_s
+    for at in range(c.queue.many[0]):
+        if c.stage.asks.gpus[c.queue.rows[at]] <= free:
+            c.clock[FRAGMENTED] += gpu_s
+            return
+
+
+@inner
+def _happen(c: Controller, now_s: float) -> None:
+    """Ends, freed nodes, failures and repairs, begin times."""
+    stage = c.stage
+    while next_s(stage.calendar) <= now_s:
+        rank, serial = first(stage.calendar)
+        strike(stage.calendar)
+        if rank == END:
+            if stage.life.due_s[serial] == now_s and stage.life.state[serial] == RUNNING:
+                end(stage, serial, now_s)
+                _stir_if_free(c, serial, now_s)
+        elif rank == FREE:
+            release(stage, serial)
+            _stir_if_free(c, serial, now_s)
+        elif rank == STEP:
+            _step(c, serial, now_s)
+        elif rank == BEGIN:
+            stir(c, now_s)
+        else:
+            _fail_or_repair(c, serial, now_s)
+
+
+@inner
+def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
+    """A job's nodes have come free, where they have: others may run now, and a requeued one waits again."""
+    state = c.stage.life.state[row]
+    if state != COMPLETED and state != PENDING:
+        return
+    c.caps.used[c.caps.account[row]] -= c.stage.asks.gpus[row]
+    if state == PENDING:
+        wait(c, row, now_s)
+    else:
+        c.clock[ACTIVE] -= c.stage.asks.gpus[row]
+    stir(c, now_s)
+
+
+@inner
+def _step(c: Controller, row: int, now_s: float) -> None:
+    """A running job passes a step of attained service, unless it has stopped since that was foreseen."""
+    life = c.stage.life
+    if life.state[row] == RUNNING and life.level[row] < len(c.given.steps) and step_s(c, row) == now_s:
+        life.level[row] += 1
+        note_step(c, row)
+        stir(c, now_s)
+
+
+@inner
+def _fail_or_repair(c: Controller, at: int, now_s: float) -> None:
+    stage, node = c.stage, c.outages.node[at]
+    stage.ground.up[node] = c.outages.up[at]
+    if not c.outages.up[at]:
+        for row in stage.running.rows[: stage.running.many[0]].copy():
+            on_it = stage.life.state[row] == RUNNING and is_on(stage.held, row, node)
+            if on_it:
+                requeue(c, row, now_s)
+    stir(c, now_s)
+
+
+@compiled
+def requeue(c: Controller, row: int, now_s: float) -> None:
+    """End a run before its time and queue the job again."""
+    send_back(c.stage, row, now_s, c.rules.requeue_delay_s, restart_cost(c, row))
+    _stir_if_free(c, row, now_s)
+
+
+@inner
+def _arrive(c: Controller, row: int, now_s: float) -> None:
+    """A job comes. No loop, no start: at submit slurmctld starts what salloc and srun ask for, not a batch job."""
+    c.stage.life.state[row] = PENDING
+    wait(c, row, now_s)
+    stir(c, now_s)
+
+
+@compiled
+def reordered(c: Controller) -> None:
+    """Points, nice, holds or keys have changed: the queue follows at once."""
+    put_in_order(c)
+    stir(c, c.clock[NOW])

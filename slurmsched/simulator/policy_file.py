@@ -1,0 +1,56 @@
+"""A policy put together in a TOML file."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from ..errors import ConfigError
+from ..policies.contract import Ordering
+from .run import Setup
+from .toml_file import checked, read_toml
+
+_LOAD = re.compile(r"load:([0-9.eE+-]+)")
+
+
+def read_policy(path: str | Path, **otherwise: Any) -> Setup:
+    """The ``[policy]`` of a file: any part of a Setup; what it does not say is *otherwise*, or as in the preset.
+
+    ``ordering`` may name a preset, and must be there. Without a ``name`` the policy is called as the file is.
+    ConfigError names the file, the key and what is accepted.
+    """
+    said = read_toml(path, {"policy": dict}).get("policy")
+    if said is None:
+        raise ConfigError(f"{path}: there is no [policy]")
+    hints = get_type_hints(Setup)
+    kinds = {f.name: str if hints[f.name] is Ordering else hints[f.name] for f in fields(Setup)}
+    parts = checked(f"{path}: [policy]", said, kinds | {"admission": str})
+    for key, value in parts.items():
+        if not isinstance(value, str) and not 0 <= value < math.inf:
+            raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
+    if "ordering" not in parts:
+        raise ConfigError(f"{path}: [policy] needs an ordering")
+    try:
+        if "admission" in parts:
+            parts["admission"] = admission(parts["admission"])
+        name, ordering = parts.pop("name", Path(path).stem), parts.pop("ordering")
+        return replace(Setup.of(ordering, **otherwise | parts), name=name)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: [policy]: {error}") from error
+
+
+def admission(said: str) -> float:
+    """GPUs that admitted jobs may ask for over all GPUs: infinite for ``accept-all``, 1.2 for ``load:1.2``."""
+    if said == "accept-all":
+        return math.inf
+    found = _LOAD.fullmatch(said)
+    try:
+        bound = float(found[1]) if found else math.nan
+    except ValueError:
+        bound = math.nan
+    if not 0 < bound < math.inf:
+        raise ConfigError(f"admission {said!r} is not known; there are: accept-all, and load:X with X above 0")
+    return bound

@@ -1,0 +1,276 @@
+"""When the jobs of one look at a cluster start and finish, if no others come: the play-forward of PCS (OSDI 2024).
+
+The modelled slurmctld goes on from the look, in the order that serves, with forecasts for the truth. What comes soon is
+played as slurm.conf says; the farther off, the rarer backfill looks, and in a large cluster it reserves for fewer jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ..cluster.jobs import JobState, JobTable
+from ..cluster.plan import Standing
+from ..cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
+from ..cluster.state import View
+from ..decide.ordering.ranking import tiers
+from .engine.calendar import NEVER
+from .simulated_cluster import SimulatedCluster
+from .slurmctld.slurmconf import SlurmConf
+from .slurmctld.slurmctld import CALC_DUE
+from .snapshot import barred, held, resumed, unfit
+from .studies.whatif import simulated_tasks
+
+PASSES = 12
+"""Passes of backfill before each next one is twice as far from the last."""
+
+DOUBLINGS = 20
+
+_AWAY_S = 10 * 365 * 86_400.0  # as if they were not there
+
+WORK = 10_000
+"""Nodes times reservations times sets of partitions that a pass of backfill may look at, about."""
+
+_LEFT_ALONE = (Standing.OWNER_SAID_OFF, Standing.PRIORITY_FIXED, Standing.NICE_SET)
+_DOWN = ("PartitionDown", "PartitionInactive")
+_WAITS_FOR_JOBS = ("Dependency", "DependencyNeverSatisfied")
+
+
+def foretell(
+    view: View,
+    rank: IntArray,
+    standing: IntArray,
+    config: Mapping[str, str],
+    delayed_until_s: FloatArray | None = None,
+) -> PredictionTable:
+    """What becomes of each job of *view*; *rank* and *standing* are those of its Plan, *config* is Slurm's.
+
+    The jobs that have a rank take, in that order, the places that Slurm's priorities give to them all; the others keep
+    theirs. Ends lie as far apart as the job's own forecast says; how far a start can be off is not said (``from`` and
+    ``by`` are the median).
+
+    A job that we keep from starting so that promises can be kept is delayed until those have started, and no longer
+    than *delayed_until_s* (Unix seconds, shape (pending,), NaN for the jobs that we do not delay). Pure.
+    """
+    delayed = np.zeros(len(view.pending), dtype=np.bool_) if delayed_until_s is None else np.isfinite(delayed_until_s)
+    if delayed_until_s is None or not delayed.any():
+        return _predicted(view, rank, standing, config)
+    away = _predicted(_begun(view, np.where(delayed, view.now_s + _AWAY_S, np.nan)), rank, standing, config)
+    starts_s = away.start_s[: len(view.pending)]
+    promised = np.isin(view.pending.job_id, view.promises.job_id[view.promises.open]) & ~delayed & np.isfinite(starts_s)
+    begins_s = np.full(len(view.pending), np.nan)
+    for row in np.flatnonzero(delayed).tolist():
+        ahead = promised & (rank < rank[row])
+        over_s = float(starts_s[ahead].max(initial=view.now_s)) + 1.0
+        begins_s[row] = min(over_s, float(delayed_until_s[row]))
+    return _predicted(_begun(view, begins_s), rank, standing, config)
+
+
+def _begun(view: View, begins_s: FloatArray) -> View:
+    """*view* with these begin times for the pending jobs, NaN for those that keep theirs."""
+    eligible_s = np.where(np.isnan(begins_s), view.pending.eligible_s, begins_s)
+    return replace(view, pending=replace(view.pending, eligible_s=eligible_s))
+
+
+def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
+    """One play-forward."""
+    kinds = _kinds(view, standing)
+    able = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY)
+    played = view.take(able)
+    tasks = simulated_tasks(played.pending)
+    kinds[able[tasks == 0]] = PredictionKind.BEYOND
+    kept = tasks > 0
+    for row in unfit(played, config):
+        kinds[able[row]] = PredictionKind.CANNOT_RUN
+        kept[row] = False
+    able, tasks = able[kept], tasks[kept]
+    place = _places(view, able, rank)
+    played = view.take(able)
+    order = replace(
+        played.pending,
+        tasks=tasks,
+        priority=len(able) + 1 - place,
+        site_points=np.zeros(len(able), dtype=np.int64),
+        nice=np.zeros(len(able), dtype=np.int64),
+    )
+    cluster = _played(replace(played, pending=order), config)
+    start_s, finish_s = _first_tasks(cluster, order, len(view.running))
+    kinds[able[np.isnan(finish_s)]] = PredictionKind.NO_ROOM
+    running = _running(view, cluster)
+    return _pending(view, kinds, able, start_s, finish_s, _ahead(cluster, view, able, tasks, place)).joined(running)
+
+
+def _kinds(view: View, standing: IntArray) -> IntArray:
+    """What can be said of each pending job as far as is known before it is played."""
+    jobs = view.pending
+    up = dict(zip(view.partitions.name, view.partitions.up.tolist(), strict=True))
+    down = [not any(up.get(name, not up) for name in names.split(",")) for names in jobs.partition.names]
+
+    def because(reasons: tuple[str, ...]) -> BoolArray:
+        return jobs.reason.map([reason in reasons for reason in jobs.reason.names], np.bool_)
+
+    def has(texts: Labels) -> BoolArray:
+        return texts.map([bool(text) for text in texts.names], np.bool_)
+
+    kinds = np.full(len(jobs), int(PredictionKind.PREDICTED), dtype=np.int64)
+    guessed = view.forecast.source.map([name.startswith("no ") for name in view.forecast.source.names], np.bool_)
+    for rows, kind in (
+        (jobs.tasks > 1, PredictionKind.ARRAY),
+        (np.isin(standing, _LEFT_ALONE), PredictionKind.LEFT_ALONE),
+        (guessed, PredictionKind.NO_HISTORY),
+        (barred(jobs), PredictionKind.LIMITED),
+        (jobs.partition.map(down, np.bool_) | because(_DOWN), PredictionKind.PARTITION_DOWN),
+        (has(jobs.reservation), PredictionKind.RESERVED),
+        (has(jobs.dependency) | because(_WAITS_FOR_JOBS), PredictionKind.DEPENDENT),
+        (jobs.het_job_id > 0, PredictionKind.HETEROGENEOUS),
+        (held(jobs), PredictionKind.HELD),
+    ):
+        kinds[rows] = kind
+    return kinds
+
+
+def _places(view: View, able: IntArray, rank: IntArray) -> IntArray:
+    """The place of each of the *able* rows in the order that serves, 0 the first."""
+    jobs = view.pending.take(able)
+    by_slurm = np.lexsort((jobs.job_id, -jobs.priority, -tiers(jobs, view.partitions)))
+    ours = rank[able]
+    seats = np.flatnonzero(ours[by_slurm] >= 0)
+    ranked = np.flatnonzero(ours >= 0)
+    by_slurm[seats] = ranked[np.argsort(ours[ranked], kind="stable")]
+    place = np.empty(len(able), dtype=np.int64)
+    place[by_slurm] = np.arange(len(able))
+    return place
+
+
+def _played(view: View, config: Mapping[str, str]) -> SimulatedCluster:
+    """The cluster after all that can happen has happened."""
+    conf = SlurmConf.of(config)
+    sets = len(set(view.pending.partition.codes.tolist()) | {-1 - c for c in view.running.partition.codes.tolist()})
+    most = max(1, int(WORK // max(1, len(view.nodes) * sets)))
+    rules = conf.rules._replace(reservations=min(conf.rules.reservations, most))
+    cluster = resumed(view, config, replace(conf, rules=rules))
+    cluster.model.clock[CALC_DUE] = NEVER  # the order stays as it is
+    interval_s, until_s = max(1.0, rules.bf_interval_s), view.now_s
+    for _ in range(DOUBLINGS):
+        until_s += PASSES * interval_s
+        cluster.advance(until_s)
+        interval_s *= 2
+        rules = rules._replace(bf_interval_s=interval_s, bf_resolution_s=max(rules.bf_resolution_s, interval_s))
+        cluster.model = cluster.model._replace(rules=rules)
+        if cluster.drained:
+            break
+    cluster.advance(np.inf)
+    return cluster
+
+
+def _first_tasks(cluster: SimulatedCluster, jobs: JobTable, running: int) -> tuple[FloatArray, FloatArray]:
+    """Start and finish of each row of *jobs*, those of the first task to start of an array; NaN where there is none."""
+    life = cluster.model.stage.life
+    rows = _rows_of_tasks(jobs)
+    start_s, finish_s = np.full(len(jobs), np.inf), np.full(len(jobs), np.inf)
+    np.fmin.at(start_s, rows, life.first_s[running:])
+    np.fmin.at(finish_s, rows, life.ended_s[running:])
+    never = ~np.isfinite(finish_s)
+    return np.where(never, np.nan, start_s), np.where(never, np.nan, finish_s)
+
+
+def _rows_of_tasks(jobs: JobTable) -> IntArray:
+    """Of each row that ``one_row_per_task`` makes, the row of *jobs* that it came from."""
+    rows = np.repeat(np.arange(len(jobs)), jobs.tasks)
+    return rows[np.argsort(jobs.job_id[rows], kind="stable")]
+
+
+def _ahead(
+    cluster: SimulatedCluster, view: View, able: IntArray, tasks: IntArray, place: IntArray
+) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    """Rank, waiting tasks ahead, their GPU-seconds, and those of what runs, of each of the *able* rows."""
+    parts, many = cluster.model.parts, len(view.running)
+    jobs = view.pending.take(able)
+    by_job = np.argsort(jobs.job_id, kind="stable")
+    first = np.empty(len(able), dtype=np.int64)
+    first[by_job] = np.cumsum(tasks[by_job]) - tasks[by_job]
+    of = parts.of[many + first]
+    touches = parts.nodes.astype(np.float64) @ parts.nodes.T.astype(np.float64) > 0
+    work_s = jobs.gpus * view.forecast.runtime_s[able]
+    left_s = np.fmax(view.forecast_running.runtime_s - np.nan_to_num(view.now_s - view.running.started_s), 0.0)
+    busy_s = view.running.gpus * left_s
+    order = np.argsort(place)
+    ahead, ahead_s, running_s = np.zeros(len(able), dtype=np.int64), np.zeros(len(able)), np.zeros(len(able))
+    for one in np.unique(of).tolist():
+        mine, shares = of == one, touches[one][of[order]]
+        ahead[mine] = (np.cumsum(tasks[order] * shares) - tasks[order] * shares)[place[mine]]
+        work = tasks[order] * work_s[order] * shares
+        ahead_s[mine] = (np.cumsum(work) - work)[place[mine]]
+        running_s[mine] = busy_s[touches[one][parts.of[:many]]].sum()
+    return place, ahead, ahead_s, running_s
+
+
+def _pending(
+    view: View,
+    kinds: IntArray,
+    able: IntArray,
+    start_s: FloatArray,
+    finish_s: FloatArray,
+    ahead: tuple[IntArray, IntArray, FloatArray, FloatArray],
+) -> PredictionTable:
+    """The rows of the waiting jobs."""
+    jobs, forecast = view.pending, view.forecast
+
+    def spread(values: IntArray | FloatArray, otherwise: float) -> FloatArray:
+        column = np.full(len(jobs), otherwise)
+        column[able] = values
+        return column
+
+    starts_s, finishes_s = spread(start_s, np.nan), spread(finish_s, np.nan)
+    rank, before, ahead_s, running_s = ahead
+    return prediction_table(
+        len(jobs),
+        **_same(view, jobs),
+        kind=kinds,
+        start_s=starts_s,
+        start_from_s=starts_s,
+        start_by_s=starts_s,
+        finish_s=finishes_s,
+        finish_from_s=finishes_s + np.minimum(0.0, forecast.low_s - forecast.runtime_s),
+        finish_by_s=finishes_s + np.maximum(0.0, forecast.high_s - forecast.runtime_s),
+        slurm_start_s=jobs.started_s,
+        rank=spread(rank, -1),
+        ahead=spread(before, 0),
+        ahead_gpu_s=spread(ahead_s, np.nan),
+        running_gpu_s=spread(running_s, np.nan),
+        runtime_s=forecast.runtime_s,
+        source=forecast.source,
+    )
+
+
+def _running(view: View, cluster: SimulatedCluster) -> PredictionTable:
+    """The rows of the jobs that run; nobody can make them end other than their forecasts say."""
+    jobs, forecast = view.running, view.forecast_running
+    goes_on = jobs.state != JobState.SUSPENDED
+    finish_s = np.where(goes_on, cluster.model.stage.life.ended_s[: len(jobs)], np.nan)
+    started_s = jobs.started_s
+    return prediction_table(
+        len(jobs),
+        **_same(view, jobs),
+        kind=np.where(goes_on, int(PredictionKind.RUNNING), int(PredictionKind.SUSPENDED)),
+        start_s=started_s,
+        start_from_s=started_s,
+        start_by_s=started_s,
+        finish_s=finish_s,
+        finish_from_s=np.fmin(finish_s, np.maximum(started_s + forecast.low_s, view.now_s)),
+        finish_by_s=np.fmax(finish_s, started_s + forecast.high_s) + 0.0 * finish_s,
+        runtime_s=forecast.runtime_s,
+        source=forecast.source,
+    )
+
+
+def _same(view: View, jobs: JobTable) -> dict[str, object]:
+    """What is told of waiting and running jobs alike."""
+    names = (
+        *("job_id", "array_job_id", "first_submit_s", "restarts", "user", "account", "partition"),
+        *("gpus", "tasks", "time_limit_s", "reason"),
+    )
+    return {name: getattr(jobs, name) for name in names} | {"made_s": np.full(len(jobs), view.now_s)}

@@ -1,0 +1,38 @@
+"""How well the forecasts that a policy was told did, against the runtimes that came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ..run import Replay
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors as shares of the runtime; NaN where the policy was told the truth, or of no job anything."""
+
+    median_error: float  #: of |forecast - runtime| / runtime
+    mean_error: float
+    r2_log: float  #: R² of log forecast against log runtime; 1 is perfect, 0 no better than their mean
+    unforecast: float  #: share of jobs of which the policy was told nothing
+
+    @classmethod
+    def of(cls, replay: Replay) -> Self:
+        """The figures of *replay*; jobs without runtime are left out of the errors."""
+        if replay.setup.forecast == "exact" or not len(replay.workload):
+            return cls(np.nan, np.nan, np.nan, np.nan)
+        told = np.isfinite(replay.forecast_s)
+        unforecast = float(1 - told.mean())
+        rows = np.flatnonzero(told & (replay.workload.runtime_s > 0) & (replay.forecast_s > 0))
+        if not len(rows):
+            return cls(np.nan, np.nan, np.nan, unforecast)
+        said_s, true_s = replay.forecast_s[rows], replay.workload.runtime_s[rows]
+        error = np.abs(said_s - true_s) / true_s
+        true = np.log(true_s)
+        around_mean = float(((true - true.mean()) ** 2).sum())
+        left = float(((true - np.log(said_s)) ** 2).sum())
+        r2 = 1 - left / around_mean if around_mean > 0 else np.nan
+        return cls(float(np.median(error)), float(error.mean()), r2, unforecast)

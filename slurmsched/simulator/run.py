@@ -1,0 +1,381 @@
+"""One policy on one trace: from names to a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..cluster.columns import FloatArray, IntArray, Labels, table_of
+from ..cluster.forecast import Forecast, no_forecast
+from ..cluster.jobs import job_table
+from ..cluster.nodes import NodeTable, PartitionTable, QosTable
+from ..cluster.state import View
+from ..cluster.text.plural import count
+from ..errors import ConfigError
+from ..policies.contract import Ordering, find_ordering
+from ..policies.placement import PLACEMENTS
+from .cluster_spec import Fleet, Packing
+from .cycle_driver import EVERY_S, Steering, whole_queue
+from .fast.allocations import Segments, Site, closed, no_segments
+from .fast.context import Stage, Trace, stage
+from .fast.generic import Books, in_turn, repack, replay, reserving
+from .fast.loops import Keys, run_preemptively, run_to_end
+from .fast.queue import nobody
+from .fast.reserved_backfill import CONSERVATIVE, EASY, run_reserving
+from .fixed_forecast import Told
+from .lucid.packing import pack
+from .machine.controller import Misfit, misfits
+from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
+from .simulated_cluster import SimulatedCluster
+from .slurmctld.slurmconf import SlurmConf
+from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, Rules
+from .workload.workload import Workload, as_submitted
+
+SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")
+RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}
+LEARNT = ("history", "model")  #: forecasts that come from runs: of the baseline, of the model trained daily
+FORECASTS = ("exact", "limit", *LEARNT)
+PRESETS = {
+    "fifo": "strict",
+    "sjf": "backfill",
+    "qssf": "backfill",
+    "lucid": "backfill",
+    "edf": "backfill",
+    "srtf": "preemptive",
+    "srsf": "preemptive",
+    "las": "preemptive",
+    "tiresias": "preemptive",
+    "tiresias-promoting": "preemptive",
+    "afs-l": "preemptive",
+    "themis": "preemptive",
+    "slurm": "easy",
+}
+"""The selection that belongs to each ordering; others take backfill."""
+
+EXECUTORS = ("direct", "slurm")
+STOCK = "slurm"
+"""The preset that every comparison is against: stock Slurm, multifactor priorities and backfill."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A policy, put together from names; ConfigError where a name is not known."""
+
+    ordering: Ordering
+    selection: str
+    placement: str = "consolidate"
+    forecast: str = "exact"  #: what the ordering knows of runtimes: the truth, the time limit, or learnt (LEARNT)
+    admission: float = np.inf  #: GPUs that admitted jobs ask for, over all GPUs, at most; others wait outside in turn
+    restart_s: float = 0.0  #: what going on after a preemption costs a job of one GPU
+    restart_doubling_s: float = 0.0  #: and so much more for each doubling of its GPUs
+    beat_s: float = 0.0  #: decisions every so many seconds; 0 means at every event
+    depth: int = 1000  #: how many waiting jobs a reserving selection looks at (Slurm's bf_max_job_test)
+    executor: str = "direct"  #: direct: the plan happens as it is; slurm: a model of slurmctld sees our writes
+    name: str = ""  #: what a comparison calls it; the ordering's name where empty
+    wide_hosts: bool = True  #: ``lucid`` lets a job join on some of the GPUs of one that has more
+    profile_nodes: int = 0  #: of the last nodes, set apart for jobs that ``lucid`` does not know yet
+    profile_gpus: int = 8  #: most GPUs of a job that goes there
+    profile_s: float = 100.0  #: after which it begins anew in the queue
+
+    def __post_init__(self) -> None:
+        for part, fits, accepted in (
+            ("admission", self.admission > 0, "a number above 0, as a share of all GPUs"),
+            ("restart_s", 0 <= self.restart_s < np.inf, "seconds, 0 and more"),
+            ("restart_doubling_s", 0 <= self.restart_doubling_s < np.inf, "seconds, 0 and more"),
+            ("beat_s", 0 <= self.beat_s < np.inf, "seconds, 0 for every event"),
+            ("depth", self.depth >= 1, "1 and more"),
+            ("profile_nodes", self.profile_nodes >= 0, "nodes, 0 for none"),
+            ("profile_gpus", self.profile_gpus >= 1, "1 and more"),
+            ("profile_s", 0 < self.profile_s < np.inf, "seconds, above 0"),
+        ):
+            if not fits:
+                raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
+
+    @classmethod
+    def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
+        """The preset *name*, with its parts overridden where they are given."""
+        stock = name == STOCK
+        if stock:
+            details = {"executor": "slurm", "name": STOCK, **details}
+        ordering = find_ordering("fifo" if stock else name)
+        on_slurm = details.get("executor") == "slurm"
+        selection = selection or ("easy" if on_slurm else PRESETS.get(name.partition(" ")[0], "backfill"))
+        setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
+        for part, known in (
+            ("selection", SELECTIONS),
+            ("placement", tuple(PLACEMENTS)),
+            ("forecast", FORECASTS),
+            ("executor", EXECUTORS),
+        ):
+            if getattr(setup, part) not in known:
+                raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(known)}")
+        if setup.executor == "slurm":
+            setup.check_slurm()
+        return setup
+
+    def check_slurm(self) -> None:
+        """ConfigError for a part that a Slurm cannot be made to do."""
+        if self.selection not in RESERVING:
+            raise ConfigError(
+                f"selection {self.selection!r} is not what slurmctld does; on it there are: {', '.join(RESERVING)}"
+            )
+        if self.placement != "consolidate" or np.isfinite(self.admission):
+            raise ConfigError("slurmctld places and admits by itself: executor slurm takes neither of the two")
+
+    @property
+    def label(self) -> str:
+        """What a comparison calls it."""
+        return self.name or self.ordering.line
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of each job; row *i* belongs to row *i* of the workload."""
+
+    setup: Setup
+    fleet: Fleet
+    workload: Workload
+    start_s: FloatArray  #: first start
+    end_s: FloatArray
+    spread: IntArray  #: most nodes a job was on
+    stops: IntArray  #: preemptions
+    forecast_s: FloatArray  #: the runtime the policy was told; NaN where it was told none
+    idle_gpu_s: float = np.nan  #: GPU-seconds free while any job waited
+    fragmented_gpu_s: float = np.nan  #: those of them free while a waiting, admitted job asked for no more than were
+    segments: Segments | None = None  #: every run with its GPUs, where that was asked for
+
+
+def simulate(
+    jobs: Workload,
+    fleet: Fleet,
+    setup: Setup,
+    *,
+    learnt: Forecast | None = None,
+    generic: bool = False,
+    segments: bool = False,
+    packing: Packing | None = None,
+) -> Replay:
+    """Replay *jobs* on *fleet*; with *generic* through the slow loop that shows the policy a View at each decision.
+
+    *learnt* is what a setup with a forecast among LEARNT is told of each job. With *segments* the replay has every run
+    with its GPUs, at the price of doing everything twice; the executor slurm, and fleets that are more than one pool,
+    have none. *packing* is what a policy knows of jobs that share GPUs, where the fleet lets them; without it the
+    ordering ``lucid`` has that of ``lucid.packing``, any other knows all that is true.
+    ConfigError names a job that can never run.
+    """
+    for misfit in _too_large(jobs, fleet):
+        raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
+    if setup.executor == "slurm":
+        return _on_slurm(jobs, fleet, setup, learnt)
+    told = forecast_of(jobs, setup, learnt)
+    if not fleet.equal:
+        return _on_such_a_fleet(jobs, fleet, setup, told, packing)
+    log = no_segments()
+    if segments:  # once without, to know how much room they take
+        before = simulate(jobs, fleet, setup, learnt=learnt, generic=generic)
+        log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
+    empty = _stage(jobs, fleet, setup, log)
+    if generic or setup.ordering.changes == "with_time":
+        _shown(jobs, fleet, setup, told, empty)
+    elif len(jobs):
+        _compiled(jobs, setup, told, empty)
+    result = empty.result
+    return Replay(
+        setup,
+        fleet,
+        jobs,
+        result.start_s,
+        result.end_s,
+        result.nodes,
+        result.stops,
+        told.runtime_s,
+        idle_gpu_s=float(result.idle[0]),
+        fragmented_gpu_s=float(result.idle[1]),
+        segments=closed(log) if segments else None,
+    )
+
+
+def unfit(jobs: Workload, fleet: Fleet, setups: Sequence[Setup]) -> list[Misfit]:
+    """The jobs that could never run on *fleet* under one of *setups*; ConfigError for partitions it has not."""
+    if fleet.equal and all(setup.executor == "direct" for setup in setups):
+        return _too_large(jobs, fleet)
+    return misfits(jobs, fleet)
+
+
+def _too_large(jobs: Workload, fleet: Fleet) -> list[Misfit]:
+    rows = np.flatnonzero(jobs.gpus > fleet.total).tolist()
+    asks = [f"asks for {count(int(jobs.gpus[row]), 'GPU')} and the cluster has {fleet.total}" for row in rows]
+    return list(map(Misfit, rows, asks))
+
+
+def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
+    """What going on after a preemption costs each job, in seconds."""
+    return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(jobs.gpus, 1))
+
+
+def _on_slurm(jobs: Workload, fleet: Fleet, setup: Setup, learnt: Forecast | None) -> Replay:
+    """What a modelled slurmctld makes of it; with an ordering of ours, while our cycle writes to it."""
+    conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
+    conf = replace(conf, rules=_restarting(conf.rules, setup))
+    cluster = SimulatedCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet))
+    if setup.ordering.native:
+        said = no_forecast(len(jobs))
+        cluster.advance(np.inf)
+    else:
+        said = forecast_of(jobs, setup, learnt)
+        policy = whole_queue(setup.ordering)
+        Steering(cluster, policy, Told(jobs.job_id, said), every_s=setup.beat_s or EVERY_S).run()
+    return _modelled(cluster.model, jobs, fleet, setup, said)
+
+
+def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, packing: Packing | None) -> Replay:
+    """The direct executor where more than the number of GPUs counts."""
+    ask, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
+    if setup.ordering.changes == "with_time":
+        ask = _asking(jobs, fleet, setup, told)
+    elif len(jobs):
+        keys = keys_of(jobs, setup.ordering, told)
+    rules = _restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup)
+    if np.isfinite(setup.admission):
+        rules = rules._replace(admission=setup.admission * fleet.total * (1 + 1e-12))
+    if setup.selection in RESERVING:
+        _reserve_by(jobs, setup)
+    if fleet.sharing is not None:
+        if packing is None and setup.ordering.name == "lucid":
+            packing = pack(jobs, fleet.sharing, told.runtime_s, uneven=setup.wide_hosts)
+        if setup.selection == "preemptive":
+            raise ConfigError("on a fleet where jobs share GPUs none can be preempted yet; accepted: other selections")
+        if packing is not None:
+            rules = rules._replace(uneven=packing.uneven, weighing=packing.told_s is not None)
+        rules = rules._replace(sharing=True)
+    how = np.where(jobs.sensitive, *PLACEMENTS[setup.placement])
+    pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
+    model = run_direct(jobs, fleet, rules, keys, how, ask=ask, outages=outages_of(jobs, fleet), pace=pace)
+    return _modelled(model, jobs, fleet, setup, told)
+
+
+def _restarting(rules: Rules, setup: Setup) -> Rules:
+    return rules._replace(restart_s=setup.restart_s, restart_doubling_s=setup.restart_doubling_s)
+
+
+def _modelled(model: Controller, jobs: Workload, fleet: Fleet, setup: Setup, said: Forecast) -> Replay:
+    """What became of jobs in a machine that has run to the end of all."""
+    life = model.stage.life
+    return Replay(
+        setup,
+        fleet,
+        jobs,
+        life.first_s.copy(),
+        life.ended_s.copy(),
+        life.spread.copy(),
+        life.restarts.copy(),
+        said.runtime_s,
+        idle_gpu_s=float(model.clock[IDLE]),
+        fragmented_gpu_s=float(model.clock[FRAGMENTED]),
+    )
+
+
+def keys_of(jobs: Workload, ordering: Ordering, told: Forecast) -> Keys:
+    """The keys of all jobs as a function of the time they ran, got by asking the ordering itself.
+
+    An ordering declares how its key depends on attained service: not at all, linearly, or in steps (GPU-seconds).
+    Asked twice on each stretch between two steps, it has told everything.
+    """
+    view = all_pending(jobs, told)
+    bounds = (0.0, *ordering.steps)
+    at, slope = np.empty((len(bounds), len(jobs))), np.zeros(len(jobs))
+    for level, bound in enumerate(bounds):
+        ran_s = bound / jobs.gpus * (1 + 1e-12)
+        at[level] = _ask(ordering, view, ran_s)
+        if ordering.changes == "while_running":
+            upper = bounds[level + 1] if level + 1 < len(bounds) else np.inf
+            further_s = np.minimum(1.0, (upper - bound) / jobs.gpus / 2)
+            slope = (_ask(ordering, view, ran_s + further_s) - at[level]) / further_s
+            at[level] -= slope * ran_s
+    return Keys(at, slope, np.array(ordering.steps, dtype=np.float64))
+
+
+def forecast_of(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Forecast:
+    """What the policy is told of each job's runtime; ConfigError where it needs *learnt* and there is none."""
+    if setup.forecast in LEARNT:
+        if learnt is None:
+            raise ConfigError(f"forecast {setup.forecast!r} needs runs to learn from")
+        return learnt
+    runtime_s = jobs.runtime_s if setup.forecast == "exact" else _time_limits(jobs, "forecast by")
+    source = Labels(np.zeros(len(jobs), dtype=np.int64), (setup.forecast,))
+    return Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source)
+
+
+def all_pending(jobs: Workload, told: Forecast) -> View:
+    """Every job of the trace as a pending one, with what the policy is told of it."""
+    return View(
+        0.0,
+        as_submitted(jobs),
+        job_table(0),
+        table_of(NodeTable, 0, {}, {}),
+        table_of(PartitionTable, 0, {}, {}),
+        table_of(QosTable, 0, {}, {}),
+        told,
+        no_forecast(0),
+    )
+
+
+def _time_limits(jobs: Workload, what_for: str) -> FloatArray:
+    missing = np.flatnonzero(~np.isfinite(jobs.time_limit_s))
+    if len(missing):
+        raise ConfigError(
+            f"job {jobs.job_id[missing[0]]} and {len(missing) - 1} others have no time limit to {what_for}"
+        )
+    return jobs.time_limit_s
+
+
+def _ask(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
+    shown = replace(view, pending=replace(view.pending, ran_s=ran_s.copy()))
+    return np.asarray(ordering(shown), dtype=np.float64)
+
+
+def _compiled(jobs: Workload, setup: Setup, told: Forecast, empty: Stage) -> None:
+    """The compiled loops, on the keys of all jobs."""
+    keys = keys_of(jobs, setup.ordering, told)
+    if setup.selection == "preemptive":
+        run_preemptively(empty, keys, nobody(jobs.gpus, empty.site.how))
+    elif setup.selection in RESERVING:
+        run_reserving(empty, _reserve_by(jobs, setup), keys.at[0], RESERVING[setup.selection], setup.depth)
+    else:
+        run_to_end(empty, keys.at[0], nobody(jobs.gpus, empty.site.how), setup.selection == "strict")
+
+
+def _asking(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast) -> Ask:
+    """The ordering as it is asked at a decision: it sees the jobs that are there, as they are."""
+    view = replace(all_pending(jobs, told), nodes=fleet.nodes)
+
+    def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
+        return _ask(setup.ordering, replace(view.take(rows), now_s=now_s), ran_s)
+
+    return keys
+
+
+def _shown(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, empty: Stage) -> None:
+    """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
+    keys = _asking(jobs, fleet, setup, told)
+    if setup.selection == "preemptive":
+        replay(Books(empty, keys, setup.ordering.steps), repack)
+    elif setup.selection in RESERVING:
+        replay(Books(empty, keys), reserving(RESERVING[setup.selection], _reserve_by(jobs, setup), setup.depth))
+    else:
+        replay(Books(empty, keys), in_turn(setup.selection == "strict"))
+
+
+def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:
+    return _time_limits(jobs, f"reserve by with {setup.selection} backfill")
+
+
+def _stage(jobs: Workload, fleet: Fleet, setup: Setup, log: Segments) -> Stage:
+    free = np.array([fleet.total]) if setup.placement == "pool" else fleet.nodes.gpus.copy()
+    site = Site(free, int(free.max(initial=0)), np.where(jobs.sensitive, *PLACEMENTS[setup.placement]))
+    # a bound that is a whole number of GPUs but for rounding is that number
+    most = setup.admission * fleet.total * (1 + 1e-12)
+    trace = Trace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))
+    return stage(trace, site, most, setup.beat_s, log)

@@ -1,0 +1,286 @@
+"""A Slurm that is only modelled, behind the port of the real one, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..cluster.actions import (
+    Action,
+    AskToStop,
+    Hold,
+    MovePartition,
+    Rank,
+    Release,
+    Requeue,
+    RequireNodes,
+    Resume,
+    Share,
+    StartShared,
+    Suspend,
+    Tell,
+    Unmark,
+    Unshare,
+)
+from ..cluster.columns import Labels
+from ..cluster.jobs import JobState, JobTable
+from ..cluster.records.node_loans import SetNodes
+from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.state import ClusterState
+from ..errors import SlurmUnavailable
+from ..slurm.port import Answer, Facts, Load
+from .cluster_spec import Fleet, with_nodes
+from .engine.calendar import END
+from .engine.job_state import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, Pace, foresee, go_on, pause
+from .engine.resources import number_forms
+from .machine.controller import controller, extended, places_changed
+from .machine.event_loop import advance, reordered, requeue
+from .machine.observation import nodes_of, one_row_per_array, seen
+from .slurmctld.slurmconf import SlurmConf
+from .slurmctld.slurmctld import NOW, Controller, Outages, begin_at
+from .workload.workload import Workload, as_submitted
+
+RELEASE = (22, 5, 8)
+"""The release whose loops are modelled."""
+
+REMEMBERED_S = 300.0
+"""How long an ended job is still seen (MinJobAge)."""
+
+
+@dataclass
+class SimulatedCluster:
+    """The ``Slurm`` port over a modelled slurmctld. Time moves only through ``advance``.
+
+    It sees nothing of us but the actions, and its jobs take what the workload says they take. Pending tasks of one
+    array are one row, as everywhere; a task that starts keeps the id of the array.
+    """
+
+    jobs: Workload
+    fleet: Fleet
+    conf: SlurmConf = field(default_factory=SlurmConf)
+    config: Mapping[str, str] = field(default_factory=lambda: {"PriorityType": "priority/multifactor"})
+    submitted: JobTable | None = None  #: more about the jobs than a workload says, row by row
+    outages: Outages | None = None  #: failures to come
+    pace: Pace | None = None  #: how fast jobs run; all at speed 1 where none is told
+    away: bool = False  #: answer nothing, as a stopped slurmctld
+    told: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
+    model: Controller = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._table = as_submitted(self.jobs) if self.submitted is None else self.submitted
+        self.model = self._made()
+        self._index()
+
+    @property
+    def now_s(self) -> float:
+        """Virtual time."""
+        return float(self.model.clock[NOW])
+
+    @property
+    def drained(self) -> bool:
+        """Whether every job has ended."""
+        return bool((self.model.stage.life.state == COMPLETED).all())
+
+    def advance(self, until_s: float) -> None:
+        """Let time pass up to *until_s*; with infinity until nothing is left to happen."""
+        advance(self.model, until_s)
+
+    def submit(self, jobs: Workload, submitted: JobTable | None = None) -> None:
+        """Queue more jobs, none submitted before any that is known; what is submitted by now is there at once."""
+        self.jobs = self.jobs.joined(jobs)
+        self._table = self._table.joined(as_submitted(jobs) if submitted is None else submitted)
+        self.model = extended(self.model, self._made())
+        self._index()
+        self.advance(self.now_s)
+
+    def cancel(self, job_id: int) -> None:
+        """Let the owner of a running job end it now."""
+        stage = self.model.stage
+        for row in self._rows[job_id]:
+            if stage.life.state[row] == RUNNING:
+                stage.life.due_s[row] = self.now_s
+                foresee(stage, self.now_s, END, row)
+
+    def facts(self) -> Facts:
+        """What it is; we are its Operator."""
+        self._answering()
+        config = {"ClusterName": "simulation", **self.config}
+        return Facts(config["ClusterName"], RELEASE, config, "slurmsched", "Operator")
+
+    def observe(self) -> ClusterState:
+        """Everything at once, as the real adapters give it."""
+        self._answering()
+        model = self.model
+        life = model.stage.life
+        ended = np.flatnonzero((life.state == COMPLETED) & (life.ended_s > self.now_s - REMEMBERED_S))
+        holding = np.sort(model.stage.running.rows[: model.stage.running.many[0]])
+        waiting = np.sort(model.queue.rows[: model.queue.many[0]])
+        pending = one_row_per_array(seen(model, self._table, self.fleet, waiting))
+        return ClusterState(
+            pending=pending,
+            running=seen(model, self._table, self.fleet, holding),
+            ended=seen(model, self._table, self.fleet, ended),
+            nodes=nodes_of(model, self.fleet),
+            partitions=self.fleet.partitions,
+            qos=self.fleet.qos,
+            melted=np.setdiff1d(self._table.job_id[waiting], pending.job_id),
+        )
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """Do each action, or refuse it in Slurm's words."""
+        self._answering()
+        answers = [Answer(action, self._do(action)) for action in actions]
+        if any(answer.refused is None for answer in answers):
+            reordered(self.model)
+        return answers
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """Change which nodes a partition has; what runs there goes on."""
+        self._answering()
+        for change in changes:
+            names = list(self.fleet.partitions.name)
+            if change.partition not in names:
+                return f"Invalid partition name specified for partition {change.partition}"
+            self.fleet = with_nodes(self.fleet, change)
+            self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
+        if changes:
+            reordered(self.model)
+        return None
+
+    def load(self) -> Load:
+        """Always at ease."""
+        self._answering()
+        return Load(0.001, 100, 0.1, 0)
+
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """Whether none of them waits, runs, or ended a short while ago."""
+        self._answering()
+        life = self.model.stage.life
+        rows = [row for job_id in job_ids for row in self._rows.get(job_id, [])]
+        over = life.state[rows] == COMPLETED
+        return not ((life.state[rows] != UNBORN) & ~(over & (life.ended_s[rows] <= self.now_s - REMEMBERED_S))).any()
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Last runs of *job_ids*, with their true times."""
+        found = self.outcomes(since_s, np.inf)
+        return found.take(np.isin(found.job_id, list(job_ids)))
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """Last runs of jobs, with their true times."""
+        self._answering()
+        life, jobs = self.model.stage.life, self.jobs
+        rows = np.flatnonzero((life.state == COMPLETED) & (life.ended_s >= since_s) & (life.ended_s < until_s))
+        rows = rows[np.lexsort((jobs.job_id[rows], life.ended_s[rows]))]
+        some, table = jobs.take(rows), self._table.take(rows)
+        return OutcomeTable(
+            job_id=some.job_id,
+            restart=life.restarts[rows],
+            **{name: getattr(some, name) for name in ("name", "user", "account", "qos", "partition")},
+            gpus=some.gpus,
+            nodes=table.nodes,
+            cpus=table.cpus,
+            time_limit_s=some.time_limit_s,
+            first_submit_s=some.submit_s,
+            eligible_s=life.begin_s[rows],
+            started_s=life.started_s[rows],
+            ended_s=life.ended_s[rows],
+            runtime_s=life.ended_s[rows] - life.started_s[rows],
+            state=np.full(len(rows), JobState.COMPLETED, dtype=np.int64),
+        )
+
+    def _answering(self) -> None:
+        if self.away:
+            raise SlurmUnavailable("simulation: slurmctld does not answer")
+
+    def _made(self) -> Controller:
+        required = self._table.required_nodes
+        model = controller(self.jobs, self.fleet, self.conf, required=required, outages=self.outages, pace=self.pace)
+        model.stage.life.keeps[:] = self._table.ckpt
+        model.stage.asks.exclusive[:] = self._table.exclusive
+        number_forms(model.stage.asks)
+        return model
+
+    def _index(self) -> None:
+        """Rows by the id that scontrol takes."""
+        self._rows: dict[int, list[int]] = {}
+        for row, (job_id, array) in enumerate(
+            zip(self._table.job_id.tolist(), self._table.array_job_id.tolist(), strict=True)
+        ):
+            self._rows.setdefault(job_id, []).append(row)
+            if array and array != job_id:
+                self._rows.setdefault(array, []).append(row)
+
+    def _do(self, action: Action) -> str | None:
+        rows = self._rows.get(action.job_id, [])
+        rows = [row for row in rows if self.model.stage.life.state[row] != UNBORN]
+        if not rows:
+            return f"Invalid job id specified for job {action.job_id}"
+        pending = [row for row in rows if self.model.stage.life.state[row] == PENDING]
+        refused = self._write(action, pending) if isinstance(action, _OF_PENDING) else self._steer(action, rows[0])
+        return None if refused is None else f"{refused} for job {action.job_id}"
+
+    def _write(self, action: Action, rows: list[int]) -> str | None:
+        """Change what waits."""
+        if not rows:
+            return "Job is no longer pending execution"
+        model = self.model
+        match action:
+            case Rank(points=points):
+                model.wishes.points[rows] = points
+            case Hold(until_s=begin_s):
+                for row in rows:
+                    begin_at(model, row, begin_s)
+            case Release():
+                for row in rows:
+                    begin_at(model, row, self.now_s)
+            case MovePartition(partition=name):
+                if any(part not in self.fleet.partitions.name.names for part in name.split(",")):
+                    return "Invalid partition name specified"
+                self._move(rows, "partition", name)
+            case Share() | StartShared() | Unmark() | Unshare():  # no slots are modelled
+                return "Invalid generic resource (gres) specification"
+            case RequireNodes(nodes=names):
+                self._move(rows, "required_nodes", names)
+        return None
+
+    def _move(self, rows: list[int], column: str, text: str) -> None:
+        """Change where jobs may run."""
+        texts = list(getattr(self._table, column))
+        for row in rows:
+            texts[row] = text
+        changed: dict[str, Any] = {column: Labels.of(texts)}
+        self._table = replace(self._table, **changed)
+        self.jobs = replace(self.jobs, partition=self._table.partition)
+        self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
+
+    def _steer(self, action: Action, row: int) -> str | None:
+        """Change what runs."""
+        model, now_s = self.model, self.now_s
+        state = model.stage.life.state[row]
+        match action:
+            case Requeue() if state in {RUNNING, SUSPENDED}:
+                if not self._table.requeueable[row]:
+                    return "Requested operation is presently disabled"
+                requeue(model, row, now_s)
+            case AskToStop() if state == RUNNING:
+                if model.stage.life.keeps[row]:  # it saves its work and queues itself again in no time
+                    requeue(model, row, now_s)
+            case AskToStop() if state == PENDING:
+                pass  # a signal passes over what does not run
+            case Tell(text=text):
+                self.told[action.job_id] = text
+            case Suspend() if state == RUNNING:
+                pause(model.stage, row, now_s)
+                model.stage.life.state[row] = SUSPENDED
+            case Resume() if state == SUSPENDED:
+                model.stage.life.state[row] = RUNNING
+                go_on(model.stage, row, now_s)
+            case _:
+                return "Job is pending execution" if state == PENDING else "Job is no longer pending execution"
+        return None
+
+
+_OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes, Share, StartShared, Unmark, Unshare)

@@ -1,0 +1,1 @@
+"""A model of slurmctld: its configuration, priorities, main loop and backfill."""

@@ -1,0 +1,349 @@
+"""A model of slurmctld: priorities, the main loop and the backfill loop, in loops that compile.
+
+It does what slurm.conf(5) says and what one of 22.05 was seen to do (docs/simulator.md): a batch job waits for one of
+the loops; the main loop runs a moment after jobs come, end or are changed, in order of priority, and stops in a
+partition at its first job that does not fit; backfill, a thread with beats of its own, runs every bf_interval after
+something changed and starts what delays no reservation, by time limits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...policies.compiled import compiled, inner
+from ..engine.calendar import BEGIN, NEVER, STEP
+from ..engine.job_state import Line, Stage, drop_out, foresee, line_up, start
+from ..engine.resources import Free, find
+from ..fast.loops import Keys
+from .backfill import FOUND, Outlook, earliest, full_until, look, reserve, started
+from .multifactor import Factors, Usage, Weights, accrue, base_priority
+
+NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
+ACTIVE, IDLE, FRAGMENTED, SUBMITTED = 8, 9, 10, 11
+"""Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait, rows."""
+
+MOST_PRIORITY = 2.0**33
+
+
+class Rules(NamedTuple):
+    """What slurm.conf says of scheduling; names as in SchedulerParameters(5) and PriorityCalcPeriod."""
+
+    poll_s: float = 1.0  #: slurmctld looks once a second whether its main loop is due
+    batch_sched_delay_s: float = 3.0
+    default_queue_depth: int = 100
+    bf_interval_s: float = 30.0
+    bf_resolution_s: float = 60.0
+    bf_window_s: float = 86400.0
+    bf_max_job_test: int = 500
+    reservations: int = 500  #: in a pass, per set of partitions; 1 is EASY, slurmctld gives each job it tests one
+    calc_period_s: float = 300.0
+    requeue_delay_s: float = 121.0  #: Slurm lets the credential of the last run expire first
+    restart_s: float = 0.0  #: what going on costs a job whose work survives
+    restart_doubling_s: float = 0.0  #: and so much more for each doubling of its GPUs
+    admission: float = np.inf  #: GPUs that admitted jobs ask for at most; others wait outside in turn
+    direct: bool = False  #: no slurmctld: keys that were given say the order, and a decision follows each event at once
+    asked: bool = False  #: the keys are asked for anew before each decision
+    blocking: bool = True  #: nothing passes a job of its partition that does not fit
+    backfilling: bool = True
+    repacking: bool = False  #: at each decision the best jobs run, whatever ran before
+    sharing: bool = False  #: two jobs may run on the same GPUs
+    uneven: bool = False  #: also one on some of the GPUs of a wider one
+    weighing: bool = False  #: only where that costs the two less time than it saves those that wait
+
+
+class Wishes(NamedTuple):
+    """What an admin, a user or we have asked of jobs, one row each."""
+
+    points: IntArray  #: SiteFactor
+    nice: IntArray
+    held: BoolArray
+    barred: BoolArray  #: may not run for a reason that is not modelled
+
+
+class Parts(NamedTuple):
+    """Partitions as jobs ask for them: each distinct list of names is one set of nodes."""
+
+    of: IntArray  #: of each job
+    nodes: BoolArray  #: [set, node]
+    tier: IntArray  #: the highest of each set
+    up: BoolArray
+
+
+class Caps(NamedTuple):
+    """GPUs that accounts may have at once (GrpTRES)."""
+
+    account: IntArray  #: of each job
+    most: IntArray  #: per account
+    used: IntArray  #: per account
+
+
+class Outages(NamedTuple):
+    """Nodes that fail and come back, by time."""
+
+    at_s: FloatArray
+    node: IntArray
+    up: BoolArray  #: comes back
+
+
+class Scratch(NamedTuple):
+    """What a repacking decision writes in."""
+
+    claimed: Free  #: what no better job has taken, per node
+    calm: Free  #: and no running job that was not looked at yet has
+    cap: IntArray  #: GPUs claimed per account
+    order: IntArray  #: running jobs by key
+    keys: FloatArray
+    stays: BoolArray
+    fresh: IntArray  #: lines: row, node, GPUs, nodes of the row
+
+
+class Controller(NamedTuple):
+    """All of it."""
+
+    stage: Stage
+    queue: Line  #: waiting jobs; key: the smaller the sooner
+    rules: Rules
+    weights: Weights
+    usage: Usage
+    factors: Factors
+    wishes: Wishes
+    base: IntArray  #: priority without points and nice, per job
+    parts: Parts
+    caps: Caps
+    outages: Outages
+    outlook: Outlook
+    given: Keys  #: of a direct executor
+    scratch: Scratch
+    blocked: BoolArray  #: scratch, per partition set
+    reserved: IntArray  #: scratch, per partition set
+    barred: BoolArray  #: scratch, per node
+    clock: FloatArray
+
+
+@compiled
+def stir(c: Controller, now_s: float) -> None:
+    """Something has changed: the loops are due."""
+    rules = c.rules
+    main_s = max(now_s, c.clock[MAIN_LAST] + rules.batch_sched_delay_s)
+    if rules.poll_s > 0:
+        main_s = np.ceil(main_s / rules.poll_s) * rules.poll_s
+    c.clock[MAIN_DUE] = min(c.clock[MAIN_DUE], main_s)
+    if not rules.backfilling:
+        return
+    c.clock[BACKFILL_DUE] = min(c.clock[BACKFILL_DUE], _backfill_s(c, main_s if rules.poll_s == 0 else now_s))
+
+
+@inner
+def _backfill_s(c: Controller, from_s: float) -> float:
+    """When the backfill loop next looks whether there is work, *from_s* at the soonest.
+
+    It is a thread of its own: it sleeps bf_interval after a pass, then looks once a second. Nothing ties those seconds
+    to the main loop's; half-way between is where they are on average.
+    """
+    poll_s, wakes_s = c.rules.poll_s, c.clock[BACKFILL_LAST] + c.rules.bf_interval_s
+    if poll_s == 0:
+        return float(max(from_s, wakes_s))
+    if c.clock[BACKFILL_LAST] == -np.inf:
+        wakes_s = 0.5 * poll_s
+    return float(wakes_s + max(0.0, np.ceil((from_s - wakes_s) / poll_s)) * poll_s)
+
+
+@inner
+def wait(c: Controller, row: int, now_s: float) -> None:
+    """Put a job in the queue."""
+    life = c.stage.life
+    if c.clock[CALC_DUE] == NEVER:
+        c.clock[CALC_DUE] = now_s + c.rules.calc_period_s
+    c.base[row] = base_priority(c.usage, c.weights, c.factors, row, max(0.0, now_s - life.begin_s[row]))
+    if life.begin_s[row] > now_s:
+        foresee(c.stage, life.begin_s[row], BEGIN, row)
+    line_up(c.queue, row, key_of(c, row))
+
+
+@compiled
+def key_of(c: Controller, row: int) -> float:
+    """A job's place in the queue: partition tier, then priority; or the key given. The smaller the sooner."""
+    if c.rules.direct:
+        life, keys = c.stage.life, c.given
+        return float(keys.at[life.level[row], row] + keys.slope[row] * life.ran_s[row])
+    return float(-(c.parts.tier[c.parts.of[row]] * MOST_PRIORITY + priority(c, row)))
+
+
+@inner
+def priority(c: Controller, row: int) -> int:
+    """As squeue shows it."""
+    if c.wishes.held[row]:
+        return 0
+    return int(max(1, c.base[row] + c.wishes.points[row] - c.wishes.nice[row]))
+
+
+@inner
+def calculate(c: Controller, now_s: float) -> None:
+    """Every PriorityCalcPeriod: usage decays, ages grow, the order follows."""
+    stage = c.stage
+    running = stage.running.rows[: stage.running.many[0]]
+    accrue(c.usage, c.weights, running, stage.asks.gpus, stage.asks.cpus, now_s)
+    for at in range(c.queue.many[0]):
+        row = c.queue.rows[at]
+        c.base[row] = base_priority(c.usage, c.weights, c.factors, row, max(0.0, now_s - stage.life.begin_s[row]))
+    idle = c.queue.many[0] == 0 and len(running) == 0
+    c.clock[CALC_DUE] = NEVER if idle else now_s + c.rules.calc_period_s
+    c.clock[ORDER_STALE] = 1.0
+
+
+@compiled
+def put_in_order(c: Controller) -> None:
+    """Sort the queue anew; where the order changed the loops are due. Equal jobs keep the order of submission."""
+    queue, many = c.queue, c.queue.many[0]
+    changed = False
+    for at in range(many):
+        row = queue.rows[at]
+        key, spot = key_of(c, row), at
+        while spot > 0 and (queue.keys[spot - 1] > key or (queue.keys[spot - 1] == key and queue.rows[spot - 1] > row)):
+            queue.rows[spot], queue.keys[spot] = queue.rows[spot - 1], queue.keys[spot - 1]
+            spot -= 1
+        changed = changed or spot != at
+        queue.rows[spot], queue.keys[spot] = row, key
+    c.clock[ORDER_STALE] = 0.0
+    if changed:
+        stir(c, c.clock[NOW])
+
+
+@compiled
+def begin_at(c: Controller, row: int, at_s: float) -> None:
+    """Let a waiting job not start before a time."""
+    c.stage.life.begin_s[row] = at_s
+    if at_s > c.clock[NOW]:
+        foresee(c.stage, at_s, BEGIN, row)
+
+
+@inner
+def may_run(c: Controller, row: int, now_s: float) -> bool:
+    """Whether a waiting job may run at all, its account's limit apart."""
+    if c.wishes.held[row] or c.wishes.barred[row] or c.stage.life.begin_s[row] > now_s:
+        return False
+    return bool(c.parts.up[c.parts.of[row]])
+
+
+@inner
+def ready(c: Controller, row: int, now_s: float) -> bool:
+    """Whether a waiting job may start now, if there is room."""
+    if not may_run(c, row, now_s):
+        return False
+    account = c.caps.account[row]
+    return bool(c.caps.used[account] + c.stage.asks.gpus[row] <= c.caps.most[account])
+
+
+@inner
+def try_to_start(c: Controller, row: int, now_s: float) -> bool:
+    """Start a job where it fits on nodes that are not barred."""
+    count = find(c.stage.ground, c.stage.asks, row, c.stage.ground.free, c.barred)
+    if count:
+        begin(c, row, count, now_s)
+    return count > 0
+
+
+@inner
+def begin(c: Controller, row: int, count: int, now_s: float) -> None:
+    """Start a waiting job on the *count* nodes that were found for it."""
+    start(c.stage, row, count, now_s)
+    drop_from_queue(c, row)
+
+
+@inner
+def drop_from_queue(c: Controller, row: int) -> None:
+    """A job waits no more: it runs."""
+    drop_out(c.queue, row)
+    note_step(c, row)
+    c.caps.used[c.caps.account[row]] += c.stage.asks.gpus[row]
+
+
+@inner
+def note_step(c: Controller, row: int) -> None:
+    """Note when a running job passes its next step of attained service, where its key has steps."""
+    if c.stage.life.level[row] < len(c.given.steps):
+        foresee(c.stage, step_s(c, row), STEP, row)
+
+
+@inner
+def step_s(c: Controller, row: int) -> float:
+    """When that is."""
+    life = c.stage.life
+    return float(life.since_s[row] + c.given.steps[life.level[row]] / c.stage.asks.gpus[row] - life.ran_s[row])
+
+
+@inner
+def main_loop(c: Controller, now_s: float) -> None:
+    """The main loop: from the top, a partition's first job that does not fit stops it and keeps its nodes."""
+    c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
+    c.blocked[:], c.barred[:] = False, False
+    at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.ground.free.gpus.sum()
+    while at < c.queue.many[0] and tested < c.rules.default_queue_depth and open_sets:
+        row = c.queue.rows[at]
+        part = c.parts.of[row]
+        if c.blocked[part] or not ready(c, row, now_s):
+            at += 1
+            continue
+        tested += 1
+        gpus = c.stage.asks.gpus[row]
+        if gpus <= free and try_to_start(c, row, now_s):
+            free -= gpus
+            continue
+        if not c.rules.blocking:
+            at += 1
+            continue
+        c.blocked[part] = True
+        c.barred[:] = c.barred | c.parts.nodes[part]
+        open_sets -= 1
+        at += 1
+
+
+@inner
+def backfill_loop(c: Controller, now_s: float) -> None:
+    """The backfill loop: each job, in order, at the earliest time that delays none before it; now, if that is now."""
+    stage, rules, outlook = c.stage, c.rules, c.outlook
+    c.clock[BACKFILL_DUE], c.clock[BACKFILL_LAST] = NEVER, now_s
+    free, last = stage.ground.free.gpus.sum(), _last_that_may_start(c, now_s)
+    if last < 0:
+        return
+    look(outlook, stage.ground, now_s)
+    at, tested = 0, 0
+    c.reserved[:] = 0
+    one = rules.reservations == 1 and len(c.reserved) == 1
+    while at <= last and tested < rules.bf_max_job_test:
+        row = c.queue.rows[at]
+        at += 1
+        if not ready(c, row, now_s):
+            continue
+        tested += 1
+        part = c.parts.of[row]
+        full = c.reserved[part] >= rules.reservations
+        if full and stage.asks.gpus[row] > free:
+            continue
+        known_s = full_until(outlook.tried, outlook.full_s, stage.asks, stage.life.plan_s, row)
+        if known_s == NEVER or (full and known_s >= now_s):
+            continue
+        step = earliest(outlook, stage, row, rules.bf_resolution_s, now_s + rules.bf_window_s, full)
+        if step == 0:
+            reserve(outlook, stage, row, 0, rules.bf_resolution_s, False)
+            begin(c, row, outlook.counts[FOUND], now_s)
+            started(outlook, now_s + stage.life.plan_s[row])
+            free -= stage.asks.gpus[row]
+            at, last = at - 1, last - 1
+        elif step > 0:
+            reserve(outlook, stage, row, step, rules.bf_resolution_s, not one)
+            c.reserved[part] += 1
+
+
+@inner
+def _last_that_may_start(c: Controller, now_s: float) -> int:
+    """The last place in the queue whose job asks for no more GPUs than are free; -1 where there is none."""
+    free = c.stage.ground.free.gpus.sum()
+    for at in range(c.queue.many[0] - 1, -1, -1):
+        row = c.queue.rows[at]
+        if c.stage.asks.gpus[row] <= free and ready(c, row, now_s):
+            return at
+    return -1

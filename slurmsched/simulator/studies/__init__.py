@@ -1,0 +1,1 @@
+"""Studies made of many simulations: what-if, the Pareto front, tuning."""

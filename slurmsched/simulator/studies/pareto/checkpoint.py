@@ -1,0 +1,56 @@
+"""What a search has measured so far, in a file, so that one that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....errors import ConfigError
+
+FORM = "slurmsched-pareto/2"
+_ACCEPTED = "accepted is what slurmsched pareto wrote itself, or no file"
+
+Values = dict[tuple[float, ...], tuple[float, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Notebook:
+    """A JSON file of points and their values, of one search and no other."""
+
+    path: Path
+    asked: Mapping[str, object]  #: what makes the search this one: plain values
+
+    def known(self) -> Values:
+        """What the file holds, nothing where there is none; ConfigError where it is of another search."""
+        try:
+            said = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise ConfigError(f"{self.path}: is not JSON ({error}): {_ACCEPTED}") from error
+        whole = (
+            isinstance(said, dict) and isinstance(said.get("asked"), dict) and isinstance(said.get("measured"), list)
+        )
+        if not whole or said.get("form") != FORM:
+            raise ConfigError(f"{self.path}: is no state of a search: {_ACCEPTED}")
+        asked = json.loads(json.dumps(self.asked))
+        other = [name for name in asked if said["asked"].get(name) != asked[name]]
+        if other:
+            raise ConfigError(f"{self.path}: is of a search with another {', '.join(other)}; say another file")
+        return {tuple(point): tuple(values) for point, values in said["measured"]}
+
+    def write(self, known: Values) -> None:
+        """Put *known* in the file, all of it or nothing; ConfigError where it cannot be written."""
+        said = {"form": FORM, "asked": dict(self.asked), "measured": [[*pair] for pair in known.items()]}
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            draft.write_text(json.dumps(said), encoding="utf-8")
+            draft.replace(self.path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,49 @@
+"""Measuring settings: each is replayed on every sample, here or in other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ....cluster.columns import FloatArray
+from ...elastic.applications import Applications
+from ...elastic.experiment import Policy, replay
+from ...worker_pool import Spread, Workers, crew
+from .objectives import Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What policies are measured on, and by what."""
+
+    samples: tuple[Applications, ...]
+    gpus: int
+    objectives: tuple[Objective, ...]
+
+    def measure(self, policy: Policy) -> list[float]:
+        """The mean over the samples of each objective."""
+        played = [replay(apps, self.gpus, policy) for apps in self.samples]
+        return [float(np.mean([objective(one) for one in played])) for objective in self.objectives]
+
+
+Measure = Callable[[Bench, Sequence[Policy], Callable[[], None]], FloatArray]
+"""Values of policies on a bench, a row each; the last argument is called whenever one of them is measured."""
+
+
+@contextmanager
+def measuring(workers: Workers | None) -> Iterator[Measure]:
+    """A way to measure policies that may be used again and again; without *workers* in this process."""
+    with crew(workers) as spread:
+        yield partial(_measured, spread)
+
+
+def _measured(spread: Spread, bench: Bench, policies: Sequence[Policy], told: Callable[[], None]) -> FloatArray:
+    values: list[list[float]] = [[]] * len(policies)
+    for place, measured in spread(bench.measure, policies):
+        values[place] = measured
+        told()
+    return np.array(values)

@@ -1,0 +1,73 @@
+"""Objectives: what is to be small, a metric of a replay and how its jobs are taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ....cluster.columns import BoolArray, FloatArray
+from ....errors import ConfigError
+from ...elastic.experiment import Played
+
+METRICS: dict[str, Callable[[Played], FloatArray]] = {
+    "jct": lambda played: played.jct_s,
+    "error": lambda played: played.error,
+    "unfairness": lambda played: played.unfairness,
+}
+"""jct: seconds from submission to end; error: how far that was from the one foreseen at arrival, as a share of it;
+unfairness: how much longer than on an equal share of the GPUs, as a share of that."""
+
+MEASURES: dict[str, Callable[[FloatArray], float]] = {
+    "avg": lambda values: float(np.mean(values)),
+    "p90": lambda values: float(np.percentile(values, 90)),
+    "p99": lambda values: float(np.percentile(values, 99)),
+}
+
+DEFAULT = ("jct:avg", "error:avg")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One of METRICS and one of MEASURES."""
+
+    metric: str
+    measure: str
+
+    @classmethod
+    def of(cls, said: str) -> Self:
+        """The objective ``metric:measure``; ConfigError names what there is."""
+        metric, _, measure = said.partition(":")
+        if metric not in METRICS or measure not in MEASURES:
+            known = f"{', '.join(METRICS)} before and {', '.join(MEASURES)} after the colon"
+            raise ConfigError(f"objective {said!r} is not known; accepted are {known}")
+        return cls(metric, measure)
+
+    @property
+    def name(self) -> str:
+        """As it is said."""
+        return f"{self.metric}:{self.measure}"
+
+    def __call__(self, played: Played) -> float:
+        """The value for a replay with predictions; the smaller, the better."""
+        return MEASURES[self.measure](METRICS[self.metric](played))
+
+
+def objectives_of(said: Sequence[str]) -> tuple[Objective, ...]:
+    """The objectives *said*; ConfigError where there are fewer than two, or one twice."""
+    found = tuple(map(Objective.of, said))
+    if len(found) < 2 or len(set(found)) < len(found):
+        raise ConfigError(f"objectives {', '.join(said)}: accepted are two or more, each once")
+    return found
+
+
+def undominated(values: FloatArray) -> BoolArray:
+    """Which rows no other row beats: none is as good in every column and better in one. Of equal rows the first."""
+    keep = np.ones(len(values), dtype=bool)
+    for row, mine in enumerate(values):
+        as_good = np.all(values <= mine, axis=1)
+        better = as_good & np.any(values < mine, axis=1)
+        keep[row] = not (better.any() or as_good[:row].any())
+    return keep

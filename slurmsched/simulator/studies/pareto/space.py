@@ -1,0 +1,73 @@
+"""Where the solver looks: T, W, zeta and, unless it is given, delta, as a point of the unit cube."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ....cluster.columns import FloatArray
+from ....errors import ConfigError
+from ....policies.ordering.wfq import Wfq, most_variation
+from ....policies.ordering.wfq_line import line_of
+
+LEAST_VARIATION = 0.01  #: of the T that makes one class
+MOST_SLOPE = 3.0
+DELTAS = (0.01, 0.9)
+
+_SLACK = 1 + 1e-6  #: so that rounding does not make two classes of one
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A point in PCS's own terms, and what it comes to on the sizes it was found for."""
+
+    variation: float  #: T
+    slope: float  #: W
+    wfq: Wfq
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The settings for jobs of *sizes*."""
+
+    sizes: FloatArray
+    most_variation: float  #: one class from there on
+    delta: float | None  #: None to search it too
+
+    @classmethod
+    def of(cls, sizes: FloatArray, delta: float | None = None) -> Self:
+        """For *sizes*; ConfigError where *delta* makes no sense."""
+        if delta is not None and not DELTAS[0] <= delta <= 1:
+            raise ConfigError(f"delta = {delta!r}: accepted is {DELTAS[0]} to 1")
+        return cls(sizes, max(most_variation(sizes) * _SLACK, _SLACK - 1), delta)
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a point."""
+        return 3 if self.delta is not None else 4
+
+    def setting(self, point: FloatArray) -> Setting:
+        """What a *point* stands for. T is spread by its logarithm, the others evenly."""
+        variation = self.most_variation * LEAST_VARIATION ** (1 - float(point[0]))
+        slope = MOST_SLOPE * (2 * float(point[1]) - 1)
+        low, high = DELTAS
+        delta = self.delta if self.delta is not None else low + (high - low) * float(point[3])
+        return Setting(variation, slope, Wfq.of(self.sizes, variation, slope, float(point[2]), delta))
+
+    def first(self, count: int, seed: int) -> FloatArray:
+        """*count* points to begin with: first come, first served, and points that are spread evenly at random.
+
+        Each coordinate has one point in each of as many equal parts (a Latin hypercube).
+        """
+        random = np.random.default_rng(seed)
+        strata = np.array([random.permutation(count) for _ in range(self.dimensions)]).T
+        points = (strata + random.random(strata.shape)) / count
+        points[0] = [1.0, 0.5, 0.0, 0.5][: self.dimensions]
+        return np.asarray(points)
+
+
+def setting_line(wfq: Wfq) -> str:
+    """The command that lets *wfq* serve."""
+    return f"slurmsched policy set wfq {line_of(wfq)}"

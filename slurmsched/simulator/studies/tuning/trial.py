@@ -1,0 +1,154 @@
+"""A trial: what a site's jobs would have taken with other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ....cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ....cluster.forecast import Forecast
+from ....cluster.gpu_usage import Use
+from ....cluster.job_kind import kind_of
+from ....models.sharing.sharing_model import GpuUse, SharingModel
+from ...cluster_spec import Fleet, Packing, Sharing
+from ...lucid.packing import LEAST
+from ...lucid.profiler import Profiled, profiled
+from ...run import Setup, simulate
+from ...workload.workload import Workload
+from .knobs import Knobs
+
+SAME_S = 60.0  #: by which clocks may differ
+UTIL_STEP, MEMORY_STEP_MIB = 0.05, 2048.0  #: jobs whose use differs by less are taken for alike
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """The jobs of a site, what was forecast of them when they came, and what they ran on."""
+
+    jobs: Workload
+    told: Forecast
+    fleet: Fleet
+    scores: SharingModel | None = None  #: with it and *gpu_mib* sharing can be simulated
+    gpu_mib: float = 0.0  #: that two jobs may take of a GPU together
+    patience_s: float = 600.0  #: after which a job is not profiled first any more (profile.wait_s)
+
+    @property
+    def profiling(self) -> bool:
+        """Whether a profiling partition can be simulated: on nodes of one size without partitions of their own."""
+        return not len(self.fleet.partitions) and bool((self.fleet.nodes.gpus == self.fleet.size).all())
+
+    @property
+    def sharing(self) -> bool:
+        """Whether sharing can be: what some jobs do with GPUs is known, and how much memory those have."""
+        return self.scores is not None and self.gpu_mib > 0 and bool(self._known.any())
+
+    @property
+    def _known(self) -> BoolArray:
+        """Which jobs were measured in full."""
+        jobs = self.jobs
+        known: BoolArray = np.isfinite(jobs.gpu_util + jobs.memory_util + jobs.gpu_memory_mib)
+        return known
+
+    def until(self, end_s: float, since_s: float = -np.inf) -> Site:
+        """The same with the jobs submitted from *since_s* to *end_s* alone."""
+        rows = np.flatnonzero((self.jobs.submit_s >= since_s) & (self.jobs.submit_s < end_s))
+        return replace(self, jobs=self.jobs.take(rows), told=self.told.take(rows))
+
+    @cached_property
+    def kinds(self) -> tuple[Labels, GpuUse]:
+        """What kind of use each job is, empty where it was not measured, and what each kind does with a GPU."""
+        jobs = self.jobs
+        known = self._known
+        steps = (jobs.gpu_util / UTIL_STEP, jobs.memory_util / UTIL_STEP, jobs.gpu_memory_mib / MEMORY_STEP_MIB)
+        table = np.array([np.ceil(np.where(known, step, 0.0)) for step in steps]).T
+        distinct, codes = np.unique(table[known], axis=0, return_inverse=True)
+        code = np.zeros(len(jobs), dtype=np.int64)
+        code[known] = codes.reshape(-1) + 1
+        names = ("", *(f"use {number}" for number in range(len(distinct))))
+        util, memory_util, memory = distinct.T * np.array([[UTIL_STEP], [UTIL_STEP], [MEMORY_STEP_MIB]])
+        return Labels(code, names), GpuUse(util, memory_util, memory, np.zeros(len(util)))
+
+    @cached_property
+    def measured(self) -> BoolArray:
+        """Whether a job of the same user and such a name was measured and over before each came, had none waited."""
+        jobs = self.jobs
+        pairs, which = np.unique(
+            np.stack([jobs.user.codes, jobs.name.codes], axis=1).reshape(-1, 2), axis=0, return_inverse=True
+        )
+        kinds = Labels.of(kind_of(jobs.user.names[user], jobs.name.names[name]) for user, name in pairs.tolist())
+        kind = kinds.codes[which.reshape(-1)] if len(jobs) else np.zeros(0, np.int64)
+        first_s = np.full(len(kinds.names), np.inf)
+        seen = self._known
+        np.minimum.at(first_s, kind[seen], (jobs.submit_s + jobs.runtime_s)[seen])
+        earlier: BoolArray = first_s[kind] < jobs.submit_s
+        return earlier
+
+
+def completion_s(site: Site, knobs: Knobs) -> FloatArray:
+    """JCT of each job, had these been the settings; ConfigError where the jobs do not fit.
+
+    A job that the profiling partition does not end begins anew in the queue proper. A job can share GPUs where one of
+    its user and name was measured before it came. Two that share run at the speed of ``speed_beside``.
+    """
+    jobs, nodes = site.jobs, site.fleet.nodes
+    if knobs.profile_nodes:
+        first = profiled(
+            jobs,
+            int(nodes.gpus[-knobs.profile_nodes :].sum()),
+            widest=knobs.profile_gpus,
+            limit_s=knobs.profile_s,
+            patience_s=site.patience_s,
+        )
+        fleet = replace(site.fleet, nodes=nodes.take(slice(0, len(nodes) - knobs.profile_nodes)))
+    else:
+        first = Profiled(np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_), np.zeros(len(jobs), np.bool_))
+        fleet = site.fleet
+    come_s = np.where(np.isnan(first.left_s), jobs.submit_s, first.left_s)
+    rows = np.flatnonzero(~first.done)
+    rows = rows[np.argsort(come_s[rows], kind="stable")]
+    left = replace(jobs.take(rows), submit_s=come_s[rows])
+    end_s = come_s.copy()
+    end_s[rows] = _ends(site, knobs, fleet, left, rows, first.ran)
+    return end_s - jobs.submit_s
+
+
+def speed_beside(sums: FloatArray) -> FloatArray:
+    """What each of two jobs keeps of its speed, by the sum of their GPU utilisations: they take turns above 1."""
+    return np.minimum(1.0, 1.0 / np.maximum(sums, 1e-9))
+
+
+def with_use(jobs: Workload, measured: Iterable[tuple[int, Use]]) -> Workload:
+    """The jobs with what was *measured* of them, by job id: of the run that began last since they were submitted."""
+    place = {job_id: row for row, job_id in enumerate(jobs.job_id.tolist())}
+    columns = {name: getattr(jobs, name).copy() for name in ("gpu_util", "memory_util", "gpu_memory_mib")}
+    latest_s = jobs.submit_s.copy()
+    for job_id, use in measured:
+        row = place.get(job_id, -1)
+        # Clocks of nodes and of the controller may differ a little.
+        if row >= 0 and use.start_s >= latest_s[row] - SAME_S:
+            latest_s[row] = max(use.start_s, latest_s[row])
+            for name, column in columns.items():
+                column[row] = getattr(use, name)
+    return replace(jobs, **columns)
+
+
+def _ends(site: Site, knobs: Knobs, fleet: Fleet, left: Workload, rows: IntArray, ran: BoolArray) -> FloatArray:
+    """When the jobs *left* end, which are the *rows* of the site's; *ran* says whose profile is known."""
+    told = site.told.take(rows)
+    setup = Setup.of(knobs.ordering, "backfill", forecast="history")
+    packing = None
+    if knobs.capacity and site.sharing and site.scores is not None:
+        labels, use = site.kinds
+        sums = use.gpu_util[:, None] + use.gpu_util[None, :]
+        score = site.scores.score(use)
+        fits = use.memory_mib[:, None] + use.memory_mib[None, :] <= site.gpu_mib
+        fits &= score[:, None] + score[None, :] <= knobs.capacity
+        speeds = np.where(fits, speed_beside(sums), 0.0)
+        left = replace(left, work=labels.take(rows))
+        fleet = replace(fleet, sharing=Sharing(labels.names[1:], speeds))
+        known_s = np.where(ran[rows] | site.measured[rows], 0.0, np.inf)
+        packing = Packing(speeds, known_s, LEAST, True, told.runtime_s)
+    return simulate(left, fleet, setup, learnt=told, packing=packing).end_s

@@ -1,0 +1,1 @@
+"""Workloads: the jobs of a simulation as columns, and synthetic ones."""

@@ -1,0 +1,71 @@
+"""A workload: the jobs of a trace as columns, with the truth that no policy may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
+from ...cluster.jobs import JobTable, job_table
+
+
+@dataclass(frozen=True, eq=False)
+class Workload(Table):
+    """Jobs of a trace, by submit time (ties in the order of the source). Times are seconds from any origin."""
+
+    job_id: IntArray
+    submit_s: FloatArray
+    runtime_s: FloatArray  #: the truth: from start to end, on all its GPUs, undisturbed
+    gpus: IntArray  #: over all nodes
+    nodes: IntArray  #: asked for; 0 where the job does not care
+    cpus: IntArray  #: per node; 0 where unknown
+    memory_mib: FloatArray  #: per node; 0 where unknown
+    time_limit_s: FloatArray  #: infinite where the trace has none
+    user: Labels
+    account: Labels
+    partition: Labels  #: the virtual cluster where the trace has one
+    qos: Labels
+    name: Labels
+    gpu_type: Labels
+    features: Labels
+    deadline_s: FloatArray  #: the first (strict) deadline, from the same origin as submit_s; infinite where none
+    best_effort: BoolArray  #: never promised anything; true where the trace has no deadlines
+    rewards: Labels  #: what meeting deadlines is worth, as ``1@9540,0.8@11340`` (traces/rewards.py); empty where none
+    sensitive: BoolArray  #: slows down when spread over more nodes than it needs
+    work: Labels  #: what it computes, as tables of measured pairs name it; empty where unknown
+    gpu_util: FloatArray  #: 0..1 of each GPU while it has it alone; NaN where unknown, and so below
+    memory_util: FloatArray  #: 0..1, of the memory controller
+    gpu_memory_mib: FloatArray  #: of each GPU
+    amp: BoolArray  #: uses mixed precision
+
+
+_NEUTRAL: dict[str, Any] = {
+    "time_limit_s": np.inf,
+    "deadline_s": np.inf,
+    "best_effort": True,
+    **dict.fromkeys(("gpu_util", "memory_util", "gpu_memory_mib"), np.nan),
+}
+
+
+def workload(length: int, **columns: Any) -> Workload:
+    """A Workload of *length* rows from the columns that are known; the rest takes the neutral value."""
+    return table_of(Workload, length, _NEUTRAL, columns)
+
+
+def as_submitted(jobs: Workload) -> JobTable:
+    """The jobs as pending ones, in the columns of a real cluster; what a trace does not know is neutral."""
+    nodes = np.maximum(jobs.nodes, 1)
+    texts = ("user", "account", "partition", "qos", "name", "gpu_type", "features")
+    return job_table(
+        len(jobs),
+        **{name: getattr(jobs, name) for name in ("job_id", "gpus", "time_limit_s", *texts)},
+        nodes=nodes,
+        cpus=nodes * np.maximum(jobs.cpus, 1),
+        memory_mib=nodes * jobs.memory_mib,
+        submitted_s=jobs.submit_s,
+        first_submit_s=jobs.submit_s,
+        eligible_s=jobs.submit_s,
+        deadline_s=jobs.deadline_s,
+    )

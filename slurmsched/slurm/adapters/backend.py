@@ -1,0 +1,135 @@
+"""Which adapter talks to Slurm: pyslurm where it is the site's own release, else Slurm's commands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+from ...cluster.actions import Action
+from ...cluster.records.node_loans import SetNodes
+from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.state import ClusterState
+from ...errors import SlurmError, SlurmUnavailable
+from ..port import Answer, Facts, Load, Slurm
+from ..versions import Release
+from .command import SlurmCommand
+from .command_runner import Console
+from .pyslurm_adapter import SlurmBinding
+from .pyslurm_worker import PyslurmMissing, Worker
+
+logger = logging.getLogger(__name__)
+
+TRIES = 3
+"""Looks in a row without an answer through pyslurm before ``auto`` goes on with the commands."""
+
+
+@dataclass
+class SlurmBackend:
+    """The ``Slurm`` port by the setting ``slurm.backend``; what it chose and why is in ``facts()``.
+
+    ``auto`` goes on with the commands where pyslurm is missing, belongs to another release or fails three looks in a
+    row, and looks again when the facts are asked again. ``pyslurm`` raises SlurmError instead.
+    """
+
+    command: SlurmCommand
+    wanted: str = "auto"
+    _binding: SlurmBinding | None = None
+    _silent: int = 0
+    _told: str = ""
+    _choice: tuple[str, str] | None = None
+    _read_from: Set[tuple[str, str]] = frozenset()
+    """The configuration that was chosen by."""
+
+    @classmethod
+    def of(cls, console: Console, wanted: str) -> SlurmBackend:
+        """Over *console*; nothing is asked of Slurm yet."""
+        return cls(SlurmCommand(console), wanted)
+
+    def facts(self) -> Facts:
+        """Ask again what the cluster is, and choose."""
+        facts = self.command.facts()
+        config = facts.config.items() - {("NEXT_JOB_ID", facts.config.get("NEXT_JOB_ID"))}
+        if self._choice is None or self._read_from != config:  # else libslurm would only read the same again
+            self.close()
+            self._choice, self._read_from = self._choose(facts), config
+        backend, why = self._choice
+        if (said := f"{backend}: {why}") != self._told:
+            logger.info("reading Slurm through %s", said)
+            self._told = said
+        return replace(facts, backend=backend, backend_reason=why)
+
+    def observe(self) -> ClusterState:
+        """What ``Slurm.observe`` promises."""
+        if self._binding is None:
+            return self.command.observe()
+        try:
+            state = self._binding.observe()
+        except SlurmUnavailable as error:
+            self._silent += 1
+            if self.wanted == "auto" and self._silent >= TRIES:
+                logger.warning("going on with Slurm's commands, pyslurm gave no answer: %s", error)
+                self.close()
+            raise
+        self._silent = 0
+        return state
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """What ``Slurm.act`` promises."""
+        return self._chosen.act(actions)
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """What ``Slurm.set_nodes`` promises."""
+        return self.command.set_nodes(changes)
+
+    def load(self) -> Load:
+        """What ``Slurm.load`` promises."""
+        return self.command.load()
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """What ``Slurm.outcomes`` promises."""
+        return self.command.outcomes(since_s, until_s)
+
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """What ``Slurm.forgot`` promises."""
+        return self.command.forgot(job_ids)
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """What ``Slurm.past_runs`` promises."""
+        return self.command.past_runs(job_ids, since_s)
+
+    @property
+    def _chosen(self) -> Slurm:
+        return self._binding or self.command
+
+    def close(self) -> None:
+        """Go on with the commands; the next ``facts`` chooses again."""
+        if self._binding is not None:
+            self._binding.worker.stop()
+        self._binding, self._silent, self._choice = None, 0, None
+
+    def _choose(self, facts: Facts) -> tuple[str, str]:
+        if self.wanted == "command":
+            return "Slurm's commands", "slurm.backend says so"
+        worker = Worker(self.command.console, self.command.console.called)
+        try:
+            ours = worker.start()
+            problem = _misfit(ours, facts)
+        except PyslurmMissing as error:
+            problem = f"pyslurm cannot be used: {error}"
+        if not problem:
+            self._binding = SlurmBinding(self.command, worker)
+            return f"pyslurm {ours}", "it belongs to the release of slurmctld"
+        worker.stop()
+        if self.wanted == "pyslurm":
+            raise SlurmError(f"slurm.backend is pyslurm, but {problem}; accepted are also auto and command")
+        return "Slurm's commands", problem
+
+
+def _misfit(ours: str, facts: Facts) -> str:
+    """Why pyslurm of version *ours* does not fit the cluster; empty where it does."""
+    release = Release(facts.version)
+    series = tuple(int(part) for part in ours.split(".")[:2] if part.isdigit())
+    if series == release.series:
+        return ""
+    return f"pyslurm {ours} is not of the release of slurmctld, {release}"

@@ -1,0 +1,368 @@
+"""The cluster through Slurm's own commands, as text: works with every release, needs no library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from ...cluster.actions import Action, AskToStop, Share, StartShared, Tell, Unshare
+from ...cluster.columns import Labels, table_of
+from ...cluster.nodes import QosTable
+from ...cluster.records.node_loans import SetNodes
+from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.state import ClusterState
+from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
+from ..port import Answer, Facts, Load, keeps_jobs_private
+from ..read import sinfo, sprio, squeue
+from ..read.cluster_reading import state_of
+from ..read.records import Columns, cut, heads, long_format, reading
+from ..read.sacct import read_outcomes, read_runs
+from ..versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, Release
+from ..write.verbs import Request, lines, ours_to_tell, partition_line, signals, slots_line
+from .command_runner import Console, Printed, mark, unreachable
+
+AGAIN = 9
+"""How often a change is asked for once more that Slurm refuses for a moment; then it is for the next cycle."""
+
+_REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
+
+A = TypeVar("A", bound=Action)
+
+_ABOUT_TASKS = re.compile(r"(?P<array>\d+)_[^:]+: (?P<words>.*)")
+_ABOUT_JOB = re.compile(r"\bfor job (\d+)")
+
+
+@dataclass
+class SlurmCommand:
+    """The ``Slurm`` port over squeue, sprio, sinfo, scontrol, sdiag and sacct."""
+
+    console: Console = field(default_factory=Console)
+    _facts: Facts | None = None
+    _fields: tuple[str, ...] = squeue.FIELDS
+    qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
+
+    def facts(self) -> Facts:
+        """Ask again what the cluster is, and who we are to it."""
+        known, config = self._facts, self._config()
+        self._facts = Facts(
+            cluster=config.get("ClusterName", ""),
+            version=Release.of(config).version,
+            config=config,
+            user=self.console.user(),
+            gres=self._read_gres() if "slot" in config.get("GresTypes", "").split(",") else {},
+        )
+        self._facts = self._with_rights(self._facts, known)
+        self.qos = self._read_qos(self._facts)
+        self._fields = squeue.fields_of(self._release_of_commands(self._facts))
+        return self._facts
+
+    def observe(self) -> ClusterState:
+        """Three reads: the whole queue, the priority factors, the nodes."""
+        facts = self.known_facts()
+        with ThreadPoolExecutor(2) as beside:  # squeue takes longest by far
+            nodes = beside.submit(self.nodes)
+            factors = beside.submit(self.factors) if facts.multifactor else None
+            jobs = self.long("squeue", ["-a", "-t", "all"], self._fields)
+            return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """By scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done.
+
+        Signals go out one by one, and what jobs are told after one look at what they were told before.
+        """
+        asked = iter([self._ask_to_stop(action) for action in actions if isinstance(action, AskToStop)])
+        told = iter(self._tell([action for action in actions if isinstance(action, Tell)]))
+        rest = iter(self._batch([action for action in actions if not isinstance(action, AskToStop | Tell)]))
+        kinds = {AskToStop: asked, Tell: told}
+        return [next(kinds.get(type(action), rest)) for action in actions]
+
+    def _tell(self, actions: Sequence[Tell]) -> list[Answer]:
+        """Tell jobs something, unless somebody else wrote into their AdminComment."""
+        why_not = self._why_not_to_tell([action.job_id for action in actions]) if actions else {}
+        written = iter(self._batch([action for action in actions if action.job_id not in why_not]))
+        return [
+            Answer(action, why_not[action.job_id]) if action.job_id in why_not else next(written) for action in actions
+        ]
+
+    def _why_not_to_tell(self, jobs: Sequence[int]) -> dict[int, str]:
+        """Which of *jobs* may not be told anything, and why. What is written to an array all of its tasks get."""
+        try:
+            options = ["-a", "-t", "all", "-j", ",".join(map(str, jobs))]
+            shown = self.long("squeue", options, ("JobID", "ArrayJobID", "admin_comment"))
+        except SlurmRefused as error:  # one single job, and it is gone
+            return dict.fromkeys(jobs, str(error))
+        there: set[int] = set()
+        theirs: set[int] = set()
+        for job, array, text in zip(*shown.by_name.values(), strict=True):
+            (there if ours_to_tell(text) else theirs).update((int(job), int(array)))
+        missing = dict.fromkeys(set(jobs) - there, "squeue does not show it")
+        return missing | dict.fromkeys(theirs & set(jobs), "its AdminComment is somebody else's")
+
+    def _ask_to_stop(self, action: AskToStop) -> Answer:
+        for argv in signals(action):
+            printed = self.console.run(argv)
+            if unreachable(printed.err):
+                raise SlurmUnavailable(f"{argv[0]}: {printed.err.strip()[:500]}")
+            if printed.code:
+                return Answer(action, printed.err.strip()[:300] or f"exit status {printed.code}")
+        return Answer(action)
+
+    def _batch(self, actions: Sequence[Action]) -> list[Answer]:
+        """All lines of *actions*, and then, where jobs begin to share, the one that is made of what they ask for."""
+        multifactor = self.known_facts().multifactor if actions else True
+        requests = self._requests([a.job_id for a in actions if isinstance(a, StartShared | Unshare)])
+
+        def first(action: Action) -> tuple[str, ...]:
+            if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
+                raise ValueError(hidden)
+            compared = isinstance(action, StartShared | Unshare)
+            request = _request_of(action, requests) if compared else None
+            return lines(action, multifactor=multifactor, request=request)
+
+        refused = self._written(dict(enumerate(actions)), first)
+        begun = {at: a for at, a in enumerate(actions) if isinstance(a, Share) and at not in refused}
+        requests = self._requests([action.job_id for action in begun.values()])
+        refused |= self._written(begun, lambda share: (slots_line(share, _request_of(share, requests)),))
+        return [Answer(action, refused.get(at)) for at, action in enumerate(actions)]
+
+    def _written(self, actions: Mapping[int, A], lines_of: Callable[[A], Sequence[str]]) -> dict[int, str]:
+        """One scontrol for the first line of each action, one for the second ones; why not, where one was refused.
+
+        What is refused goes no further. What Slurm may take in a moment is asked ``AGAIN`` times more.
+        """
+        left: dict[int, list[str]] = {}
+        refused: dict[int, str] = {}
+        for at, action in actions.items():
+            try:
+                left[at] = list(lines_of(action))
+            except ValueError as error:  # what a user wrote must never keep the others from being done
+                refused[at] = str(error)
+        patience = AGAIN
+        while left:
+            complaints = self._told([rest[0] for rest in left.values()], {actions[at].job_id for at in left})
+            for at, rest in list(left.items()):
+                words = complaints.get(actions[at].job_id)
+                if words is None:
+                    del rest[0]
+                elif IN_A_MOMENT not in words or not patience:
+                    refused[at] = words
+                if not rest or at in refused:
+                    del left[at]
+            patience -= bool(complaints) and patience > 0
+        return refused
+
+    def _requests(self, jobs: Sequence[int]) -> dict[int, Request]:
+        """The generic resources that each of *jobs* asks for now; none of a job that squeue does not show."""
+        if not jobs:
+            return {}
+        try:
+            shown = self.long("squeue", ["-a", "-t", "all", "-j", ",".join(map(str, jobs))], _REQUEST)
+        except SlurmRefused:  # one single job, and it is gone
+            return {}
+        rows = zip(*shown.by_name.values(), strict=True)
+        return {int(job): Request(*("" if text in NOTHING else text for text in texts)) for job, *texts in rows}
+
+    def _hidden(self, job_id: int) -> str | None:
+        """What squeue does not show of a request and slots would change: tasks per GPU."""
+        shown = self.console.run(["scontrol", "show", "job", str(job_id)])
+        if shown.code:
+            return shown.err.strip()[:300] or f"exit status {shown.code}"
+        return "it asks for tasks per GPU" if re.search("^ *NtasksPerTRES=", shown.out, re.MULTILINE) else None
+
+    def _told(self, script: Sequence[str], jobs: Set[int]) -> dict[int, str]:
+        """What Slurm says against the lines of *script*, by job; raises where it is about none of *jobs*."""
+        printed = self._send(script)
+        complaints = _complaints(printed.err)
+        answers = _answers_of_tasks(printed.err)
+        if printed.code and not jobs & (complaints.keys() | answers.keys()):
+            kind = SlurmUnavailable if unreachable(printed.err) else SlurmError
+            raise kind(f"scontrol: {printed.err.strip()[:500] or f'exit status {printed.code}'}")
+        if unreachable(printed.err):
+            raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
+        return complaints | {array: words for array, words in answers.items() if words}
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """One scontrol for each change: its complaints about partitions do not say which."""
+        for change in changes:
+            printed = self._send([partition_line(change)])
+            if unreachable(printed.err):
+                raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
+            if printed.code:
+                return f"{printed.err.strip()[:300] or printed.code} for partition {change.partition}"
+        return None
+
+    def _send(self, script: Sequence[str]) -> Printed:
+        return self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
+
+    def load(self) -> Load:
+        """The counters of sdiag(1) over all message types."""
+        text = self.console.ask(["sdiag"])
+        section = text.partition("Remote Procedure Call statistics by message type")[2].partition("statistics by user")[
+            0
+        ]
+        if not section:
+            raise SlurmUnavailable("sdiag printed something that is not its answer")
+        calls = re.findall(r"count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)", section)
+        count, total_s = sum(int(c) for c, _ in calls), sum(int(t) for _, t in calls) / 1e6
+        queue = re.search(r"Agent queue size:\s*(\d+)", text)
+        return Load(total_s / count if count else 0.0, count, total_s, int(queue.group(1)) if queue else 0)
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """Finished runs from sacct; empty where the site keeps no accounting."""
+        if not self.known_facts().accounting:
+            since_s = until_s
+        return read_outcomes(self.console.ask, since_s, until_s, mark())[0]
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Runs of *job_ids* by sacct; none where the site keeps no accounting."""
+        asked = job_ids if self.known_facts().accounting else ()
+        return read_runs(self.console.ask, asked, since_s, mark())
+
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """By one scontrol that is to show each of them: what it says of a job it has may be forged, its denials not.
+
+        SlurmUnavailable where it denies the jobs of others to us, whether it has them or not.
+        """
+        if not job_ids:
+            return True
+        printed = self._send([f"show job {job_id}" for job_id in job_ids])
+        if unreachable(printed.err):
+            raise SlurmUnavailable("scontrol: slurmctld does not answer")
+        if printed.err.count(UNKNOWN_JOB) != len(job_ids):
+            return False
+        self._demand_sight()
+        return True
+
+    def _demand_sight(self) -> None:
+        """Raise SlurmUnavailable where Slurm keeps others' jobs from us; slurmctld says so without slurmdbd too."""
+        config, user = self._config(), self.known_facts().user
+        if not keeps_jobs_private(config) or user in _above(config):
+            return
+        shown = self.console.run(["scontrol", "show", "assoc_mgr", f"users={user}", "flags=users"])
+        if unreachable(shown.err):
+            raise SlurmUnavailable("scontrol: slurmctld does not answer")
+        level = re.search(rf"^UserName={re.escape(user)}\(.* AdminLevel=(\w+)\s*$", shown.out, re.MULTILINE)
+        if level is None or level[1] == "None":
+            raise SlurmUnavailable(
+                f"under PrivateData=jobs {user} may not see the jobs of other users: "
+                f"sacctmgr modify user {user} set adminlevel=Operator"
+            )
+
+    def known_facts(self) -> Facts:
+        """What was read last, or now if nothing was."""
+        return self._facts or self.facts()
+
+    def long(self, command: str, options: list[str], fields: Sequence[str]) -> Columns:
+        """*fields* of squeue or sinfo, between marks drawn for this call."""
+        field_mark, record_mark = mark(), mark()
+        text = self.console.ask([command, *options, "-O", long_format(fields, field_mark, record_mark)])
+        return cut(command, text, fields, fields[0], field_mark, record_mark)
+
+    def nodes(self) -> Columns:
+        """What sinfo says of nodes and partitions."""
+        return self.long("sinfo", ["-a", "-N"], sinfo.FIELDS)
+
+    def _config(self) -> dict[str, str]:
+        """``scontrol show config``."""
+        config = dict(_settings(self.console.ask(["scontrol", "show", "config"])))
+        if not {"ClusterName", "SLURM_VERSION"} <= config.keys():
+            raise SlurmUnavailable("scontrol printed something that is not the configuration of slurmctld")
+        return config
+
+    def _read_gres(self) -> dict[str, str]:
+        said = self.long("sinfo", ["-a", "-N"], ("NodeList", "Gres"))
+        return dict(zip(said["NodeList"], said["Gres"], strict=True))
+
+    def factors(self) -> Columns:
+        """What sprio says of pending jobs."""
+        field_mark, record_mark = mark(), mark()
+        fields = tuple(sprio.FIELDS)
+        text = self.console.ask(["sprio", "-o", field_mark.join(fields) + record_mark])
+        return cut("sprio", text, fields, "JobID", field_mark, record_mark)
+
+    def _release_of_commands(self, facts: Facts) -> Release:
+        """What the commands here belong to: slurmctld is updated first and may be ahead of them."""
+        said = re.match(r"slurm\S* (\d+)\.(\d+)", self.console.ask(["scontrol", "--version"]))
+        return Release((int(said[1]), int(said[2])) if said else facts.version)
+
+    def _with_rights(self, facts: Facts, known: Facts | None) -> Facts:
+        """Who may change all jobs, and whether we may; as *known* before while slurmdbd is away."""
+        above = _above(facts.config)
+        levels: dict[str, str] = {}
+        if facts.accounting:
+            try:
+                levels = {user: level for level, user in self._accounts("user", "adminlevel")}
+            except SlurmError:
+                if known is not None:
+                    return replace(facts, admin_level=known.admin_level, operators=known.operators)
+                return replace(facts, admin_level="SlurmUser" if facts.user in above else "unknown")
+        operators = above | {user for user, level in levels.items() if level not in {"", "None"}}
+        ours = "SlurmUser" if facts.user in above else levels.get(facts.user, "None") or "None"
+        return replace(facts, admin_level=ours, operators=frozenset(operators))
+
+    def _read_qos(self, facts: Facts) -> QosTable:
+        if not facts.accounting:
+            return self.qos
+        try:
+            rows = self._accounts("qos", "priority")
+            with reading("sacctmgr"):
+                priorities = np.array([int(priority or 0) for priority, _ in rows], dtype=np.int64)
+        except SlurmError:
+            return self.qos  # slurmdbd is away: what we knew still holds
+        return QosTable(Labels.of(name for _, name in rows), priorities)
+
+    def _accounts(self, what: str, field: str) -> list[tuple[str, str]]:
+        """*field* and name of each user or QOS of slurmdbd, by sacctmgr."""
+        name = {"user": "user", "qos": "name"}[what]
+        text = self.console.ask(["sacctmgr", "-P", "show", what, f"format={field},{name}"])
+        header, *lines = text.splitlines() or [""]
+        if not heads(header.rpartition("|")[2], name) or not text.endswith("\n"):
+            raise SlurmUnavailable("sacctmgr printed something that is not its answer")
+        rows = (line.partition("|") for line in lines)
+        return [(value, name) for value, _, name in rows]
+
+
+def _request_of(action: Action, requests: Mapping[int, Request]) -> Request:
+    """What the job of *action* asks for; ValueError where that is not known."""
+    if action.job_id not in requests:
+        raise ValueError("squeue does not show it")
+    return requests[action.job_id]
+
+
+def _settings(text: str) -> list[tuple[str, str]]:
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return [(name.strip(), "" if value.strip() == "(null)" else value.strip()) for name, _, value in pairs]
+
+
+def _above(config: Mapping[str, str]) -> set[str]:
+    """Users who may do and see everything without any record in slurmdbd."""
+    return {"root", config.get("SlurmUser", "").partition("(")[0]}
+
+
+def _answers_of_tasks(text: str) -> dict[int, str]:
+    """What Slurm says of arrays whose tasks it answers for one by one: why a change was refused, empty if it was not.
+
+    A task that is over or has started meanwhile needs no change any more.
+    """
+    answers: dict[int, str] = {}
+    for line in text.splitlines():
+        if about := _ABOUT_TASKS.fullmatch(line.strip()):
+            array, words = int(about["array"]), about["words"]
+            refused = "" if words in TASK_UNREFUSED else f"{words[:250]} for job {array}"
+            answers[array] = answers.get(array) or refused
+    return answers
+
+
+def _complaints(text: str) -> dict[int, str]:
+    """Slurm's sentences by the job they are about."""
+    found: dict[int, str] = {}
+    for line in text.splitlines():
+        about = _ABOUT_JOB.search(line)
+        if about:
+            found.setdefault(int(about.group(1)), line.strip()[:300])
+    return found

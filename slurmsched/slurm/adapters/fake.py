@@ -1,0 +1,406 @@
+"""A small Slurm in memory, for tests and for people who write policies: a peer of the real adapters, same promises.
+
+It starts jobs by priority on a pool of GPUs, charges a requeue as Slurm does (new submit time, a begin time two minutes
+off, first submit forgotten) and says no in Slurm's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+from itertools import count
+
+import numpy as np
+
+from ...cluster.actions import (
+    Action,
+    AskToStop,
+    Hold,
+    MovePartition,
+    Rank,
+    Release,
+    Requeue,
+    RequireNodes,
+    Resume,
+    Share,
+    StartShared,
+    Suspend,
+    Tell,
+    Unmark,
+    Unshare,
+)
+from ...cluster.columns import Labels
+from ...cluster.jobs import JobState, JobTable, deadlines, job_table
+from ...cluster.nodes import NodeTable, PartitionTable, QosTable
+from ...cluster.records.node_loans import SetNodes
+from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.state import ClusterState
+from ...cluster.text.comment import read
+from ...cluster.text.hostlist import expand, fold
+from ...errors import SlurmUnavailable
+from ..port import Answer, Facts, Load
+from ..write.verbs import MARK
+from .fake_slots import has_room, reshaped
+
+REQUEUE_DELAY_S = 121.0
+"""Slurm lets the credential of the last run expire before it starts a requeued job again."""
+
+
+@dataclass(frozen=True)
+class FakeJob:
+    """One job of the fake; a change makes a new value."""
+
+    job_id: int
+    runtime_s: float  #: what it will take: the truth no scheduler sees
+    gpus: int = 1
+    name: str = "job"
+    user: str = "alice"
+    account: str = "physics"
+    qos: str = "normal"
+    partition: str = "gpu"
+    comment: str = ""
+    time_limit_s: float = 3600.0
+    submitted_s: float = 0.0
+    begin_s: float = 0.0
+    base: int = 1000  #: priority without our points
+    points: int = 0
+    nice: int = 0
+    held: bool = False
+    state: JobState = JobState.PENDING
+    started_s: float = float("nan")
+    ended_s: float = float("nan")
+    left_s: float = 0.0
+    restarts: int = 0
+    requeueable: bool = True
+    interactive: bool = False
+    per_gpu: bool = False  #: it asks for CPUs or memory per GPU
+    required_nodes: str = ""
+    per_node: str = ""  #: the slots it asks for in place of its GPUs
+    admin_comment: str = ""
+    saves_s: float = float("inf")  #: how long it takes to save its work and queue itself again when it is asked to stop
+    stops_s: float = float("inf")  #: when it does
+    asked: str = ""  #: the partitions it asked for, while it is in one of them
+
+    @property
+    def priority(self) -> int:
+        """As squeue would show it."""
+        return 0 if self.held else max(1, self.base + self.points - self.nice)
+
+
+@dataclass
+class FakeSlurm:
+    """The ``Slurm`` port over jobs in memory. Time moves only through ``advance``."""
+
+    nodes: int = 4
+    gpus_per_node: int = 4
+    shared_nodes: int = 0  #: the last so many nodes have slots and no whole GPUs; see ``node_lists``
+    now_s: float = 1_000_000.0
+    partitions: dict[str, int] = field(default_factory=lambda: {"gpu": 1})  #: tier by name
+    qos: dict[str, int] = field(default_factory=lambda: {"normal": 0})  #: priority by name
+    config: dict[str, str] = field(
+        default_factory=lambda: {
+            "ClusterName": "fake",
+            "PriorityType": "priority/multifactor",
+            "SLURM_VERSION": "22.05.8",
+        }
+    )
+    jobs: dict[int, FakeJob] = field(default_factory=dict)
+    node_lists: dict[str, str] = field(default_factory=dict)  #: host lists of partitions that have not all nodes
+    accounted: dict[int, FakeJob] = field(default_factory=dict)  #: finished jobs that only accounting still knows
+    away: bool = False  #: answer nothing, as a stopped slurmctld
+    reads: int = 0
+    written: list[Action] = field(default_factory=list)
+    _ids: count[int] = field(default_factory=lambda: count(1))
+
+    def submit(self, runtime_s: float, **details: object) -> int:
+        """Queue a job now; *details* are fields of FakeJob."""
+        job = FakeJob(next(self._ids), runtime_s, submitted_s=self.now_s, begin_s=self.now_s, left_s=runtime_s)
+        self.jobs[job.job_id] = replace(job, **details)  # type: ignore[arg-type]
+        return job.job_id
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass: jobs end when their runtime is over and the best that fit start."""
+        until_s = self.now_s + seconds
+        self._start_jobs()
+        while True:
+            ends = [
+                (self.now_s + job.left_s, job.job_id) for job in self.jobs.values() if job.state == JobState.RUNNING
+            ]
+            begins = [
+                job.begin_s for job in self.jobs.values() if job.state == JobState.PENDING and job.begin_s > self.now_s
+            ]
+            stops = [job.stops_s for job in self.jobs.values() if job.state == JobState.RUNNING]
+            next_s = min([until_s, *(at_s for at_s, _ in ends), *begins, *stops])
+            self._run_until(next_s)
+            self._start_jobs()
+            if next_s >= until_s:
+                return
+
+    def facts(self) -> Facts:
+        """What it is; we are its Operator."""
+        self._answering()
+        return Facts("fake", (22, 5, 8), dict(self.config), "slurmsched", "Operator")
+
+    def observe(self) -> ClusterState:
+        """Everything at once, as the real adapters give it."""
+        self._answering()
+        self.reads += 1
+        jobs = _as_table(list(self.jobs.values()), self.now_s)
+        started = (jobs.state >= JobState.CONFIGURING) & (jobs.state <= JobState.COMPLETING)
+        return ClusterState(
+            pending=jobs.take(jobs.state == JobState.PENDING),
+            running=jobs.take(started),
+            ended=jobs.take((jobs.state >= JobState.COMPLETED) & (jobs.state <= JobState.REQUEUED)),
+            nodes=self._node_table(),
+            partitions=PartitionTable(
+                Labels.of(self.partitions),
+                np.array(list(self.partitions.values()), dtype=np.int64),
+                np.ones(len(self.partitions), dtype=bool),
+                np.full(len(self.partitions), np.inf),
+                Labels.of(fold(self._members(name)) for name in self.partitions),
+            ),
+            qos=QosTable(Labels.of(self.qos), np.array(list(self.qos.values()), dtype=np.int64)),
+        )
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """Do each action, or refuse it in Slurm's words."""
+        self._answering()
+        answers = []
+        for action in actions:
+            self.written.append(action)
+            answers.append(Answer(action, self._do(action)))
+        return answers
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """Change what is shown; jobs start on the one pool of GPUs all the same."""
+        self._answering()
+        for change in changes:
+            if change.partition not in self.partitions:
+                return f"Invalid partition name specified for partition {change.partition}"
+            self.node_lists[change.partition] = change.nodes
+        return None
+
+    def load(self) -> Load:
+        """Always at ease."""
+        self._answering()
+        return Load(0.001, 100, 0.1, 0)
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """Finished runs with their true times."""
+        self._answering()
+        ended = [j for j in self.jobs.values() if j.state.ended and since_s <= j.ended_s < until_s]
+        return _as_outcomes(sorted(ended, key=lambda job: (job.ended_s, job.job_id)))
+
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """Whether none of them is there."""
+        self._answering()
+        return self.jobs.keys().isdisjoint(job_ids)
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Finished runs with their true times, of jobs that were taken away too."""
+        self._answering()
+        table = _as_outcomes([*self.accounted.values(), *(job for job in self.jobs.values() if job.state.ended)])
+        table = table.take(np.isin(table.job_id, list(job_ids)) & (table.ended_s >= since_s))
+        return table.take(np.lexsort((table.job_id, table.ended_s)))
+
+    def _answering(self) -> None:
+        if self.away:
+            raise SlurmUnavailable("fake: slurmctld does not answer")
+
+    def _do(self, action: Action) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None:
+            return f"Invalid job id specified for job {action.job_id}"
+        try:
+            changed = self._changed(job, action)
+        except ValueError as error:
+            return str(error)
+        if isinstance(changed, str):
+            return f"{changed} for job {action.job_id}"
+        self.jobs[job.job_id] = changed
+        return None
+
+    def _changed(self, job: FakeJob, action: Action) -> FakeJob | str:
+        """The job after *action*, or why not."""
+        pending = job.state == JobState.PENDING
+        match action:
+            case Rank(points=points) if pending:
+                return replace(job, points=points)
+            case Hold(until_s=until_s) if pending:
+                return replace(job, begin_s=until_s)
+            case Release() if pending:
+                return replace(job, begin_s=self.now_s)
+            case MovePartition(partition=partition) if pending:
+                there = all(name in self.partitions for name in partition.split(","))
+                return replace(job, partition=partition) if there else "Invalid partition name specified"
+            case Share() | StartShared() | Unmark() | Unshare() if pending:
+                if not self.shared_nodes:
+                    return "Invalid generic resource (gres) specification"
+                return reshaped(job, action, self.now_s)
+            case RequireNodes(nodes=nodes) if pending:
+                return replace(job, required_nodes=nodes)
+            case Requeue() if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
+                return self._requeued(job) if job.requeueable else "Requested operation is presently disabled"
+            case AskToStop() if job.state == JobState.RUNNING:
+                return replace(job, stops_s=self.now_s + job.saves_s)
+            case AskToStop() if pending or job.state == JobState.SUSPENDED:
+                return job  # a signal passes over what does not run
+            case Tell(text=text):
+                theirs = job.admin_comment and not job.admin_comment.startswith(MARK)
+                return "its AdminComment is somebody else's" if theirs else replace(job, admin_comment=text)
+            case Suspend() if job.state == JobState.RUNNING:
+                return replace(job, state=JobState.SUSPENDED)
+            case Resume() if job.state == JobState.SUSPENDED:
+                return replace(job, state=JobState.RUNNING)
+        return "Job is pending execution" if pending else "Job is no longer pending execution"
+
+    def _requeued(self, job: FakeJob) -> FakeJob:
+        return replace(
+            job,
+            state=JobState.PENDING,
+            submitted_s=self.now_s,
+            begin_s=self.now_s + REQUEUE_DELAY_S,
+            started_s=float("nan"),
+            stops_s=float("inf"),
+            left_s=job.left_s if job.stops_s <= self.now_s else job.runtime_s,
+            restarts=job.restarts + 1,
+            partition=job.asked or job.partition,
+        )
+
+    def _run_until(self, at_s: float) -> None:
+        passed_s, self.now_s = at_s - self.now_s, at_s
+        for job in list(self.jobs.values()):
+            if job.state == JobState.RUNNING:
+                left_s = job.left_s - passed_s
+                ended = left_s <= 1e-9
+                ran = replace(
+                    job,
+                    left_s=max(0.0, left_s),
+                    state=JobState.COMPLETED if ended else JobState.RUNNING,
+                    ended_s=at_s if ended else float("nan"),
+                )
+                self.jobs[job.job_id] = self._requeued(ran) if ran.stops_s <= at_s and not ended else ran
+
+    def _start_jobs(self) -> None:
+        """Start the best pending jobs while they fit, stopping at the first that does not: no backfill here.
+
+        Jobs with slots stand in no queue but that for their GPUs.
+        """
+        full = False
+        waiting = [
+            j for j in self.jobs.values() if j.state == JobState.PENDING and j.begin_s <= self.now_s and not j.held
+        ]
+        for job in sorted(waiting, key=lambda j: (-self._tier(j.partition), -j.priority, j.job_id)):
+            if job.per_node:
+                if not has_room(job, self.jobs.values(), self._members(job.partition)):
+                    continue
+            elif full or job.gpus > self.free_gpus:
+                full = True
+                continue
+            self.jobs[job.job_id] = replace(
+                job,
+                state=JobState.RUNNING,
+                started_s=self.now_s,
+                partition=max(job.partition.split(","), key=self._tier),
+                asked=job.partition,
+            )
+
+    def _tier(self, names: str) -> int:
+        return max(self.partitions[name] for name in names.split(","))
+
+    def _members(self, partition: str) -> tuple[str, ...]:
+        return expand(self.node_lists.get(partition, f"n[1-{self.nodes}]"))
+
+    @property
+    def free_gpus(self) -> int:
+        """GPUs that no running or suspended job holds and none shares."""
+        holding = {JobState.RUNNING, JobState.SUSPENDED}
+        whole = (self.nodes - self.shared_nodes) * self.gpus_per_node
+        return whole - sum(j.gpus for j in self.jobs.values() if j.state in holding and not j.per_node)
+
+    def _node_table(self) -> NodeTable:
+        size, total = self.nodes, (self.nodes - self.shared_nodes) * self.gpus_per_node
+        used = np.diff(np.minimum(np.arange(size + 1) * self.gpus_per_node, total - self.free_gpus))
+        used[size - self.shared_nodes :] = self.gpus_per_node
+        same = Labels.of([""] * size)
+        zeros = np.zeros(size, dtype=np.int64)
+        return NodeTable(
+            name=Labels.of(f"n{number}" for number in range(1, size + 1)),
+            partitions=Labels.of(
+                ",".join(name for name in self.partitions if f"n{number}" in self._members(name))
+                for number in range(1, size + 1)
+            ),
+            state=Labels.of(["idle"] * size),
+            usable=np.ones(size, dtype=bool),
+            cpus=zeros + 64,
+            cpus_used=zeros.copy(),
+            memory_mib=np.full(size, 256_000.0),
+            memory_used_mib=np.zeros(size),
+            gpus=zeros + self.gpus_per_node,
+            gpus_used=used.astype(np.int64),
+            gpu_type=same,
+            features=same,
+        )
+
+
+_SAME = ("job_id", "gpus", "name", "user", "account", "qos", "partition", "time_limit_s", "submitted_s")
+_ALSO = (
+    *("nice", "restarts", "requeueable", "interactive", "per_gpu", "required_nodes"),
+    *("started_s", "ended_s", "priority"),
+)
+
+
+def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:
+    comment = Labels.of(job.comment for job in jobs)
+    wishes = [read(text)[0] for text in comment.names]
+    submitted_s = np.array([job.submitted_s for job in jobs], dtype=np.float64)
+    return job_table(
+        len(jobs),
+        **{name: [getattr(job, name) for job in jobs] for name in (*_SAME, *_ALSO)},
+        comment=comment,
+        first_submit_s=submitted_s,
+        eligible_s=[job.begin_s for job in jobs],
+        site_points=[job.points for job in jobs],
+        state=[job.state for job in jobs],
+        reason=[_reason(job, now_s) for job in jobs],
+        node_list=[(job.required_nodes or "n1") if job.state == JobState.RUNNING else "" for job in jobs],
+        per_node=[job.per_node or f"gres:gpu:{job.gpus}" for job in jobs],
+        off=comment.map([wish.off for wish in wishes], np.bool_),
+        ckpt=comment.map([wish.ckpt for wish in wishes], np.bool_),
+        deadline_s=deadlines(comment, wishes, submitted_s, UTC),
+    )
+
+
+def _reason(job: FakeJob, now_s: float) -> str:
+    if job.state != JobState.PENDING:
+        return "None"
+    if job.held:
+        return "JobHeldUser"
+    return "BeginTime" if job.begin_s > now_s else "Resources"
+
+
+def _as_outcomes(jobs: list[FakeJob]) -> OutcomeTable:
+    ones = np.ones(len(jobs), dtype=np.int64)
+
+    def numbers(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.array([getattr(job, name) for job in jobs], dtype=np.float64)
+
+    return OutcomeTable(
+        job_id=numbers("job_id").astype(np.int64),
+        restart=numbers("restarts").astype(np.int64),
+        **{
+            name: Labels.of(getattr(job, name) for job in jobs)
+            for name in ("name", "user", "account", "qos", "partition")
+        },
+        gpus=numbers("gpus").astype(np.int64),
+        nodes=ones,
+        cpus=ones.copy(),
+        time_limit_s=numbers("time_limit_s"),
+        first_submit_s=numbers("submitted_s"),
+        eligible_s=numbers("begin_s"),
+        started_s=numbers("started_s"),
+        ended_s=numbers("ended_s"),
+        runtime_s=numbers("ended_s") - numbers("started_s"),
+        state=np.array([job.state for job in jobs], dtype=np.int64),
+    )

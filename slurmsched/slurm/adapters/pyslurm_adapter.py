@@ -1,0 +1,134 @@
+"""The cluster through pyslurm: one bulk read of the queue with no text to parse, where the release matches.
+
+What pyslurm cannot do goes through Slurm's commands: priority factors, GPUs asked for other than per node, CPUs and
+memory asked for per GPU, points of 0 (pyslurm takes 0 for "not set"), and accounting: ``pyslurm.db.Jobs`` keeps one run
+per job id, so the runs of a requeued job would be lost, and it tells no GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from ...cluster.actions import Action
+from ...cluster.jobs import JobState
+from ...cluster.records.node_loans import SetNodes
+from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.state import ClusterState
+from ...errors import SlurmUnavailable
+from ..port import Answer, Facts, Load
+from ..read.cluster_reading import state_of
+from ..read.records import Columns
+from ..versions import JOB_STATES
+from ..write.verbs import call
+from .command import SlurmCommand
+from .pyslurm_worker import Worker
+
+_ASKED = ("JobID", "tres", "tres-per-job", "tres-per-socket", "tres-per-task", "cpus-per-tres", "mem-per-tres")
+_ON_ITS_WAY = "slurmsched:share="  # what such a job asks for changes, and is never taken from an earlier look
+_PER_NODE, _PER_GPU = "tres-per-node", ("cpus-per-tres", "mem-per-tres")
+
+
+@dataclass
+class SlurmBinding:
+    """The ``Slurm`` port over pyslurm, with the command adapter for the rest."""
+
+    command: SlurmCommand
+    worker: Worker
+    _asked: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
+    """Texts of ``_ASKED`` by job id, submit time and the request per node, which we change."""
+    _arrays: frozenset[int] = frozenset()
+
+    def facts(self) -> Facts:
+        """Ask again what the cluster is; libslurm reads slurm.conf again too."""
+        facts = self.command.facts()
+        self.worker.start()
+        return facts
+
+    def observe(self) -> ClusterState:
+        """The queue in one read, the nodes, the priority factors; squeue only about jobs not asked about before."""
+        facts = self.command.known_facts()
+        counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
+        with ThreadPoolExecutor(1) as beside:
+            factors = beside.submit(self.command.factors) if facts.multifactor else None
+            jobs = self._with_requests(Columns(self.worker.ask("jobs")))
+            self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
+            nodes = Columns(self.worker.ask("nodes")) if counted else self.command.nodes()
+            return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)
+
+    def act(self, actions: Sequence[Action]) -> list[Answer]:
+        """Do *actions* in order: those that pyslurm can do by it, the others by scontrol."""
+        answers: list[Answer] = []
+        multifactor = self.command.known_facts().multifactor
+        calls = {at: self._call(action, multifactor) for at, action in enumerate(actions)}
+        for ours, group in groupby(calls, key=lambda at: calls[at] is not None):
+            rows = list(group)
+            batch = [actions[at] for at in rows]
+            if ours:
+                words = self.worker.ask("act", [calls[at] for at in rows])
+                answers += [Answer(action, refused) for action, refused in zip(batch, words, strict=True)]
+            else:
+                answers += self.command.act(batch)
+        return answers
+
+    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
+        """By scontrol."""
+        return self.command.set_nodes(changes)
+
+    def load(self) -> Load:
+        """The counters of sdiag(1)."""
+        return self.command.load()
+
+    def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
+        """Finished runs from sacct, a bounded stretch of time per question."""
+        return self.command.outcomes(since_s, until_s)
+
+    def forgot(self, job_ids: Sequence[int]) -> bool:
+        """By scontrol, as what pyslurm shows is one message too."""
+        return self.command.forgot(job_ids)
+
+    def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
+        """Runs by sacct."""
+        return self.command.past_runs(job_ids, since_s)
+
+    def _call(self, action: Action, multifactor: bool) -> tuple[int, str, dict[str, object]] | None:
+        """What pyslurm is told; None for what it cannot do, and for arrays, of which it would write one record."""
+        if action.job_id in self._arrays or not multifactor:
+            return None
+        try:
+            return call(action)
+        except ValueError:
+            return None  # the command adapter says why
+
+    def _with_requests(self, jobs: Columns) -> Columns:
+        """*jobs* with what was asked for per job, socket, task or GPU, which pyslurm does not tell."""
+        keys = list(zip(jobs["JobID"], jobs["SubmitTime"], jobs[_PER_NODE], strict=True))
+        rows = zip(keys, jobs["State"], jobs["Comment"], strict=True)
+        sharing = {key for key, state, comment in rows if state == "PENDING" and _ON_ITS_WAY in comment}
+        if sharing or not self._asked.keys() >= set(keys):
+            told = self.command.long("squeue", ["-a", "-t", "all"], _ASKED)
+            told.by_name["tres"] = [_gres_of(text) for text in told["tres"]]
+            by_id = dict(zip(told["JobID"], zip(*(told[name] for name in _ASKED[1:]), strict=True), strict=True))
+            states = (JOB_STATES.get(text, JobState.OTHER) for text in jobs["State"])
+            if any(not state.ended and key[0] not in by_id for state, key in zip(states, keys, strict=True)):
+                raise SlurmUnavailable("squeue left out jobs that pyslurm shows")
+            nothing = ("",) * (len(_ASKED) - 1)  # of jobs that are over, and forgotten since
+            self._asked |= {key: by_id.get(key[0], nothing) for key in keys}
+        self._asked = {key: self._asked[key] for key in keys}
+        columns = {name: list(jobs[name]) for name in _ASKED[1:]}
+        for at, key in enumerate(keys):
+            gres, *rest = self._asked[key]
+            counted = bool(key[2])  # by pyslurm, on the nodes that the job really got
+            if not counted:
+                columns["tres"][at] = ",".join(filter(None, (columns["tres"][at], gres)))
+            for name, text in zip(_ASKED[2:], rest, strict=True):
+                if not counted or name in _PER_GPU or key in sharing:
+                    columns[name][at] = text
+        return Columns(jobs.by_name | columns)
+
+
+def _gres_of(tres: str) -> str:
+    """The GRES in a TRES text: they stay as asked, while nodes and CPUs may differ once the job runs."""
+    return ",".join(part for part in tres.split(",") if part.startswith("gres"))

@@ -1,0 +1,150 @@
+"""The parent's end of ``pyslurm_process``: one child process that may hang, crash or be missing without harm."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import subprocess
+import tempfile
+import weakref
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from time import perf_counter
+from typing import IO, Any
+
+from ... import interpreter
+from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
+from .command_runner import Called, Console, unreachable
+
+START_S = 30.0
+"""Longest time for Python, pyslurm and libslurm to come up, from a cold file system too."""
+
+
+class PyslurmMissing(SlurmError):
+    """pyslurm cannot be used here; the text says why."""
+
+
+@dataclass
+class Worker:
+    """A process that talks through pyslurm, started when first asked and again after it was lost; it ends with us."""
+
+    console: Console
+    called: Called
+    _child: _Child | None = None
+
+    def start(self) -> str:
+        """A new process on slurm.conf as it is now; pyslurm's version. Raises PyslurmMissing."""
+        self.stop()
+        child = _Child.started(self.console)
+        outcome, said, _ = child.receive(self.console.left.of(START_S)) or ("broken", child.last_words(), 0)
+        if outcome != "ok":
+            child.end()
+            raise PyslurmMissing(str(said))
+        self._child = child
+        return str(said)
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        if self._child is not None:
+            self._child.end()
+        self._child = None
+
+    def ask(self, verb: str, *arguments: object) -> Any:
+        """What the process answers; SlurmRefused where Slurm said no, SlurmUnavailable where no answer came in time."""
+        if self._child is None:
+            self._restart()
+        child = self._child
+        assert child is not None
+        began, name = perf_counter(), f"pyslurm {verb}"
+        answer = child.receive(self.console.left.of(self.console.timeout_s)) if child.send((verb, arguments)) else None
+        took_s = perf_counter() - began
+        if answer is None:
+            words = child.last_words()
+            self.stop()
+            self.called(name, "unavailable", took_s, 0)
+            raise SlurmUnavailable(f"{name} gave no answer within {self.console.timeout_s:g} s: {words}")
+        outcome, said, size_b = answer
+        if outcome == "ok":
+            self.called(name, "ok", took_s, size_b)
+            return said
+        away = outcome == "broken" or unreachable(str(said))
+        self.called(name, "unavailable" if away else "refused", took_s, size_b)
+        raise (SlurmUnavailable if away else SlurmRefused)(f"{name}: {said}")
+
+    def _restart(self) -> None:
+        try:
+            self.start()
+        except PyslurmMissing as error:
+            raise SlurmUnavailable(f"pyslurm: {error}") from error
+
+
+class _Child:
+    """One process and the line to it, ended together."""
+
+    def __init__(self, process: subprocess.Popen[bytes], line: Connection, complaints: IO[bytes]) -> None:
+        self._process, self._line, self._complaints = process, line, complaints
+        self.end = weakref.finalize(self, _end, process, line, complaints)
+
+    @classmethod
+    def started(cls, console: Console) -> _Child:
+        """``pyslurm_process``, running as *console* runs commands."""
+        ours, theirs = socket.socketpair()
+        complaints = tempfile.TemporaryFile()  # noqa: SIM115  _end closes it
+        argv = [
+            *console.prefix,
+            *interpreter.command("slurmsched.slurm.adapters.pyslurm_process", str(theirs.fileno())),
+        ]
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+                pass_fds=(theirs.fileno(),),
+                env=interpreter.environment(console.for_slurm()),
+                cwd=interpreter.DIRECTORY,
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            complaints.close()
+            raise PyslurmMissing(f"its process cannot be started: {error}") from error
+        finally:
+            theirs.close()
+        return cls(process, Connection(ours.detach()), complaints)
+
+    def send(self, question: object) -> bool:
+        """False where the process is gone."""
+        try:
+            self._line.send(question)
+        except OSError:
+            return False
+        return True
+
+    def receive(self, within_s: float) -> tuple[str, Any, int] | None:
+        """The next answer and its size in bytes; None where the process is gone or too slow."""
+        try:
+            if self._line.poll(within_s):
+                answer = self._line.recv_bytes()
+                outcome, value = pickle.loads(answer)  # noqa: S301  from a child of ours alone
+                return str(outcome), value, len(answer)
+        except (EOFError, OSError):
+            return None
+        return None
+
+    def last_words(self) -> str:
+        """The end of what libslurm wrote to its standard error."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.2)
+        size_b = os.fstat(self._complaints.fileno()).st_size
+        self._complaints.seek(max(0, size_b - 500))
+        return self._complaints.read().decode("utf-8", "replace").strip().rpartition("\n")[2] or "it said nothing"
+
+
+def _end(process: subprocess.Popen[bytes], line: Connection, complaints: IO[bytes]) -> None:
+    line.close()
+    process.kill()
+    process.wait()
+    complaints.close()

@@ -1,0 +1,202 @@
+"""Finished runs from the site's accounting, through sacct.
+
+Every field ends with a mark drawn for this call alone, and records are cut by counting fields, so a job's name can end
+neither. Times go in and come out as UTC, so a change to or from daylight saving moves nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.text.tres import count, gpus_in, seconds
+from ...errors import SlurmUnavailable
+from ..versions import GOING_ON, RUN_STATES
+from .records import heads
+
+Ask = Callable[[Sequence[str], Mapping[str, str]], str]
+"""Runs a command with extra environment and returns what it printed; SlurmUnavailable or SlurmRefused otherwise."""
+
+DAY_S = 86400
+EARLIEST_S = 1_420_070_400  #: 2015; before Slurm 15.08 nothing about GPUs was accounted
+_LONGEST_S = 16 * DAY_S  #: one question; only quiet times are asked about in such stretches
+_FEW = 1_000  #: records in an answer after which the next question may be about twice the time
+_IDS_AT_ONCE = 500
+#: A run of the same job id that was submitted so long after the last one ended is another job: ids are used again.
+_REQUEUE_S = DAY_S
+_LATE_S = 3600
+"""slurmdbd gives only what was eligible before the end of the window, and a requeue makes a run eligible after its end.
+A job that never became eligible before it was cancelled may be missing; it never waited either."""
+_SLACK_S = 300  #: a requeued run's submit time may be this much later than the end of the run before it
+
+_FIELDS = (
+    *("JobIDRaw", "User", "UID", "Account", "QOS", "Partition", "AllocTRES", "ReqTRES", "NNodes", "ReqCPUS"),
+    *("Timelimit", "Submit", "Eligible", "Start", "End", "State", "JobName", "ElapsedRaw"),
+)
+_ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
+_DTYPES: dict[object, type] = {IntArray: np.int64, FloatArray: np.float64}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One record of sacct; columns of OutcomeTable that need no other record, and the restart once it is known."""
+
+    job_id: int
+    user: str
+    account: str
+    qos: str
+    partition: str
+    name: str
+    gpus: int
+    nodes: int
+    cpus: int
+    time_limit_s: float
+    first_submit_s: float
+    eligible_s: float
+    started_s: float
+    ended_s: float
+    runtime_s: float
+    state: int
+    restart: int = 0
+
+
+def read_outcomes(ask: Ask, since_s: float, until_s: float, nonce: str) -> tuple[OutcomeTable, int]:
+    """Runs of all users that ended in [*since_s*, *until_s*), oldest end first, and how many records were refused.
+
+    Each requeue is a run of its own, with the first submit time of the job. *nonce* must be drawn for this call.
+    """
+    runs: dict[tuple[int, float, float], _Run] = {}
+    refused = 0
+    at_s, step_s = math.floor(max(since_s, EARLIEST_S)), DAY_S
+    while at_s < until_s:
+        end_s = min(at_s + step_s, math.ceil(until_s))
+        found, bad = _parsed(ask(_argv(nonce, "-S", _utc(at_s), "-E", _utc(end_s + _LATE_S)), _ENVIRONMENT), nonce)
+        runs |= {_key(run): run for run in found if run.ended_s < until_s}
+        refused += bad
+        step_s = min(2 * step_s, _LONGEST_S) if len(found) < _FEW else DAY_S
+        at_s = end_s
+    # Whoever was queued before the window may have run before it.
+    older = sorted({run.job_id for run in runs.values() if run.first_submit_s < since_s + _SLACK_S})
+    runs |= {_key(run): run for run in _runs_of(ask, older, EARLIEST_S, nonce) if run.ended_s < since_s}
+    numbered = [run for run in _numbered(runs.values()) if run.ended_s >= since_s]
+    return _table(sorted(numbered, key=lambda run: (run.ended_s, run.job_id, run.restart))), refused
+
+
+def read_runs(ask: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> OutcomeTable:
+    """Runs of *job_ids* that ended since then, oldest end first. *nonce* must be drawn for this call."""
+    runs = _numbered(_runs_of(ask, sorted(job_ids), EARLIEST_S, nonce))
+    return _table(sorted((run for run in runs if run.ended_s >= since_s), key=lambda run: (run.ended_s, run.job_id)))
+
+
+def _runs_of(ask: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> Iterator[_Run]:
+    for at in range(0, len(job_ids), _IDS_AT_ONCE):
+        ids = ",".join(map(str, job_ids[at : at + _IDS_AT_ONCE]))
+        yield from _parsed(ask(_argv(nonce, "-S", _utc(since_s), "-j", ids), _ENVIRONMENT), nonce)[0]
+
+
+def _argv(nonce: str, *which: str) -> list[str]:
+    """All users, one row per run and none per step, a mark after every field."""
+    return ["sacct", "-a", "-X", "-D", "-p", f"--delimiter={nonce}", "-o", ",".join(_FIELDS), *which]
+
+
+def _utc(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _key(run: _Run) -> tuple[int, float, float]:
+    return run.job_id, run.first_submit_s, run.ended_s
+
+
+def _parsed(text: str, nonce: str) -> tuple[list[_Run], int]:
+    """The finished runs in sacct's answer, and how many records made no sense; SlurmUnavailable where it is none."""
+    *pieces, rest = text.split(nonce)
+    if not pieces or not heads(pieces[0], _FIELDS[0]):
+        raise SlurmUnavailable("sacct printed something that is not its answer")
+    if rest != "\n" or len(pieces) % len(_FIELDS):
+        raise SlurmUnavailable("the answer of sacct was cut off")
+    records = [pieces[at : at + len(_FIELDS)] for at in range(len(_FIELDS), len(pieces), len(_FIELDS))]
+    runs, refused = [], 0
+    for record in records:
+        try:
+            if run := _run(record):
+                runs.append(run)
+        except ValueError:
+            refused += 1
+    return runs, refused
+
+
+def _run(record: list[str]) -> _Run | None:
+    """The run of one record, None while it goes on; ValueError where the fields make no run."""
+    said = dict(zip(_FIELDS, record, strict=True))
+    state = said["State"].split(" ", 1)[0].rstrip("+")
+    if state in GOING_ON:
+        return None
+    if state not in RUN_STATES:
+        raise ValueError(f"{state!r} is no state of a job")
+    # sacct shows the cancellation of a job that never started as its start; what it was given tells them apart.
+    started_s = _time(said["Start"]) if said["AllocTRES"] else math.nan
+    limit_s = seconds(said["Timelimit"])
+    return _Run(
+        job_id=int(said["JobIDRaw"].removeprefix("\n")),
+        user=said["User"] or said["UID"],
+        account=said["Account"],
+        qos=said["QOS"],
+        partition=said["Partition"],
+        name=said["JobName"],
+        gpus=gpus_in(said["AllocTRES"] or said["ReqTRES"])[0],
+        nodes=count(said["NNodes"]),
+        cpus=count(said["ReqCPUS"]),
+        time_limit_s=math.inf if math.isnan(limit_s) else limit_s,
+        first_submit_s=_moment(said["Submit"]),
+        # A requeue and a begin time leave an eligible time after the start.
+        eligible_s=float(np.fmin(_time(said["Eligible"]), _time(said["Start"]))),
+        started_s=started_s,
+        ended_s=_moment(said["End"]),
+        runtime_s=0.0 if math.isnan(started_s) else float(int(said["ElapsedRaw"])),
+        state=int(RUN_STATES[state]),
+    )
+
+
+def _time(text: str) -> float:
+    """Unix seconds; NaN where Slurm has no time."""
+    return math.nan if text in ("", "Unknown", "None", "N/A") else float(int(text))
+
+
+def _moment(text: str) -> float:
+    """Unix seconds; ValueError where Slurm has no time."""
+    at_s = _time(text)
+    if math.isnan(at_s):
+        raise ValueError(f"{text!r} is no time of a finished run")
+    return at_s
+
+
+def _numbered(runs: Iterable[_Run]) -> Iterator[_Run]:
+    """The runs with their restart numbers and the first submit time of their job."""
+    before: _Run | None = None
+    for run in sorted(runs, key=lambda run: (run.job_id, run.ended_s, run.first_submit_s)):
+        if before and _same_job(before, run):
+            run = replace(run, restart=before.restart + 1, first_submit_s=before.first_submit_s)
+        yield run
+        before = run
+
+
+def _same_job(before: _Run, run: _Run) -> bool:
+    same = (before.job_id, before.user) == (run.job_id, run.user)
+    return same and run.first_submit_s <= before.ended_s + _REQUEUE_S
+
+
+def _table(runs: list[_Run]) -> OutcomeTable:
+    kinds = get_type_hints(OutcomeTable)
+    columns = {f.name: [getattr(run, f.name) for run in runs] for f in fields(OutcomeTable)}
+    made: dict[str, Any] = {
+        name: Labels.of(values) if kinds[name] is Labels else np.array(values, dtype=_DTYPES[kinds[name]])
+        for name, values in columns.items()
+    }
+    return OutcomeTable(**made)

@@ -1,0 +1,80 @@
+"""Nodes and partitions as sinfo tells them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...cluster.columns import Labels, table_of
+from ...cluster.nodes import NodeTable, PartitionTable
+from ...cluster.text.hostlist import fold
+from ...cluster.text.tres import gpus_in, seconds, slots_on
+from ..versions import UNUSABLE_NODE
+from .records import Columns
+
+FIELDS = (
+    "NodeList", "PartitionName", "PriorityTier", "Available", "Time", "StateComplete", "CPUs", "CPUsState",
+    "Memory", "AllocMem", "Gres", "GresUsed", "Features",
+)  # fmt: skip
+"""Names of ``sinfo -N -O`` fields (sinfo(1)): one record per node and partition."""
+
+
+def read_nodes(columns: Columns) -> NodeTable:
+    """One row per node, whatever number of partitions it is in."""
+    names = np.array(columns["NodeList"], dtype=object)
+    if not len(names):
+        return table_of(NodeTable, 0, {}, {})
+    distinct = Labels.of(columns["NodeList"])
+    _, first = np.unique(distinct.codes, return_index=True)
+    members: list[list[str]] = [[] for _ in distinct.names]
+    for code, partition in zip(distinct.codes.tolist(), columns["PartitionName"], strict=True):
+        members[code].append(partition)
+    pick = {name: [columns[name][row] for row in first.tolist()] for name in FIELDS}
+    has = [gpus_in(_known(text)) for text in pick["Gres"]]
+    return NodeTable(
+        name=Labels.of(distinct.names),
+        partitions=Labels.of(",".join(names) for names in members),
+        state=Labels.of(pick["StateComplete"]),
+        usable=np.array([not UNUSABLE_NODE.search(text) for text in pick["StateComplete"]], dtype=bool),
+        cpus=_whole(pick["CPUs"]),
+        cpus_used=_whole([text.partition("/")[0] for text in pick["CPUsState"]]),
+        memory_mib=_whole(pick["Memory"]).astype(np.float64),
+        memory_used_mib=_whole(pick["AllocMem"]).astype(np.float64),
+        gpus=np.array([gpus for gpus, _ in has], dtype=np.int64),
+        gpus_used=np.array(
+            [
+                gpus if _shares(text) else gpus_in(_known(used))[0]
+                for (gpus, _), text, used in zip(has, pick["Gres"], pick["GresUsed"], strict=True)
+            ],
+            dtype=np.int64,
+        ),
+        gpu_type=Labels.of(kind for _, kind in has),
+        features=Labels.of(_known(text) for text in pick["Features"]),
+    )
+
+
+def read_partitions(columns: Columns) -> PartitionTable:
+    """One row per partition that has nodes."""
+    rows: dict[str, int] = {}
+    nodes: dict[str, list[str]] = {}
+    for row, (name, node) in enumerate(zip(columns["PartitionName"], columns["NodeList"], strict=True)):
+        rows.setdefault(name, row)
+        nodes.setdefault(name, []).append(node)
+    return PartitionTable(
+        name=Labels.of(rows),
+        tier=_whole([columns["PriorityTier"][row] for row in rows.values()]),
+        up=np.array([columns["Available"][row] == "up" for row in rows.values()], dtype=bool),
+        max_time_s=np.array([seconds(columns["Time"][row]) for row in rows.values()], dtype=np.float64),
+        nodes=Labels.of(fold(nodes[name]) for name in rows),
+    )
+
+
+def _shares(gres: str) -> bool:
+    return any(count > 1 for count in slots_on(gres).values())
+
+
+def _known(text: str) -> str:
+    return "" if text in {"(null)", "N/A"} else text
+
+
+def _whole(texts: list[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array([int(text) if text.isdecimal() else 0 for text in texts], dtype=np.int64)

@@ -1,0 +1,63 @@
+"""Priority factors as sprio tells them: whose points are in a pending job's priority."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...cluster.columns import IntArray, Labels
+from ...cluster.jobs import JobTable
+from .records import Columns
+
+FIELDS = {
+    "%i": "job_id",
+    "%Y": "priority",
+    "%S": "site_points",
+    "%A": "age_points",
+    "%F": "fairshare_points",
+    "%J": "size_points",
+    "%P": "partition_points",
+    "%Q": "qos_points",
+    "%B": "assoc_points",
+    "%T": "tres_points",
+    "%N": "nice",
+}
+"""Formats of ``sprio -o`` (sprio(1)); nothing in them comes from a user, so nothing can be forged."""
+
+SLACK = 8
+"""Slurm adds the factors as fractions and shows each rounded: the sum may differ by one per factor."""
+
+
+def with_factors(jobs: JobTable, columns: Columns) -> JobTable:
+    """*jobs* with the points of each factor; jobs that Slurm does not rank (held, not eligible) keep zeros.
+
+    A priority that its factors do not add up to was set by hand: then multifactor no longer counts for that job.
+    """
+    numbers = {name: _numbers(columns[format_]) for format_, name in FIELDS.items()}
+    if not len(numbers["job_id"]):
+        return jobs
+    ids, first = np.unique(numbers["job_id"], return_index=True)
+    at = np.minimum(np.searchsorted(ids, jobs.job_id), len(ids) - 1)
+    known = ids[at] == jobs.job_id
+    points: dict[str, Any] = {
+        name: np.where(known, numbers[name][first[at]], 0) for name in numbers if name.endswith("_points")
+    }
+    total = sum(points.values()) - np.where(known, numbers["nice"][first[at]], 0)
+    fixed = known & (np.abs(numbers["priority"][first[at]] - np.maximum(total, 1)) > SLACK)
+    del points["assoc_points"]
+    return replace(jobs, **points, fixed=fixed)
+
+
+def _numbers(texts: list[str]) -> IntArray:
+    try:
+        return np.array(texts, dtype=np.int64)
+    except (ValueError, OverflowError):
+        column = Labels.of(texts)
+        return column.map([_sum(text) for text in column.names], np.int64)
+
+
+def _sum(text: str) -> int:
+    """A number, or the sum of numbers such as ``cpu=1,gres/gpu=20``."""
+    return round(sum(float(part.rpartition("=")[2] or 0) for part in text.strip().split(",")))

@@ -1,0 +1,225 @@
+"""The queue as squeue tells it: one call, one table of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import tzinfo
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...clock import local_zone
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.jobs import JobState, JobTable, deadlines, job_table
+from ...cluster.text.comment import read
+from ...cluster.text.tres import count, gpus_in, memory_mib, requests_in, seconds, slots_in
+from ..versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, Release
+from .records import Columns
+
+FIELDS = (
+    "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "Name", "UserName", "Account", "QOS", "Partition", "State",
+    "Reason", "NumNodes", "NumTasks", "tres", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task",
+    "cpus-per-tres", "mem-per-tres", "TimeLimit", "SubmitTime", "EligibleTime", "StartTime", "EndTime", "PriorityLong",
+    "Nice", "RestartCnt", "Requeue", "BatchFlag", "OverSubscribe", "Reservation", "Feature", "Licenses", "Dependency",
+    "ReqNodes", "NodeList", "Comment",
+)  # fmt: skip
+"""Names of ``squeue -O`` fields (squeue(1)), in the order asked for; ``fields_of`` says what a release has instead."""
+
+T = TypeVar("T")
+
+
+def fields_of(release: Release) -> tuple[str, ...]:
+    """``FIELDS`` as *release* has them."""
+    if not release.can("exclusive_field"):
+        return FIELDS
+    return tuple("Exclusive" if name == "OverSubscribe" else name for name in FIELDS)
+
+
+def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
+    """Every record of squeue as a row; the tasks of one pending array are merged into one.
+
+    *zone* is the controller's, which local time in a comment means; this machine's where none is given. What a newer
+    release writes in a way we do not know becomes the neutral value, never an error.
+    """
+    length = len(columns["JobID"])
+    tres = _tres(columns["tres"])
+    gpus, gpu_type = _gpus(columns)
+    task_text = columns["ArrayTaskID"]
+    comments = _labels(columns["Comment"])
+    wishes = [read(comment)[0] for comment in comments.names]
+    submitted_s = _times(columns["SubmitTime"])
+    array_job_id = _ints(columns["ArrayJobID"])
+    array_job_id[[text in NOTHING for text in task_text]] = 0
+    jobs = job_table(
+        length,
+        job_id=np.array(columns["JobID"], dtype=np.int64),
+        array_job_id=array_job_id,
+        task_id=[int(text) if text.isdecimal() else -1 for text in task_text],
+        tasks=_each(task_text, _tasks, 1, np.int64),
+        het_job_id=_ints(columns["HetJobID"]),
+        state=_each(columns["State"], lambda text: JOB_STATES.get(text, JobState.OTHER), JobState.OTHER, np.int64),
+        gpus=gpus,
+        gpu_type=gpu_type,
+        nodes=np.where(tres["node"] > 0, tres["node"], _each(columns["NumNodes"], count, 1, np.int64)).astype(np.int64),
+        cpus=tres["cpu"].astype(np.int64),
+        memory_mib=tres["mem"],
+        time_limit_s=_each(columns["TimeLimit"], seconds, np.inf, np.float64),
+        submitted_s=submitted_s,
+        first_submit_s=submitted_s,
+        eligible_s=_times(columns["EligibleTime"]),
+        started_s=_times(columns["StartTime"]),
+        ended_s=_times(columns["EndTime"]),
+        priority=_ints(columns["PriorityLong"]),
+        nice=_ints(columns["Nice"]),
+        restarts=_ints(columns["RestartCnt"]),
+        requeueable=[text == "1" for text in columns["Requeue"]],
+        interactive=[text != "1" for text in columns["BatchFlag"]],
+        exclusive=_whole_nodes(columns),
+        per_node=_requests(columns),
+        per_task=[bool(requests_in(f"{task},{socket}")) for task, socket in _beside_nodes(columns)],
+        per_gpu=_told(columns["cpus-per-tres"]) | _told(columns["mem-per-tres"]),
+        comment=comments,
+        off=comments.map([wish.off for wish in wishes], np.bool_),
+        ckpt=comments.map([wish.ckpt for wish in wishes], np.bool_),
+        deadline_s=deadlines(comments, wishes, submitted_s, zone or local_zone()),
+        **{name: _labels(columns[field]) for name, field in _TEXTS.items()},
+    )
+    return _one_row_per_array(jobs)
+
+
+_TEXTS = {
+    "name": "Name",
+    "user": "UserName",
+    "account": "Account",
+    "qos": "QOS",
+    "partition": "Partition",
+    "reason": "Reason",
+    "reservation": "Reservation",
+    "features": "Feature",
+    "licences": "Licenses",
+    "dependency": "Dependency",
+    "required_nodes": "ReqNodes",
+    "node_list": "NodeList",
+}
+
+
+def _told(texts: list[str]) -> BoolArray:
+    """Where a text has a value."""
+    distinct = Labels.of(texts)
+    told: BoolArray = distinct.map([text not in NOTHING for text in distinct.names], np.bool_)
+    return told
+
+
+def _requests(columns: Columns) -> Labels:
+    pairs = zip(columns["tres-per-job"], columns["tres-per-node"], strict=True)
+    return Labels.of([",".join(text for text in pair if text not in NOTHING) for pair in pairs])
+
+
+def _beside_nodes(columns: Columns) -> Iterator[tuple[str, str]]:
+    return zip(columns["tres-per-task"], columns["tres-per-socket"], strict=True)
+
+
+def _whole_nodes(columns: Columns) -> list[bool]:
+    if "Exclusive" in columns.by_name:
+        return [text in WHOLE_NODE for text in columns["Exclusive"]]
+    return [text in WHOLE_NODE_OVERSUBSCRIBE for text in columns["OverSubscribe"]]
+
+
+def _one_row_per_array(jobs: JobTable) -> JobTable:
+    """Merge what waits of each array into the row with most tasks: writing one task would split the array."""
+    waiting = (jobs.state == JobState.PENDING) & (jobs.array_job_id > 0)
+    if not waiting.any():
+        return jobs
+    rows = np.flatnonzero(waiting)
+    rows = rows[np.lexsort((jobs.job_id[rows], -jobs.tasks[rows], jobs.array_job_id[rows]))]
+    arrays, first, member = np.unique(jobs.array_job_id[rows], return_index=True, return_inverse=True)
+    keep = rows[first]
+    tasks = jobs.tasks.copy()
+    tasks[keep] = np.bincount(member, weights=jobs.tasks[rows]).astype(np.int64)
+    job_id, task_id = jobs.job_id.copy(), jobs.task_id.copy()
+    job_id[keep], task_id[keep] = arrays, -1
+    chosen = np.sort(np.concatenate([np.flatnonzero(~waiting), keep]))
+    columns = {name: getattr(jobs, name) for name in jobs.__dataclass_fields__}
+    return JobTable(**(columns | {"tasks": tasks, "job_id": job_id, "task_id": task_id})).take(chosen)
+
+
+def _tasks(text: str) -> int:
+    """Tasks in an array expression such as ``1-10:2,15%4``."""
+    total = 0
+    for part in text.partition("%")[0].split(","):
+        span, _, step = part.partition(":")
+        low, _, high = span.partition("-")
+        total += (int(high or low) - int(low)) // int(step or 1) + 1
+    return max(total, 1)
+
+
+def _gpus(columns: Columns) -> tuple[IntArray, Labels]:
+    """GPUs per job: the total Slurm counted where it counts GPUs, else what the request adds up to."""
+    names = ("tres", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "NumNodes", "NumTasks")
+    requests = list(zip(*(columns[name] for name in names), strict=True))
+    known = {request: _gpus_of(*request) for request in set(requests)}
+    found = [known[request] for request in requests]
+    return np.array([gpus for gpus, _ in found], dtype=np.int64), Labels.of([kind for _, kind in found])
+
+
+def _gpus_of(tres: str, job: str, node: str, socket: str, task: str, nodes: str, tasks: str) -> tuple[int, str]:
+    counted = _lenient(gpus_in, ",".join(part for part in tres.split(",") if part.startswith("gres")), (0, ""))
+    asked = (0, "")
+    for text, times_text in ((job, "1"), (node, nodes), (socket, nodes), (task, tasks)):
+        gpus, kind = _lenient(gpus_in, text, (0, ""))
+        times = _lenient(count, times_text, 1)
+        if gpus:
+            asked = (gpus * max(times, 1), kind)
+            break
+    if not counted[0] and not asked[0]:  # GPUs that it shares
+        asked = (len(slots_in(job)) + len(slots_in(node)) * max(_lenient(count, nodes, 1), 1), "")
+    return (counted[0] or asked[0], counted[1] or asked[1])
+
+
+def _tres(texts: list[str]) -> dict[str, FloatArray]:
+    """CPUs, MiB and nodes out of TRES texts such as ``cpu=4,mem=2000M,node=4``; 0 where not said."""
+    distinct = Labels.of(texts)
+    rows = [dict(part.split("=", 1) for part in text.split(",") if "=" in part) for text in distinct.names]
+    readers: dict[str, Callable[[str], float]] = {"cpu": _float_count, "node": _float_count, "mem": memory_mib}
+    return {
+        key: distinct.map([_lenient(reader, row.get(key, ""), 0.0) for row in rows], np.float64)
+        for key, reader in readers.items()
+    }
+
+
+def _float_count(text: str) -> float:
+    return float(count(text))
+
+
+def _lenient(reader: Callable[[str], T], text: str, otherwise: T) -> T:
+    if text in NOTHING:
+        return otherwise
+    try:
+        return reader(text)
+    except ValueError:
+        return otherwise
+
+
+def _each(texts: list[str], reader: Callable[[str], Any], otherwise: Any, dtype: Any) -> Any:
+    """*reader* once per distinct text."""
+    distinct = Labels.of(texts)
+    return distinct.map([_lenient(reader, text, otherwise) for text in distinct.names], dtype)
+
+
+def _ints(texts: list[str]) -> IntArray:
+    try:
+        return np.array(texts, dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array([_lenient(int, text, 0) for text in texts], dtype=np.int64)
+
+
+def _times(texts: list[str]) -> FloatArray:
+    try:
+        return np.array(texts, dtype=np.int64).astype(np.float64)
+    except (ValueError, OverflowError):
+        return np.array([float(text) if text.isdecimal() else np.nan for text in texts], dtype=np.float64)
+
+
+def _labels(texts: list[str]) -> Labels:
+    column = Labels.of(texts)
+    return column.renamed("" if text in {"(null)", "N/A"} else text for text in column.names)

@@ -1,0 +1,1 @@
+"""What may be sent to Slurm, how much of it, and by whom."""

@@ -1,0 +1,117 @@
+"""Giving every job back to Slurm: no points of ours, no begin time of ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from types import UnionType
+
+from ...cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare
+from ...cluster.jobs import JobTable
+from ...cluster.state import ClusterState
+from ...cluster.text.plural import count
+from ...errors import SlurmUnavailable
+from ..port import Slurm
+
+logger = logging.getLogger(__name__)
+
+BATCH = 100
+LEAST = 5
+"""So many writes at a time are tried at least, where more have gone unanswered."""
+
+
+@dataclass(frozen=True)
+class ReleaseReport:
+    """What was given back; ``left`` jobs remain when the time ran out."""
+
+    ranked: int  #: jobs whose points were taken away
+    held: int  #: jobs whose begin time was lifted
+    refused: tuple[str, ...]  #: Slurm's own words
+    left: int = 0
+    shared: int = 0  #: jobs on their way to GPUs that they share that may start there now
+    unshared: int = 0  #: those that keep their own GPUs, or have them back
+
+    @property
+    def sentence(self) -> str:
+        """What was done, for an admin."""
+        healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
+        points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
+        return f"{points}; {healed}" if self.shared or self.unshared else points
+
+
+def release_all(
+    cluster: Slurm,
+    ranked: Collection[int],
+    held: Collection[int],
+    *,
+    now_s: float,
+    settling: Callable[[ClusterState], Sequence[Action]] = lambda state: (),
+    within: Callable[[], bool] = lambda: True,
+    rest: Callable[[], object] = lambda: None,
+) -> ReleaseReport:
+    """Take our hands off every pending job.
+
+    Points are read from the cluster, so that nothing is missed even without a database; *ranked* names jobs that may
+    have points where sprio shows none (they are not eligible), *held* those whose begin time is ours; one requeued
+    a moment ago keeps it, since starting at once would fail it. *settling* says what brings an end to changes that take
+    several steps. Asked before each batch, *within* ends it early where the time is up. What gets no answer is tried
+    again until then, after a *rest* and in smaller batches. Raises SlurmUnavailable where the queue cannot be read.
+    """
+
+    def observe() -> ClusterState:
+        while True:
+            try:
+                return cluster.observe()
+            except SlurmUnavailable as error:
+                if not within():
+                    raise
+                logger.warning("trying again to give jobs back: %s", error)
+                rest()
+
+    state = observe()
+    settled = list(settling(state))
+    actions = [*settled, *_wanted(state.pending, set(ranked), set(held), now_s)]
+    refused: dict[int, str] = {}
+    done: list[Action] = []
+    size = BATCH
+    while len(done) < len(actions) and within():
+        batch = actions[len(done) : len(done) + size]
+        try:
+            answers = cluster.act(batch)
+        except SlurmUnavailable as error:
+            logger.warning("trying again to give jobs back, %d writes are left: %s", len(actions) - len(done), error)
+            size = max(size // 2, LEAST)
+            rest()
+            continue
+        refused |= {answer.action.job_id: answer.refused for answer in answers if answer.refused}
+        done += batch
+        size = min(2 * size, BATCH)
+    if refused:  # a job that started meanwhile needs nothing more
+        waiting = set(observe().pending.job_id.tolist())
+        refused = {job_id: words for job_id, words in refused.items() if job_id in waiting}
+    return ReleaseReport(
+        ranked=_count(done, Rank),
+        held=_count(done, Release),
+        refused=tuple(refused.values()),
+        left=len(actions) - len(done),
+        shared=_count([action for action in done if action.job_id not in refused], StartShared),
+        unshared=_count([action for action in done if action.job_id not in refused], Unmark | Unshare),
+    )
+
+
+def _count(actions: Sequence[Action], kind: type[Action] | UnionType) -> int:
+    return sum(isinstance(action, kind) for action in actions)
+
+
+def _wanted(pending: JobTable, ranked: set[int], held: set[int], now_s: float) -> list[Action]:
+    """Ends of holds first, since those keep jobs from starting; then points, in submit order."""
+    by_id = sorted(pending.job_id.tolist())
+    held = held & set(pending.job_id[pending.settled(now_s)].tolist())
+    pointed = {
+        job_id for job_id, points in zip(pending.job_id.tolist(), pending.site_points.tolist(), strict=True) if points
+    }
+    return [
+        *(Release(job_id) for job_id in by_id if job_id in held),
+        *(Rank(job_id, 0) for job_id in by_id if job_id in pointed | ranked),
+    ]

@@ -1,0 +1,46 @@
+"""Carries a plan out on Slurm: within the budget, behind the fence, never the same refused write twice at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from ...cluster.actions import Action, Rank
+from ..port import Answer, Fence, Slurm
+from .budget import Budget
+from .order_lag import Lag
+
+BATCH = 100
+"""Writes between two looks at the fence."""
+
+NOT_SENT = "not sent: another daemon leads this cluster now"
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass
+class Writer:
+    """Sends actions to a cluster; those that come first matter most and go first."""
+
+    cluster: Slurm
+    budget: Budget
+    fence: Fence = field(default=_always)
+    lag: Lag = field(default_factory=Lag)
+
+    def affordable(self, actions: Sequence[Action], shy_of: Collection[int], monotonic_s: float) -> tuple[Action, ...]:
+        """The actions that may go out at *monotonic_s*; *shy_of* are jobs whose last write was just refused."""
+        willing = [action for action in actions if action.job_id not in shy_of]
+        count = self.budget.take(len(willing), monotonic_s)
+        self.lag.note([action.job_id for action in willing[count:] if isinstance(action, Rank)], monotonic_s)
+        return tuple(willing[:count])
+
+    def send(self, actions: Sequence[Action]) -> tuple[Answer, ...]:
+        """Send *actions* in batches; once another daemon leads nothing more is sent, and the answers say so."""
+        answers: list[Answer] = []
+        for first in range(0, len(actions), BATCH):
+            if not self.fence():
+                return (*answers, *(Answer(action, NOT_SENT) for action in actions[first:]))
+            answers += self.cluster.act(actions[first : first + BATCH])
+        return tuple(answers)

@@ -1,0 +1,147 @@
+"""What is being submitted, and what follows from it for the profiling partition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from daemon_worlds import ended, report
+from decide.views import NOW_S, jobs, nodes, running_jobs, view
+
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.daemon.profiling.arrival_counter import Arriving, by_median
+from slurmsched.daemon.profiling.node_mover import Lender
+from slurmsched.daemon.profiling.profiling_controller import Flow
+from slurmsched.db.store import Store
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.profiling_nodes import pressure
+from slurmsched.decide.rules import ProfilingRules, Rules
+from slurmsched.models.registry import Shelf
+from slurmsched.policies.contract import find_ordering
+from slurmsched.slurm.adapters.fake import FakeSlurm
+
+STEP_S, DAY = 600.0, 144
+
+
+def history(steps, per_step, until_s=NOW_S, gpus=1):
+    """*per_step* jobs in each of the *steps* before *until_s*, all over by then, each with a second run."""
+    submitted_s = np.repeat(until_s - STEP_S * np.arange(steps, 0, -1), per_step)
+    once = len(submitted_s)
+    submitted_s, restart = np.tile(submitted_s, 2), np.repeat([0, 1], once)
+    size = 2 * once
+    words = {name: Labels.of(["x"] * size) for name in ("name", "user", "account", "qos", "partition")}
+    return OutcomeTable(
+        job_id=np.arange(size) % max(once, 1),
+        restart=restart,
+        **words,
+        gpus=np.full(size, gpus),
+        nodes=np.ones(size, np.int64),
+        cpus=np.ones(size, np.int64),
+        time_limit_s=np.full(size, 60.0),
+        first_submit_s=submitted_s,
+        eligible_s=submitted_s,
+        started_s=submitted_s,
+        ended_s=submitted_s + 5,
+        runtime_s=np.full(size, 5.0),
+        state=np.full(size, JobState.COMPLETED),
+    )
+
+
+def burst(count, now_s=NOW_S, **known):
+    """A cycle that sees *count* new jobs of two GPUs wait."""
+    waiting = jobs(count, gpus=np.full(count, 2), first_submit_s=np.full(count, now_s - 30), **known)
+    return report(view=view(waiting), now_s=now_s, ended=ended())
+
+
+def test_each_job_counts_once_however_often_it_is_seen_and_however_often_it_runs():
+    arriving = Arriving()
+    arriving.learn(history(DAY, 2, until_s=NOW_S - STEP_S))
+    for later_s in (0.0, 15.0, STEP_S):
+        arriving.saw(report(view=burst(12).view, now_s=NOW_S + later_s, ended=ended()))
+    told = arriving.outlooks(by_median(), NOW_S + STEP_S)
+    assert told["jobs"].now == pytest.approx((4 * 2 + 12) / 6), "the last hour: a step without any, and the new ones"
+    assert told["gpus"].now == pytest.approx((4 * 2 + 24) / 6)
+
+
+def test_pending_tasks_of_an_array_are_so_many_jobs():
+    arriving = Arriving()
+    arriving.learn(history(DAY, 2, until_s=NOW_S - STEP_S))
+    arriving.saw(burst(1, tasks=[9]))
+    assert arriving.outlooks(by_median(), NOW_S + STEP_S)["jobs"].now == pytest.approx((4 * 2 + 9) / 6)
+
+
+def test_nothing_is_said_before_a_day_is_known():
+    arriving = Arriving()
+    arriving.learn(history(DAY - 10, 2))
+    assert arriving.outlooks(by_median(), NOW_S) == {}
+
+
+@pytest.fixture
+def flow(tmp_path):
+    """The flow of a daemon whose history is a quiet day, on a fake whose profiling partition has one of four nodes."""
+    store = Store("sqlite://")
+    store.upgrade()
+    slurm = FakeSlurm(partitions={"gpu": 1, "profile": 1}, node_lists={"gpu": "n[1-3]", "profile": "n4"})
+    made = Flow(Shelf(tmp_path), Lender(slurm, "c", store, lambda: True))
+    made.learn(history(2 * DAY, 1))
+    yield made, slurm
+    store.close()
+
+
+POLICY = Policy(
+    find_ordering("sjf"),
+    Rules(powers=frozenset({"profile", "nodes"}), profiling=ProfilingRules("profile", n_least=2, home="gpu")),
+)
+
+
+def test_a_burst_lowers_the_limits_within_their_bounds_and_is_over_when_it_is(flow):
+    made, _ = flow
+    assert made.under_pressure(POLICY, NOW_S) == POLICY
+    made.after(burst(60), POLICY)
+    hurried = made.under_pressure(POLICY, NOW_S + STEP_S).rules.profiling
+    assert (hurried.n_max, hurried.t_s) == (5, 130.0)
+    later_s = NOW_S + 20 * STEP_S
+    made.after(report(view=view(jobs(0)), now_s=later_s, ended=ended()), POLICY)
+    assert made.under_pressure(POLICY, later_s) == POLICY
+
+
+def test_without_a_profiling_partition_nothing_changes(flow):
+    made, slurm = flow
+    plain = Policy(find_ordering("sjf"), Rules())
+    made.after(burst(60), plain)
+    assert made.under_pressure(plain, NOW_S + STEP_S) == plain
+    assert slurm.node_lists == {"gpu": "n[1-3]", "profile": "n4"}
+
+
+def seen_by(slurm, mode, now_s):
+    """A cycle in which a job past its time holds the profiling partition's only node."""
+    state = slurm.observe()
+    held = running_jobs(1, partition=["profile"], node_list=["n4"], gpus=[4], started_s=[NOW_S - 900.0])
+    look = view(jobs(0), running=held, room=nodes((4, 4, 4, 4), (0, 0, 0, 4)))
+    known = {"now_s": now_s, "nodes": look.nodes, "partitions": state.partitions}
+    return report(view=type(look)(**(vars(look) | known)), now_s=now_s, mode=mode, ended=ended())
+
+
+def test_nodes_move_in_act_mode_alone(flow):
+    made, slurm = flow
+    for mode, expected in (("observe", "n4"), ("advise", "n4"), ("act", "n[1,4]")):
+        made.after(seen_by(slurm, mode, NOW_S), POLICY)
+        assert slurm.node_lists["profile"] == expected
+    assert made.lends()
+    assert made.give_back() == ""
+    assert slurm.node_lists == {"gpu": "n[1-3]", "profile": "n4"}
+
+
+def test_a_model_that_cannot_be_read_leaves_the_rolling_median(flow, tmp_path, caplog):
+    made, _ = flow
+    (tmp_path / "throughput.json").write_text("nonsense")
+    assert made.under_pressure(POLICY, NOW_S) == POLICY
+    assert "arrivals are forecast by their rolling median" in caplog.text
+
+
+def test_of_two_series_the_one_under_more_pressure_counts():
+    arriving = Arriving()
+    arriving.learn(history(2 * DAY, 1))
+    arriving.saw(burst(6))
+    assert pressure(arriving.outlooks(by_median(), NOW_S + STEP_S)) > 0

@@ -1,0 +1,42 @@
+"""The process that plays forward, as the daemon asks it."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from daemon.daemon_worlds import view
+
+from slurmsched.daemon.predictions.prediction_process import NotPlayed, Player
+
+
+def test_a_question_does_not_wait_for_long_behind_another_one():
+    player, asking, leave = (
+        Player("slurmsched.simulator.prediction_worker", patience_s=0.05),
+        threading.Event(),
+        threading.Event(),
+    )
+
+    class Slow:
+        """A configuration that takes its time."""
+
+        def keys(self):
+            asking.set()
+            leave.wait(10.0)
+            raise OSError("given up")
+
+    def first():
+        with pytest.raises(NotPlayed):
+            player.foretell(seen, rank, rank, Slow())
+
+    seen = view()
+    rank = np.full(len(seen.pending), -1)
+    other = threading.Thread(target=first)
+    other.start()
+    assert asking.wait(10.0)
+    with pytest.raises(NotPlayed, match="other predictions are being made"):
+        player.foretell(seen, rank, rank, {})
+    leave.set()
+    other.join()
+    player.close()

@@ -1,0 +1,423 @@
+"""Who may tell the daemon what a job did; with a munged of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from profile_worlds import NOW_S, gpu, record
+
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.jobs import JobState, job_table
+from slurmsched.cluster.records.faults import Fault, Instability
+from slurmsched.cluster.records.profiles import NodeProfile
+from slurmsched.daemon.job_placements import Whereabouts
+from slurmsched.daemon.profiles.fault_record import read_delivery
+from slurmsched.daemon.profiles.profile_receiver import (
+    CONVERSATIONS,
+    CREDENTIAL_B,
+    PER_ADDRESS,
+    Collector,
+    Receiver,
+    parse_listen,
+)
+from slurmsched.daemon.profiles.profile_record import BadRecord
+from slurmsched.errors import ConfigError, MemoryUnavailable
+
+PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+
+
+@dataclass
+class Munge:
+    """A munged of our own."""
+
+    socket: Path
+    address: str  #: that its credentials name
+
+    def credential(self, payload: bytes, *options: str, user: str | None = None) -> bytes:
+        who = pwd.getpwnam(user) if user else None
+        own = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if who else {}
+        argv = ["munge", f"--socket={self.socket}", *options]
+        return subprocess.run(argv, input=payload, capture_output=True, check=True, **own).stdout
+
+    @property
+    def unmunge(self) -> list[str]:
+        return ["unmunge", f"--socket={self.socket}"]
+
+
+@contextmanager
+def munged(*options: str) -> Iterator[Munge]:
+    if os.geteuid() != 0:
+        pytest.skip("records come from root")
+    if shutil.which("munged", path=PATH) is None:
+        pytest.skip("munged is not installed")
+    with tempfile.TemporaryDirectory(prefix="munge-", dir="/tmp") as directory:
+        home = Path(directory)
+        home.chmod(0o755)
+        secrets = home / "secrets"
+        secrets.mkdir(mode=0o700)
+        key = secrets / "key"
+        key.touch(0o600)
+        key.write_bytes(os.urandom(128))
+        argv = ["munged", "--foreground", "--force", f"--socket={home}/socket", f"--key-file={key}", *options]
+        argv += [f"--seed-file={secrets}/seed", f"--pid-file={secrets}/pid", f"--log-file={secrets}/log"]
+        daemon = subprocess.Popen(
+            argv, env=os.environ | {"PATH": PATH}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            until_s = time.monotonic() + 60.0
+            while not (home / "socket").exists():
+                if daemon.poll() is not None:
+                    pytest.skip(f"this munged does not start with {options}")
+                assert time.monotonic() < until_s, "munged gave no socket"
+                time.sleep(0.01)
+            ours = Munge(home / "socket", "")
+            probe = subprocess.run(
+                [*ours.unmunge, "--keys=ENCODE_HOST"], input=ours.credential(b""), capture_output=True, check=True
+            )
+            yield replace(ours, address=probe.stdout.decode().split("(")[1].split(")")[0])
+        finally:
+            daemon.terminate()
+            daemon.wait(90.0)
+
+
+@pytest.fixture(scope="module")
+def munge():
+    with munged() as ours:
+        yield ours
+
+
+@dataclass
+class Desk:
+    """What a Receiver is told, and what it answers."""
+
+    addresses: dict[str, set[str]]
+    ran: bool | None = True
+    gone: bool = False
+    trouble: Exception | None = None
+    kept: list[NodeProfile] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    unstable: list[Instability] = field(default_factory=list)
+
+    def keep(self, profile: NodeProfile) -> None:
+        if self.trouble:
+            raise self.trouble
+        self.kept.append(profile)
+
+    def receiver(self) -> Receiver:
+        return Receiver(
+            addresses=lambda node: frozenset(self.addresses.get(node, ())),
+            ran=lambda job_id, node: self.ran,
+            gone=lambda job_id, end_s: self.gone,
+            keep=self.keep,
+            keep_fault=self.faults.append,
+            keep_unstable=self.unstable.append,
+            counted=self.counted.append,
+        )
+
+
+@pytest.fixture
+def desk(munge):
+    return Desk({"n1": {"127.0.0.1", munge.address}})
+
+
+@pytest.fixture
+def collector(munge, desk):
+    with ExitStack() as stack:
+        made = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=munge.unmunge)
+        stack.callback(made.close)
+        made.start()
+        yield made
+    assert "collector" not in [thread.name for thread in threading.enumerate()]
+
+
+def deliver(collector, line):
+    with socket.create_connection(collector.address, timeout=60.0) as stream:
+        stream.sendall(line)
+        return stream.makefile().readline().strip()
+
+
+def told(**changes):
+    return json.dumps(record(**changes)).encode()
+
+
+def test_a_record_of_a_node_is_kept(munge, desk, collector):
+    assert deliver(collector, munge.credential(told())) == "ok"
+    assert [(profile.job_id, profile.node, profile.gpu_util) for profile in desk.kept] == [(7, "n1", 0.4)]
+    assert collector.results == {"ok": 1}
+    assert desk.counted == ["ok"]
+
+
+FAULT = {
+    "version": 1,
+    "job_id": 7,
+    "restart": 0,
+    "node": "n1",
+    "uid": 1000,
+    "start_s": NOW_S - 100,
+    "end_s": NOW_S,
+    "gpus": [0, 1],
+    "with": [8],
+    "fault": "the control daemon has ended",
+}
+
+
+def test_a_fault_of_a_pair_is_kept_apart_from_profiles(munge, desk, collector):
+    assert deliver(collector, munge.credential(json.dumps(FAULT).encode())) == "ok"
+    assert desk.faults == [Fault(7, 0, "n1", NOW_S - 100, NOW_S, (0, 1), (8,), "the control daemon has ended")]
+    assert not desk.kept
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [{"with": []}, {"with": [0]}, {"gpus": "0"}, {"fault": ""}, {"fault": "x" * 201}, {"node": "../n1"}, {"end_s": 5}],
+    ids=str,
+)
+def test_an_absurd_fault_is_no_record(absurd):
+    with pytest.raises(BadRecord):
+        read_delivery(json.dumps(FAULT | absurd).encode(), NOW_S)
+
+
+WORD = {name: value for name, value in FAULT.items() if name != "fault"} | {
+    "with_restarts": [2],
+    "unstable": "utilisation jumps",
+}
+
+
+def test_word_of_an_unstable_pair_is_kept_once_however_often_it_is_replayed(munge, desk, collector):
+    credential = munge.credential(json.dumps(WORD).encode())
+    assert deliver(collector, credential) == "ok"
+    assert deliver(collector, credential).startswith("later: Replayed credential")
+    assert desk.unstable == [
+        Instability(7, 0, "n1", NOW_S - 100, NOW_S, (0, 1), (8,), (2,), "utilisation jumps"),
+    ]
+    assert not desk.kept
+    assert not desk.faults
+
+
+def test_forged_word_of_an_unstable_pair_is_refused(munge, desk, collector):
+    word = json.dumps(WORD).encode()
+    assert deliver(collector, munge.credential(word, user="nobody")).startswith("refused: user ")
+    elsewhere = json.dumps(WORD | {"node": "n2"}).encode()
+    assert "is not known as an address of node n2" in deliver(collector, munge.credential(elsewhere))
+    desk.ran = False
+    assert deliver(collector, munge.credential(word)) == "refused: job 7 was not seen on node n1"
+    assert not desk.unstable
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [{"with_restarts": []}, {"with_restarts": [1, 1]}, {"with": [7]}, {"unstable": True}, {"unstable": ""}],
+    ids=str,
+)
+def test_absurd_word_of_an_unstable_pair_is_no_record(absurd):
+    with pytest.raises(BadRecord):
+        read_delivery(json.dumps(WORD | absurd).encode(), NOW_S)
+
+
+def test_a_record_for_this_user_alone_is_opened(munge, desk, collector):
+    assert deliver(collector, munge.credential(told(), f"--restrict-uid={os.geteuid()}")) == "ok"
+
+
+def test_a_credential_of_a_user_is_refused_for_good(munge, desk, collector):
+    answer = deliver(collector, munge.credential(told(), user="nobody"))
+    assert answer.startswith("refused: user ")
+    assert (desk.kept, collector.results) == ([], {"user": 1})
+
+
+def test_a_credential_for_someone_else_is_not_opened(munge, desk, collector):
+    assert "Unauthorized" in deliver(collector, munge.credential(told(), "--restrict-uid=nobody"))
+    assert (desk.kept, collector.results) == ([], {"credential": 1})
+
+
+def test_a_credential_counts_once(munge, desk, collector):
+    credential = munge.credential(told())
+    assert deliver(collector, credential) == "ok"
+    assert deliver(collector, credential).startswith("later: Replayed credential")
+    assert len(desk.kept) == 1
+
+
+@pytest.mark.parametrize("line", [b"\n", b"hello\n", b"MUNGE:AwQFAAA=:\n", b"\x00\xff\n"])
+def test_what_is_no_credential_is_not_taken(desk, collector, line):
+    assert deliver(collector, line).startswith("later: ")
+    assert (desk.kept, collector.results) == ([], {"credential": 1})
+
+
+def test_a_line_without_end_is_refused(desk, collector):
+    assert deliver(collector, b"M" * (CREDENTIAL_B + 10)).startswith("refused: a credential has at most")
+    assert collector.results == {"size": 1}
+
+
+def test_an_absurd_record_is_refused_for_good(munge, desk, collector):
+    answer = deliver(collector, munge.credential(told(gpus=[gpu(samples=10**9)])))
+    assert answer.startswith("refused: samples = 1000000000; accepted")
+    assert (desk.kept, collector.results) == ([], {"record": 1})
+
+
+def test_a_node_cannot_speak_for_another(munge, desk, collector):
+    desk.addresses["n2"] = {"192.0.2.7"}
+    assert "is not known as an address of node n2" in deliver(collector, munge.credential(told(node="n2")))
+    assert "of node n3" in deliver(collector, munge.credential(told(node="n3")))
+    assert (desk.kept, collector.results) == ([], {"host": 2})
+
+
+def test_the_address_that_a_nodes_munged_names_counts_more_than_the_connection(desk):
+    others = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=False).stdout.split()
+    if not others or ":" in others[0]:
+        pytest.skip("this machine has no other IPv4 address")
+    with munged(f"--origin={others[0]}") as far, ExitStack() as stack:
+        collector = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=far.unmunge)
+        stack.callback(collector.close)
+        collector.start()
+        desk.addresses["n1"] = {"127.0.0.1"}
+        assert f"{others[0]} is not known" in deliver(collector, far.credential(told()))
+        desk.addresses["n1"] = {others[0]}
+        assert deliver(collector, far.credential(told())) == "ok"
+
+
+def test_a_job_that_ran_elsewhere_is_refused_and_an_unknown_one_waits(munge, desk, collector):
+    desk.ran = False
+    assert deliver(collector, munge.credential(told())) == "refused: job 7 was not seen on node n1"
+    desk.ran = None
+    assert deliver(collector, munge.credential(told())) == "later: job 7 was not seen"
+    desk.gone = True
+    assert deliver(collector, munge.credential(told())) == "refused: job 7 was not seen"
+    assert (desk.kept, collector.results) == ([], {"job": 3})
+
+
+def test_while_the_database_is_away_records_stay_on_their_nodes(munge, desk, collector):
+    desk.trouble = MemoryUnavailable("saving a profile: locked")
+    assert deliver(collector, munge.credential(told())) == "later: saving a profile: locked"
+    desk.trouble = None
+    assert deliver(collector, munge.credential(told())) == "ok"
+    assert collector.results == {"unavailable": 1, "ok": 1}
+
+
+def test_a_bug_costs_one_delivery_and_is_logged(munge, desk, collector, caplog):
+    desk.trouble = ZeroDivisionError("oh")
+    assert deliver(collector, munge.credential(told())).startswith("later: a bug")
+    assert "ZeroDivisionError" in caplog.text
+    desk.trouble = None
+    assert deliver(collector, munge.credential(told())) == "ok"
+
+
+def test_who_connects_and_says_nothing_keeps_nobody_waiting(munge, collector):
+    with ExitStack() as stack:
+        for _ in range(50):
+            stack.enter_context(socket.create_connection(collector.address, timeout=60.0))
+        assert deliver(collector, munge.credential(told())) == "ok"
+
+
+def test_one_address_that_fills_all_it_may_have_with_silence_keeps_no_record_out(munge, desk, collector):
+    with ExitStack() as stack:
+        for _ in range(3 * PER_ADDRESS):
+            stack.enter_context(socket.create_connection(collector.address, timeout=60.0)).sendall(b"MUNGE:")
+        assert deliver(collector, munge.credential(told())) == "ok"
+
+
+def test_many_addresses_that_fill_all_there_is_with_silence_keep_no_record_out(munge, desk, collector):
+    with ExitStack() as stack:
+        for number in range(CONVERSATIONS + 100):
+            source = (f"127.0.1.{1 + number % 40}", 0)
+            stack.enter_context(socket.create_connection(collector.address, timeout=60.0, source_address=source))
+        assert deliver(collector, munge.credential(told())) == "ok"
+
+
+def test_an_address_has_one_record_opened_at_a_time_and_keeps_no_other_waiting(munge, desk, tmp_path):
+    gate, slow = tmp_path / "gate", tmp_path / "unmunge"
+    wait = f"case $line in *garbage*) while [ ! -e {gate} ]; do sleep 0.05; done;; esac"
+    unmunge = f'printf \'%s\\n\' "$line" | unmunge --socket={munge.socket} "$@"'
+    slow.write_text(f"#!/bin/sh\nread -r line\n{wait}\n{unmunge}\n")
+    slow.chmod(0o755)
+    desk.addresses["n1"].add("127.0.0.9")
+    with ExitStack() as stack:
+        made = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=[str(slow)])
+        stack.callback(made.close)
+        made.start()
+        for _ in range(PER_ADDRESS + 5):
+            stack.enter_context(socket.create_connection(made.address, timeout=60.0)).sendall(b"MUNGE:garbage:\n")
+        other = socket.create_connection(made.address, timeout=60.0, source_address=("127.0.0.9", 0))
+        stack.enter_context(other).sendall(munge.credential(told()))
+        assert other.makefile().readline() == "ok\n"
+        gate.touch()
+
+
+def test_without_unmunge_records_wait(munge, desk):
+    lost = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=["/nonexistent/unmunge"])
+    lost.start()
+    try:
+        assert deliver(lost, munge.credential(told())).startswith("later: unmunge did not answer")
+    finally:
+        lost.close()
+
+
+def test_an_address_that_is_taken_is_an_error_of_the_settings(desk, collector):
+    with pytest.raises(ConfigError, match=r"profile.listen: opening 127.0.0.1 port \d+: Address already in use"):
+        Collector(collector.address, desk.receiver(), ManualClock())
+
+
+def test_an_address_is_read():
+    assert parse_listen("") is None
+    assert parse_listen("10.0.0.1:9818") == ("10.0.0.1", 9818)
+    assert parse_listen("[::]:9818") == ("::", 9818)
+    for text in ("9818", "10.0.0.1", "head:9818", "10.0.0.1:99999", "10.0.0.1:x"):
+        with pytest.raises(ConfigError, match=r"profile.listen = .*; accepted: ADDRESS:PORT"):
+            parse_listen(text)
+
+
+def running(*where):
+    return job_table(len(where), job_id=[7] * len(where), node_list=Labels.of(where))
+
+
+def test_where_a_job_ran_is_remembered_through_a_requeue():
+    seen = Whereabouts()
+    assert seen.ran(7, "n1") is None
+    seen.saw(running("n[1-3]"))
+    assert (seen.ran(7, "n3"), seen.ran(7, "n4"), seen.ran(8, "n1")) == (True, False, None)
+    seen.saw(running("n[4-6]"))
+    assert (seen.ran(7, "n3"), seen.ran(7, "n4")) == (True, True)
+
+
+def test_of_a_job_that_completes_only_the_nodes_named_are_known():
+    seen, left = Whereabouts(), running("n2")
+    seen.saw(replace(left, state=np.array([JobState.COMPLETING])))
+    assert (seen.ran(7, "n2"), seen.ran(7, "n1"), seen.ran(7, "n3")) == (True, None, None)
+    seen.saw(replace(running("n[1-2]"), state=np.array([JobState.COMPLETED])))
+    assert (seen.ran(7, "n1"), seen.ran(7, "n3")) == (True, False)
+
+
+def test_a_job_without_nodes_is_not_known_yet():
+    seen = Whereabouts()
+    seen.saw(running(""))
+    assert seen.ran(7, "n1") is None
+
+
+def test_a_job_that_was_over_for_an_hour_when_others_were_seen_never_comes():
+    seen = Whereabouts()
+    assert not seen.gone(7, -1e9), "nobody has looked yet"
+    seen.saw(running("n1"))
+    seen.looked(10_000.0)
+    assert [seen.gone(8, end_s) for end_s in (6_399.0, 6_401.0)] == [True, False]
+    assert not seen.gone(7, 0.0)
+
+
+def test_only_the_latest_jobs_are_remembered():
+    seen = Whereabouts(most=2)
+    for job_id in (1, 2, 3):
+        seen.saw(job_table(1, job_id=[job_id], node_list=Labels.of(["n1"])))
+    assert [seen.ran(job_id, "n1") for job_id in (1, 2, 3)] == [None, True, True]

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import json
+import pwd
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+import numpy as np
+import pytest
+from daemon_worlds import seen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurmsched.cluster.records.predictions import prediction_table
+from slurmsched.cluster.records.promises import promise_table
+from slurmsched.daemon.api.privacy import HIDDEN
+from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, AnswerRefused, Questions, Sources, plain
+from slurmsched.decide.explain.deadlines import deadline
+from slurmsched.decide.explain.eta import Foretold
+from slurmsched.models.runtime.overruns import Overrunner
+
+ALICE = pwd.getpwnam("nobody").pw_uid  # any user of the machine; the worlds below call her by that name
+HER = "nobody"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A peer of what explains: it tells all it was shown."""
+
+    job_id: int
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StoryEvent:
+    at_s: float
+    kind: str
+    details: dict = field(default_factory=dict)
+
+
+def tell(view, plan, job_id):
+    return Told(
+        job_id, tuple(f"{user}'s {name}" for user, name in zip(view.pending.user, view.pending.name, strict=True))
+    )
+
+
+def tell_queue(view, plan):
+    assert len(view.pending) == len(plan.jobs)
+    return Told(
+        0, tuple(f"{job_id} {user}" for job_id, user in zip(view.pending.job_id, view.pending.user, strict=True))
+    )
+
+
+def story(job_id, first_submit_s):
+    return [StoryEvent(1.0, "submitted"), StoryEvent(2.0, "ended", {"state": "COMPLETED"})]
+
+
+def questions(report=None, **known):
+    sources = Sources(lambda: {"mode": "observe"}, tell, tell, tell_queue, story, **known)
+    asked = Questions(sources, trusted=(0,))
+    if report:
+        asked.saw(report)
+    return asked
+
+
+def private(**known):
+    report = seen(pending={7: HER, 8: "bob", 9: HER}, running={5: "carol", 6: HER})
+    return questions(report, private=lambda: True, **known)
+
+
+def test_status_is_told_before_the_first_cycle():
+    assert questions().answer({"ask": "status"}, ALICE) == {
+        "schema": "slurmsched/1",
+        "ask": "status",
+        "mode": "observe",
+    }
+
+
+def test_the_rest_waits_for_the_first_cycle():
+    with pytest.raises(AnswerRefused, match="has not seen the cluster yet"):
+        questions().answer({"ask": "why", "job_id": 7}, 0)
+
+
+@pytest.mark.parametrize("ask", ["why", "explain"])
+def test_a_job_is_explained_from_the_latest_report(ask):
+    asked = questions(seen(1))
+    asked.saw(seen(2))
+    answer = asked.answer({"ask": ask, "job_id": 7}, ALICE)
+    assert (answer["cycle"], answer["as_of_s"]) == (2, 1000.0)
+    assert answer[ask] == {"job_id": 7, "sentences": ["alice's alice_secret", "bob's bob_secret"]}
+
+
+def test_the_queue_is_cut_at_the_limit_from_the_top():
+    answer = questions(seen(pending={7: "a", 8: "b", 9: "c"})).answer({"ask": "queue", "limit": 2}, ALICE)
+    assert answer["queue"]["sentences"] == ["7 a", "8 b"]
+    assert answer["pending"] == 3
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [None, [], "status", 7, {}, {"ask": "stop"}, {"ask": ["status"]}, {"ask": "why"}, {"ask": "why", "job_id": "7"},
+     {"ask": "why", "job_id": True}, {"ask": "why", "job_id": -1}, {"ask": "why", "job_id": 2**40},
+     {"ask": "queue", "limit": 0}, {"ask": "queue", "limit": 10**9}, {"ask": "queue", "limit": 1.5}],
+)  # fmt: skip
+def test_a_malformed_question_is_refused_with_what_is_accepted(request_):
+    with pytest.raises(AnswerRefused):
+        questions(seen()).answer(request_, 0)
+
+
+def test_on_a_private_cluster_a_user_hears_of_own_jobs_and_of_no_names():
+    answer = private().answer({"ask": "why", "job_id": 9}, ALICE)
+    assert answer["why"]["sentences"] == [f"{HER}'s {HER}_secret", f"{HIDDEN}'s {HIDDEN}", f"{HER}'s {HER}_secret"]
+    assert "bob" not in json.dumps(answer)
+
+
+def test_on_a_private_cluster_a_strangers_job_and_no_job_are_refused_alike():
+    refusals = []
+    for job_id in (8, 5, 4242):
+        with pytest.raises(AnswerRefused) as refused:
+            private().answer({"ask": "explain", "job_id": job_id}, ALICE)
+        refusals.append(str(refused.value).replace(str(job_id), "N"))
+    assert len(set(refusals)) == 1
+
+
+def test_on_a_private_cluster_the_queue_holds_own_jobs_only():
+    answer = private().answer({"ask": "queue"}, ALICE)
+    assert answer["queue"]["sentences"] == [f"7 {HER}", f"9 {HER}"]
+    assert answer["pending"] == 2
+
+
+def test_on_a_private_cluster_a_story_is_told_to_its_owner_and_of_what_is_over_to_root_alone():
+    assert len(private().answer({"ask": "story", "job_id": 7}, ALICE)["story"]) == 2
+    for job_id in (8, 70):
+        with pytest.raises(AnswerRefused, match="not yours"):
+            private().answer({"ask": "story", "job_id": job_id}, ALICE)
+    assert len(private().answer({"ask": "story", "job_id": 70}, 0)["story"]) == 2
+
+
+def test_on_a_private_cluster_root_and_operators_see_all():
+    request = {"ask": "queue"}
+    assert len(private().answer(request, 0)["queue"]["sentences"]) == 3
+    assert len(private(operator=lambda user: user == HER).answer(request, ALICE)["queue"]["sentences"]) == 3
+
+
+def test_on_a_private_cluster_who_was_promised_how_much_is_for_operators():
+    with pytest.raises(AnswerRefused, match="for operators"):
+        private().answer({"ask": "claims"}, ALICE)
+    assert private().answer({"ask": "claims"}, 0)["claims"] == []
+
+
+def test_on_a_private_cluster_a_uid_without_a_name_is_refused():
+    with pytest.raises(AnswerRefused, match="uid 4123456 has no name"):
+        private().answer({"ask": "queue"}, 4123456)
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+def test_whatever_is_told_becomes_strict_json():
+    told = {"a": np.float64("nan"), "b": float("inf"), 3: (np.int64(4), Colour.RED), "c": np.array([1.0, np.nan])}
+    expected = {"a": None, "b": None, "3": [4, "red"], "c": [1.0, None]}
+    assert plain(told) == expected
+    assert plain(StoryEvent(1.0, "\udcff\x1b[31m")) == {"at_s": 1.0, "kind": "\udcff\x1b[31m", "details": {}}
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    )
+)
+def test_any_value_becomes_strict_json(value):
+    json.dumps(plain(value), allow_nan=False)
+
+
+def reused(promise_of=HER, queued_to=""):
+    """Id 7 was *promise_of*'s, who was promised something; now it is *queued_to*'s, whose job came a day later."""
+    report = seen(pending={7: queued_to} if queued_to else {8: "bob"})
+    later_s = report.view.pending.first_submit_s + 86_400.0
+    view = replace(report.view, pending=replace(report.view.pending, first_submit_s=later_s))
+    former = promise_table(1, job_id=[7], user=[promise_of], first_submit_s=later_s - 86_400.0, asked_s=[1.0])
+    return replace(report, view=view, plan=replace(report.plan, promises=former))
+
+
+def stories():
+    """A story that tells of which job it is."""
+    return lambda job_id, first_submit_s: [StoryEvent(first_submit_s or 0.0, "submitted")]
+
+
+def test_the_former_owner_of_an_id_hears_nothing_of_the_job_that_has_it_now():
+    asked = questions(reused(HER, "bob"), private=lambda: True)
+    for ask in ("story", "why", "explain", "deadline"):
+        with pytest.raises(AnswerRefused, match="not yours"):
+            asked.answer({"ask": ask, "job_id": 7}, ALICE)
+
+
+def test_who_has_an_id_now_hears_of_that_job_alone():
+    report = reused("bob", HER)
+    sources = Sources(dict, tell, tell, tell_queue, stories(), deadline=deadline, private=lambda: True)
+    asked = Questions(sources, trusted=(0,))
+    asked.saw(report)
+    (event,) = asked.answer({"ask": "story", "job_id": 7}, ALICE)["story"]
+    assert event["at_s"] == report.view.pending.first_submit_s[0]
+    answer = asked.answer({"ask": "deadline", "job_id": 7}, ALICE)["deadline"]
+    assert (answer["answer"], answer["user"]) == ("unasked", "")
+
+
+def test_the_story_of_a_job_that_is_over_is_that_of_the_job_which_was_promised_something():
+    report = reused(HER)
+    asked = Questions(Sources(dict, tell, tell, tell_queue, stories(), private=lambda: True), trusted=(0,))
+    asked.saw(report)
+    (event,) = asked.answer({"ask": "story", "job_id": 7}, ALICE)["story"]
+    assert event["at_s"] == report.plan.promises.first_submit_s[0]
+
+
+def test_a_prediction_for_the_former_owner_of_an_id_is_told_to_nobody():
+    report = reused("bob", HER)
+    former = prediction_table(1, job_id=[7], user=["bob"], first_submit_s=[100.0], made_s=[1.0])
+    asked = questions(report, foretold=lambda: Foretold(former))
+    (one,) = asked.answer({"ask": "eta", "job_ids": [7]}, ALICE)["eta"]
+    assert (one["user"], one["kind"]) == (HER, "new")
+    assert asked.answer({"ask": "eta", "all": True}, 0)["eta"] == []
+
+
+CHOICES = {"choices": [{"at_s": 1.0, "line": "sjf", "by": "carol", "reason": "bob's jobs"}]}
+
+
+@pytest.mark.parametrize("ask", ["accuracy", "history", "models", "choices"])
+def test_figures_are_told_before_the_first_cycle_and_of_a_private_cluster_for_that_user_alone(ask):
+    heard = []
+
+    def figures(about, days, only):
+        heard.append((about, days, only))
+        return dict(CHOICES)
+
+    questions(figures=figures).answer({"ask": ask}, ALICE)
+    private(figures=figures).answer({"ask": ask, "days": 7}, ALICE)
+    private(figures=figures, operator=lambda user: True).answer({"ask": ask, "days": 0.5}, ALICE)
+    assert heard == [(ask, None, None), (ask, 7.0, HER), (ask, 0.5, None)]
+
+
+@pytest.mark.parametrize("days", [0, -1, "7", True, 1e9, [], float("inf"), float("nan")])
+def test_days_that_mean_nothing_are_refused(days):
+    with pytest.raises(AnswerRefused, match='"days" must be'):
+        questions(figures=lambda *_: {}).answer({"ask": "history", "days": days}, 0)
+
+
+def test_who_chose_an_ordering_and_why_is_for_operators():
+    def chosen(uid, **known):
+        asked = questions(figures=lambda *_: CHOICES, **known)
+        return asked.answer({"ask": "choices"}, uid)["choices"][0]
+
+    assert chosen(0)["by"] == chosen(ALICE, operator=lambda user: user == HER)["by"] == "carol"
+    hidden = chosen(ALICE)
+    assert (hidden["line"], hidden["by"], hidden["reason"]) == ("sjf", None, None)
+    sources = Sources(lambda: {"policy": CHOICES["choices"][0]}, tell, tell, tell_queue, story)
+    status = Questions(sources, trusted=(0,))
+    assert status.answer({"ask": "status"}, 0)["policy"]["by"] == "carol"
+    assert "carol" not in json.dumps(status.answer({"ask": "status"}, ALICE))
+
+
+def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_all_jobs():
+    beyond = [Overrunner("mallory", 9, 900.0, 10_800.0, 1.0)] * (OVERRUNNERS_MOST + 1)
+    answer = questions(seen(), overrunners=lambda: beyond).answer({"ask": "advice"}, uid=0)
+    assert len(answer["overrunners"]) == OVERRUNNERS_MOST
+    named = {"user": "mallory", "runs": 9, "times": 900.0, "length_s": 10_800.0, "raised": 1.0}
+    assert answer["overrunners"][0] == named
+    with pytest.raises(AnswerRefused, match="for operators"):
+        questions(seen(), overrunners=lambda: beyond, private=lambda: True).answer({"ask": "advice"}, uid=ALICE)

@@ -1,0 +1,129 @@
+"""Figures that a user asks the daemon for, without a database or a models' directory to read."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from slurmsched.cli import main
+from slurmsched.cli.app import App
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.records.prediction_records import KeptState, kept_table
+from slurmsched.daemon.active_policy import Chosen
+from slurmsched.daemon.api.query_handlers import Questions, Sources
+from slurmsched.daemon.api.query_server import Answers
+from slurmsched.daemon.policy_settings import policy_of
+from slurmsched.db.records.policy_choices import PolicyChoice
+from slurmsched.slurm.adapters.fake import FakeSlurm
+
+NOW_S = 1_700_000_000.0
+
+
+class Site(App):
+    """A cluster whose daemon serves in *run_dir* and keeps its records in *state_dir*."""
+
+    def __init__(self, run_dir, state_dir):
+        state_dir.mkdir()
+        file = state_dir / "slurmsched.toml"
+        file.write_text(f"[daemon]\nstate_dir = '{state_dir}'\nrun_dir = '{run_dir}'\n")
+        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
+        self.slurm = FakeSlurm(now_s=NOW_S)
+
+    def cluster(self, called=None):
+        return self.slurm
+
+
+@pytest.fixture
+def admins(tmp_path):
+    """The admin's side, with runs, predictions and choices."""
+    site = Site(tmp_path, tmp_path / "state")
+    assert run(site, "db", "upgrade").exit_code == 0
+    for user in ("alice", "alice", "bob"):
+        site.slurm.submit(600.0, user=user, gpus=4)
+    site.slurm.advance(20_000.0)
+    site.clock.now_s = site.slurm.now_s
+    assert run(site, "history", "import", "--days", "1").exit_code == 0
+    site.store().choose("fake", PolicyChoice("sjf", "carol", NOW_S, "her reason"))
+    ended_s = site.clock.now_s - np.array([3600.0, 7200.0])
+    times = dict.fromkeys(("made_s", "start_s", "start_from_s", "start_by_s", "started_s"), ended_s - 1000.0)
+    ends = dict.fromkeys(("finish_s", "finish_from_s", "finish_by_s", "ended_s"), ended_s)
+    settled = np.full(2, int(KeptState.SETTLED))
+    predictions = kept_table(2, job_id=[1, 2], gpus=[4, 4], partition=["gpu"] * 2, state=settled, **times, **ends)
+    site.store().save_predictions("fake", predictions)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def users(tmp_path, admins):
+    """The same cluster for somebody who can read nothing of that, beside a daemon that answers."""
+    figures = admins.figures()
+    nothing = [lambda *_: None for _ in range(4)]
+    chosen = Chosen(policy_of, admins.settings())
+    chosen.heed(admins.store().choices("fake", 1)[0])
+    sources = Sources(lambda: {"mode": "act", "policy": chosen.said()}, *nothing, figures=figures.answer)
+    answers = Answers(tmp_path, Questions(sources, trusted=(0,)))
+    answers.start()
+    site = Site(tmp_path, tmp_path / "elsewhere")
+    site.clock.now_s = admins.clock.now_s
+    yield site
+    site.close()
+    answers.close()
+
+
+def run(site: App, *words: str) -> Result:
+    result = CliRunner().invoke(main, words, obj=site)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+COMMANDS = [("accuracy",), ("accuracy", "--days", "1"), ("history", "stats"), ("models", "list")]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_user_hears_from_the_daemon_what_an_admin_reads(words, admins, users, tmp_path):
+    told = run(users, *words, "--json")
+    assert told.exit_code == 0, told.stderr
+    theirs = json.loads(told.stdout)
+    assert theirs.pop("source") == "daemon"
+    (tmp_path / "slurmsched.sock").unlink()
+    own = json.loads(run(admins, *words, "--json").stdout)
+    assert own.pop("source") == "record"
+    assert {name: theirs[name] for name in own} == own
+    assert "alice" not in told.stdout
+    (tmp_path / "slurmsched.sock").touch()
+
+
+def test_a_user_sees_which_orderings_were_chosen(users):
+    shown = json.loads(run(users, "policy", "show", "--all", "--json").stdout)
+    assert (shown["source"], shown["ordering"]) == ("daemon", "sjf")
+    assert [choice["line"] for choice in shown["choices"]] == ["sjf"]
+    assert "sjf (set" in run(users, "policy", "show").output
+
+
+@pytest.mark.parametrize("words", COMMANDS[:3])
+def test_without_a_daemon_who_cannot_read_the_records_is_told_so(words, users, tmp_path):
+    (tmp_path / "slurmsched.sock").unlink()
+    result = run(users, *words)
+    assert result.exit_code == 1
+    assert "is the slurmsched service running" in result.stderr
+    (tmp_path / "slurmsched.sock").touch()
+
+
+def test_of_one_user_only_their_own_runs_are_counted(admins):
+    figures = admins.figures()
+    everybody, alice = figures.answer("history"), figures.answer("history", only="alice")
+    assert (everybody["runs"], everybody["users"], alice["runs"], alice["users"]) == (3, 2, 2, 1)
+    whole = figures.answer("accuracy", 30.0, "alice")
+    assert [(row["partition"], row["size"]) for row in whole["rows"]] == [("", "")]
+
+
+def test_figures_are_read_once_a_minute_however_many_ask(admins):
+    figures = admins.figures()
+    first = figures.answer("history")
+    assert figures.answer("history") is first
+    admins.clock.now_s += 61.0
+    assert figures.answer("history") is not first

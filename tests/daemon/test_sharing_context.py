@@ -1,0 +1,97 @@
+"""What decisions about sharing rest on beside one look at the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slurmsched.cluster.columns import Labels, table_of
+from slurmsched.cluster.jobs import job_table
+from slurmsched.cluster.nodes import NodeTable
+from slurmsched.cluster.records.faults import Instability, Mismatches
+from slurmsched.cluster.state import ClusterState, View
+from slurmsched.daemon.sharing_context import Sharer, busy_share
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import Rules, SharingRules
+from slurmsched.models.registry import SHARING, Shelf
+from slurmsched.models.throughput import Outlook
+from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.sharing import APATHETIC, INDOLENT, OFF
+
+JOBS = job_table(
+    3,
+    job_id=[1, 2, 3],
+    measured=[True, True, False],
+    gpu_util=[0.1, 0.99, np.nan],
+    memory_util=[0.05, 0.8, np.nan],
+    gpu_memory_mib=[2000.0, 20_000.0, np.nan],
+)
+NODES = table_of(
+    NodeTable, 2, {}, {"partitions": ["gpu", "shared"], "usable": [True, True], "gpus": [4, 4], "gpus_used": [1, 4]}
+)
+POLICY = Policy(find_ordering("fifo"), Rules(sharing=SharingRules()))
+NOTHING = job_table(0)
+UNSTABLE = Instability(9, 0, "n1", 10, 20, (0,), (8,), (1,), "it jumps")
+
+
+def sharer(path, outlook=None, failed=()):
+    known = Mismatches(failed, (UNSTABLE,))
+    return Sharer(Shelf(path), lambda now_s: known, lambda now_s: {} if outlook is None else {"jobs": outlook})
+
+
+def test_measured_jobs_are_scored_and_the_others_count_as_jumbo(tmp_path):
+    state = ClusterState(JOBS, NOTHING, NOTHING, NODES, None, None)
+    one = sharer(tmp_path)
+    assert one.scored(state) is state, "nobody shares yet"
+    one.adapted(POLICY, 100.0)
+    assert one.scored(state).pending.share_score.tolist() == [0, 2, 2]
+
+
+def test_the_path_of_a_score_is_told_in_words(tmp_path):
+    assert sharer(tmp_path).why(JOBS, 1).endswith("measured configurations)")
+    assert "so Jumbo" in sharer(tmp_path).why(JOBS, 1)
+
+
+def test_an_unusable_model_on_the_shelf_costs_a_warning(tmp_path, caplog):
+    (tmp_path / f"{SHARING}.json").write_text("no model")
+    assert "so Tiny" in sharer(tmp_path).why(JOBS, 0)
+    assert "share scores come from the model that slurmsched brings" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("used", "outlook", "mode"),
+    [
+        ([1, 4], None, INDOLENT),
+        ([1, 4], Outlook(now=5.0, ahead=4.0, rank=0.5), OFF),
+        ([1, 4], Outlook(now=5.0, ahead=6.0, rank=0.5), APATHETIC),
+        ([4, 4], Outlook(now=5.0, ahead=4.0, rank=0.5), INDOLENT),
+    ],
+)
+def test_the_mode_follows_free_gpus_and_the_forecast_of_arrivals(tmp_path, used, outlook, mode):
+    nodes = replace(NODES, gpus_used=np.array(used))
+    seen = View(0.0, NOTHING, NOTHING, nodes, None, None, None, None)
+    one = sharer(tmp_path, outlook, failed=(("a/x", "b/y"),))
+    one.looked(seen, POLICY.rules.sharing)
+    rules = one.adapted(POLICY, 100.0).rules.sharing
+    assert (rules.capacity, rules.failed) == (mode, (("a/x", "b/y"),))
+    assert rules.unstable == (UNSTABLE,)
+
+
+def test_pairs_that_are_there_while_nobody_shares_any_more_are_still_known_to_be_unstable(tmp_path):
+    off = replace(POLICY, rules=Rules(sharing=SharingRules(capacity=OFF)))
+    assert sharer(tmp_path).adapted(off, 100.0).rules.sharing.unstable == (UNSTABLE,)
+
+
+def test_without_rules_of_sharing_nothing_is_adapted(tmp_path):
+    plain = Policy(find_ordering("fifo"), Rules())
+    assert sharer(tmp_path, Outlook(5.0, 4.0, 0.5)).adapted(plain, 100.0) is plain
+
+
+def test_nodes_that_share_do_not_count_as_busy():
+    seen = View(0.0, NOTHING, NOTHING, NODES, None, None, None, None)
+    assert busy_share(seen, "shared") == 0.25
+    down = replace(NODES, usable=np.array([False, True]))
+    assert busy_share(replace(seen, nodes=down), "shared") == 1.0, "what is free of a node that is down helps nobody"
+    assert busy_share(replace(seen, nodes=replace(NODES, partitions=Labels.of(["shared", "shared"]))), "shared") == 1.0

@@ -1,0 +1,345 @@
+"""Running jobs that said ckpt make room for promises: who is asked, when, and what becomes of their work."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.actions import AskToStop, Requeue, Resume, Suspend, Tell
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.promises import PromiseState
+from slurmsched.cycle import World, run_cycle
+from slurmsched.db.memory import Memory
+from slurmsched.db.store import Store
+from slurmsched.decide.engine import decide
+from slurmsched.decide.explain.explain import why
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import DeadlineRules, Rules
+from slurmsched.errors import SlurmUnavailable
+from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
+from slurmsched.slurm.adapters.fake import FakeSlurm
+from slurmsched.slurm.write.budget import Budget
+from slurmsched.slurm.write.writer import Writer
+
+FIFO = find_ordering("fifo")
+HOUR_S = 3600.0
+ASKED = DeadlineRules(lead_s=30.0, hold_s=30.0, reserve=0.0, yields=True, lease_s=300.0, stop_s=60.0, asks_a_day=2)
+
+
+def full(*gpus, **columns):
+    """Jobs that hold all GPUs of two nodes for days, have run for an hour and said ckpt."""
+    count = len(gpus)
+    known = {
+        "gpus": gpus,
+        "ckpt": np.ones(count, dtype=bool),
+        "node_list": ["n1", "n2"][:count] if count <= 2 else ["n1"] * (count - 1) + ["n2"],
+        "time_limit_s": np.full(count, 1e6),
+        "started_s": NOW_S - HOUR_S + 60.0 * np.arange(count),
+    }
+    return running_jobs(count, **(known | columns))
+
+
+def seen(running, gpus=4, ahead_s=2 * HOUR_S + 100.0, count=1, **columns):
+    """*running* jobs forecast to take days, and jobs of two hours that want to end *ahead_s* from now."""
+    known = {"deadline_s": np.full(count, NOW_S + ahead_s), "time_limit_s": np.full(count, 2 * HOUR_S)}
+    pending = jobs(count, gpus=[gpus] * count, nodes=[max(1, gpus // 4)] * count, **(known | columns))
+    what = view(pending, np.full(count, 3 * HOUR_S), running=running, room=nodes((4, 4), (4, 4)))
+    days = np.full(len(running), 1e6)
+    longer = replace(what.forecast_running, runtime_s=days, low_s=days, high_s=days)
+    return replace(what, forecast_running=longer)
+
+
+def planned(what, powers=ALL_POWERS - {"comment"}, **rules):
+    return decide(what, FIFO, Rules(powers=powers, deadlines=replace(ASKED, **rules)))
+
+
+def asked(plan):
+    return [action.job_id for action in plan.actions if isinstance(action, AskToStop)]
+
+
+def requeued(plan):
+    return [action.job_id for action in plan.actions if isinstance(action, Requeue)]
+
+
+def states(plan):
+    return [PromiseState(state).name for state in plan.promises.state.tolist()]
+
+
+def test_a_promise_can_lean_on_a_running_job_that_agreed_and_the_one_that_loses_least_is_asked():
+    what = seen(full(4, 4))
+    plan = planned(what)
+    assert states(plan) == ["OPEN"]
+    assert [action for action in plan.actions if isinstance(action, AskToStop)] == [AskToStop(902, "URG")]
+    assert states(planned(what, yields=False)) == ["REFUSED"]
+
+
+def test_nobody_is_asked_before_it_is_needed():
+    assert asked(planned(seen(full(4, 4), ahead_s=5 * HOUR_S))) == []
+
+
+def test_nobody_is_asked_while_another_job_ends_in_time():
+    running = full(4, 4, ckpt=[True, False])
+    what = seen(running, ahead_s=2 * HOUR_S + 115.0)
+    soon_s = np.array([1e6, HOUR_S])  # the second one has run for 59 minutes
+    forecast = replace(what.forecast_running, runtime_s=soon_s, low_s=soon_s, high_s=soon_s)
+    plan = planned(replace(what, forecast_running=forecast))
+    assert states(plan) == ["OPEN"]
+    assert asked(plan) == []
+
+
+def test_as_few_as_are_needed_are_asked():
+    running = full(1, 3, 4, node_list=["n1", "n1", "n2"], started_s=NOW_S - np.array([600.0, 1e5, HOUR_S]))
+    assert asked(planned(seen(running))) == [903], "the small one alone would not do, and is left alone"
+    assert sorted(asked(planned(seen(running, gpus=8)))) == [901, 902, 903]
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        {"ckpt": [False, False]},
+        {"requeueable": [False, False]},
+        {"interactive": [True, True]},
+        {"off": [True, True]},
+        {"array_job_id": [901, 902]},
+        {"state": [JobState.SUSPENDED] * 2},
+        {"started_s": [NOW_S - 60.0] * 2},
+        {"asked_s": [NOW_S - 400.0] * 2, "asks": [2, 2]},
+    ],
+    ids=str,
+)
+def test_who_did_not_agree_or_had_no_lease_or_was_asked_too_often_is_never_asked(special):
+    what = seen(full(4, 4, **special))
+    plan = planned(what)
+    assert asked(plan) == requeued(plan) == []
+    assert states(plan) == ["REFUSED"]
+
+
+def test_a_promise_may_lean_on_a_job_whose_lease_ends_in_time_and_it_is_asked_only_then():
+    what = seen(full(4, 4, started_s=[NOW_S - 290.0] * 2), ahead_s=2 * HOUR_S + 105.0)
+    plan = planned(what)
+    assert (states(plan), asked(plan)) == (["OPEN"], [])
+    later = replace(what, now_s=NOW_S + 11.0, promises=plan.promises)
+    assert asked(planned(later)) == [901]
+
+
+def test_a_running_job_that_was_promised_something_is_not_asked():
+    what = seen(full(4, 4))
+    plan = planned(what)
+    theirs = replace(plan.promises, job_id=np.array([902]))
+    assert asked(planned(replace(what, promises=theirs))) == [901]
+
+
+def test_without_the_power_to_requeue_nobody_is_asked():
+    plan = planned(seen(full(4, 4)), powers=frozenset({"order", "hold"}))
+    assert states(plan) == ["REFUSED"]
+    assert asked(plan) == []
+
+
+def test_a_job_of_a_partition_that_we_keep_off_is_not_asked():
+    what = seen(full(4, 4, partition=["other", "gpu"]))
+    rules = Rules(powers=ALL_POWERS - {"comment"}, only_partitions=frozenset({"gpu"}), deadlines=ASKED)
+    assert asked(decide(what, FIFO, rules)) == [902]
+    assert asked(decide(seen(full(4, 4, partition=["other", "other"])), FIFO, rules)) == []
+
+
+def test_a_job_that_slurm_would_start_again_first_is_not_asked():
+    what = seen(full(4, 4, qos=["normal", "high"]))
+    rules = Rules(powers=ALL_POWERS - {"comment"}, scope="qos", deadlines=ASKED)
+    assert asked(decide(what, FIFO, rules)) == [901]
+    assert asked(decide(what, FIFO, replace(rules, scope="queue"))) == [902], "it loses less"
+    assert asked(decide(seen(full(4, 4, qos=["high", "high"])), FIFO, rules)) == []
+
+
+def test_who_was_asked_gets_time_and_is_requeued_then_and_no_other_is_asked_meanwhile():
+    first = planned(seen(full(4, 4)))
+    for ago_s, expected in ((15.0, []), (61.0, [901])):
+        running = full(4, 4, asked_s=[NOW_S - ago_s, np.nan], asks=[1, 0])
+        plan = planned(replace(seen(running), promises=first.promises))
+        assert (asked(plan), requeued(plan)) == ([], expected)
+    told = " ".join(why(seen(running), plan, 901).sentences)
+    assert "It was asked 61 s ago to save its work and make room; it goes on later." in told
+
+
+def test_who_ends_already_spares_the_others():
+    first = planned(seen(full(4, 4)))
+    running = full(4, 4, state=[JobState.COMPLETING, JobState.RUNNING])
+    plan = planned(replace(seen(running), promises=first.promises))
+    assert asked(plan) == []
+
+
+def test_once_the_promise_is_gone_nobody_is_requeued():
+    running = full(4, 4, asked_s=[np.nan, NOW_S - 90.0], asks=[0, 1])
+    assert requeued(planned(seen(running, deadline_s=[np.inf]))) == []
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    gpus=st.lists(st.sampled_from([1, 2, 4]), min_size=2, max_size=2),
+    agreed=st.lists(st.booleans(), min_size=2, max_size=2),
+    ran_s=st.lists(st.sampled_from([10.0, 299.0, 301.0, 9000.0]), min_size=2, max_size=2),
+    ago_s=st.lists(st.sampled_from([np.nan, 10.0, 70.0, 299.0, 400.0]), min_size=2, max_size=2),
+    asks=st.lists(st.integers(0, 3), min_size=2, max_size=2),
+    ahead_s=st.floats(0.0, 300.0),
+)
+def test_only_who_agreed_and_had_a_lease_is_stopped_and_only_with_a_promise_to_keep(
+    gpus, agreed, ran_s, ago_s, asks, ahead_s
+):
+    started_s = NOW_S - np.array(ran_s)
+    running = full(*gpus, ckpt=agreed, started_s=started_s, asked_s=NOW_S - np.array(ago_s), asks=asks)
+    plan = planned(seen(running, ahead_s=2 * HOUR_S + ahead_s))
+    for job in asked(plan):
+        row = job - 901
+        assert agreed[row]
+        assert ran_s[row] >= 300
+        assert not ago_s[row] < 300
+        assert asks[row] < 2
+    for job in requeued(plan):
+        row = job - 901
+        assert agreed[row]
+        assert 60 <= ago_s[row] <= ran_s[row]
+    assert not (asked(plan) or requeued(plan)) or states(plan) == ["OPEN"]
+
+
+class Site:
+    """Cycles every 30 seconds over a Slurm in memory with one node of four GPUs; a new one is a daemon started anew."""
+
+    def __init__(self, store, cluster):
+        self.cluster, self.cycles = cluster, store.last_number("fake")
+        asked = replace(ASKED, asks_a_day=4)
+        rules = Rules(frozenset({"order", "hold", "requeue", "comment"}), scope="queue", deadlines=asked)
+        self.world = World(
+            cluster=cluster,
+            memory=Memory(store, cluster="fake", monotonic=lambda: self.cluster.now_s),
+            model=RuntimeModel.fit(cluster.outcomes(0.0, 0.0)),
+            policy=Policy(FIFO, rules),
+            writer=Writer(cluster, Budget(20.0, 100)),
+            clock=ManualClock(),
+            learns=False,
+        )
+
+    def run(self, seconds):
+        for _ in range(int(seconds // 30)):
+            self.cycles += 1
+            self.world.clock.now_s = self.cluster.now_s
+            run_cycle(self.world, self.cycles, self.cluster.now_s, "act")
+            self.cluster.advance(30.0)
+
+
+@pytest.fixture
+def store():
+    made = Store("sqlite://")
+    made.upgrade()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cluster():
+    """A job that said ckpt has run for six minutes of eleven when one with a deadline comes."""
+    made = FakeSlurm(nodes=1)
+    made.submit(660.0, gpus=4, time_limit_s=1e6, comment="slurmsched:ckpt")
+    made.advance(360.0)
+    made.submit(90.0, gpus=4, time_limit_s=90.0, comment="slurmsched:deadline=+330s", name="urgent")
+    return made
+
+
+def play_out(store, cluster):
+    """A new daemon each cycle until all jobs have ended."""
+    for _ in range(40):
+        if all(job.state is JobState.COMPLETED for job in cluster.jobs.values()):
+            return
+        with contextlib.suppress(SlurmUnavailable):
+            Site(store, cluster).run(30.0)
+    raise AssertionError("some jobs never ended")
+
+
+def test_a_job_that_saves_its_work_makes_room_and_loses_nothing_with_a_new_daemon_each_cycle(store, cluster):
+    cluster.jobs[1] = replace(cluster.jobs[1], saves_s=20.0)
+    play_out(store, cluster)
+    saver, urgent = cluster.jobs[1], cluster.jobs[2]
+    assert urgent.ended_s <= urgent.submitted_s + 330
+    assert saver.restarts == 1
+    ran_s = (saver.submitted_s - 1_000_000.0) + (saver.ended_s - saver.started_s)
+    assert ran_s == pytest.approx(660.0), "no second of its work was done twice"
+    assert [action for action in cluster.written if isinstance(action, AskToStop | Requeue)] == [AskToStop(1, "URG")]
+
+
+def test_a_job_that_does_not_listen_is_requeued_after_its_time_and_finishes_too(store, cluster):
+    Site(store, cluster).run(1050)
+    stopped = [action for action in cluster.written if isinstance(action, AskToStop | Requeue)]
+    assert stopped == [AskToStop(1, "URG"), Requeue(1)]
+    assert cluster.jobs[2].ended_s <= cluster.jobs[2].submitted_s + 330
+    assert cluster.jobs[1].state is JobState.COMPLETED
+
+
+def test_a_job_that_was_suspended_when_it_was_asked_is_asked_again_and_gets_all_its_time(store, cluster):
+    site = Site(store, cluster)
+
+    def run_until(kind, count):
+        for _ in range(30):
+            told = [action for action in cluster.written if isinstance(action, AskToStop | Requeue)]
+            if sum(isinstance(action, kind) for action in told) == count:
+                return told
+            site.run(30)
+        raise AssertionError(told)
+
+    run_until(AskToStop, 1)
+    cluster.act([Suspend(1)])
+    site.run(30)
+    cluster.act([Resume(1)])
+    run_until(AskToStop, 2)
+    asked_s = cluster.now_s
+    assert run_until(Requeue, 1) == [AskToStop(1, "URG"), AskToStop(1, "URG"), Requeue(1)]
+    assert cluster.now_s - asked_s >= ASKED.stop_s
+
+
+class Forgetful(FakeSlurm):
+    """Does what it is told, and its first answers to a question to stop or a requeue are lost with the daemon."""
+
+    lost = 3
+
+    def act(self, actions):
+        answers = super().act(actions)
+        if self.lost and any(isinstance(action, AskToStop | Requeue) for action in actions):
+            self.lost -= 1
+            raise SlurmUnavailable("killed before the answer came")
+        return answers
+
+
+@pytest.mark.parametrize("saves_s", [20.0, float("inf")], ids=["saves its work", "does not listen"])
+def test_a_daemon_that_dies_before_it_hears_the_answer_loses_no_job_and_no_promise(store, cluster, saves_s):
+    forgetful = Forgetful(nodes=1, now_s=cluster.now_s, jobs=dict(cluster.jobs))
+    forgetful.jobs[1] = replace(forgetful.jobs[1], saves_s=saves_s)
+    play_out(store, forgetful)
+    assert forgetful.jobs[2].ended_s <= forgetful.jobs[2].submitted_s + 330
+    assert forgetful.jobs[1].restarts == 1
+
+
+def test_a_daemon_that_never_hears_an_answer_asks_no_more_often_than_it_may(store, cluster):
+    deaf = Forgetful(nodes=1, now_s=cluster.now_s, jobs=dict(cluster.jobs))
+    deaf.lost = 99
+    for _ in range(10):
+        with contextlib.suppress(SlurmUnavailable):
+            Site(store, deaf).run(30.0)
+    assert [action for action in deaf.written if isinstance(action, AskToStop | Requeue)] == [AskToStop(1, "URG")] * 4
+
+
+def test_the_answer_stands_in_the_admin_comment_and_is_written_when_it_changes(store, cluster):
+    cluster.submit(300.0, gpus=4, time_limit_s=300.0, comment="slurmsched:deadline=+7m")
+    cluster.submit(300.0, gpus=4, time_limit_s=300.0, comment="slurmsched:deadline=+9h", admin_comment="ticket 12")
+    Site(store, cluster).run(60)
+    Site(store, cluster).run(60)
+    told = [action for action in cluster.written if isinstance(action, Tell)]
+    assert [action.job_id for action in told] == [2, 3, 4], "each once, by whatever daemon"
+    assert cluster.jobs[2].admin_comment == "slurmsched:guaranteed,finish-by=1970-01-12T13:58:10Z"
+    assert cluster.jobs[3].admin_comment.startswith("slurmsched:not-guaranteed,earliest=")
+    assert cluster.jobs[4].admin_comment == "ticket 12"
+    assert 4 not in {intent.job_id for intent in store.intents("fake", 0.0) if intent.kind == "Rank" and intent.refused}

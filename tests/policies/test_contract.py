@@ -1,0 +1,119 @@
+"""Finding and registering orderings, those of other people too."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from decide.views import NOW_S, jobs, view
+
+from slurmsched.errors import ConfigError
+from slurmsched.policies.contract import ORDERINGS, find_ordering, ordering
+from slurmsched.policies.ordering.static import FAR_S
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_shortest_and_the_smallest_come_first():
+    seen = view(jobs(3, gpus=[8, 0, 1]), [60.0, 300.0, 400.0])
+    assert find_ordering("sjf")(seen).tolist() == [60, 300, 400]
+    assert find_ordering("qssf")(seen).tolist() == [480, 300, 400]
+    assert np.ptp(find_ordering("fifo")(seen)) == 0
+
+
+def test_the_earliest_deadline_comes_first_and_those_without_one_by_submission():
+    seen = view(jobs(4, deadline_s=[np.inf, 2e9, 1.9e9, np.inf], first_submit_s=[50.0, 60.0, 70.0, 40.0]))
+    assert np.argsort(find_ordering("edf")(seen)).tolist() == [2, 1, 3, 0]
+
+
+def test_a_job_that_waited_eight_times_as_long_as_it_ran_is_taken_up():
+    ran_s = np.array([0.0, 7200.0, 7200.0, 7200.0])
+    waited_s = np.array([0.0, 1.0, 8 * 7200.0 - 1, 8 * 7200.0])
+    seen = view(jobs(4, ran_s=ran_s, first_submit_s=NOW_S - ran_s - waited_s))
+    assert (find_ordering("tiresias-promoting")(seen) < FAR_S).tolist() == [True, False, False, True]
+
+
+def test_an_unknown_name_is_answered_with_those_there_are():
+    known = "afs-l, edf, fifo, las, lucid, qssf, sjf, srsf, srtf, themis, tiresias, tiresias-promoting, wfq"
+    with pytest.raises(ConfigError, match=f"policy.ordering = 'sfj' is not known; there are: {known}"):
+        find_ordering("sfj")
+
+
+def test_a_name_can_be_taken_once():
+    with pytest.raises(ValueError, match="'sjf' is registered twice"):
+        ordering("sjf")(lambda seen: seen.forecast.runtime_s)
+    assert ORDERINGS["sjf"].summary.startswith("Shortest")
+
+
+def install(directory: Path, module: str, source: str) -> None:
+    """A package of somebody else, as pip would leave it."""
+    (directory / f"{module}.py").write_text(source)
+    metadata = directory / f"{module}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[slurmsched.policies]\n{module} = {module}\n")
+
+
+def run(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(directory), str(ROOT), str(ROOT / "tests")])
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def example() -> str:
+    page = (ROOT / "docs" / "policies.md").read_text()
+    return page.partition("```python\n")[2].partition("```")[0]
+
+
+def test_the_example_of_the_page_works_as_a_plug_in(tmp_path):
+    install(tmp_path, "fewest", example())
+    done = run(
+        tmp_path,
+        "import json\n"
+        "from decide.views import jobs, view\n"
+        "from slurmsched.decide.engine import decide\n"
+        "from slurmsched.decide.rules import Rules\n"
+        "from slurmsched.policies.contract import find_ordering\n"
+        "seen = view(jobs(3, user=['a', 'a', 'b']), [60.0, 30.0, 900.0])\n"
+        "found = find_ordering('fewest')\n"
+        "rank = decide(seen, found, Rules(scope='queue')).jobs.rank.tolist()\n"
+        "print(json.dumps([found.summary, found.changes, rank]))\n",
+    )
+    assert done.returncode == 0, done.stderr
+    summary, changes, rank = json.loads(done.stdout)
+    assert summary.startswith("Jobs of the user with the fewest")
+    assert changes == "with_time"
+    assert rank == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("import nothing_of_that_name", "nothing_of_that_name"),
+        (
+            "from slurmsched.policies.contract import ordering\n@ordering('sjf')\ndef mine(view): ...",
+            "registered twice",
+        ),
+    ],
+)
+def test_a_plug_in_that_does_not_load_is_a_mistake_in_the_settings(tmp_path, source, complaint):
+    install(tmp_path, "broken", source)
+    done = run(
+        tmp_path,
+        "from slurmsched.errors import ConfigError\n"
+        "from slurmsched.policies.contract import find_ordering\n"
+        "try:\n    find_ordering('absent')\nexcept ConfigError as error:\n    print(error)\n",
+    )
+    assert "cannot load plug-in 'broken' (broken)" in done.stdout, done.stderr
+    assert complaint in done.stdout

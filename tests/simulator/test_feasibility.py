@@ -1,0 +1,97 @@
+"""Run by run, nothing that a simulation says happened is impossible; and what is impossible is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulator.worlds import setups, trace, worlds
+
+from slurmsched.policies.placement import PLACEMENTS
+from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.report.feasibility import impossible
+from slurmsched.simulator.run import PRESETS, STOCK, Replay, Setup, simulate
+
+
+@pytest.mark.parametrize("placement", sorted(PLACEMENTS))
+@pytest.mark.parametrize("name", sorted(set(PRESETS) - {STOCK}))
+@settings(max_examples=20, deadline=None)
+@given(world=worlds(), data=st.data())
+def test_no_policy_does_the_impossible(name, placement, world, data):
+    jobs, fleet = world
+    setup = data.draw(setups(name, placement))
+    kept = simulate(jobs, fleet, setup, segments=True)
+    assert impossible(kept) == []
+    plain = simulate(jobs, fleet, setup)
+    assert plain.segments is None
+    assert plain.end_s.tolist() == kept.end_s.tolist()
+
+
+def test_the_generic_loop_keeps_the_same_runs():
+    jobs, two_nodes = trace((0, 100, 4), (10, 5, 4), (12, 20, 8)), Fleet.of(2, 4)
+    setup = Setup.of("srtf", restart_s=3.0)
+    fast = simulate(jobs, two_nodes, setup, segments=True).segments
+    slow = simulate(jobs, two_nodes, setup, segments=True, generic=True).segments
+    assert [column.tolist() for column in fast] == [column.tolist() for column in slow]
+
+
+def test_a_run_says_from_when_to_when_and_on_which_gpus():
+    runs = simulate(
+        trace((0, 100, 6), (10, 5, 8)), Fleet.of(2, 4), Setup.of("srtf", restart_s=3.0), segments=True
+    ).segments
+    assert runs.row.tolist() == [0, 1, 0]
+    assert list(zip(runs.start_s.tolist(), runs.end_s.tolist(), strict=True)) == [(0, 10), (10, 15), (15, 108)]
+    pairs = list(zip(runs.node.tolist(), runs.gpus.tolist(), strict=True))
+    assert [sorted(pairs[at : at + 2]) for at in runs.first.tolist()] == [
+        [(0, 4), (1, 2)],
+        [(0, 4), (1, 4)],
+        [(0, 4), (1, 2)],
+    ]
+
+
+def test_without_runs_there_is_nothing_to_judge():
+    with pytest.raises(ValueError, match="has no segments"):
+        impossible(simulate(trace((0, 1, 1)), Fleet.of(1, 1), Setup.of("fifo")))
+
+
+def a_replay() -> Replay:
+    """One job on both nodes, stopped by a second on one of them, and going on."""
+    return simulate(trace((0, 100, 6), (10, 5, 4)), Fleet.of(2, 4), Setup.of("srtf", restart_s=3.0), segments=True)
+
+
+def bent(replay: Replay, column: str, at: int, by: float) -> Replay:
+    """The replay with one number of its segments changed."""
+    values = getattr(replay.segments, column).copy()
+    values[at] += by
+    return replace(replay, segments=replay.segments._replace(**{column: values}))
+
+
+@pytest.mark.parametrize(
+    ("column", "at", "by", "complaint"),
+    [
+        ("start_s", 0, -1.0, "1 run began before submission"),
+        ("end_s", 1, 1.0, "1 job did more or less than needed"),
+        ("end_s", 0, 6.0, "1 run began before the one before them was over"),
+        ("start_s", 1, -2.0, "node n1 gave more GPUs than it has"),
+        ("gpus", 0, 1, "1 run on more or fewer GPUs than asked for"),
+        ("gpus", 0, 3, "gave more GPUs than it has"),
+        ("row", 1, -1, "1 job never ran"),
+        ("end_s", 2, 1.0, "ends are not those of the runs"),
+    ],
+)
+def test_each_impossible_thing_is_found(column, at, by, complaint):
+    assert impossible(a_replay()) == []
+    assert complaint in "; ".join(impossible(bent(a_replay(), column, at, by)))
+
+
+def test_a_count_of_preemptions_that_is_not_that_of_the_runs_is_found():
+    assert impossible(replace(a_replay(), stops=np.array([0, 0]))) == ["preemptions are not those of the runs"]
+
+
+def test_whoever_runs_twice_on_one_node_at_once_is_found():
+    replay = a_replay()
+    runs = replay.segments
+    assert impossible(replace(replay, segments=runs._replace(node=np.zeros_like(runs.node)))) != []

@@ -1,0 +1,91 @@
+"""Policies in TOML files."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from slurmsched.errors import ConfigError
+from slurmsched.simulator.policy_file import admission, read_policy
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "mine.toml"
+
+
+def test_every_part_can_be_said(file):
+    file.write_text(
+        "[policy]\nname = 'ours'\nordering = 'las'\nselection = 'backfill'\nplacement = 'pool'\n"
+        "admission = 'load:1.2'\nforecast = 'limit'\nrestart_s = 30\nrestart_doubling_s = 2.5\nbeat_s = 60\n"
+        "depth = 50\n"
+    )
+    setup = read_policy(file)
+    assert (setup.name, setup.ordering.name, setup.selection, setup.placement) == ("ours", "las", "backfill", "pool")
+    assert (setup.admission, setup.forecast, setup.depth) == (1.2, "limit", 50)
+    assert (setup.restart_s, setup.restart_doubling_s, setup.beat_s) == (30.0, 2.5, 60.0)
+
+
+def test_parts_of_lucid_can_be_left_out_or_put_in(file):
+    file.write_text(
+        "[policy]\nordering = 'lucid'\nwide_hosts = false\nprofile_nodes = 2\nprofile_gpus = 4\nprofile_s = 60\n"
+    )
+    setup = read_policy(file)
+    assert (setup.wide_hosts, setup.profile_nodes, setup.profile_gpus, setup.profile_s) == (False, 2, 4, 60.0)
+    file.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 0\n")
+    assert read_policy(file).profile_nodes == 0
+
+
+def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
+    file.write_text("[policy]\nordering = 'srtf'\nrestart_s = 5.0\n")
+    setup = read_policy(file, restart_s=60.0, placement="pool")
+    assert (setup.name, setup.selection, setup.restart_s, setup.placement) == ("mine", "preemptive", 5.0, "pool")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[policy]\nordering = 'las'\nspeed = 2\n",
+            r"mine\.toml: \[policy\]: 'speed' is no key; accepted are ordering, sel",
+        ),
+        ("[policy]\nordering = 'las'\nrestart_s = 'long'\n", "restart_s = 'long': accepted is a number"),
+        ("[policy]\nordering = 'las'\nrestart_s = -1\n", "restart_s = -1.0: accepted are finite numbers from 0 on"),
+        ("[policy]\nordering = 'las'\nbeat_s = nan\n", "beat_s = nan: accepted are finite numbers from 0 on"),
+        ("[policy]\nordering = 'las'\ndepth = 0\n", r"\[policy\]: depth 0 makes no sense; accepted: 1 and more"),
+        ("[policy]\nordering = 'las'\ndepth = 1.5\n", "depth = 1.5: accepted is a whole number"),
+        ("[policy]\nordering = 'las'\ndepth = true\n", "depth = True: accepted is a whole number"),
+        ("[policy]\nordering = 'lucid'\nprofile_s = 0\n", "profile_s 0.0 makes no sense; accepted: seconds, above 0"),
+        ("[policy]\nordering = 'lucid'\nwide_hosts = 1\n", "wide_hosts = 1: accepted is true or false"),
+        ("[policy]\nordering = 'las'\nadmission = 'few'\n", "'few' is not known; there are: accept-all, and load:X"),
+        ("[policy]\nordering = 'best'\n", r"mine\.toml: \[policy\]: .*'best' is not known; there are: "),
+        ("[policy]\nordering = 'las'\nselection = 'best'\n", "there are: strict, backfill"),
+        ("[policy]\nname = 'x'\n", "needs an ordering"),
+        ("[policies]\n", r"'policies' is not known here; accepted are \[policy\]"),
+        ("[[policy]]\n", r"'policy' must be written as \[policy\]"),
+        ("", r"there is no \[policy\]"),
+        ("policy", "is not TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_and_what_is_accepted(file, text, said):
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        read_policy(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):
+        read_policy(tmp_path / "none.toml")
+
+
+def test_admission_is_a_bound():
+    assert admission("accept-all") == math.inf
+    assert admission("load:0.5") == 0.5
+
+
+@pytest.mark.parametrize("said", ["load", "load:", "load:0", "load:-1", "load:inf", "load:1e999", "load:1.2.3", "1.2"])
+def test_an_admission_that_bounds_nothing_is_refused(said):
+    with pytest.raises(ConfigError, match="accept-all, and load:X with X above 0"):
+        admission(said)

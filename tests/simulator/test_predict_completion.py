@@ -1,0 +1,206 @@
+"""When jobs start and finish, if no others come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.forecast import Forecast
+from slurmsched.cluster.jobs import JobState, job_table
+from slurmsched.cluster.plan import Standing
+from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable
+from slurmsched.cluster.records.promises import PromiseState, promise_table
+from slurmsched.cluster.state import View
+from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
+from slurmsched.simulator.predict_completion import foretell
+
+NOW_S = 1_000_000.0
+SLURM = {"SchedulerParameters": "bf_interval=1,bf_resolution=1,batch_sched_delay=0"}
+LATER_S = 3.0
+"""What Slurm's loops take to notice."""
+
+
+def view(*jobs: tuple[float, int], running: tuple[tuple[float, int], ...] = (), **columns: object) -> View:
+    """Pending jobs as (runtime, GPUs), by priority, before one node; *running* likewise, with what is left to do."""
+    count, busy = len(jobs), len(running)
+    waiting: dict[str, object] = {
+        "job_id": np.arange(1, count + 1),
+        "partition": ["gpu"] * count,
+        "reason": ["Priority"] * count,
+        "gpus": [job[1] for job in jobs],
+        "priority": 1000 - np.arange(count),
+        "time_limit_s": [10 * job[0] for job in jobs],
+        "first_submit_s": np.full(count, NOW_S),
+        "submitted_s": np.full(count, NOW_S),
+        "eligible_s": np.full(count, NOW_S),
+    }
+    started = job_table(
+        busy,
+        job_id=np.arange(901, 901 + busy),
+        partition=["gpu"] * busy,
+        state=np.full(busy, int(JobState.RUNNING)),
+        gpus=[job[1] for job in running],
+        started_s=np.full(busy, NOW_S - 100.0),
+        time_limit_s=np.full(busy, 1e5),
+        node_list=["n1"] * busy,
+    )
+    used = np.array([sum(job[1] for job in running)])
+    fleet = Fleet(
+        nodes_of(1, 4, partitions=["gpu"], cpus=np.array([64]), gpus_used=used), partition_of("gpu", "n1"),
+        Fleet.of(1, 1).qos,
+    )  # fmt: skip
+    return View(
+        NOW_S,
+        job_table(count, **(waiting | columns)),
+        started,
+        fleet.nodes,
+        fleet.partitions,
+        fleet.qos,
+        said([job[0] for job in jobs]),
+        said([100.0 + job[0] for job in running]),
+    )
+
+
+def said(runtimes_s: list[float]) -> Forecast:
+    runtime_s = np.array(runtimes_s, dtype=np.float64)
+    return Forecast(runtime_s, runtime_s / 2, 2 * runtime_s, Labels.of(["median of 7 runs"] * len(runtimes_s)))
+
+
+def told(seen: View, rank: list[int] | None = None, standing: list[int] | None = None) -> PredictionTable:
+    count = len(seen.pending)
+    return foretell(
+        seen,
+        np.array([-1] * count if rank is None else rank, dtype=np.int64),
+        np.array([0] * count if standing is None else standing, dtype=np.int64),
+        SLURM,
+    )
+
+
+def waits_s(table: PredictionTable) -> list[float]:
+    return (table.start_s[table.kind != PredictionKind.RUNNING] - NOW_S).tolist()
+
+
+def test_jobs_that_take_the_whole_cluster_start_one_after_the_other():
+    table = told(view((100.0, 4), (50.0, 4), (10.0, 4), running=((30.0, 4),)))
+    assert waits_s(table) == pytest.approx([30.0, 130.0, 180.0], abs=4 * LATER_S)
+    assert (table.finish_s - table.start_s)[:3].tolist() == pytest.approx([100.0, 50.0, 10.0])
+    assert table.finish_s[3] == NOW_S + 30.0
+    assert table.kind.tolist() == [PredictionKind.PREDICTED] * 3 + [PredictionKind.RUNNING]
+
+
+def test_our_rank_decides_in_place_of_the_priority():
+    table = told(view((100.0, 4), (50.0, 4), (10.0, 4)), rank=[2, 1, 0])
+    assert waits_s(table) == pytest.approx([60.0, 10.0, 0.0], abs=4 * LATER_S)
+    assert table.rank[:3].tolist() == [2, 1, 0]
+
+
+def test_a_job_without_a_rank_keeps_the_place_that_slurm_gives_it():
+    table = told(view((100.0, 4), (50.0, 4), (10.0, 4)), rank=[-1, 1, 0])
+    assert np.argsort(table.start_s[:3]).tolist() == [0, 2, 1]
+
+
+def test_a_job_that_we_delay_starts_after_the_promise_that_it_would_endanger():
+    seen = view((1000.0, 2), (100.0, 4), running=((30.0, 2),))
+    promises = promise_table(1, job_id=[2], state=[int(PromiseState.OPEN)], promised_s=[NOW_S + 500.0])
+    seen = replace(seen, promises=promises)
+    rank = np.array([1, 0], dtype=np.int64)
+
+    def waits_with(until_s: float) -> list[float]:
+        return waits_s(foretell(seen, rank, np.zeros(2, dtype=np.int64), SLURM, np.array([until_s, np.nan])))
+
+    assert waits_with(np.nan) == pytest.approx([0.0, 1000.0], abs=4 * LATER_S), "nobody is delayed"
+    assert waits_with(NOW_S + 3600.0) == pytest.approx([130.0, 30.0], abs=4 * LATER_S)
+    assert waits_with(NOW_S + 10.0) == pytest.approx([10.0, 1010.0], abs=4 * LATER_S), "the delay is used up first"
+
+
+def test_a_small_job_fills_the_gap_before_a_large_one():
+    table = told(view((100.0, 4), (5.0, 1), running=((1000.0, 2),)))
+    first, second = waits_s(table)
+    assert first == pytest.approx(1000.0, abs=2 * LATER_S)
+    assert second <= LATER_S
+
+
+def test_derivation_counts_what_stands_before_a_job():
+    table = told(view((100.0, 4), (50.0, 2), (10.0, 4), running=((30.0, 4),)))
+    assert table.ahead[:3].tolist() == [0, 1, 2]
+    assert table.ahead_gpu_s[:3].tolist() == [0.0, 400.0, 500.0]
+    assert table.running_gpu_s[0] == 120.0
+
+
+def test_an_array_is_told_by_the_first_of_its_tasks():
+    table = told(view((100.0, 4), (10.0, 4), tasks=[3, 1]))
+    assert table.kind[0] == PredictionKind.ARRAY
+    assert table.start_s[0] - NOW_S <= LATER_S
+    assert waits_s(table)[1] == pytest.approx(300.0, abs=4 * LATER_S)
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind"),
+    [
+        ({"reason": ["JobHeldUser"]}, PredictionKind.HELD),
+        ({"reason": ["Dependency"], "dependency": ["afterok:7"]}, PredictionKind.DEPENDENT),
+        ({"reservation": ["maint"]}, PredictionKind.RESERVED),
+        ({"reason": ["AssocGrpGRES"]}, PredictionKind.LIMITED),
+        ({"het_job_id": [1]}, PredictionKind.HETEROGENEOUS),
+        ({"reason": ["PartitionDown"]}, PredictionKind.PARTITION_DOWN),
+        ({"gpus": [5]}, PredictionKind.CANNOT_RUN),
+    ],
+)
+def test_a_job_of_which_nothing_can_be_said_gets_the_reason_and_no_number(columns, kind):
+    table = told(view((100.0, 4), **columns))
+    assert table.kind.tolist() == [kind]
+    assert np.isnan([table.start_s[0], table.finish_s[0], table.finish_by_s[0]]).all()
+
+
+def test_a_job_that_is_not_ours_or_not_known_is_told_with_the_reason_beside():
+    seen = view((100.0, 1), (100.0, 1))
+    strange = replace(seen, forecast=replace(seen.forecast, source=Labels.of(["no history: the time limit", "x"])))
+    kinds = told(strange, standing=[0, int(Standing.OWNER_SAID_OFF)]).kind.tolist()
+    assert kinds == [PredictionKind.NO_HISTORY, PredictionKind.LEFT_ALONE]
+
+
+def test_a_suspended_job_has_no_finish():
+    seen = view(running=((30.0, 2),))
+    stopped = replace(seen, running=replace(seen.running, state=np.array([int(JobState.SUSPENDED)])))
+    table = told(stopped)
+    assert table.kind.tolist() == [PredictionKind.SUSPENDED]
+    assert np.isnan(table.finish_s[0])
+
+
+QUEUES = st.lists(st.tuples(st.integers(1, 500).map(float), st.integers(1, 4)), min_size=1, max_size=12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(QUEUES)
+def test_never_more_runs_than_there_is_and_every_job_is_told_its_runtime(jobs):
+    table = told(view(*jobs, running=((50.0, 3),)))
+    gpus = table.gpus
+    assert table.said.all()
+    for at_s in table.start_s[:-1].tolist():
+        assert gpus[(table.start_s <= at_s) & (at_s < table.finish_s)].sum() <= 4
+    assert np.allclose((table.finish_s - table.start_s)[:-1], [job[0] for job in jobs])
+
+
+@settings(max_examples=30, deadline=None)
+@given(QUEUES, QUEUES)
+def test_a_job_behind_that_takes_the_whole_cluster_changes_nothing_for_those_before(jobs, others):
+    whole = [(took_s, 4) for took_s, _ in jobs]
+    alone = told(view(*whole))
+    behind = told(view(*whole, *[(took_s, 4) for took_s, _ in others]))
+    assert behind.start_s[: len(jobs)].tolist() == alone.start_s.tolist()
+
+
+@settings(max_examples=30, deadline=None)
+@given(QUEUES)
+def test_with_exact_forecasts_first_come_first_served_is_foretold_exactly(jobs):
+    """Jobs as wide as the cluster: each starts when the one before has ended, but for Slurm's loops."""
+    table = told(view(*[(took_s, 4) for took_s, _ in jobs]))
+    ends_s = np.concatenate([[NOW_S], table.finish_s[:-1]])
+    late_s = table.start_s - ends_s
+    assert (late_s >= 0).all()
+    assert (late_s <= LATER_S + 0.1 * (table.start_s - NOW_S)).all()
