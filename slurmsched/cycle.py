@@ -17,12 +17,12 @@ from .cluster.records.promises import SAME_S, PromiseTable
 from .cluster.state import ClusterState, View
 from .db.memory import Memory
 from .db.tracking.decisions import DecisionRecord
-from .decide.deadlines.promise_outcomes import Ends, settle
+from .decide.deadlines.promise_outcomes import JobEnds, settle
 from .decide.engine import decide
 from .decide.policy import Policy
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
-from .slurm.port import Answer, Slurm
+from .slurm.port import ActionResult, Slurm
 from .slurm.write.writer import Writer
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def _as_it_is(state: ClusterState) -> ClusterState:
 
 
 @dataclass
-class World:
+class CycleContext:
     """Everything a cycle works with, put together once by ``cli`` or by the simulator."""
 
     cluster: Slurm
@@ -91,7 +91,7 @@ class CycleReport:
     ended: OutcomeTable
 
 
-def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport:
+def run_cycle(world: CycleContext, number: int, now_s: float, mode: str) -> CycleReport:
     """The five arrows. Raises SlurmUnavailable where Slurm gives no answer; a lost database costs only the history."""
     watch = _Stopwatch(world)
     watch.enter("observe")
@@ -105,7 +105,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     remembered = world.memory.remember(state, now_s, acting=mode == "act", forgotten=forgotten)
     state = remembered.state
     promises = world.memory.promises(now_s, acting=mode == "act")
-    promises = _settled(world, promises, Ends.of(state, remembered.ended, unsettled), now_s)
+    promises = _settled(world, promises, JobEnds.of(state, remembered.ended, unsettled), now_s)
     watch.enter("predict")
     if world.learns:
         world.model = world.model.learn(remembered.ended)
@@ -147,7 +147,7 @@ def run_cycle(world: World, number: int, now_s: float, mode: str) -> CycleReport
     )
 
 
-def _predicted(world: World, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
+def _predicted(world: CycleContext, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
     """*state* with share scores and forecasts, as policies see it."""
     state = world.scored(state)
     forecast = world.model.forecast(state.pending, now_s).in_whole_seconds()
@@ -165,7 +165,7 @@ def _predicted(world: World, state: ClusterState, promises: PromiseTable, now_s:
     )
 
 
-def _settled(world: World, promises: PromiseTable, ends: Ends, now_s: float) -> PromiseTable:
+def _settled(world: CycleContext, promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
     """*promises* as they stand now, with the runs of jobs that nobody saw end from accounting, once that answers."""
     unseen, late = ends.unseen(promises), ends.late(promises, now_s) if world.late.due else []
     if late:
@@ -182,7 +182,9 @@ def _settled(world: World, promises: PromiseTable, ends: Ends, now_s: float) -> 
     return settle(promises, ends, now_s)
 
 
-def _act(world: World, watch: _Stopwatch, number: int, plan: Plan, now_s: float) -> tuple[tuple[Answer, ...], int]:
+def _act(
+    world: CycleContext, watch: _Stopwatch, number: int, plan: Plan, now_s: float
+) -> tuple[tuple[ActionResult, ...], int]:
     """Write what the budget allows. What we are about to ask is remembered first: we may be killed between."""
     refused = world.memory.recently_refused(now_s)
     sending = world.writer.affordable(plan.actions, refused, world.clock.monotonic())
@@ -192,8 +194,8 @@ def _act(world: World, watch: _Stopwatch, number: int, plan: Plan, now_s: float)
     watch.enter("send")
     answers = world.writer.send(sending)
     watch.enter("answer")
-    told: list[tuple[Action, str | None]] = [(answer.action, answer.refused) for answer in answers]
-    world.memory.answered(number, told, now_s)
+    results: list[tuple[Action, str | None]] = [(answer.action, answer.refused) for answer in answers]
+    world.memory.answered(number, results, now_s)
     return answers, len(plan.actions) - len(sending)
 
 
@@ -202,7 +204,7 @@ def _sentence(
     plan: Plan,
     policy: Policy,
     mode: str,
-    answers: tuple[Answer, ...],
+    answers: tuple[ActionResult, ...],
     deferred: int,
     lag_s: float,
     fallbacks: tuple[str, ...],
@@ -230,7 +232,7 @@ def _sentence(
 class _Stopwatch:
     """Times the phases, and tells whoever watches that one begins."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: CycleContext) -> None:
         self._world = world
         self._began_s = 0.0
         self._phase = ""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.config import DaemonSettings, DatabaseSettings, Settings, load
-from slurmsched.config.catalogue import Misfit, catalogue, every_setting
+from slurmsched.config.catalogue import InvalidValue, catalogue, every_setting
 from slurmsched.config.example import example, toml_value
 from slurmsched.config.toml_lines import lines_of
 from slurmsched.errors import ConfigError
@@ -147,7 +147,7 @@ def test_any_value_is_either_accepted_as_its_type_or_a_misfit(value):
     for setting in every_setting():
         try:
             accepted = setting.check(value)
-        except Misfit:
+        except InvalidValue:
             continue
         assert type(accepted) is type(setting.default), setting.name
 

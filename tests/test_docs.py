@@ -10,7 +10,7 @@ import pytest
 
 from slurmsched.cli.command_table import COMMANDS
 from slurmsched.cli.reference import commands_page, settings_page
-from slurmsched.cluster.text.comment import Wishes
+from slurmsched.cluster.text.comment import CommentOptions
 from slurmsched.config.catalogue import every_setting
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -48,7 +48,7 @@ def test_the_page_of_tokens_says_which_have_an_effect_today():
     read = re.compile(r"(?:wish|wishes|read\([^()]*\)\[0\])\.([a-z_]+)")
     sources = (file.read_text() for file in (DOCS.parent / "slurmsched").rglob("*.py") if file.name != "comment.py")
     used = {name for text in sources if "comment import" in text for name in read.findall(text)}
-    fields = set(Wishes.__slots__) - {"share"}  # no user's to say
+    fields = set(CommentOptions.__slots__) - {"share"}  # no user's to say
     assert tokens("In effect now") == fields & used
     assert tokens("Accepted and checked, not acted on yet") == fields - used
 

@@ -16,14 +16,14 @@ from ..config import Loaded, Settings, Unreadable, load
 from ..errors import SlurmschedError, SlurmUnavailable
 
 if TYPE_CHECKING:
-    from ..daemon.api.record_summaries import Figures
+    from ..daemon.api.record_summaries import FigureQueries
     from ..db.store import Store
     from ..db.tracking.decisions import DecisionRecord
     from ..db.tracking.intents import Intent
-    from ..models.registry import Shelf
-    from ..slurm.adapters.command_runner import Console, TimeLeft
+    from ..models.registry import ArtifactRegistry
+    from ..slurm.adapters.command_runner import CommandRunner, TimeLeft
     from ..slurm.port import Slurm
-    from .query import Answers
+    from .query import QueryClient
 
 logger = logging.getLogger(__name__)
 
@@ -113,19 +113,19 @@ class App:
         """The names of the cluster's partitions; SlurmError where it does not answer."""
         return tuple(self.cluster().observe().partitions.name)
 
-    def shelf(self) -> Shelf:
+    def artifacts(self) -> ArtifactRegistry:
         """Where trained models lie."""
-        from ..models.registry import Shelf
+        from ..models.registry import ArtifactRegistry
 
         settings = self.settings()
-        return Shelf(Path(settings.models.directory or Path(settings.daemon.state_dir, "models")))
+        return ArtifactRegistry(Path(settings.models.directory or Path(settings.daemon.state_dir, "models")))
 
-    def console(self) -> Console:
+    def console(self) -> CommandRunner:
         """What runs Slurm's commands, by the settings."""
-        from ..slurm.adapters.command_runner import Console
+        from ..slurm.adapters.command_runner import CommandRunner
 
         slurm = self.settings().slurm
-        return Console(
+        return CommandRunner(
             slurm.conf, slurm.bin_dir, timeout_s=slurm.timeout_s, environment=self.environ, left=self.time_left
         )
 
@@ -150,23 +150,23 @@ class App:
                 raise
             return named[1].lower()
 
-    def answers(self) -> Answers:
+    def answers(self) -> QueryClient:
         """Whom to ask about jobs: the daemon, or else the latest record of its decisions."""
         from ..daemon.api.query_server import SOCKET
-        from .query import Answers
+        from .query import QueryClient
 
-        return Answers(
+        return QueryClient(
             self.run_dir() / SOCKET,
             lambda: self.store().latest_decision(),
             lambda job_id: self.store().story(self.cluster_name(), job_id),
             self.figures,
         )
 
-    def figures(self) -> Figures:
+    def figures(self) -> FigureQueries:
         """Figures of what the database and the models' directory hold."""
-        from ..daemon.api.record_summaries import Figures
+        from ..daemon.api.record_summaries import FigureQueries
 
-        return Figures(self.store, self.cluster_name, self.shelf(), self.clock)
+        return FigureQueries(self.store, self.cluster_name, self.artifacts(), self.clock)
 
     def decision(self, cycle: int) -> DecisionRecord | None:
         """A recorded cycle; None where it is not kept."""

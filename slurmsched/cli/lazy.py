@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from ..errors import SlurmschedError
-from .command_table import Place
+from .command_table import CommandEntry
 from .failure import Failed, open_files_limit
 
 
 class LazyGroup(click.Group):
     """Knows its commands by place; any SlurmschedError below it becomes one clean message and exit status 1."""
 
-    def __init__(self, *args: Any, commands_at: Mapping[str, Place], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, commands_at: Mapping[str, CommandEntry], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.commands_at = commands_at
 

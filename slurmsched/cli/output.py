@@ -15,9 +15,9 @@ import click
 
 from ..cluster.text.plural import count
 from .terminal_text import clean, width
-from .text_table import Cell, Sheet, chosen, fitted, plain
+from .text_table import Cell, TextTable, chosen, fitted, plain
 
-__all__ = ["Cell", "Sheet", "emit", "json_option", "plain", "table_options"]
+__all__ = ["Cell", "TextTable", "emit", "json_option", "plain", "table_options"]
 
 SCHEMA = "slurmsched/1"
 _TABLES = f"{__name__}.tables"
@@ -54,13 +54,13 @@ def _remember(context: click.Context, option: click.Parameter, value: bool | str
         context.meta[_TABLES] = replace(tables, wide=True)
 
 
-def emit(facts: Mapping[str, Any], *parts: str | Sheet, as_json: bool) -> None:
+def emit(facts: Mapping[str, Any], *parts: str | TextTable, as_json: bool) -> None:
     """Print *facts* as one JSON object, or else *parts* one after the other as text."""
     if as_json:
         return click.echo(json.dumps({"schema": SCHEMA} | _finite(dict(facts)), indent=2))
     context = click.get_current_context(silent=True)
     tables = context.meta.get(_TABLES, _Tables()) if context else _Tables()
-    _demand(tables.columns, [part for part in parts if isinstance(part, Sheet)])
+    _demand(tables.columns, [part for part in parts if isinstance(part, TextTable)])
     for part in parts:
         if isinstance(part, str):
             click.echo(clean(part))
@@ -69,14 +69,14 @@ def emit(facts: Mapping[str, Any], *parts: str | Sheet, as_json: bool) -> None:
     return None
 
 
-def _demand(columns: Sequence[str], sheets: Sequence[Sheet]) -> None:
-    known = {name.upper(): name for sheet in sheets for name in sheet.columns}
+def _demand(columns: Sequence[str], sheets: Sequence[TextTable]) -> None:
+    by_name = {name.upper(): name for sheet in sheets for name in sheet.columns}
     for name in columns if sheets else ():
-        if name.upper() not in known:
-            raise click.UsageError(f"There is no column {name}; accepted: {', '.join(known.values())}.")
+        if name.upper() not in by_name:
+            raise click.UsageError(f"There is no column {name}; accepted: {', '.join(by_name.values())}.")
 
 
-def _print(sheet: Sheet, *, whole: bool) -> None:
+def _print(sheet: TextTable, *, whole: bool) -> None:
     """A table; on a terminal with a ruled heading, and the columns that there is room for unless *whole*."""
     if not _for_people():
         return click.echo(plain(sheet), nl=bool(sheet.columns))

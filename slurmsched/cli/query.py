@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Unreadable
 from ..errors import SlurmschedError
-from .output import Sheet, emit
+from .output import TextTable, emit
 from .time_format import as_of
 
 if TYPE_CHECKING:
-    from ..daemon.api.record_summaries import Figures
+    from ..daemon.api.record_summaries import FigureQueries
     from ..db.tracking.decisions import DecisionRecord
 
 NO_DAEMON = "no daemon runs"
@@ -21,23 +21,27 @@ NO_DAEMON = "no daemon runs"
 Recorded = Callable[[], "DecisionRecord | None"]
 
 
-class Answers:
+class QueryClient:
     """Answers in the daemon's own form; ``source`` in each says whether it came from the daemon or from a record."""
 
     def __init__(
-        self, socket: Path, recorded: Recorded, story: Callable[[int], Sequence[Any]], figures: Callable[[], Figures]
+        self,
+        socket: Path,
+        recorded: Recorded,
+        story: Callable[[int], Sequence[Any]],
+        figures: Callable[[], FigureQueries],
     ) -> None:
         self._socket, self._recorded, self._story, self._figures = socket, recorded, story, figures
 
-    def ask(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
+    def query(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
         """What the daemon says *about* a job or the queue; where no daemon answers, what its last record says.
 
         Raises AnswerRefused where the daemon will not tell, DaemonUnreachable where there is no record either.
         """
-        from ..daemon.api.query_server import DaemonUnreachable, ask
+        from ..daemon.api.query_server import DaemonUnreachable, query
 
         try:
-            return {"source": "daemon", **ask(self._socket, {"ask": about, **details})}
+            return {"source": "daemon", **query(self._socket, {"ask": about, **details})}
         except DaemonUnreachable as away:
             try:
                 return {"source": "record", "ask": about, **self._from_record(about, details)}
@@ -83,7 +87,7 @@ def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, A
     return ({} if about == "advice" else {"mode": record.mode}) | {about: plain(answer)}
 
 
-def tell(reply: Mapping[str, Any], *parts: str | Sheet, now_s: float, as_json: bool) -> None:
+def print_reply(reply: Mapping[str, Any], *parts: str | TextTable, now_s: float, as_json: bool) -> None:
     """Print an answer and how old it is; JSON gets the answer whole."""
     age = as_of(reply["as_of_s"], reply["cycle"], now_s)
     emit(

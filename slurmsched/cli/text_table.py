@@ -15,7 +15,7 @@ CUT_LEAST = 8  #: cells that a text keeps where it is cut
 
 
 @dataclass(frozen=True)
-class Sheet:
+class TextTable:
     """A table to print; columns of numbers stand right."""
 
     columns: Sequence[str]
@@ -24,7 +24,7 @@ class Sheet:
     cut: Sequence[str] = ()  #: columns whose texts may be cut to fit
 
 
-def plain(sheet: Sheet) -> str:
+def plain(sheet: TextTable) -> str:
     """*sheet* as aligned text without tabs, borders or colours; an empty cell reads ``-``."""
     lines = _texts(sheet)
     widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
@@ -32,7 +32,7 @@ def plain(sheet: Sheet) -> str:
     return "\n".join(GAP.join(map(_pad, line, widths, right)).rstrip() for line in lines)
 
 
-def fitted(sheet: Sheet, most: int) -> tuple[Sheet, list[str]]:
+def fitted(sheet: TextTable, most: int) -> tuple[TextTable, list[str]]:
     """*sheet* in *most* cells, and the columns that had no room: texts are cut first, then the least important go.
 
     The most important column stays whole in any case, and so do all headings.
@@ -50,14 +50,14 @@ def fitted(sheet: Sheet, most: int) -> tuple[Sheet, list[str]]:
     return _with_columns(sheet, shown, limits), [name for name in sheet.columns if name not in stay]
 
 
-def chosen(sheet: Sheet, names: Sequence[str]) -> Sheet:
+def chosen(sheet: TextTable, names: Sequence[str]) -> TextTable:
     """*sheet* with the columns of these *names* that it has, in any case; whole where it has none."""
     by_name = {name.upper(): name for name in sheet.columns}
     shown = [by_name[name.upper()] for name in names if name.upper() in by_name]
     return _with_columns(sheet, shown, {}) if shown else sheet
 
 
-def _least(sheet: Sheet, name: str, widest: int) -> int:
+def _least(sheet: TextTable, name: str, widest: int) -> int:
     return min(widest, max(width(name), CUT_LEAST)) if name in sheet.cut else widest
 
 
@@ -77,7 +77,7 @@ def _limits(widths: dict[str, int], least: dict[str, int], most: int) -> dict[st
     return limits
 
 
-def _with_columns(sheet: Sheet, names: Sequence[str], limits: dict[str, int]) -> Sheet:
+def _with_columns(sheet: TextTable, names: Sequence[str], limits: dict[str, int]) -> TextTable:
     if tuple(names) == tuple(sheet.columns) and not any(name in limits for name in sheet.cut):
         return sheet
     places = [list(sheet.columns).index(name) for name in names]
@@ -94,7 +94,7 @@ def _cut(cell: Cell, most: int | None) -> Cell:
     return f"{text}…"
 
 
-def _texts(sheet: Sheet) -> list[list[str]]:
+def _texts(sheet: TextTable) -> list[list[str]]:
     return [list(sheet.columns), *([_text(cell) for cell in row] for row in sheet.rows)]
 
 
@@ -104,7 +104,7 @@ def _text(cell: Cell) -> str:
     return "-" if cell is None or cell == "" else clean(str(cell))
 
 
-def _right(sheet: Sheet) -> list[bool]:
+def _right(sheet: TextTable) -> list[bool]:
     columns = list(zip(*sheet.rows, strict=True)) or [()] * len(sheet.columns)
     return [bool(column) and all(isinstance(cell, int | float | None) for cell in column) for column in columns]
 

@@ -34,8 +34,8 @@ def mean_use(uses: Sequence[Use]) -> Use:
     """Several runs of one kind as one: means, and the worst of memory and stability. There is at least one."""
 
     def mean(values: list[float]) -> float:
-        known = [value for value in values if value == value]
-        return sum(known) / len(known) if known else float("nan")
+        measured = [value for value in values if value == value]
+        return sum(measured) / len(measured) if measured else float("nan")
 
     memory_mib = [use.gpu_memory_mib for use in uses if use.gpu_memory_mib == use.gpu_memory_mib]
     return Use(

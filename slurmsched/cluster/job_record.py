@@ -23,7 +23,7 @@ class Phase(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class KnownJob:
+class JobRecord:
     """One job as last met: enough to write its outcome if it is never seen again."""
 
     job_id: int
@@ -63,27 +63,27 @@ def units_in(table: JobTable) -> IntArray:
     return np.where((table.array_job_id > 0) & (table.task_id < 0), -table.job_id, table.job_id)
 
 
-_COLUMNS = tuple(f.name for f in fields(KnownJob) if f.default is MISSING)
+_COLUMNS = tuple(f.name for f in fields(JobRecord) if f.default is MISSING)
 
 
-def jobs_in(table: JobTable, rows: IntArray) -> Iterator[KnownJob]:
+def jobs_in(table: JobTable, rows: IntArray) -> Iterator[JobRecord]:
     """The jobs in *rows* of *table*, without what one look does not show: first submit, phase, delays."""
     some = table.take(rows)
     columns = (getattr(some, name) for name in _COLUMNS)
     for values in zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True):
-        yield KnownJob(*values)
+        yield JobRecord(*values)
 
 
 @dataclass(frozen=True)
-class Run:
+class EndedRun:
     """One run of a job that is over."""
 
-    job: KnownJob
+    job: JobRecord
     ended_s: float
     state: JobState
 
 
-def outcomes_of(runs: Iterable[Run]) -> OutcomeTable:
+def outcomes_of(runs: Iterable[EndedRun]) -> OutcomeTable:
     """The outcomes of *runs*, oldest end first."""
     ordered = sorted(runs, key=lambda run: (run.ended_s, run.job.job_id, run.job.restarts))
     jobs = [run.job for run in ordered]
@@ -123,7 +123,7 @@ class Index:
     phase: IntArray
 
     @classmethod
-    def of(cls, jobs: dict[int, KnownJob]) -> Self:
+    def of(cls, jobs: dict[int, JobRecord]) -> Self:
         """The index of *jobs*."""
         ordered = [jobs[unit] for unit in sorted(jobs)]
         kinds = {f.name: np.float64 if f.name.endswith("_s") else np.int64 for f in fields(cls)}

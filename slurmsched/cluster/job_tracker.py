@@ -12,7 +12,7 @@ import numpy as np
 
 from .columns import BoolArray, FloatArray, IntArray
 from .events import Event, JobEnded, JobRequeued, JobStarted, JobSubmitted
-from .job_record import Index, KnownJob, Phase, Run, jobs_in, outcomes_of, units_in
+from .job_record import EndedRun, Index, JobRecord, Phase, jobs_in, outcomes_of, units_in
 from .jobs import JobState, JobTable, deadlines_from
 from .records.outcomes import OutcomeTable
 from .state import ClusterState
@@ -33,16 +33,16 @@ NO_DELAYS: Mapping[int, Delay] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Changes:
+class TrackedChanges:
     """What one look brought: *jobs* are, by unit, those to be remembered anew, None for those to be forgotten."""
 
     state: ClusterState  #: the look itself, with first submits filled in
     events: tuple[Event, ...]
     ended: OutcomeTable
-    jobs: dict[int, KnownJob | None]
+    jobs: dict[int, JobRecord | None]
 
 
-class Ledger:
+class JobTracker:
     """Follows every job from submit to end by comparing looks; knows no clock and no database.
 
     Slurm resets the submit time of a requeued job (its restart count grows); the first submit time is kept here. An
@@ -51,16 +51,16 @@ class Ledger:
     and a task that is queued again melts into the array's unit, since squeue shows it so.
     """
 
-    def __init__(self, jobs: Iterable[KnownJob] = ()) -> None:
+    def __init__(self, jobs: Iterable[JobRecord] = ()) -> None:
         self._jobs = {job.unit: job for job in jobs}
         self._index = Index.of(self._jobs)
 
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def adopt(self, jobs: Iterable[KnownJob]) -> dict[int, KnownJob | None]:
+    def adopt(self, jobs: Iterable[JobRecord]) -> dict[int, JobRecord | None]:
         """Learn *jobs* remembered before this ledger began; what it saw itself is newer. Returns what it mended."""
-        changed: dict[int, KnownJob | None] = {}
+        changed: dict[int, JobRecord | None] = {}
         for old in jobs:
             mine = self._jobs.get(old.unit)
             if mine is None:
@@ -87,7 +87,7 @@ class Ledger:
         now_s: float,
         delays: Mapping[int, Delay] = NO_DELAYS,
         forgotten: Collection[int] = (),
-    ) -> Changes:
+    ) -> TrackedChanges:
         """Take in one look at the cluster; what is the same as last time costs no Python step per job.
 
         *delays* are the begin times that we may have set: a job that they keep from starting waits all the same.
@@ -101,7 +101,7 @@ class Ledger:
         page.miss(state, frozenset(forgotten))
         if page.changed:
             self._index = Index.of(self._jobs)
-        return Changes(self._dated(state), tuple(page.events), outcomes_of(page.runs), page.changed)
+        return TrackedChanges(self._dated(state), tuple(page.events), outcomes_of(page.runs), page.changed)
 
     def _dated(self, state: ClusterState) -> ClusterState:
         pending, running, ended = (self._dated_jobs(table) for table in (state.pending, state.running, state.ended))
@@ -125,13 +125,13 @@ class Ledger:
 class _Page:
     """One look being compared with the book."""
 
-    jobs: dict[int, KnownJob]
+    jobs: dict[int, JobRecord]
     before: Index
     now_s: float
     delays: Mapping[int, Delay]
     events: list[Event] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
-    changed: dict[int, KnownJob | None] = field(default_factory=dict)
+    runs: list[EndedRun] = field(default_factory=list)
+    changed: dict[int, JobRecord | None] = field(default_factory=dict)
 
     def meet(self, table: JobTable, phase: Phase, rows: BoolArray | None = None) -> None:
         """Take in all *rows* of *table* that are not as they were."""
@@ -146,7 +146,7 @@ class _Page:
             elif phase is Phase.RUNNING:
                 self._run(self._recognise(job), JobState(state))
             else:
-                self._keep(replace(self._recognise(job), phase=Phase.PENDING, started_s=math.nan))
+                self._track(replace(self._recognise(job), phase=Phase.PENDING, started_s=math.nan))
 
     def miss(self, state: ClusterState, forgotten: frozenset[int]) -> None:
         """Settle the jobs that were known and are not there any more."""
@@ -160,7 +160,7 @@ class _Page:
                 pass  # an array of which the last tasks began goes on as those tasks
             elif job.job_id in melted:
                 if job.phase is Phase.RUNNING:
-                    self.runs.append(Run(job, self.now_s, JobState.REQUEUED))
+                    self.runs.append(EndedRun(job, self.now_s, JobState.REQUEUED))
                     self.events.append(
                         JobRequeued(job.job_id, self.now_s, job.restarts + 1, first_submit_s=job.first_submit_s)
                     )
@@ -171,24 +171,24 @@ class _Page:
             del self.jobs[unit]
             self.changed[unit] = None
 
-    def _between_runs(self, job: KnownJob) -> bool:
+    def _between_runs(self, job: JobRecord) -> bool:
         """Whether *job*, COMPLETING, is to be met when that is over.
 
         A requeued job has the restarts of its next run at once, and the submit time of it only when the old run ended.
         """
-        known = self.jobs.get(job.unit)
-        return known is None or job.restarts > known.restarts
+        earlier = self.jobs.get(job.unit)
+        return earlier is None or job.restarts > earlier.restarts
 
-    def _recognise(self, job: KnownJob) -> KnownJob:
+    def _recognise(self, job: JobRecord) -> JobRecord:
         """*job* with its first submit time and the phase it was in; settles what must have happened to it before."""
-        known = self.jobs.get(job.unit)
-        if known is not None and job.unit > 0 and job.restarts > known.restarts:
-            self._requeue(known, job)
-            return replace(job, first_submit_s=known.first_submit_s, delayed_s=known.delayed_s)
-        if known is not None and _continues(known, job):
-            return replace(self._waiting(known, job), first_submit_s=known.first_submit_s, phase=known.phase)
-        if known is not None and known.phase is not Phase.ENDED:
-            self._vanish(known)
+        earlier = self.jobs.get(job.unit)
+        if earlier is not None and job.unit > 0 and job.restarts > earlier.restarts:
+            self._requeue(earlier, job)
+            return replace(job, first_submit_s=earlier.first_submit_s, delayed_s=earlier.delayed_s)
+        if earlier is not None and _continues(earlier, job):
+            return replace(self._waiting(earlier, job), first_submit_s=earlier.first_submit_s, phase=earlier.phase)
+        if earlier is not None and earlier.phase is not Phase.ENDED:
+            self._vanish(earlier)
         first_s = job.submitted_s
         if job.restarts and job.array_job_id:  # a requeued task that was forgotten while it was part of the unit
             first_s = min(first_s, self._array_submit_s.get(job.array_job_id, first_s))
@@ -197,7 +197,7 @@ class _Page:
         waiting = replace(job, waiting_since_s=job.eligible_s) if array is None else self._waiting(array, job)
         return replace(waiting, first_submit_s=first_s)
 
-    def _waiting(self, before: KnownJob, job: KnownJob) -> KnownJob:
+    def _waiting(self, before: JobRecord, job: JobRecord) -> JobRecord:
         """*job* with its waiting time counted on through begin times of ours, given what was known *before*."""
         since_s = before.eligible_s if math.isnan(before.waiting_since_s) else before.waiting_since_s
         delay = self.delays.get(job.job_id) or self.delays.get(job.array_job_id)
@@ -216,26 +216,26 @@ class _Page:
         tasks = [job for job in self.jobs.values() if job.array_job_id]
         return {job.array_job_id: job.first_submit_s for job in sorted(tasks, key=lambda job: -job.first_submit_s)}
 
-    def _requeue(self, known: KnownJob, job: KnownJob) -> None:
+    def _requeue(self, earlier: JobRecord, job: JobRecord) -> None:
         # Slurm sets the submit time of a requeued job to the moment of the requeue, where the old run ended.
         at_s = job.submitted_s if math.isfinite(job.submitted_s) else self.now_s
-        if known.phase is Phase.RUNNING:
+        if earlier.phase is Phase.RUNNING:
             # After several requeues unseen the first end is unknown; OTHER lets an import of the accounting mend it.
-            once = job.restarts == known.restarts + 1
-            self.runs.append(Run(known, at_s, JobState.REQUEUED if once else JobState.OTHER))
-        self.events.append(JobRequeued(job.job_id, at_s, job.restarts, first_submit_s=known.first_submit_s))
+            once = job.restarts == earlier.restarts + 1
+            self.runs.append(EndedRun(earlier, at_s, JobState.REQUEUED if once else JobState.OTHER))
+        self.events.append(JobRequeued(job.job_id, at_s, job.restarts, first_submit_s=earlier.first_submit_s))
 
-    def _run(self, job: KnownJob, state: JobState) -> None:
-        known = self.jobs.get(job.unit)
-        if state is JobState.COMPLETING and known is not None and job.phase is Phase.PENDING:
-            self._keep(replace(job, started_s=math.nan))
+    def _run(self, job: JobRecord, state: JobState) -> None:
+        earlier = self.jobs.get(job.unit)
+        if state is JobState.COMPLETING and earlier is not None and job.phase is Phase.PENDING:
+            self._track(replace(job, started_s=math.nan))
             return
         if job.phase is not Phase.RUNNING:
             at_s = job.started_s if math.isfinite(job.started_s) else self.now_s
             self.events.append(JobStarted(job.job_id, at_s, job.restarts, first_submit_s=job.first_submit_s))
-        self._keep(replace(job, phase=Phase.RUNNING))
+        self._track(replace(job, phase=Phase.RUNNING))
 
-    def _end(self, job: KnownJob, state: JobState, ended_s: float) -> None:
+    def _end(self, job: JobRecord, state: JobState, ended_s: float) -> None:
         ended_s = ended_s if math.isfinite(ended_s) else self.now_s
         # Slurm gives a job that was cancelled in the queue a start time equal to its end.
         ran = math.isfinite(job.started_s) and not (state is JobState.CANCELLED and job.started_s >= ended_s)
@@ -245,19 +245,19 @@ class _Page:
                 first_s = job.first_submit_s
                 self.events.append(JobStarted(job.job_id, job.started_s, job.restarts, first_submit_s=first_s))
             self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts, first_submit_s=job.first_submit_s))
-            self.runs.append(Run(run, ended_s, state))
-        self._keep(replace(run, phase=Phase.ENDED))
+            self.runs.append(EndedRun(run, ended_s, state))
+        self._track(replace(run, phase=Phase.ENDED))
 
-    def _vanish(self, job: KnownJob) -> None:
+    def _vanish(self, job: JobRecord) -> None:
         # The end lies between the last look and this one, and no later than the time limit allows.
         ended_s = self.now_s
         if math.isfinite(job.started_s + job.time_limit_s):
             ended_s = min(ended_s, job.started_s + job.time_limit_s)
-        self.runs.append(Run(job, ended_s, JobState.OTHER))
+        self.runs.append(EndedRun(job, ended_s, JobState.OTHER))
         state, first_s = JobState.OTHER, job.first_submit_s
         self.events.append(JobEnded(job.job_id, ended_s, state, job.restarts, first_submit_s=first_s))
 
-    def _keep(self, job: KnownJob) -> None:
+    def _track(self, job: JobRecord) -> None:
         self.changed[job.unit] = self.jobs[job.unit] = job
 
 
@@ -270,13 +270,13 @@ def _arrays_begun(state: ClusterState) -> set[int]:
     return set(np.concatenate([state.running.array_job_id, state.ended.array_job_id]).tolist())
 
 
-def _continues(known: KnownJob, job: KnownJob) -> bool:
-    """Whether *job*, met under the unit of *known* and not requeued since, is the same job."""
+def _continues(earlier: JobRecord, job: JobRecord) -> bool:
+    """Whether *job*, met under the unit of *earlier* and not requeued since, is the same job."""
     if job.unit > 0:
-        same_time = job.restarts > 0 or _same_time(known.submitted_s, job.submitted_s)  # a requeue moves it late
-        return job.restarts == known.restarts and same_time
+        same_time = job.restarts > 0 or _same_time(earlier.submitted_s, job.submitted_s)  # a requeue moves it late
+        return job.restarts == earlier.restarts and same_time
     # The row of an array shows the submit time and restarts of whichever of its tasks it was merged from.
-    return job.restarts > 0 or _same_time(known.first_submit_s, job.submitted_s)
+    return job.restarts > 0 or _same_time(earlier.first_submit_s, job.submitted_s)
 
 
 def _same_time(one_s: float, other_s: float) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import CommentError
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
-from .text.comment import Deadline, Wishes, read
+from .text.comment import CommentOptions, Deadline, read
 
 SETTLE_S = 3.0
 """Never let a requeued job start sooner than this after its requeue.
@@ -134,9 +134,9 @@ class JobTable(Table):
     def row_of(self, job_id: int) -> int | None:
         """The row of *job_id*, or of the array that holds it; None if there is none."""
         for column in (self.job_id, self.array_job_id):
-            found = np.flatnonzero(column == job_id)
-            if len(found):
-                return int(found[0])
+            rows = np.flatnonzero(column == job_id)
+            if len(rows):
+                return int(rows[0])
         return None
 
 
@@ -167,14 +167,16 @@ def job_table(length: int, **columns: Any) -> JobTable:
     return table_of(JobTable, length, NEUTRAL, columns)
 
 
-def deadlines(comment: Labels, wishes: Sequence[Wishes], first_submit_s: FloatArray, zone: tzinfo) -> FloatArray:
+def deadlines(
+    comment: Labels, wishes: Sequence[CommentOptions], first_submit_s: FloatArray, zone: tzinfo
+) -> FloatArray:
     """When the owner of each job wants the result, given the *wishes* of each distinct *comment*.
 
     Local time is that of *zone*. Infinite where no deadline was said, and where one said means no single moment.
     """
-    said = [wish.deadline for wish in wishes]
-    at_s = comment.map([_since_submit_or_1970_s(deadline, zone) for deadline in said], np.float64)
-    relative = comment.map([deadline is not None and deadline.since == "submit" for deadline in said], np.bool_)
+    texts = [wish.deadline for wish in wishes]
+    at_s = comment.map([_since_submit_or_1970_s(deadline, zone) for deadline in texts], np.float64)
+    relative = comment.map([deadline is not None and deadline.since == "submit" for deadline in texts], np.bool_)
     deadline_s = np.where(relative, first_submit_s, 0.0) + at_s
     return np.where(np.isnan(deadline_s), np.inf, deadline_s)
 
@@ -186,8 +188,8 @@ def deadlines_from(jobs: JobTable, first_submit_s: FloatArray) -> FloatArray:
     if not len(moved):
         return jobs.deadline_s
     comment = Labels.of(jobs.comment.take(moved))
-    said = [read(text)[0].deadline for text in comment.names]
-    relative = comment.map([deadline is not None and deadline.since == "submit" for deadline in said], np.bool_)
+    texts = [read(text)[0].deadline for text in comment.names]
+    relative = comment.map([deadline is not None and deadline.since == "submit" for deadline in texts], np.bool_)
     deadline_s = jobs.deadline_s.copy()
     deadline_s[moved[relative]] += later_s[moved[relative]]
     return deadline_s

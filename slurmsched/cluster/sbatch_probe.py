@@ -95,10 +95,10 @@ def _memory_mib(options: Mapping[str, str], nodes: int, gpus: int) -> float:
 
 def _number(options: Mapping[str, str], name: str) -> int:
     """The least of a count such as ``2`` or ``2-4``."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})(?:-[0-9]{1,6})?", options.get(name, "1"))
-    if not found:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})(?:-[0-9]{1,6})?", options.get(name, "1"))
+    if not match:
         raise ConfigError(f"--{name}={options[name]!r}: accepted are a number such as 2, and a range such as 2-4")
-    return int(found[1])
+    return int(match[1])
 
 
 def _limit_s(options: Mapping[str, str]) -> float:

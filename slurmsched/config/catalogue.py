@@ -13,7 +13,7 @@ from .settings import Settings
 HIDDEN = "(hidden)"
 
 
-class Misfit(Exception):
+class InvalidValue(Exception):
     """A value that a setting does not accept; the text says what it does."""
 
 
@@ -73,9 +73,9 @@ class Setting:
         fitting = self._typed(value)
         choices, least, most = (self.rules.get(rule) for rule in ("choices", "least", "most"))
         if choices and not set(fitting if self.kind == tuple[str, ...] else (fitting,)) <= set(choices):
-            raise Misfit(f"is {value!r}; accepted: {self.accepts}")
+            raise InvalidValue(f"is {value!r}; accepted: {self.accepts}")
         if least is not None and not least <= fitting <= most:
-            raise Misfit(f"is {value!r}; accepted: {self.accepts}")
+            raise InvalidValue(f"is {value!r}; accepted: {self.accepts}")
         return fitting
 
     def _typed(self, value: object) -> Any:
@@ -89,7 +89,7 @@ class Setting:
             and all(type(item) is str for item in value)
         ):
             return tuple(value)
-        raise Misfit(f"is {'a hidden value' if self.secret else repr(value)}; accepted: {self.accepts}")
+        raise InvalidValue(f"is {'a hidden value' if self.secret else repr(value)}; accepted: {self.accepts}")
 
 
 _NOUNS = {

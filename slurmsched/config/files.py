@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from ..errors import ConfigError
-from .catalogue import Misfit, Setting, catalogue, every_setting
+from .catalogue import InvalidValue, Setting, catalogue, every_setting
 from .file_access import barrier_of, readers_of
 from .settings import Settings
 from .suggestion import suggestion
@@ -58,10 +58,10 @@ def load(path: str | Path | None = None, environ: Mapping[str, str] | None = Non
     Unreadable where permissions are the only one.
     """
     environ = os.environ if environ is None else environ
-    asked = path or environ.get(VARIABLE)
-    main = Path(asked or DEFAULT_PATH)
+    config_path = path or environ.get(VARIABLE)
+    main = Path(config_path or DEFAULT_PATH)
     reading = _Reading()
-    for file in [main] if asked else reading.present(main):
+    for file in [main] if config_path else reading.present(main):
         reading.read(file)
     for file in reading.drop_ins(main.parent / "conf.d"):
         reading.read(file)
@@ -78,7 +78,7 @@ def load(path: str | Path | None = None, environ: Mapping[str, str] | None = Non
 class _Reading:
     """What has been said so far, where, and what was wrong with it."""
 
-    said: dict[str, dict[str, Any]] = field(default_factory=dict)
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)  #: what this user may not read
@@ -87,7 +87,7 @@ class _Reading:
 
     def loaded(self) -> Loaded:
         settings = Settings(
-            **{section: kind(**self.said.get(section, {})) for section, kind in get_type_hints(Settings).items()}
+            **{section: kind(**self.values.get(section, {})) for section, kind in get_type_hints(Settings).items()}
         )
         origins = {setting.name: "default" for setting in every_setting()} | self.origins
         return Loaded(settings, origins, tuple(self.files))
@@ -139,26 +139,26 @@ class _Reading:
 
     def _section(self, file: Path, lines: dict[str, int], section: str, keys: object) -> None:
         where = _place(file, lines, section)
-        known = catalogue().get(section)
-        if known is None:
+        settings = catalogue().get(section)
+        if settings is None:
             self.problems.append(f"{where}: [{section}] is no section{suggestion(section, catalogue())}")
         elif not isinstance(keys, dict):
             self.problems.append(f"{where}: {section} is a section: write [{section}] and its keys below")
         else:
             for key, value in keys.items():
-                self._key(_place(file, lines, f"{section}.{key}"), known, section, key, value)
+                self._key(_place(file, lines, f"{section}.{key}"), settings, section, key, value)
 
-    def _key(self, where: str, known: dict[str, Setting], section: str, key: str, value: object) -> None:
-        if key not in known:
-            self.problems.append(f"{where}: {section}.{key} is no setting{suggestion(key, known)}")
+    def _key(self, where: str, settings: dict[str, Setting], section: str, key: str, value: object) -> None:
+        if key not in settings:
+            self.problems.append(f"{where}: {section}.{key} is no setting{suggestion(key, settings)}")
         else:
-            self._say(known[key], value, where, where)
+            self._set(settings[key], value, where, where)
 
-    def _say(self, setting: Setting, value: object, where: str, origin: str) -> None:
+    def _set(self, setting: Setting, value: object, where: str, origin: str) -> None:
         try:
-            self.said.setdefault(setting.section, {})[setting.key] = setting.check(value)
+            self.values.setdefault(setting.section, {})[setting.key] = setting.check(value)
             self.origins[setting.name] = origin
-        except Misfit as misfit:
+        except InvalidValue as misfit:
             self.problems.append(f"{where}: {setting.name} {misfit}")
 
     def read_secrets(self, environ: Mapping[str, str]) -> None:
@@ -170,7 +170,7 @@ class _Reading:
             if file and file.exists():
                 self._credential(setting, file)
             if value := environ.get(setting.variable):
-                self._say(setting, value, f"${setting.variable}", f"environment {setting.variable}")
+                self._set(setting, value, f"${setting.variable}", f"environment {setting.variable}")
 
     def _credential(self, setting: Setting, file: Path) -> None:
         try:
@@ -178,7 +178,7 @@ class _Reading:
         except (OSError, UnicodeDecodeError) as error:
             self.problems.append(f"{file}: the credential cannot be read: {type(error).__name__}")
             return
-        self._say(setting, secret, str(file), f"credential {setting.credential}")
+        self._set(setting, secret, str(file), f"credential {setting.credential}")
 
 
 def _place(file: Path, lines: dict[str, int], name: str) -> str:

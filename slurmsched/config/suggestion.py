@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, accepted: Iterable[str]) -> str:
     """``: did you mean NEAREST?``, or where none is near ``; known: ALL``."""
-    names = list(known)
+    names = list(accepted)
     near = get_close_matches(word, names, n=1, cutoff=0.5)
     return f": did you mean {near[0]}?" if near else f"; known: {', '.join(names)}"

@@ -17,7 +17,7 @@ MadeOf = Callable[[Settings, str], Policy]
 """Settings and the line of an ordering as a policy; ConfigError where the line means nothing."""
 
 
-class Chosen:
+class ActivePolicy:
     """The policy that serves; ConfigError at the start where the settings name no ordering."""
 
     def __init__(self, made_of: MadeOf, settings: Settings) -> None:
@@ -32,7 +32,7 @@ class Chosen:
         self._settings = settings
         self._serve()
 
-    def heed(self, choice: PolicyChoice | None) -> None:
+    def apply(self, choice: PolicyChoice | None) -> None:
         """Serve what was chosen. Where that means nothing here, the settings serve and the log says why."""
         if choice != self._choice:
             self._choice = choice
@@ -52,7 +52,7 @@ class Chosen:
             logger.error("the ordering of the settings serves, %s", self._trouble)
             self.policy = self._made_of(self._settings, own)
 
-    def said(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """What serves and the latest choice, ready for JSON; ``from`` says whether that choice or the settings rule."""
         ordering, choice = self.policy.ordering, self._choice
         ruled = choice is not None and bool(choice.line) and not self._trouble

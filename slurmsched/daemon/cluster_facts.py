@@ -7,8 +7,8 @@ from threading import Event
 
 from ..clock import Clock
 from ..errors import SlurmError, SlurmUnavailable
-from ..slurm.port import Facts, Slurm, keeps_jobs_private
-from ..slurm.versions import TESTED, Release, Support
+from ..slurm.port import ClusterInfo, Slurm, keeps_jobs_private
+from ..slurm.versions import TESTED, SlurmRelease, Support
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +34,14 @@ class ClusterFacts:
 
     def restraint(self, allow_untested: bool) -> str:
         """Return why this Slurm is only observed; empty where it may be written to."""
-        release = Release(self.latest.version)
+        release = SlurmRelease(self.latest.version)
         if release.support is not Support.NEWER or allow_untested:
             return ""
-        return f"Slurm {release} is {release.support.value}, {Release(TESTED[-1])}; slurm.allow_untested lifts this"
+        return (
+            f"Slurm {release} is {release.support.value}, {SlurmRelease(TESTED[-1])}; slurm.allow_untested lifts this"
+        )
 
-    def refresh(self) -> Facts:
+    def refresh(self) -> ClusterInfo:
         """Ask again; without an answer the latest facts hold."""
         self._read_s = self._clock.monotonic()
         try:
@@ -48,12 +50,12 @@ class ClusterFacts:
             logger.warning("the cluster's configuration was not read again: %s", error)
         return self.latest
 
-    def refresh_if_old(self) -> Facts:
+    def refresh_if_old(self) -> ClusterInfo:
         """Ask again where the latest facts are older than MOST_AGE_S."""
         return self.refresh() if self._clock.monotonic() >= self._read_s + MOST_AGE_S else self.latest
 
 
-def _first(cluster: Slurm, clock: Clock, patience_s: float) -> Facts:
+def _first(cluster: Slurm, clock: Clock, patience_s: float) -> ClusterInfo:
     until_s = clock.monotonic() + patience_s
     while True:
         try:

@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from ..clock import Clock
 from ..cluster.state import ClusterState
 from ..config import DaemonSettings, Settings
-from ..cycle import CycleReport, World, run_cycle
+from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.leader import Leadership
 from ..db.store import Store
 from ..decide.explain.impact import advice, in_words
 from ..errors import SlurmError
-from ..models.runtime.active import Serving
+from ..models.runtime.active import ActiveModel
 from ..models.runtime.gpu_use_history import UseHistory
-from .active_policy import Chosen
+from .active_policy import ActivePolicy
 from .cluster_facts import ClusterFacts
-from .job_placements import Whereabouts
+from .job_placements import JobPlacements
 from .policy_settings import DAY_S, sharing_rules
-from .profiling.profiling_controller import Flow
+from .profiling.profiling_controller import ProfilingController
 from .release import give_back
 from .retention import Retention
-from .sharing_context import Sharer
+from .sharing_context import SharingContext
 from .validation import demand_valid, unknown_partitions
 
 logger = logging.getLogger(__name__)
@@ -39,12 +39,12 @@ class Components:
     store: Store
     facts: ClusterFacts
     leadership: Leadership
-    world: World
-    serving: Serving
-    chosen: Chosen
-    flow: Flow
-    sharer: Sharer
-    whereabouts: Whereabouts
+    world: CycleContext
+    serving: ActiveModel
+    chosen: ActivePolicy
+    flow: ProfilingController
+    sharer: SharingContext
+    whereabouts: JobPlacements
 
 
 class Controller:
@@ -53,7 +53,7 @@ class Controller:
     def __init__(self, components: Components) -> None:
         self._parts = components
         self._world, self._chosen = components.world, components.chosen
-        self._flow, self._sharer, self._facts = components.flow, components.sharer, components.facts
+        self._flow, self._sharing_context, self._facts = components.flow, components.sharer, components.facts
         self._retention = Retention(components.store, components.clock)
         self._unknown_partitions: list[str] = []
         self._taught = False
@@ -77,7 +77,7 @@ class Controller:
             self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
         self._flow.after(report, self._world.policy)
-        self._sharer.looked(report.view, self._world.policy.rules.sharing)
+        self._sharing_context.note_scan(report.view, self._world.policy.rules.sharing)
         if mode == "advise":
             logger.info("advice: %s", in_words(advice(report.view, report.plan)))
         self._retention.apply(self.settings.database, now_s)
@@ -145,26 +145,26 @@ class Controller:
             self._world.model = model
             self._taught = True
             self._flow.learn(history)
-            logger.info("the forecast knows %d runs (%s)", len(history), serving.said(model))
+            logger.info("the forecast knows %d runs (%s)", len(history), serving.described(model))
 
     def _adopt_choice(self, now_s: float) -> None:
         """Order by what an admin chose last, from this cycle on."""
-        self._chosen.heed(self._world.memory.choice())
+        self._chosen.apply(self._world.memory.choice())
         policy = self._flow.under_pressure(self._chosen.policy, now_s)
-        self._world.policy = self._sharer.adapted(policy, now_s)
+        self._world.policy = self._sharing_context.with_sharing(policy, now_s)
 
     def _adapt_to_load(self) -> None:
         """Slow our writes down while slurmctld is slow; without its figures they keep their pace."""
         try:
-            self._world.writer.budget.heed(self._world.cluster.load())
+            self._world.writer.budget.apply_load(self._world.cluster.load())
         except SlurmError as error:
             logger.warning("the load of slurmctld is not known: %s", error)
 
     def _observed(self, state: ClusterState) -> None:
-        whereabouts = self._parts.whereabouts
-        whereabouts.saw(state.running)
-        whereabouts.saw(state.ended)
-        whereabouts.looked(self._parts.clock.now())
+        job_placements = self._parts.whereabouts
+        job_placements.observe(state.running)
+        job_placements.observe(state.ended)
+        job_placements.note_scan(self._parts.clock.now())
         self._warn_of_partitions(tuple(state.partitions.name))
 
     def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ WINDOW = 1000  #: how many of the last ended runs the coverage speaks of
 
 
 @dataclass(frozen=True)
-class Said:
+class PendingForecast:
     """One forecast, in seconds."""
 
     runtime_s: float
@@ -24,40 +24,40 @@ class Said:
     high_s: float
 
 
-class Accuracy:
+class ForecastTracker:
     """Remembers the forecast each running job had when it was last pending, and judges it when the run ends.
 
     Keeps one number triple per running job and ``WINDOW`` verdicts; forgets all of it with the process.
     """
 
     def __init__(self) -> None:
-        self._running: dict[int, Said] = {}
+        self._running: dict[int, PendingForecast] = {}
         self._pending: tuple[JobTable, Forecast] | None = None
         self._inside: deque[bool] = deque(maxlen=WINDOW)
 
-    def see(self, view: View) -> None:
+    def observe(self, view: View) -> None:
         """Note what *view* forecasts for the jobs that started since the last one, and forget those that are gone."""
         ids = view.running.job_id.tolist()
-        kept = {job_id: self._running[job_id] for job_id in ids if job_id in self._running}
+        still_running = {job_id: self._running[job_id] for job_id in ids if job_id in self._running}
         for row, job_id in enumerate(ids):
-            if job_id not in kept:
-                said = self._when_pending(job_id) or _said(view.forecast_running, row)
-                if said:
-                    kept[job_id] = said
-        self._running, self._pending = kept, (view.pending, view.forecast)
+            if job_id not in still_running:
+                forecast = self._when_pending(job_id) or _forecast_of(view.forecast_running, row)
+                if forecast:
+                    still_running[job_id] = forecast
+        self._running, self._pending = still_running, (view.pending, view.forecast)
 
     def judge(self, ended: OutcomeTable) -> list[float]:
         """The error of each forecast that met its outcome in *ended*: |forecast - runtime| as a share of the runtime.
 
-        Call before ``see`` of the same cycle, which forgets the jobs that ended.
+        Call before ``observe`` of the same cycle, which forgets the jobs that ended.
         """
         errors = []
         for row, job_id in enumerate(ended.job_id.tolist()):
             runtime_s = float(ended.runtime_s[row])
-            said = self._running.get(job_id) or self._when_pending(job_id)
-            if said and runtime_s > 0:
-                errors.append(abs(said.runtime_s - runtime_s) / runtime_s)
-                self._inside.append(said.low_s <= runtime_s <= said.high_s)
+            forecast = self._running.get(job_id) or self._when_pending(job_id)
+            if forecast and runtime_s > 0:
+                errors.append(abs(forecast.runtime_s - runtime_s) / runtime_s)
+                self._inside.append(forecast.low_s <= runtime_s <= forecast.high_s)
         return errors
 
     @property
@@ -65,14 +65,14 @@ class Accuracy:
         """The share of the last runs that ended inside their interval; NaN before the first."""
         return sum(self._inside) / len(self._inside) if self._inside else float("nan")
 
-    def _when_pending(self, job_id: int) -> Said | None:
+    def _when_pending(self, job_id: int) -> PendingForecast | None:
         if self._pending is None:
             return None
         jobs, forecast = self._pending
         row = jobs.row_of(job_id)
-        return None if row is None else _said(forecast, row)
+        return None if row is None else _forecast_of(forecast, row)
 
 
-def _said(forecast: Forecast, row: int) -> Said | None:
-    said = Said(float(forecast.runtime_s[row]), float(forecast.low_s[row]), float(forecast.high_s[row]))
-    return said if np.isfinite(said.runtime_s) else None
+def _forecast_of(forecast: Forecast, row: int) -> PendingForecast | None:
+    pending = PendingForecast(float(forecast.runtime_s[row]), float(forecast.low_s[row]), float(forecast.high_s[row]))
+    return pending if np.isfinite(pending.runtime_s) else None

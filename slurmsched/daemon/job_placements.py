@@ -12,39 +12,39 @@ JOBS_MOST = 200_000  #: about a hundred bytes each
 GONE_S = 3600.0  #: a job that is not listed so long after its end never will be, however clocks differ
 
 
-class Whereabouts:
+class JobPlacements:
     """The node lists of the jobs that were seen started, the latest *most* of them; any thread may ask."""
 
     def __init__(self, most: int = JOBS_MOST) -> None:
         self._most = most
-        self._seen: OrderedDict[int, tuple[frozenset[str], bool]] = OrderedDict()  # lists, and whether one is whole
+        self._nodes_of: OrderedDict[int, tuple[frozenset[str], bool]] = OrderedDict()  # lists, and whether one is whole
         self._looked_s = -math.inf
 
-    def looked(self, now_s: float) -> None:
+    def note_scan(self, now_s: float) -> None:
         """All jobs that Slurm listed at *now_s* were seen."""
         self._looked_s = now_s
 
-    def saw(self, jobs: JobTable) -> None:
+    def observe(self, jobs: JobTable) -> None:
         """Take in where *jobs* run, or ran."""
         for job_id, state, nodes in zip(jobs.job_id.tolist(), jobs.state.tolist(), jobs.node_list, strict=True):
             if nodes:
                 # A requeued job runs elsewhere the next time, and the record of the first run may still be on its way.
-                lists, whole = self._seen.get(job_id, (frozenset(), False))
+                lists, whole = self._nodes_of.get(job_id, (frozenset(), False))
                 # Of a job that completes Slurm names the nodes that are not done with it; once it ended, all again.
                 now_whole = state != JobState.COMPLETING
                 if nodes not in lists or now_whole > whole:
-                    self._seen[job_id] = lists | {nodes}, whole or now_whole
-                self._seen.move_to_end(job_id)
-        while len(self._seen) > self._most:
-            self._seen.popitem(last=False)
+                    self._nodes_of[job_id] = lists | {nodes}, whole or now_whole
+                self._nodes_of.move_to_end(job_id)
+        while len(self._nodes_of) > self._most:
+            self._nodes_of.popitem(last=False)
 
     def ran(self, job_id: int, node: str) -> bool | None:
         """Whether the job was seen on *node*; None where it was never seen at all, or not all of its nodes yet."""
-        lists, whole = self._seen.get(job_id, (frozenset(), False))
+        lists, whole = self._nodes_of.get(job_id, (frozenset(), False))
         if any(node in expand(text) for text in lists):
             return True
         return False if whole else None
 
     def gone(self, job_id: int, end_s: float) -> bool:
         """Whether the job was never seen, and will not be if it ended at *end_s*: Slurm has forgotten it since."""
-        return job_id not in self._seen and end_s < self._looked_s - GONE_S
+        return job_id not in self._nodes_of and end_s < self._looked_s - GONE_S

@@ -19,7 +19,7 @@ BACKOFF_MOST_S = 300.0
 
 
 @dataclass(frozen=True)
-class Turn:
+class BeatResult:
     """What became of one beat: a report, or the reason why there is none."""
 
     now_s: float  #: when it began, Unix seconds
@@ -34,7 +34,7 @@ class Turn:
         return not self.error
 
 
-def _nothing(turn: Turn) -> None:
+def _nothing(turn: BeatResult) -> None:
     """What is done with a turn that nobody asked about."""
 
 
@@ -54,7 +54,7 @@ class Loop:
         *,
         flags: Flags | None = None,
         reload: Callable[[], float] | None = None,
-        ended: Callable[[Turn], None] = _nothing,
+        ended: Callable[[BeatResult], None] = _nothing,
         alive: Callable[[], None] = lambda: None,
         alive_every_s: float = math.inf,
     ) -> None:
@@ -80,7 +80,7 @@ class Loop:
             due_s = self._next_due(due_s, turn)
             self._rest(due_s)
 
-    def once(self) -> Turn:
+    def once(self) -> BeatResult:
         """One cycle. A cluster that does not answer costs this cycle, never the daemon; nor does a bug of ours."""
         now_s, began_s = self._clock.now(), self._clock.monotonic()
         report, error, bug = None, "", False
@@ -94,16 +94,16 @@ class Loop:
             error = "there was not enough memory for a cycle"
             logger.exception("a cycle was lost: %s", error)
         except Exception as fault:  # the daemon must outlive its own bugs: it says so and stops acting
-            error, bug = self._confess("the cycle", fault), True
+            error, bug = self._record_bug("the cycle", fault), True
         self._failures = self._failures + 1 if error else 0
-        turn = Turn(now_s, self._clock.monotonic() - began_s, report, error, bug)
+        turn = BeatResult(now_s, self._clock.monotonic() - began_s, report, error, bug)
         try:
             self._ended(turn)
         except Exception as fault:  # as above
-            self._confess("the report of a cycle", fault)
+            self._record_bug("the report of a cycle", fault)
         return turn
 
-    def _confess(self, where: str, fault: Exception) -> str:
+    def _record_bug(self, where: str, fault: Exception) -> str:
         self.bug = f"{type(fault).__name__}: {fault}"
         logger.error("a bug in %s, please report it; observing only until a reload", where, exc_info=fault)
         return self.bug
@@ -118,12 +118,12 @@ class Loop:
             logger.error("reload refused, the old settings stay: %s", error)
             return
         except Exception as fault:  # as in once: a bug must not end the daemon
-            self._confess("the reload", fault)
+            self._record_bug("the reload", fault)
             return
         self.bug, self._failures = "", 0
         logger.info("settings reloaded; one cycle every %g s", self.every_s)
 
-    def _next_due(self, due_s: float, turn: Turn) -> float:
+    def _next_due(self, due_s: float, turn: BeatResult) -> float:
         due_s += self._spacing_s()
         late_s = self._clock.monotonic() - due_s
         if late_s <= 0:

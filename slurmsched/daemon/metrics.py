@@ -12,8 +12,8 @@ from ..config import MODES
 from ..cycle import CycleReport
 from ..decide.explain.eta import Coverage
 from ..models.runtime.guarded import Drift
-from .forecast_accuracy import Accuracy
-from .loop import Turn
+from .forecast_accuracy import ForecastTracker
+from .loop import BeatResult
 
 CYCLE_S = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 PHASE_S = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -41,7 +41,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._policy, self._trained_until_s, self._drift = policy, trained_until_s, drift
         self._raised = raised
-        self._accuracy = Accuracy()
+        self._accuracy = ForecastTracker()
         self._parts: set[str] = set()
         self._declare_cycle(self.registry)
         self._declare_cluster(self.registry)
@@ -133,10 +133,10 @@ class Metrics:
         build.info({"version": __version__, "python": platform.python_version()})
 
     def _declare_models(self, to: CollectorRegistry) -> None:
-        told = "by the trained model and by the baseline, over the last runs the trained one was not fitted to."
-        self._loss = Gauge("slurmsched_model_pinball_loss", f"Of log runtime {told}", ["model"], registry=to)
+        help_text = "by the trained model and by the baseline, over the last runs the trained one was not fitted to."
+        self._loss = Gauge("slurmsched_model_pinball_loss", f"Of log runtime {help_text}", ["model"], registry=to)
         self._done_by = Gauge(
-            "slurmsched_model_coverage_ratio", f"Runs done by the 90 % bound {told}", ["model"], registry=to
+            "slurmsched_model_coverage_ratio", f"Runs done by the 90 % bound {help_text}", ["model"], registry=to
         )
         self._worse = Gauge(
             "slurmsched_model_drifted",
@@ -151,7 +151,7 @@ class Metrics:
         )
 
     def _declare_predictions(self, to: CollectorRegistry) -> None:
-        self._foretold = Gauge(
+        self._predictions = Gauge(
             "slurmsched_prediction_coverage_ratio",
             "Share of the first predictions of the last 30 days that came true by the moment nine in ten should.",
             ["of"],
@@ -163,8 +163,8 @@ class Metrics:
 
     def predictions(self, coverage: Coverage, alarm: bool) -> None:
         """Say how predictions came true; called from another thread than the rest."""
-        self._foretold.labels("start").set(coverage.started_by)
-        self._foretold.labels("finish").set(coverage.done_by)
+        self._predictions.labels("start").set(coverage.started_by)
+        self._predictions.labels("finish").set(coverage.done_by)
         self._uncovered.set(alarm)
 
     def _compared(self) -> None:
@@ -181,7 +181,7 @@ class Metrics:
             self._loss.labels(model).set(loss)
             self._done_by.labels(model).set(coverage)
 
-    def turn(self, turn: Turn) -> None:
+    def turn(self, turn: BeatResult) -> None:
         """Count a cycle that ended, well or not."""
         self._cycles.labels("ok" if turn.ok else "bug" if turn.bug else "failed").inc()
         self._cycle_s.observe(turn.took_s)
@@ -230,14 +230,14 @@ class Metrics:
         for error in self._accuracy.judge(report.ended):
             self._error_ratio.observe(error)
         self._coverage.set(self._accuracy.coverage)
-        self._accuracy.see(report.view)
+        self._accuracy.observe(report.view)
 
     def _fallbacks(self, active: tuple[str, ...]) -> None:
-        known = set()
+        in_use = set()
         for part in active:
             if len(self._parts) < PARTS_MOST:
                 self._parts.add(part)
-            known.add(part if part in self._parts else "other")
-        self._parts |= known
+            in_use.add(part if part in self._parts else "other")
+        self._parts |= in_use
         for part in self._parts:
-            self._fallback.labels(part).set(part in known)
+            self._fallback.labels(part).set(part in in_use)

@@ -34,39 +34,39 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
 
 
 def _deadline_rules(settings: Settings) -> DeadlineRules:
-    said = settings.deadline
+    section = settings.deadline
     return DeadlineRules(
-        margin=said.margin,
-        reserve=said.reserve,
-        lead_s=said.lead_s,
+        margin=section.margin,
+        reserve=section.reserve,
+        lead_s=section.lead_s,
         hold_s=2 * settings.daemon.every_s,
-        hold_most_s=said.hold_most_s,
-        user_gpu_hours=said.user_gpu_hours,
-        account_gpu_hours=said.account_gpu_hours,
-        window_s=said.quota_days * DAY_S,
-        user_gpus=said.user_gpus,
-        interval_s=said.interval_s,
-        user_share=said.user_share,
-        exempt=tuple(sorted(said.exempt)),
-        soft_steps=read_steps(said.soft_steps),
-        yields=said.yields,
-        lease_s=said.lease_s,
-        stop_s=said.stop_s,
-        stop_signal=said.stop_signal,
-        asks_a_day=said.asks_a_day,
+        hold_most_s=section.hold_most_s,
+        user_gpu_hours=section.user_gpu_hours,
+        account_gpu_hours=section.account_gpu_hours,
+        window_s=section.quota_days * DAY_S,
+        user_gpus=section.user_gpus,
+        interval_s=section.interval_s,
+        user_share=section.user_share,
+        exempt=tuple(sorted(section.exempt)),
+        soft_steps=read_steps(section.soft_steps),
+        yields=section.yields,
+        lease_s=section.lease_s,
+        stop_s=section.stop_s,
+        stop_signal=section.stop_signal,
+        asks_a_day=section.asks_a_day,
     )
 
 
 def profiling_rules(settings: Settings) -> ProfilingRules:
     """What ``[profile]`` says of it; ConfigError where the partitions make no sense."""
-    said = settings.profile
-    for key, name in (("partition", said.partition), ("home", said.home or "none")):
+    section = settings.profile
+    for key, name in (("partition", section.partition), ("home", section.home or "none")):
         if not _NAME.fullmatch(name):
             raise ConfigError(f"profile.{key} = {name!r}: with power.profile it is the name of one partition")
-    if said.partition == said.home:
-        raise ConfigError(f"profile.home = {said.home!r}: it lends nodes to profile.partition, so it is another one")
+    if section.partition == section.home:
+        raise ConfigError(f"profile.home = {section.home!r}: it lends nodes to profile.partition, so it is another one")
     names = ("partition", "n_max", "n_least", "t_s", "t_least_s", "wait_s", "home", "nodes_most")
-    return ProfilingRules(**{name: getattr(said, name) for name in names})
+    return ProfilingRules(**{name: getattr(section, name) for name in names})
 
 
 def sharing_rules(settings: Settings) -> SharingRules:
@@ -74,22 +74,22 @@ def sharing_rules(settings: Settings) -> SharingRules:
 
     Jobs on their way when the power is switched off need them, to arrive or to go back.
     """
-    said, on = settings.share, settings.power.share
-    if not _NAME.fullmatch(said.partition):
-        raise ConfigError(f"share.partition = {said.partition!r}: it is the name of one partition")
-    if on and settings.power.profile and said.partition in (settings.profile.partition, settings.profile.home):
+    section, on = settings.share, settings.power.share
+    if not _NAME.fullmatch(section.partition):
+        raise ConfigError(f"share.partition = {section.partition!r}: it is the name of one partition")
+    if on and settings.power.profile and section.partition in (settings.profile.partition, settings.profile.home):
         raise ConfigError(
-            f"share.partition = {said.partition!r}: no job may have whole GPUs there, so it is neither"
+            f"share.partition = {section.partition!r}: no job may have whole GPUs there, so it is neither"
             " profile.partition nor profile.home"
         )
     # Slurm shows what was asked of it in the next cycle, and one cycle may be lost.
     wait_s = 2 * settings.daemon.every_s
     return SharingRules(
-        partition=said.partition,
-        capacity=said.capacity if on else OFF,
-        memory_mib=said.memory_mib,
-        other_users=said.other_users,
+        partition=section.partition,
+        capacity=section.capacity if on else OFF,
+        memory_mib=section.memory_mib,
+        other_users=section.other_users,
         wait_s=wait_s,
         patience_s=max(SharingRules.patience_s, 5 * wait_s),
-        evict=said.evict,
+        evict=section.evict,
     )

@@ -17,17 +17,17 @@ from ..config import DaemonSettings
 from ..cycle import CycleReport
 from ..errors import SlurmError, SlurmschedError
 from . import signals
-from .api.http_metrics import Endpoint, parse_listen
-from .api.query_handlers import Questions, Sources
-from .api.query_server import Answers
+from .api.http_metrics import MetricsServer, parse_listen
+from .api.query_handlers import QueryHandlers, Sources
+from .api.query_server import QueryServer
 from .database_inspector import Inspector
 from .health import BUG, Health
 from .lock import StateLock
-from .loop import Loop, Turn
+from .loop import BeatResult, Loop
 from .metrics import Metrics
 from .notify import Notifier
-from .predictions.prediction_service import Foretelling
-from .profiles.profile_receiver import Collector
+from .predictions.prediction_service import PredictionService
+from .profiles.profile_receiver import ProfileReceiver
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ LEAST_S = 20.0
 STANDBY = "another daemon leads this cluster"
 
 
-class Control(Protocol):
+class PauseSource(Protocol):
     """What an admin said with ``pause`` and ``resume``."""
 
     @property
@@ -51,7 +51,7 @@ class Control(Protocol):
         ...
 
 
-class Leadership(Protocol):
+class LeaderElection(Protocol):
     """The right to steer a cluster, which one daemon has at a time."""
 
     def acquire(self) -> bool:
@@ -67,7 +67,7 @@ class Leadership(Protocol):
         ...
 
 
-class Memory(Protocol):
+class MemoryStatus(Protocol):
     """The part of the memory that the daemon itself looks at."""
 
     @property
@@ -80,13 +80,13 @@ class Memory(Protocol):
         """Why it does not; empty while it does."""
         ...
 
-    def control(self, now_s: float) -> Control:
+    def control(self, now_s: float) -> PauseSource:
         """What an admin last said and holds at *now_s*; never raises for database trouble."""
         ...
 
 
 @dataclass(frozen=True)
-class Stance:
+class AllowedMode:
     """What a cycle may do, and why it is less than the settings say (empty if it is not)."""
 
     mode: str
@@ -97,14 +97,14 @@ class Stance:
 
 
 @dataclass
-class Parts:
+class ServiceParts:
     """What ``cli`` builds and a Service runs."""
 
     cycle: Callable[[float, str], CycleReport]  #: (now_s, mode)
     clock: Clock
     settings: DaemonSettings
-    memory: Memory
-    leadership: Leadership
+    memory: MemoryStatus
+    leadership: LeaderElection
     metrics: Metrics
     sources: Callable[[Callable[[], dict[str, Any]]], Sources]  #: given status, where answers come from
     listen: str = ""  #: metrics.listen
@@ -113,8 +113,8 @@ class Parts:
     reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
     release_budget_s: float = 60.0  #: from when the stop was asked for; TimeoutStopSec of the unit is longer by far
-    collector: Callable[[], Collector] | None = None  #: opens it; none where no node delivers
-    foretelling: Foretelling | None = None  #: none where nothing is to be predicted
+    collector: Callable[[], ProfileReceiver] | None = None  #: opens it; none where no node delivers
+    predictions: PredictionService | None = None  #: none where nothing is to be predicted
     inspector: Inspector | None = None  #: none where the database is not looked after
     restraint: Callable[[], str] = str  #: why nothing may be written, whatever the settings say; empty if it may
 
@@ -122,14 +122,14 @@ class Parts:
 class Service:
     """Runs the loop between an ordered start and an ordered stop; see docs/operations.md for what degrades how."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ServiceParts) -> None:
         self._parts = parts
         self._settings = parts.settings
-        self._stance = Stance("observe", "not started")
-        self._turn: Turn | None = None
+        self._allowed_mode = AllowedMode("observe", "not started")
+        self._turn: BeatResult | None = None
         self._report: CycleReport | None = None
         self._health = Health(parts.clock)
-        self.questions = Questions(parts.sources(self.status), trusted=(0, os.geteuid()))
+        self.questions = QueryHandlers(parts.sources(self.status), trusted=(0, os.geteuid()))
         watchdog_s = parts.notifier.watchdog_s
         self._loop = Loop(
             self._cycle,
@@ -151,18 +151,18 @@ class Service:
         with ExitStack() as stack:
             stack.enter_context(StateLock(settings.state_dir))
             stack.callback(self._give_up_leadership)
-            for door in self._doors():
-                stack.callback(door.close)
-                door.start()
+            for listener in self._listeners():
+                stack.callback(listener.close)
+                listener.start()
             stack.enter_context(signals.listening(parts.flags))
             parts.notifier.ready(f"one cycle every {settings.every_s:g} s")
             self._loop.run()
             parts.notifier.stopping("stopping")
-            if not parts.flags.keep:
+            if not parts.flags.keep_jobs:
                 self._release_all()
         logger.info("stopped")
 
-    def once(self) -> Turn:
+    def once(self) -> BeatResult:
         """One cycle and no more, under the same lock, with no socket opened."""
         with StateLock(self._settings.state_dir), ExitStack() as stack:
             stack.callback(self._give_up_leadership)
@@ -172,33 +172,33 @@ class Service:
         """The cycle under way came one phase further; for cycles that may outlast the watchdog."""
         self._parts.notifier.alive()
 
-    def stance(self, now_s: float) -> Stance:
+    def allowed_mode(self, now_s: float) -> AllowedMode:
         """What a cycle that begins at *now_s* may do."""
         leader, away = self._lead()
         unknown = self._settings.mode == "act" and away != STANDBY
         control = self._parts.memory.control(now_s)
         paused = control.paused
         if self._loop.bug:
-            return Stance("observe", f"a bug, until a reload: {self._loop.bug}", paused, leader)
+            return AllowedMode("observe", f"a bug, until a reload: {self._loop.bug}", paused, leader)
         if paused:
-            return Stance("observe", f"paused by {control.by}", paused, leader)
+            return AllowedMode("observe", f"paused by {control.by}", paused, leader)
         if not leader:
-            return Stance("observe", away, paused, leader, "who leads cannot be looked up" if unknown else "")
+            return AllowedMode("observe", away, paused, leader, "who leads cannot be looked up" if unknown else "")
         if restraint := self._parts.restraint():
-            return Stance("observe", restraint, paused, leader, restraint if self._settings.mode == "act" else "")
-        return Stance(self._settings.mode, "", paused, leader)
+            return AllowedMode("observe", restraint, paused, leader, restraint if self._settings.mode == "act" else "")
+        return AllowedMode(self._settings.mode, "", paused, leader)
 
     def status(self) -> dict[str, Any]:
         """How the daemon fares, ready for JSON; called from other threads."""
-        stance, turn, report = self._stance, self._turn, self._report
+        allowed, turn, report = self._allowed_mode, self._turn, self._report
         body: dict[str, Any] = {
             "version": __version__,
             "pid": os.getpid(),
-            "mode": "observe" if self._loop.bug else stance.mode,
+            "mode": "observe" if self._loop.bug else allowed.mode,
             "configured_mode": self._settings.mode,
-            "why_mode": stance.why,
-            "paused": stance.paused,
-            "leader": stance.leader,
+            "why_mode": allowed.why,
+            "paused": allowed.paused,
+            "leader": allowed.leader,
             "database_available": self._parts.memory.available,
             "database_trouble": self._parts.memory.trouble,
             "every_s": self._loop.every_s,
@@ -221,66 +221,66 @@ class Service:
 
     def _degraded(self) -> str:
         """What fails beside the cycles, which go on; empty where nothing does."""
-        made = self._parts.foretelling
-        trouble = made.foretold().trouble if made else ""
+        made = self._parts.predictions
+        trouble = made.latest().trouble if made else ""
         return f"predictions: none new, {trouble}" if trouble else ""
 
     def problem(self) -> str:
         """Why the daemon does not do its work, in one sentence; empty if it does, or is not to."""
         if self._loop.bug:
             return f"{BUG}; it only observes until a reload"
-        hindered = self._stance.hindered
+        hindered = self._allowed_mode.hindered
         return self._health.problem() or (hindered and f"it only observes: {hindered}")
 
-    def _doors(self) -> list[Endpoint | Answers | Collector | Foretelling | Inspector]:
+    def _listeners(self) -> list[MetricsServer | QueryServer | ProfileReceiver | PredictionService | Inspector]:
         address = parse_listen(self._parts.listen)
-        doors: list[Endpoint | Answers | Collector | Foretelling | Inspector]
-        doors = [Answers(Path(self._settings.run_dir), self.questions)]
+        listeners: list[MetricsServer | QueryServer | ProfileReceiver | PredictionService | Inspector]
+        listeners = [QueryServer(Path(self._settings.run_dir), self.questions)]
         try:
             if address:
-                doors.append(Endpoint(address, self._parts.metrics.registry, self.problem, self._degraded))
+                listeners.append(MetricsServer(address, self._parts.metrics.registry, self.problem, self._degraded))
             if self._parts.collector:
-                doors.append(self._parts.collector())
-            if self._parts.foretelling:
-                doors.append(self._parts.foretelling)
+                listeners.append(self._parts.collector())
+            if self._parts.predictions:
+                listeners.append(self._parts.predictions)
             if self._parts.inspector:
-                doors.append(self._parts.inspector)
+                listeners.append(self._parts.inspector)
         except SlurmschedError:
-            for door in doors:
-                door.close()
+            for listener in listeners:
+                listener.close()
             raise
-        return doors
+        return listeners
 
     def _cycle(self, now_s: float) -> CycleReport:
-        self._stance = self.stance(now_s)
-        return self._parts.cycle(now_s, self._stance.mode)
+        self._allowed_mode = self.allowed_mode(now_s)
+        return self._parts.cycle(now_s, self._allowed_mode.mode)
 
-    def _ended(self, turn: Turn) -> None:
+    def _ended(self, turn: BeatResult) -> None:
         self._turn = turn
         self._health.ended(turn.error, self._loop.every_s, turn.bug)
         self._health.remembered(self._parts.memory.trouble)
         if turn.report is not None:
             self._report = turn.report
-            self.questions.saw(turn.report)
-            if self._parts.foretelling:
-                self._parts.foretelling.saw(turn.report)
-        stance, bug = self._stance, self._loop.bug
+            self.questions.observe(turn.report)
+            if self._parts.predictions:
+                self._parts.predictions.observe(turn.report)
+        allowed, bug = self._allowed_mode, self._loop.bug
         self._parts.notifier.status(self._line(turn))
         self._parts.metrics.turn(turn)
         self._parts.metrics.state(
-            mode="observe" if bug else stance.mode,
-            paused=stance.paused,
-            leader=stance.leader,
+            mode="observe" if bug else allowed.mode,
+            paused=allowed.paused,
+            leader=allowed.leader,
             database=self._parts.memory.available,
             bug=bool(bug),
         )
 
-    def _line(self, turn: Turn) -> str:
+    def _line(self, turn: BeatResult) -> str:
         if self._loop.bug:
             return f"BUG, observing only until a reload: {self._loop.bug}"
         if turn.report is None:
             return f"the last cycle was lost: {turn.error}"
-        why = f" ({self._stance.why})" if self._stance.why else ""
+        why = f" ({self._allowed_mode.why})" if self._allowed_mode.why else ""
         return f"cycle {turn.report.number}: {turn.report.sentence}; {turn.took_s:.2f} s{why}"
 
     def _reload(self) -> float:

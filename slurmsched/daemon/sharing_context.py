@@ -16,26 +16,26 @@ from ..cluster.text.comment import read
 from ..decide.policy import Policy
 from ..decide.rules import SharingRules
 from ..errors import ConfigError, ModelUnusable
-from ..models.registry import SHARING, Shelf, Stamp, shipped
+from ..models.registry import SHARING, ArtifactRegistry, Stamp, shipped
 from ..models.sharing.sharing_model import GpuUse, SharingModel
-from ..models.throughput import Outlook
+from ..models.throughput import LoadOutlook
 from ..policies.sharing import OFF, capacity
 
 logger = logging.getLogger(__name__)
 
-Known = Callable[[float], Mismatches]
-Outlooks = Callable[[float], Mapping[str, Outlook]]
+MismatchSource = Callable[[float], Mismatches]
+Outlooks = Callable[[float], Mapping[str, LoadOutlook]]
 
 
-class Sharer:
+class SharingContext:
     """Completes the views and the rules of decisions about sharing.
 
     At a moment (Unix time) *mismatches* tells of jobs that do not go together, and *outlooks* what is forecast of
     submissions, if anything.
     """
 
-    def __init__(self, shelf: Shelf, mismatches: Known, outlooks: Outlooks) -> None:
-        self._shelf, self._mismatches, self._outlooks = shelf, mismatches, outlooks
+    def __init__(self, artifacts: ArtifactRegistry, mismatches: MismatchSource, outlooks: Outlooks) -> None:
+        self._artifacts, self._mismatches, self._outlooks = artifacts, mismatches, outlooks
         self._model: SharingModel | None = None
         self._made_of: Stamp | None = None
         self._busy_share, self._scores = 1.0, False
@@ -43,7 +43,7 @@ class Sharer:
     @property
     def model(self) -> SharingModel:
         """The model that scores: the one on the shelf, else the one that comes with slurmsched."""
-        stamp = self._shelf.stamp(SHARING)
+        stamp = self._artifacts.stamp(SHARING)
         if self._model is None or stamp != self._made_of:
             self._made_of, self._model = stamp, self._read(stamp)
         return self._model
@@ -55,7 +55,7 @@ class Sharer:
         pending, running = (self._scored(jobs) for jobs in (state.pending, state.running))
         return replace(state, pending=pending, running=running)
 
-    def adapted(self, policy: Policy, now_s: float) -> Policy:
+    def with_sharing(self, policy: Policy, now_s: float) -> Policy:
         """*policy* with the mode that fits this moment, and what is known of jobs that do not go together."""
         rules = policy.rules.sharing
         self._scores = rules is not None and rules.capacity != OFF
@@ -64,11 +64,11 @@ class Sharer:
         mode, outlook = rules.capacity, self._outlooks(now_s).get("jobs") if self._scores else None
         if outlook is not None:
             mode = capacity(mode, self._busy_share, outlook.ahead, outlook.now)
-        known = self._mismatches(now_s)
-        sharing = replace(rules, capacity=mode, failed=known.failed, unstable=known.unstable)
+        found_mismatches = self._mismatches(now_s)
+        sharing = replace(rules, capacity=mode, failed=found_mismatches.failed, unstable=found_mismatches.unstable)
         return replace(policy, rules=replace(policy.rules, sharing=sharing))
 
-    def looked(self, view: View, rules: SharingRules | None) -> None:
+    def note_scan(self, view: View, rules: SharingRules | None) -> None:
         """Note how busy the GPUs are that are not shared."""
         if rules is not None:
             self._busy_share = busy_share(view, rules.partition)
@@ -81,14 +81,14 @@ class Sharer:
         if not jobs.measured.any():
             return jobs
         scores = jobs.share_score.copy()
-        known = np.flatnonzero(jobs.measured)
-        scores[known] = self.model.score(use_of(jobs.take(known)))
+        measured = np.flatnonzero(jobs.measured)
+        scores[measured] = self.model.score(use_of(jobs.take(measured)))
         return replace(jobs, share_score=scores)
 
     def _read(self, stamp: Stamp | None) -> SharingModel:
         if stamp is not None:
             try:
-                return self._shelf.read(SHARING).read_as(SharingModel.of_document)
+                return self._artifacts.read(SHARING).read_as(SharingModel.of_document)
             except (ModelUnusable, ConfigError) as error:
                 logger.warning("share scores come from the model that slurmsched brings: %s", error)
         return shipped().read_as(SharingModel.of_document)

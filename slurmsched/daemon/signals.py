@@ -23,7 +23,7 @@ class Flags:
     """What was asked of the daemon; ``wake`` is set with every request so that nobody sleeps through one."""
 
     stop: bool = False
-    keep: bool = False  #: at the stop jobs stay as they are, not given back
+    keep_jobs: bool = False  #: at the stop jobs stay as they are, not given back
     reload: bool = False
     wake: threading.Event = field(default_factory=threading.Event)
     monotonic: Callable[[], float] = time.monotonic
@@ -43,7 +43,7 @@ class Flags:
 
     def ask_restart(self) -> None:
         """End after the cycle under way and leave the order as it is."""
-        self.keep = True
+        self.keep_jobs = True
         self.ask_stop()
 
     def ask_reload(self) -> None:
@@ -53,8 +53,8 @@ class Flags:
 
     def take_reload(self) -> bool:
         """Whether a reload was asked for; asks that came together count once."""
-        asked, self.reload = self.reload, False
-        return asked
+        requested, self.reload = self.reload, False
+        return requested
 
 
 @contextmanager

@@ -32,11 +32,11 @@ def unknown_partitions(settings: Settings, partitions: Iterable[str]) -> list[st
 
     No reason to refuse a start: partitions come and go with slurm.conf.
     """
-    known = list(partitions)
+    existing = list(partitions)
     return [
-        f"{setting} names {name}, which is no partition of this cluster{suggestion(name, known)}"
+        f"{setting} names {name}, which is no partition of this cluster{suggestion(name, existing)}"
         for setting, name in named_partitions(settings)
-        if name not in known
+        if name not in existing
     ]
 
 

@@ -285,6 +285,6 @@ def _follow_the_file(engine: Engine, path: Path) -> None:
         connection.execute("PRAGMA synchronous=NORMAL").close()
 
     @event.listens_for(engine, "checkout")
-    def lent(connection: sqlite3.Connection, entry: ConnectionPoolEntry, proxy: object) -> None:
+    def on_checkout(connection: sqlite3.Connection, entry: ConnectionPoolEntry, proxy: object) -> None:
         if entry.info["file"] != identity():
             raise DisconnectionError("the file is another one now")

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from ..clock import Timer
 from ..cluster.actions import Action
 from ..cluster.events import Event, JobRequeued, JobSubmitted
-from ..cluster.job_tracker import Ledger
+from ..cluster.job_tracker import JobTracker
 from ..cluster.modifications import ModificationTracker
 from ..cluster.records.faults import Mismatches
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.promises import NO_PROMISES, PromiseTable
 from ..cluster.state import ClusterState
 from ..errors import MemoryUnavailable, SchemaMismatch
-from .pending_writes import Facts
-from .records.gpu_usage import EVERY_S, Measured, Usage
+from .pending_writes import PendingWrites
+from .records.gpu_usage import EVERY_S, Measured, RecentUsage
 from .records.pause import Control
 from .records.policy_choices import PolicyChoice
 from .records.promises import changed_rows, rows_of
@@ -73,9 +73,9 @@ class Memory:
         self.facts_dropped = 0
         self.decisions_dropped = 0
         self._store, self._cluster, self._limit = store, cluster, backlog
-        self._ledger, self._intents, self._standings = Ledger(), Intents(), Standings()
+        self._ledger, self._intents, self._standings = JobTracker(), Intents(), Standings()
         self._modifications, self._leads = ModificationTracker(), leads
-        self._facts, self._usage = Facts(), Usage()
+        self._facts, self._usage = PendingWrites(), RecentUsage()
         self._mismatches = Mismatches()
         self._control = Control()
         self._choice: PolicyChoice | None = None
@@ -96,7 +96,7 @@ class Memory:
         return len(self._facts)
 
     def missing(self, state: ClusterState, now_s: float) -> list[int]:
-        """The jobs of earlier looks that had not ended and are not in this one; see ``Ledger.missing``."""
+        """The jobs of earlier looks that had not ended and are not in this one; see ``JobTracker.missing``."""
         self._load(now_s)
         return self._ledger.missing(state)
 
@@ -126,10 +126,10 @@ class Memory:
         if len(changes.ended):
             self._facts.outcomes.append(changes.ended)
         self._flush()
-        known = self._with_intents(changes.state, now_s)
+        with_intents = self._with_intents(changes.state, now_s)
         if self._usage_wait.due:
             self._attempt(lambda: self._read_usage(now_s))
-        return Remembered(self._usage.filled(known), changes.events, changes.ended, self.available)
+        return Remembered(self._usage.filled(with_intents), changes.events, changes.ended, self.available)
 
     def _note_modifications(self, state: ClusterState, now_s: float) -> None:
         """Add to the stories what others changed of jobs; of several daemons only the leader does."""
@@ -142,11 +142,11 @@ class Memory:
         """*state* with what we have asked for: holds, stops, what jobs were told, GPUs they share."""
         tables = []
         for jobs in (state.pending, state.running):
-            asked_s, asks = self._intents.asked(jobs, now_s)
-            told, (shares, asked_for, given_back) = self._intents.told(jobs), self._intents.sharing(jobs)
+            asked_s, ask_count = self._intents.ask_counts(jobs, now_s)
+            comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
             refusal = self._intents.share_refusals(jobs, now_s)
             jobs = replace(jobs, shares=shares, asked_for=asked_for, given_back=given_back, share_refusal=refusal)
-            tables.append(replace(jobs, asked_s=asked_s, asks=asks, told=told))
+            tables.append(replace(jobs, asked_s=asked_s, asks=ask_count, told=comments))
         pending, running = tables
         pending = replace(pending, held_by_us=self._intents.held(pending, now_s))
         return replace(state, pending=pending, running=running)
@@ -301,7 +301,7 @@ class Memory:
 
     def _flush(self) -> None:
         if len(self._facts) and self._attempt(lambda: self._store.save(self._cluster, self._facts)):
-            self._facts = Facts()
+            self._facts = PendingWrites()
         if len(self._facts) > self._limit:
             self.facts_dropped += self._facts.trim(self._limit)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, delete, select
 
-from ..cluster.job_record import KnownJob, Phase
+from ..cluster.job_record import JobRecord, Phase
 from ..cluster.records.outcomes import OutcomeTable
 from .database import insert_or
 from .records.outcomes import add_outcomes
@@ -20,15 +20,15 @@ from .tracking.story import StoryEvent, save_story
 K = TypeVar("K")
 V = TypeVar("V")
 
-_JOB = tuple(f.name for f in fields(KnownJob))
+_JOB = tuple(f.name for f in fields(JobRecord))
 _STEP = 500  #: ids forgotten in one statement
 
 
 @dataclass
-class Facts:
+class PendingWrites:
     """What is not saved yet; of a job (by its unit) and of an intent only the latest counts."""
 
-    jobs: dict[int, KnownJob | None] = field(default_factory=dict)
+    jobs: dict[int, JobRecord | None] = field(default_factory=dict)
     intents: dict[tuple[int, int, str], Intent] = field(default_factory=dict)
     outcomes: list[OutcomeTable] = field(default_factory=list)
     story: list[StoryEvent] = field(default_factory=list)
@@ -56,12 +56,12 @@ class Facts:
         return before - len(self)
 
 
-def _drop_oldest(kept: dict[K, V], count: int) -> None:
-    for key in list(kept)[: max(0, count)]:
-        del kept[key]
+def _drop_oldest(pending: dict[K, V], count: int) -> None:
+    for key in list(pending)[: max(0, count)]:
+        del pending[key]
 
 
-def save_facts(connection: Connection, cluster: str, facts: Facts) -> None:
+def save_facts(connection: Connection, cluster: str, facts: PendingWrites) -> None:
     """Write *facts*; repeating it changes nothing."""
     rows = [
         {"cluster": cluster, "unit": unit, **{name: getattr(job, name) for name in _JOB}}
@@ -80,11 +80,11 @@ def save_facts(connection: Connection, cluster: str, facts: Facts) -> None:
     save_promises(connection, cluster, facts.promises.values())
 
 
-def load_jobs(connection: Connection, cluster: str) -> list[KnownJob]:
+def load_jobs(connection: Connection, cluster: str) -> list[JobRecord]:
     """The jobs as last met."""
     query = select(*(jobs.c[name] for name in _JOB)).where(jobs.c.cluster == cluster).order_by(jobs.c.unit)
     return [_job(dict(zip(_JOB, row, strict=True))) for row in connection.execute(query)]
 
 
-def _job(row: dict[str, Any]) -> KnownJob:
-    return KnownJob(**{**row, "phase": Phase(row["phase"])})
+def _job(row: dict[str, Any]) -> JobRecord:
+    return JobRecord(**{**row, "phase": Phase(row["phase"])})

@@ -53,16 +53,25 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
         unused = ~exists().where(cycle_blobs.c.digest == blobs.c.digest)
         connection.execute(delete(blobs).where(unused))
     runs = _delete_some(connection, outcomes, outcomes.c.ended_s < ended_s)
-    told = _delete_some(connection, job_events, job_events.c.at_s < ended_s)
-    asked = _delete_some(connection, intents, intents.c.closed_s < decided_s)
+    events = _delete_some(connection, job_events, job_events.c.at_s < ended_s)
+    closed_intents = _delete_some(connection, intents, intents.c.closed_s < decided_s)
     measured = _delete_some(connection, profiles, profiles.c.end_s < ended_s)
     faulty = _delete_some(connection, faults, faults.c.end_s < ended_s)
     unstable = _delete_some(connection, instabilities, instabilities.c.end_s < ended_s)
     over = and_(promises.c.state != PromiseState.OPEN, promises.c.asked_s < ended_s)
     answered = _delete_some(connection, promises, over)
-    foretold = _delete_some(connection, predictions, predictions.c.made_s < max(ended_s, now_s - _PREDICTIONS_S))
-    more = len(gone) == _CYCLES or _ROWS in (runs, told, asked, measured, faulty, unstable, answered, foretold)
-    return Pruned(len(gone), runs, told, asked, measured, answered, more)
+    old_predictions = _delete_some(connection, predictions, predictions.c.made_s < max(ended_s, now_s - _PREDICTIONS_S))
+    more = len(gone) == _CYCLES or _ROWS in (
+        runs,
+        events,
+        closed_intents,
+        measured,
+        faulty,
+        unstable,
+        answered,
+        old_predictions,
+    )
+    return Pruned(len(gone), runs, events, closed_intents, measured, answered, more)
 
 
 def _delete_some(connection: Connection, table: Table, old: Any) -> int:

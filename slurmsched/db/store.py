@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..cluster.job_record import KnownJob
+from ..cluster.job_record import JobRecord
 from ..cluster.records.faults import Fault, Instability, Mismatches
-from ..cluster.records.node_loans import Lent
+from ..cluster.records.node_loans import LentNodes
 from ..cluster.records.outcomes import OutcomeTable
-from ..cluster.records.prediction_records import KeptTable
+from ..cluster.records.prediction_records import PredictionRecords
 from ..cluster.records.profiles import NodeProfile, ProfileTable
 from ..cluster.records.promises import PromiseTable
 from . import integrity, pending_writes, retention, schema
 from .database import Database
-from .pending_writes import Facts
+from .pending_writes import PendingWrites
 from .records import (
     faults,
     gpu_usage,
@@ -31,7 +31,7 @@ from .records.pause import Control
 from .records.policy_choices import PolicyChoice
 from .retention import Pruned
 from .tracking import decisions, intents, story
-from .tracking.decision_layers import Layers
+from .tracking.decision_layers import BlobLayers
 from .tracking.decisions import DecisionRecord
 from .tracking.intents import Intent
 from .tracking.story import StoryEvent
@@ -46,7 +46,7 @@ class Store:
 
     def __init__(self, url: str, *, timeout_s: float = 5.0) -> None:
         self.database = Database(url, timeout_s=timeout_s)
-        self._layers: dict[str, Layers] = {}  # of each cluster whose cycles are kept
+        self._layers: dict[str, BlobLayers] = {}  # of each cluster whose cycles are kept
 
     @property
     def place(self) -> str:
@@ -93,12 +93,12 @@ class Store:
         """Close all idle connections."""
         self.database.close()
 
-    def save(self, cluster: str, news: Facts) -> None:
+    def save(self, cluster: str, news: PendingWrites) -> None:
         """Write *news*, all or nothing; repeating it changes nothing."""
         with self.database.transaction("saving what was seen", write=True) as connection:
             pending_writes.save_facts(connection, cluster, news)
 
-    def jobs(self, cluster: str) -> list[KnownJob]:
+    def jobs(self, cluster: str) -> list[JobRecord]:
         """The jobs that Slurm knew when it was last looked at."""
         with self.database.transaction("reading the known jobs") as connection:
             return pending_writes.load_jobs(connection, cluster)
@@ -154,12 +154,12 @@ class Store:
         with self.database.transaction("reading the promises") as connection:
             return promises.load_promises(connection, cluster, since_s)
 
-    def save_predictions(self, cluster: str, kept: KeptTable) -> None:
-        """Write what is new of *kept*, and what came of the rest; repeating it changes nothing."""
+    def save_predictions(self, cluster: str, records: PredictionRecords) -> None:
+        """Write what is new of *records*, and what came of the rest; repeating it changes nothing."""
         with self.database.transaction("saving predictions", write=True) as connection:
-            predictions.save_predictions(connection, cluster, kept)
+            predictions.save_predictions(connection, cluster, records)
 
-    def predictions(self, cluster: str, since_s: float) -> KeptTable:
+    def predictions(self, cluster: str, since_s: float) -> PredictionRecords:
         """The predictions made since then with what came of them, oldest first; a bounded number."""
         with self.database.transaction("reading predictions") as connection:
             return predictions.load_predictions(connection, cluster, since_s)
@@ -172,14 +172,14 @@ class Store:
     def story(self, cluster: str, job_id: int, first_submit_s: float | None = None) -> list[StoryEvent]:
         """What happened to the job of that id and first submission, or to the last one of that id; oldest first."""
         with self.database.transaction(f"reading the story of job {job_id}") as connection:
-            told = story.load_story(connection, cluster, job_id, first_submit_s)
-            meanwhile = policy_choices.choices_in(told, policy_choices.load_choices(connection, cluster))
-        return story.in_order([*told, *meanwhile])
+            events = story.load_story(connection, cluster, job_id, first_submit_s)
+            meanwhile = policy_choices.choices_in(events, policy_choices.load_choices(connection, cluster))
+        return story.in_order([*events, *meanwhile])
 
     def save_decision(self, cluster: str, record: DecisionRecord) -> None:
         """Keep a cycle; of what did not change since an earlier one nothing is stored again."""
         if cluster not in self._layers:
-            self._layers[cluster] = Layers(decisions.TABLES)
+            self._layers[cluster] = BlobLayers(decisions.TABLES)
         parts = self._layers[cluster].blobs(decisions.layers_of(record))
         with self.database.transaction(f"saving cycle {record.number}", write=True) as connection:
             decisions.save_decision(connection, cluster, record, parts)
@@ -227,12 +227,12 @@ class Store:
         with self.database.transaction("reading the choices of a policy") as connection:
             return policy_choices.load_choices(connection, cluster, last)
 
-    def save_lent(self, cluster: str, lent: Iterable[Lent]) -> None:
+    def save_loans(self, cluster: str, loans: Iterable[LentNodes]) -> None:
         """Remember that just these partitions have other nodes than their admin gave them."""
         with self.database.transaction("keeping which nodes are lent", write=True) as connection:
-            node_loans.save_lent(connection, cluster, lent)
+            node_loans.save_lent(connection, cluster, loans)
 
-    def lent(self, cluster: str) -> tuple[Lent, ...]:
+    def loans(self, cluster: str) -> tuple[LentNodes, ...]:
         """The partitions whose nodes we changed, by name."""
         with self.database.transaction("reading which nodes are lent") as connection:
             return node_loans.load_lent(connection, cluster)
@@ -260,5 +260,5 @@ class Unchanged(Store):
     def save_decision(self, cluster: str, record: object) -> None:
         """Leave it as it is."""
 
-    def save_lent(self, cluster: str, lent: object) -> None:
+    def save_loans(self, cluster: str, loans: object) -> None:
         """Leave it as it is."""

@@ -15,12 +15,12 @@ from ..cluster.state import View
 from ..policies.contract import Ordering
 from .deadlines.deadline_comment import answer_wishes
 from .deadlines.preemption import stop_wishes, stops
-from .deadlines.promises import Promised, in_the_way, promise
+from .deadlines.promises import Promised, blocking_jobs, promise
 from .ordering.eligibility import standing
 from .ordering.greedy_fit import fill, free_gpus
 from .ordering.priority_points import MOST_POINTS, label
 from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
-from .profiling import fresh, least_gpus_first, level, profiling_wishes
+from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
 from .referee import judge
 from .rules import DeadlineRules, Rules
 from .sharing.packing import packing_wishes
@@ -39,26 +39,26 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     Jobs that are left alone keep no points of ours. With a native ordering no job gets any, but those that must run now
     to keep a promise.
     """
-    view = level(view, rules.profiling)
+    view = rank_profiling_last(view, rules.profiling)
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
     starving = waited_s(jobs, view.now_s) > rules.starvation_s
     if rules.deadlines is None:
-        asks = eviction_wishes(view, rules, ())
-        return _plan(view, ordering, rules, standings, starving, None, _nobody(jobs), asks=asks)
+        stop_requests = eviction_wishes(view, rules, ())
+        return _plan(view, ordering, rules, standings, starving, None, _nobody(jobs), stop_requests=stop_requests)
     stopping = stops(view, rules)
     by_s = None if stopping is None else stopping.by_s
     promised = promise(view, standings, rules.deadlines, "order" in rules.powers, by_s)
-    asks = stop_wishes(view, promised, rules.deadlines, stopping)
-    asks += eviction_wishes(view, rules, {wish.job_id for wish in asks})
-    plan = _plan(view, ordering, rules, standings, starving, promised, promised.due, asks=asks)
+    stop_requests = stop_wishes(view, promised, rules.deadlines, stopping)
+    stop_requests += eviction_wishes(view, rules, {wish.job_id for wish in stop_requests})
+    plan = _plan(view, ordering, rules, standings, starving, promised, promised.due, stop_requests=stop_requests)
     ranked = np.flatnonzero(plan.jobs.rank >= 0)
-    blocking, endangered = in_the_way(view, promised, ranked[np.argsort(plan.jobs.rank[ranked])])
+    blocking, endangered = blocking_jobs(view, promised, ranked[np.argsort(plan.jobs.rank[ranked])])
     if not len(blocking):
         return plan
     # A starving job stands only behind those that waited longer: it is never made to wait for a promise.
     held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
-    return _plan(view, ordering, rules, standings, starving, promised, promised.due | endangered, held, asks)
+    return _plan(view, ordering, rules, standings, starving, promised, promised.due | endangered, held, stop_requests)
 
 
 def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
@@ -75,7 +75,7 @@ def _plan(
     promised: Promised | None,
     due: BoolArray,
     held: IntArray | None = None,
-    asks: Sequence[Action] = (),
+    stop_requests: Sequence[Action] = (),
 ) -> Plan:
     """The plan with jobs that are *due* to keep a promise before all others, and those that are in their way *held*."""
     jobs, rank = view.pending, np.full(len(view.pending), -1, dtype=np.int64)
@@ -102,7 +102,7 @@ def _plan(
     answers = answer_wishes(view, promises) if "comment" in rules.powers else []
     # Holds are renewed in each cycle: without turns they could take all writes, and no answer would ever go out.
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
-    wishes = [*releases, *asks, *moves, *_rank_wishes(jobs, tier, rank, points, moves), *turns]
+    wishes = [*releases, *stop_requests, *moves, *_rank_wishes(jobs, tier, rank, points, moves), *turns]
     actions, refusals = judge(wishes, view, rules)
     return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals), promises)
 
@@ -133,7 +133,7 @@ def _ranked(
     ranked = rows[order(key[rows], starving[rows], waited[rows], classes[rows], base[rows], jobs.job_id[rows])]
     if rules.profiling is None or ordering.native:
         return ranked
-    return least_gpus_first(ranked, fresh(view, rules.profiling) & ~starving & ~due, jobs.gpus, classes)
+    return least_gpus_first(ranked, to_profile(view, rules.profiling) & ~starving & ~due, jobs.gpus, classes)
 
 
 def _nobody(jobs: JobTable) -> BoolArray:
@@ -177,11 +177,11 @@ def _release_wishes(jobs: JobTable, now_s: float, held: IntArray, rules: Rules) 
 
     A job that left an unstable pair would start on the same GPUs again: it is given its own first, which ends this too.
     """
-    kept = held
+    released = held
     if rules.sharing is not None:
-        kept = np.union1d(held, np.flatnonzero(jobs.shares & unsteady(jobs, rules.sharing)))
+        released = np.union1d(held, np.flatnonzero(jobs.shares & unsteady(jobs, rules.sharing)))
     ours = jobs.held_by_us & (jobs.eligible_s > now_s) & jobs.settled(now_s)
-    rows = np.setdiff1d(np.flatnonzero(ours), kept)
+    rows = np.setdiff1d(np.flatnonzero(ours), released)
     return [Release(job_id) for job_id in jobs.job_id[rows].tolist()]
 
 

@@ -38,14 +38,14 @@ class Policy:
         stored = json.loads(text)
         rules = stored["rules"]
         rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
-        if told := rules.get("deadlines"):
-            steps = tuple(map(tuple, told.get("soft_steps", SOFT_STEPS)))
-            rules["deadlines"] = DeadlineRules(**(told | {"exempt": tuple(told["exempt"]), "soft_steps": steps}))
-        if told := rules.get("sharing"):
-            pairs = {"failed": tuple(map(tuple, told["failed"])), "unstable": _unstable(told.get("unstable", ()))}
-            rules["sharing"] = SharingRules(**(told | pairs))
-        if told := rules.get("profiling"):
-            rules["profiling"] = ProfilingRules(**told)
+        if section := rules.get("deadlines"):
+            steps = tuple(map(tuple, section.get("soft_steps", SOFT_STEPS)))
+            rules["deadlines"] = DeadlineRules(**(section | {"exempt": tuple(section["exempt"]), "soft_steps": steps}))
+        if section := rules.get("sharing"):
+            pairs = {"failed": tuple(map(tuple, section["failed"])), "unstable": _unstable(section.get("unstable", ()))}
+            rules["sharing"] = SharingRules(**(section | pairs))
+        if section := rules.get("profiling"):
+            rules["profiling"] = ProfilingRules(**section)
         return cls(find_ordering(stored["ordering"]), Rules(**rules))
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:
@@ -78,10 +78,10 @@ def _fair(config: Mapping[str, str]) -> bool:
     return _whole(config.get("PriorityWeightFairShare", "")) > 0
 
 
-def _unstable(told: Iterable[Mapping[str, Any]]) -> tuple[Instability, ...]:
+def _unstable(stored: Iterable[Mapping[str, Any]]) -> tuple[Instability, ...]:
     """The instabilities in a line that was read."""
     lists = ("gpus", "partners", "partner_restarts")
-    return tuple(Instability(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in told)
+    return tuple(Instability(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in stored)
 
 
 def _whole(text: str) -> int:

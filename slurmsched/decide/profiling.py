@@ -33,7 +33,7 @@ def both(jobs: JobTable, rules: ProfilingRules) -> BoolArray:
     return jobs.partition.map([bool(home_of(names, rules.partition)) for names in jobs.partition.names], np.bool_)
 
 
-def level(view: View, rules: ProfilingRules | None) -> View:
+def rank_profiling_last(view: View, rules: ProfilingRules | None) -> View:
     """*view* with the profiling partition below all others, so that a job counts with the tier of its own one."""
     if rules is None:
         return view
@@ -70,7 +70,7 @@ def why_home(view: View, rules: ProfilingRules) -> IntArray:
     return np.asarray(np.select(holds, list(Home), Home.STAYS), dtype=np.int64)
 
 
-def fresh(view: View, rules: ProfilingRules) -> BoolArray:
+def to_profile(view: View, rules: ProfilingRules) -> BoolArray:
     """Which pending jobs are to be measured first."""
     new = both(view.pending, rules) & (why_home(view, rules) == Home.STAYS)
     return np.asarray(new, dtype=np.bool_)
@@ -109,7 +109,7 @@ def overtime(view: View, rules: ProfilingRules) -> IntArray:
 def waiting_gpus(view: View, rules: ProfilingRules, standings: IntArray) -> int:
     """GPUs that new jobs wait for, of those that wait for nothing else."""
     jobs = view.pending
-    rows = fresh(view, rules) & (standings == Standing.RANKED)
+    rows = to_profile(view, rules) & (standings == Standing.RANKED)
     return int((jobs.gpus * jobs.tasks)[rows].sum())
 
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from ..cluster.records.node_loans import NodeLists
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
-from ..models.throughput import Outlook
+from ..models.throughput import LoadOutlook
 from .profiling import overtime
 from .rules import ProfilingRules
 
 
-def pressure(outlooks: Mapping[str, Outlook]) -> float:
+def pressure(outlooks: Mapping[str, LoadOutlook]) -> float:
     """Rate how far submissions exceed the usual: 1/2 for more than usual now, 1/2 for more to come than now.
 
     The *outlooks* are on jobs and on GPUs; the one under more pressure counts.
     """
-    told = [0.5 * one.busy() + 0.5 * (one.rising() and not one.idle()) for one in outlooks.values()]
-    return max(told, default=0.0)
+    pressures = [0.5 * one.busy() + 0.5 * (one.rising() and not one.idle()) for one in outlooks.values()]
+    return max(pressures, default=0.0)
 
 
-def lend(view: View, rules: ProfilingRules, seen: NodeLists, own: NodeLists, wanted_gpus: int) -> NodeLists:
-    """The nodes that the profiling partition and ``rules.home`` should have, at most one step away from those *seen*.
+def lend(view: View, rules: ProfilingRules, current: NodeLists, own: NodeLists, wanted_gpus: int) -> NodeLists:
+    """Return the nodes of the profiling partition and of ``rules.home``, at most one step away from those *current*.
 
     A node whose GPUs are held by jobs past T_prof is of no use to the profiling partition: it is lent to the other one,
     and another comes for it. The aim is as many GPUs as its *own* nodes have, or the *wanted_gpus* if those are more,
@@ -31,8 +31,8 @@ def lend(view: View, rules: ProfilingRules, seen: NodeLists, own: NodeLists, wan
     one of them, and neither is left without any.
     """
     nodes = _nodes(view, rules)
-    everyone = {name for names in (*seen.values(), *own.values()) for name in names} & nodes.keys()
-    here, ours = set(seen[rules.partition]) & everyone, set(own[rules.partition]) & everyone
+    everyone = {name for names in (*current.values(), *own.values()) for name in names} & nodes.keys()
+    here, ours = set(current[rules.partition]) & everyone, set(own[rules.partition]) & everyone
     need = max(sum(nodes[name].room for name in ours), wanted_gpus)
     room = sum(nodes[name].spare for name in here)
     for name in sorted(here, key=lambda name: (nodes[name].spare, name in ours, name)):

@@ -64,8 +64,12 @@ def owner_consented(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
 def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """No job is asked to stop more often within a day than the admin said."""
     most = rules.deadlines.asks_a_day if rules.deadlines is not None else 0
-    asks = int(jobs.asks[row])
-    return f"it was asked to stop {count(asks, 'time')} within a day (deadline.asks_a_day)" if asks >= most else None
+    ask_count = int(jobs.asks[row])
+    return (
+        f"it was asked to stop {count(ask_count, 'time')} within a day (deadline.asks_a_day)"
+        if ask_count >= most
+        else None
+    )
 
 
 def job_is_pending(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
@@ -133,12 +137,12 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     """Split wishes into what may be done and what a rule stands against; each in the order given."""
     allowed: list[Action] = []
     refusals: list[Refusal] = []
-    for wish, found in zip(wishes, _rows(wishes, view), strict=True):
-        if found is None:
+    for wish, place in zip(wishes, _rows(wishes, view), strict=True):
+        if place is None:
             refusals.append(Refusal(wish, "job_is_known", "Slurm knows no such job"))
             continue
         for rule in RULES[type(wish)]:
-            why = rule(wish, *found, rules)
+            why = rule(wish, *place, rules)
             if why is not None:
                 refusals.append(Refusal(wish, rule.__name__, why))
                 break
@@ -150,11 +154,11 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
 def _rows(wishes: Sequence[Action], view: View) -> list[tuple[JobTable, int] | None]:
     """Where each wish's job stands, pending before running."""
     wanted = np.unique(np.array([wish.job_id for wish in wishes], dtype=np.int64))
-    found: dict[int, tuple[JobTable, int]] = {}
+    places: dict[int, tuple[JobTable, int]] = {}
     for jobs in (view.running, view.pending):
         rows = _rows_of(wanted, jobs)
-        found |= {job_id: (jobs, row) for job_id, row in zip(jobs.job_id[rows].tolist(), rows.tolist(), strict=True)}
-    return [found.get(wish.job_id) for wish in wishes]
+        places |= {job_id: (jobs, row) for job_id, row in zip(jobs.job_id[rows].tolist(), rows.tolist(), strict=True)}
+    return [places.get(wish.job_id) for wish in wishes]
 
 
 def _rows_of(wanted: IntArray, jobs: JobTable) -> IntArray:

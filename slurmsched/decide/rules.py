@@ -10,7 +10,7 @@ from typing import Literal
 from ..cluster.actions import POWERS
 from ..cluster.records.faults import Instability
 from ..errors import ConfigError
-from ..policies.sharing import Packing
+from ..policies.sharing import PackingLimits
 
 Scope = Literal["points", "qos", "queue"]
 
@@ -77,10 +77,10 @@ class SharingRules:
     evict: bool = True  #: one of two jobs whose load together is unstable stops, if it said ckpt
     unstable: tuple[Instability, ...] = ()  #: the latest such pairs, newest first
 
-    def packing(self) -> Packing:
+    def packing(self) -> PackingLimits:
         """The part of it that says who shares with whom."""
         failed = frozenset(frozenset(kinds) for kinds in self.failed)
-        return Packing(self.capacity, self.memory_mib, self.other_users, failed=failed)
+        return PackingLimits(self.capacity, self.memory_mib, self.other_users, failed=failed)
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def read_steps(texts: Sequence[str]) -> tuple[tuple[float, float], ...]:
     """Steps of a soft deadline from texts such as ``80@1.1``: worth in per cent at so many times its time."""
     steps: list[tuple[float, float]] = []
     for text in texts:
-        found = re.fullmatch(r"(\d{1,2})@(\d+(?:\.\d+)?)", text)
-        worth, times = (int(found[1]) / 100, float(found[2])) if found else (0.0, 0.0)
+        match = re.fullmatch(r"(\d{1,2})@(\d+(?:\.\d+)?)", text)
+        worth, times = (int(match[1]) / 100, float(match[2])) if match else (0.0, 0.0)
         before = steps[-1] if steps else (1.0, 1.0)
         if not (0 < worth < before[0] and times > before[1]):
             raise ConfigError(

@@ -16,7 +16,7 @@ from ..cluster.records.outcomes import OutcomeTable
 from ..errors import LabError
 from ..lab import Lab, LabSpec, wait_until
 from ..slurm.adapters.command import SlurmCommand
-from ..slurm.adapters.command_runner import Console
+from ..slurm.adapters.command_runner import CommandRunner
 from .workload import USERS, Submission
 
 NODES, GPUS = 4, 4
@@ -82,7 +82,7 @@ def _options(job: Submission, lab: Lab) -> Iterator[str]:
     yield f"--wrap=exec sleep {job.runtime_s}"
 
 
-def watch(lab: Lab, jobs: int, say: Say, during: Callable[[int], None] = lambda ended: None) -> None:
+def watch(lab: Lab, jobs: int, print_line: Say, during: Callable[[int], None] = lambda ended: None) -> None:
     """Wait until the queue is empty, telling every ten seconds; *during* hears each second how many have ended."""
     told_s = time.monotonic()
 
@@ -92,7 +92,7 @@ def watch(lab: Lab, jobs: int, say: Say, during: Callable[[int], None] = lambda 
         ended = max(0, jobs - len(states))
         if time.monotonic() > told_s + 10:
             told_s = time.monotonic()
-            say(f"  {ended} of {jobs} jobs have ended, {states.count('PD')} wait")
+            print_line(f"  {ended} of {jobs} jobs have ended, {states.count('PD')} wait")
         during(ended)
         return not states
 
@@ -101,12 +101,12 @@ def watch(lab: Lab, jobs: int, say: Say, during: Callable[[int], None] = lambda 
 
 def outcomes_of(lab: Lab, jobs: Sequence[int]) -> OutcomeTable:
     """What sacct knows of *jobs*, all of which must have ended well."""
-    slurm = SlurmCommand(Console(prefix=tuple(lab.command([], user=OPERATOR)), environment=lab.env()))
+    slurm = SlurmCommand(CommandRunner(prefix=tuple(lab.command([], user=OPERATOR)), environment=lab.env()))
 
     def accounted() -> OutcomeTable | None:
         now_s = SystemClock().now()
-        seen = slurm.outcomes(now_s - 3600, now_s + 1)
-        mine = seen.take(np.isin(seen.job_id, jobs))
+        outcomes = slurm.outcomes(now_s - 3600, now_s + 1)
+        mine = outcomes.take(np.isin(outcomes.job_id, jobs))
         return mine if len(mine) == len(jobs) else None
 
     outcomes = wait_until(accounted, ACCOUNTED_S, f"sacct to know of {len(jobs)} ended jobs", every_s=0.5)

@@ -12,7 +12,7 @@ from ..cluster.columns import FloatArray, Labels
 from ..lab.conf import slurm_conf
 from ..lab.layout import Layout
 from ..lab.spec import LabSpec
-from ..simulator.cluster_spec import Fleet, nodes_of, partition_of
+from ..simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from ..simulator.simulated_cluster import SimulatedCluster
 from ..simulator.slurmctld.slurmconf import SlurmConf
 from ..simulator.workload.workload import Workload, workload
@@ -31,7 +31,7 @@ def lab_model(
     """
     spec = spec_of(gpus)
     config = configuration(spec)
-    fleet = Fleet(
+    fleet = ClusterSpec(
         nodes_of(
             spec.nodes,
             spec.gpus,
@@ -40,7 +40,7 @@ def lab_model(
             partitions=Labels.of([PARTITION] * spec.nodes),
         ),
         partition_of(PARTITION, f"n[1-{spec.nodes}]"),
-        Fleet.of(1, 1).qos,
+        ClusterSpec.of(1, 1).qos,
     )
     submitted = _workload(jobs, submit_s, spec, float(config["DefMemPerCPU"]))
     conf = SlurmConf.of(config).with_overheads(launch_s, release_s)

@@ -83,7 +83,7 @@ class Slurmsched:
             self._hand_over(name)
         self._check_readable()
 
-    def ask(self, *words: str, user: str = OPERATOR) -> str:
+    def run(self, *words: str, user: str = OPERATOR) -> str:
         """What ``slurmsched`` *words* prints for *user*; `LabError` with its complaint where it failed."""
         done = self._run(words, user)
         if done.returncode:

@@ -12,7 +12,7 @@ from ..errors import LabError
 from ..lab import Lab
 from .lab_burst import GPUS, Say, fresh_lab, occupy, outcomes_of, submit, watch
 from .operator_program import Slurmsched
-from .summary import Summary
+from .summary import BurstSummary
 from .workload import BURST, LONGEST_S, USERS, Submission, bursts
 
 SOURCE = (
@@ -41,9 +41,9 @@ class Shown:
 
     jobs: int
     history_runs: int  #: all that the daemon knew when the burst began
-    stock: Summary
-    slurmsched: Summary
-    asked: int  #: the job the two answers are about
+    stock: BurstSummary
+    slurmsched: BurstSummary
+    job_id: int  #: the job the two answers are about
     why: str
     explain: str
     simulated: bool = False  #: on a modelled Slurm in virtual time
@@ -58,7 +58,7 @@ class Shown:
             "stock": asdict(self.stock),
             "slurmsched": asdict(self.slurmsched),
             "ratio": self.stock.over(self.slurmsched),
-            "asked_about_job": self.asked,
+            "asked_about_job": self.job_id,
             "why": self.why,
             "explain": self.explain,
         }
@@ -71,39 +71,45 @@ class Demo:
     measured burst is submitted anywhere, and is all that the daemon is given.
     """
 
-    def __init__(self, size: Size = FULL, say: Say = lambda line: None) -> None:
-        self._size, self._say = size, say
+    def __init__(self, size: Size = FULL, print_line: Say = lambda line: None) -> None:
+        self._size, self._print = size, print_line
         self._earlier, self._measured = bursts(size.jobs, size.longest_s)
 
     def run(self) -> Shown:
         """All of it; `NoLab` where there is no Slurm to be had. Leaves nothing behind, however it ends."""
         size = self._size
-        self._say(f"About {size.minutes} min; three private Slurms one after the other, gone when this ends.")
+        self._print(f"About {size.minutes} min; three private Slurms one after the other, gone when this ends.")
         history = self._history()
         stock = self._stock()
-        steered, asked = self._steered(history)
+        steered, job_id = self._steered(history)
         return Shown(
-            size.jobs, len(history), Summary.of(stock), Summary.of(steered), asked.job_id, asked.why, asked.explain
+            size.jobs,
+            len(history),
+            BurstSummary.of(stock),
+            BurstSummary.of(steered),
+            job_id.job_id,
+            job_id.why,
+            job_id.explain,
         )
 
     def _history(self) -> OutcomeTable:
         """An earlier burst, as slurmsched's own import reads it from sacct; users by their names in the demo."""
-        self._say("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
+        self._print("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
         with fresh_lab(2 * GPUS) as lab:
             outcomes_of(lab, self._burst(lab, self._earlier))
             program = Slurmsched(lab)
-            program.ask("db", "upgrade")
-            self._say("  " + program.ask("history", "import", "--days", "1").strip())
+            program.run("db", "upgrade")
+            self._print("  " + program.run("history", "import", "--days", "1").strip())
             return program.history(users={lab.user(name): name for name in USERS})
 
     def _stock(self) -> OutcomeTable:
-        self._say("2/3 the measured burst under stock Slurm: multifactor priorities and backfill")
+        self._print("2/3 the measured burst under stock Slurm: multifactor priorities and backfill")
         with fresh_lab() as lab:
             occupy(lab)
             return outcomes_of(lab, self._burst(lab, self._measured))
 
     def _steered(self, history: OutcomeTable) -> tuple[OutcomeTable, _Questions]:
-        self._say("3/3 the same burst with slurmsched in act mode, ordering by GPUs x forecast runtime")
+        self._print("3/3 the same burst with slurmsched in act mode, ordering by GPUs x forecast runtime")
         with fresh_lab() as lab:
             program = Slurmsched(lab)
             program.remember(history, users={name: lab.user(name) for name in USERS})
@@ -115,8 +121,8 @@ class Demo:
 
     def _burst(self, lab: Lab, burst: Sequence[Submission], questions: _Questions | None = None) -> list[int]:
         jobs = submit(lab, burst)
-        self._say(f"  {len(jobs)} jobs of {len({job.user for job in burst})} users submitted")
-        watch(lab, len(jobs), self._say, questions.ask_when_due if questions else lambda ended: None)
+        self._print(f"  {len(jobs)} jobs of {len({job.user for job in burst})} users submitted")
+        watch(lab, len(jobs), self._print, questions.ask_when_due if questions else lambda ended: None)
         return jobs
 
 
@@ -138,7 +144,7 @@ class _Questions:
         row = waiting[-1]
         job_id, owner = row["job_id"], self._users[row["user"]]
         try:
-            why, explain = (self._program.ask(word, str(job_id), user=owner).strip() for word in ("why", "explain"))
+            why, explain = (self._program.run(word, str(job_id), user=owner).strip() for word in ("why", "explain"))
         except LabError:
             if self._waits(job_id):
                 raise
@@ -152,4 +158,4 @@ class _Questions:
     def _waiting(self) -> list[dict[str, Any]]:
         """The queue as an ordinary user sees it, soonest first."""
         user = next(iter(USERS))
-        return [row for row in json.loads(self._program.ask("queue", "--json", user=user))["queue"] if row["rank"]]
+        return [row for row in json.loads(self._program.run("queue", "--json", user=user))["queue"] if row["rank"]]

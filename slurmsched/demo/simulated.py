@@ -12,14 +12,14 @@ from ..cluster.records.outcomes import OutcomeTable
 from ..cycle import CycleReport
 from ..decide.explain import explain
 from ..models.runtime.baseline import RuntimeModel
-from ..simulator.cycle_driver import Steering, Watch
+from ..simulator.cycle_driver import CycleDriver, Watch
 from ..simulator.engine.job_state import COMPLETED
 from ..simulator.simulated_cluster import SimulatedCluster
 from .lab_burst import GPUS, NODES, Say
 from .modelled import blockers, lab_model
 from .operator_program import EVERY_S, ORDERING, policy
 from .show import FULL, Shown, Size
-from .summary import Summary
+from .summary import BurstSummary
 from .workload import Submission, bursts
 
 SUBMIT_S = 0.02
@@ -32,27 +32,27 @@ LAUNCH_S, RELEASE_S = 0.05, 0.01
 class SimulatedDemo:
     """One demonstration of *size*, simulated; *say* hears what is going on."""
 
-    def __init__(self, size: Size = FULL, say: Say = lambda line: None) -> None:
-        self._size, self._say = size, say
+    def __init__(self, size: Size = FULL, print_line: Say = lambda line: None) -> None:
+        self._size, self._print = size, print_line
         self._earlier, self._measured = bursts(size.jobs, size.longest_s)
 
     def run(self) -> Shown:
         """All of it. Leaves nothing behind."""
-        self._say("Simulated: slurmctld is a model, time is virtual; the cycle that steers it is the daemon's own.")
-        self._say("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
+        self._print("Simulated: slurmctld is a model, time is virtual; the cycle that steers it is the daemon's own.")
+        self._print("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
         history = simulated_history(self._earlier)
-        self._say("2/3 the measured burst under stock Slurm: multifactor priorities and backfill")
+        self._print("2/3 the measured burst under stock Slurm: multifactor priorities and backfill")
         stock = SimulatedBurst(self._measured)
         stock.cluster.advance(np.inf)
-        self._say("3/3 the same burst with slurmsched in act mode, ordering by GPUs x forecast runtime")
+        self._print("3/3 the same burst with slurmsched in act mode, ordering by GPUs x forecast runtime")
         steered = SimulatedBurst(self._measured)
         questions = _Questions(steered)
         steered.steer(history, ORDERING, questions.ask_when_due)
         return Shown(
             self._size.jobs,
             len(history),
-            Summary.of(stock.outcomes()),
-            Summary.of(steered.outcomes()),
+            BurstSummary.of(stock.outcomes()),
+            BurstSummary.of(steered.outcomes()),
             questions.job_id,
             questions.why,
             questions.explain,
@@ -103,7 +103,7 @@ class SimulatedBurst:
         """Run to the end under the daemon's cycles, as the demo's settings have them; *watch* hears of each."""
         model = RuntimeModel.fit(history)
         self.cluster.advance(float(self.cluster.jobs.submit_s[0]))
-        Steering(self.cluster, policy(ordering), model, every_s=EVERY_S, learns=False, watch=watch).run()
+        CycleDriver(self.cluster, policy(ordering), model, every_s=EVERY_S, learns=False, watch=watch).run()
 
     def outcomes(self) -> OutcomeTable:
         """What became of the burst."""

@@ -10,7 +10,7 @@ from ..cluster.records.outcomes import OutcomeTable
 
 
 @dataclass(frozen=True)
-class Summary:
+class BurstSummary:
     """Job completion times of one burst, from first submit to end; sacct tells them in whole seconds."""
 
     avg_jct_s: float
@@ -19,7 +19,7 @@ class Summary:
     makespan_s: float  #: from the first submit to the last end
 
     @classmethod
-    def of(cls, outcomes: OutcomeTable) -> Summary:
+    def of(cls, outcomes: OutcomeTable) -> BurstSummary:
         """The figures of *outcomes*, one row per job."""
         jct_s = outcomes.ended_s - outcomes.first_submit_s
         return cls(
@@ -29,7 +29,7 @@ class Summary:
             makespan_s=round(float(outcomes.ended_s.max() - outcomes.first_submit_s.min()), 3),
         )
 
-    def over(self, other: Summary) -> dict[str, float]:
+    def over(self, other: BurstSummary) -> dict[str, float]:
         """How many times *other*'s each figure is."""
         mine, others = asdict(self), asdict(other)
         return {name: round(mine[name] / others[name], 3) for name in mine}

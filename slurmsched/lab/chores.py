@@ -22,9 +22,9 @@ BUSY = re.compile("cannot lock|try again later|is currently used by process")
 def do(argv: Sequence[str], lab_id: str) -> None:
     """Run *argv* to its end, again where another was in the way; `LabError` with what it said when it failed."""
     end_s = time.monotonic() + TIMEOUT_S
-    while said := _do(argv, os.environ | {MARK: lab_id}):
-        if not BUSY.search(said) or time.monotonic() > end_s:
-            raise LabError(f"{' '.join(argv)} failed: {said}")
+    while message := _do(argv, os.environ | {MARK: lab_id}):
+        if not BUSY.search(message) or time.monotonic() > end_s:
+            raise LabError(f"{' '.join(argv)} failed: {message}")
         time.sleep(0.2)
 
 
@@ -41,10 +41,10 @@ def _do(argv: Sequence[str], environment: Mapping[str, str]) -> str:
             start_new_session=True,
         ) as process:
             try:
-                said = process.communicate(timeout=TIMEOUT_S)[1].strip()
+                message = process.communicate(timeout=TIMEOUT_S)[1].strip()
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return (said or f"exit {process.returncode}") if process.returncode else ""
+    return (message or f"exit {process.returncode}") if process.returncode else ""

@@ -77,9 +77,9 @@ class Daemons:
         return process
 
     def _start(self, name: str, argv: Sequence[str], *, inside: bool = True, save: bool = True) -> None:
-        known = self.manifest.processes.get(name)
-        if known and known.alive:
-            raise LabError(f"{name} of the lab at {self.layout.directory} already runs as process {known.pid}")
+        earlier = self.manifest.processes.get(name)
+        if earlier and earlier.alive:
+            raise LabError(f"{name} of the lab at {self.layout.directory} already runs as process {earlier.pid}")
         settled = ["env", f"--chdir={self.layout.logs}", *argv]
         command = self.enter(settled) if inside else settled
         program = find(command[0])

@@ -70,16 +70,16 @@ class Lab:
         try:
             return self.manifest.users[name]
         except KeyError:
-            known = ", ".join(self.manifest.users) or "none: a lab of an ordinary user has no others"
-            raise LabError(f"the lab at {self.directory} has no user {name!r}; it has {known}") from None
+            names = ", ".join(self.manifest.users) or "none: a lab of an ordinary user has no others"
+            raise LabError(f"the lab at {self.directory} has no user {name!r}; it has {names}") from None
 
     def env(self, user: str | None = None) -> dict[str, str]:
         """The environment in which Slurm's commands mean this lab and no other, at home with *user*."""
-        kept = {key: value for key, value in os.environ.items() if not _is_slurms(key)}
+        environment = {key: value for key, value in os.environ.items() if not _is_slurms(key)}
         name = self.user(user) if user is not None else None
         own = {"USER": name, "LOGNAME": name, "HOME": str(self.layout.work)} if name is not None else {}
         return (
-            kept
+            environment
             | own
             | {
                 "PATH": programs.search_path(),
@@ -97,10 +97,10 @@ class Lab:
         if self.spec.slurm_root is not None:
             as_user = [f"--userspec={uid}:{gid}", "--groups="] if uid is not None else []
             inside = ["env", f"--chdir={self.layout.work}", *argv]
-            return [_found("chroot"), *as_user, str(self.layout.root), *inside]
+            return [_program_path("chroot"), *as_user, str(self.layout.root), *inside]
         if uid is None:
             return list(argv)
-        return [_found("setpriv"), f"--reuid={uid}", f"--regid={gid}", "--clear-groups", *argv]
+        return [_program_path("setpriv"), f"--reuid={uid}", f"--regid={gid}", "--clear-groups", *argv]
 
     def run(
         self,
@@ -139,8 +139,8 @@ class Lab:
         """What a command that must succeed printed; `LabError` with its complaint when it did not."""
         done = self.run(argv, user, input, timeout_s)
         if done.returncode:
-            said = done.stderr.strip() or done.stdout.strip() or "nothing"
-            raise LabError(f"{' '.join(argv)} ended with {done.returncode} and said: {said}")
+            message = done.stderr.strip() or done.stdout.strip() or "nothing"
+            raise LabError(f"{' '.join(argv)} ended with {done.returncode} and said: {message}")
         return done.stdout
 
     def submit(self, *options: str, user: str | None = None, script: str | None = None) -> int:
@@ -396,6 +396,6 @@ def _is_slurms(variable: str) -> bool:
     return variable.startswith(theirs) and not variable.startswith("SLURMSCHED_")
 
 
-def _found(program: str) -> str:
+def _program_path(program: str) -> str:
     programs.require([program])
     return programs.find(program) or program

@@ -40,14 +40,14 @@ def slurm_release(root: str | None) -> tuple[int, ...]:
     """Slurm's release, as ``(22, 5, 8)``; it decides what its configuration files may say."""
     argv = ["slurmctld", "-V"] if root is None else ["chroot", root, "slurmctld", "-V"]
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             argv, capture_output=True, text=True, timeout=10, env={"PATH": search_path()}, cwd="/", check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError(f"{' '.join(argv)} failed: {error}") from error
-    if found := re.search(r"(\d+)\.(\d+)\.(\d+)", said):
+    if found := re.search(r"(\d+)\.(\d+)\.(\d+)", output):
         return tuple(int(part) for part in found.groups())
-    raise LabError(f"{' '.join(argv)} said {said.strip()!r}, which holds no release")
+    raise LabError(f"{' '.join(argv)} said {output.strip()!r}, which holds no release")
 
 
 def require(names: Iterable[str], root: Path | None = None) -> None:

@@ -30,13 +30,13 @@ class Arrivals(Table):
         """The whole steps before *until_s*, from the first of these jobs on."""
         last = int(until_s // STEP_S)
         steps = (submitted_s // STEP_S).astype(np.int64)
-        known = steps < last
-        first = int(steps[known].min()) if known.any() else last
-        places, length = steps[known] - first, last - first
+        complete = steps < last
+        first = int(steps[complete].min()) if complete.any() else last
+        places, length = steps[complete] - first, last - first
         return cls(
             np.arange(first, last, dtype=np.float64) * STEP_S,
             np.bincount(places, minlength=length).astype(np.float64),
-            np.bincount(places, weights=gpus[known], minlength=length).astype(np.float64),
+            np.bincount(places, weights=gpus[complete], minlength=length).astype(np.float64),
         )
 
     def latest(self, steps: int) -> Self:

@@ -13,7 +13,7 @@ import numpy as np
 from ..cluster.columns import FloatArray
 from ..errors import ModelUnusable
 from .artifact import Artifact
-from .ebm.additive import Additive, Term
+from .ebm.additive import Additive, AdditiveTerm
 from .model_drawing import bars, line, shape
 from .registry import RUNTIME, SHARING
 from .runtime.intervals import SHARES, STEP, Misses, rolled
@@ -35,7 +35,7 @@ pre { white-space: pre-wrap; }
 
 
 @dataclass(frozen=True, eq=False)
-class Portrait:
+class ModelCard:
     """What there is to show of an artifact."""
 
     artifact: Artifact
@@ -79,10 +79,9 @@ class Portrait:
         if self.text:
             yield f"<figure><figcaption><h2>In words</h2></figcaption><pre>{_text(self.text)}</pre></figure>"
         if len(self.covered):
-            told = ", ".join(f"{share:.0%} for {name}" for name, share in self.calibration.items())
-            caption = (
-                f"Share of held-out runs below the bounds: {told}. Below: done by the 90 % bound, per {STEP} runs."
-            )
+            calibration = ", ".join(f"{share:.0%} for {name}" for name, share in self.calibration.items())
+            shares = f"Share of held-out runs below the bounds: {calibration}."
+            caption = f"{shares} Below: done by the 90 % bound, per {STEP} runs."
             yield _figure("Calibration", caption, line(self.covered, SHARES[-1]))
         for name, model in self.additive.items():
             rows = list(self.importances[name].items())
@@ -93,33 +92,33 @@ class Portrait:
                 yield _figure(_worded(term), caption, shape(model, term))
 
 
-def portrait(artifact: Artifact) -> Portrait:
+def model_card(artifact: Artifact) -> ModelCard:
     """What *artifact* holds. ModelUnusable where it describes no model."""
     nothing = np.zeros(0)
     if artifact.kind == SHARING:
         model = artifact.read_as(SharingModel.of_document)
         source = artifact.model.get("source")
         text = model.text() + f"\npairs keep their speed up to a GPU utilisation sum of {model.pairs.limit(0.85):.3f}"
-        return Portrait(artifact, {}, text + (f"\n\n{source}" if source else ""), nothing, {})
+        return ModelCard(artifact, {}, text + (f"\n\n{source}" if source else ""), nothing, {})
     if artifact.kind != RUNTIME:
         series = artifact.read_as(ThroughputModel.of_document).models
         text = "\n".join(f"{name}: the rolling median" for name, model in series.items() if model is None)
-        return Portrait(artifact, {name: model for name, model in series.items() if model}, text, nothing, {})
+        return ModelCard(artifact, {name: model for name, model in series.items() if model}, text, nothing, {})
     center = artifact.read_as(lambda document: center_of(document["center"]))
     misses = artifact.read_as(lambda document: Misses.of_document(document["misses"]))
     bounds = rolled(misses)
     below = (misses.miss <= bounds.log_factors)[:, bounds.informed]
     whole = below.shape[1] - below.shape[1] % STEP
     covered = below[2, :whole].reshape(-1, STEP).mean(axis=1)
-    told = {f"{share:.0%}": float(row.mean()) for share, row in zip(SHARES, below, strict=True) if len(row)}
+    shares_below = {f"{share:.0%}": float(row.mean()) for share, row in zip(SHARES, below, strict=True) if len(row)}
     if isinstance(center, Ga2m):
         mixed = "\n".join(
             f"jobs of class {kind}: {part.near:.0%} for the {WORDS[part.column]}, "
             f"{part.far:.0%} where the tables are off from it by a factor of {np.exp(part.apart):.1f} or more"
             for kind, part in sorted(center.blend.parts.items())
         )
-        return Portrait(artifact, {"log runtime": center.additive}, mixed, covered, told)
-    return Portrait(artifact, {}, f"forecasts by: {center.kind}", covered, told)
+        return ModelCard(artifact, {"log runtime": center.additive}, mixed, covered, shares_below)
+    return ModelCard(artifact, {}, f"forecasts by: {center.kind}", covered, shares_below)
 
 
 def span(artifact: Artifact) -> str:
@@ -128,7 +127,7 @@ def span(artifact: Artifact) -> str:
     return f"measurements of {begin}" if begin == end else f"data from {begin} to {end}"
 
 
-def _worded(term: Term) -> str:
+def _worded(term: AdditiveTerm) -> str:
     return " and ".join(WORDS.get(name, name) for name in term.features)
 
 

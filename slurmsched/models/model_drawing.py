@@ -7,7 +7,7 @@ import html
 import numpy as np
 
 from ..cluster.columns import FloatArray
-from .ebm.additive import Additive, Term
+from .ebm.additive import Additive, AdditiveTerm
 from .ebm.bins import Continuous, Feature, Nominal
 from .runtime.model_inputs import LOGARITHMS
 
@@ -18,7 +18,7 @@ _STEP = 18  # pixels of a bar
 _LETTER = 6  # pixels of a letter
 
 
-def shape(model: Additive, term: Term) -> str:
+def shape(model: Additive, term: AdditiveTerm) -> str:
     """What *term* adds, before the link: steps for a number, bars for a text, shades for a pair."""
     features = {feature.name: feature for feature in model.features}
     first = features[term.features[0]]
@@ -96,7 +96,7 @@ def _short(name: str, longest: int) -> str:
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
-def _bars(feature: Feature, term: Term) -> str:
+def _bars(feature: Feature, term: AdditiveTerm) -> str:
     assert isinstance(feature, Nominal)
     weights = term.weights[1:-1]
     most = np.argsort(-weights, kind="stable")[:BARS].tolist()

@@ -17,7 +17,7 @@ LOCK = "train.lock"
 Stamp = tuple[int, int, int]  #: what tells one state of a file from another
 
 
-class Shelf:
+class ArtifactRegistry:
     """Where trained models lie. A file appears whole or not at all, so reading needs no lock."""
 
     def __init__(self, directory: Path) -> None:

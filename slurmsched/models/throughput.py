@@ -44,7 +44,7 @@ class ThroughputForecast:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class LoadOutlook:
     """One series now and in the hour to come, against what is usual; dynamic packing and scaling ask for it."""
 
     now: float  #: mean per step of the last hour
@@ -98,8 +98,8 @@ class ThroughputModel:
             newest = np.arange(len(history)) >= max(split, REACH)
             error = Errors(np.inf, _error(rolling_median(history, series), values, newest))
             if split - REACH >= LEAST:
-                told = _predicted(_trained(columns, values, ~newest, seed, boosting), columns)
-                error = Errors(_error(told, values, newest), error.median)
+                predicted = _predicted(_trained(columns, values, ~newest, seed, boosting), columns)
+                error = Errors(_error(predicted, values, newest), error.median)
             better = error.model < error.median
             everything = np.ones(len(history), dtype=np.bool_)
             models[series] = _trained(columns, values, everything, seed, boosting) if better else None
@@ -112,10 +112,10 @@ class ThroughputModel:
         A series forecast is never negative, and 0 where the history is too short even for the median.
         """
         recent = history.latest(REACH)
-        told = {series: self.predict(recent, series, ahead=LAG)[-LAG:] for series in SERIES}
+        predicted = {series: self.predict(recent, series, ahead=LAG)[-LAG:] for series in SERIES}
         end_s = float(history.start_s[-1]) + STEP_S if len(history) else 0.0
         start_s = end_s + STEP_S * np.arange(LAG, dtype=np.float64)
-        return ThroughputForecast(start_s, *(np.nan_to_num(told[series]) for series in SERIES))
+        return ThroughputForecast(start_s, *(np.nan_to_num(predicted[series]) for series in SERIES))
 
     def predict(self, history: Arrivals, series: str, ahead: int = 0) -> FloatArray:
         """What it would have said of each step of *history*, and says of the *ahead* steps after it.
@@ -129,13 +129,13 @@ class ThroughputModel:
         columns = features(history, ahead)
         return np.where(_whole(columns), _predicted(additive, columns), median)
 
-    def outlook(self, history: Arrivals, series: str) -> Outlook:
+    def outlook(self, history: Arrivals, series: str) -> LoadOutlook:
         """How *series* stands now and in the hour to come; *history* should hold the last four weeks."""
         values = getattr(history.latest(USUAL), series)
         now = float(values[-LAG:].mean()) if len(values) else 0.0
         hours = np.convolve(values, np.full(LAG, 1.0 / LAG), "valid") if len(values) >= LAG else np.zeros(1)
         rank = float((hours < now - 1e-9).mean() + 0.5 * (np.abs(hours - now) <= 1e-9).mean())
-        return Outlook(now, float(getattr(self.forecast(history), series).mean()), rank)
+        return LoadOutlook(now, float(getattr(self.forecast(history), series).mean()), rank)
 
     def document(self) -> ThroughputDocument:
         """The model as JSON values, without loss; an error that is not finite becomes -1."""
@@ -178,8 +178,8 @@ def _whole(columns: dict[str, FloatArray]) -> BoolArray:
     return whole
 
 
-def _error(told: FloatArray, values: FloatArray, rows: BoolArray) -> float:
-    return float(np.abs(told[: len(values)] - values)[rows].mean()) if rows.any() else np.inf
+def _error(predicted: FloatArray, values: FloatArray, rows: BoolArray) -> float:
+    return float(np.abs(predicted[: len(values)] - values)[rows].mean()) if rows.any() else np.inf
 
 
 def _bags(rows: int, bags: int, seed: int) -> NDArray[np.int8]:

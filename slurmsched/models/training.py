@@ -15,7 +15,7 @@ from .artifact import Artifact
 from .ebm.additive import Boosting
 from .registry import RUNTIME, SHARING, THROUGHPUT
 from .runtime.estimator import Estimator
-from .runtime.history_index import Past
+from .runtime.history_index import HistoryIndex
 from .runtime.model_selection import Profiler, judge
 from .runtime.point_predictors import rises_with
 from .sharing.pair_measurements import Measured
@@ -45,32 +45,35 @@ def train_runtime(
     interpretable_only: bool = True,
     profiles: Profiler | None = None,
     rising: Sequence[str] = (),
-    say: Callable[[str], None] = lambda doing: None,
+    report: Callable[[str], None] = lambda doing: None,
 ) -> Trained:
     """The best model of runtimes, promoted where it beats the one that serves and the baseline.
 
     *profiles* says what was known of the use of runs when they were submitted. What is learnt never falls with the
-    columns *rising*; a model that serves and does not keep to that need not be beaten. *say* is told what is under way.
+    columns *rising*; a model that serves and does not keep to that need not be beaten. *report* receives the
+    progress.
 
     TooLittleHistory where that says it, ConfigError where what it needs is not installed.
     """
-    known = _estimator(serving, history, profiles)
-    if known is not None and not rises_with(known.center, rising):
-        known = None
+    current = _estimator(serving, history, profiles)
+    if current is not None and not rises_with(current.center, rising):
+        current = None
     verdict = judge(
-        history, serving=known, interpretable_only=interpretable_only, profiles=profiles, rising=rising, say=say
+        history, serving=current, interpretable_only=interpretable_only, profiles=profiles, rising=rising, report=report
     )
     scores = {name: asdict(found) for name, found in verdict.scores.items()}
     ours, base = verdict.scores[verdict.chosen].pinball, scores["baseline"]["pinball"]
-    told = f"{verdict.chosen}: pinball loss {ours:.3f}, baseline {base:.3f}; {verdict.why}"
+    summary = f"{verdict.chosen}: pinball loss {ours:.3f}, baseline {base:.3f}; {verdict.why}"
     if not verdict.promoted:
         stays = "what serves is as good" if verdict.beats_baseline else "nothing beats the baseline"
-        return Trained(RUNTIME, None, f"{stays} ({told})", scores)
+        return Trained(RUNTIME, None, f"{stays} ({summary})", scores)
     model = verdict.model
-    kept = {name: value for name, value in scores[verdict.chosen].items() if np.isfinite(value)}
-    begin_s = float(Past.of(history).runs.first_submit_s.min())
-    artifact = Artifact(RUNTIME, begin_s, model.trained_until_s, kept | {"baseline_pinball": base}, model.document())
-    return Trained(RUNTIME, artifact, f"better ({told})", scores)
+    scores_of_chosen = {name: value for name, value in scores[verdict.chosen].items() if np.isfinite(value)}
+    begin_s = float(HistoryIndex.of(history).runs.first_submit_s.min())
+    artifact = Artifact(
+        RUNTIME, begin_s, model.trained_until_s, scores_of_chosen | {"baseline_pinball": base}, model.document()
+    )
+    return Trained(RUNTIME, artifact, f"better ({summary})", scores)
 
 
 def train_throughput(
@@ -93,17 +96,17 @@ def train_throughput(
         )
     model = ThroughputModel.fit(arrivals, seed=SEED, boosting=boosting)
     scores = {series: {"model": error.model, "median": error.median} for series, error in model.errors.items()}
-    told = ", ".join(f"{name} {row['model']:.3f}, median {row['median']:.3f}" for name, row in scores.items())
+    summary = ", ".join(f"{name} {row['model']:.3f}, median {row['median']:.3f}" for name, row in scores.items())
     if not any(model.models.values()):
-        return Trained(THROUGHPUT, None, f"the rolling median is as good (mean absolute error of {told})", scores)
+        return Trained(THROUGHPUT, None, f"the rolling median is as good (mean absolute error of {summary})", scores)
     if serving is not None and (before := _unseen(serving, arrivals)) is not None:
         scores["serving"] = before
         if all(before[series] < row for series, row in _errors_of(model).items()):
-            return Trained(THROUGHPUT, None, f"what serves is better on what it has not seen ({told})", scores)
-    kept = {f"{series}_{name}": value for series in SERIES for name, value in scores[series].items()}
-    kept = {name: value for name, value in kept.items() if np.isfinite(value)}
-    artifact = Artifact(THROUGHPUT, float(arrivals.start_s[0]), until_s, kept, dict(model.document()))
-    return Trained(THROUGHPUT, artifact, f"better (mean absolute error of {told})", scores)
+            return Trained(THROUGHPUT, None, f"what serves is better on what it has not seen ({summary})", scores)
+    figures = {f"{series}_{name}": value for series in SERIES for name, value in scores[series].items()}
+    figures = {name: value for name, value in figures.items() if np.isfinite(value)}
+    artifact = Artifact(THROUGHPUT, float(arrivals.start_s[0]), until_s, figures, dict(model.document()))
+    return Trained(THROUGHPUT, artifact, f"better (mean absolute error of {summary})", scores)
 
 
 def train_sharing(measured: Measured, now_s: float, serving: Artifact | None, *, deals: int = DEALS) -> Trained:
@@ -121,17 +124,17 @@ def train_sharing(measured: Measured, now_s: float, serving: Artifact | None, *,
     most = float(np.bincount(score).max() / len(score))
     scores = {"trees": {"right": right}, "always the most frequent": {"right": most}}
     model = SharingModel.fit(use, score, sums, good, seed=SEED)
-    told = f"right about {right:.0%} of configurations held out, the most frequent score about {most:.0%}"
+    summary = f"right about {right:.0%} of configurations held out, the most frequent score about {most:.0%}"
     better = right > most
     if serving is not None:
         before = float((serving.read_as(SharingModel.of_document).score(use) == score).mean())
         scores["serving"] = {"right": before}
-        told += f", what serves about {before:.0%}"
+        summary += f", what serves about {before:.0%}"
         better &= right > before
     if not better:
-        return Trained(SHARING, None, f"no better ({told})", scores)
+        return Trained(SHARING, None, f"no better ({summary})", scores)
     artifact = Artifact(SHARING, now_s, now_s, {"right_held_out": right, "right_most_frequent": most}, model.document())
-    return Trained(SHARING, artifact, f"better ({told})", scores)
+    return Trained(SHARING, artifact, f"better ({summary})", scores)
 
 
 def held_out(use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, deals: int) -> float:

@@ -54,9 +54,11 @@ def _directories(sources: Path, chosen: str) -> tuple[list[Path], Path | None]:
         own = [beside]
     else:
         own = [place / "numba" / name for place in (_service(), _home()) if place is not None]
-    kept = next((place for place in own if _writable(place, beside)), None)
+    writable = next((place for place in own if _writable(place, beside)), None)
     read = [beside, _service() / "numba" / name]
-    return [place for place in dict.fromkeys([kept, *read]) if place is not None and _readable(place, beside)], kept
+    return [
+        place for place in dict.fromkeys([writable, *read]) if place is not None and _readable(place, beside)
+    ], writable
 
 
 def _service() -> Path:
@@ -95,7 +97,7 @@ def _daemons_user() -> Iterator[int]:
         yield service.stat().st_uid
 
 
-class Place:
+class CacheDirectory:
     """A directory with code of one source file, as Numba's caches ask for it (its ``_CacheLocator``)."""
 
     def __init__(self, function: Callable[..., Any], directory: Path) -> None:
@@ -136,15 +138,15 @@ def _fingerprints(file: Path) -> set[str]:
     return {f"{_MARK}{part.rpartition(_MARK)[2]}" for part in file.name.split(".")}
 
 
-class Layers:
+class CacheLayers:
     """The cache of one function: several of Numba's own, of which one takes what is new.
 
     Neither a file that cannot be read nor a full disk is worth more than compiling again.
     """
 
-    def __init__(self, read: list[Any], kept: Any | None) -> None:
-        self._read, self._kept = read, kept
-        self.cache_path = kept.cache_path if kept else None
+    def __init__(self, read: list[Any], writable: Any | None) -> None:
+        self._read, self._writable = read, writable
+        self.cache_path = writable.cache_path if writable else None
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The compiled code for a signature; None where there is none yet."""
@@ -152,7 +154,7 @@ class Layers:
             try:
                 found = layer.load_overload(signature, context)
             except Exception:  # whatever a damaged file makes of unpickling
-                if layer is self._kept:
+                if layer is self._writable:
                     self.flush()
                 continue
             if found is not None:
@@ -161,11 +163,11 @@ class Layers:
 
     def save_overload(self, signature: Any, code: Any) -> None:
         """Keep what was compiled, if that is possible."""
-        if self._kept is not None:
+        if self._writable is not None:
             try:
-                self._kept.save_overload(signature, code)
+                self._writable.save_overload(signature, code)
             except OSError:
-                self._kept = None
+                self._writable = None
 
     def enable(self) -> None:
         """Nothing: it is never disabled."""
@@ -175,19 +177,19 @@ class Layers:
 
     def flush(self) -> None:
         """Forget what is kept."""
-        if self._kept is not None:
+        if self._writable is not None:
             with suppress(OSError):
-                self._kept.flush()
+                self._writable.flush()
 
 
-def layers(function: Callable[..., Any], caching: Any) -> Layers:
+def layers(function: Callable[..., Any], caching: Any) -> CacheLayers:
     """The cache of *function*; *caching* is ``numba.core.caching``."""
     source = Path(function.__code__.co_filename)
     if not source.exists():  # typed by hand: nothing would tell when it changes
-        return Layers([], None)
-    read, kept = directories(source)
+        return CacheLayers([], None)
+    read, writable = directories(source)
     made = {place: _layer(function, caching, place) for place in read}
-    return Layers(list(made.values()), made[kept] if kept is not None else None)
+    return CacheLayers(list(made.values()), made[writable] if writable is not None else None)
 
 
 def _layer(function: Callable[..., Any], caching: Any, directory: Path) -> Any:
@@ -195,7 +197,7 @@ def _layer(function: Callable[..., Any], caching: Any, directory: Path) -> Any:
 
     class In(caching.CompileResultCacheImpl):  # type: ignore[misc]
         def __init__(self, function: Callable[..., Any]) -> None:
-            self._lineno, self._locator = function.__code__.co_firstlineno, Place(function, directory)
+            self._lineno, self._locator = function.__code__.co_firstlineno, CacheDirectory(function, directory)
             module = Path(function.__code__.co_filename).stem
             self._filename_base = self.get_filename_base(f"{module}.{function.__qualname__}", "")
 

@@ -97,8 +97,8 @@ def find_ordering(line: str) -> Ordering:
     try:
         found = ORDERINGS[name]
     except KeyError:
-        known = ", ".join(sorted(ORDERINGS))
-        raise ConfigError(f"policy.ordering = {name!r} is not known; there are: {known}") from None
+        names = ", ".join(sorted(ORDERINGS))
+        raise ConfigError(f"policy.ordering = {name!r} is not known; there are: {names}") from None
     if not words:
         return found
     if found.tuned is None:
@@ -107,10 +107,10 @@ def find_ordering(line: str) -> Ordering:
 
 
 def _by_name(ordering_name: str, words: Sequence[str]) -> dict[str, str]:
-    said: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not (name and equals and value) or name in said:
+        if not (name and equals and value) or name in settings:
             raise ConfigError(f"{ordering_name}: {word!r}: accepted is each parameter once, as name=value")
-        said[name] = value
-    return said
+        settings[name] = value
+    return settings

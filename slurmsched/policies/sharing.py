@@ -40,7 +40,7 @@ class Sharers(Table):
 
 
 @dataclass(frozen=True)
-class Packing:
+class PackingLimits:
     """How far an admin lets jobs share."""
 
     capacity: int = INDOLENT  #: a mode
@@ -61,7 +61,7 @@ class Pair(NamedTuple):
 
 
 def pairs(
-    waiting: Sharers, wait_s: FloatArray, running: Sharers, free: BoolArray, packing: Packing
+    waiting: Sharers, wait_s: FloatArray, running: Sharers, free: BoolArray, packing: PackingLimits
 ) -> tuple[Pair, ...]:
     """The pairs to make, in the order of *waiting* (soonest first): each job takes the best host left for it.
 
@@ -132,7 +132,7 @@ class _Least(NamedTuple):
         wait_s: FloatArray,
         group: IntArray,
         speed: FloatArray,
-        packing: Packing,
+        packing: PackingLimits,
     ) -> BoolArray:
         """Which of the *rows* of *waiting* could fit and gain beside a host that is the least in everything.
 
@@ -163,7 +163,7 @@ def _in_turn(rows: IntArray, columns: IntArray, gains_s: FloatArray) -> list[tup
     return [*chosen, (served, best, best_s)] if best_s else chosen
 
 
-def allowed(waiting: Sharers, running: Sharers, packing: Packing) -> BoolArray:
+def allowed(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolArray:
     """Which of *waiting* (rows) may join which of *running* (columns), by every rule but time."""
     fits = np.zeros((len(waiting), len(running)), dtype=np.bool_)
     if packing.capacity != OFF:
@@ -174,7 +174,7 @@ def allowed(waiting: Sharers, running: Sharers, packing: Packing) -> BoolArray:
 
 
 def _fitting(
-    waiting: Sharers, rows: IntArray, running: Sharers, columns: IntArray, packing: Packing
+    waiting: Sharers, rows: IntArray, running: Sharers, columns: IntArray, packing: PackingLimits
 ) -> tuple[IntArray, IntArray]:
     """Those of the pairs of a row of *waiting* and one of *running* that may be by the rules about two jobs."""
     fits = waiting.score.take(rows) + running.score.take(columns) <= packing.capacity
@@ -222,7 +222,7 @@ def _each_beside(groups: IntArray, many: IntArray) -> tuple[IntArray, IntArray]:
     return rows, np.arange(len(rows)) + begin[rows]
 
 
-def packable(jobs: Sharers, packing: Packing) -> BoolArray:
+def packable(jobs: Sharers, packing: PackingLimits) -> BoolArray:
     """Which of *jobs* could share with the lightest job there may be of their own kind of request."""
     if packing.capacity == OFF:
         return np.zeros(len(jobs), dtype=np.bool_)
@@ -233,7 +233,7 @@ def packable(jobs: Sharers, packing: Packing) -> BoolArray:
     return found
 
 
-def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: Packing) -> FloatArray:
+def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: PackingLimits) -> FloatArray:
     """Seconds by which each pair shortens the sum of both completion times; negative where sharing harms.
 
     Apart, the guest waits and then runs alone. Together, both run at the speed they keep until the shorter one ends,
@@ -266,7 +266,7 @@ def capacity(packing: int, busy_share: float, arriving: float, usual: float) -> 
     return min(packing, APATHETIC) if arriving > usual else OFF
 
 
-def why_not(waiting: Sharers, row: int, running: Sharers, column: int, packing: Packing) -> str:
+def why_not(waiting: Sharers, row: int, running: Sharers, column: int, packing: PackingLimits) -> str:
     """The first rule that stands against a pair, in words; empty where none does."""
     memory_mib = float(waiting.memory_mib[row] + running.memory_mib[column])
     score = int(waiting.score[row] + running.score[column])
@@ -292,12 +292,12 @@ def why_not(waiting: Sharers, row: int, running: Sharers, column: int, packing: 
 
 
 def _packable(jobs: Sharers) -> BoolArray:
-    known = jobs.measured & ~jobs.unstable & np.isfinite(jobs.memory_mib)
-    packable: BoolArray = known & ~jobs.barred & (jobs.gpus > 0) & (jobs.nodes == 1)
+    is_profiled = jobs.measured & ~jobs.unstable & np.isfinite(jobs.memory_mib)
+    packable: BoolArray = is_profiled & ~jobs.barred & (jobs.gpus > 0) & (jobs.nodes == 1)
     return packable
 
 
-def _speed(jobs: Sharers, packing: Packing) -> FloatArray:
+def _speed(jobs: Sharers, packing: PackingLimits) -> FloatArray:
     return np.clip(np.where(np.isnan(jobs.speed), packing.slowest, jobs.speed), 0.01, 1.0)
 
 

@@ -44,7 +44,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SlotRequest:
     """What a pending job asks for, as Slurm shows it."""
 
     job_id: int
@@ -56,7 +56,7 @@ class Asked:
     beside: bool = False  #: it asks for generic resources per task or per socket too
 
 
-def next_step(job: Asked, sharing: str, home: str, until_s: float) -> Action | None:
+def next_step(job: SlotRequest, sharing: str, home: str, until_s: float) -> Action | None:
     """What brings a job with our token on its way into the partition *sharing*; None where nothing is to be done.
 
     Needs no memory of what was begun: the token is written first, so that every job on its way has one. *home* is where

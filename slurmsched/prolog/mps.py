@@ -37,7 +37,7 @@ READ_B = 1024 * 1024  #: of a log, from where it stood when the job came
 FAULT = re.compile(rb"exited with status [1-9]|[Ff]atal|\bFAULT\b")
 
 
-class Share:
+class GpuShare:
     """One set of GPUs and one user: who shares it now, in a directory that only root reads."""
 
     def __init__(self, directory: str) -> None:
@@ -288,7 +288,7 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
     environ = os.environ
     job_id, uid, node = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_JOB_UID"]), environ["SLURMD_NODENAME"]
     parent = os.path.join(environ["SLURMSCHED_RUN_DIR"], "mps." + node)
-    share = Share(os.path.join(parent, f"{gpus}.{uid}"))
+    share = GpuShare(os.path.join(parent, f"{gpus}.{uid}"))
     with locked(parent):
         other = someone_else(parent, gpus, uid)
         if other is not None:
@@ -312,7 +312,7 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
             file.write("".join(line + "\n" for line in client_settings(share, uuids, percent, mib)))
 
 
-def begin_anew(share: Share, partners: Dict[int, Dict[str, Any]], sharers: Set[int]) -> None:
+def begin_anew(share: GpuShare, partners: Dict[int, Dict[str, Any]], sharers: Set[int]) -> None:
     """Let each of *partners* be one of these *sharers* from now on, with what went wrong until now kept.
 
     That is none of those who come, nor are those to blame later who have left in peace.
@@ -328,13 +328,13 @@ def begin_anew(share: Share, partners: Dict[int, Dict[str, Any]], sharers: Set[i
 def someone_else(parent: str, gpus: str, uid: int) -> Optional[int]:
     """Another user who shares one of *gpus*; None where there is none."""
     for name in os.listdir(parent):
-        other = Share(os.path.join(parent, name))
+        other = GpuShare(os.path.join(parent, name))
         if other.uid != uid and set(other.gpus.split("+")) & set(gpus.split("+")) and other.sharers():
             return other.uid
     return None
 
 
-def client_settings(share: Share, uuids: str, percent: int, mib: int) -> List[str]:
+def client_settings(share: GpuShare, uuids: str, percent: int, mib: int) -> List[str]:
     """The variables with which a process is a client of MPS, within the limits given; 0 is no limit."""
     lines = ["CUDA_MPS_PIPE_DIRECTORY=" + share.pipes, "CUDA_MPS_LOG_DIRECTORY=" + share.logs]
     if 0 < percent <= 100:
@@ -347,7 +347,7 @@ def client_settings(share: Share, uuids: str, percent: int, mib: int) -> List[st
 def leave(directory: str) -> None:
     """Take the job out of its set, record and deliver a fault of the pair, and end the daemon after the last one."""
     job_id = int(os.environ["SLURM_JOB_ID"])
-    share = Share(directory)
+    share = GpuShare(directory)
     with locked(os.path.dirname(directory)):
         mine = share.sharers().get(job_id)
         if mine is None:
@@ -366,12 +366,12 @@ def leave(directory: str) -> None:
         os.execv(sys.executable, [sys.executable, "-I", program])  # noqa: S606 - nothing here is a user's
 
 
-def failed(share: Share, its: Dict[str, Any]) -> str:
+def failed(share: GpuShare, its: Dict[str, Any]) -> str:
     """What went wrong with MPS while a job had a partner; a job that is alone harms nobody else."""
     return share.fault(its["logs"]) if its["mps"] and its["with"] else ""
 
 
-def record(share: Share, job_id: int, mine: Dict[str, Any], fault: str) -> None:
+def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> None:
     """Put down in the spool that a pair has failed, for this job of it."""
     node = os.environ["SLURMD_NODENAME"]
     complain(f"job {job_id} and {mine['with']} on GPUs {share.gpus}: {fault}")

@@ -40,7 +40,7 @@ RECORD = re.compile(r"[^/]+\.(json|fault|unstable)")
 Readings = Dict[str, float]
 
 
-class Running:
+class RunningStatistics:
     """Count, mean, variance, largest value and percentiles of a stream, in constant memory.
 
     Percentiles come from bins of width *step*: right to half of it, and whole numbers exact where it is 1.
@@ -89,7 +89,7 @@ class Steadiness:
 
     def __init__(self) -> None:
         self._sum, self._count = 0.0, 0
-        self.means = Running(1.0)
+        self.means = RunningStatistics(1.0)
 
     def add(self, util: float) -> None:
         """Take in one sample, 0..100."""
@@ -123,11 +123,11 @@ class Gpu:
         self._steadiness = Steadiness()
         self._lists_clients = hasattr(nvml, "nvmlDeviceGetMPSComputeRunningProcesses")
         self._figures = {
-            "gpu_util": Running(1.0),
-            "memory_util": Running(1.0),
-            "memory_mib": Running(max(1.0, (self.memory_mib or 100000.0) / 100.0)),
-            "power_w": Running(max(1.0, (limit_w or 1000.0) / 100.0)),
-            "processes": Running(1.0),
+            "gpu_util": RunningStatistics(1.0),
+            "memory_util": RunningStatistics(1.0),
+            "memory_mib": RunningStatistics(max(1.0, (self.memory_mib or 100000.0) / 100.0)),
+            "power_w": RunningStatistics(max(1.0, (limit_w or 1000.0) / 100.0)),
+            "processes": RunningStatistics(1.0),
         }
         self._calls: List[Callable[[Readings], None]] = [
             self._utilisation,
@@ -245,7 +245,7 @@ def asked(nvml: Any, call: Callable[[], Any], otherwise: Any) -> Any:
     return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
 
 
-class Meter(threading.Thread):
+class GpuSampler(threading.Thread):
     """Asks NVML every *every_s* seconds, in step with the clock: a beat that was missed is left out."""
 
     def __init__(self, job_gpus: str, visible: str, every_s: float) -> None:
@@ -385,7 +385,7 @@ def measure() -> str:
     most_b, keep_s = limits()
     limit_s = setting("MEASURE_DAYS", 30.0, 0.0, 365.0) * 86400.0
     start_s, began_s = int(time.time()), time.monotonic()
-    meter = Meter(environ.get("SLURM_JOB_GPUS", ""), environ.get("CUDA_VISIBLE_DEVICES", ""), every_s)
+    meter = GpuSampler(environ.get("SLURM_JOB_GPUS", ""), environ.get("CUDA_VISIBLE_DEVICES", ""), every_s)
     meter.start()
     wait_for_the_end(environ.get("SLURMSCHED_PID_FILE", ""), limit_s)
     hung, gpus = meter.hung, meter.summaries()

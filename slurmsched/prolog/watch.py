@@ -34,7 +34,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sampler: Any = importlib.import_module("sampler")
 
 
-class Sharer(NamedTuple):
+class ShareHolder(NamedTuple):
     """A job with a share of GPUs; who came earlier is less."""
 
     since_ns: int
@@ -44,7 +44,7 @@ class Sharer(NamedTuple):
     mib: int
 
 
-def sharers(directory: str, node: str) -> Dict[int, Sharer]:
+def sharers(directory: str, node: str) -> Dict[int, ShareHolder]:
     """Who shares GPUs of this node now, by job id."""
     found = {}
     for entry in os.scandir(directory):
@@ -53,11 +53,11 @@ def sharers(directory: str, node: str) -> Dict[int, Sharer]:
             with contextlib.suppress(OSError, ValueError), open(entry.path) as file:
                 gpus, mib, restart = file.read().split()
                 job_id, since_ns = int(name.group(1)), os.fstat(file.fileno()).st_mtime_ns
-                found[job_id] = Sharer(since_ns, job_id, int(restart), frozenset(gpus.split("+")), int(mib))
+                found[job_id] = ShareHolder(since_ns, job_id, int(restart), frozenset(gpus.split("+")), int(mib))
     return found
 
 
-class Load:
+class SharedLoad:
     """What the same jobs do to one GPU that they share."""
 
     def __init__(self, uuid: str, limit_mib: float) -> None:
@@ -88,11 +88,11 @@ class Load:
         return ""
 
 
-def loads(gpus: List[Any], together: List[Sharer]) -> List[Load]:
+def loads(gpus: List[Any], together: List[ShareHolder]) -> List[SharedLoad]:
     """Loads of these GPUs, begun anew: a partner that comes or goes changes the level."""
     pinned_mib = [sharer.mib for sharer in together]
     said_mib = float(sum(pinned_mib)) if all(pinned_mib) else math.inf
-    return [Load(gpu.uuid, min(said_mib, FULL * (gpu.memory_mib or math.inf))) for gpu in gpus]
+    return [SharedLoad(gpu.uuid, min(said_mib, FULL * (gpu.memory_mib or math.inf))) for gpu in gpus]
 
 
 def watch(numbers: str, visible: str) -> None:
@@ -104,8 +104,8 @@ def watch(numbers: str, visible: str) -> None:
     job_id, node, directory = int(environ["SLURM_JOB_ID"]), environ["SLURMD_NODENAME"], environ["SLURMSCHED_RUN_DIR"]
     every_s = sampler.setting("EVERY_S", 1.0, 0.01, 3600.0)
     gpus: List[Any] = []
-    seen: List[Sharer] = []
-    watched: List[Load] = []
+    seen: List[ShareHolder] = []
+    watched: List[SharedLoad] = []
     due, start_s = time.monotonic(), 0
     while True:
         there = sharers(directory, node)
@@ -130,7 +130,7 @@ def watch(numbers: str, visible: str) -> None:
         time.sleep(due - now)
 
 
-def leave_word(mine: Sharer, others: List[Sharer], numbers: str, start_s: int, why: str) -> None:
+def leave_word(mine: ShareHolder, others: List[ShareHolder], numbers: str, start_s: int, why: str) -> None:
     """Put down in the spool that the jobs do not go together, and send it at once."""
     node = os.environ["SLURMD_NODENAME"]
     complain(f"job {mine.job_id} and {[one.job_id for one in others]} on GPUs {numbers}: {why}")

@@ -53,14 +53,14 @@ def _trace(case: Case) -> Trace:
 
 @lru_cache(maxsize=2)
 def _foresight(case: Case, forecast: str) -> Forecast:
-    told = trained if forecast == "model" else learnt
+    forecaster = trained if forecast == "model" else learnt
     whole, jobs = _whole(case.source, case.seed, case.partitions), _trace(case).workload
     first = 0 if case.span is None else whole.rows(case.span)[0]
     begin, end = (0, first) if case.train is None else whole.rows(case.train)
     if end > first:
         raise TraceError(f"learning from jobs {case.train!r}: accepted are jobs before those replayed, 0:{first}")
     if begin == end:
-        return told(jobs)
+        return forecaster(jobs)
     # The first job that is replayed stays where it is, and what came before keeps its distance in the scaled time.
     since_s = float(whole.workload.submit_s[first])
-    return told(jobs, whole.jobs(f"{begin}:{end}").scaled(case.load, since_s).workload)
+    return forecaster(jobs, whole.jobs(f"{begin}:{end}").scaled(case.load, since_s).workload)

@@ -16,7 +16,7 @@ from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.text.hostlist import fold
 from ..cluster.text.tres import seconds
 from ..errors import ConfigError
-from .cluster_spec import PLENTY, Failures, Fleet, Sharing, nodes_of
+from .cluster_spec import PLENTY, ClusterSpec, Failures, Sharing, nodes_of
 from .toml_file import checked, read_toml
 
 _MIB_PER_GIB = 1024
@@ -37,7 +37,7 @@ _PAIR = ("first", "second", "first_speed", "second_speed")
 _FAILURES = {"mtbf": str, "repair": str, "seed": int}
 
 
-def read_cluster(path: str | Path) -> Fleet:
+def read_cluster(path: str | Path) -> ClusterSpec:
     """The fleet of a file with ``[[nodes]]``, and perhaps ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``,
     ``[failures]``, ``[spread]`` and ``[sharing]``.
 
@@ -69,7 +69,7 @@ def read_cluster(path: str | Path) -> Fleet:
     if not nodes.gpus.any():
         raise ConfigError(f"{path}: no [[nodes]] have gpus")
     most = {name: account["gpus"] for name, account in accounts.items()}
-    return Fleet(
+    return ClusterSpec(
         nodes,
         _partitions(path, partitions, nodes),
         _qos(qos),
@@ -80,11 +80,11 @@ def read_cluster(path: str | Path) -> Fleet:
     )
 
 
-def _sharing(path: str | Path, said: dict[str, Any] | None) -> Sharing | None:
+def _sharing(path: str | Path, entries: dict[str, Any] | None) -> Sharing | None:
     """Pairs of job names with the speed of each beside the other, from the file that the table names."""
-    if said is None:
+    if entries is None:
         return None
-    table = checked(f"{path}: [sharing]", said, {"pairs": str, "least": float})
+    table = checked(f"{path}: [sharing]", entries, {"pairs": str, "least": float})
     least = table.get("least", 0.85)
     if "pairs" not in table or not 0 < least <= 1:
         raise ConfigError(f"{path}: [sharing] must have pairs, the name of a CSV file; least is above 0 up to 1")
@@ -107,8 +107,8 @@ def _sharing(path: str | Path, said: dict[str, Any] | None) -> Sharing | None:
     return Sharing(names, speeds, least)
 
 
-def _speeds(path: str | Path, said: dict[str, Any]) -> tuple[float, ...]:
-    speeds = checked(f"{path}: [spread]", said, {"speeds": tuple}).get("speeds", [1.0])
+def _speeds(path: str | Path, entries: dict[str, Any]) -> tuple[float, ...]:
+    speeds = checked(f"{path}: [spread]", entries, {"speeds": tuple}).get("speeds", [1.0])
     if not speeds or not all(0 < speed <= 1 for speed in speeds):
         raise ConfigError(
             f"{path}: [spread] speeds = {speeds}: accepted are numbers above 0 up to 1, such as [1, 0.9, 0.8]"
@@ -116,10 +116,10 @@ def _speeds(path: str | Path, said: dict[str, Any]) -> tuple[float, ...]:
     return tuple(map(float, speeds))
 
 
-def _failures(path: str | Path, said: dict[str, Any] | None) -> Failures | None:
-    if said is None:
+def _failures(path: str | Path, entries: dict[str, Any] | None) -> Failures | None:
+    if entries is None:
         return None
-    table = checked(f"{path}: [failures]", said, _FAILURES)
+    table = checked(f"{path}: [failures]", entries, _FAILURES)
     try:
         mtbf_s, repair_s = seconds(table["mtbf"]), seconds(table["repair"])
     except (KeyError, ValueError) as error:
@@ -132,8 +132,10 @@ def _failures(path: str | Path, said: dict[str, Any] | None) -> Failures | None:
 def _tables(
     path: str | Path, document: dict[str, Any], heading: str, accepted: dict[str, type]
 ) -> list[dict[str, Any]]:
-    said = document.get(heading, [])
-    return [checked(f"{path}: [[{heading}]] {number}", table, accepted) for number, table in enumerate(said, start=1)]
+    entries = document.get(heading, [])
+    return [
+        checked(f"{path}: [[{heading}]] {number}", table, accepted) for number, table in enumerate(entries, start=1)
+    ]
 
 
 def _named(path: str | Path, tables: list[dict[str, Any]], heading: str) -> dict[str, dict[str, Any]]:
@@ -155,8 +157,8 @@ def _check_kind(where: str, kind: dict[str, Any], partitions: dict[str, dict[str
         raise ConfigError(f"{where}: memory_gib = {kind['memory_gib']}: accepted are numbers above 0")
     for name in kind.get("partitions", []):
         if name not in partitions:
-            known = ", ".join(partitions) or "none"
-            raise ConfigError(f"{where}: partition {name!r} has no [[partitions]] table; there are: {known}")
+            existing = ", ".join(partitions) or "none"
+            raise ConfigError(f"{where}: partition {name!r} has no [[partitions]] table; there are: {existing}")
 
 
 def _nodes(kinds: list[dict[str, Any]], partitions: list[str]) -> NodeTable:

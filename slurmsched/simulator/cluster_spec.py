@@ -44,7 +44,7 @@ class Mode:
 
 
 @dataclass(frozen=True)
-class Packing:
+class PackingSetup:
     """What a policy that packs knows and does (Lucid section 3.3), where it does not know all speeds."""
 
     believed: FloatArray  #: [names, names] what the first keeps beside the second, as far as it knows; 0 for never
@@ -57,7 +57,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class ClusterSpec:
     """What there is to run on; nobody uses any of it yet."""
 
     nodes: NodeTable
@@ -69,7 +69,7 @@ class Fleet:
     sharing: Sharing | None = None
 
     @classmethod
-    def of(cls, count: int, gpus: int) -> Fleet:
+    def of(cls, count: int, gpus: int) -> ClusterSpec:
         """*count* equal nodes of *gpus* GPUs, open to every job: one pool."""
         return cls(
             nodes_of(count, gpus),
@@ -100,21 +100,23 @@ class Fleet:
 
 def nodes_of(count: int, gpus: int, **columns: object) -> NodeTable:
     """Equal nodes n1..n*count*, idle; *columns* of NodeTable say more about them."""
-    known: dict[str, object] = {
+    given_columns: dict[str, object] = {
         "name": Labels.of(f"n{number}" for number in range(1, count + 1)),
         "state": Labels.of(["idle"] * count),
         "gpus": np.full(count, gpus),
     }
-    return table_of(NodeTable, count, {"usable": True, "cpus": PLENTY, "memory_mib": float("inf")}, known | columns)
+    return table_of(
+        NodeTable, count, {"usable": True, "cpus": PLENTY, "memory_mib": float("inf")}, given_columns | columns
+    )
 
 
 def partition_of(name: str, nodes: str, **columns: object) -> PartitionTable:
     """One partition over a host list of nodes; *columns* of PartitionTable say more about it."""
-    known: dict[str, object] = {"name": Labels.of([name]), "nodes": Labels.of([nodes])}
-    return table_of(PartitionTable, 1, {"tier": 1, "up": True, "max_time_s": float("inf")}, known | columns)
+    given_columns: dict[str, object] = {"name": Labels.of([name]), "nodes": Labels.of([nodes])}
+    return table_of(PartitionTable, 1, {"tier": 1, "up": True, "max_time_s": float("inf")}, given_columns | columns)
 
 
-def with_nodes(fleet: Fleet, change: SetNodes) -> Fleet:
+def with_nodes(fleet: ClusterSpec, change: SetNodes) -> ClusterSpec:
     """*fleet* with the nodes of one partition changed."""
     parts, members = fleet.partitions, set(expand(change.nodes))
     lists = [

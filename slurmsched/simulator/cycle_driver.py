@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..clock import ManualClock
-from ..cycle import CycleReport, World, run_cycle
+from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.memory import Memory
 from ..db.store import Store, Unchanged
 from ..decide.policy import Policy
@@ -36,7 +36,7 @@ def whole_queue(ordering: Ordering) -> Policy:
 
 
 @dataclass
-class Steering:
+class CycleDriver:
     """A daemon's cycles in act mode, every *every_s* seconds of virtual time, with the write budget of a real one."""
 
     cluster: SimulatedCluster
@@ -47,13 +47,13 @@ class Steering:
     learns: bool = False
     spacing_s: float = 0.0  #: from a cycle that had nothing to write to the next one, at least
     watch: Watch = lambda report: None
-    world: World = field(init=False)
+    world: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
     _cycles: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         facts = self.cluster.facts()
-        self.world = World(
+        self.world = CycleContext(
             cluster=self.cluster,
             memory=Memory(self.store or _nothing_kept(), cluster=facts.cluster, monotonic=self._clock.monotonic),
             model=self.model,
@@ -67,18 +67,18 @@ class Steering:
     def run(self) -> None:
         """To the end of all jobs, or until nothing more can happen. Cycles that would see what the last one saw, and
         have nothing left to write, are not run."""
-        seen, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
+        observed, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
         while not self.cluster.drained and idle < IDLE_CYCLES:
             now_s = self._next_s(quiet)
             self.cluster.advance(now_s)
             if now_s == NEVER:
                 return
             looks = self._glance()
-            if quiet and (looks == seen or now_s < again_s):
+            if quiet and (looks == observed or now_s < again_s):
                 continue
             report = self.cycle(now_s)
-            idle = idle + 1 if looks == seen and self._event_s() == NEVER else 0
-            seen, quiet = self._glance(), not report.actions and not report.deferred and not report.refused
+            idle = idle + 1 if looks == observed and self._event_s() == NEVER else 0
+            observed, quiet = self._glance(), not report.actions and not report.deferred and not report.refused
             again_s = now_s + self.spacing_s
 
     def cycle(self, now_s: float) -> CycleReport:

@@ -16,16 +16,22 @@ from ..cluster.records.outcomes import OutcomeTable
 
 
 @dataclass(frozen=True)
-class Told:
-    """A ``Model`` for simulations: one forecast per job id; row *i* of *said* belongs to ``job_id[i]``."""
+class FixedForecast:
+    """A ``Model`` for simulations: one forecast per job id; row *i* of *forecasts* belongs to ``job_id[i]``."""
 
     job_id: IntArray
-    said: Forecast
+    forecasts: Forecast
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all it says, in hex."""
-        columns = (self.job_id, self.said.runtime_s, self.said.low_s, self.said.high_s, self.said.floor_s)
+        columns = (
+            self.job_id,
+            self.forecasts.runtime_s,
+            self.forecasts.low_s,
+            self.forecasts.high_s,
+            self.forecasts.floor_s,
+        )
         return hashlib.sha256(b"".join(np.ascontiguousarray(column).tobytes() for column in columns)).hexdigest()
 
     @property
@@ -43,7 +49,7 @@ class Told:
         rows = self._order[at] if len(self.job_id) else at
         if unknown := jobs.job_id[self.job_id[rows] != jobs.job_id].tolist():
             raise KeyError(f"nothing was told of job {unknown[0]}")
-        return self.said.take(rows)
+        return self.forecasts.take(rows)
 
     @cached_property
     def _order(self) -> IntArray:

@@ -22,12 +22,12 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     ``ordering`` may name a preset, and must be there. Without a ``name`` the policy is called as the file is.
     ConfigError names the file, the key and what is accepted.
     """
-    said = read_toml(path, {"policy": dict}).get("policy")
-    if said is None:
+    section = read_toml(path, {"policy": dict}).get("policy")
+    if section is None:
         raise ConfigError(f"{path}: there is no [policy]")
     hints = get_type_hints(Setup)
     kinds = {f.name: str if hints[f.name] is Ordering else hints[f.name] for f in fields(Setup)}
-    parts = checked(f"{path}: [policy]", said, kinds | {"admission": str})
+    parts = checked(f"{path}: [policy]", section, kinds | {"admission": str})
     for key, value in parts.items():
         if not isinstance(value, str) and not 0 <= value < math.inf:
             raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
@@ -42,15 +42,15 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
         raise ConfigError(f"{path}: [policy]: {error}") from error
 
 
-def admission(said: str) -> float:
+def admission(text: str) -> float:
     """GPUs that admitted jobs may ask for over all GPUs: infinite for ``accept-all``, 1.2 for ``load:1.2``."""
-    if said == "accept-all":
+    if text == "accept-all":
         return math.inf
-    found = _LOAD.fullmatch(said)
+    found = _LOAD.fullmatch(text)
     try:
         bound = float(found[1]) if found else math.nan
     except ValueError:
         bound = math.nan
     if not 0 < bound < math.inf:
-        raise ConfigError(f"admission {said!r} is not known; there are: accept-all, and load:X with X above 0")
+        raise ConfigError(f"admission {text!r} is not known; there are: accept-all, and load:X with X above 0")
     return bound

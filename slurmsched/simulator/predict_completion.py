@@ -39,7 +39,7 @@ _DOWN = ("PartitionDown", "PartitionInactive")
 _WAITS_FOR_JOBS = ("Dependency", "DependencyNeverSatisfied")
 
 
-def foretell(
+def predict_completion(
     view: View,
     rank: IntArray,
     standing: IntArray,
@@ -79,24 +79,24 @@ def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[s
     """One play-forward."""
     kinds = _kinds(view, standing)
     able = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY)
-    played = view.take(able)
-    tasks = simulated_tasks(played.pending)
+    simulated = view.take(able)
+    tasks = simulated_tasks(simulated.pending)
     kinds[able[tasks == 0]] = PredictionKind.BEYOND
-    kept = tasks > 0
-    for row in unfit(played, config):
+    has_tasks = tasks > 0
+    for row in unfit(simulated, config):
         kinds[able[row]] = PredictionKind.CANNOT_RUN
-        kept[row] = False
-    able, tasks = able[kept], tasks[kept]
+        has_tasks[row] = False
+    able, tasks = able[has_tasks], tasks[has_tasks]
     place = _places(view, able, rank)
-    played = view.take(able)
+    simulated = view.take(able)
     order = replace(
-        played.pending,
+        simulated.pending,
         tasks=tasks,
         priority=len(able) + 1 - place,
         site_points=np.zeros(len(able), dtype=np.int64),
         nice=np.zeros(len(able), dtype=np.int64),
     )
-    cluster = _played(replace(played, pending=order), config)
+    cluster = _simulated(replace(simulated, pending=order), config)
     start_s, finish_s = _first_tasks(cluster, order, len(view.running))
     kinds[able[np.isnan(finish_s)]] = PredictionKind.NO_ROOM
     running = _running(view, cluster)
@@ -145,7 +145,7 @@ def _places(view: View, able: IntArray, rank: IntArray) -> IntArray:
     return place
 
 
-def _played(view: View, config: Mapping[str, str]) -> SimulatedCluster:
+def _simulated(view: View, config: Mapping[str, str]) -> SimulatedCluster:
     """The cluster after all that can happen has happened."""
     conf = SlurmConf.of(config)
     sets = len(set(view.pending.partition.codes.tolist()) | {-1 - c for c in view.running.partition.codes.tolist()})

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 from ..cluster.records.predictions import PredictionTable
 from ..errors import SlurmschedError
-from .predict_completion import foretell
+from .predict_completion import predict_completion
 
 NICE = 10
 
@@ -26,7 +26,7 @@ def serve(parent: Connection) -> None:
             return
         answer: tuple[str, PredictionTable | None]
         try:
-            answer = "", foretell(*question)
+            answer = "", predict_completion(*question)
         except (SlurmschedError, ValueError, IndexError, KeyError) as error:
             answer = f"{type(error).__name__}: {error}", None
         try:

@@ -16,21 +16,21 @@ from ..cluster.text.plural import count
 from ..errors import ConfigError
 from ..policies.contract import Ordering, find_ordering
 from ..policies.placement import PLACEMENTS
-from .cluster_spec import Fleet, Packing
-from .cycle_driver import EVERY_S, Steering, whole_queue
-from .fast.allocations import Segments, Site, closed, no_segments
-from .fast.context import Stage, Trace, stage
+from .cluster_spec import ClusterSpec, PackingSetup
+from .cycle_driver import EVERY_S, CycleDriver, whole_queue
+from .fast.allocations import PoolNodes, Segments, closed, no_segments
+from .fast.context import PoolContext, PoolTrace, stage
 from .fast.generic import Books, in_turn, repack, replay, reserving
 from .fast.loops import Keys, run_preemptively, run_to_end
 from .fast.queue import nobody
 from .fast.reserved_backfill import CONSERVATIVE, EASY, run_reserving
-from .fixed_forecast import Told
+from .fixed_forecast import FixedForecast
 from .lucid.packing import pack
-from .machine.controller import Misfit, misfits
+from .machine.controller import UnfitJob, misfits
 from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, Rules
+from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .workload.workload import Workload, as_submitted
 
 SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")
@@ -103,14 +103,14 @@ class Setup:
         on_slurm = details.get("executor") == "slurm"
         selection = selection or ("easy" if on_slurm else PRESETS.get(name.partition(" ")[0], "backfill"))
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
-        for part, known in (
+        for part, accepted in (
             ("selection", SELECTIONS),
             ("placement", tuple(PLACEMENTS)),
             ("forecast", FORECASTS),
             ("executor", EXECUTORS),
         ):
-            if getattr(setup, part) not in known:
-                raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(known)}")
+            if getattr(setup, part) not in accepted:
+                raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(accepted)}")
         if setup.executor == "slurm":
             setup.check_slurm()
         return setup
@@ -135,7 +135,7 @@ class Replay:
     """What became of each job; row *i* belongs to row *i* of the workload."""
 
     setup: Setup
-    fleet: Fleet
+    fleet: ClusterSpec
     workload: Workload
     start_s: FloatArray  #: first start
     end_s: FloatArray
@@ -149,13 +149,13 @@ class Replay:
 
 def simulate(
     jobs: Workload,
-    fleet: Fleet,
+    fleet: ClusterSpec,
     setup: Setup,
     *,
     learnt: Forecast | None = None,
     generic: bool = False,
     segments: bool = False,
-    packing: Packing | None = None,
+    packing: PackingSetup | None = None,
 ) -> Replay:
     """Replay *jobs* on *fleet*; with *generic* through the slow loop that shows the policy a View at each decision.
 
@@ -169,18 +169,18 @@ def simulate(
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt)
-    told = forecast_of(jobs, setup, learnt)
+    forecast = forecast_of(jobs, setup, learnt)
     if not fleet.equal:
-        return _on_such_a_fleet(jobs, fleet, setup, told, packing)
+        return _on_such_a_fleet(jobs, fleet, setup, forecast, packing)
     log = no_segments()
     if segments:  # once without, to know how much room they take
         before = simulate(jobs, fleet, setup, learnt=learnt, generic=generic)
         log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
     empty = _stage(jobs, fleet, setup, log)
     if generic or setup.ordering.changes == "with_time":
-        _shown(jobs, fleet, setup, told, empty)
+        _shown(jobs, fleet, setup, forecast, empty)
     elif len(jobs):
-        _compiled(jobs, setup, told, empty)
+        _compiled(jobs, setup, forecast, empty)
     result = empty.result
     return Replay(
         setup,
@@ -190,24 +190,24 @@ def simulate(
         result.end_s,
         result.nodes,
         result.stops,
-        told.runtime_s,
+        forecast.runtime_s,
         idle_gpu_s=float(result.idle[0]),
         fragmented_gpu_s=float(result.idle[1]),
         segments=closed(log) if segments else None,
     )
 
 
-def unfit(jobs: Workload, fleet: Fleet, setups: Sequence[Setup]) -> list[Misfit]:
+def unfit(jobs: Workload, fleet: ClusterSpec, setups: Sequence[Setup]) -> list[UnfitJob]:
     """The jobs that could never run on *fleet* under one of *setups*; ConfigError for partitions it has not."""
     if fleet.equal and all(setup.executor == "direct" for setup in setups):
         return _too_large(jobs, fleet)
     return misfits(jobs, fleet)
 
 
-def _too_large(jobs: Workload, fleet: Fleet) -> list[Misfit]:
+def _too_large(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
     rows = np.flatnonzero(jobs.gpus > fleet.total).tolist()
     asks = [f"asks for {count(int(jobs.gpus[row]), 'GPU')} and the cluster has {fleet.total}" for row in rows]
-    return list(map(Misfit, rows, asks))
+    return list(map(UnfitJob, rows, asks))
 
 
 def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
@@ -215,28 +215,30 @@ def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
     return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(jobs.gpus, 1))
 
 
-def _on_slurm(jobs: Workload, fleet: Fleet, setup: Setup, learnt: Forecast | None) -> Replay:
+def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None) -> Replay:
     """What a modelled slurmctld makes of it; with an ordering of ours, while our cycle writes to it."""
     conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
     conf = replace(conf, rules=_restarting(conf.rules, setup))
     cluster = SimulatedCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet))
     if setup.ordering.native:
-        said = no_forecast(len(jobs))
+        forecast = no_forecast(len(jobs))
         cluster.advance(np.inf)
     else:
-        said = forecast_of(jobs, setup, learnt)
+        forecast = forecast_of(jobs, setup, learnt)
         policy = whole_queue(setup.ordering)
-        Steering(cluster, policy, Told(jobs.job_id, said), every_s=setup.beat_s or EVERY_S).run()
-    return _modelled(cluster.model, jobs, fleet, setup, said)
+        CycleDriver(cluster, policy, FixedForecast(jobs.job_id, forecast), every_s=setup.beat_s or EVERY_S).run()
+    return _modelled(cluster.model, jobs, fleet, setup, forecast)
 
 
-def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, packing: Packing | None) -> Replay:
+def _on_such_a_fleet(
+    jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, packing: PackingSetup | None
+) -> Replay:
     """The direct executor where more than the number of GPUs counts."""
-    ask, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
+    key_source, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
     if setup.ordering.changes == "with_time":
-        ask = _asking(jobs, fleet, setup, told)
+        key_source = _asking(jobs, fleet, setup, forecast)
     elif len(jobs):
-        keys = keys_of(jobs, setup.ordering, told)
+        keys = keys_of(jobs, setup.ordering, forecast)
     rules = _restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup)
     if np.isfinite(setup.admission):
         rules = rules._replace(admission=setup.admission * fleet.total * (1 + 1e-12))
@@ -244,7 +246,7 @@ def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast,
         _reserve_by(jobs, setup)
     if fleet.sharing is not None:
         if packing is None and setup.ordering.name == "lucid":
-            packing = pack(jobs, fleet.sharing, told.runtime_s, uneven=setup.wide_hosts)
+            packing = pack(jobs, fleet.sharing, forecast.runtime_s, uneven=setup.wide_hosts)
         if setup.selection == "preemptive":
             raise ConfigError("on a fleet where jobs share GPUs none can be preempted yet; accepted: other selections")
         if packing is not None:
@@ -252,15 +254,15 @@ def _on_such_a_fleet(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast,
         rules = rules._replace(sharing=True)
     how = np.where(jobs.sensitive, *PLACEMENTS[setup.placement])
     pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
-    model = run_direct(jobs, fleet, rules, keys, how, ask=ask, outages=outages_of(jobs, fleet), pace=pace)
-    return _modelled(model, jobs, fleet, setup, told)
+    model = run_direct(jobs, fleet, rules, keys, how, key_source=key_source, outages=outages_of(jobs, fleet), pace=pace)
+    return _modelled(model, jobs, fleet, setup, forecast)
 
 
-def _restarting(rules: Rules, setup: Setup) -> Rules:
+def _restarting(rules: SlurmctldConfig, setup: Setup) -> SlurmctldConfig:
     return rules._replace(restart_s=setup.restart_s, restart_doubling_s=setup.restart_doubling_s)
 
 
-def _modelled(model: Controller, jobs: Workload, fleet: Fleet, setup: Setup, said: Forecast) -> Replay:
+def _modelled(model: Controller, jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast) -> Replay:
     """What became of jobs in a machine that has run to the end of all."""
     life = model.stage.life
     return Replay(
@@ -271,28 +273,28 @@ def _modelled(model: Controller, jobs: Workload, fleet: Fleet, setup: Setup, sai
         life.ended_s.copy(),
         life.spread.copy(),
         life.restarts.copy(),
-        said.runtime_s,
+        forecast.runtime_s,
         idle_gpu_s=float(model.clock[IDLE]),
         fragmented_gpu_s=float(model.clock[FRAGMENTED]),
     )
 
 
-def keys_of(jobs: Workload, ordering: Ordering, told: Forecast) -> Keys:
+def keys_of(jobs: Workload, ordering: Ordering, forecast: Forecast) -> Keys:
     """The keys of all jobs as a function of the time they ran, got by asking the ordering itself.
 
     An ordering declares how its key depends on attained service: not at all, linearly, or in steps (GPU-seconds).
     Asked twice on each stretch between two steps, it has told everything.
     """
-    view = all_pending(jobs, told)
+    view = all_pending(jobs, forecast)
     bounds = (0.0, *ordering.steps)
     at, slope = np.empty((len(bounds), len(jobs))), np.zeros(len(jobs))
     for level, bound in enumerate(bounds):
         ran_s = bound / jobs.gpus * (1 + 1e-12)
-        at[level] = _ask(ordering, view, ran_s)
+        at[level] = _asked_keys(ordering, view, ran_s)
         if ordering.changes == "while_running":
             upper = bounds[level + 1] if level + 1 < len(bounds) else np.inf
             further_s = np.minimum(1.0, (upper - bound) / jobs.gpus / 2)
-            slope = (_ask(ordering, view, ran_s + further_s) - at[level]) / further_s
+            slope = (_asked_keys(ordering, view, ran_s + further_s) - at[level]) / further_s
             at[level] -= slope * ran_s
     return Keys(at, slope, np.array(ordering.steps, dtype=np.float64))
 
@@ -308,7 +310,7 @@ def forecast_of(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Foreca
     return Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source)
 
 
-def all_pending(jobs: Workload, told: Forecast) -> View:
+def all_pending(jobs: Workload, forecast: Forecast) -> View:
     """Every job of the trace as a pending one, with what the policy is told of it."""
     return View(
         0.0,
@@ -317,7 +319,7 @@ def all_pending(jobs: Workload, told: Forecast) -> View:
         table_of(NodeTable, 0, {}, {}),
         table_of(PartitionTable, 0, {}, {}),
         table_of(QosTable, 0, {}, {}),
-        told,
+        forecast,
         no_forecast(0),
     )
 
@@ -331,14 +333,14 @@ def _time_limits(jobs: Workload, what_for: str) -> FloatArray:
     return jobs.time_limit_s
 
 
-def _ask(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
+def _asked_keys(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
     shown = replace(view, pending=replace(view.pending, ran_s=ran_s.copy()))
     return np.asarray(ordering(shown), dtype=np.float64)
 
 
-def _compiled(jobs: Workload, setup: Setup, told: Forecast, empty: Stage) -> None:
+def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolContext) -> None:
     """The compiled loops, on the keys of all jobs."""
-    keys = keys_of(jobs, setup.ordering, told)
+    keys = keys_of(jobs, setup.ordering, forecast)
     if setup.selection == "preemptive":
         run_preemptively(empty, keys, nobody(jobs.gpus, empty.site.how))
     elif setup.selection in RESERVING:
@@ -347,19 +349,19 @@ def _compiled(jobs: Workload, setup: Setup, told: Forecast, empty: Stage) -> Non
         run_to_end(empty, keys.at[0], nobody(jobs.gpus, empty.site.how), setup.selection == "strict")
 
 
-def _asking(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast) -> Ask:
+def _asking(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast) -> Ask:
     """The ordering as it is asked at a decision: it sees the jobs that are there, as they are."""
-    view = replace(all_pending(jobs, told), nodes=fleet.nodes)
+    view = replace(all_pending(jobs, forecast), nodes=fleet.nodes)
 
     def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
-        return _ask(setup.ordering, replace(view.take(rows), now_s=now_s), ran_s)
+        return _asked_keys(setup.ordering, replace(view.take(rows), now_s=now_s), ran_s)
 
     return keys
 
 
-def _shown(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, empty: Stage) -> None:
+def _shown(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, empty: PoolContext) -> None:
     """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
-    keys = _asking(jobs, fleet, setup, told)
+    keys = _asking(jobs, fleet, setup, forecast)
     if setup.selection == "preemptive":
         replay(Books(empty, keys, setup.ordering.steps), repack)
     elif setup.selection in RESERVING:
@@ -372,10 +374,10 @@ def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:
     return _time_limits(jobs, f"reserve by with {setup.selection} backfill")
 
 
-def _stage(jobs: Workload, fleet: Fleet, setup: Setup, log: Segments) -> Stage:
+def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments) -> PoolContext:
     free = np.array([fleet.total]) if setup.placement == "pool" else fleet.nodes.gpus.copy()
-    site = Site(free, int(free.max(initial=0)), np.where(jobs.sensitive, *PLACEMENTS[setup.placement]))
+    site = PoolNodes(free, int(free.max(initial=0)), np.where(jobs.sensitive, *PLACEMENTS[setup.placement]))
     # a bound that is a whole number of GPUs but for rounding is that number
     most = setup.admission * fleet.total * (1 + 1e-12)
-    trace = Trace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))
+    trace = PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))
     return stage(trace, site, most, setup.beat_s, log)

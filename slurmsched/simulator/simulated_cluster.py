@@ -31,14 +31,14 @@ from ..cluster.records.node_loans import SetNodes
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
-from ..slurm.port import Answer, Facts, Load
-from .cluster_spec import Fleet, with_nodes
+from ..slurm.port import ActionResult, ClusterInfo, ControllerLoad
+from .cluster_spec import ClusterSpec, with_nodes
 from .engine.calendar import END
-from .engine.job_state import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, Pace, foresee, go_on, pause
+from .engine.job_state import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, JobSpeed, foresee, go_on, pause
 from .engine.resources import number_forms
 from .machine.controller import controller, extended, places_changed
 from .machine.event_loop import advance, reordered, requeue
-from .machine.observation import nodes_of, one_row_per_array, seen
+from .machine.observation import nodes_of, observed_jobs, one_row_per_array
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import NOW, Controller, Outages, begin_at
 from .workload.workload import Workload, as_submitted
@@ -59,14 +59,14 @@ class SimulatedCluster:
     """
 
     jobs: Workload
-    fleet: Fleet
+    fleet: ClusterSpec
     conf: SlurmConf = field(default_factory=SlurmConf)
     config: Mapping[str, str] = field(default_factory=lambda: {"PriorityType": "priority/multifactor"})
     submitted: JobTable | None = None  #: more about the jobs than a workload says, row by row
     outages: Outages | None = None  #: failures to come
-    pace: Pace | None = None  #: how fast jobs run; all at speed 1 where none is told
+    pace: JobSpeed | None = None  #: how fast jobs run; all at speed 1 where none is told
     away: bool = False  #: answer nothing, as a stopped slurmctld
-    told: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
+    admin_comments: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
     model: Controller = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -104,11 +104,11 @@ class SimulatedCluster:
                 stage.life.due_s[row] = self.now_s
                 foresee(stage, self.now_s, END, row)
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterInfo:
         """What it is; we are its Operator."""
         self._answering()
         config = {"ClusterName": "simulation", **self.config}
-        return Facts(config["ClusterName"], RELEASE, config, "slurmsched", "Operator")
+        return ClusterInfo(config["ClusterName"], RELEASE, config, "slurmsched", "Operator")
 
     def observe(self) -> ClusterState:
         """Everything at once, as the real adapters give it."""
@@ -118,21 +118,21 @@ class SimulatedCluster:
         ended = np.flatnonzero((life.state == COMPLETED) & (life.ended_s > self.now_s - REMEMBERED_S))
         holding = np.sort(model.stage.running.rows[: model.stage.running.many[0]])
         waiting = np.sort(model.queue.rows[: model.queue.many[0]])
-        pending = one_row_per_array(seen(model, self._table, self.fleet, waiting))
+        pending = one_row_per_array(observed_jobs(model, self._table, self.fleet, waiting))
         return ClusterState(
             pending=pending,
-            running=seen(model, self._table, self.fleet, holding),
-            ended=seen(model, self._table, self.fleet, ended),
+            running=observed_jobs(model, self._table, self.fleet, holding),
+            ended=observed_jobs(model, self._table, self.fleet, ended),
             nodes=nodes_of(model, self.fleet),
             partitions=self.fleet.partitions,
             qos=self.fleet.qos,
             melted=np.setdiff1d(self._table.job_id[waiting], pending.job_id),
         )
 
-    def act(self, actions: Sequence[Action]) -> list[Answer]:
+    def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Do each action, or refuse it in Slurm's words."""
         self._answering()
-        answers = [Answer(action, self._do(action)) for action in actions]
+        answers = [ActionResult(action, self._do(action)) for action in actions]
         if any(answer.refused is None for answer in answers):
             reordered(self.model)
         return answers
@@ -150,10 +150,10 @@ class SimulatedCluster:
             reordered(self.model)
         return None
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """Always at ease."""
         self._answering()
-        return Load(0.001, 100, 0.1, 0)
+        return ControllerLoad(0.001, 100, 0.1, 0)
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """Whether none of them waits, runs, or ended a short while ago."""
@@ -198,9 +198,9 @@ class SimulatedCluster:
     def _made(self) -> Controller:
         required = self._table.required_nodes
         model = controller(self.jobs, self.fleet, self.conf, required=required, outages=self.outages, pace=self.pace)
-        model.stage.life.keeps[:] = self._table.ckpt
-        model.stage.asks.exclusive[:] = self._table.exclusive
-        number_forms(model.stage.asks)
+        model.stage.life.keeps_work[:] = self._table.ckpt
+        model.stage.requests.exclusive[:] = self._table.exclusive
+        number_forms(model.stage.requests)
         return model
 
     def _index(self) -> None:
@@ -266,12 +266,12 @@ class SimulatedCluster:
                     return "Requested operation is presently disabled"
                 requeue(model, row, now_s)
             case AskToStop() if state == RUNNING:
-                if model.stage.life.keeps[row]:  # it saves its work and queues itself again in no time
+                if model.stage.life.keeps_work[row]:  # it saves its work and queues itself again in no time
                     requeue(model, row, now_s)
             case AskToStop() if state == PENDING:
                 pass  # a signal passes over what does not run
             case Tell(text=text):
-                self.told[action.job_id] = text
+                self.admin_comments[action.job_id] = text
             case Suspend() if state == RUNNING:
                 pause(model.stage, row, now_s)
                 model.stage.life.state[row] = SUSPENDED

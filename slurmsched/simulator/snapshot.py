@@ -13,7 +13,7 @@ from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
-from .cluster_spec import Fleet
+from .cluster_spec import ClusterSpec
 from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from .engine.job_state import PENDING, RUNNING, SUSPENDED, Line
 from .engine.resources import link
@@ -43,7 +43,7 @@ def resumed(view: View, config: Mapping[str, str], conf: SlurmConf | None = None
     (``unfit`` says which those are).
     """
     view = one_row_per_task(view)
-    running, fleet = view.running, Fleet(view.nodes, view.partitions, view.qos)
+    running, fleet = view.running, ClusterSpec(view.nodes, view.partitions, view.qos)
     table = running.joined(view.pending)
     jobs, table = _at_ease(_as_workload(table, _left_s(view), view, config), table, len(running), fleet)
     cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table)
@@ -78,10 +78,10 @@ def unfit(view: View, config: Mapping[str, str]) -> dict[int, str]:
     Nodes that are down count as if they were there: they may come back.
     """
     jobs = _as_workload(view.pending, view.forecast.runtime_s, view, config)
-    return _unfit(jobs, view.pending.required_nodes, Fleet(view.nodes, view.partitions, view.qos))
+    return _unfit(jobs, view.pending.required_nodes, ClusterSpec(view.nodes, view.partitions, view.qos))
 
 
-def _unfit(jobs: Workload, required: Labels, fleet: Fleet) -> dict[int, str]:
+def _unfit(jobs: Workload, required: Labels, fleet: ClusterSpec) -> dict[int, str]:
     if not len(jobs):
         return {}
     longest = dict(zip(fleet.partitions.name, fleet.partitions.max_time_s.tolist(), strict=True))
@@ -97,12 +97,12 @@ def _unfit(jobs: Workload, required: Labels, fleet: Fleet) -> dict[int, str]:
     numbers = (jobs.gpus, jobs.nodes, jobs.cpus, jobs.memory_mib)
     shapes = np.stack([*(column.codes for column in texts), *numbers])
     _, first, shape = np.unique(shapes, axis=1, return_index=True, return_inverse=True)
-    said = [_refusal(timeless.take(rows), required.take(rows), fleet) for rows in first[:, np.newaxis]]
-    words = ((row, said[at]) for row, at in enumerate(shape.reshape(-1).tolist()))
+    refusals = [_refusal(timeless.take(rows), required.take(rows), fleet) for rows in first[:, np.newaxis]]
+    words = ((row, refusals[at]) for row, at in enumerate(shape.reshape(-1).tolist()))
     return {row: why for row, why in words if why is not None} | found
 
 
-def _refusal(jobs: Workload, required: Labels, fleet: Fleet) -> str | None:
+def _refusal(jobs: Workload, required: Labels, fleet: ClusterSpec) -> str | None:
     try:
         controller(jobs, fleet, SlurmConf(), required=required)
     except (ConfigError, ValueError) as error:  # ValueError: the nodes they insist on are no host list
@@ -141,7 +141,7 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
     )
 
 
-def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: Fleet) -> tuple[Workload, JobTable]:
+def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: ClusterSpec) -> tuple[Workload, JobTable]:
     """The same jobs, with no wishes for those that run though no nodes could hold them.
 
     Their partition may have changed or gone, their time limit may have been extended, their nodes may be gone.
@@ -230,9 +230,9 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
     """
     number = {name: at for at, name in enumerate(view.nodes.name)}
     names = [_names(text) for text in table.node_list.take(slice(0, running))]
-    free, held_, in_use = model.stage.ground.free, model.stage.held, view.nodes.gpus_used.copy()
+    free, held_, in_use = model.stage.resources.free, model.stage.held, view.nodes.gpus_used.copy()
     free_gpus, free_cpus, free_memory_mib = free.gpus, free.cpus, free.memory_mib
-    memory_mib, wanted = model.stage.asks.memory_mib, table.gpus.tolist()
+    memory_mib, wanted = model.stage.requests.memory_mib, table.gpus.tolist()
     cpus_in_all, exclusive = table.cpus.tolist(), table.exclusive.tolist()
     for row in sorted(range(running), key=lambda row: len(names[row])):
         at = np.array([number[name] for name in names[row] if name in number], dtype=np.int64)
@@ -285,7 +285,7 @@ def _run(model: Controller, table: JobTable, running: int, now_s: float) -> Floa
     life.spread[some], life.restarts[some] = np.maximum(1, nodes[some]), table.restarts[some]
     life.plan_s[some] = plan_s
     _line(stage.running, np.arange(running), started_s + plan_s)
-    np.add.at(model.caps.used, model.caps.account[some], stage.asks.gpus[some])
+    np.add.at(model.caps.used, model.caps.account[some], stage.requests.gpus[some])
     suspended = table.state[some] == JobState.SUSPENDED
     life.state[some] = np.where(suspended, SUSPENDED, RUNNING)
     life.due_s[some] = np.where(suspended, NEVER, now_s + life.left_s[some])

@@ -10,7 +10,7 @@ from functools import partial
 from ..cluster.text.plural import count
 from ..errors import ConfigError, SlurmschedError
 from .case import Case
-from .cluster_spec import Fleet
+from .cluster_spec import ClusterSpec
 from .lucid.staged import profiled_first
 from .report.feasibility import impossible
 from .report.metrics import Summary, summary, violations
@@ -31,7 +31,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Run:
+class CellResult:
     """What came of a cell."""
 
     cell: Cell
@@ -40,8 +40,8 @@ class Run:
 
 
 def sweep(
-    cells: Sequence[Cell], fleet: Fleet, workers: Workers | None = None, *, check: bool = False
-) -> Iterator[tuple[int, Run]]:
+    cells: Sequence[Cell], fleet: ClusterSpec, workers: Workers | None = None, *, check: bool = False
+) -> Iterator[tuple[int, CellResult]]:
     """Make all runs; yields each with its place in *cells*, in any order. Without *workers* in this process.
 
     With *check* a run that cannot have happened is an error. RunFailed names the cell that could not be made;
@@ -59,7 +59,7 @@ def sweep(
             yield place, replace(run, cell=cells[place], replay=replace(run.replay, workload=jobs))
 
 
-def _sent(cell: Cell, fleet: Fleet, check: bool) -> Run | RunFailed:
+def _sent(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult | RunFailed:
     """A run made elsewhere, without the jobs: whoever asked has them.
 
     A failure is handed back, not raised: Dask would write its traceback to the terminal.
@@ -71,7 +71,7 @@ def _sent(cell: Cell, fleet: Fleet, check: bool) -> Run | RunFailed:
     return replace(run, replay=replace(run.replay, workload=workload(0)))
 
 
-def _run(cell: Cell, fleet: Fleet, check: bool) -> Run:
+def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
     try:
         jobs = cell.case.trace().workload
         pool = cell.setup.executor == "direct" and fleet.equal
@@ -80,15 +80,15 @@ def _run(cell: Cell, fleet: Fleet, check: bool) -> Run:
                 f"{count(idle, 'job')} without GPUs, and only GPUs of these nodes are known: "
                 "try --cluster, or executor slurm"
             )
-        known = cell.setup.forecast
-        learnt = cell.case.foresight(known) if known in LEARNT else None
+        forecast = cell.setup.forecast
+        learnt = cell.case.foresight(forecast) if forecast in LEARNT else None
         if cell.setup.profile_nodes:
             replay = profiled_first(jobs, fleet, cell.setup, learnt=learnt)
         else:
             replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool)
         if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")
-        return Run(cell, summary(replay), replace(replay, segments=None))
+        return CellResult(cell, summary(replay), replace(replay, segments=None))
     except SlurmschedError as error:
         raise RunFailed(f"{cell}: {error}") from error
     except Exception as error:

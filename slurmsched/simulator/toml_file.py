@@ -35,19 +35,19 @@ def read_toml(path: str | Path, accepted: Kinds) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: is not TOML: {error}") from error
     written = {name: f"[[{name}]]" if kind is list else f"[{name}]" for name, kind in accepted.items()}
-    for name, said in document.items():
+    for name, contents in document.items():
         if name not in accepted:
             raise ConfigError(f"{path}: {name!r} is not known here; accepted are {', '.join(written.values())}")
-        tables = said if accepted[name] is list and isinstance(said, list) else [said]
-        if not isinstance(said, accepted[name]) or not all(isinstance(table, dict) for table in tables):
+        tables = contents if accepted[name] is list and isinstance(contents, list) else [contents]
+        if not isinstance(contents, accepted[name]) or not all(isinstance(table, dict) for table in tables):
             raise ConfigError(f"{path}: {name!r} must be written as {written[name]} with its keys below")
     return document
 
 
-def checked(where: str, said: Mapping[str, object], accepted: Kinds) -> dict[str, Any]:
+def checked(where: str, contents: Mapping[str, object], accepted: Kinds) -> dict[str, Any]:
     """The keys of one table as they are *accepted*; ConfigError names *where*, the key and what is accepted."""
     values: dict[str, Any] = {}
-    for key, value in said.items():
+    for key, value in contents.items():
         if key not in accepted:
             raise ConfigError(f"{where}: {key!r} is no key; accepted are {', '.join(accepted)}")
         if not _fits(value, accepted[key]):

@@ -12,10 +12,10 @@ from ..cluster.gpu_usage import Use
 from ..cluster.job_kind import kind_of
 from ..cluster.jobs import JobState
 from ..cluster.records.outcomes import OutcomeTable
-from ..models.runtime.baseline_backtest import said_then
+from ..models.runtime.baseline_backtest import backtest_forecasts
 from ..models.runtime.estimator import LEAST
-from ..models.runtime.group_statistics import Evidence
-from ..models.runtime.model_selection import Told, foretold
+from ..models.runtime.group_statistics import GroupStatistics
+from ..models.runtime.model_selection import BacktestForecasts, backtest_models
 from ..models.runtime.overruns import IN_MEDIANS, IN_TRAINED, Overruns, Trust, floored
 from ..models.runtime.point_predictors import Fit, fit_ga2m
 from ..models.runtime.training_runs import Runs
@@ -40,12 +40,12 @@ def learnt(
     if not every_s > 0:
         raise ValueError(f"learning every {every_s} s: accepted are seconds above 0")
     outcomes = as_outcomes(jobs, history)
-    evidence = Evidence(Runs.of(outcomes))
+    statistics = GroupStatistics(Runs.of(outcomes))
     since_s = float(jobs.submit_s.min(initial=np.inf))
     steps = np.floor((jobs.submit_s - since_s) / every_s)
     # Runs are in the order they ended: what was known at a moment is how many of the first ones.
-    known = np.searchsorted(evidence.runs.ended_s, since_s + steps * every_s)
-    return said_then(evidence, jobs, known, trust=trust)
+    ended_before = np.searchsorted(statistics.runs.ended_s, since_s + steps * every_s)
+    return backtest_forecasts(statistics, jobs, ended_before, trust=trust)
 
 
 def trained(
@@ -67,27 +67,29 @@ def trained(
     moments_s = _moments(jobs.submit_s, np.sort(outcomes.ended_s), every_s)
     if not moments_s:
         return before
-    told = foretold(outcomes, how, moments_s)
-    rows = told.runs.job_id - (len(outcomes) - len(jobs))
-    said = np.flatnonzero(rows >= 0)
+    forecasts = backtest_models(outcomes, how, moments_s)
+    rows = forecasts.runs.job_id - (len(outcomes) - len(jobs))
+    forecast_rows = np.flatnonzero(rows >= 0)
     bounds_s = np.array([before.low_s, before.runtime_s, before.high_s])
     limit_s = np.maximum(jobs.time_limit_s, 1.0)
-    bounds_s[:, rows[said]] = np.clip(np.exp(told.bounds[:, said]), 1.0, limit_s[rows[said]])
+    bounds_s[:, rows[forecast_rows]] = np.clip(
+        np.exp(forecasts.bounds[:, forecast_rows]), 1.0, limit_s[rows[forecast_rows]]
+    )
     source = before.source.codes.copy()
-    source[rows[said]] = len(before.source.names)
+    source[rows[forecast_rows]] = len(before.source.names)
     low_s, runtime_s, high_s = bounds_s
     floor_s, log_rank = before.floor_s.copy(), np.log(runtime_s)
-    floor_s[rows[said]], log_rank[rows[said]] = 0.0, _ranked(told, trust)[said]
+    floor_s[rows[forecast_rows]], log_rank[rows[forecast_rows]] = 0.0, _ranked(forecasts, trust)[forecast_rows]
     forecast = Forecast(runtime_s, low_s, high_s, Labels(source, (*before.source.names, "trained model")), floor_s)
     return floored(forecast, log_rank, limit_s)
 
 
-def _ranked(told: Told, trust: Trust) -> FloatArray:
-    """What records of overruns make of the forecasts of runs that were *told*, natural logarithm of seconds."""
-    runs, log_forecast = told.runs, told.bounds[1]
-    overruns = Overruns.of(runs, runs.ended_s, told.log_runtime, log_forecast, trust)
-    known = np.searchsorted(runs.ended_s, runs.first_submit_s, side="right")
-    return overruns.raised(overruns.user, overruns.name, log_forecast, known)
+def _ranked(forecasts: BacktestForecasts, trust: Trust) -> FloatArray:
+    """What records of overruns make of the forecasts of runs that were *forecasts*, natural logarithm of seconds."""
+    runs, log_forecast = forecasts.runs, forecasts.bounds[1]
+    overruns = Overruns.of(runs, runs.ended_s, forecasts.log_runtime, log_forecast, trust)
+    ended_before = np.searchsorted(runs.ended_s, runs.first_submit_s, side="right")
+    return overruns.raised(overruns.user, overruns.name, log_forecast, ended_before)
 
 
 def _moments(submit_s: FloatArray, ended_s: FloatArray, every_s: float) -> tuple[float, ...]:

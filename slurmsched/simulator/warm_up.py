@@ -10,9 +10,9 @@ from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from ..policies.contract import find_ordering
-from .cluster_spec import Fleet
+from .cluster_spec import ClusterSpec
 from .cycle_driver import whole_queue
-from .predict_completion import foretell
+from .predict_completion import predict_completion
 from .run import STOCK, Setup, simulate
 from .simulated_cluster import SimulatedCluster
 from .studies.whatif import Option, compare
@@ -26,10 +26,10 @@ POLICIES = (STOCK, "fifo", "sjf", "qssf", "srtf")
 
 def warm_up() -> None:
     """Run each of them once; their functions are compiled for the types that they always get."""
-    jobs, fleet = _jobs(), Fleet.of(NODES, GPUS)
+    jobs, fleet = _jobs(), ClusterSpec.of(NODES, GPUS)
     view, config = _busy(jobs, fleet)
     first = np.arange(len(view.pending))
-    foretell(view, first, np.zeros_like(first), config)
+    predict_completion(view, first, np.zeros_like(first), config)
     compare(view, config, [Option("as now", None), Option("sjf", whole_queue(find_ordering("sjf")))], 30.0)
     for name in POLICIES:
         simulate(jobs, fleet, Setup.of(name))
@@ -40,7 +40,7 @@ def _jobs() -> Workload:
     return replace(jobs, time_limit_s=2 * jobs.runtime_s)
 
 
-def _busy(jobs: Workload, fleet: Fleet) -> tuple[View, dict[str, str]]:
+def _busy(jobs: Workload, fleet: ClusterSpec) -> tuple[View, dict[str, str]]:
     """A look at a cluster in which half of the jobs have come."""
     cluster = SimulatedCluster(jobs, fleet)
     cluster.advance(float(jobs.submit_s[JOBS // 2]))

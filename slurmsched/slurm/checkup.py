@@ -10,8 +10,8 @@ from ..cluster.text.hostlist import fold
 from ..cluster.text.tres import gpus_in, slots_on
 from ..config import Settings
 from ..config.shipped_files import shipped
-from .port import Facts, keeps_jobs_private
-from .versions import ABILITIES, TESTED, Release, Support
+from .port import ClusterInfo, keeps_jobs_private
+from .versions import ABILITIES, TESTED, SlurmRelease, Support
 
 RIGHTS = ("Operator", "Administrator", "SlurmUser")
 _UNSET = ("", "(null)", "none", "NONE")
@@ -27,33 +27,33 @@ class Finding:
     remedy: str = ""
 
 
-def checkup(facts: Facts, settings: Settings) -> tuple[Finding, ...]:
+def checkup(facts: ClusterInfo, settings: Settings) -> tuple[Finding, ...]:
     """Everything there is to say about the cluster, in one order; pure."""
     return tuple(rule(facts, settings) for rule in _RULES)
 
 
-def _version(facts: Facts, settings: Settings) -> Finding:
-    name, release = "Slurm version", Release(facts.version)
-    said = f"{release} is {release.support.value}"
+def _version(facts: ClusterInfo, settings: Settings) -> Finding:
+    name, release = "Slurm version", SlurmRelease(facts.version)
+    sentence = f"{release} is {release.support.value}"
     if release.support is Support.TOO_OLD:
-        return Finding(name, False, f"{said}, {Release(TESTED[0])}", "update Slurm")
+        return Finding(name, False, f"{sentence}, {SlurmRelease(TESTED[0])}", "update Slurm")
     if release.support is Support.NEWER and not settings.slurm.allow_untested:
-        text = f"{said}, {Release(TESTED[-1])}: it is observed, nothing is written"
+        text = f"{sentence}, {SlurmRelease(TESTED[-1])}: it is observed, nothing is written"
         return Finding(name, False if settings.daemon.mode == "act" else None, text, "[slurm] allow_untested = true")
-    return Finding(name, True if release.support is Support.TESTED else None, said)
+    return Finding(name, True if release.support is Support.TESTED else None, sentence)
 
 
-def _abilities(facts: Facts, settings: Settings) -> Finding:
-    release = Release(facts.version)
-    lacks = [f"{each.words} ({Release(each.since)})" for name, each in ABILITIES.items() if not release.can(name)]
+def _abilities(facts: ClusterInfo, settings: Settings) -> Finding:
+    release = SlurmRelease(facts.version)
+    lacks = [f"{each.words} ({SlurmRelease(each.since)})" for name, each in ABILITIES.items() if not release.can(name)]
     return Finding("abilities", True, f"only newer releases have: {', '.join(lacks)}" if lacks else "all we know of")
 
 
-def _backend(facts: Facts, settings: Settings) -> Finding:
+def _backend(facts: ClusterInfo, settings: Settings) -> Finding:
     return Finding("backend", True, ": ".join(filter(None, (facts.backend, facts.backend_reason))))
 
 
-def _powers(facts: Facts, settings: Settings) -> Finding:
+def _powers(facts: ClusterInfo, settings: Settings) -> Finding:
     on = powers(settings)
     listed = ", ".join(on) or "none"
     if settings.daemon.mode != "act":
@@ -63,7 +63,7 @@ def _powers(facts: Facts, settings: Settings) -> Finding:
     return Finding("powers", True, f"mode is act; switched on: {listed}")
 
 
-def _rights(facts: Facts, settings: Settings) -> Finding:
+def _rights(facts: ClusterInfo, settings: Settings) -> Finding:
     have = f"{facts.user} has {facts.admin_level} rights"
     if facts.admin_level in RIGHTS:
         return Finding("rights", True, have)
@@ -76,13 +76,13 @@ def _rights(facts: Facts, settings: Settings) -> Finding:
         )
     if facts.accounting:
         user = f"sacctmgr add user {facts.user} account=root adminlevel=Operator"
-        known = f"if it exists: sacctmgr modify user {facts.user} set adminlevel=Operator"
-        return Finding("rights", False if needed else None, text, f"{user} ({known})")
+        remedy = f"if it exists: sacctmgr modify user {facts.user} set adminlevel=Operator"
+        return Finding("rights", False if needed else None, text, f"{user} ({remedy})")
     text += ", which only slurmdbd can grant"
     return Finding("rights", False if needed else None, text, "run slurmsched as SlurmUser, or set up slurmdbd")
 
 
-def _least_privilege(facts: Facts, settings: Settings) -> Finding:
+def _least_privilege(facts: ClusterInfo, settings: Settings) -> Finding:
     name, mighty = "least privilege", facts.user == "root" or facts.admin_level in ("Administrator", "SlurmUser")
     if not mighty:
         return Finding(name, True, f"{facts.user} can do no more than it needs")
@@ -96,7 +96,7 @@ def _least_privilege(facts: Facts, settings: Settings) -> Finding:
     )
 
 
-def _admin_comment(facts: Facts, settings: Settings) -> Finding:
+def _admin_comment(facts: ClusterInfo, settings: Settings) -> Finding:
     name = "answers in AdminComment"
     if not settings.power.comment:
         return Finding(name, True, "power.comment is off: they are not written there")
@@ -106,7 +106,7 @@ def _admin_comment(facts: Facts, settings: Settings) -> Finding:
     return Finding(name, False, text, "[power] comment = false, or run slurmsched as SlurmUser")
 
 
-def _yields(facts: Facts, settings: Settings) -> Finding:
+def _yields(facts: ClusterInfo, settings: Settings) -> Finding:
     name = "room for promises"
     if not settings.deadline.yields:
         return Finding(name, True, "deadline.yields is off: no running job is asked to stop")
@@ -115,7 +115,7 @@ def _yields(facts: Facts, settings: Settings) -> Finding:
     return Finding(name, True, f"jobs that said slurmsched:ckpt are asked by SIG{settings.deadline.stop_signal}")
 
 
-def _priority(facts: Facts, settings: Settings) -> Finding:
+def _priority(facts: ClusterInfo, settings: Settings) -> Finding:
     kind = facts.config.get("PriorityType", "unknown")
     if facts.multifactor:
         return Finding("priority plugin", True, kind)
@@ -123,7 +123,7 @@ def _priority(facts: Facts, settings: Settings) -> Finding:
     return Finding("priority plugin", False if _orders(settings) else None, text, "PriorityType=priority/multifactor")
 
 
-def _site_factor(facts: Facts, settings: Settings) -> Finding:
+def _site_factor(facts: ClusterInfo, settings: Settings) -> Finding:
     plugin = facts.config.get("PrioritySiteFactorPlugin", "")
     if plugin in _UNSET:
         return Finding("site factor", True, "no plugin sets it; it is ours")
@@ -132,7 +132,7 @@ def _site_factor(facts: Facts, settings: Settings) -> Finding:
     return Finding("site factor", False if _orders(settings) else None, text, remedy)
 
 
-def _accounting(facts: Facts, settings: Settings) -> Finding:
+def _accounting(facts: ClusterInfo, settings: Settings) -> Finding:
     kind = facts.config.get("AccountingStorageType", "none")
     if facts.accounting:
         return Finding("accounting", True, kind)
@@ -140,7 +140,7 @@ def _accounting(facts: Facts, settings: Settings) -> Finding:
     return Finding("accounting", None, text, "AccountingStorageType=accounting_storage/slurmdbd")
 
 
-def _job_comment(facts: Facts, settings: Settings) -> Finding:
+def _job_comment(facts: ClusterInfo, settings: Settings) -> Finding:
     flags = _words(facts, "AccountingStoreFlags")
     if "job_comment" in flags:
         return Finding("comments in sacct", True, "AccountingStoreFlags has job_comment")
@@ -149,7 +149,7 @@ def _job_comment(facts: Facts, settings: Settings) -> Finding:
     return Finding("comments in sacct", False if facts.accounting else None, text, line)
 
 
-def _gpu_tres(facts: Facts, settings: Settings) -> Finding:
+def _gpu_tres(facts: ClusterInfo, settings: Settings) -> Finding:
     name = "GPUs in sacct"
     if "gpu" not in _words(facts, "GresTypes"):
         return Finding(
@@ -164,7 +164,7 @@ def _gpu_tres(facts: Facts, settings: Settings) -> Finding:
     return Finding(name, False if facts.accounting else None, text, line)
 
 
-def _job_age(facts: Facts, settings: Settings) -> Finding:
+def _job_age(facts: ClusterInfo, settings: Settings) -> Finding:
     words = facts.config.get("MinJobAge", "").split()
     age_s = int(words[0]) if words and words[0].isdigit() else 0
     needed_s = 4 * settings.daemon.every_s
@@ -175,15 +175,15 @@ def _job_age(facts: Facts, settings: Settings) -> Finding:
     return Finding("memory of ended jobs", None if facts.accounting else False, text, remedy)
 
 
-def _requeue(facts: Facts, settings: Settings) -> Finding:
+def _requeue(facts: ClusterInfo, settings: Settings) -> Finding:
     if facts.config.get("JobRequeue", "1") == "0":
         text = "JobRequeue=0: only jobs submitted with --requeue can be requeued"
         return Finding("requeue", False if "requeue" in powers(settings) else None, text, "JobRequeue=1")
-    delay_s = Release(facts.version).requeue_delay_s(facts.config)
+    delay_s = SlurmRelease(facts.version).requeue_delay_s(facts.config)
     return Finding("requeue", True, f"jobs may be requeued; Slurm alone would start them again after {delay_s:g} s")
 
 
-def _submit_plugin(facts: Facts, settings: Settings) -> Finding:
+def _submit_plugin(facts: ClusterInfo, settings: Settings) -> Finding:
     if "lua" in _words(facts, "JobSubmitPlugins"):
         return Finding("submit plugin", True, "JobSubmitPlugins has lua")
     text = "malformed slurmsched: tokens are told by `why`, not refused at submit"
@@ -191,7 +191,7 @@ def _submit_plugin(facts: Facts, settings: Settings) -> Finding:
     return Finding("submit plugin", None, text, f"{line}, with {shipped('contrib/slurm.conf.d/job_submit.lua')}")
 
 
-def _profiles(facts: Facts, settings: Settings) -> Finding:
+def _profiles(facts: ClusterInfo, settings: Settings) -> Finding:
     name, listen = "profiles", settings.profile.listen
     if not listen:
         text = "profile.listen is empty: nodes deliver no profiles"
@@ -209,13 +209,13 @@ def _profiles(facts: Facts, settings: Settings) -> Finding:
     return Finding(name, True, f"nodes deliver what they measure to {listen}, if their COLLECTOR says so")
 
 
-def _hooked(facts: Facts, hook: str) -> bool:
+def _hooked(facts: ClusterInfo, hook: str) -> bool:
     """Whether slurmd runs anything there; newer releases number what they run."""
-    said = re.compile(rf"{hook}(\[\d+\])?")
-    return any(said.fullmatch(key) and value not in _UNSET for key, value in facts.config.items())
+    pattern = re.compile(rf"{hook}(\[\d+\])?")
+    return any(pattern.fullmatch(key) and value not in _UNSET for key, value in facts.config.items())
 
 
-def _profiling(facts: Facts, settings: Settings) -> Finding:
+def _profiling(facts: ClusterInfo, settings: Settings) -> Finding:
     name, on = "profiling partition", powers(settings)
     if "profile" not in on:
         return Finding(name, True, "power.profile is off: jobs are measured where they run")
@@ -231,7 +231,7 @@ def _profiling(facts: Facts, settings: Settings) -> Finding:
     return Finding(name, True, f"new jobs may start in {where}, if PROFILE_PARTITION in job_submit.lua says so")
 
 
-def _nodes(facts: Facts, settings: Settings) -> Finding:
+def _nodes(facts: ClusterInfo, settings: Settings) -> Finding:
     name = "nodes of partitions"
     if "nodes" not in powers(settings):
         return Finding(name, True, "power.nodes is off: partitions keep the nodes they have")
@@ -244,14 +244,14 @@ def _nodes(facts: Facts, settings: Settings) -> Finding:
     return Finding(name, False, text, f"[power] nodes = false; or run slurmsched as {owner}")
 
 
-def _sharing(facts: Facts, settings: Settings) -> Finding:
-    name, said = "shared GPUs", settings.share
+def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
+    name, section = "shared GPUs", settings.share
     if not settings.power.share:
         return Finding(name, True, "power.share is off: every job has its GPUs alone")
     if "slot" not in _words(facts, "GresTypes"):
         text = "GresTypes has no slot: no node has GPUs that jobs can share"
         return Finding(name, False, text, f"the lines of {shipped('contrib/slurm.conf.d/sharing.conf')}")
-    if not said.memory_mib:
+    if not section.memory_mib:
         text = "share.memory_mib is 0: no two jobs have room on a GPU"
         return Finding(name, False, text, "[share] memory_mib = 76000, for GPUs with 80 GB")
     nodes, types = _without_slots(facts)
@@ -261,10 +261,10 @@ def _sharing(facts: Facts, settings: Settings) -> Finding:
         text = f"{nodes}: not one slot of each type; a job that gets its GPUs back may never start there"
         remedy = f"{ones} to the Gres of {nodes} in slurm.conf; in gres.conf a line for each type, {counted}"
         return Finding(name, False, text, remedy)
-    return Finding(name, True, f"jobs that were measured share GPUs in partition {said.partition}")
+    return Finding(name, True, f"jobs that were measured share GPUs in partition {section.partition}")
 
 
-def _without_slots(facts: Facts) -> tuple[str, list[str]]:
+def _without_slots(facts: ClusterInfo) -> tuple[str, list[str]]:
     """The nodes with GPUs of their own that lack slots, as a host list, and all types of slots."""
     slots = {node: slots_on(gres) for node, gres in facts.gres.items()}
     shared = {node for node, has in slots.items() if max(has.values(), default=0) > 1}
@@ -273,7 +273,7 @@ def _without_slots(facts: Facts) -> tuple[str, list[str]]:
     return fold(node for node in alone if not slots[node].keys() >= needed), [f"i{gpu}" for gpu in sorted(needed)]
 
 
-_RULES: tuple[Callable[[Facts, Settings], Finding], ...] = (
+_RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
     _version,
     _abilities,
     _backend,
@@ -306,6 +306,6 @@ def _orders(settings: Settings) -> bool:
     return settings.power.order
 
 
-def _words(facts: Facts, key: str) -> list[str]:
+def _words(facts: ClusterInfo, key: str) -> list[str]:
     value = facts.config.get(key, "")
     return [] if value in _UNSET else [word.strip() for word in value.split(",") if word.strip()]

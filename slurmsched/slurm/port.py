@@ -13,7 +13,7 @@ from ..cluster.state import ClusterState
 
 
 @dataclass(frozen=True)
-class Facts:
+class ClusterInfo:
     """What a cluster says about itself; read at start and on reload, not every cycle."""
 
     cluster: str
@@ -43,7 +43,7 @@ def keeps_jobs_private(config: Mapping[str, str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ActionResult:
     """What became of one action: ``refused`` is Slurm's own sentence, None if it said yes."""
 
     action: Action
@@ -51,7 +51,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Load:
+class ControllerLoad:
     """How busy slurmctld is (sdiag)."""
 
     rpc_mean_s: float  #: mean service time of all RPCs since the counters were reset
@@ -71,7 +71,7 @@ class Slurm(Protocol):
     read: the caller gets the whole or an error.
     """
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterInfo:
         """What the cluster is; a handful of calls."""
         ...
 
@@ -82,7 +82,7 @@ class Slurm(Protocol):
         """
         ...
 
-    def act(self, actions: Sequence[Action]) -> list[Answer]:
+    def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Do *actions* in order, one batch; one Answer each, in the same order.
 
         What became of an accepted action is seen by the next ``observe``, never assumed.
@@ -96,7 +96,7 @@ class Slurm(Protocol):
         """
         ...
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """How busy the controller is."""
         ...
 

@@ -110,13 +110,13 @@ ABILITIES = {
 
 
 @dataclass(frozen=True)
-class Release:
+class SlurmRelease:
     """A version of slurmctld, such as ``Release((22, 5, 8))``."""
 
     version: tuple[int, ...]
 
     @classmethod
-    def of(cls, config: Mapping[str, str]) -> Release:
+    def of(cls, config: Mapping[str, str]) -> SlurmRelease:
         """The one that ``scontrol show config`` names; an empty version where it names none."""
         return cls(tuple(int(part) for part in re.findall(r"\d+", config.get("SLURM_VERSION", ""))[:3]))
 

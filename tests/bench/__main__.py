@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slurmsched.clock import SystemClock
 from slurmsched.cluster.job_record import outcomes_of
-from slurmsched.cycle import CycleReport, World, run_cycle
+from slurmsched.cycle import CycleContext, CycleReport, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
@@ -27,7 +27,7 @@ from slurmsched.lab.waiting import wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer
 
@@ -125,7 +125,7 @@ def bench_cycle(pending: int) -> None:
         print(f"{pending:,} pending jobs on the lab")
         fill(lab, pending)
         meter = Meter()
-        console = Console(
+        console = CommandRunner(
             environment=lab.env(), prefix=tuple(lab.command([], user="operator")), called=meter, timeout_s=60
         )
         world = make_world(SlurmCommand(console), directory, lab.cluster)
@@ -141,12 +141,12 @@ def bench_cycle(pending: int) -> None:
     print()
 
 
-def make_world(cluster: SlurmCommand, directory: Path, name: str) -> World:
+def make_world(cluster: SlurmCommand, directory: Path, name: str) -> CycleContext:
     """The parts of a daemon that orders by qssf."""
     store = Store(f"sqlite:///{directory}/bench.db", timeout_s=5.0)
     store.upgrade()
     policy = Policy(find_ordering("qssf"), Rules(powers=frozenset({"order"}), scope="queue", max_points=0))
-    return World(
+    return CycleContext(
         cluster=cluster,
         memory=Memory(store, cluster=name),
         model=RuntimeModel.fit(outcomes_of(())),
@@ -179,7 +179,13 @@ def fill(lab: Lab, pending: int) -> None:
 
 
 def report_cycles(
-    lab: Lab, world: World, meter: Meter, mode: str, title: str, runs: int, disturb: Callable[[], None] = lambda: None
+    lab: Lab,
+    world: CycleContext,
+    meter: Meter,
+    mode: str,
+    title: str,
+    runs: int,
+    disturb: Callable[[], None] = lambda: None,
 ) -> None:
     """Median cycle with its parts, what it read and what slurmctld spent on it."""
     reports: list[tuple[float, CycleReport]] = []
@@ -207,7 +213,7 @@ def report_cycles(
     print(f"    read {statistics.median(read) / 1e6:.1f} MB in {calls}; slurmctld {slurmctld_ms:.0f} ms")
 
 
-def drain(world: World) -> None:
+def drain(world: CycleContext) -> None:
     """Cycles without a budget until the order stands."""
     for _ in range(20):
         world.writer.budget = Budget(1e6, 1_000_000)
@@ -216,7 +222,7 @@ def drain(world: World) -> None:
             return
 
 
-def disturb(lab: Lab, world: World) -> None:
+def disturb(lab: Lab, world: CycleContext) -> None:
     """Take the points of a hundred ranked jobs away, as a restart of slurmctld without state would."""
     pending = world.cluster.observe().pending
     jobs = pending.job_id[pending.site_points.argsort()[-100:]].tolist()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from slurmsched.lab import Lab, LabSpec
 from slurmsched.slurm.adapters.backend import SlurmBackend
-from slurmsched.slurm.adapters.command_runner import Console
-from slurmsched.slurm.versions import Release
+from slurmsched.slurm.adapters.command_runner import CommandRunner
+from slurmsched.slurm.versions import SlurmRelease
 
 from .__main__ import Meter, fill, rpc_s
 
@@ -33,7 +33,9 @@ def main() -> None:
 def bench(lab: Lab, wanted: str, pending: int) -> None:
     """Median seconds up to finished columns, bytes read, and what slurmctld spent on it."""
     meter = Meter()
-    console = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")), called=meter, timeout_s=60)
+    console = CommandRunner(
+        environment=lab.env(), prefix=tuple(lab.command([], user="operator")), called=meter, timeout_s=60
+    )
     cluster = SlurmBackend.of(console, "auto" if wanted == "pyslurm" else wanted)
     facts = cluster.facts()
     if wanted == "pyslurm" and not facts.backend.startswith("pyslurm"):
@@ -52,7 +54,8 @@ def bench(lab: Lab, wanted: str, pending: int) -> None:
     assert len(state.pending) == pending, len(state.pending)
     middle = statistics.median
     print(
-        f"  Slurm {Release(facts.version)}, Python {platform.python_version()}, {pending:>6,} pending, {facts.backend}:"
+        f"  Slurm {SlurmRelease(facts.version)}, Python {platform.python_version()}, "
+        f"{pending:>6,} pending, {facts.backend}:"
         f" {middle(took_s):.3f} s (median of {RUNS}; target at 10,000: 0.4), read {middle(sizes_b) / 1e6:.1f} MB,"
         f" slurmctld {middle(spent_s) * 1e3:.0f} ms, our own CPU {middle(ours_s):.3f} s"
     )

@@ -16,17 +16,17 @@ from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.job_kind import bucket
 from slurmsched.cluster.plan import Plan
-from slurmsched.cluster.records.prediction_records import NOTHING_KEPT, KeptTable
+from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
 from slurmsched.cluster.records.predictions import PredictionTable
 from slurmsched.cluster.state import View
 from slurmsched.cycle import CycleReport
-from slurmsched.daemon.predictions.prediction_service import Foretelling
+from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.models.completion.prediction_accuracy import accuracy
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.cluster_spec import Fleet
-from slurmsched.simulator.cycle_driver import Steering, whole_queue
-from slurmsched.simulator.predict_completion import foretell
+from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.cycle_driver import CycleDriver, whole_queue
+from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.trace_forecasts import as_outcomes
@@ -49,9 +49,9 @@ EVERY = 20
 class Ours:
     """The play-forward in this process, in the order that our plan says."""
 
-    def foretell(self, view: View, plan: Plan, mode: str) -> PredictionTable:
+    def predict(self, view: View, plan: Plan, mode: str) -> PredictionTable:
         """What becomes of the jobs of *view*."""
-        return foretell(view, plan.jobs.rank, plan.jobs.standing, CONFIG)
+        return predict_completion(view, plan.jobs.rank, plan.jobs.standing, CONFIG)
 
     def close(self) -> None:
         """Nothing to end."""
@@ -61,20 +61,20 @@ class Ours:
 class Remembered:
     """The predictions of a replay, and what came of them."""
 
-    rows: dict[tuple[int, int], KeptTable] = field(default_factory=dict)
+    rows: dict[tuple[int, int], PredictionRecords] = field(default_factory=dict)
 
-    def load(self, since_s: float) -> KeptTable:
+    def load(self, since_s: float) -> PredictionRecords:
         """None were made before."""
-        return NOTHING_KEPT
+        return NO_RECORDS
 
-    def save(self, kept: KeptTable) -> None:
+    def save(self, kept: PredictionRecords) -> None:
         """Put what is new or has changed in the place of what was known."""
         for row, key in enumerate(zip(kept.job_id.tolist(), kept.number.tolist(), strict=True)):
             self.rows[key] = kept.take(slice(row, row + 1))
 
-    def all(self) -> KeptTable:
+    def all(self) -> PredictionRecords:
         """Everything, the oldest first."""
-        kept = NOTHING_KEPT
+        kept = NO_RECORDS
         for one in self.rows.values():
             kept = kept.joined(one)
         return kept
@@ -126,20 +126,22 @@ def _cut(jobs: Workload, load: float) -> tuple[Workload, Workload]:
     return Workload(**before), Workload(**columns)
 
 
-def covered(past: Workload, jobs: Workload, ordering: str, foretelling: Foretelling) -> None:
+def covered(past: Workload, jobs: Workload, ordering: str, foretelling: PredictionService) -> None:
     """Let *foretelling* follow a replay of *jobs*."""
     known: set[int] = set()
 
     def watch(report: CycleReport) -> None:
-        foretelling.saw(report)
+        foretelling.observe(report)
         ids = set(report.view.pending.job_id.tolist())
         if ids - known:
             known.update(ids)
             foretelling.once()
 
-    cluster = SimulatedCluster(jobs, Fleet.of(NODES, GPUS), SlurmConf.of(CONFIG), CONFIG)
+    cluster = SimulatedCluster(jobs, ClusterSpec.of(NODES, GPUS), SlurmConf.of(CONFIG), CONFIG)
     model = RuntimeModel.fit(as_outcomes(past))
-    steering = Steering(cluster, whole_queue(find_ordering(ordering)), model, every_s=EVERY_S, learns=True, watch=watch)
+    steering = CycleDriver(
+        cluster, whole_queue(find_ordering(ordering)), model, every_s=EVERY_S, learns=True, watch=watch
+    )
     steering.run()
     steering.cycle(cluster.now_s + EVERY_S)
     foretelling.once()
@@ -149,7 +151,7 @@ def run(workload: tuple[Workload, Workload], ordering: str) -> tuple[float, ...]
     """Of the first predictions of all jobs of a replay: how many, shares by finish_by, by start_by and before
     start_from, and of both moments the median widths and errors in minutes."""
     remembered = Remembered()
-    covered(*workload, ordering, Foretelling(Ours(), remembered, ManualClock(), 0.0, (0.0, 1.0)))
+    covered(*workload, ordering, PredictionService(Ours(), remembered, ManualClock(), 0.0, (0.0, 1.0)))
     kept = remembered.all()
     row = accuracy(kept, float(np.nanmax(kept.ended_s)), (3650.0,))[0]
     first = kept.take(np.flatnonzero((kept.number == 0) & kept.started))

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.trace_forecasts import DAY_S, learnt, trained
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload.workload import Workload
@@ -32,7 +32,7 @@ class Log:
     name: str
     jobs: Workload
     history: Workload
-    fleet: Fleet
+    fleet: ClusterSpec
     gpus: int  #: of each of the cheater's jobs
 
     @classmethod
@@ -41,7 +41,7 @@ class Log:
         month = jobs.take(inside)
         used = float((month.gpus * month.runtime_s).sum()) / MONTH_S
         count = max(int(np.ceil(used / load)), int(month.gpus.max()))
-        return cls(name, month, jobs.take(jobs.submit_s < from_s), Fleet.of(count, 1), gpus)
+        return cls(name, month, jobs.take(jobs.submit_s < from_s), ClusterSpec.of(count, 1), gpus)
 
 
 def logs() -> list[Log]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import Replay, simulate
 from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
 from slurmsched.simulator.workload.workload import Workload
@@ -106,7 +106,7 @@ def waiting(replay: Replay) -> float:
 
 def speed(jobs: Workload, nodes: int, words: str) -> tuple[float, Replay]:
     """Jobs replayed per second, compiled by a short replay before: a median of three, of one where a run is long."""
-    fleet, setup = Fleet.of(nodes, GPUS), setup_of(words)
+    fleet, setup = ClusterSpec.of(nodes, GPUS), setup_of(words)
     simulate(jobs.take(slice(0, 100)), fleet, setup)
     took: list[float] = []
     while len(took) < 3 and sum(took) < 5:

@@ -23,7 +23,7 @@ from slurmsched.models.sharing.sharing_model import SharingModel
 from slurmsched.models.throughput import ThroughputModel
 from slurmsched.policies.contract import Ordering
 from slurmsched.policies.ordering.static import FAR_S
-from slurmsched.simulator.cluster_spec import Fleet, Mode, Sharing
+from slurmsched.simulator.cluster_spec import ClusterSpec, Mode, Sharing
 from slurmsched.simulator.lucid.modes import modes
 from slurmsched.simulator.lucid.packing import pack
 from slurmsched.simulator.lucid.staged import Profiler, staged
@@ -92,9 +92,9 @@ def pairs() -> Sharing:
 
 
 @cache
-def fleet() -> Fleet:
+def fleet() -> ClusterSpec:
     """48 nodes where jobs may share GPUs; pairs that were not measured run as the nearest ones."""
-    return replace(Fleet.of(NODES, GPUS), sharing=completed(pairs(), measured().use.gpu_util))
+    return replace(ClusterSpec.of(NODES, GPUS), sharing=completed(pairs(), measured().use.gpu_util))
 
 
 @cache
@@ -165,7 +165,7 @@ def lucid(
     )
     setup = Setup.of("lucid", forecast="history")
     if not pairing:
-        return simulate(of.jobs, Fleet.of(NODES, GPUS), setup, learnt=told)
+        return simulate(of.jobs, ClusterSpec.of(NODES, GPUS), setup, learnt=told)
     if profiler is None:
         return simulate(of.jobs, fleet(), setup, learnt=told, packing=packing)
     return staged(of.jobs, fleet(), setup, told, packing, profiler)
@@ -173,7 +173,7 @@ def lucid(
 
 def preemptive(of: Week) -> float:
     """The least mean JCT of Tiresias over all threshold sets."""
-    plain = Fleet.of(NODES, GPUS)
+    plain = ClusterSpec.of(NODES, GPUS)
     return min(
         row(f"tiresias {' '.join(f'{s:.0f}' for s in steps)}", lambda s=steps: simulate(of.jobs, plain, tiresias(s)))  # type: ignore[misc]
         for steps in THRESHOLDS
@@ -182,12 +182,12 @@ def preemptive(of: Week) -> float:
 
 def bound(of: Week) -> Replay:
     """Least GPU time left first, by the true runtimes, with preemption that costs nothing: what there is to gain."""
-    return simulate(of.jobs, Fleet.of(NODES, GPUS), Setup.of("srsf"))
+    return simulate(of.jobs, ClusterSpec.of(NODES, GPUS), Setup.of("srsf"))
 
 
 def against() -> None:
     """Lucid and all others on the first week of October."""
-    of, plain = week(1), Fleet.of(NODES, GPUS)
+    of, plain = week(1), ClusterSpec.of(NODES, GPUS)
     runtime_s = of.jobs.runtime_s.mean()
     head(f"week 1, {len(of.jobs):,} jobs, {NODES} x {GPUS} GPUs, executor direct (mean runtime {runtime_s:.0f} s)")
     fifo = row("fifo", lambda: simulate(of.jobs, plain, Setup.of("fifo")))
@@ -275,7 +275,7 @@ def weeks() -> None:
 
 def on_slurm() -> None:
     """What a modelled slurmctld makes of week 1, without sharing: alone, and under the order of Lucid."""
-    of, plain = week(1), Fleet.of(NODES, GPUS)
+    of, plain = week(1), ClusterSpec.of(NODES, GPUS)
     head("week 1, a modelled slurmctld, no sharing")
     row("stock Slurm", lambda: simulate(of.jobs, plain, Setup.of("slurm")))
     ours = Setup.of("lucid", executor="slurm", forecast="history")

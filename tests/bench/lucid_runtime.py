@@ -23,9 +23,9 @@ from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.group_windows import Windows
-from slurmsched.models.runtime.history_index import Past, compact
+from slurmsched.models.runtime.history_index import HistoryIndex, compact
 from slurmsched.models.runtime.model_inputs import Profiles, inputs
-from slurmsched.models.runtime.model_selection import Told, foretold, judge, pinball, score
+from slurmsched.models.runtime.model_selection import BacktestForecasts, backtest_models, judge, pinball, score
 from slurmsched.models.runtime.point_predictors import (
     LAST_OF_NAME,
     LAST_OF_USER,
@@ -35,7 +35,7 @@ from slurmsched.models.runtime.point_predictors import (
     fit_trees,
     repeating,
 )
-from slurmsched.policies.sharing import Packing, Sharers, pairs
+from slurmsched.policies.sharing import PackingLimits, Sharers, pairs
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload.workload import Workload, as_submitted
 
@@ -118,11 +118,11 @@ def bench(case: Case) -> None:
     began_s, ended_s = case.span_s
     moments = tuple(np.linspace(began_s, ended_s, REFITS + 1)[:-1].tolist())
     print(f"{case.name}: {len(case.history):,} runs, {REFITS} refits")
-    quantiles = user_quantiles(Past.of(case.history))
+    quantiles = user_quantiles(HistoryIndex.of(case.history))
     base = np.nan
     for name, how in HOW.items():
         began = time.perf_counter()
-        told = foretold(case.history, how, moments, ended_s, case.profiles)
+        told = backtest_models(case.history, how, moments, ended_s, case.profiles)
         took_s = time.perf_counter() - began
         found = score(told)
         if np.isnan(base):
@@ -139,7 +139,7 @@ def bench(case: Case) -> None:
     print(f"  {verdict.why}\n", flush=True)
 
 
-def macro(told: Told) -> str:
+def macro(told: BacktestForecasts) -> str:
     """Median over users with ten runs and more of their own median error."""
     off = np.abs(told.log_runtime - told.bounds[1])
     users = told.runs.user.codes
@@ -147,10 +147,10 @@ def macro(told: Told) -> str:
     return f"{np.median(own):.3f}" if own else "-"
 
 
-def user_quantiles(past: Past) -> Callable[[Told], FloatArray]:
+def user_quantiles(past: HistoryIndex) -> Callable[[BacktestForecasts], FloatArray]:
     """The 50 % and 90 % quantiles of the user's last twenty runs, else of the last twenty of all."""
 
-    def quantiles(told: Told) -> FloatArray:
+    def quantiles(told: BacktestForecasts) -> FloatArray:
         known = past.known_at(told.runs.first_submit_s)
         result = np.full((2, len(known)), np.nan)
         own = {text: code for code, text in enumerate(past.runs.user.names)}
@@ -209,7 +209,7 @@ def bench_serving() -> None:
             print(f"{jobs:8,}{name:>9}{features:10.2f}{forecast:10.2f}{order_:8.2f}{packing:9.2f}{whole:8.2f}")
 
 
-PACKING = Packing(memory_mib=0.95 * 24576)
+PACKING = PackingLimits(memory_mib=0.95 * 24576)
 
 
 def compacted(jobs: JobTable) -> JobTable:
@@ -241,7 +241,7 @@ def bench_training(rows: int) -> None:
     """Training on a made-up site of 500 users, and serving 2,048 and 100,000 jobs."""
     history = made_up(rows)
     began = time.perf_counter()
-    past = Past.of(history)
+    past = HistoryIndex.of(history)
     inputs_s = time.perf_counter() - began
     model = Estimator.fit(history)
     took_s = time.perf_counter() - began - inputs_s

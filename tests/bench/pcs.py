@@ -17,7 +17,7 @@ import numpy as np
 
 from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.simulator.elastic.applications import Applications, applications, read_speedups
-from slurmsched.simulator.elastic.experiment import POLICIES, Played, Policy, replay
+from slurmsched.simulator.elastic.experiment import POLICIES, ElasticReplay, Policy, replay
 from slurmsched.simulator.elastic.samples import automl
 from slurmsched.simulator.studies.pareto.objectives import DEFAULT, objectives_of
 from slurmsched.simulator.studies.pareto.search import Front, Point
@@ -153,8 +153,8 @@ def bench_mistaken() -> None:
     afs_s = np.mean([replay(apps, TESTBED, "afs-l").jct_s.mean() for apps in tests])
     for off in (0.0, 0.05, 0.1, 0.2, 0.3, 0.4):
         told = [np.random.default_rng(seed).uniform(1 - off, 1 + off, 1000) for seed in SEEDS]
-        fifo = [replay(apps, TESTBED, "fifo", told=one) for apps, one in zip(tests, told, strict=True)]
-        ours = [replay(apps, TESTBED, fast.wfq, told=one) for apps, one in zip(tests, told, strict=True)]
+        fifo = [replay(apps, TESTBED, "fifo", size_factor=one) for apps, one in zip(tests, told, strict=True)]
+        ours = [replay(apps, TESTBED, fast.wfq, size_factor=one) for apps, one in zip(tests, told, strict=True)]
         jct_s = np.mean([played.jct_s.mean() for played in ours])
         print(
             f"  {100 * off:3.0f} %  error FIFO {_mean(fifo, 'error'):5.1f} %  PCS {_mean(ours, 'error'):5.1f} %"
@@ -191,7 +191,7 @@ def _picked(front: Front) -> dict[str, Point]:
     return {"found, fastest": able[0], "found, between": able[int(off.argmin())], "found, surest": able[-1]}
 
 
-def _compare(tests: Sequence[Applications], gpus: int, rows: Mapping[str, Policy]) -> dict[str, list[Played]]:
+def _compare(tests: Sequence[Applications], gpus: int, rows: Mapping[str, Policy]) -> dict[str, list[ElasticReplay]]:
     every = {name: [replay(apps, gpus, policy) for apps in tests] for name, policy in rows.items()}
     for name, played in every.items():
         print(
@@ -202,11 +202,11 @@ def _compare(tests: Sequence[Applications], gpus: int, rows: Mapping[str, Policy
     return every
 
 
-def _p90(played: Sequence[Played]) -> float:
+def _p90(played: Sequence[ElasticReplay]) -> float:
     return float(np.mean([np.percentile(one.jct_s, 90) for one in played]))
 
 
-def _hours(played: Sequence[Played]) -> float:
+def _hours(played: Sequence[ElasticReplay]) -> float:
     return float(np.mean([one.jct_s.mean() for one in played])) / 3600
 
 
@@ -216,7 +216,7 @@ def _values(tests: Sequence[Applications], point: Point) -> list[float]:
     return [float(np.mean([one.jct_s.mean() for one in played])), _mean(played, "error")]
 
 
-def _mean(played: Sequence[Played], what: str, percentile: float | None = None) -> float:
+def _mean(played: Sequence[ElasticReplay], what: str, percentile: float | None = None) -> float:
     """Per cent: the mean over replays of a mean or percentile."""
     rows = [getattr(one, what) for one in played]
     return 100 * float(np.mean([row.mean() if percentile is None else np.percentile(row, percentile) for row in rows]))

@@ -12,8 +12,8 @@ from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import View
-from slurmsched.daemon.predictions.prediction_process import Player
-from slurmsched.simulator.predict_completion import foretell
+from slurmsched.daemon.predictions.prediction_process import PredictionWorker
+from slurmsched.simulator.predict_completion import predict_completion
 
 NOW_S = 1_000_000.0
 GPUS = 8
@@ -40,13 +40,13 @@ def main() -> None:
 
 def _through_the_process() -> float:
     """Seconds that the largest look takes there and back, once the compiler is done."""
-    player, seen = Player(PREDICTION_WORKER), view(*SHAPES[0])
+    player, seen = PredictionWorker(PREDICTION_WORKER), view(*SHAPES[0])
     nobody = np.full(len(seen.pending), -1, dtype=np.int64)
     took_s = []
     try:
         for _ in range(RUNS):
             began_s = time.perf_counter()
-            player.foretell(seen, nobody, np.zeros_like(nobody), {"SelectTypeParameters": "CR_CORE_MEMORY"})
+            player.predict(seen, nobody, np.zeros_like(nobody), {"SelectTypeParameters": "CR_CORE_MEMORY"})
             took_s.append(time.perf_counter() - began_s)
     finally:
         player.close()
@@ -57,7 +57,9 @@ def _foretold(seen: View) -> tuple[float, float]:
     """Seconds that one look takes, by the clock and of the CPU."""
     nobody = np.full(len(seen.pending), -1, dtype=np.int64)
     began_s, cpu_s = time.perf_counter(), time.process_time()
-    foretell(seen, nobody, np.zeros(len(seen.pending), dtype=np.int64), {"SelectTypeParameters": "CR_CORE_MEMORY"})
+    predict_completion(
+        seen, nobody, np.zeros(len(seen.pending), dtype=np.int64), {"SelectTypeParameters": "CR_CORE_MEMORY"}
+    )
     return time.perf_counter() - began_s, time.process_time() - cpu_s
 
 

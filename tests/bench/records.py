@@ -24,7 +24,7 @@ import numpy as np
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.jobs import JobState, JobTable
 from slurmsched.cluster.state import ClusterState
-from slurmsched.cycle import World, run_cycle
+from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
@@ -110,7 +110,7 @@ def cycles(store: Store, count: int, harsh: bool = True) -> Iterator[float]:
     cluster, clock = Aging(nodes=128, harsh=harsh), ManualClock()
     cluster.arrive(PENDING + 300)
     rules = Rules(frozenset({"order"}), scope="queue", max_points=0, deadlines=DeadlineRules())
-    world = World(
+    world = CycleContext(
         cluster=cluster,
         memory=Memory(store, cluster="bench", monotonic=clock.monotonic),
         model=RuntimeModel.fit(cluster.outcomes(0.0, 0.0)),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import Setup, simulate
 from slurmsched.simulator.traces.source import Source
 
@@ -117,7 +117,7 @@ def setup_of(words: str) -> Setup:
 
 def median_of_replays(trace: str, nodes: int, words: str, runs: int) -> tuple[int, float]:
     """How many jobs a trace has, and the median seconds of replaying it, compiled by a short replay before."""
-    fleet, setup = Fleet.of(nodes, GPUS), setup_of(words)
+    fleet, setup = ClusterSpec.of(nodes, GPUS), setup_of(words)
     jobs = Source.of(trace, fleet.total).load().workload
     simulate(jobs.take(slice(0, 100)), fleet, setup)
     took = []

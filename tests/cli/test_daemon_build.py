@@ -16,7 +16,7 @@ from slurmsched.daemon.cluster_facts import MOST_AGE_S
 from slurmsched.db.leader import leadership
 from slurmsched.errors import ConfigError, SchemaMismatch, SlurmUnavailable
 from slurmsched.slurm.adapters.fake import FakeSlurm
-from slurmsched.slurm.port import Facts
+from slurmsched.slurm.port import ClusterInfo
 
 NOW_S = 1_700_000_000.0
 
@@ -26,7 +26,7 @@ class LateSlurm(FakeSlurm):
 
     asked = 0
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterInfo:
         self.asked += 1
         if self.asked < 4:
             raise SlurmUnavailable("scontrol did not answer")
@@ -36,7 +36,7 @@ class LateSlurm(FakeSlurm):
 class NewerSlurm(FakeSlurm):
     """Of a release that nobody has tested."""
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterInfo:
         return replace(super().facts(), version=(27, 5, 0))
 
 

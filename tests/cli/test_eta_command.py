@@ -18,9 +18,9 @@ from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.records.predictions import PredictionKind, prediction_table
-from slurmsched.daemon.api.query_handlers import ETA_MOST, AnswerRefused, Questions, Sources
-from slurmsched.daemon.api.query_server import Answers
-from slurmsched.decide.explain.eta import Coverage, Eta, Foretold
+from slurmsched.daemon.api.query_handlers import ETA_MOST, AnswerRefused, QueryHandlers, Sources
+from slurmsched.daemon.api.query_server import QueryServer
+from slurmsched.decide.explain.eta import Coverage, Eta, LivePredictions
 
 NOW_S = 1_700_000_000.0
 ME = getpass.getuser()
@@ -59,7 +59,7 @@ def table(count: int = 1, **columns):
 
 def of_kind(kind: PredictionKind, **columns):
     times = ("start_s", "start_from_s", "start_by_s", "finish_s", "finish_from_s", "finish_by_s")
-    silent = {} if kind.said else {name: [np.nan] for name in times}
+    silent = {} if kind.has_value else {name: [np.nan] for name in times}
     return table(kind=[int(kind)], **silent | columns)
 
 
@@ -77,18 +77,18 @@ class Office:
     """A daemon's socket, with predictions that a test lays out."""
 
     def __init__(self, directory):
-        self.foretold = Foretold()
+        self.foretold = LivePredictions()
         self.hurries = self.private = False
         self.pending = {1: ME}
         sources = Sources(
             dict,
             *(lambda *_: None for _ in range(4)),
-            foretold=self.foretells,
+            predictions=self.foretells,
             eta_check=self.tried,
             private=lambda: self.private,
         )
-        self.questions = Questions(sources, trusted=())
-        self.answers = Answers(directory, self.questions)
+        self.questions = QueryHandlers(sources, trusted=())
+        self.answers = QueryServer(directory, self.questions)
 
     def shows(self, shown, coverage=None, running=None, **others):
         """Serve these predictions; *others* are jobs that wait without one, by id and owner."""
@@ -96,14 +96,14 @@ class Office:
         self.pending |= {int(name[1:]): owner for name, owner in others.items()}
         seen = submitted_as(view(self.pending, running or {}), shown)
         self.latest = report(7, now_s=NOW_S, view=seen, plan=plan(len(seen.pending)))
-        self.questions.saw(self.latest)
-        self.foretold = Foretold(shown, coverage)
+        self.questions.observe(self.latest)
+        self.foretold = LivePredictions(shown, coverage)
 
     def foretells(self):
         """What was laid out; the next question comes a cycle later where the daemon hurries."""
         if self.hurries:
             self.latest = replace(self.latest, number=self.latest.number + 1)
-            self.questions.saw(self.latest)
+            self.questions.observe(self.latest)
         return self.foretold
 
     def tried(self, seen, planned, options, user):
@@ -305,7 +305,7 @@ def test_one_job_is_tried_out_without_being_submitted(office, site):
 
 def test_where_nothing_is_predicted_that_is_said(office, site):
     office.shows(table(1))
-    office.foretold = Foretold(trouble="predictions are switched off (predict.enabled)")
+    office.foretold = LivePredictions(trouble="predictions are switched off (predict.enabled)")
     for words in (["1"], [], ["--check", "-G 4"]):
         result = run(site, *words)
         assert (result.exit_code, "switched off" in result.stderr) == (1, True)

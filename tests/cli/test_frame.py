@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from slurmsched.cli import main
-from slurmsched.cli.command_table import COMMANDS, Place
+from slurmsched.cli.command_table import COMMANDS, CommandEntry
 from slurmsched.cli.failure import NotFound
 from slurmsched.cli.lazy import LazyGroup
 from slurmsched.errors import SlurmUnavailable
@@ -115,7 +115,7 @@ def unplugged() -> None:
 
 
 def group() -> LazyGroup:
-    here = {name: Place(__name__, name, "") for name in ("away", "nothing", "crowded", "unplugged")}
+    here = {name: CommandEntry(__name__, name, "") for name in ("away", "nothing", "crowded", "unplugged")}
     return LazyGroup("x", commands_at=here)
 
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cli import output
-from slurmsched.cli.output import Sheet, emit, plain
+from slurmsched.cli.output import TextTable, emit, plain
 from slurmsched.cli.terminal_text import clean, clean_lines, width
 
 HOSTILE = "a\x1b[31m\x9b2J\u202eevil\u2066\x07\r\n\t[bold]x[/bold]\udcff"
 
 
-def printed(capsys, *parts: str | Sheet, as_json: bool = False, **facts: object) -> str:
+def printed(capsys, *parts: str | TextTable, as_json: bool = False, **facts: object) -> str:
     emit(facts, *parts, as_json=as_json)
     return capsys.readouterr().out
 
@@ -42,16 +42,16 @@ def test_wide_characters_count_twice_and_combining_ones_not_at_all():
 
 
 def test_a_piped_table_is_aligned_text_without_tabs_borders_or_colours():
-    sheet = Sheet(("JOB", "USER", "WAIT"), [(7, "alice", 1.5), (123, "計算", math.nan), (8, "", None)])
+    sheet = TextTable(("JOB", "USER", "WAIT"), [(7, "alice", 1.5), (123, "計算", math.nan), (8, "", None)])
     assert plain(sheet) == "JOB  USER   WAIT\n  7  alice   1.5\n123  計算      -\n  8  -         -"
 
 
 def test_a_table_without_rows_is_its_heading():
-    assert plain(Sheet(("JOB", "USER"), [])) == "JOB  USER"
+    assert plain(TextTable(("JOB", "USER"), [])) == "JOB  USER"
 
 
 def test_text_of_users_is_escaped_in_tables_and_sentences(capsys):
-    out = printed(capsys, HOSTILE, Sheet(("NAME",), [(HOSTILE,)]))
+    out = printed(capsys, HOSTILE, TextTable(("NAME",), [(HOSTILE,)]))
     assert len(out.splitlines()) == 3
     assert all(line.isprintable() for line in out.splitlines())
     assert "[bold]x[/bold]" in out

@@ -12,7 +12,7 @@ from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import Daemon, build
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank, Requeue, Share, StartShared, Unmark, Unshare
-from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
+from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.faults import Fault, Instability
 from slurmsched.cluster.records.profiles import NodeProfile
@@ -20,13 +20,13 @@ from slurmsched.db.tracking.intents import EAGER
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
 from slurmsched.slurm.adapters.fake import FakeSlurm
-from slurmsched.slurm.port import Answer
+from slurmsched.slurm.port import ActionResult
 
 NOW_S = 1_700_000_000.0
 EVERY_S = 15.0
 PAST_S = int(NOW_S) - 5000
 PROFILE = NodeProfile(7, 0, "n1", PAST_S, PAST_S + 1000, 1, 1000.0, 0.9, 0.1, 0.1, 0.05, 2000.0, 100.0, 0.0)
-BEFORE = KnownJob(
+BEFORE = JobRecord(
     *(7, 0, -1, 1, "light_0", "alice", "physics", "normal", "gpu", 1, 1, 1),
     *(3600.0, PAST_S, PAST_S, PAST_S, 0, PAST_S),
 )
@@ -58,7 +58,7 @@ class Site(App):
     def daemon(self) -> Daemon:
         daemon = build(self)
         store = self.store()
-        store.add_outcomes("fake", outcomes_of([Run(BEFORE, PAST_S + 1000.0, JobState.COMPLETED)]))
+        store.add_outcomes("fake", outcomes_of([EndedRun(BEFORE, PAST_S + 1000.0, JobState.COMPLETED)]))
         store.add_profiles("fake", [PROFILE])
         return daemon
 
@@ -117,7 +117,7 @@ def test_a_daemon_pairs_measured_jobs_by_itself(site):
 def test_jobs_whose_profiles_never_arrive_share_with_nobody(site):
     daemon = site.daemon()
     lost = replace(BEFORE, job_id=8, name="lost_0")
-    site.store().add_outcomes("fake", outcomes_of([Run(lost, PAST_S + 1000.0, JobState.COMPLETED)]))
+    site.store().add_outcomes("fake", outcomes_of([EndedRun(lost, PAST_S + 1000.0, JobState.COMPLETED)]))
     jobs = [site.light(name=f"lost_{number}") for number in range(3)]
     measured = site.light()
     site.turn(daemon, 4)
@@ -178,7 +178,7 @@ def test_a_job_that_slurm_keeps_out_has_its_comment_back_and_is_moved_again_afte
     job = half.light(comment="note")
     assert half.turn(daemon).refused == 1
     half.turn(daemon, 10)
-    told = half.answers().ask("why", job_id=job)["why"]["sentences"]
+    told = half.answers().query("why", job_id=job)["why"]["sentences"]
     assert "It shares no GPUs for now. Slurm refused a change of its GPUs: no access." in told
     assert len(sent(half, Share)) == len(sent(half, Unmark)) == 1
     half.turn(daemon, 50)
@@ -196,7 +196,7 @@ class Stubborn(Half):
         no = [action for action in actions if isinstance(action, Unmark)]
         answers = {answer.action: answer for answer in super().act([each for each in actions if each not in no])}
         self.written += no
-        return [answers.get(each, Answer(each, "no access")) for each in actions]
+        return [answers.get(each, ActionResult(each, "no access")) for each in actions]
 
 
 def test_what_slurm_refuses_for_ever_is_not_asked_in_every_cycle(tmp_path):
@@ -225,7 +225,7 @@ def test_a_token_that_a_user_typed_moves_nothing_and_why_says_so(site):
     job = site.light(comment="slurmsched:share=0")
     site.turn(daemon, 2)
     assert not sent(site, Share, StartShared, Unshare)
-    told = site.answers().ask("why", job_id=job)["why"]
+    told = site.answers().query("why", job_id=job)["why"]
     assert "It shares no GPUs: its comment has a share token that is not ours." in told["sentences"]
     daemon.close()
 

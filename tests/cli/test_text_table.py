@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cli import main
-from slurmsched.cli.output import Sheet, emit, table_options
+from slurmsched.cli.output import TextTable, emit, table_options
 from slurmsched.cli.terminal_text import width
 from slurmsched.cli.text_table import fitted, plain
 
-JOBS = Sheet(
+JOBS = TextTable(
     ("RANK", "JOB", "USER", "NOTE"),
     [(1, 12345678, "alice", "it waits for what it depends on"), (2, 9, "a-rather-long-user-name", "")],
     order=("JOB", "RANK"),
@@ -29,7 +29,7 @@ JOBS = Sheet(
 )
 
 
-def lines(sheet: Sheet, most: int) -> list[str]:
+def lines(sheet: TextTable, most: int) -> list[str]:
     return plain(fitted(sheet, most)[0]).splitlines()
 
 
@@ -61,7 +61,7 @@ def test_the_most_important_column_is_never_broken():
     st.lists(st.tuples(st.integers(0, 10**9), st.text(max_size=40), st.floats(), st.text(max_size=90)), max_size=5),
 )
 def test_every_row_is_one_line_that_fits_whatever_is_in_it(most, rows):
-    sheet = Sheet(("JOB", "NAME", "MEAN WAIT", "NOTE"), rows, cut=("NAME", "NOTE"))
+    sheet = TextTable(("JOB", "NAME", "MEAN WAIT", "NOTE"), rows, cut=("NAME", "NOTE"))
     shown, gone = fitted(sheet, most)
     printed = plain(shown).split("\n")
     assert len(printed) == len(rows) + 1

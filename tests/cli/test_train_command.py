@@ -17,11 +17,11 @@ from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.artifact import Artifact
-from slurmsched.models.ebm.additive import Additive, Term
+from slurmsched.models.ebm.additive import Additive, AdditiveTerm
 from slurmsched.models.ebm.bins import Continuous
 from slurmsched.models.registry import RUNTIME
 from slurmsched.models.runtime.estimator import Estimator
-from slurmsched.models.runtime.mixture import Blend
+from slurmsched.models.runtime.mixture import Mixture
 from slurmsched.models.runtime.point_predictors import LIMIT, Ga2m, repeating
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
@@ -88,15 +88,15 @@ def test_a_dry_run_lets_nothing_serve_and_the_real_one_does(site: Site):
     pytest.importorskip("interpret")
     tried = said(site, "train", "--model", "runtime", "--dry-run")
     assert [(row["model"], row["decision"]) for row in tried["models"]] == [("runtime", "would be promoted")]
-    assert not site.shelf().path(RUNTIME).exists()
+    assert not site.artifacts().path(RUNTIME).exists()
     result = run(site, "train", "--model", "runtime")
     assert result.exit_code == 0, result.output
     assert "promoted" in result.output
     assert "requested limit" in result.output
-    serving, judged = site.shelf().read(RUNTIME), tried["models"][0]["scores"]
+    serving, judged = site.artifacts().read(RUNTIME), tried["models"][0]["scores"]
     assert serving.scores == judged["requested limit"] | {"baseline_pinball": judged["baseline"]["pinball"]}
     assert serving.digest == tried["models"][0]["digest"]
-    assert site.shelf().directory == Path(site.settings().daemon.state_dir, "models")
+    assert site.artifacts().directory == Path(site.settings().daemon.state_dir, "models")
 
 
 def test_too_little_history_is_no_failure_and_is_said(site: Site):
@@ -124,7 +124,7 @@ def test_a_cluster_without_runs_that_was_named_is_status_3(site: Site):
 
 
 def test_two_trainings_at_once_are_refused(site: Site):
-    with site.shelf().training():
+    with site.artifacts().training():
         result = run(site, "train", "--model", "throughput")
     assert result.exit_code == 1
     assert "another training holds" in result.stderr
@@ -149,14 +149,14 @@ def test_options_that_do_not_go_together_are_refused(site: Site, words, why):
 
 def kept(site: Site, limit_factor: float = 1.0, length: int = 420) -> None:
     """A model on the shelf that takes a factor of e for each unit above 5 in the logarithm of the limit."""
-    site.shelf().directory.mkdir(exist_ok=True)
+    site.artifacts().directory.mkdir(exist_ok=True)
     limit = Continuous("limit", np.array([5.0]), np.array([5.0]))
-    term = Term(("limit",), limit_factor * np.array([0.0, -1.0, 1.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0]))
-    other = Term(("gpus",), np.array([0.0, 0.1, 0.2, 0.0]), np.array([0.0, 1.0, 1.0, 0.0]))
+    term = AdditiveTerm(("limit",), limit_factor * np.array([0.0, -1.0, 1.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0]))
+    other = AdditiveTerm(("gpus",), np.array([0.0, 0.1, 0.2, 0.0]), np.array([0.0, 1.0, 1.0, 0.0]))
     tables = Additive((limit, Continuous("gpus", np.array([1.5]), np.array([1.5]))), (term, other), 5.0)
     document = Estimator.fit(runs(length), how=repeating(LIMIT)).document()
-    document = document | {"center": Ga2m(tables, Blend({})).document()}
-    site.shelf().put(Artifact(RUNTIME, NOW_S - 10 * DAY_S, NOW_S, {"pinball": 0.3}, document))
+    document = document | {"center": Ga2m(tables, Mixture({})).document()}
+    site.artifacts().put(Artifact(RUNTIME, NOW_S - 10 * DAY_S, NOW_S, {"pinball": 0.3}, document))
 
 
 def test_the_list_says_what_is_there_and_what_is_not(site: Site):
@@ -184,7 +184,7 @@ def test_a_model_that_is_not_there_is_status_3(site: Site):
 
 def test_a_damaged_model_is_named_not_shown(site: Site):
     kept(site)
-    path = site.shelf().path(RUNTIME)
+    path = site.artifacts().path(RUNTIME)
     path.write_text(path.read_text().replace('"pinball":0.3', '"pinball":0.1'))
     result = run(site, "models", "show", "runtime")
     assert result.exit_code == 1
@@ -202,9 +202,9 @@ def test_the_page_is_written_and_a_place_that_is_none_is_named(site: Site, tmp_p
 
 def test_two_files_are_compared(site: Site, tmp_path: Path):
     kept(site)
-    (tmp_path / "old.json").write_bytes(site.shelf().path(RUNTIME).read_bytes())
+    (tmp_path / "old.json").write_bytes(site.artifacts().path(RUNTIME).read_bytes())
     kept(site, 2.0)
-    files = (str(tmp_path / "old.json"), str(site.shelf().path(RUNTIME)))
+    files = (str(tmp_path / "old.json"), str(site.artifacts().path(RUNTIME)))
     told = said(site, "models", "compare", *files)
     assert [told[side]["importances"]["log runtime"]["time limit"] for side in ("first", "second")] == [1.0, 2.0]
     assert "log runtime: time limit" in run(site, "models", "compare", *files).output
@@ -258,7 +258,7 @@ def test_the_daemon_serves_a_model_from_the_cycle_after_it_appears(site: Site):
 
 def test_a_damaged_model_is_warned_of_once_and_the_cycles_go_on(site: Site, caplog):
     kept(site)
-    site.shelf().path(RUNTIME).write_text("{}")
+    site.artifacts().path(RUNTIME).write_text("{}")
     daemon = build(site)
     for _ in range(3):
         once(daemon)

@@ -17,7 +17,7 @@ from slurmsched.cluster.state import ClusterState
 from slurmsched.db.store import Store
 from slurmsched.lab import wait_until
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.port import Slurm
 
@@ -181,7 +181,7 @@ class WithoutPast(SlurmCommand):
 @pytest.mark.lab
 def test_on_a_real_slurm_a_burst_is_told_to_wait_less_and_nothing_changes(lab, tmp_path):
     operator = tuple(lab.command([], user="operator"))
-    cluster = WithoutPast(Console(environment=lab.env(), prefix=operator))
+    cluster = WithoutPast(CommandRunner(environment=lab.env(), prefix=operator))
     for _ in range(4):
         lab.submit("--gres=gpu:4", "--time=10", "--output=/dev/null", "--wrap=sleep 600", user="alice")
     wait_until(lambda: len(cluster.observe().running) == 4, 120.0, "four jobs to run")

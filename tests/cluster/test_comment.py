@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from slurmsched.cluster.text.comment import (
     ACCEPTED,
     SILENT,
+    CommentOptions,
     Deadline,
-    Step,
     Stop,
-    Wishes,
+    ValueStep,
     parse,
     read,
     render,
@@ -30,36 +30,38 @@ GOOD = {
     "someone else's text, deadline=tomorrow": SILENT,
     "myslurmsched:dedline=1 or my_slurmsched:x": SILENT,
     "slurmsched is what this site runs; see slurmsched.toml": SILENT,
-    "slurmsched:ckpt": Wishes(ckpt=True),
-    '{"team":"x"} slurmsched:ckpt; more': Wishes(ckpt=True),
-    "(slurmsched:nopack;)": Wishes(nopack=True),
-    "slurmsched:ckpt x slurmsched:nopack": Wishes(ckpt=True, nopack=True),
-    "slurmsched:deadline=+6h": Wishes(deadline=Deadline(6 * 3600)),
-    "slurmsched:deadline=+90m": Wishes(deadline=Deadline(90 * 60)),
-    "slurmsched:deadline=+1d12h": Wishes(deadline=Deadline(36 * 3600)),
-    "slurmsched:deadline=+2d3s": Wishes(deadline=Deadline(2 * 86400 + 3)),
-    "slurmsched:deadline=2026-12-01T18:00": Wishes(deadline=Deadline(1796148000, "local")),
-    "slurmsched:deadline=2026-12-01T18:00:05Z": Wishes(deadline=Deadline(1796148005, "epoch")),
-    "slurmsched:deadline=2026-12-01T18:00+01:00": Wishes(deadline=Deadline(1796144400, "epoch")),
-    "slurmsched:deadline=2026-12-01T18:00-09:30": Wishes(deadline=Deadline(1796182200, "epoch")),
-    "slurmsched:soft,deadline=+1h": Wishes(deadline=Deadline(3600), soft=True),
-    "slurmsched:80@+8h,50@+10h,deadline=+6h": Wishes(
-        deadline=Deadline(6 * 3600), soft=True, steps=(Step(0.8, Deadline(8 * 3600)), Step(0.5, Deadline(10 * 3600)))
+    "slurmsched:ckpt": CommentOptions(ckpt=True),
+    '{"team":"x"} slurmsched:ckpt; more': CommentOptions(ckpt=True),
+    "(slurmsched:nopack;)": CommentOptions(nopack=True),
+    "slurmsched:ckpt x slurmsched:nopack": CommentOptions(ckpt=True, nopack=True),
+    "slurmsched:deadline=+6h": CommentOptions(deadline=Deadline(6 * 3600)),
+    "slurmsched:deadline=+90m": CommentOptions(deadline=Deadline(90 * 60)),
+    "slurmsched:deadline=+1d12h": CommentOptions(deadline=Deadline(36 * 3600)),
+    "slurmsched:deadline=+2d3s": CommentOptions(deadline=Deadline(2 * 86400 + 3)),
+    "slurmsched:deadline=2026-12-01T18:00": CommentOptions(deadline=Deadline(1796148000, "local")),
+    "slurmsched:deadline=2026-12-01T18:00:05Z": CommentOptions(deadline=Deadline(1796148005, "epoch")),
+    "slurmsched:deadline=2026-12-01T18:00+01:00": CommentOptions(deadline=Deadline(1796144400, "epoch")),
+    "slurmsched:deadline=2026-12-01T18:00-09:30": CommentOptions(deadline=Deadline(1796182200, "epoch")),
+    "slurmsched:soft,deadline=+1h": CommentOptions(deadline=Deadline(3600), soft=True),
+    "slurmsched:80@+8h,50@+10h,deadline=+6h": CommentOptions(
+        deadline=Deadline(6 * 3600),
+        soft=True,
+        steps=(ValueStep(0.8, Deadline(8 * 3600)), ValueStep(0.5, Deadline(10 * 3600))),
     ),
-    "slurmsched:gpus=2-8": Wishes(gpus=(2, 8)),
-    "slurmsched:gpus=4": Wishes(gpus=(4, 4)),
-    "slurmsched:coldstart=300,amp,noprofile": Wishes(coldstart_s=300, amp=True, noprofile=True),
-    "slurmsched:urgency=0": Wishes(urgency=0),
-    "slurmsched:urgency=10,iterations=50000": Wishes(urgency=10, iterations=50000),
-    "slurmsched:iterations=9,pace=0.25": Wishes(iterations=9, pace_s=0.25),
-    "slurmsched:pace=7": Wishes(pace_s=7.0),
-    "slurmsched:iterations=9,done=9": Wishes(iterations=9, done=9),
-    "slurmsched:done=0": Wishes(done=0),
-    "slurmsched:stop=never": Wishes(stop=Stop("never")),
-    "slurmsched:stop=opt": Wishes(stop=Stop("opt")),
-    "slurmsched:stop=acc:0.93": Wishes(stop=Stop("acc", 0.93)),
-    "slurmsched:stop=acc:1": Wishes(stop=Stop("acc", 1.0)),
-    "slurmsched:off": Wishes(off=True),
+    "slurmsched:gpus=2-8": CommentOptions(gpus=(2, 8)),
+    "slurmsched:gpus=4": CommentOptions(gpus=(4, 4)),
+    "slurmsched:coldstart=300,amp,noprofile": CommentOptions(coldstart_s=300, amp=True, noprofile=True),
+    "slurmsched:urgency=0": CommentOptions(urgency=0),
+    "slurmsched:urgency=10,iterations=50000": CommentOptions(urgency=10, iterations=50000),
+    "slurmsched:iterations=9,pace=0.25": CommentOptions(iterations=9, pace_s=0.25),
+    "slurmsched:pace=7": CommentOptions(pace_s=7.0),
+    "slurmsched:iterations=9,done=9": CommentOptions(iterations=9, done=9),
+    "slurmsched:done=0": CommentOptions(done=0),
+    "slurmsched:stop=never": CommentOptions(stop=Stop("never")),
+    "slurmsched:stop=opt": CommentOptions(stop=Stop("opt")),
+    "slurmsched:stop=acc:0.93": CommentOptions(stop=Stop("acc", 0.93)),
+    "slurmsched:stop=acc:1": CommentOptions(stop=Stop("acc", 1.0)),
+    "slurmsched:off": CommentOptions(off=True),
 }
 
 #: comment -> words that the message must hold
@@ -127,21 +129,21 @@ DEADLINES = st.one_of(
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> Wishes:
+def wishes(draw: st.DrawFn) -> CommentOptions:
     """Any wishes that a comment can say."""
     deadline = draw(st.none() | DEADLINES)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ValueStep, ...] = ()
     if deadline:
         percents = sorted(draw(st.sets(st.integers(1, 99), max_size=4)), reverse=True)
         steps = tuple(
-            Step(percent / 100, Deadline(deadline.at_s + 60 * place, deadline.since))
+            ValueStep(percent / 100, Deadline(deadline.at_s + 60 * place, deadline.since))
             for place, percent in enumerate(percents, 1)
             if deadline.at_s + 60 * place <= 315_360_000 or deadline.since != "submit"
         )
     iterations = draw(st.none() | st.integers(1, 10**12 - 1))
     fewest, more = draw(st.tuples(st.integers(1, 99), st.integers(0, 99)))
     accuracies = st.integers(0, 10**10).map(lambda tens: Stop("acc", tens / 10**10))
-    return Wishes(
+    return CommentOptions(
         deadline=deadline,
         soft=bool(steps) or (deadline is not None and draw(st.booleans())),
         steps=steps,
@@ -179,12 +181,12 @@ def test_reading_never_raises_and_names_the_same_problem(comment):
 
 def test_well_formed_items_count_beside_malformed_ones():
     said, problem = read("slurmsched:gpus=x,ckpt,deadline=soon,soft,urgency=3")
-    assert said == Wishes(ckpt=True, urgency=3)
+    assert said == CommentOptions(ckpt=True, urgency=3)
     assert "'gpus=x'" in problem
 
 
 def test_a_key_said_twice_counts_as_absent():
-    assert read("slurmsched:gpus=1,gpus=2,gpus=3,ckpt")[0] == Wishes(ckpt=True)
+    assert read("slurmsched:gpus=1,gpus=2,gpus=3,ckpt")[0] == CommentOptions(ckpt=True)
 
 
 def test_our_own_share_token_is_read():
@@ -212,7 +214,7 @@ HOSTILE = st.lists(
 @example("slurmsched:gpus=\udcff\0")
 def test_no_text_crashes_reading(comment):
     said, problem = read(comment)
-    assert isinstance(said, Wishes)
+    assert isinstance(said, CommentOptions)
     assert problem is None or problem.isprintable()
 
 

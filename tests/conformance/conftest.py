@@ -18,12 +18,12 @@ from slurmsched.cluster.text.comment import read
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab
 from slurmsched.lab.waiting import wait_until
-from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
+from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.workload.workload import as_submitted, workload
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.adapters.pyslurm_adapter import SlurmBinding
 from slurmsched.slurm.adapters.pyslurm_worker import PyslurmMissing, Worker
@@ -146,7 +146,7 @@ def simulated() -> SimulatedWorld:
     """Four nodes of four GPUs, configured as the lab is."""
     nodes = nodes_of(4, 4, partitions=["gpu"] * 4)
     gpu = partition_of("gpu", "n[1-4]")
-    fleet = Fleet(nodes, gpu, table_of(QosTable, 0, {}, {}))
+    fleet = ClusterSpec(nodes, gpu, table_of(QosTable, 0, {}, {}))
     conf = SlurmConf.of({"SchedulerParameters": "bf_interval=10,batch_sched_delay=0", "PriorityWeightAge": "1000"})
     cluster = SimulatedCluster(workload(0), fleet, conf)
     cluster.advance(1_000_000.0)
@@ -204,7 +204,7 @@ def _lines(state: ClusterState) -> list[str]:
 
 def bound(lab: Lab) -> SlurmBinding:
     """The lab through pyslurm; skips where there is none of its release."""
-    operator = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
+    operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
     command = SlurmCommand(operator)
     series = command.facts().version[:2]
     worker = Worker(operator, operator.called)
@@ -238,7 +238,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         yield LabWorld(binding, lab)
         binding.worker.stop()
         return
-    operator = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
+    operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
     yield LabWorld(SlurmCommand(operator), lab)
 
 

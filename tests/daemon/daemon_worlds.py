@@ -19,7 +19,7 @@ from slurmsched.cycle import CycleReport
 from slurmsched.daemon.api import query_server
 from slurmsched.lab import waiting
 
-ask = partial(query_server.ask, timeout_s=60.0)
+ask = partial(query_server.query, timeout_s=60.0)
 """As people ask, with patience for a machine that stands still for a while."""
 
 

@@ -10,14 +10,14 @@ from decide.views import NOW_S, jobs, nodes, running_jobs, view
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
-from slurmsched.daemon.profiling.arrival_counter import Arriving, by_median
-from slurmsched.daemon.profiling.node_mover import Lender
-from slurmsched.daemon.profiling.profiling_controller import Flow
+from slurmsched.daemon.profiling.arrival_counter import ArrivalCounter, by_median
+from slurmsched.daemon.profiling.node_mover import NodeMover
+from slurmsched.daemon.profiling.profiling_controller import ProfilingController
 from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.profiling_nodes import pressure
 from slurmsched.decide.rules import ProfilingRules, Rules
-from slurmsched.models.registry import Shelf
+from slurmsched.models.registry import ArtifactRegistry
 from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
@@ -55,24 +55,24 @@ def burst(count, now_s=NOW_S, **known):
 
 
 def test_each_job_counts_once_however_often_it_is_seen_and_however_often_it_runs():
-    arriving = Arriving()
+    arriving = ArrivalCounter()
     arriving.learn(history(DAY, 2, until_s=NOW_S - STEP_S))
     for later_s in (0.0, 15.0, STEP_S):
-        arriving.saw(report(view=burst(12).view, now_s=NOW_S + later_s, ended=ended()))
+        arriving.observe(report(view=burst(12).view, now_s=NOW_S + later_s, ended=ended()))
     told = arriving.outlooks(by_median(), NOW_S + STEP_S)
     assert told["jobs"].now == pytest.approx((4 * 2 + 12) / 6), "the last hour: a step without any, and the new ones"
     assert told["gpus"].now == pytest.approx((4 * 2 + 24) / 6)
 
 
 def test_pending_tasks_of_an_array_are_so_many_jobs():
-    arriving = Arriving()
+    arriving = ArrivalCounter()
     arriving.learn(history(DAY, 2, until_s=NOW_S - STEP_S))
-    arriving.saw(burst(1, tasks=[9]))
+    arriving.observe(burst(1, tasks=[9]))
     assert arriving.outlooks(by_median(), NOW_S + STEP_S)["jobs"].now == pytest.approx((4 * 2 + 9) / 6)
 
 
 def test_nothing_is_said_before_a_day_is_known():
-    arriving = Arriving()
+    arriving = ArrivalCounter()
     arriving.learn(history(DAY - 10, 2))
     assert arriving.outlooks(by_median(), NOW_S) == {}
 
@@ -83,7 +83,7 @@ def flow(tmp_path):
     store = Store("sqlite://")
     store.upgrade()
     slurm = FakeSlurm(partitions={"gpu": 1, "profile": 1}, node_lists={"gpu": "n[1-3]", "profile": "n4"})
-    made = Flow(Shelf(tmp_path), Lender(slurm, "c", store, lambda: True))
+    made = ProfilingController(ArtifactRegistry(tmp_path), NodeMover(slurm, "c", store, lambda: True))
     made.learn(history(2 * DAY, 1))
     yield made, slurm
     store.close()
@@ -141,7 +141,7 @@ def test_a_model_that_cannot_be_read_leaves_the_rolling_median(flow, tmp_path, c
 
 
 def test_of_two_series_the_one_under_more_pressure_counts():
-    arriving = Arriving()
+    arriving = ArrivalCounter()
     arriving.learn(history(2 * DAY, 1))
-    arriving.saw(burst(6))
+    arriving.observe(burst(6))
     assert pressure(arriving.outlooks(by_median(), NOW_S + STEP_S)) > 0

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from slurmsched.daemon.api.http_metrics import Address, Endpoint, parse_listen
+from slurmsched.daemon.api.http_metrics import Address, MetricsServer, parse_listen
 from slurmsched.errors import ConfigError
 
 
@@ -34,7 +34,7 @@ def serve(patient):
     with ExitStack() as stack:
 
         def opened(listen="127.0.0.1:0"):
-            endpoint = Endpoint(parse_listen(listen), registry, lambda: patient.problem, lambda: patient.degraded)
+            endpoint = MetricsServer(parse_listen(listen), registry, lambda: patient.problem, lambda: patient.degraded)
             stack.callback(endpoint.close)
             endpoint.start()
             return endpoint

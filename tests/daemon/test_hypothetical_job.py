@@ -18,7 +18,7 @@ from slurmsched.decide.rules import Rules
 from slurmsched.errors import CommentError, ConfigError
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.predict_completion import foretell
+from slurmsched.simulator.predict_completion import predict_completion
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NOW_S = 1_700_000_000.0
@@ -45,7 +45,7 @@ class World:
     def played(self, seen: View, job: JobTable, said: Forecast) -> Eta:
         more = replace(seen, pending=seen.pending.joined(job), forecast=seen.forecast.joined(said))
         placed = decide(more, find_ordering("sjf"), RULES).jobs
-        table = foretell(more, placed.rank, placed.standing, self.slurm.facts().config)
+        table = predict_completion(more, placed.rank, placed.standing, self.slurm.facts().config)
         return etas(table, seen.now_s, [len(seen.pending)])[0]
 
 

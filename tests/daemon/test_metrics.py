@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from slurmsched import __version__
 from slurmsched.cluster.records.promises import PromiseState, promise_table
-from slurmsched.daemon.loop import Turn
+from slurmsched.daemon.loop import BeatResult
 from slurmsched.daemon.metrics import PARTS_MOST, Metrics
 from slurmsched.models.runtime.guarded import Drift
 
@@ -33,7 +33,7 @@ def value(metrics, name, **labels):
 
 
 def test_a_cycle_is_counted_with_its_phases(metrics):
-    metrics.turn(Turn(1000.0, 0.3, report(phases_s={"observe": 0.2, "decide": 0.01})))
+    metrics.turn(BeatResult(1000.0, 0.3, report(phases_s={"observe": 0.2, "decide": 0.01})))
     assert value(metrics, "slurmsched_cycles_total", result="ok") == 1
     assert value(metrics, "slurmsched_cycle_duration_seconds_sum") == 0.3
     assert value(metrics, "slurmsched_cycle_phase_duration_seconds_sum", phase="observe") == 0.2
@@ -47,7 +47,7 @@ def test_a_trained_model_is_shown_beside_the_baseline_while_there_is_one():
     metrics = Metrics(lambda: "sjf", lambda: 400.0, lambda: next(told))
     shown = []
     for _ in found:
-        metrics.turn(Turn(1000.0, 0.3, report()))
+        metrics.turn(BeatResult(1000.0, 0.3, report()))
         loss = [value(metrics, "slurmsched_model_pinball_loss", model=model) for model in ("trained", "baseline")]
         shown.append((*loss, value(metrics, "slurmsched_model_drifted")))
     assert shown == [(None, None, 0), (0.5, 0.4, 1), (None, None, 0)]
@@ -55,14 +55,14 @@ def test_a_trained_model_is_shown_beside_the_baseline_while_there_is_one():
 
 def test_users_whose_forecasts_are_raised_are_counted_and_not_named():
     metrics = Metrics(lambda: "sjf", lambda: 400.0, raised=lambda: 2)
-    metrics.turn(Turn(1000.0, 0.3, report()))
+    metrics.turn(BeatResult(1000.0, 0.3, report()))
     assert value(metrics, "slurmsched_forecast_raised_users") == 2
 
 
 def test_a_lost_cycle_and_a_bug_are_told_apart_and_move_no_timestamp(metrics):
-    metrics.turn(Turn(1000.0, 0.3, report()))
-    metrics.turn(Turn(1015.0, 10.0, error="squeue did not answer"))
-    metrics.turn(Turn(1030.0, 0.1, error="KeyError: 'x'", bug=True))
+    metrics.turn(BeatResult(1000.0, 0.3, report()))
+    metrics.turn(BeatResult(1015.0, 10.0, error="squeue did not answer"))
+    metrics.turn(BeatResult(1030.0, 0.1, error="KeyError: 'x'", bug=True))
     assert [value(metrics, "slurmsched_cycles_total", result=result) for result in ("ok", "failed", "bug")] == [1, 1, 1]
     assert value(metrics, "slurmsched_last_cycle_timestamp_seconds") == 1000.0
 
@@ -80,7 +80,7 @@ def test_what_was_seen_and_done_is_told(metrics):
         plan=replace(plan(2), promises=promises),
     )
     for _ in range(2):
-        metrics.turn(Turn(1000.0, 0.3, seen))
+        metrics.turn(BeatResult(1000.0, 0.3, seen))
     gauges = ("pending_jobs", "running_jobs", "ranked_jobs", "starving_jobs", "writes_deferred")
     assert [value(metrics, f"slurmsched_{name}") for name in gauges] == [9, 4, 7, 2, 30]
     assert value(metrics, "slurmsched_decisions_total", policy="sjf", action="Rank") == 10
@@ -90,19 +90,19 @@ def test_what_was_seen_and_done_is_told(metrics):
 
 
 def test_a_fallback_is_told_until_it_ends(metrics):
-    metrics.turn(Turn(1000.0, 0.3, report(fallbacks=("database",))))
+    metrics.turn(BeatResult(1000.0, 0.3, report(fallbacks=("database",))))
     assert value(metrics, "slurmsched_fallback_active", part="database") == 1
-    metrics.turn(Turn(1015.0, 0.3, report()))
+    metrics.turn(BeatResult(1015.0, 0.3, report()))
     assert value(metrics, "slurmsched_fallback_active", part="database") == 0
 
 
 def test_labels_of_fallbacks_do_not_grow_without_bound(metrics):
     for number in range(PARTS_MOST + 10):
-        metrics.turn(Turn(1000.0, 0.3, report(fallbacks=(f"part {number}",))))
+        metrics.turn(BeatResult(1000.0, 0.3, report(fallbacks=(f"part {number}",))))
     fallback = next(family for family in families(metrics) if family.name == "slurmsched_fallback_active")
     assert len(fallback.samples) == PARTS_MOST + 1
     assert value(metrics, "slurmsched_fallback_active", part="other") == 1
-    metrics.turn(Turn(1000.0, 0.3, report()))
+    metrics.turn(BeatResult(1000.0, 0.3, report()))
     assert value(metrics, "slurmsched_fallback_active", part="other") == 0
 
 
@@ -122,9 +122,9 @@ def test_calls_to_slurm_are_counted(metrics):
 
 
 def test_forecasts_are_judged_when_runs_end(metrics):
-    metrics.turn(Turn(1000.0, 0.3, report(view=view(running={5: "carol", 6: "dave"}, runtime_s=100.0))))
+    metrics.turn(BeatResult(1000.0, 0.3, report(view=view(running={5: "carol", 6: "dave"}, runtime_s=100.0))))
     assert math.isnan(value(metrics, "slurmsched_forecast_interval_coverage_ratio"))
-    metrics.turn(Turn(1015.0, 0.3, report(ended=ended(j5=100.0, j6=1000.0))))
+    metrics.turn(BeatResult(1015.0, 0.3, report(ended=ended(j5=100.0, j6=1000.0))))
     assert value(metrics, "slurmsched_forecast_error_ratio_sum") == pytest.approx(0.9)
     assert value(metrics, "slurmsched_forecast_interval_coverage_ratio") == 0.5
 
@@ -135,7 +135,7 @@ def test_what_runs_is_told(metrics):
 
 
 def test_no_label_holds_what_a_user_wrote(metrics):
-    metrics.turn(Turn(1000.0, 0.3, report(view=view(runtime_s=5.0), ended=ended(j5=1.0))))
+    metrics.turn(BeatResult(1000.0, 0.3, report(view=view(runtime_s=5.0), ended=ended(j5=1.0))))
     text = generate_latest(metrics.registry).decode()
     assert not re.search("alice|bob|carol|secret", text)
     labels = {label for family in families(metrics) for sample in family.samples for label in sample.labels}

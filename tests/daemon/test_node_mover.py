@@ -9,8 +9,8 @@ import pytest
 from decide.views import jobs, running_jobs, view
 
 from slurmsched.clock import ManualClock, Timer
-from slurmsched.cluster.records.node_loans import Lent, members
-from slurmsched.daemon.profiling.node_mover import BACK_OFF_S, STEP_S, Lender, own_lists
+from slurmsched.cluster.records.node_loans import LentNodes, members
+from slurmsched.daemon.profiling.node_mover import BACK_OFF_S, STEP_S, NodeMover, own_lists
 from slurmsched.db.store import Store
 from slurmsched.decide.rules import ProfilingRules
 from slurmsched.errors import MemoryUnavailable
@@ -54,7 +54,7 @@ def look(slurm, *, overtime=False, later_s=0.0):
 
 
 def lender_of(slurm, store, leads=True):
-    return Lender(slurm, "c", store, lambda: leads, Timer(CLOCK.monotonic))
+    return NodeMover(slurm, "c", store, lambda: leads, Timer(CLOCK.monotonic))
 
 
 def turns(lender, slurm, count=4, since_s=0.0, **seen):
@@ -74,10 +74,10 @@ def test_a_held_node_is_lent_one_step_a_minute_and_all_is_as_before_when_its_job
     assert lists(slurm) == {"gpu": ("n2", "n3"), "profile": ("n1", "n4")}
     turns(lender, slurm, since_s=STEP_S, overtime=True)
     assert lists(slurm) == {"gpu": ("n2", "n3", "n4"), "profile": ("n1",)}
-    assert {one.partition: one.own for one in store.lent("c")} == OWN
+    assert {one.partition: one.own for one in store.loans("c")} == OWN
     turns(lender, slurm, since_s=5 * STEP_S)
     assert lists(slurm) == OWN
-    assert store.lent("c") == ()
+    assert store.loans("c") == ()
 
 
 def test_after_a_kill_another_process_knows_the_admins_own_lists_and_gives_them_back(store):
@@ -94,8 +94,8 @@ def test_after_a_kill_another_process_knows_the_admins_own_lists_and_gives_them_
 def test_a_node_that_is_gone_is_not_named_when_nodes_are_given_back(store):
     slurm = cluster()
     turns(lender_of(slurm, store), slurm, overtime=True)
-    one, other = store.lent("c")
-    store.save_lent("c", [replace(one, own=(*one.own, "n77")), other])
+    one, other = store.loans("c")
+    store.save_loans("c", [replace(one, own=(*one.own, "n77")), other])
     assert lender_of(slurm, store).give_back() == ""
     assert lists(slurm) == OWN
 
@@ -115,10 +115,10 @@ def test_who_does_not_lead_and_whoever_may_not_move_nothing(store, caplog):
 
 def test_without_the_database_nothing_is_lent():
     class Away:
-        def lent(self, cluster):
+        def loans(self, cluster):
             return ()
 
-        def save_lent(self, cluster, lent):
+        def save_loans(self, cluster, lent):
             raise MemoryUnavailable("away")
 
     slurm = cluster()
@@ -135,7 +135,7 @@ def test_partitions_that_share_nodes_are_left_alone(store, node_lists):
 
 
 def test_nodes_that_an_admin_adds_or_removes_meanwhile_are_the_partitions_own():
-    lent = (Lent("gpu", ("n1", "n2", "n3"), ("n2", "n3", "n4")), Lent("profile", ("n4",), ("n1",)))
+    lent = (LentNodes("gpu", ("n1", "n2", "n3"), ("n2", "n3", "n4")), LentNodes("profile", ("n4",), ("n1",)))
     assert own_lists(lent, {"gpu": ("n2", "n3", "n4"), "profile": ("n1",)}) == OWN
     grown = {"gpu": ("n2", "n4", "n9"), "profile": ("n1",)}
     assert own_lists(lent, grown) == {"gpu": ("n1", "n2", "n9"), "profile": ("n4",)}
@@ -145,15 +145,15 @@ def test_nodes_that_an_admin_adds_or_removes_meanwhile_are_the_partitions_own():
 def test_a_node_that_an_admin_added_meanwhile_stays_where_it_is_when_nodes_are_given_back(store):
     slurm = cluster()
     turns(lender_of(slurm, store), slurm, overtime=True)
-    one, other = store.lent("c")
-    store.save_lent("c", [replace(one, own=tuple(name for name in one.own if name != "n3")), other])
+    one, other = store.loans("c")
+    store.save_loans("c", [replace(one, own=tuple(name for name in one.own if name != "n3")), other])
     assert lender_of(slurm, store).give_back() == ""
     assert lists(slurm) == OWN
 
 
 def test_a_partition_that_lost_all_its_nodes_has_its_own_again(store):
     slurm = cluster()
-    store.save_lent("c", [Lent(name, nodes, nodes) for name, nodes in OWN.items()])
+    store.save_loans("c", [LentNodes(name, nodes, nodes) for name, nodes in OWN.items()])
     slurm.node_lists["profile"] = ""
     assert lender_of(slurm, store).give_back() == ""
     assert lists(slurm) == OWN
@@ -167,7 +167,7 @@ def test_where_another_partition_is_to_lend_from_now_on_the_first_has_its_nodes_
     CLOCK.now_s += STEP_S
     lender.turn(look(slurm, later_s=4 * STEP_S), replace(RULES, home="fast"), 0)
     assert lists(slurm) == OWN
-    assert store.lent("c") == ()
+    assert store.loans("c") == ()
 
 
 def test_a_clock_that_was_set_back_by_a_day_keeps_no_node_lent(store):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from daemon.daemon_worlds import view
 
-from slurmsched.daemon.predictions.prediction_process import NotPlayed, Player
+from slurmsched.daemon.predictions.prediction_process import PredictionFailed, PredictionWorker
 
 
 def test_a_question_does_not_wait_for_long_behind_another_one():
     player, asking, leave = (
-        Player("slurmsched.simulator.prediction_worker", patience_s=0.05),
+        PredictionWorker("slurmsched.simulator.prediction_worker", patience_s=0.05),
         threading.Event(),
         threading.Event(),
     )
@@ -27,16 +27,16 @@ def test_a_question_does_not_wait_for_long_behind_another_one():
             raise OSError("given up")
 
     def first():
-        with pytest.raises(NotPlayed):
-            player.foretell(seen, rank, rank, Slow())
+        with pytest.raises(PredictionFailed):
+            player.predict(seen, rank, rank, Slow())
 
     seen = view()
     rank = np.full(len(seen.pending), -1)
     other = threading.Thread(target=first)
     other.start()
     assert asking.wait(10.0)
-    with pytest.raises(NotPlayed, match="other predictions are being made"):
-        player.foretell(seen, rank, rank, {})
+    with pytest.raises(PredictionFailed, match="other predictions are being made"):
+        player.predict(seen, rank, rank, {})
     leave.set()
     other.join()
     player.close()

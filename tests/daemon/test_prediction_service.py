@@ -11,11 +11,11 @@ import pytest
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Hold
-from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
+from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState, job_table
-from slurmsched.cluster.records.prediction_records import NOTHING_KEPT, KeptTable
+from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
 from slurmsched.cluster.records.predictions import PredictionTable, prediction_table
-from slurmsched.daemon.predictions.prediction_service import Foretelling
+from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.decide.explain.eta import Coverage, coverage_words
 from slurmsched.errors import MemoryUnavailable, SlurmschedError
 
@@ -28,7 +28,7 @@ class Always:
     def __init__(self) -> None:
         self.trouble = ""
 
-    def foretell(self, view, plan, mode) -> PredictionTable:
+    def predict(self, view, plan, mode) -> PredictionTable:
         if self.trouble:
             raise SlurmschedError(self.trouble)
         count = len(view.pending)
@@ -47,13 +47,13 @@ class Book:
     """A database in a list."""
 
     def __init__(self) -> None:
-        self.rows: list[KeptTable] = []
+        self.rows: list[PredictionRecords] = []
         self.away = False
 
-    def load(self, since_s: float) -> KeptTable:
-        return NOTHING_KEPT
+    def load(self, since_s: float) -> PredictionRecords:
+        return NO_RECORDS
 
-    def save(self, kept: KeptTable) -> None:
+    def save(self, kept: PredictionRecords) -> None:
         if self.away:
             raise MemoryUnavailable("the database is away")
         self.rows.append(kept)
@@ -71,75 +71,77 @@ def report(now_s: float, *job_ids: int, holds: tuple[int, ...] = (), ended=None)
 
 @pytest.fixture
 def foretelling():
-    made = Foretelling(Always(), Book(), ManualClock(), 60.0, (0.85, 0.95))
-    made.predictor, made.book = made._predictor, made._keeper
+    made = PredictionService(Always(), Book(), ManualClock(), 60.0, (0.85, 0.95))
+    made.predictor, made.book = made._predictor, made._log
     return made
 
 
 def test_before_the_first_cycle_there_is_nothing_and_a_reason(foretelling):
     foretelling.once()
-    assert foretelling.foretold().table is None
-    assert "ask again" in foretelling.foretold().trouble
+    assert foretelling.latest().table is None
+    assert "ask again" in foretelling.latest().trouble
 
 
 def test_each_job_is_foretold_and_kept_once(foretelling):
     for now_s in (NOW_S, NOW_S + 60):
-        foretelling.saw(report(now_s, 1, 2))
+        foretelling.observe(report(now_s, 1, 2))
         foretelling.once()
-    table = foretelling.foretold().table
+    table = foretelling.latest().table
     assert table is not None
     assert table.job_id.tolist() == [1, 2]
     assert [kept.job_id.tolist() for kept in foretelling.book.rows] == [[1, 2], []]
 
 
 def test_how_far_to_trust_predictions_is_told_of_those_made_in_times_like_these(foretelling):
-    foretelling.saw(report(NOW_S, 1))
+    foretelling.observe(report(NOW_S, 1))
     foretelling.once()
-    foretelling.saw(report(NOW_S + 60, 1, 2, holds=(1,)))
+    foretelling.observe(report(NOW_S + 60, 1, 2, holds=(1,)))
     foretelling.once()
     assert "while jobs were delayed for promises, as now, has come true" in coverage_words(
-        foretelling.foretold().coverage
+        foretelling.latest().coverage
     )
-    job = KnownJob(1, 0, -1, 1, "n", "u", "a", "q", "p", 1, 1, 1, 3600.0, NOW_S, NOW_S, NOW_S + 600, 0, NOW_S)
+    job = JobRecord(1, 0, -1, 1, "n", "u", "a", "q", "p", 1, 1, 1, 3600.0, NOW_S, NOW_S, NOW_S + 600, 0, NOW_S)
     late = replace(job, job_id=2)
-    ends = outcomes_of([Run(job, NOW_S + 1100, JobState.COMPLETED), Run(late, NOW_S + 9000, JobState.COMPLETED)])
-    foretelling.saw(report(NOW_S + 9060, ended=ends))
+    ends = outcomes_of(
+        [EndedRun(job, NOW_S + 1100, JobState.COMPLETED), EndedRun(late, NOW_S + 9000, JobState.COMPLETED)]
+    )
+    foretelling.observe(report(NOW_S + 9060, ended=ends))
     foretelling.once()
-    assert foretelling.foretold().coverage == Coverage(30.0, 1, 1.0, 1, 1.0)
-    foretelling.saw(report(NOW_S + 9120, 3, holds=(3,)))
+    assert foretelling.latest().coverage == Coverage(30.0, 1, 1.0, 1, 1.0)
+    foretelling.observe(report(NOW_S + 9120, 3, holds=(3,)))
     foretelling.once()
-    assert foretelling.foretold().coverage == Coverage(30.0, 1, 0.0, 1, 1.0, delays=True)
+    assert foretelling.latest().coverage == Coverage(30.0, 1, 0.0, 1, 1.0, delays=True)
 
 
 def test_what_could_not_be_saved_is_saved_later(foretelling):
     foretelling.book.away = True
-    foretelling.saw(report(NOW_S, 1))
+    foretelling.observe(report(NOW_S, 1))
     foretelling.once()
     foretelling.book.away = False
-    foretelling.saw(report(NOW_S + 60, 1, 2))
+    foretelling.observe(report(NOW_S + 60, 1, 2))
     foretelling.once()
     assert foretelling.book.rows[0].job_id.tolist() == [1, 2]
 
 
 def test_where_nothing_can_be_said_the_last_predictions_stay(foretelling):
-    foretelling.saw(report(NOW_S, 1))
+    foretelling.observe(report(NOW_S, 1))
     foretelling.once()
     foretelling.predictor.trouble = "no"
-    foretelling.saw(report(NOW_S + 60, 2))
+    foretelling.observe(report(NOW_S + 60, 2))
     with pytest.raises(SlurmschedError, match="no"):
         foretelling.once()
-    assert foretelling.foretold().table.job_id.tolist() == [1]
+    assert foretelling.latest().table.job_id.tolist() == [1]
 
 
 def test_a_thread_predicts_for_the_cycles_it_is_told_of(foretelling):
-    foretelling.saw(report(NOW_S, 7))
+    foretelling.observe(report(NOW_S, 7))
     foretelling.start()
     for _ in range(500):
-        if foretelling.foretold().table is not None:
+        if foretelling.latest().table is not None:
             break
         foretelling._thread.join(0.01)
     foretelling.close()
-    assert foretelling.foretold().table.job_id.tolist() == [7]
+    assert foretelling.latest().table.job_id.tolist() == [7]
 
 
 class Killed(Always):
@@ -149,7 +151,7 @@ class Killed(Always):
         super().__init__()
         self.busy, self.closed = threading.Event(), threading.Event()
 
-    def foretell(self, view, plan, mode) -> PredictionTable:
+    def predict(self, view, plan, mode) -> PredictionTable:
         self.busy.set()
         assert self.closed.wait(60.0)
         raise SlurmschedError("the process that plays forward has died")
@@ -160,8 +162,8 @@ class Killed(Always):
 
 def test_an_ordered_stop_in_the_middle_of_a_prediction_is_no_trouble(caplog):
     predictor = Killed()
-    foretelling = Foretelling(predictor, Book(), ManualClock(), 60.0, (0.85, 0.95))
-    foretelling.saw(report(NOW_S, 7))
+    foretelling = PredictionService(predictor, Book(), ManualClock(), 60.0, (0.85, 0.95))
+    foretelling.observe(report(NOW_S, 7))
     foretelling.start()
     assert predictor.busy.wait(60.0)
     foretelling.close()

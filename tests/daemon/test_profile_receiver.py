@@ -25,13 +25,13 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.records.faults import Fault, Instability
 from slurmsched.cluster.records.profiles import NodeProfile
-from slurmsched.daemon.job_placements import Whereabouts
+from slurmsched.daemon.job_placements import JobPlacements
 from slurmsched.daemon.profiles.fault_record import read_delivery
 from slurmsched.daemon.profiles.profile_receiver import (
     CONVERSATIONS,
     CREDENTIAL_B,
     PER_ADDRESS,
-    Collector,
+    ProfileReceiver,
     Receiver,
     parse_listen,
 )
@@ -124,9 +124,9 @@ class Desk:
             addresses=lambda node: frozenset(self.addresses.get(node, ())),
             ran=lambda job_id, node: self.ran,
             gone=lambda job_id, end_s: self.gone,
-            keep=self.keep,
+            save=self.keep,
             keep_fault=self.faults.append,
-            keep_unstable=self.unstable.append,
+            save_unstable=self.unstable.append,
             counted=self.counted.append,
         )
 
@@ -139,7 +139,7 @@ def desk(munge):
 @pytest.fixture
 def collector(munge, desk):
     with ExitStack() as stack:
-        made = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=munge.unmunge)
+        made = ProfileReceiver(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=munge.unmunge)
         stack.callback(made.close)
         made.start()
         yield made
@@ -281,7 +281,7 @@ def test_the_address_that_a_nodes_munged_names_counts_more_than_the_connection(d
     if not others or ":" in others[0]:
         pytest.skip("this machine has no other IPv4 address")
     with munged(f"--origin={others[0]}") as far, ExitStack() as stack:
-        collector = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=far.unmunge)
+        collector = ProfileReceiver(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=far.unmunge)
         stack.callback(collector.close)
         collector.start()
         desk.addresses["n1"] = {"127.0.0.1"}
@@ -346,7 +346,7 @@ def test_an_address_has_one_record_opened_at_a_time_and_keeps_no_other_waiting(m
     slow.chmod(0o755)
     desk.addresses["n1"].add("127.0.0.9")
     with ExitStack() as stack:
-        made = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=[str(slow)])
+        made = ProfileReceiver(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=[str(slow)])
         stack.callback(made.close)
         made.start()
         for _ in range(PER_ADDRESS + 5):
@@ -358,7 +358,7 @@ def test_an_address_has_one_record_opened_at_a_time_and_keeps_no_other_waiting(m
 
 
 def test_without_unmunge_records_wait(munge, desk):
-    lost = Collector(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=["/nonexistent/unmunge"])
+    lost = ProfileReceiver(("127.0.0.1", 0), desk.receiver(), ManualClock(NOW_S), unmunge=["/nonexistent/unmunge"])
     lost.start()
     try:
         assert deliver(lost, munge.credential(told())).startswith("later: unmunge did not answer")
@@ -368,7 +368,7 @@ def test_without_unmunge_records_wait(munge, desk):
 
 def test_an_address_that_is_taken_is_an_error_of_the_settings(desk, collector):
     with pytest.raises(ConfigError, match=r"profile.listen: opening 127.0.0.1 port \d+: Address already in use"):
-        Collector(collector.address, desk.receiver(), ManualClock())
+        ProfileReceiver(collector.address, desk.receiver(), ManualClock())
 
 
 def test_an_address_is_read():
@@ -385,39 +385,39 @@ def running(*where):
 
 
 def test_where_a_job_ran_is_remembered_through_a_requeue():
-    seen = Whereabouts()
+    seen = JobPlacements()
     assert seen.ran(7, "n1") is None
-    seen.saw(running("n[1-3]"))
+    seen.observe(running("n[1-3]"))
     assert (seen.ran(7, "n3"), seen.ran(7, "n4"), seen.ran(8, "n1")) == (True, False, None)
-    seen.saw(running("n[4-6]"))
+    seen.observe(running("n[4-6]"))
     assert (seen.ran(7, "n3"), seen.ran(7, "n4")) == (True, True)
 
 
 def test_of_a_job_that_completes_only_the_nodes_named_are_known():
-    seen, left = Whereabouts(), running("n2")
-    seen.saw(replace(left, state=np.array([JobState.COMPLETING])))
+    seen, left = JobPlacements(), running("n2")
+    seen.observe(replace(left, state=np.array([JobState.COMPLETING])))
     assert (seen.ran(7, "n2"), seen.ran(7, "n1"), seen.ran(7, "n3")) == (True, None, None)
-    seen.saw(replace(running("n[1-2]"), state=np.array([JobState.COMPLETED])))
+    seen.observe(replace(running("n[1-2]"), state=np.array([JobState.COMPLETED])))
     assert (seen.ran(7, "n1"), seen.ran(7, "n3")) == (True, False)
 
 
 def test_a_job_without_nodes_is_not_known_yet():
-    seen = Whereabouts()
-    seen.saw(running(""))
+    seen = JobPlacements()
+    seen.observe(running(""))
     assert seen.ran(7, "n1") is None
 
 
 def test_a_job_that_was_over_for_an_hour_when_others_were_seen_never_comes():
-    seen = Whereabouts()
+    seen = JobPlacements()
     assert not seen.gone(7, -1e9), "nobody has looked yet"
-    seen.saw(running("n1"))
-    seen.looked(10_000.0)
+    seen.observe(running("n1"))
+    seen.note_scan(10_000.0)
     assert [seen.gone(8, end_s) for end_s in (6_399.0, 6_401.0)] == [True, False]
     assert not seen.gone(7, 0.0)
 
 
 def test_only_the_latest_jobs_are_remembered():
-    seen = Whereabouts(most=2)
+    seen = JobPlacements(most=2)
     for job_id in (1, 2, 3):
-        seen.saw(job_table(1, job_id=[job_id], node_list=Labels.of(["n1"])))
+        seen.observe(job_table(1, job_id=[job_id], node_list=Labels.of(["n1"])))
     assert [seen.ran(job_id, "n1") for job_id in (1, 2, 3)] == [None, True, True]

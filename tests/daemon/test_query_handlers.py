@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.cluster.records.promises import promise_table
 from slurmsched.daemon.api.privacy import HIDDEN
-from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, AnswerRefused, Questions, Sources, plain
+from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, AnswerRefused, QueryHandlers, Sources, plain
 from slurmsched.decide.explain.deadlines import deadline
-from slurmsched.decide.explain.eta import Foretold
+from slurmsched.decide.explain.eta import LivePredictions
 from slurmsched.models.runtime.overruns import Overrunner
 
 ALICE = pwd.getpwnam("nobody").pw_uid  # any user of the machine; the worlds below call her by that name
@@ -57,9 +57,9 @@ def story(job_id, first_submit_s):
 
 def questions(report=None, **known):
     sources = Sources(lambda: {"mode": "observe"}, tell, tell, tell_queue, story, **known)
-    asked = Questions(sources, trusted=(0,))
+    asked = QueryHandlers(sources, trusted=(0,))
     if report:
-        asked.saw(report)
+        asked.observe(report)
     return asked
 
 
@@ -84,7 +84,7 @@ def test_the_rest_waits_for_the_first_cycle():
 @pytest.mark.parametrize("ask", ["why", "explain"])
 def test_a_job_is_explained_from_the_latest_report(ask):
     asked = questions(seen(1))
-    asked.saw(seen(2))
+    asked.observe(seen(2))
     answer = asked.answer({"ask": ask, "job_id": 7}, ALICE)
     assert (answer["cycle"], answer["as_of_s"]) == (2, 1000.0)
     assert answer[ask] == {"job_id": 7, "sentences": ["alice's alice_secret", "bob's bob_secret"]}
@@ -198,8 +198,8 @@ def test_the_former_owner_of_an_id_hears_nothing_of_the_job_that_has_it_now():
 def test_who_has_an_id_now_hears_of_that_job_alone():
     report = reused("bob", HER)
     sources = Sources(dict, tell, tell, tell_queue, stories(), deadline=deadline, private=lambda: True)
-    asked = Questions(sources, trusted=(0,))
-    asked.saw(report)
+    asked = QueryHandlers(sources, trusted=(0,))
+    asked.observe(report)
     (event,) = asked.answer({"ask": "story", "job_id": 7}, ALICE)["story"]
     assert event["at_s"] == report.view.pending.first_submit_s[0]
     answer = asked.answer({"ask": "deadline", "job_id": 7}, ALICE)["deadline"]
@@ -208,8 +208,8 @@ def test_who_has_an_id_now_hears_of_that_job_alone():
 
 def test_the_story_of_a_job_that_is_over_is_that_of_the_job_which_was_promised_something():
     report = reused(HER)
-    asked = Questions(Sources(dict, tell, tell, tell_queue, stories(), private=lambda: True), trusted=(0,))
-    asked.saw(report)
+    asked = QueryHandlers(Sources(dict, tell, tell, tell_queue, stories(), private=lambda: True), trusted=(0,))
+    asked.observe(report)
     (event,) = asked.answer({"ask": "story", "job_id": 7}, ALICE)["story"]
     assert event["at_s"] == report.plan.promises.first_submit_s[0]
 
@@ -217,7 +217,7 @@ def test_the_story_of_a_job_that_is_over_is_that_of_the_job_which_was_promised_s
 def test_a_prediction_for_the_former_owner_of_an_id_is_told_to_nobody():
     report = reused("bob", HER)
     former = prediction_table(1, job_id=[7], user=["bob"], first_submit_s=[100.0], made_s=[1.0])
-    asked = questions(report, foretold=lambda: Foretold(former))
+    asked = questions(report, predictions=lambda: LivePredictions(former))
     (one,) = asked.answer({"ask": "eta", "job_ids": [7]}, ALICE)["eta"]
     assert (one["user"], one["kind"]) == (HER, "new")
     assert asked.answer({"ask": "eta", "all": True}, 0)["eta"] == []
@@ -255,7 +255,7 @@ def test_who_chose_an_ordering_and_why_is_for_operators():
     hidden = chosen(ALICE)
     assert (hidden["line"], hidden["by"], hidden["reason"]) == ("sjf", None, None)
     sources = Sources(lambda: {"policy": CHOICES["choices"][0]}, tell, tell, tell_queue, story)
-    status = Questions(sources, trusted=(0,))
+    status = QueryHandlers(sources, trusted=(0,))
     assert status.answer({"ask": "status"}, 0)["policy"]["by"] == "carol"
     assert "carol" not in json.dumps(status.answer({"ask": "status"}, ALICE))
 

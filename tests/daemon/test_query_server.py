@@ -13,8 +13,8 @@ from contextlib import ExitStack
 import pytest
 from daemon_worlds import ask, seen, wait_until
 
-from slurmsched.daemon.api.query_handlers import AnswerRefused, Questions, Sources
-from slurmsched.daemon.api.query_server import ANSWER_B, REQUEST_B, Answers, DaemonUnreachable
+from slurmsched.daemon.api.query_handlers import AnswerRefused, QueryHandlers, Sources
+from slurmsched.daemon.api.query_server import ANSWER_B, REQUEST_B, DaemonUnreachable, QueryServer
 from slurmsched.errors import ConfigError
 
 
@@ -72,9 +72,9 @@ def serve(office, tmp_path):
                 check=office.check,
                 **known,
             )
-            questions = Questions(sources, trusted=(0,))
-            questions.saw(seen())
-            answers = Answers(tmp_path, questions, patience_s=patience_s, turn_s=turn_s)
+            questions = QueryHandlers(sources, trusted=(0,))
+            questions.observe(seen())
+            answers = QueryServer(tmp_path, questions, patience_s=patience_s, turn_s=turn_s)
             stack.callback(answers.close)
             answers.start()
             return tmp_path / "slurmsched.sock"
@@ -171,7 +171,7 @@ def test_a_living_socket_is_left_alone(serve):
 def test_what_is_no_socket_is_left_alone(tmp_path):
     (tmp_path / "slurmsched.sock").write_text("precious")
     with pytest.raises(ConfigError, match="something that is no socket"):
-        Answers(tmp_path, Questions(Sources(dict, None, None, None, None), trusted=()))
+        QueryServer(tmp_path, QueryHandlers(Sources(dict, None, None, None, None), trusted=()))
     assert (tmp_path / "slurmsched.sock").read_text() == "precious"
 
 

@@ -12,9 +12,9 @@ from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.records.prediction_records import KeptState, kept_table
-from slurmsched.daemon.active_policy import Chosen
-from slurmsched.daemon.api.query_handlers import Questions, Sources
-from slurmsched.daemon.api.query_server import Answers
+from slurmsched.daemon.active_policy import ActivePolicy
+from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_server import QueryServer
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.db.records.policy_choices import PolicyChoice
 from slurmsched.slurm.adapters.fake import FakeSlurm
@@ -62,10 +62,10 @@ def users(tmp_path, admins):
     """The same cluster for somebody who can read nothing of that, beside a daemon that answers."""
     figures = admins.figures()
     nothing = [lambda *_: None for _ in range(4)]
-    chosen = Chosen(policy_of, admins.settings())
-    chosen.heed(admins.store().choices("fake", 1)[0])
-    sources = Sources(lambda: {"mode": "act", "policy": chosen.said()}, *nothing, figures=figures.answer)
-    answers = Answers(tmp_path, Questions(sources, trusted=(0,)))
+    chosen = ActivePolicy(policy_of, admins.settings())
+    chosen.apply(admins.store().choices("fake", 1)[0])
+    sources = Sources(lambda: {"mode": "act", "policy": chosen.status()}, *nothing, figures=figures.answer)
+    answers = QueryServer(tmp_path, QueryHandlers(sources, trusted=(0,)))
     answers.start()
     site = Site(tmp_path, tmp_path / "elsewhere")
     site.clock.now_s = admins.clock.now_s

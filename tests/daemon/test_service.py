@@ -11,15 +11,15 @@ import pytest
 from daemon_worlds import ask, seen, wait_until
 
 from slurmsched.clock import ManualClock, SystemClock
-from slurmsched.cluster.records.prediction_records import NOTHING_KEPT
+from slurmsched.cluster.records.prediction_records import NO_RECORDS
 from slurmsched.config import DaemonSettings
 from slurmsched.daemon.api.query_handlers import Sources
 from slurmsched.daemon.api.query_server import DaemonUnreachable
 from slurmsched.daemon.lock import StateLock
 from slurmsched.daemon.metrics import Metrics
 from slurmsched.daemon.notify import Notifier
-from slurmsched.daemon.predictions.prediction_service import Foretelling
-from slurmsched.daemon.service import Parts, Service
+from slurmsched.daemon.predictions.prediction_service import PredictionService
+from slurmsched.daemon.service import Service, ServiceParts
 from slurmsched.daemon.signals import Flags
 from slurmsched.errors import ConfigError, MemoryUnavailable, SlurmError, SlurmschedError, SlurmUnavailable
 
@@ -72,7 +72,7 @@ class World:
         self.memory, self.leadership, self.modes, self.trouble = Memory(), Leadership(), [], None
         self.metrics = Metrics(lambda: "sjf", lambda: 0.0)
         settings = DaemonSettings(mode="act", every_s=1800.0, state_dir=str(tmp_path), run_dir=str(tmp_path))
-        self.parts = Parts(
+        self.parts = ServiceParts(
             cycle=self.cycle,
             clock=self.clock,
             settings=settings,
@@ -276,11 +276,11 @@ def test_it_starts_serves_and_stops_in_order(tmp_path):
 class Failing:
     """A play-forward and its database, of which the first fails."""
 
-    def foretell(self, view, plan, mode):
+    def predict(self, view, plan, mode):
         raise SlurmschedError("the process that plays forward has died")
 
     def load(self, since_s):
-        return NOTHING_KEPT
+        return NO_RECORDS
 
     def save(self, kept):
         pass
@@ -290,11 +290,11 @@ class Failing:
 
 
 def test_predictions_that_fail_show_in_the_status_and_in_the_health(tmp_path):
-    made = Foretelling(Failing(), Failing(), SystemClock(), 60.0, (0.85, 0.95))
-    running = Running(tmp_path, foretelling=made)
+    made = PredictionService(Failing(), Failing(), SystemClock(), 60.0, (0.85, 0.95))
+    running = Running(tmp_path, predictions=made)
 
     def steps():
-        wait_until(lambda: "has died" in made.foretold().trouble)
+        wait_until(lambda: "has died" in made.latest().trouble)
         degraded = "predictions: none new, the process that plays forward has died"
         status = ask(tmp_path / "slurmsched.sock", {"ask": "status"})
         assert (status["degraded"], status["problem"]) == (degraded, "")
@@ -395,7 +395,7 @@ def test_what_the_last_cycle_took_of_a_stop_is_not_there_for_giving_back_but_for
 def test_a_restart_leaves_the_order_to_the_next_daemon(tmp_path):
     budgets = []
     running = Running(tmp_path, release_all=budgets.append)
-    running.world.parts.flags.keep = True
+    running.world.parts.flags.keep_jobs = True
     running.lived(lambda: None)
     assert budgets == []
 

@@ -12,11 +12,11 @@ from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.nodes import NodeTable
 from slurmsched.cluster.records.faults import Instability, Mismatches
 from slurmsched.cluster.state import ClusterState, View
-from slurmsched.daemon.sharing_context import Sharer, busy_share
+from slurmsched.daemon.sharing_context import SharingContext, busy_share
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
-from slurmsched.models.registry import SHARING, Shelf
-from slurmsched.models.throughput import Outlook
+from slurmsched.models.registry import SHARING, ArtifactRegistry
+from slurmsched.models.throughput import LoadOutlook
 from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.sharing import APATHETIC, INDOLENT, OFF
 
@@ -38,14 +38,16 @@ UNSTABLE = Instability(9, 0, "n1", 10, 20, (0,), (8,), (1,), "it jumps")
 
 def sharer(path, outlook=None, failed=()):
     known = Mismatches(failed, (UNSTABLE,))
-    return Sharer(Shelf(path), lambda now_s: known, lambda now_s: {} if outlook is None else {"jobs": outlook})
+    return SharingContext(
+        ArtifactRegistry(path), lambda now_s: known, lambda now_s: {} if outlook is None else {"jobs": outlook}
+    )
 
 
 def test_measured_jobs_are_scored_and_the_others_count_as_jumbo(tmp_path):
     state = ClusterState(JOBS, NOTHING, NOTHING, NODES, None, None)
     one = sharer(tmp_path)
     assert one.scored(state) is state, "nobody shares yet"
-    one.adapted(POLICY, 100.0)
+    one.with_sharing(POLICY, 100.0)
     assert one.scored(state).pending.share_score.tolist() == [0, 2, 2]
 
 
@@ -64,29 +66,29 @@ def test_an_unusable_model_on_the_shelf_costs_a_warning(tmp_path, caplog):
     ("used", "outlook", "mode"),
     [
         ([1, 4], None, INDOLENT),
-        ([1, 4], Outlook(now=5.0, ahead=4.0, rank=0.5), OFF),
-        ([1, 4], Outlook(now=5.0, ahead=6.0, rank=0.5), APATHETIC),
-        ([4, 4], Outlook(now=5.0, ahead=4.0, rank=0.5), INDOLENT),
+        ([1, 4], LoadOutlook(now=5.0, ahead=4.0, rank=0.5), OFF),
+        ([1, 4], LoadOutlook(now=5.0, ahead=6.0, rank=0.5), APATHETIC),
+        ([4, 4], LoadOutlook(now=5.0, ahead=4.0, rank=0.5), INDOLENT),
     ],
 )
 def test_the_mode_follows_free_gpus_and_the_forecast_of_arrivals(tmp_path, used, outlook, mode):
     nodes = replace(NODES, gpus_used=np.array(used))
     seen = View(0.0, NOTHING, NOTHING, nodes, None, None, None, None)
     one = sharer(tmp_path, outlook, failed=(("a/x", "b/y"),))
-    one.looked(seen, POLICY.rules.sharing)
-    rules = one.adapted(POLICY, 100.0).rules.sharing
+    one.note_scan(seen, POLICY.rules.sharing)
+    rules = one.with_sharing(POLICY, 100.0).rules.sharing
     assert (rules.capacity, rules.failed) == (mode, (("a/x", "b/y"),))
     assert rules.unstable == (UNSTABLE,)
 
 
 def test_pairs_that_are_there_while_nobody_shares_any_more_are_still_known_to_be_unstable(tmp_path):
     off = replace(POLICY, rules=Rules(sharing=SharingRules(capacity=OFF)))
-    assert sharer(tmp_path).adapted(off, 100.0).rules.sharing.unstable == (UNSTABLE,)
+    assert sharer(tmp_path).with_sharing(off, 100.0).rules.sharing.unstable == (UNSTABLE,)
 
 
 def test_without_rules_of_sharing_nothing_is_adapted(tmp_path):
     plain = Policy(find_ordering("fifo"), Rules())
-    assert sharer(tmp_path, Outlook(5.0, 4.0, 0.5)).adapted(plain, 100.0) is plain
+    assert sharer(tmp_path, LoadOutlook(5.0, 4.0, 0.5)).with_sharing(plain, 100.0) is plain
 
 
 def test_nodes_that_share_do_not_count_as_busy():

@@ -35,7 +35,7 @@ def test_sigusr1_asks_for_a_stop_that_keeps_the_order():
     with listening(flags):
         os.kill(os.getpid(), signal.SIGUSR1)
         assert flags.wake.wait(60.0)
-        assert (flags.stop, flags.keep) == (True, True)
+        assert (flags.stop, flags.keep_jobs) == (True, True)
 
 
 def test_the_handlers_of_before_come_back_and_no_thread_stays():

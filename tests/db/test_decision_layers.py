@@ -16,7 +16,7 @@ from slurmsched.db.database import insert_or
 from slurmsched.db.store import Store
 from slurmsched.db.tables import cycle_blobs
 from slurmsched.db.tracking import decisions
-from slurmsched.db.tracking.decision_layers import LAYERS, Layers
+from slurmsched.db.tracking.decision_layers import LAYERS, BlobLayers
 from slurmsched.errors import SchemaMismatch
 
 
@@ -77,7 +77,7 @@ def test_what_an_old_cycle_shares_with_a_new_one_outlives_it(store):
 
 
 def test_a_record_is_read_from_three_blobs_at_most_and_a_layer_that_grew_old_is_laid_anew():
-    layers, middle = Layers(decisions.TABLES), set()
+    layers, middle = BlobLayers(decisions.TABLES), set()
     for record in cycles(80):
         blobs = layers.blobs(decisions.layers_of(record))
         assert list(blobs) == list(LAYERS[: len(blobs)])
@@ -112,7 +112,7 @@ def test_forecasts_that_move_by_seconds_and_jobs_that_change_places_take_a_few_b
     runtime_s = np.rint(random.lognormal(8.0, 1.0, count))
     points = random.integers(0, 5000, count)
     ranks = random.permutation(count)
-    layers, sizes_b = Layers(decisions.TABLES), []
+    layers, sizes_b = BlobLayers(decisions.TABLES), []
     for _ in range(4):
         runtime_s = np.where(random.random(count) < 0.3, runtime_s + random.integers(-5, 6, count), runtime_s)
         order = np.argsort(ranks, kind="stable").tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
+from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.faults import Fault, Instability, Mismatches
 from slurmsched.db.memory import Memory
@@ -19,12 +19,12 @@ WORD = Instability(8, 1, "n1", int(NOW_S) - 300, int(NOW_S) - 100, (0, 1), (7,),
 def ran(store, *names):
     """Jobs 7, 8, ... of alice with these names, which ended a minute ago."""
     jobs = [
-        KnownJob(
+        JobRecord(
             7 + at, 0, -1, 1, name, "alice", "a", "q", "shared", 1, 1, 1, 3600.0, *[NOW_S - 900.0] * 3, 0, NOW_S - 900
         )
         for at, name in enumerate(names)
     ]
-    store.add_outcomes("c", outcomes_of([Run(job, NOW_S - 60.0, JobState.COMPLETED) for job in jobs]))
+    store.add_outcomes("c", outcomes_of([EndedRun(job, NOW_S - 60.0, JobState.COMPLETED) for job in jobs]))
 
 
 def test_word_of_an_unstable_pair_is_kept_once_told_newest_first_and_part_of_both_stories(store):

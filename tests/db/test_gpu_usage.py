@@ -11,14 +11,14 @@ from db_worlds import NAN, jobs, look
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.job_kind import kind_of
-from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
+from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.db.memory import Memory
 from slurmsched.db.records import gpu_usage
 
 PROFILE = NodeProfile(7, 0, "n1", 1000, 1100, 2, 100.0, 0.9, 0.4, 0.1, 0.2, 8192.0, 500.0, 0.0)
-JOB = KnownJob(7, 0, -1, 1, "train_12", "alice", "a", "q", "gpu", 2, 1, 4, 3600.0, 990.0, 990.0, 1000.0, 0, 990.0)
+JOB = JobRecord(7, 0, -1, 1, "train_12", "alice", "a", "q", "gpu", 2, 1, 4, 3600.0, 990.0, 990.0, 1000.0, 0, 990.0)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def ran(store):
 
     def put(*profiles, **job):
         run = replace(JOB, **job)
-        store.add_outcomes("c", outcomes_of([Run(run, run.started_s + 100.0, JobState.COMPLETED)]))
+        store.add_outcomes("c", outcomes_of([EndedRun(run, run.started_s + 100.0, JobState.COMPLETED)]))
         store.add_profiles("c", profiles)
 
     return put
@@ -105,7 +105,7 @@ def test_a_hundred_thousand_jobs_of_known_kinds_cost_less_than_100_ms():
     from time import process_time
 
     table = jobs(100_000, user=["alice"] * 100_000, name=[f"train_{number % 5000}" for number in range(100_000)])
-    seen = gpu_usage.Usage()
+    seen = gpu_usage.RecentUsage()
     run = gpu_usage.Use(1000.0, 1100.0, 0.4, 0.2, 4096.0, False)
     seen.learn([((job_id, 0, 1100), kind_of("alice", f"train_{job_id}"), run) for job_id in range(1, 2000)], 2000.0)
     seen.filled(look(table))
@@ -116,7 +116,7 @@ def test_a_hundred_thousand_jobs_of_known_kinds_cost_less_than_100_ms():
 
 
 def test_memory_of_uses_is_bounded():
-    seen = gpu_usage.Usage()
+    seen = gpu_usage.RecentUsage()
     run = gpu_usage.Use(1000.0, 1100.0, 0.4, 0.2, 4096.0, False)
     seen.learn([((job_id, 0, 1100), f"alice/{job_id}", run) for job_id in range(gpu_usage.MOST + 10)], 2000.0)
     kinds = [f"alice/{job_id}" for job_id in (0, gpu_usage.MOST + 9)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmsched.db.memory import Memory
-from slurmsched.db.pending_writes import Facts
+from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.policy_choices import PolicyChoice
 from slurmsched.db.store import Store
 from slurmsched.db.tracking.story import StoryEvent
@@ -30,7 +30,7 @@ def test_only_choices_of_its_own_time_are_in_the_story_of_a_job(store):
     told = [StoryEvent(at_s, kind, {}, job) for job, at_s, kind in (
         (1, 50.0, "submitted"), (1, 150.0, "ended"), (2, 150.0, "submitted"), (3, 250.0, "submitted"),
     )]  # fmt: skip
-    store.save("c", Facts(story=told))
+    store.save("c", PendingWrites(story=told))
     for choice in (FIRST, SECOND):
         store.choose("c", choice)
     kinds = {job: [event.kind for event in store.story("c", job)] for job in (1, 2, 3, 4)}

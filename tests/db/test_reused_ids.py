@@ -108,9 +108,9 @@ def test_what_slurm_refused_of_the_job_before_is_not_told_of_the_new_one(store):
 def test_what_nodes_tell_belongs_to_the_job_that_had_the_id_then(store):
     memory = Memory(store, cluster="c")
     had_and_has(memory)
-    from slurmsched.db.pending_writes import Facts
+    from slurmsched.db.pending_writes import PendingWrites
 
-    store.save("c", Facts(story=[StoryEvent(300.0, "failed together", {}, 7)]))
+    store.save("c", PendingWrites(story=[StoryEvent(300.0, "failed together", {}, 7)]))
     assert "failed together" in kinds(store, FIRST_S)
     assert "failed together" not in kinds(store)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from slurmsched.cluster.actions import Hold, Rank
-from slurmsched.cluster.job_record import KnownJob, Phase
+from slurmsched.cluster.job_record import JobRecord, Phase
 from slurmsched.cluster.jobs import JobState
-from slurmsched.db.pending_writes import Facts
+from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.pause import Control
 from slurmsched.db.tables import blobs
 from slurmsched.db.tracking.intents import Intent
@@ -27,7 +27,7 @@ def known(job_id=7, **columns):
     plain = {"array_job_id": 0, "task_id": -1, "tasks": 1, "gpus": 1, "nodes": 1, "cpus": 1, "restarts": 0}
     words = dict.fromkeys(("name", "user", "account", "qos", "partition"), "x")
     times = {"time_limit_s": float("inf"), "submitted_s": 100.0, "eligible_s": NAN, "started_s": NAN}
-    return KnownJob(job_id, **{**plain, **words, **times, "first_submit_s": 100.0, **columns})
+    return JobRecord(job_id, **{**plain, **words, **times, "first_submit_s": 100.0, **columns})
 
 
 def test_history_comes_back_as_it_was_given(store):
@@ -71,7 +71,7 @@ def test_history_is_cut_by_the_end(store):
 
 def test_clusters_do_not_see_each_other(store):
     store.add_outcomes("a", outcomes(2))
-    store.save("a", Facts(jobs={7: known()}, story=[StoryEvent(1.0, "submitted", {}, 7)]))
+    store.save("a", PendingWrites(jobs={7: known()}, story=[StoryEvent(1.0, "submitted", {}, 7)]))
     store.pause("a", by="x", now_s=1)
     assert len(store.history("b")) == 0
     assert store.jobs("b") == []
@@ -83,7 +83,7 @@ def test_clusters_do_not_see_each_other(store):
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_comes_back(store, name, user):
     job = known(name=name, user=user)
-    store.save("c", Facts(jobs={7: job}))
+    store.save("c", PendingWrites(jobs={7: job}))
     assert [(j.name, j.user) for j in store.jobs("c")] == [(name, user)]
 
 
@@ -91,7 +91,7 @@ def test_any_text_comes_back(store, name, user):
 def test_hostile_text_comes_back_everywhere(store, text):
     intent = Intent(7, "RequireNodes", text, 5.0, 1, answered_s=6.0, refused=text, closed_s=6.0)
     event = StoryEvent(9.0, "refused", {"answer": text}, 7)
-    store.save("c", Facts({7: known(name=text)}, {intent.key: intent}, [], [event]))
+    store.save("c", PendingWrites({7: known(name=text)}, {intent.key: intent}, [], [event]))
     assert store.jobs("c")[0].name == text
     assert store.intents("c", 0) == [intent]
     assert store.story("c", 7) == [event]
@@ -102,10 +102,10 @@ def test_hostile_text_comes_back_everywhere(store, text):
 def test_jobs_come_back_and_go(store):
     running = replace(known(8), phase=Phase.RUNNING, started_s=150.5, time_limit_s=60.0)
     array = replace(known(8), array_job_id=8, tasks=5)
-    store.save("c", Facts(jobs={job.unit: job for job in (known(), running, array)}))
+    store.save("c", PendingWrites(jobs={job.unit: job for job in (known(), running, array)}))
     assert sorted(job.unit for job in store.jobs("c")) == [-8, 7, 8]
     assert repr(running) in map(repr, store.jobs("c"))
-    store.save("c", Facts(jobs={8: replace(running, restarts=1), 7: None}))
+    store.save("c", PendingWrites(jobs={8: replace(running, restarts=1), 7: None}))
     assert [(job.unit, job.restarts) for job in store.jobs("c")] == [(-8, 0), (8, 1)]
 
 
@@ -113,7 +113,7 @@ def test_a_story_is_told_in_order_and_a_repeat_changes_nothing(store):
     events = [StoryEvent(1.5, "submitted", {}, 7), StoryEvent(2.0, "requeued", {"restart": 1}, 7)]
     events.append(StoryEvent(2.0, "started", {"restart": 1}, 7))
     for _ in range(2):
-        store.save("c", Facts(story=[*reversed(events), StoryEvent(1.0, "submitted", {}, 8)]))
+        store.save("c", PendingWrites(story=[*reversed(events), StoryEvent(1.0, "submitted", {}, 8)]))
     assert store.story("c", 7) == events
 
 
@@ -124,10 +124,10 @@ def test_only_open_and_lately_refused_intents_are_read(store):
         Intent(3, "Rank", 5, 10.0, 1, answered_s=11.0, refused="no", closed_s=11.0),
         Intent(4, "Rank", 5, 10.0, 1, answered_s=1.0, refused="no", closed_s=1.0),
     ]
-    store.save("c", Facts(intents={intent.key: intent for intent in intents}))
+    store.save("c", PendingWrites(intents={intent.key: intent for intent in intents}))
     assert [intent.job_id for intent in store.intents("c", 5.0)] == [1, 3]
     seen = replace(intents[0], answered_s=11.0, seen_s=20.0, closed_s=21.0)
-    store.save("c", Facts(intents={seen.key: seen}))
+    store.save("c", PendingWrites(intents={seen.key: seen}))
     assert [intent.job_id for intent in store.intents("c", 5.0)] == [3]
 
 
@@ -182,7 +182,7 @@ def test_what_is_too_old_goes_and_the_rest_stays_whole(store):
     store.add_outcomes("c", outcomes(10))
     old, new = Intent(1, "Rank", 5, 10.0, 1, closed_s=11.0), Intent(1, "Rank", 5, 10.0, 2)
     events = [StoryEvent(1.0, "submitted", {}, 7), StoryEvent(6000.0, "ended", {}, 7)]
-    store.save("c", Facts(intents={old.key: old, new.key: new}, story=events))
+    store.save("c", PendingWrites(intents={old.key: old, new.key: new}, story=events))
     pruned = store.prune(6000, keep_decisions_s=2000, keep_outcomes_s=4995)
     assert (pruned.cycles, pruned.outcomes, pruned.story, pruned.intents, pruned.more) == (1, 5, 1, 1, False)
     assert same_decision(store.decision(2), decision(2, 5000.0, count=2))

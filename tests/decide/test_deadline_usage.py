@@ -8,7 +8,7 @@ from views import NOW_S, forecast, jobs, view
 
 from slurmsched.cluster.plan import Plan
 from slurmsched.cluster.records.promises import PromiseState, PromiseTable, promise_table
-from slurmsched.decide.deadlines.deadline_usage import Claim, claims
+from slurmsched.decide.deadlines.deadline_usage import DeadlineUsage, claims
 from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.policies.contract import find_ordering
@@ -17,7 +17,7 @@ HOUR_S, DAY_S = 3600.0, 86_400.0
 RULES = DeadlineRules(window_s=10 * DAY_S, interval_s=DAY_S, user_gpu_hours=50.0, user_gpus=8, exempt=("root",))
 
 
-def claimed(table: PromiseTable, rules: DeadlineRules | None = RULES) -> tuple[Claim, ...]:
+def claimed(table: PromiseTable, rules: DeadlineRules | None = RULES) -> tuple[DeadlineUsage, ...]:
     what = view(jobs(0), forecast([]).runtime_s)
     plan: Plan = decide(what, find_ordering("fifo"), Rules())
     return claims(what, replace(plan, promises=table), rules)

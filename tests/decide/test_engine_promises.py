@@ -11,7 +11,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, JobTable
 from slurmsched.cluster.state import View
-from slurmsched.cycle import World, run_cycle
+from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
@@ -33,11 +33,11 @@ class Refuses(FakeSlurm):
         raise AssertionError(f"written in a mode that only looks: {actions}")
 
 
-def world(cluster: FakeSlurm, **rules: object) -> World:
+def world(cluster: FakeSlurm, **rules: object) -> CycleContext:
     store = Store("sqlite://")
     store.upgrade()
     policy = Policy(find_ordering("sjf"), Rules(**({"powers": frozenset({"order"}), "scope": "queue"} | rules)))
-    return World(
+    return CycleContext(
         cluster=cluster,
         memory=Memory(store, cluster="fake"),
         model=RuntimeModel.fit(cluster.outcomes(0.0, 0.0)),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cluster.records.promises import PromiseState
-from slurmsched.decide.deadlines.gpu_availability import Rooms
+from slurmsched.decide.deadlines.gpu_availability import GpuAvailability
 from slurmsched.decide.deadlines.iteration_runtime import paced
 from slurmsched.decide.engine import decide
 from slurmsched.decide.rules import DeadlineRules, Rules
@@ -27,7 +27,7 @@ def asking(*comments, deadline_s=NOW_S + 2 * HOUR_S, **columns):
 
 
 def rooms(what):
-    return Rooms(what, margin=0.9, lead_s=60.0)
+    return GpuAvailability(what, margin=0.9, lead_s=60.0)
 
 
 def test_waiting_jobs_are_planned_by_their_iterations_where_the_comment_says_number_and_pace():

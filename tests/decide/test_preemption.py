@@ -15,7 +15,7 @@ from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import AskToStop, Requeue, Resume, Suspend, Tell
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
-from slurmsched.cycle import World, run_cycle
+from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
@@ -215,7 +215,7 @@ class Site:
         self.cluster, self.cycles = cluster, store.last_number("fake")
         asked = replace(ASKED, asks_a_day=4)
         rules = Rules(frozenset({"order", "hold", "requeue", "comment"}), scope="queue", deadlines=asked)
-        self.world = World(
+        self.world = CycleContext(
             cluster=cluster,
             memory=Memory(store, cluster="fake", monotonic=lambda: self.cluster.now_s),
             model=RuntimeModel.fit(cluster.outcomes(0.0, 0.0)),

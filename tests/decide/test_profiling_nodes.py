@@ -14,7 +14,7 @@ from slurmsched.cluster.records.node_loans import changes, members
 from slurmsched.cluster.text.hostlist import expand
 from slurmsched.decide.profiling_nodes import lend, pressure
 from slurmsched.decide.rules import ProfilingRules
-from slurmsched.models.throughput import Outlook
+from slurmsched.models.throughput import LoadOutlook
 
 RULES = ProfilingRules("profile", home="gpu", t_s=200.0, nodes_most=2)
 OWN = {"profile": ("n4",), "gpu": ("n1", "n2", "n3")}
@@ -86,8 +86,8 @@ def test_a_node_in_both_partitions_or_in_none_finds_its_place_again():
     [(5.0, 5.0, 0.5, 0.0), (5.0, 6.0, 0.5, 0.5), (5.0, 5.0, 0.9, 0.5), (5.0, 9.0, 0.9, 1.0), (0.1, 0.2, 0.1, 0.0)],
 )
 def test_a_burst_is_more_than_usual_or_more_to_come(now, ahead, rank, expected):
-    quiet = Outlook(1.0, 1.0, 0.5)
-    assert pressure({"jobs": Outlook(now, ahead, rank), "gpus": quiet}) == expected
+    quiet = LoadOutlook(1.0, 1.0, 0.5)
+    assert pressure({"jobs": LoadOutlook(now, ahead, rank), "gpus": quiet}) == expected
     assert pressure({}) == 0.0
 
 

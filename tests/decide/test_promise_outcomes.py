@@ -10,7 +10,7 @@ import pytest
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
-from slurmsched.cycle import MISSING_MOST, World, run_cycle
+from slurmsched.cycle import MISSING_MOST, CycleContext, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
@@ -40,7 +40,7 @@ class Site:
 
     def __init__(self, store, cluster=None, ordering="sjf"):
         self.store, self.cluster, self.cycles = store, cluster or FakeSlurm(nodes=1), 0
-        self.world = World(
+        self.world = CycleContext(
             cluster=self.cluster,
             memory=Memory(store, cluster="fake", monotonic=lambda: self.cluster.now_s),
             model=RuntimeModel.fit(self.cluster.outcomes(0.0, 0.0)),

@@ -10,7 +10,7 @@ import pytest
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.records.outcomes import OutcomeTable
-from slurmsched.demo import Summary
+from slurmsched.demo import BurstSummary
 
 
 def outcomes(submitted_s: list[float], ended_s: list[float]) -> OutcomeTable:
@@ -23,7 +23,7 @@ def outcomes(submitted_s: list[float], ended_s: list[float]) -> OutcomeTable:
 
 
 def test_job_completion_time_is_from_first_submit_to_end():
-    figures = Summary.of(outcomes([100.0, 101.0, 102.0], [110.0, 103.0, 132.0]))
+    figures = BurstSummary.of(outcomes([100.0, 101.0, 102.0], [110.0, 103.0, 132.0]))
     assert figures.avg_jct_s == 14.0
     assert figures.median_jct_s == 10.0
     assert figures.p90_jct_s == pytest.approx(26.0)
@@ -31,5 +31,5 @@ def test_job_completion_time_is_from_first_submit_to_end():
 
 
 def test_a_ratio_says_how_many_times_longer_stock_took():
-    stock, ours = Summary(30.0, 20.0, 50.0, 80.0), Summary(20.0, 10.0, 50.0, 100.0)
+    stock, ours = BurstSummary(30.0, 20.0, 50.0, 80.0), BurstSummary(20.0, 10.0, 50.0, 100.0)
     assert stock.over(ours) == {"avg_jct_s": 1.5, "median_jct_s": 2.0, "p90_jct_s": 1.0, "makespan_s": 0.8}

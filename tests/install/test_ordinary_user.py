@@ -8,8 +8,8 @@ import pytest
 from daemon.daemon_worlds import seen
 from fresh_host import CHECKOUT, FreshHost
 
-from slurmsched.daemon.api.query_handlers import Questions, Sources
-from slurmsched.daemon.api.query_server import Answers
+from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_server import QueryServer
 from slurmsched.decide.explain import explain
 
 pytestmark = pytest.mark.lab
@@ -31,9 +31,9 @@ def host(a_site) -> Iterator[FreshHost]:
 def daemon(host, tmp_path) -> Iterator[None]:
     """Answers on /run/slurmsched of the host."""
     sources = Sources(lambda: {"mode": "observe"}, explain.why, explain.explain, explain.queue, lambda *job: [])
-    questions = Questions(sources, trusted=(0,))
-    questions.saw(seen())
-    answers = Answers(tmp_path, questions)
+    questions = QueryHandlers(sources, trusted=(0,))
+    questions.observe(seen())
+    answers = QueryServer(tmp_path, questions)
     answers.start()
     host.sh(f"mount --bind {tmp_path} /run/slurmsched && chmod 755 {tmp_path}")
     yield

@@ -10,46 +10,46 @@ import pytest
 from outcome_worlds import busy_site
 
 from slurmsched.models.artifact import Artifact, digest_of
-from slurmsched.models.registry import RUNTIME, Shelf
-from slurmsched.models.runtime.active import Serving, drift_of
+from slurmsched.models.registry import RUNTIME, ArtifactRegistry
+from slurmsched.models.runtime.active import ActiveModel, drift_of
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.models.runtime.estimator import Estimator
-from slurmsched.models.runtime.guarded import Served
+from slurmsched.models.runtime.guarded import GuardedModel
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, repeating
 
 HISTORY = busy_site(400)
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path)
+def shelf(tmp_path: Path) -> ArtifactRegistry:
+    return ArtifactRegistry(tmp_path)
 
 
-def put(shelf: Shelf, until_s: float = 2e5) -> None:
+def put(shelf: ArtifactRegistry, until_s: float = 2e5) -> None:
     model = Estimator.fit(HISTORY.take(HISTORY.ended_s < until_s), how=repeating(LAST_OF_NAME))
     shelf.put(Artifact(RUNTIME, 0.0, until_s, {}, model.document()))
 
 
-def test_without_a_trained_model_the_baseline_serves(shelf: Shelf):
-    serving = Serving(shelf, "auto")
+def test_without_a_trained_model_the_baseline_serves(shelf: ArtifactRegistry):
+    serving = ActiveModel(shelf, "auto")
     model = serving.model(HISTORY)
     assert isinstance(model, RuntimeModel)
     assert drift_of(model) is None
-    assert serving.said(model) == "baseline: no model of runtimes was trained yet"
+    assert serving.described(model) == "baseline: no model of runtimes was trained yet"
 
 
-def test_a_trained_model_serves_with_what_ended_since(shelf: Shelf):
+def test_a_trained_model_serves_with_what_ended_since(shelf: ArtifactRegistry):
     put(shelf)
-    serving = Serving(shelf, "auto")
+    serving = ActiveModel(shelf, "auto")
     model = serving.model(HISTORY)
-    assert isinstance(model, Served)
+    assert isinstance(model, GuardedModel)
     assert model.trained_until_s == HISTORY.ended_s.max()
     assert model.drift.runs > 0
-    assert serving.said(model) == "trained: last two of user and name"
+    assert serving.described(model) == "trained: last two of user and name"
 
 
-def test_a_new_model_is_noticed_once(shelf: Shelf):
-    serving = Serving(shelf, "auto")
+def test_a_new_model_is_noticed_once(shelf: ArtifactRegistry):
+    serving = ActiveModel(shelf, "auto")
     assert serving.stale()
     serving.model(HISTORY)
     assert not serving.stale()
@@ -59,15 +59,15 @@ def test_a_new_model_is_noticed_once(shelf: Shelf):
     assert not serving.stale()
 
 
-def test_an_admin_who_wants_the_baseline_gets_it(shelf: Shelf):
+def test_an_admin_who_wants_the_baseline_gets_it(shelf: ArtifactRegistry):
     put(shelf)
-    serving = Serving(shelf, "auto")
+    serving = ActiveModel(shelf, "auto")
     serving.model(HISTORY)
     serving.wanted = "baseline"
     assert serving.stale()
     model = serving.model(HISTORY)
     assert isinstance(model, RuntimeModel)
-    assert serving.said(model) == "baseline: models.serve says so"
+    assert serving.described(model) == "baseline: models.serve says so"
 
 
 def damaged(path: Path) -> None:
@@ -86,13 +86,13 @@ def nonsense(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [damaged, careless, nonsense])
-def test_an_unusable_model_costs_one_warning_and_the_baseline_serves(shelf: Shelf, spoil, caplog):
+def test_an_unusable_model_costs_one_warning_and_the_baseline_serves(shelf: ArtifactRegistry, spoil, caplog):
     put(shelf)
     spoil(shelf.path(RUNTIME))
-    serving = Serving(shelf, "auto")
+    serving = ActiveModel(shelf, "auto")
     with caplog.at_level(logging.WARNING):
         model = serving.model(HISTORY)
     assert isinstance(model, RuntimeModel)
     assert [record.getMessage().split(":")[0] for record in caplog.records] == ["the baseline forecasts"]
-    assert serving.said(model).startswith("baseline: ")
+    assert serving.described(model).startswith("baseline: ")
     assert not serving.stale()

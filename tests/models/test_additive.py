@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.models.ebm.additive import Additive, Boosting, Columns, isotonic
-from slurmsched.models.ebm.dictionary_column import Coded
+from slurmsched.models.ebm.dictionary_column import DictionaryColumn
 
 QUICK = Boosting(outer_bags=2, max_rounds=120, max_bins=32, max_interaction_bins=8, smoothing_rounds=20)
 PAIRS = [("gpus", "user"), ("gpus", "hours"), ("user", "queue")]
@@ -86,7 +86,7 @@ def test_numbers_that_rows_have_in_common_are_looked_up_alike(fitted):
         values = np.append(np.random.default_rng(seed).gamma(2.0, 5.0, 40), np.nan)
         for name in ("hours", "gpus"):
             codes = np.random.default_rng(2).integers(-1, 40, 500)
-            common, plain = (columns | {name: column} for column in (Coded(values, codes), values[codes]))
+            common, plain = (columns | {name: column} for column in (DictionaryColumn(values, codes), values[codes]))
             assert np.array_equal(fitted.predict(common), fitted.predict(plain))
             assert np.array_equal(fitted.contributions(common), fitted.contributions(plain))
     rising = fitted.monotone("gpus")

@@ -11,12 +11,12 @@ import pytest
 
 from slurmsched.errors import ModelUnusable, SlurmschedError
 from slurmsched.models.artifact import SCHEMA, Artifact, digest_of
-from slurmsched.models.ebm.additive import Additive, Term
+from slurmsched.models.ebm.additive import Additive, AdditiveTerm
 from slurmsched.models.ebm.bins import Continuous
 
 ADDITIVE = Additive(
     (Continuous("gpus", np.array([1.5, 3.0]), np.array([1.5])),),
-    (Term(("gpus",), np.array([0.0, 0.1, 1 / 3, 0.7, 0.0]), np.array([0.0, 5.0, 3.0, 1.0, 0.0])),),
+    (AdditiveTerm(("gpus",), np.array([0.0, 0.1, 1 / 3, 0.7, 0.0]), np.array([0.0, 5.0, 3.0, 1.0, 0.0])),),
     0.1,
 )
 KEPT = Artifact("runtime", 1e9, 1.1e9, {"r2": 0.5}, ADDITIVE.document())

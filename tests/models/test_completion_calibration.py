@@ -10,7 +10,7 @@ import pytest
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.records.outcomes import OutcomeTable
-from slurmsched.cluster.records.prediction_records import NOTHING_KEPT, KeptState, KeptTable
+from slurmsched.cluster.records.prediction_records import NO_RECORDS, KeptState, PredictionRecords
 from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable, prediction_table
 from slurmsched.models.completion.completion_calibration import LATE_S, Calibration, survived, worths
 from slurmsched.models.completion.prediction_accuracy import accuracy
@@ -60,29 +60,29 @@ def nobody() -> JobTable:
     return job_table(0)
 
 
-def lived(count: int, factor: float, seed: int = 1) -> KeptTable:
+def lived(count: int, factor: float, seed: int = 1) -> PredictionRecords:
     """Predictions made one after the other, a day apart, told by what was known; waits are longer by *factor* and a
     spread."""
     random = np.random.default_rng(seed)
-    kept = NOTHING_KEPT
+    kept = NO_RECORDS
     for start in range(0, count, 50):
         made_s = NOW_S + 1e5 * (start + np.arange(50))
         table = raw([start + number for number in range(1, 51)])
         moved = {name: getattr(table, name) - NOW_S + made_s for name in TIMES}
         table = replace(table, **moved)
-        kept, _ = with_new(kept, table, Calibration.of(kept).told(table))
+        kept, _ = with_new(kept, table, Calibration.of(kept).calibrated(table))
         rows = np.arange(len(kept) - 50, len(kept))
         spread = random.lognormal(np.log(factor), 0.5, 50)
         starts, ends = kept.started_s.copy(), kept.ended_s.copy()
         starts[rows] = made_s + 600.0 * spread
         ends[rows] = starts[rows] + 1000.0 * random.lognormal(0, 0.3, 50)
         state = np.full(len(kept), int(KeptState.SETTLED))
-        kept = KeptTable(**{**vars(kept), "started_s": starts, "ended_s": ends, "state": state})
+        kept = PredictionRecords(**{**vars(kept), "started_s": starts, "ended_s": ends, "state": state})
     return kept
 
 
 def test_a_first_prediction_is_a_guess_and_says_so():
-    told = Calibration.of(NOTHING_KEPT).told(raw([1]))
+    told = Calibration.of(NO_RECORDS).calibrated(raw([1]))
     assert told.start_basis.tolist() == [0]
     assert told.start_from_s[0] < told.start_s[0] == NOW_S + 600.0 < told.start_by_s[0]
     assert 3 * 600.0 < told.start_by_s[0] - NOW_S < 5 * 600.0
@@ -95,7 +95,7 @@ def test_nine_in_ten_come_by_the_moment_told_also_where_the_play_forward_is_alwa
     row = accuracy(kept, NOW_S, (36500.0,))[0]
     assert 0.87 <= row.starts.by <= 0.93
     assert 0.87 <= row.finishes.by <= 0.93
-    told = Calibration.of(kept).told(raw([9999]))
+    told = Calibration.of(kept).calibrated(raw([9999]))
     assert told.start_s[0] - NOW_S == pytest.approx(600.0 * factor, rel=0.15)
     assert told.finish_basis[0] >= 50
 
@@ -103,21 +103,21 @@ def test_nine_in_ten_come_by_the_moment_told_also_where_the_play_forward_is_alwa
 def test_a_class_with_enough_of_its_own_is_calibrated_by_itself():
     kept = lived(200, 1.0)
     other = lived(200, 5.0, seed=2)
-    other = KeptTable(**{**vars(other), "partition": Labels.of(["debug"] * 200)})
-    told = Calibration.of(kept.joined(other)).told(raw([1, 2], partition=["gpu", "debug"]))
+    other = PredictionRecords(**{**vars(other), "partition": Labels.of(["debug"] * 200)})
+    told = Calibration.of(kept.joined(other)).calibrated(raw([1, 2], partition=["gpu", "debug"]))
     assert told.start_s[1] - NOW_S > 3 * (told.start_s[0] - NOW_S)
 
 
 def test_nobody_is_told_a_start_later_than_the_end():
     kept = lived(200, 1.0)
     far = kept.made_s + 600.0 * np.random.default_rng(3).lognormal(0.0, 2.0, len(kept))
-    loose = KeptTable(**{**vars(kept), "started_s": far})
-    told = Calibration.of(loose).told(raw([1], runtime_s=1.0))
+    loose = PredictionRecords(**{**vars(kept), "started_s": far})
+    told = Calibration.of(loose).calibrated(raw([1], runtime_s=1.0))
     assert told.start_by_s[0] == told.finish_by_s[0]
 
 
 def test_nobody_is_told_a_later_end_than_the_time_limit_allows():
-    told = Calibration.of(NOTHING_KEPT).told(raw([1], time_limit_s=[1100.0]))
+    told = Calibration.of(NO_RECORDS).calibrated(raw([1], time_limit_s=[1100.0]))
     assert told.finish_by_s[0] == told.start_by_s[0] + 1100.0 + LATE_S
 
 
@@ -125,7 +125,7 @@ def test_jobs_that_run_or_cannot_be_told_stay_as_they_are():
     kinds = [int(PredictionKind.RUNNING), int(PredictionKind.HELD)]
     nothing = [NOW_S + 1600.0, np.nan]
     table = raw([1, 2], kind=kinds, finish_s=nothing, finish_from_s=nothing, finish_by_s=nothing)
-    assert Calibration.of(lived(100, 2.0)).told(table).equals(table)
+    assert Calibration.of(lived(100, 2.0)).calibrated(table).equals(table)
 
 
 def test_the_conformal_quantile_is_one_sided():
@@ -151,8 +151,8 @@ def test_a_burst_that_was_early_as_one_does_not_make_others_be_told_early_ends()
     apart = lived(100, 0.3)
     shift_s = apart.made_s - NOW_S
     others = ("raw_start_s", "raw_finish_s", "started_s", "ended_s")
-    burst = KeptTable(**{**vars(apart), **{name: getattr(apart, name) - shift_s for name in (*TIMES, *others)}})
-    of_burst, of_apart = (Calibration.of(kept).told(raw([9999])) for kept in (burst, apart))
+    burst = PredictionRecords(**{**vars(apart), **{name: getattr(apart, name) - shift_s for name in (*TIMES, *others)}})
+    of_burst, of_apart = (Calibration.of(kept).calibrated(raw([9999])) for kept in (burst, apart))
     assert of_apart.start_by_s[0] - NOW_S < 600.0 < of_burst.start_by_s[0] - NOW_S
     assert of_apart.start_s[0] < of_burst.start_s[0] < NOW_S + 600.0
 
@@ -170,9 +170,9 @@ def test_a_wait_that_is_longer_than_usual_takes_after_long_ones():
     kept, later = lived(200, 1.0), lived(200, 1.0)
     far = {name: getattr(later, name) + 1e6 for name in ("raw_start_s", "started_s", "raw_finish_s", "ended_s")}
     wide = far["raw_start_s"] + 3e5 * np.where(np.arange(200) % 2, 1.0, -1.0)
-    both = kept.joined(KeptTable(**{**vars(later), **far, "started_s": wide, "ended_s": wide + 1000.0}))
+    both = kept.joined(PredictionRecords(**{**vars(later), **far, "started_s": wide, "ended_s": wide + 1000.0}))
     ends_s = {f"finish{end}_s": [NOW_S + 1600.0, NOW_S + 1e6 + 1000.0] for end in ("_from", "", "_by")}
-    told = Calibration.of(both).told(raw([1, 2], start_s=[NOW_S + 600.0, NOW_S + 1e6], **ends_s))
+    told = Calibration.of(both).calibrated(raw([1, 2], start_s=[NOW_S + 600.0, NOW_S + 1e6], **ends_s))
     near, distant = (told.start_by_s - told.start_s).tolist()
     assert distant > 100 * near
 
@@ -180,14 +180,17 @@ def test_a_wait_that_is_longer_than_usual_takes_after_long_ones():
 def test_as_many_more_are_asked_for_as_were_told_too_soon():
     kept = lived(200, 1.0)
     early = dict.fromkeys(("start_from_s", "start_s", "start_by_s"), kept.made_s + 1.0)
-    late = KeptTable(**{**vars(kept), **early})
+    late = PredictionRecords(**{**vars(kept), **early})
     table = raw([1])
-    assert Calibration.of(late).told(table).start_by_s[0] > Calibration.of(kept).told(table).start_by_s[0] + 60.0
+    assert (
+        Calibration.of(late).calibrated(table).start_by_s[0]
+        > Calibration.of(kept).calibrated(table).start_by_s[0] + 60.0
+    )
 
 
 def test_a_prediction_is_kept_first_and_again_only_when_it_moved_much():
     table = raw([1])
-    kept, fresh = with_new(NOTHING_KEPT, table, table)
+    kept, fresh = with_new(NO_RECORDS, table, table)
     assert fresh.tolist() == [True]
     a_minute_on = raw([1], wait_s=630.0, made_s=[NOW_S + 60.0])
     assert len(with_new(kept, a_minute_on, a_minute_on)[0]) == 1
@@ -197,7 +200,7 @@ def test_a_prediction_is_kept_first_and_again_only_when_it_moved_much():
 
 
 def test_a_prediction_meets_the_start_and_then_the_end():
-    kept, _ = with_new(NOTHING_KEPT, raw([7]), raw([7]))
+    kept, _ = with_new(NO_RECORDS, raw([7]), raw([7]))
     running = job_table(1, job_id=[7], first_submit_s=[NOW_S], started_s=[NOW_S + 5])
     kept, changed = met(kept, running, ended(8, 0.0, 1.0))
     assert (kept.started_s[0], kept.state[0], changed[0]) == (NOW_S + 5, KeptState.OPEN, True)
@@ -214,21 +217,21 @@ def test_a_prediction_meets_the_start_and_then_the_end():
     ],
 )
 def test_a_run_that_is_not_the_one_foretold_proves_nothing(columns):
-    kept, _ = with_new(NOTHING_KEPT, raw([7]), raw([7]))
+    kept, _ = with_new(NO_RECORDS, raw([7]), raw([7]))
     started_s = np.nan if "runtime_s" in columns else NOW_S + 5
     kept, _ = met(kept, nobody(), ended(7, started_s, NOW_S + 50, **columns))
     assert kept.state.tolist() == [KeptState.VOID]
 
 
 def test_a_job_that_vanished_unseen_proves_nothing():
-    kept, _ = with_new(NOTHING_KEPT, raw([7, 8]), raw([7, 8]))
+    kept, _ = with_new(NO_RECORDS, raw([7, 8]), raw([7, 8]))
     kept, lost = without_lost(kept, job_table(1, job_id=[8]), nobody())
     assert kept.state.tolist() == [KeptState.VOID, KeptState.OPEN]
     assert lost.tolist() == [True, False]
 
 
 def test_what_slurm_says_of_a_start_only_after_its_backfill_has_looked_counts_too():
-    kept, _ = with_new(NOTHING_KEPT, raw([7, 8]), raw([7, 8]))
+    kept, _ = with_new(NO_RECORDS, raw([7, 8]), raw([7, 8]))
     said = raw([7, 8], slurm_start_s=[NOW_S + 300.0, np.nan])
     kept, changed = with_new(kept, said, said)
     again = raw([7, 8], slurm_start_s=[NOW_S + 900.0, np.nan])
@@ -237,7 +240,7 @@ def test_what_slurm_says_of_a_start_only_after_its_backfill_has_looked_counts_to
 
 
 def test_accuracy_puts_slurms_own_estimate_beside_ours():
-    kept, _ = with_new(NOTHING_KEPT, raw([7]), raw([7], slurm_start_s=[NOW_S + 5000.0]))
+    kept, _ = with_new(NO_RECORDS, raw([7]), raw([7], slurm_start_s=[NOW_S + 5000.0]))
     kept, _ = met(kept, nobody(), ended(7, NOW_S + 700, NOW_S + 900))
     rows = accuracy(kept, NOW_S + 1000.0)
     assert [(row.days, row.partition, row.size) for row in rows[:3]] == [

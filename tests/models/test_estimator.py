@@ -12,7 +12,7 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.port import Model
 from slurmsched.models.runtime.baseline import UNKNOWN_S
 from slurmsched.models.runtime.estimator import LEAST, Estimator
-from slurmsched.models.runtime.mixture import Blend, Part
+from slurmsched.models.runtime.mixture import Mixture, Part
 from slurmsched.models.runtime.model_inputs import CLASSES, Profiles
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, LIMIT, Ga2m, fit_trees, repeating
 
@@ -181,7 +181,7 @@ def test_the_interval_follows_what_ended_since(repeats: Estimator):
 
 def test_what_is_mixed_in_moves_the_middle_and_not_the_interval(trained: Estimator):
     assert isinstance(trained.center, Ga2m)
-    blends = Blend({}), Blend({kind: Part("user_last", 1.0, 1.0, 1.0) for kind in range(CLASSES)})
+    blends = Mixture({}), Mixture({kind: Part("user_last", 1.0, 1.0, 1.0) for kind in range(CLASSES)})
     queue = jobs_of(known(200))
     alone, mixed = (replace(trained, center=replace(trained.center, blend=blend)).forecast(queue) for blend in blends)
     inside = (alone.low_s < mixed.runtime_s) & (mixed.runtime_s < alone.high_s)

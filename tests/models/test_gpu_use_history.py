@@ -17,7 +17,7 @@ from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.gpu_use_history import UseHistory
-from slurmsched.models.runtime.history_index import Past
+from slurmsched.models.runtime.history_index import HistoryIndex
 from slurmsched.models.runtime.model_inputs import PROFILE, inputs, numbers
 from slurmsched.models.runtime.name_buckets import NameBuckets
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, Repeat, repeating
@@ -66,7 +66,7 @@ def test_training_and_serving_know_the_same_of_a_job(runs, submit_s):
                    key=lambda one: one.end_s)[-LAST:]  # fmt: skip
     by_kind = {kind_of("alice", name): mean_use(ended)} if ended else {}
     waiting = with_use(job(name=name, first_submit_s=float(submit_s)), {}, by_kind)
-    past = Past.of(history([60]))
+    past = HistoryIndex.of(history([60]))
     served = inputs(waiting, past, NO_BUCKETS)
     then = inputs(history([60], name=[name]), past, NO_BUCKETS, np.array([1]), trained)
     for column in PROFILE:
@@ -105,7 +105,7 @@ def test_what_is_judged_later_is_judged_by_the_same_use():
     outcomes = short_runs()
     known, jobs = known_use(outcomes)
     model = Estimator.fit(outcomes, profiles=known, how=BY_USE)
-    then = model.told(outcomes)[1]
+    then = model.backtest(outcomes)[1]
     served = np.log(model.forecast(jobs).runtime_s)
     seen = np.isfinite(then) & (model.past.known_at(outcomes.first_submit_s) > 200)
     assert seen.any()

@@ -10,7 +10,7 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.port import Model
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.models.runtime.estimator import Estimator
-from slurmsched.models.runtime.guarded import LEAST, WINDOW, Served
+from slurmsched.models.runtime.guarded import LEAST, WINDOW, GuardedModel
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, LIMIT, repeating
 
 EVERYTHING = busy_site(1600)
@@ -22,11 +22,11 @@ def with_limits(outcomes: OutcomeTable, limit_s: np.ndarray) -> OutcomeTable:
     return OutcomeTable(**columns | {"time_limit_s": limit_s})
 
 
-def served(outcomes: OutcomeTable, repeat=LIMIT) -> Served:
+def served(outcomes: OutcomeTable, repeat=LIMIT) -> GuardedModel:
     """Fitted to the first half, with nothing since."""
     before = outcomes.take(outcomes.ended_s < SPLIT_S)
     model = Estimator.fit(before, how=repeating(repeat))
-    return Served.of(model, RuntimeModel.fit(before), before)
+    return GuardedModel.of(model, RuntimeModel.fit(before), before)
 
 
 def later(outcomes: OutcomeTable) -> OutcomeTable:
@@ -83,7 +83,7 @@ def test_too_few_runs_condemn_nobody():
 
 def test_a_restart_remembers_how_the_model_did():
     before = served(BROKEN)
-    known = Served.of(before.model.learn(later(BROKEN)), before.baseline.learn(later(BROKEN)), BROKEN)
+    known = GuardedModel.of(before.model.learn(later(BROKEN)), before.baseline.learn(later(BROKEN)), BROKEN)
     assert known.drift.worse
 
 
@@ -103,7 +103,7 @@ def test_what_ended_later_does_not_tell_of_a_run():
     one = served(PERFECT, LAST_OF_NAME)
     runs = later(PERFECT)
     first = runs.take(np.argsort(runs.first_submit_s)[:1])
-    assert one.learn(runs).model.told(first)[1] == pytest.approx(one.model.told(first)[1])
+    assert one.learn(runs).model.backtest(first)[1] == pytest.approx(one.model.backtest(first)[1])
 
 
 def test_both_models_say_of_the_past_what_they_would_have_said():
@@ -111,4 +111,6 @@ def test_both_models_say_of_the_past_what_they_would_have_said():
     queue = later(PERFECT).take(later(PERFECT).first_submit_s > SPLIT_S)
     for model in (one.model, one.baseline):
         said = model.forecast(jobs_of(queue))
-        assert np.exp(model.told(queue)) == pytest.approx(np.array([said.low_s, said.runtime_s, said.high_s]), rel=1e-6)
+        assert np.exp(model.backtest(queue)) == pytest.approx(
+            np.array([said.low_s, said.runtime_s, said.high_s]), rel=1e-6
+        )

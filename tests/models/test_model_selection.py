@@ -13,10 +13,10 @@ from slurmsched.models.runtime.model_selection import (
     CANDIDATES,
     READABLE,
     SERVING,
-    Told,
-    Verdict,
+    BacktestForecasts,
+    ModelChoice,
+    backtest_models,
     elected,
-    foretold,
     judge,
     pinball,
     score,
@@ -32,11 +32,11 @@ def with_limits(outcomes: OutcomeTable, limit_s: np.ndarray) -> OutcomeTable:
 
 
 @pytest.fixture(scope="module")
-def verdict() -> Verdict:
+def verdict() -> ModelChoice:
     return judge(busy_site(1500))
 
 
-def test_the_tables_serve_where_they_are_best(verdict: Verdict):
+def test_the_tables_serve_where_they_are_best(verdict: ModelChoice):
     assert verdict.chosen == verdict.model.center.kind == "additive"
     assert verdict.scores["additive"].pinball < verdict.scores[LAST_OF_NAME.kind].pinball
     assert "additive is ahead of" in verdict.why
@@ -49,47 +49,47 @@ def test_the_tables_step_aside_where_the_limit_tells_all():
     assert verdict.scores[LIMIT.kind].r2 == pytest.approx(1)
 
 
-def test_what_beats_the_baseline_is_promoted(verdict: Verdict):
+def test_what_beats_the_baseline_is_promoted(verdict: ModelChoice):
     assert verdict.promoted
     assert verdict.scores["additive"].pinball < verdict.scores[BASELINE].pinball
     assert not replace(verdict, chosen=LAST_OF_USER.kind).beats_baseline
 
 
-def test_the_winner_is_fitted_to_all_runs(verdict: Verdict):
+def test_the_winner_is_fitted_to_all_runs(verdict: ModelChoice):
     assert verdict.model.trained_until_s == busy_site(1500).ended_s.max()
 
 
-def test_a_model_one_cannot_read_is_no_candidate_unless_allowed(verdict: Verdict):
+def test_a_model_one_cannot_read_is_no_candidate_unless_allowed(verdict: ModelChoice):
     assert set(verdict.scores) == {*READABLE, BASELINE}
     assert set(CANDIDATES) - set(READABLE) == {"trees"}
 
 
 @pytest.fixture(scope="module")
-def simple() -> Told:
+def simple() -> BacktestForecasts:
     outcomes = busy_site(800)
-    return foretold(outcomes, repeating(LAST_OF_NAME), (float(outcomes.ended_s[400]),))
+    return backtest_models(outcomes, repeating(LAST_OF_NAME), (float(outcomes.ended_s[400]),))
 
 
-def nearer(told: Told, share: float, runs: slice = slice(None)) -> Told:
+def nearer(told: BacktestForecasts, share: float, runs: slice = slice(None)) -> BacktestForecasts:
     """The same forecasts with all three ends of *runs* nearer to the truth by *share* of the way."""
     bounds = told.bounds.copy()
     bounds[:, runs] += share * (told.log_runtime - told.bounds)[:, runs]
     return replace(told, bounds=bounds)
 
 
-def test_a_model_that_learns_serves_where_it_is_better_beyond_chance(simple: Told):
+def test_a_model_that_learns_serves_where_it_is_better_beyond_chance(simple: BacktestForecasts):
     chosen, why = elected({LAST_OF_NAME.kind: simple, "additive": nearer(simple, 0.2)})
     assert chosen == "additive"
     assert why.startswith(f"additive is ahead of {LAST_OF_NAME.kind} by ")
 
 
-def test_the_simple_rule_stays_where_the_lead_may_be_chance(simple: Told):
+def test_the_simple_rule_stays_where_the_lead_may_be_chance(simple: BacktestForecasts):
     chosen, why = elected({LAST_OF_NAME.kind: simple, "additive": nearer(simple, 1.0, slice(2))})
     assert chosen == LAST_OF_NAME.kind
     assert "that may be chance" in why
 
 
-def test_trees_serve_only_where_they_are_better_than_the_tables_beyond_chance(simple: Told):
+def test_trees_serve_only_where_they_are_better_than_the_tables_beyond_chance(simple: BacktestForecasts):
     tables = nearer(simple, 0.2)
     told = {LAST_OF_NAME.kind: simple, "additive": tables}
     assert elected(told | {"trees": nearer(tables, 1.0, slice(2))})[0] == "additive"
@@ -125,7 +125,7 @@ def test_a_forecast_changes_nothing_when_the_future_does():
     other = {name: getattr(outcomes, name) for name in outcomes.__dataclass_fields__}
     other["runtime_s"] = np.where(later, 7.0 * outcomes.runtime_s, outcomes.runtime_s)
     other["ended_s"] = np.where(later, outcomes.ended_s + 6.0 * outcomes.runtime_s, outcomes.ended_s)
-    first = [foretold(o, repeating(LAST_OF_USER), (cut_s,)) for o in (outcomes, OutcomeTable(**other))]
+    first = [backtest_models(o, repeating(LAST_OF_USER), (cut_s,)) for o in (outcomes, OutcomeTable(**other))]
     earliest = [told.runs.first_submit_s.min() for told in first]
     middles = [told.bounds[1, told.runs.first_submit_s.argmin()] for told in first]
     assert earliest[0] == earliest[1] >= cut_s
@@ -135,7 +135,7 @@ def test_a_forecast_changes_nothing_when_the_future_does():
 def test_refits_forecast_each_run_once():
     outcomes = busy_site(800)
     moments = tuple(np.quantile(outcomes.first_submit_s, [0.6, 0.8]).tolist())
-    told = foretold(outcomes, repeating(LAST_OF_NAME), moments)
+    told = backtest_models(outcomes, repeating(LAST_OF_NAME), moments)
     expected = outcomes.job_id[outcomes.first_submit_s >= moments[0]]
     assert sorted(told.runs.job_id.tolist()) == sorted(expected.tolist())
     assert (np.diff(told.runs.ended_s) >= 0).all()
@@ -143,7 +143,7 @@ def test_refits_forecast_each_run_once():
 
 def test_scores_of_perfect_forecasts():
     outcomes = busy_site(800)
-    told = foretold(with_limits(outcomes, outcomes.runtime_s), repeating(LIMIT), (float(outcomes.ended_s[400]),))
+    told = backtest_models(with_limits(outcomes, outcomes.runtime_s), repeating(LIMIT), (float(outcomes.ended_s[400]),))
     found = score(told)
     assert (found.runs, found.coverage) == (len(told.runs), 1.0)
     assert (found.r2, found.median_error) == (pytest.approx(1), pytest.approx(0, abs=1e-9))

@@ -13,7 +13,7 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.runtime.active import overrunners_of
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.models.runtime.estimator import Estimator
-from slurmsched.models.runtime.guarded import Served
+from slurmsched.models.runtime.guarded import GuardedModel
 from slurmsched.models.runtime.overruns import IN_MEDIANS, WHY, WINDOW_S, Overruns
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, repeating
 
@@ -170,7 +170,7 @@ def test_whoever_ran_far_beyond_is_named_with_how_often_and_how_far(fit):
 def test_who_is_named_depends_on_the_model_that_serves():
     runs = SITE.joined(baited())
     trained, baseline = Estimator.fit(SITE, how=repeating(LAST_OF_NAME)).learn(baited()), RuntimeModel.fit(runs)
-    assert overrunners_of(Served.of(trained, baseline, runs)) == trained.overrunners()
+    assert overrunners_of(GuardedModel.of(trained, baseline, runs)) == trained.overrunners()
     assert overrunners_of(baseline) == baseline.overrunners()
 
 

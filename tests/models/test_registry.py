@@ -8,14 +8,14 @@ import pytest
 
 from slurmsched.errors import ConfigError, ModelUnusable
 from slurmsched.models.artifact import Artifact
-from slurmsched.models.registry import KINDS, Shelf, shipped
+from slurmsched.models.registry import KINDS, ArtifactRegistry, shipped
 from slurmsched.models.sharing.sharing_model import SharingModel
 
 ONE = Artifact("throughput", 0.0, 1.0, {"jobs": 2.0}, {"models": {}})
 
 
 def test_what_is_put_is_read_again_and_nothing_else_is_there(tmp_path: Path):
-    shelf = Shelf(tmp_path)
+    shelf = ArtifactRegistry(tmp_path)
     assert [shelf.stamp(kind) for kind in KINDS] == [None, None, None]
     shelf.put(ONE)
     assert shelf.read("throughput") == ONE
@@ -24,7 +24,7 @@ def test_what_is_put_is_read_again_and_nothing_else_is_there(tmp_path: Path):
 
 
 def test_a_successor_is_told_from_what_it_replaces(tmp_path: Path):
-    shelf = Shelf(tmp_path)
+    shelf = ArtifactRegistry(tmp_path)
     shelf.put(ONE)
     before = shelf.stamp("throughput")
     assert shelf.stamp("throughput") == before
@@ -33,11 +33,11 @@ def test_a_successor_is_told_from_what_it_replaces(tmp_path: Path):
 
 
 def test_two_trainings_at_once_are_refused(tmp_path: Path):
-    shelf = Shelf(tmp_path / "models")
+    shelf = ArtifactRegistry(tmp_path / "models")
     with (
         shelf.training(),
         pytest.raises(ConfigError, match="another training holds"),
-        Shelf(tmp_path / "models").training(),
+        ArtifactRegistry(tmp_path / "models").training(),
     ):
         pass
     with shelf.training():
@@ -46,10 +46,13 @@ def test_two_trainings_at_once_are_refused(tmp_path: Path):
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"models\.directory"), Shelf(tmp_path / "file" / "models").training():
+    with (
+        pytest.raises(ConfigError, match=r"models\.directory"),
+        ArtifactRegistry(tmp_path / "file" / "models").training(),
+    ):
         pass
     with pytest.raises(ConfigError, match=r"models\.directory"):
-        Shelf(tmp_path / "nowhere").put(ONE)
+        ArtifactRegistry(tmp_path / "nowhere").put(ONE)
 
 
 def test_the_shipped_sharing_model_is_whole_and_names_its_source():

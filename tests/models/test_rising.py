@@ -10,11 +10,11 @@ from outcome_worlds import busy_site, jobs_of
 
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.artifact import Artifact
-from slurmsched.models.ebm.additive import Additive, Term
+from slurmsched.models.ebm.additive import Additive, AdditiveTerm
 from slurmsched.models.ebm.bins import Continuous
 from slurmsched.models.runtime.estimator import Estimator
-from slurmsched.models.runtime.history_index import Past
-from slurmsched.models.runtime.mixture import Blend
+from slurmsched.models.runtime.history_index import HistoryIndex
+from slurmsched.models.runtime.mixture import Mixture
 from slurmsched.models.runtime.model_inputs import inputs
 from slurmsched.models.runtime.name_buckets import NameBuckets
 from slurmsched.models.runtime.point_predictors import (
@@ -43,10 +43,10 @@ def shorter_when_wider(runs: int = 420) -> OutcomeTable:
 FALLING = Ga2m(
     Additive(
         (Continuous("gpus", np.array([2.0]), np.array([2.0])),),
-        (Term(("gpus",), np.array([0.0, 1.0, -1.0, 0.0]), np.array([0.0, 10.0, 10.0, 0.0])),),
+        (AdditiveTerm(("gpus",), np.array([0.0, 1.0, -1.0, 0.0]), np.array([0.0, 10.0, 10.0, 0.0])),),
         6.0,
     ),
-    Blend({}),
+    Mixture({}),
 )
 
 
@@ -63,21 +63,25 @@ def test_tables_fall_with_gpus_unless_asked_not_to():
 def test_a_pair_of_columns_rises_with_both(seed: int):
     random = np.random.default_rng(seed)
     both = tuple(Continuous(name, np.array([2.0]), np.arange(1.0, 6.0)) for name in ("gpus", "limit"))
-    pair = Term(("gpus", "limit"), random.normal(size=(8, 8)), random.integers(0, 50, (8, 8)).astype(np.float64))
+    pair = AdditiveTerm(
+        ("gpus", "limit"), random.normal(size=(8, 8)), random.integers(0, 50, (8, 8)).astype(np.float64)
+    )
     risen = rising_with(Additive(both, (pair,), 6.0), ("gpus", "limit", "nodes"))
     known = risen.terms[0].scores[1:-1, 1:-1]
     assert all(np.diff(known, axis=axis).min() >= 0 for axis in (0, 1))
     assert (pair.weights[1:-1, 1:-1] * (known - pair.scores[1:-1, 1:-1])).sum() == pytest.approx(0.0, abs=1e-2)
-    assert rises_with(Ga2m(risen, Blend({})), ("limit", "gpus"))
+    assert rises_with(Ga2m(risen, Mixture({})), ("limit", "gpus"))
 
 
 def test_trees_asked_not_to_fall_with_gpus_do_not():
     pytest.importorskip("lightgbm")
     site = shorter_when_wider()
-    columns = dict(inputs(jobs_of(site), Past.of(site), NameBuckets.of({})))
+    columns = dict(inputs(jobs_of(site), HistoryIndex.of(site), NameBuckets.of({})))
     for rising in ((), ("gpus",)):
         trees = Estimator.fit(site, how=partial(fit_trees, rising=rising)).center
-        told = [trees.said(columns | {"gpus": np.full(len(site), gpus)}).middle for gpus in (1.0, 2.0, 4.0, 8.0)]
+        told = [
+            trees.log_forecast(columns | {"gpus": np.full(len(site), gpus)}).middle for gpus in (1.0, 2.0, 4.0, 8.0)
+        ]
         assert (np.diff(told, axis=0) >= 0).all() == bool(rising)
 
 

@@ -23,7 +23,7 @@ from slurmsched.models.arrivals import (
     settled_s,
 )
 from slurmsched.models.ebm.additive import Boosting
-from slurmsched.models.throughput import Errors, Outlook, ThroughputModel
+from slurmsched.models.throughput import Errors, LoadOutlook, ThroughputModel
 
 QUICK = Boosting(outer_bags=1, max_rounds=60, max_bins=16, max_interaction_bins=8, smoothing_rounds=10)
 START_S = 1_600_000_200.0 // STEP_S * STEP_S
@@ -176,7 +176,7 @@ def test_the_outlook_says_idle_and_rising_at_dawn_busy_and_not_rising_past_noon(
 
 
 def test_the_bounds_of_an_outlook_can_be_chosen():
-    outlook = Outlook(now=4.0, ahead=4.6, rank=0.3)
+    outlook = LoadOutlook(now=4.0, ahead=4.6, rank=0.3)
     assert not outlook.idle()
     assert outlook.idle(below=0.4)
     assert outlook.rising()

@@ -51,7 +51,7 @@ def test_a_model_that_beats_the_baseline_is_promoted_and_can_be_read_again(train
 
 def test_a_training_says_what_is_under_way():
     said: list[str] = []
-    train_runtime(PERFECT, say=said.append)
+    train_runtime(PERFECT, report=said.append)
     assert said[0] == "judging candidate 1 of 4, last two of user and name"
     assert said[3:] == ["judging candidate 4 of 4, additive", "fitting requested limit to 420 runs"]
 

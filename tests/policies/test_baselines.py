@@ -7,7 +7,7 @@ import pytest
 from decide.views import NOW_S, jobs, nodes, running_jobs, view
 
 from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import Setup, simulate
 from slurmsched.simulator.workload.workload import workload
 
@@ -43,5 +43,5 @@ def test_time_it_ran_is_no_time_it_needs():
 def test_in_a_simulation_fair_shares_are_of_the_gpus_there_are():
     """The wide job is on its share for long, so the narrow one that came later goes first as soon as it is behind."""
     runs = workload(3, job_id=[1, 2, 3], submit_s=[0.0, 1.0, 1.0], runtime_s=[100.0, 100.0, 100.0], gpus=[4, 4, 1])
-    replay = simulate(runs, Fleet.of(1, 4), Setup.of("themis", "backfill"))
+    replay = simulate(runs, ClusterSpec.of(1, 4), Setup.of("themis", "backfill"))
     assert replay.start_s.tolist() == [0.0, 200.0, 100.0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slurmsched.policies.deadlines.iteration_pace import Pace, on_nodes, pace, rest
+from slurmsched.policies.deadlines.iteration_pace import IterationTime, on_nodes, pace, rest
 
 
 def marks(*took_s):
@@ -13,7 +13,7 @@ def marks(*took_s):
 
 
 def test_slow_iterations_at_the_beginning_do_not_count():
-    assert pace(marks(60.0, *[2.0] * 19)) == Pace(2.0, 0.0)
+    assert pace(marks(60.0, *[2.0] * 19)) == IterationTime(2.0, 0.0)
 
 
 def test_what_comes_after_the_time_to_measure_does_not_count():
@@ -31,16 +31,16 @@ def test_time_that_runs_backwards_is_refused():
 
 
 def test_each_doubling_of_nodes_costs_what_the_first_one_did():
-    one, two = Pace(10.0, 0.0), Pace(12.0, 0.0)
+    one, two = IterationTime(10.0, 0.0), IterationTime(12.0, 0.0)
     assert [on_nodes(one, two, nodes).median_s for nodes in (1, 2, 4, 8)] == [10.0, 12.0, 14.0, 16.0]
 
 
 def test_one_node_needs_no_measurement_on_two_and_more_do():
-    assert on_nodes(Pace(3.0, 0.1), None, 1) == Pace(3.0, 0.1)
+    assert on_nodes(IterationTime(3.0, 0.1), None, 1) == IterationTime(3.0, 0.1)
     with pytest.raises(ValueError, match="two nodes is needed"):
-        on_nodes(Pace(3.0, 0.1), None, 4)
+        on_nodes(IterationTime(3.0, 0.1), None, 4)
     with pytest.raises(ValueError, match="accepted are 1 and more"):
-        on_nodes(Pace(3.0, 0.1), None, 0)
+        on_nodes(IterationTime(3.0, 0.1), None, 0)
 
 
 def test_the_upper_decile_covers_nine_in_ten_jobs_of_noisy_iterations():
@@ -54,4 +54,4 @@ def test_the_upper_decile_covers_nine_in_ten_jobs_of_noisy_iterations():
 
 def test_fewer_than_no_iterations_are_refused():
     with pytest.raises(ValueError, match="accepted are 0 and more"):
-        rest(Pace(1.0, 0.0), -1)
+        rest(IterationTime(1.0, 0.0), -1)

@@ -14,7 +14,7 @@ from lease_worlds import best_of_all, problem, problems
 from slurmsched.policies.deadlines.greedy_plan import greedy
 from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_problem import plan_of
-from slurmsched.policies.deadlines.milp_solver import Answer, Guarded
+from slurmsched.policies.deadlines.milp_solver import Guarded, Solution
 from slurmsched.policies.deadlines.plan_check import violations
 from slurmsched.policies.deadlines.slot_prices import improved
 
@@ -40,7 +40,7 @@ def killed(question):
 
 
 def lying(question):
-    return Answer(np.ones(len(question.start)), 1e9)
+    return Solution(np.ones(len(question.start)), 1e9)
 
 
 @settings(max_examples=30, deadline=None)

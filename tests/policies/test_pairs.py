@@ -16,7 +16,7 @@ from slurmsched.policies.sharing import (
     APATHETIC,
     INDOLENT,
     OFF,
-    Packing,
+    PackingLimits,
     Sharers,
     allowed,
     capacity,
@@ -40,7 +40,7 @@ LIGHT = {
     "unstable": False,
     "barred": False,
 }
-ROOMY = Packing(memory_mib=20_000.0)
+ROOMY = PackingLimits(memory_mib=20_000.0)
 
 
 def sharers(*jobs: dict[str, object], first: int = 1) -> Sharers:
@@ -60,7 +60,9 @@ def kind_of(name: str) -> type:
     return np.bool_ if name in ("measured", "unstable", "barred") else np.int64
 
 
-def one_pair(guest: dict[str, object], host: dict[str, object], packing: Packing = ROOMY, wait_s: float = 2 * HOUR_S):
+def one_pair(
+    guest: dict[str, object], host: dict[str, object], packing: PackingLimits = ROOMY, wait_s: float = 2 * HOUR_S
+):
     waiting, running = sharers(guest), sharers(host, first=100)
     made = pairs(waiting, np.array([wait_s]), running, np.ones(1, dtype=np.bool_), packing)
     return made, why_not(waiting, 0, running, 0, packing)
@@ -105,7 +107,7 @@ def test_different_users_share_where_the_admin_allows_it():
 
 
 def test_nobody_shares_before_the_admin_says_how_much_memory_there_is():
-    assert one_pair({}, {}, Packing())[0] == ()
+    assert one_pair({}, {}, PackingLimits())[0] == ()
 
 
 def test_nobody_waits_beside_another_for_gpus_that_are_about_to_be_free():
@@ -162,7 +164,7 @@ job = st.fixed_dictionaries(
     }
 )
 rules = st.builds(
-    Packing,
+    PackingLimits,
     capacity=st.sampled_from([OFF, APATHETIC, INDOLENT]),
     memory_mib=st.floats(0.0, 30_000.0),
     other_users=st.booleans(),
@@ -170,7 +172,7 @@ rules = st.builds(
 )
 
 
-def may_pack(guest: dict, host: dict, packing: Packing) -> bool:
+def may_pack(guest: dict, host: dict, packing: PackingLimits) -> bool:
     """Every rule once more, in the plainest words."""
     for side in (guest, host):
         if not side["measured"] or side["unstable"] or side["barred"]:
@@ -221,7 +223,7 @@ def test_the_pairs_do_not_depend_on_the_order_of_the_running_jobs(guests, hosts,
     assert shuffled == pairs(waiting, wait_s, running, free, packing)
 
 
-def one_after_the_other(waiting: Sharers, wait_s: np.ndarray, running: Sharers, packing: Packing):
+def one_after_the_other(waiting: Sharers, wait_s: np.ndarray, running: Sharers, packing: PackingLimits):
     """What pairs() promises, in plain words: each in its turn takes the host that gains most, else the lightest."""
     fits, gain_s = allowed(waiting, running, packing), gains_s(waiting, wait_s, running, packing)
     hosts = sorted(range(len(running)), key=lambda host: (running.score[host], running.job_id[host]))

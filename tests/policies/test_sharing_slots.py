@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.actions import Share, StartShared, Unmark, Unshare
 from slurmsched.cluster.text.comment import parse
-from slurmsched.policies.sharing_slots import Asked, Token, next_step, without_token
+from slurmsched.policies.sharing_slots import SlotRequest, Token, next_step, without_token
 
 SLOTS = "gres:slot:i0:1,gres:slot:i1:1"
 COMMENT = "slurmsched:ckpt;slurmsched:share=0+1:t60"
-THERE = Asked(7, "shared", "n2", SLOTS, COMMENT)
+THERE = SlotRequest(7, "shared", "n2", SLOTS, COMMENT)
 tokens = st.builds(
     Token,
     st.lists(st.integers(0, 999), min_size=1, max_size=4, unique=True).map(tuple),
@@ -24,7 +24,7 @@ tokens = st.builds(
 )
 
 
-def step(job: Asked):
+def step(job: SlotRequest):
     return next_step(job, "shared", "gpu", 90.0)
 
 

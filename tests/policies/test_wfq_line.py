@@ -17,7 +17,7 @@ from slurmsched.policies.contract import find_ordering
 from slurmsched.policies.ordering.fair_queueing import DEFAULT
 from slurmsched.policies.ordering.wfq import Wfq
 from slurmsched.policies.ordering.wfq_line import line_of, rules_from
-from slurmsched.simulator.studies.pareto.space import Space, setting_line
+from slurmsched.simulator.studies.pareto.space import SearchSpace, setting_line
 
 THREE = "wfq thresholds=60,600,inf weights=2,1,1"
 
@@ -34,7 +34,7 @@ def said(line: str) -> dict[str, str]:
     st.floats(0.01, 0.9),
 )
 def test_every_setting_that_a_search_can_print_is_accepted_and_means_the_same(sizes, first, second, zeta, delta):
-    space = Space.of(np.array(sizes), delta)
+    space = SearchSpace.of(np.array(sizes), delta)
     setting = space.setting(np.array([first, second, zeta]))
     words = setting_line(setting.wfq).split()
     assert words[:4] == ["slurmsched", "policy", "set", "wfq"]

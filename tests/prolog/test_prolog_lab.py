@@ -21,7 +21,7 @@ from node_worlds import PROGRAMS, ROUND, TWO_GPUS, patient_path, wait_until
 from slurmsched.clock import SystemClock
 from slurmsched.cluster.records.profiles import NodeProfile, ProfileTable
 from slurmsched.cluster.text.hostlist import expand
-from slurmsched.daemon.profiles.profile_receiver import Collector, Receiver
+from slurmsched.daemon.profiles.profile_receiver import ProfileReceiver, Receiver
 from slurmsched.db.store import Store
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
@@ -113,11 +113,11 @@ class Site:
         return [file.stat().st_size if file.exists() else 0 for file in files]
 
     @contextmanager
-    def collecting(self, emptied: bool = True) -> Iterator[Collector]:
+    def collecting(self, emptied: bool = True) -> Iterator[ProfileReceiver]:
         addresses = NodeAddresses(self.lab.ask, time.monotonic)
-        receiver = Receiver(addresses=addresses, ran=self.ran, keep=self.kept.append)
+        receiver = Receiver(addresses=addresses, ran=self.ran, save=self.kept.append)
         unmunge = ["unmunge", f"--socket={self.lab.layout.munge_socket}"]
-        collector = Collector(("127.0.0.1", self.port), receiver, SystemClock(), unmunge=unmunge)
+        collector = ProfileReceiver(("127.0.0.1", self.port), receiver, SystemClock(), unmunge=unmunge)
         collector.start()
         try:
             yield collector

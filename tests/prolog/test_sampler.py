@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from node_worlds import PROGRAMS, TWO_GPUS
 
 from slurmsched.daemon.profiles.profile_record import read_record
-from slurmsched.prolog.sampler import BINS, BLOCK, HUNG_S, Running, Steadiness
+from slurmsched.prolog.sampler import BINS, BLOCK, HUNG_S, RunningStatistics, Steadiness
 
 FIGURES = ("gpu_util", "memory_util", "memory_mib", "power_w", "processes")
 
@@ -33,7 +33,7 @@ def test_programs_for_nodes_are_python_3_6_and_import_nothing_of_ours(program):
 
 @given(st.lists(st.integers(0, BINS - 1), min_size=2, max_size=60))
 def test_figures_of_whole_numbers_are_exact(values):
-    running = Running(1.0)
+    running = RunningStatistics(1.0)
     for value in values:
         running.add(value)
     said = running.summary()
@@ -48,7 +48,7 @@ def test_figures_of_whole_numbers_are_exact(values):
 
 @given(st.lists(st.floats(0, 1e5), min_size=1, max_size=60))
 def test_percentiles_of_a_quantity_are_right_to_half_a_step(values):
-    running = Running(1000.0)
+    running = RunningStatistics(1000.0)
     for value in values:
         running.add(value)
     true = sorted(values)[-(-len(values) // 2) - 1]
@@ -56,7 +56,7 @@ def test_percentiles_of_a_quantity_are_right_to_half_a_step(values):
 
 
 def test_nothing_measured_is_no_figure():
-    assert Running(1.0).summary() is None
+    assert RunningStatistics(1.0).summary() is None
 
 
 def steadiness(levels):

@@ -21,9 +21,9 @@ from slurmsched.cluster.actions import Share, StartShared, Unshare
 from slurmsched.cluster.jobs import SETTLE_S
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
-from slurmsched.policies.sharing_slots import Asked, next_step
+from slurmsched.policies.sharing_slots import SlotRequest, next_step
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.versions import IN_A_MOMENT
 from slurmsched.slurm.write.verbs import lines
 
@@ -51,7 +51,7 @@ class Site:
     home: Path
 
     def __post_init__(self) -> None:
-        self.slurm = SlurmCommand(Console(environment=self.lab.env(), prefix=tuple(self.lab.command([]))))
+        self.slurm = SlurmCommand(CommandRunner(environment=self.lab.env(), prefix=tuple(self.lab.command([]))))
 
     def submit(self, *options: str, comment: str = "") -> int:
         """A job that waits in the partition of whole GPUs."""
@@ -78,7 +78,7 @@ class Site:
 
         wait_until(done, f"Slurm to take {action}")
 
-    def asked(self, job_id: int) -> Asked:
+    def asked(self, job_id: int) -> SlotRequest:
         fields = ("Partition", "ReqNodes", "tres-per-node", "Comment", "tres-per-job")
         words = ["squeue", "-h", "-t", "all", "-j", str(job_id), "-O", ",".join(f"{name}:.99" for name in fields)]
         shown = self.lab.ask(words).rstrip("\n")
@@ -86,7 +86,7 @@ class Site:
             "" if (text := shown[at * 99 : at * 99 + 99].strip()) in ("N/A", "(null)") else text for at in range(5)
         ]
         partition, node, per_node, comment, per_job = texts
-        return Asked(job_id, partition, node, ",".join(filter(None, (per_job, per_node))), comment)
+        return SlotRequest(job_id, partition, node, ",".join(filter(None, (per_job, per_node))), comment)
 
     def state(self, job_id: int) -> str:
         return self.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", "%T"]).strip()

@@ -13,7 +13,7 @@ from node_worlds import PROGRAMS, Node, patient_path, wait_until
 
 from slurmsched.daemon.profiles.fault_record import read_delivery
 from slurmsched.prolog.sampler import BLOCK
-from slurmsched.prolog.watch import BLOCKS_MOST, FULL, SETTLING, Load
+from slurmsched.prolog.watch import BLOCKS_MOST, FULL, SETTLING, SharedLoad
 
 #: Jumps between two levels after more samples than a block has.
 JUMPS = "".join(f"#{at * BLOCK * 3 // 2} * util {90 if at % 2 else 10}/10\n" for at in range(200))
@@ -164,7 +164,7 @@ def test_without_nvml_nothing_is_told(shared):
     assert shared.files() == []
 
 
-def note(load: Load, blocks: int, levels: tuple[float, ...], processes: float = 2.0) -> str:
+def note(load: SharedLoad, blocks: int, levels: tuple[float, ...], processes: float = 2.0) -> str:
     """What the watcher says of so many blocks, of each level in turn."""
     for at in range(blocks * BLOCK):
         said = load.note({"gpu_util": levels[at // BLOCK % len(levels)], "processes": processes, "memory_mib": 1.0})
@@ -174,7 +174,7 @@ def note(load: Load, blocks: int, levels: tuple[float, ...], processes: float = 
 
 
 def test_a_partner_that_comes_or_goes_is_no_instability():
-    load = Load("GPU-0", 8000.0)
+    load = SharedLoad("GPU-0", 8000.0)
     assert note(load, 10, (20.0,), processes=1.0) == ""
     assert note(load, 10, (90.0,)) == ""
     assert note(load, 10, (20.0,), processes=1.0) == ""
@@ -182,24 +182,25 @@ def test_a_partner_that_comes_or_goes_is_no_instability():
 
 
 def test_one_job_alone_on_the_gpu_is_not_judged():
-    assert note(Load("GPU-0", 8000.0), 30, (10.0, 90.0), processes=1.0) == ""
+    assert note(SharedLoad("GPU-0", 8000.0), 30, (10.0, 90.0), processes=1.0) == ""
 
 
 def test_the_time_in_which_jobs_settle_does_not_count():
-    load = Load("GPU-0", 8000.0)
+    load = SharedLoad("GPU-0", 8000.0)
     assert note(load, SETTLING // BLOCK, (0.0, 100.0)) == ""
     assert note(load, 3 * BLOCKS_MOST, (60.0,)) == ""
 
 
 def test_a_pair_that_was_steady_for_long_is_watched_as_closely():
-    load = Load("GPU-0", 8000.0)
+    load = SharedLoad("GPU-0", 8000.0)
     assert note(load, 10 * BLOCKS_MOST + SETTLING // BLOCK, (60.0,)) == ""
     assert note(load, 5, (10.0, 90.0)).startswith("utilisation of GPU-0: ")
 
 
 def test_memory_is_judged_at_once():
     assert (
-        Load("GPU-0", FULL * 80_000).note({"memory_mib": 77_000.0}) == "77000 MiB of GPU-0 were used, more than 76000"
+        SharedLoad("GPU-0", FULL * 80_000).note({"memory_mib": 77_000.0})
+        == "77000 MiB of GPU-0 were used, more than 76000"
     )
 
 

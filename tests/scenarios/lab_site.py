@@ -36,7 +36,7 @@ from slurmsched.lab import Lab
 from slurmsched.lab.users import nobody_gid, uid_of
 from slurmsched.lab.waiting import wait_until
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 
 DRIVER = Path(__file__).with_name("driver.py")
 BACKEND = "SLURMSCHED_TEST_BACKEND"
@@ -254,7 +254,7 @@ class Site:
     def cluster(self) -> SlurmCommand:
         """The cluster as the site's user sees it, in this process."""
         prefix = tuple(self.lab.command([], user=self.user))
-        return SlurmCommand(Console(environment=self.lab.env(self.user), prefix=prefix))
+        return SlurmCommand(CommandRunner(environment=self.lab.env(self.user), prefix=prefix))
 
     def act(self, *actions: Action) -> list[str | None]:
         """Do *actions* as a cycle would, remembered in the database before and after; what Slurm said to each.

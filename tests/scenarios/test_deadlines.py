@@ -17,7 +17,7 @@ import slurmsched.job
 from slurmsched.cluster.actions import Tell
 from slurmsched.lab.users import nobody_gid, uid_of
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 
 TOOK_S = 4.0
 DEADLINE = "enabled = true\nlead_s = 20\nreserve = 0\nuser_share = 1\nyields = true\nlease_s = 1\nstop_s = 6"
@@ -143,8 +143,10 @@ def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_tha
 
 def test_answers_are_written_into_admin_comments_with_the_right_to_and_never_over_another(lab):
     job = lab.submit("-H", "-t1", "--wrap=true", "-o/dev/null", user="alice")
-    ours, answers = SlurmCommand(Console(environment=lab.env())), [Tell(job, "slurmsched:guaranteed,finish-by=x")]
-    operator = SlurmCommand(Console(environment=lab.env("operator"), prefix=tuple(lab.command([], user="operator"))))
+    ours, answers = SlurmCommand(CommandRunner(environment=lab.env())), [Tell(job, "slurmsched:guaranteed,finish-by=x")]
+    operator = SlurmCommand(
+        CommandRunner(environment=lab.env("operator"), prefix=tuple(lab.command([], user="operator")))
+    )
     assert "denied" in operator.act(answers)[0].refused
     assert ours.act(answers)[0].refused is None
     assert "AdminComment=slurmsched:guaranteed,finish-by=x" in lab.ask(["scontrol", "show", "job", str(job)])

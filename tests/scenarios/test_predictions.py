@@ -16,10 +16,10 @@ from slurmsched.clock import SystemClock
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
-from slurmsched.cycle import World, run_cycle
-from slurmsched.daemon.predictions.play_forward import Forward, Kept
-from slurmsched.daemon.predictions.prediction_process import Player
-from slurmsched.daemon.predictions.prediction_service import Foretelling
+from slurmsched.cycle import CycleContext, run_cycle
+from slurmsched.daemon.predictions.play_forward import Forward, PredictionStore
+from slurmsched.daemon.predictions.prediction_process import PredictionWorker
+from slurmsched.daemon.predictions.prediction_service import PredictionService
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
@@ -29,7 +29,7 @@ from slurmsched.models.completion.prediction_accuracy import accuracy
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer
 
@@ -81,13 +81,13 @@ def submit(lab: Lab, many: int, random: np.random.Generator) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="submitting for other users needs root")
 def test_nine_in_ten_jobs_end_by_the_moment_told(lab, tmp_path):
     random = np.random.default_rng(7)
-    console = Console(environment=lab.env("operator"), prefix=tuple(lab.command([], user="operator")))
-    cluster, player = SlurmCommand(console), Player(PREDICTION_WORKER)
+    console = CommandRunner(environment=lab.env("operator"), prefix=tuple(lab.command([], user="operator")))
+    cluster, player = SlurmCommand(console), PredictionWorker(PREDICTION_WORKER)
     facts = cluster.facts()
     policy = Policy(find_ordering("fifo"), Rules())
     with closing(Store(f"sqlite:///{tmp_path}/s.db", timeout_s=5.0)) as store:
         store.upgrade()
-        world = World(
+        world = CycleContext(
             cluster=cluster,
             memory=Memory(store, cluster=lab.cluster),
             model=RuntimeModel.fit(past(lab, random)),
@@ -97,8 +97,8 @@ def test_nine_in_ten_jobs_end_by_the_moment_told(lab, tmp_path):
             site=facts.config,
         )
         forward = Forward(lambda: policy, lambda: facts.config, player)
-        foretelling = Foretelling(forward, Kept(store, lab.cluster), SystemClock(), 1.0, (0.85, 0.95))
-        foretelling.saw(run_cycle(world, 1, time.time(), "observe"))
+        foretelling = PredictionService(forward, PredictionStore(store, lab.cluster), SystemClock(), 1.0, (0.85, 0.95))
+        foretelling.observe(run_cycle(world, 1, time.time(), "observe"))
         foretelling.once()  # waits for the compiler
         done, number, due_s = 0, 1, time.time()
         while True:
@@ -107,7 +107,7 @@ def test_nine_in_ten_jobs_end_by_the_moment_told(lab, tmp_path):
                 done, due_s = done + BURST, time.time() + GAP_S
             number += 1
             report = run_cycle(world, number, time.time(), "observe")
-            foretelling.saw(report)
+            foretelling.observe(report)
             foretelling.once()
             if done == JOBS and not report.pending and not report.running:
                 break

@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 from lab_site import Site
 
-from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
+from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.cluster.state import View
-from slurmsched.daemon.profiling.node_mover import Lender
+from slurmsched.daemon.profiling.node_mover import NodeMover
 from slurmsched.decide.rules import ProfilingRules
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 
 T_PROF_S = 4
 SCRIPT = Path(__file__).parents[2] / "contrib/slurm.conf.d/job_submit.lua"
@@ -108,7 +108,7 @@ def fill_main(site: Site) -> list[int]:
 def teach_kind(site: Site, name: str) -> None:
     """Let a job of this name have been measured an hour ago."""
     at_s = int(time.time()) - 3600
-    job = KnownJob(
+    job = JobRecord(
         *(
             77,
             0,
@@ -132,7 +132,7 @@ def teach_kind(site: Site, name: str) -> None:
     )
     profile = NodeProfile(77, 0, "n1", at_s, at_s + 50, 1, 50.0, 1.0, 0.4, 0.0, 0.2, 4096.0, 100.0, 0.0)
     with site.store() as store:
-        store.add_outcomes(site.lab.cluster, outcomes_of([Run(job, at_s + 50.0, JobState.COMPLETED)]))
+        store.add_outcomes(site.lab.cluster, outcomes_of([EndedRun(job, at_s + 50.0, JobState.COMPLETED)]))
         store.add_profiles(site.lab.cluster, [profile])
 
 
@@ -175,7 +175,7 @@ def test_new_jobs_are_measured_first_and_none_is_lost_when_the_daemon_dies_at_th
 
 def test_nodes_move_live_under_a_running_job_and_go_back(site):
     lab = site.lab
-    cluster = SlurmCommand(Console(environment=lab.env()))
+    cluster = SlurmCommand(CommandRunner(environment=lab.env()))
 
     def lists() -> dict[str, tuple[str, ...]]:
         state = cluster.observe()
@@ -194,12 +194,12 @@ def test_nodes_move_live_under_a_running_job_and_go_back(site):
     rules = ProfilingRules("profile", home="gpu", t_s=0.0)
     with site.store() as store:
         site.until(lambda: look().running.started_s[0] < time.time(), "a start that is over")
-        Lender(cluster, lab.cluster, store, lambda: True).turn(look(), rules, 0)
+        NodeMover(cluster, lab.cluster, store, lambda: True).turn(look(), rules, 0)
         assert lists() == {"gpu": ("n2",), "profile": ("n1", "n3")}
-        Lender(cluster, lab.cluster, store, lambda: True).turn(look(), rules, 0)
+        NodeMover(cluster, lab.cluster, store, lambda: True).turn(look(), rules, 0)
         assert lists() == {"gpu": ("n2", "n3"), "profile": ("n1",)}
         assert where(site, job) == ("profile", "RUNNING")
-        assert Lender(cluster, lab.cluster, store, lambda: True).give_back() == ""
+        assert NodeMover(cluster, lab.cluster, store, lambda: True).give_back() == ""
     assert lists() == own
     tell(site, "moved")
     until(site, job, ("profile", "COMPLETED"))

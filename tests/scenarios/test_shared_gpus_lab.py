@@ -21,7 +21,7 @@ import pytest
 from lab_site import Site
 from node_worlds import PROGRAMS, patient_path, scripted_nvml
 
-from slurmsched.cluster.job_record import KnownJob, Run, outcomes_of
+from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.errors import LabError
@@ -75,7 +75,7 @@ def measured(
     end_s, alice = int(start_s + runtime_s), site.lab.user("alice")
     first = 2_000_000 + 10 * sum(name.encode())
     jobs = [
-        KnownJob(job_id, 0, -1, 1, name, alice, "astro", "normal", "gpu", 1, 1, 1, 3600.0, *[start_s] * 3, 0, start_s)
+        JobRecord(job_id, 0, -1, 1, name, alice, "astro", "normal", "gpu", 1, 1, 1, 3600.0, *[start_s] * 3, 0, start_s)
         for job_id in range(first, first + 3)
     ]
     profiles = [
@@ -86,7 +86,7 @@ def measured(
         for job in jobs
     ]
     with site.store() as store:
-        store.add_outcomes(site.lab.cluster, outcomes_of([Run(job, end_s, JobState.COMPLETED) for job in jobs]))
+        store.add_outcomes(site.lab.cluster, outcomes_of([EndedRun(job, end_s, JobState.COMPLETED) for job in jobs]))
         store.add_profiles(site.lab.cluster, profiles)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from slurmsched.cluster.columns import FloatArray, IntArray, Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.models.runtime.overruns import Trust
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import Setup, simulate
 from slurmsched.simulator.workload.workload import Workload, workload
 
@@ -177,7 +177,7 @@ class Waits:
     others_h: float
 
 
-def waits(of: Gamed, told: Forecast, fleet: Fleet, ordering: str) -> Waits:
+def waits(of: Gamed, told: Forecast, fleet: ClusterSpec, ordering: str) -> Waits:
     """Replay the trace in an *ordering* by forecasts; a chain of pieces is replayed once for each of them."""
     setup = Setup.of(ordering, forecast="history")
     submit_s, chained = of.jobs.submit_s, np.flatnonzero(of.chained)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import Ordering
-from slurmsched.simulator.cluster_spec import Failures, Fleet, Packing, Sharing, nodes_of, partition_of
+from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, PackingSetup, Sharing, nodes_of, partition_of
 from slurmsched.simulator.machine.outages import outages
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.run import PRESETS, SELECTIONS, Replay, Setup, simulate
@@ -36,17 +36,19 @@ def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
     return workload(len(rows), **(known | columns))
 
 
-def fleet_of(partitions: list[str], gpus: int = 4, **columns: object) -> Fleet:
+def fleet_of(partitions: list[str], gpus: int = 4, **columns: object) -> ClusterSpec:
     """A node per entry, in the partitions it lists."""
     names = sorted({name for entry in partitions for name in entry.split(",")})
     lists = {name: [f"n{at}" for at, entry in enumerate(partitions, 1) if name in entry.split(",")] for name in names}
     table = partition_of(names[0], ",".join(lists[names[0]]))
     for name in names[1:]:
         table = table.joined(partition_of(name, ",".join(lists[name])))
-    return Fleet(nodes_of(len(partitions), gpus, partitions=partitions, **columns), table, Fleet.of(1, 1).qos)
+    return ClusterSpec(
+        nodes_of(len(partitions), gpus, partitions=partitions, **columns), table, ClusterSpec.of(1, 1).qos
+    )
 
 
-def starts(jobs: Workload, fleet: Fleet, name: str, selection: str | None = None, **parts: object) -> list[float]:
+def starts(jobs: Workload, fleet: ClusterSpec, name: str, selection: str | None = None, **parts: object) -> list[float]:
     return simulate(jobs, fleet, Setup.of(name, selection, **parts)).start_s.tolist()
 
 
@@ -61,7 +63,7 @@ def some_jobs(draw, gpus: int, partitions: tuple[str, ...] = ("",)) -> Workload:
 @pytest.mark.parametrize("nodes", [nodes_of(1, 3), nodes_of(1, 3, cpus=np.array([500]))], ids=["pool", "nodes"])
 def test_fair_shares_are_of_all_jobs_there_and_not_of_those_that_wait(nodes):
     jobs = jobs_of(*[(0, 1, 1)] * 9, (0, 2, 1), (0, 3, 3), (4, 1, 1))
-    assert starts(jobs, replace(Fleet.of(1, 3), nodes=nodes), "themis", "strict")[-3:] == [3.0, 5.0, 4.0]
+    assert starts(jobs, replace(ClusterSpec.of(1, 3), nodes=nodes), "themis", "strict")[-3:] == [3.0, 5.0, 4.0]
 
 
 @pytest.mark.parametrize("name", ORDERINGS)
@@ -75,8 +77,8 @@ def test_fair_shares_are_of_all_jobs_there_and_not_of_those_that_wait(nodes):
 def test_on_one_node_it_does_what_the_loops_for_a_pool_do(name, data, gpus, selection, admission):
     jobs = data.draw(some_jobs(gpus))
     setup = Setup.of(name, selection, restart_s=2.0, admission=admission)
-    pool = simulate(jobs, Fleet.of(1, gpus), setup)
-    bounded = replace(Fleet.of(1, gpus), nodes=nodes_of(1, gpus, cpus=np.array([500])))
+    pool = simulate(jobs, ClusterSpec.of(1, gpus), setup)
+    bounded = replace(ClusterSpec.of(1, gpus), nodes=nodes_of(1, gpus, cpus=np.array([500])))
     assert not bounded.equal
     rich = simulate(jobs, bounded, setup)
     assert rich.start_s.tolist() == pool.start_s.tolist()
@@ -95,7 +97,7 @@ def test_partitions_with_nodes_of_their_own_are_clusters_of_their_own(data, name
     for part in ("a", "b"):
         rows = np.array([name == part for name in jobs.partition])
         if rows.any():
-            alone = simulate(jobs.take(rows), Fleet.of(1, 4), setup)
+            alone = simulate(jobs.take(rows), ClusterSpec.of(1, 4), setup)
             assert together.end_s[rows] == pytest.approx(alone.end_s)
 
 
@@ -134,13 +136,13 @@ def test_a_better_job_takes_the_nodes_it_needs_from_the_worst_that_runs():
 
 def test_placement_is_as_asked_on_such_fleets_too():
     jobs = jobs_of((0, 10, 3), (0, 10, 2), cpus=[1, 1])
-    fleet = replace(Fleet.of(2, 4), nodes=nodes_of(2, 4, cpus=np.array([8, 8])))
+    fleet = replace(ClusterSpec.of(2, 4), nodes=nodes_of(2, 4, cpus=np.array([8, 8])))
     assert simulate(jobs, fleet, Setup.of("fifo", placement="first-free")).spread.tolist() == [1, 2]
     assert simulate(jobs, fleet, Setup.of("fifo", placement="consolidate")).spread.tolist() == [1, 1]
 
 
 def test_a_sensitive_job_runs_slower_on_more_nodes_than_it_needs():
-    fleet = replace(Fleet.of(2, 4), speeds=(1.0, 0.5))
+    fleet = replace(ClusterSpec.of(2, 4), speeds=(1.0, 0.5))
     jobs = jobs_of((0, 10, 3), (0, 10, 2), (0, 10, 2), sensitive=[False, True, False])
     setup = Setup.of("fifo", placement="first-free")
     assert simulate(jobs, fleet, setup).end_s.tolist() == [10, 20, 10]
@@ -150,7 +152,7 @@ def test_a_sensitive_job_runs_slower_on_more_nodes_than_it_needs():
 
 
 def test_a_failing_node_ends_its_jobs_which_start_again_from_nothing():
-    fleet = replace(Fleet.of(2, 4), failures=Failures(400.0, 50.0, seed=1))
+    fleet = replace(ClusterSpec.of(2, 4), failures=Failures(400.0, 50.0, seed=1))
     jobs = jobs_of(*[(0.0, 300.0, 4)] * 6)
     for setup in (Setup.of("fifo"), Setup.of("srtf"), Setup.of("slurm")):
         replay = simulate(jobs, fleet, setup)
@@ -190,13 +192,13 @@ def test_a_policy_of_its_own_sees_how_long_jobs_have_run():
     assert {1: 4.0, 2: 0.0} in seen
 
 
-def sharing(gpus: int, pairs: dict[tuple[str, str], float], nodes: int = 1, least: float = 0.5) -> Fleet:
+def sharing(gpus: int, pairs: dict[tuple[str, str], float], nodes: int = 1, least: float = 0.5) -> ClusterSpec:
     """Nodes on which named jobs may share, with the speed of the first of each pair beside the second."""
     names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
     speeds = np.zeros((len(names), len(names)))
     for (first, second), speed in pairs.items():
         speeds[names.index(first), names.index(second)] = speed
-    return replace(Fleet.of(nodes, gpus), sharing=Sharing(names, speeds, least))
+    return replace(ClusterSpec.of(nodes, gpus), sharing=Sharing(names, speeds, least))
 
 
 def test_two_jobs_on_the_same_gpus_run_at_the_speed_of_their_pair_until_one_ends():
@@ -248,7 +250,7 @@ def test_sharing_loses_no_job_and_no_gpu(data, selection, uneven):
     pairs = {("a", "a"): 0.6, ("a", "b"): 0.9, ("b", "a"): 0.8, ("b", "b"): 0.5}
     fleet, jobs = sharing(4, pairs), replace(jobs, name=Labels.of(names))
     jobs = jobs.joined(jobs_of((1e6, 1, 4), name=["x"]))
-    packing = Packing(fleet.sharing.speeds, np.zeros(len(jobs)), 0.5, uneven=uneven)
+    packing = PackingSetup(fleet.sharing.speeds, np.zeros(len(jobs)), 0.5, uneven=uneven)
     replay = simulate(jobs, fleet, Setup.of("fifo", selection), packing=packing)
     assert violations(replay) == []
     assert (replay.end_s - replay.start_s <= jobs.runtime_s / 0.5 + 1e-6).all()
@@ -260,11 +262,16 @@ def test_sharing_loses_no_job_and_no_gpu(data, selection, uneven):
 
 
 def believing(
-    fleet: Fleet, jobs: Workload, believed: float, profiled_s: tuple[float, ...], first: bool, uneven: bool = False
+    fleet: ClusterSpec,
+    jobs: Workload,
+    believed: float,
+    profiled_s: tuple[float, ...],
+    first: bool,
+    uneven: bool = False,
 ) -> Replay:
     """What becomes of jobs under a policy that believes the same of every pair."""
     many = len(fleet.sharing.names)
-    packing = Packing(np.full((many, many), believed), np.array(profiled_s), 0.7, first, uneven=uneven)
+    packing = PackingSetup(np.full((many, many), believed), np.array(profiled_s), 0.7, first, uneven=uneven)
     return simulate(jobs, fleet, Setup.of("fifo"), packing=packing)
 
 

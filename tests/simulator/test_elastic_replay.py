@@ -131,14 +131,16 @@ def test_predicting_changes_nothing(of, gpus, policy):
 def test_a_mistaken_size_spoils_the_prediction_but_not_the_order_of_arrival():
     of = automl(200, 16, 0.9, 3)
     told = np.random.default_rng(0).uniform(0.6, 1.4, len(of))
-    right, wrong = replay(of, 16, "fifo"), replay(of, 16, "fifo", told=told)
+    right, wrong = replay(of, 16, "fifo"), replay(of, 16, "fifo", size_factor=told)
     assert wrong.jct_s.tolist() == right.jct_s.tolist()
     assert 0.05 < wrong.error.mean() < 0.4
 
 
 def test_a_job_of_mistaken_size_is_in_the_class_of_what_is_told():
     of = apps((0, 60, 4), (0, 400, 4))
-    assert replay(of, 4, TWO_CLASSES, told=np.array([1.0, 0.2])).jct_s[0] == pytest.approx(15.0), "one class: in turn"
+    assert replay(of, 4, TWO_CLASSES, size_factor=np.array([1.0, 0.2])).jct_s[0] == pytest.approx(15.0), (
+        "one class: in turn"
+    )
 
 
 def test_jobs_of_a_trace_work_as_long_on_all_their_gpus_as_they_ran():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulator.worlds import setups, trace, worlds
 
 from slurmsched.policies.placement import PLACEMENTS
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.feasibility import impossible
 from slurmsched.simulator.run import PRESETS, STOCK, Replay, Setup, simulate
 
@@ -31,7 +31,7 @@ def test_no_policy_does_the_impossible(name, placement, world, data):
 
 
 def test_the_generic_loop_keeps_the_same_runs():
-    jobs, two_nodes = trace((0, 100, 4), (10, 5, 4), (12, 20, 8)), Fleet.of(2, 4)
+    jobs, two_nodes = trace((0, 100, 4), (10, 5, 4), (12, 20, 8)), ClusterSpec.of(2, 4)
     setup = Setup.of("srtf", restart_s=3.0)
     fast = simulate(jobs, two_nodes, setup, segments=True).segments
     slow = simulate(jobs, two_nodes, setup, segments=True, generic=True).segments
@@ -40,7 +40,7 @@ def test_the_generic_loop_keeps_the_same_runs():
 
 def test_a_run_says_from_when_to_when_and_on_which_gpus():
     runs = simulate(
-        trace((0, 100, 6), (10, 5, 8)), Fleet.of(2, 4), Setup.of("srtf", restart_s=3.0), segments=True
+        trace((0, 100, 6), (10, 5, 8)), ClusterSpec.of(2, 4), Setup.of("srtf", restart_s=3.0), segments=True
     ).segments
     assert runs.row.tolist() == [0, 1, 0]
     assert list(zip(runs.start_s.tolist(), runs.end_s.tolist(), strict=True)) == [(0, 10), (10, 15), (15, 108)]
@@ -54,12 +54,14 @@ def test_a_run_says_from_when_to_when_and_on_which_gpus():
 
 def test_without_runs_there_is_nothing_to_judge():
     with pytest.raises(ValueError, match="has no segments"):
-        impossible(simulate(trace((0, 1, 1)), Fleet.of(1, 1), Setup.of("fifo")))
+        impossible(simulate(trace((0, 1, 1)), ClusterSpec.of(1, 1), Setup.of("fifo")))
 
 
 def a_replay() -> Replay:
     """One job on both nodes, stopped by a second on one of them, and going on."""
-    return simulate(trace((0, 100, 6), (10, 5, 4)), Fleet.of(2, 4), Setup.of("srtf", restart_s=3.0), segments=True)
+    return simulate(
+        trace((0, 100, 6), (10, 5, 4)), ClusterSpec.of(2, 4), Setup.of("srtf", restart_s=3.0), segments=True
+    )
 
 
 def bent(replay: Replay, column: str, at: int, by: float) -> Replay:

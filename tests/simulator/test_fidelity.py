@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import summary
 from slurmsched.simulator.run import Setup, simulate
 from slurmsched.simulator.workload.workload import Workload, workload
@@ -47,7 +47,7 @@ def read(name: str, gpus: str) -> Workload:
 @pytest.mark.parametrize(("name", "selection", "within", "figures"), PHILLY_DAY)
 def test_a_day_of_philly_in_one_pool_of_128_gpus(name, selection, within, figures):
     jobs = read("philly_oct5_cap6h.csv", "num_gpus")
-    replay = summary(simulate(jobs, Fleet.of(16, 8), Setup.of(name, selection, placement="pool")))
+    replay = summary(simulate(jobs, ClusterSpec.of(16, 8), Setup.of(name, selection, placement="pool")))
     ours = (replay.jct_s.mean, replay.jct_s.median, replay.jct_s.p99, replay.makespan_s)
     assert ours == pytest.approx(figures, rel=within, abs=0.005)
 
@@ -55,5 +55,5 @@ def test_a_day_of_philly_in_one_pool_of_128_gpus(name, selection, within, figure
 @pytest.mark.parametrize(("name", "selection", "average_s"), TIRESIAS_60)
 def test_the_sixty_jobs_of_tiresias_in_one_pool_of_8_gpus(name, selection, average_s):
     jobs = read("tiresias_60_job.csv", "num_gpu")
-    replay = summary(simulate(jobs, Fleet.of(2, 4), Setup.of(name, selection, placement="pool")))
+    replay = summary(simulate(jobs, ClusterSpec.of(2, 4), Setup.of(name, selection, placement="pool")))
     assert replay.jct_s.mean == pytest.approx(average_s, abs=0.005)

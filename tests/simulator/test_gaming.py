@@ -21,19 +21,21 @@ from gaming import (
 
 from slurmsched.models.runtime.overruns import IN_MEDIANS, Trust
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, repeating
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.trace_forecasts import learnt, trained
 from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
-from slurmsched.simulator.workload.synthetic_users import Habits
+from slurmsched.simulator.workload.synthetic_users import SyntheticUsers
 from slurmsched.simulator.workload.workload import Workload
 
-FLEET, GPUS = Fleet.of(1, 64), 8
+FLEET, GPUS = ClusterSpec.of(1, 64), 8
 
 
 @pytest.fixture(scope="module")
 def sites() -> list[Workload]:
     """Two sites with nearly all of 64 GPUs in use."""
-    specs = (SyntheticSpec(jobs=4000, cluster_gpus=64, load=0.95, seed=n, habits=Habits(users=40)) for n in (1, 2))
+    specs = (
+        SyntheticSpec(jobs=4000, cluster_gpus=64, load=0.95, seed=n, habits=SyntheticUsers(users=40)) for n in (1, 2)
+    )
     return [synthetic(spec) for spec in specs]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.harm import SHOWN, WORSE, Harm, baseline_of, harm
 from slurmsched.simulator.run import Replay, Setup, simulate
 from slurmsched.simulator.workload.workload import Workload, workload
@@ -29,7 +29,7 @@ def trace(*jobs: tuple[str, float, float], vcs: list[str] | None = None) -> Work
 
 
 def played(jobs: Workload, name: str) -> Replay:
-    return simulate(jobs, Fleet.of(1, 4), Setup.of(name))
+    return simulate(jobs, ClusterSpec.of(1, 4), Setup.of(name))
 
 
 def compared(jobs: Workload) -> Harm:

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.charts import POINTS, change_bars, charts
-from slurmsched.simulator.report.harm import Change, Changes
+from slurmsched.simulator.report.harm import GroupChange, GroupChanges
 from slurmsched.simulator.report.page import labels_of, page
 from slurmsched.simulator.run import Replay, Setup, simulate
 from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
@@ -29,7 +29,7 @@ JOBS = synthetic(SyntheticSpec(jobs=400, cluster_gpus=16, load=1.2, partitions=3
 
 
 def replays(jobs: Workload, *names: str) -> list[Replay]:
-    return [simulate(jobs, Fleet.of(2, 8), Setup.of(name, placement="pool")) for name in names]
+    return [simulate(jobs, ClusterSpec.of(2, 8), Setup.of(name, placement="pool")) for name in names]
 
 
 def renamed(jobs: Workload, user: str) -> Workload:
@@ -193,7 +193,7 @@ def test_gpus_busy_and_jobs_waiting_over_time_come_to_all_work_and_all_waiting(n
 
 
 def test_runs_that_were_kept_are_drawn_as_they_were():
-    kept = simulate(JOBS, Fleet.of(2, 8), Setup.of("srtf", placement="pool"), segments=True)
+    kept = simulate(JOBS, ClusterSpec.of(2, 8), Setup.of("srtf", placement="pool"), segments=True)
     assert kept.stops.sum() > 0
     assert areas(kept, "busy") == pytest.approx(float((JOBS.runtime_s * JOBS.gpus).sum()), rel=1e-3)
     queue_s = kept.end_s - JOBS.submit_s - JOBS.runtime_s
@@ -215,8 +215,8 @@ def test_a_hundred_thousand_jobs_stay_under_a_megabyte_beside_plotly():
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20))
 def test_bars_of_any_ratios_have_an_axis_that_can_be_read(ratios):
-    changes = tuple(Change(f"u{at}", 1, 60.0, 60.0 * ratio, ratio) for at, ratio in enumerate(sorted(ratios)))
-    layout = change_bars(Changes(len(changes), 0, changes[::-1][:10], changes[:10]))["layout"]
+    changes = tuple(GroupChange(f"u{at}", 1, 60.0, 60.0 * ratio, ratio) for at, ratio in enumerate(sorted(ratios)))
+    layout = change_bars(GroupChanges(len(changes), 0, changes[::-1][:10], changes[:10]))["layout"]
     low, high = layout["xaxis"]["range"]
     ticks = [tick for tick in layout["xaxis"]["tickvals"] if low <= tick <= high]
     assert low < 0 < high, "the bars begin at a ratio of 1"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.leases.presets import NAMES, misjudged, replay
 from slurmsched.simulator.leases.terms import Terms
-from slurmsched.simulator.leases.world import Known, Rules
+from slurmsched.simulator.leases.world import LeaseRules, RuntimeEstimates
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.workload.workload import workload
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests/data/chronus_philly_mix2.csv"
 DATA = Path(os.environ.get("SLURMSCHED_TRACES", ROOT.parent / "shared/data"))
 MINUTE_S = 60.0
-FREE = Rules(resume_s=0.0)
+FREE = LeaseRules(resume_s=0.0)
 
 
 def jobs(*rows):
@@ -84,8 +84,8 @@ def test_after_a_refusal_more_is_kept_from_wide_jobs_than_from_as_many_gpus_of_n
 def test_a_narrow_job_without_a_promise_goes_before_a_shorter_one_that_a_wide_job_lets_pass():
     for gpus, end in ((1, 60), (4, 75)):
         asked = jobs((0, 60, gpus, "1@70"), (0, 15, 4, ""))
-        unsure = Known(np.array([60.0, 15.0]) * MINUTE_S, np.array([90.0, 15.0]) * MINUTE_S)
-        assert ends_min(replay(asked, 4, "chronus", known=unsure))[0] == end
+        unsure = RuntimeEstimates(np.array([60.0, 15.0]) * MINUTE_S, np.array([90.0, 15.0]) * MINUTE_S)
+        assert ends_min(replay(asked, 4, "chronus", estimates=unsure))[0] == end
 
 
 def test_going_on_after_a_stop_costs_more_on_more_gpus():
@@ -136,21 +136,21 @@ def test_the_upper_decile_covers_most_of_what_is_misjudged():
 
 def test_an_owner_is_told_in_time_that_a_job_outlasts_its_forecast():
     asked = jobs((0, 100, 1, "1@120"), (0, 60, 1, ""))
-    known = Known(np.array([60.0, 60.0]) * MINUTE_S, np.array([80.0, 80.0]) * MINUTE_S)
+    known = RuntimeEstimates(np.array([60.0, 60.0]) * MINUTE_S, np.array([80.0, 80.0]) * MINUTE_S)
     on_time = jobs((0, 60, 1, "1@120"), (0, 60, 1, ""))
-    assert replay(on_time, 2, "chronus", known=known).promises[2:] == (0, 0, 0)
+    assert replay(on_time, 2, "chronus", estimates=known).promises[2:] == (0, 0, 0)
     late = jobs((0, 150, 1, "1@120"), (0, 60, 1, ""))
-    assert replay(late, 2, "chronus", known=known).promises[2:] == (1, 1, 0)
-    assert replay(asked, 2, "chronus", known=known).promises[2:4] == (0, 0)
+    assert replay(late, 2, "chronus", estimates=known).promises[2:] == (1, 1, 0)
+    assert replay(asked, 2, "chronus", estimates=known).promises[2:4] == (0, 0)
 
 
 def test_a_job_without_a_promise_that_may_make_its_deadline_goes_before_a_somewhat_shorter_one():
     asked = jobs((0, 60, 4, "1@70"), (0, 30, 4, ""))
-    unsure = Known(np.array([60.0, 30.0]) * MINUTE_S, np.array([90.0, 40.0]) * MINUTE_S)
-    hoped = replay(asked, 4, "chronus", known=unsure)
+    unsure = RuntimeEstimates(np.array([60.0, 30.0]) * MINUTE_S, np.array([90.0, 40.0]) * MINUTE_S)
+    hoped = replay(asked, 4, "chronus", estimates=unsure)
     assert hoped.promises[:2] == (0, 1)
     assert ends_min(hoped)[0] == 60
-    assert ends_min(replay(asked, 4, "chronus", known=unsure, terms=Terms(hope=1.0)))[0] > 70
+    assert ends_min(replay(asked, 4, "chronus", estimates=unsure, terms=Terms(hope=1.0)))[0] > 70
 
 
 def test_a_job_that_cannot_make_its_deadline_any_more_waits_like_best_effort():
@@ -219,7 +219,7 @@ def test_on_a_contended_day_of_chronus_own_trace_every_promise_is_kept(mix, best
         crowded = replay(day.take(np.sort(np.concatenate([np.arange(len(day)), again]))), 480, "chronus").promises
         assert crowded.rejected > 500
         assert crowded.broken == 0
-    made = replay(day, 480, "chronus", known=misjudged(day.runtime_s, 0.2, seed=5)).promises
+    made = replay(day, 480, "chronus", estimates=misjudged(day.runtime_s, 0.2, seed=5)).promises
     assert 0 < made.broken <= 0.05 * made.guaranteed
-    assert made.told >= 0.9 * made.broken
+    assert made.announced >= 0.9 * made.broken
     assert made.alarms <= 0.1 * (made.guaranteed - made.broken)

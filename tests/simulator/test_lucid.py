@@ -13,7 +13,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.models.sharing.sharing_model import GpuUse, SharingModel
 from slurmsched.models.throughput import Errors, ThroughputModel
-from slurmsched.simulator.cluster_spec import Fleet, Mode, Packing, Sharing
+from slurmsched.simulator.cluster_spec import ClusterSpec, Mode, PackingSetup, Sharing
 from slurmsched.simulator.lucid.belief import SpeedCurve, believed, use_of
 from slurmsched.simulator.lucid.modes import APATHETIC, modes
 from slurmsched.simulator.lucid.packing import pack, profiled_s
@@ -32,8 +32,8 @@ def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
     return workload(len(rows), **known, **columns)
 
 
-def fleet_of(gpus: int, speed: float, names: tuple[str, ...] = ("a",)) -> Fleet:
-    return replace(Fleet.of(1, gpus), sharing=Sharing(names, np.full((len(names),) * 2, speed)))
+def fleet_of(gpus: int, speed: float, names: tuple[str, ...] = ("a",)) -> ClusterSpec:
+    return replace(ClusterSpec.of(1, gpus), sharing=Sharing(names, np.full((len(names),) * 2, speed)))
 
 
 def use(*rows: tuple[float, float, float]) -> GpuUse:
@@ -44,7 +44,7 @@ def use(*rows: tuple[float, float, float]) -> GpuUse:
 def weighed(jobs: Workload, speed: float, told_s: tuple[float, ...], mode: Mode | None = None) -> Replay:
     fleet = fleet_of(1, speed)
     modes_ = () if mode is None else (mode,)
-    packing = Packing(np.full((1, 1), speed), np.zeros(len(jobs)), 0.3, True, np.array(told_s), modes_)
+    packing = PackingSetup(np.full((1, 1), speed), np.zeros(len(jobs)), 0.3, True, np.array(told_s), modes_)
     return simulate(jobs, fleet, Setup.of("fifo"), packing=packing)
 
 
@@ -133,7 +133,7 @@ def test_a_pair_is_made_for_the_sake_of_those_that_wait_or_are_to_come():
 
 def test_a_mode_holds_until_the_next_begins():
     jobs = jobs_of((0, 100, 1), (1, 10, 1), (50, 10, 1), name=["a"] * 3)
-    packing = Packing(
+    packing = PackingSetup(
         np.full((1, 1), 0.9), np.zeros(3), 0.3, modes=(Mode(-np.inf, 0.95), Mode(50.0, 0.85), Mode(51.0, 0.95))
     )
     starts = simulate(jobs, fleet_of(1, 0.9), Setup.of("fifo"), packing=packing).start_s
@@ -144,7 +144,7 @@ def test_the_order_of_lucid_packs_where_the_fleet_lets_it():
     jobs = jobs_of((0, 100, 1), (1, 10, 1), (2, 50, 1), name=["a"] * 3, user=["u"] * 3)
     known = jobs_of((-500, 1, 1), name=["a"], user=["u"])
     setup = Setup.of("lucid")
-    assert simulate(jobs, Fleet.of(1, 1), setup).start_s.tolist() == [0, 100, 110]
+    assert simulate(jobs, ClusterSpec.of(1, 1), setup).start_s.tolist() == [0, 100, 110]
     alone = simulate(jobs, fleet_of(1, 0.9), setup)
     assert alone.start_s[1] == 100, "the first is profiled after 200 s, when it has ended"
     packing = pack(jobs, fleet_of(1, 0.9).sharing, jobs.runtime_s, history=known)
@@ -155,11 +155,11 @@ def test_the_order_of_lucid_packs_where_the_fleet_lets_it():
 
 def through_profiler(jobs: Workload, known_s: tuple[float, ...], **columns: float) -> Replay:
     """Jobs on a node for the queue and one that profiles, one GPU each, where nobody shares."""
-    fleet = replace(Fleet.of(2, 1), sharing=Sharing(("a",), np.zeros((1, 1))))
+    fleet = replace(ClusterSpec.of(2, 1), sharing=Sharing(("a",), np.zeros((1, 1))))
     setup = Setup.of("fifo", forecast="exact")
-    told = simulate(jobs, Fleet.of(1, 1), setup).forecast_s
+    told = simulate(jobs, ClusterSpec.of(1, 1), setup).forecast_s
     forecast = Forecast(told, told, told, Labels.of(["exact"] * len(jobs)))
-    packing = Packing(np.zeros((1, 1)), np.array(known_s), 0.3, told_s=told)
+    packing = PackingSetup(np.zeros((1, 1)), np.array(known_s), 0.3, told_s=told)
     return staged(jobs, fleet, setup, forecast, packing, Profiler(limit_s=20.0, restart_s=5.0, **columns))
 
 
@@ -185,9 +185,9 @@ def test_pairs_that_are_not_believed_in_never_share(data):
     moments = data.draw(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 30)), min_size=many, max_size=many))
     names = data.draw(st.lists(st.sampled_from("ab"), min_size=many, max_size=many))
     jobs = jobs_of(*sorted((at, runs, 1) for at, runs in moments), name=Labels.of(names))
-    packing = Packing(np.zeros((2, 2)), np.zeros(many), 0.3, True, jobs.runtime_s)
+    packing = PackingSetup(np.zeros((2, 2)), np.zeros(many), 0.3, True, jobs.runtime_s)
     replay = simulate(jobs, fleet_of(2, 0.9, ("a", "b")), Setup.of("lucid"), packing=packing)
-    plain = simulate(jobs, Fleet.of(1, 2), Setup.of("qssf"))
+    plain = simulate(jobs, ClusterSpec.of(1, 2), Setup.of("qssf"))
     assert replay.end_s.tolist() == pytest.approx(plain.end_s.tolist())
 
 

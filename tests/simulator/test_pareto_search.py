@@ -20,7 +20,7 @@ from slurmsched.simulator.elastic.samples import automl
 from slurmsched.simulator.studies.pareto.checkpoint import Notebook
 from slurmsched.simulator.studies.pareto.objectives import DEFAULT, objectives_of, undominated
 from slurmsched.simulator.studies.pareto.search import Front, Search
-from slurmsched.simulator.studies.pareto.space import Space, setting_line
+from slurmsched.simulator.studies.pareto.space import SearchSpace, setting_line
 from slurmsched.simulator.studies.pareto.workloads import Wish, search_on
 from slurmsched.simulator.worker_pool import Workers
 
@@ -86,10 +86,10 @@ def test_a_search_that_was_stopped_goes_on_and_finds_the_same(front, tmp_path):
     path = tmp_path / "search.json"
     first, asked = wished(replace(WISH, evaluations=20))
     first.run(notebook=Notebook(path, asked))
-    before = len(Notebook(path, asked).known())
+    before = len(Notebook(path, asked).load())
     search, asked = wished()
     told: list[int] = []
-    assert found(search.run(notebook=Notebook(path, asked), told=lambda done, _total: told.append(done))) == found(
+    assert found(search.run(notebook=Notebook(path, asked), progress=lambda done, _total: told.append(done))) == found(
         front
     )
     assert before == 10
@@ -103,7 +103,7 @@ def test_the_notes_of_another_search_are_refused(tmp_path):
     Notebook(path, asked).write({})
     _, other = wished(replace(WISH, delta=0.3, seed=4))
     with pytest.raises(ConfigError, match="another delta, seed; say another file"):
-        Notebook(path, other).known()
+        Notebook(path, other).load()
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"form": "else"}', '{"form": "slurmsched-pareto/1"}'])
@@ -111,7 +111,7 @@ def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path, text):
     path = tmp_path / "search.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match="accepted is what slurmsched pareto wrote itself"):
-        Notebook(path, wished()[1]).known()
+        Notebook(path, wished()[1]).load()
     assert path.read_text() == text
 
 
@@ -127,7 +127,7 @@ def test_objectives_that_are_none_are_refused_with_what_is_accepted(said):
 
 
 def test_every_point_of_the_space_is_a_setting_and_a_given_delta_stays():
-    space = Space.of(np.array([1.0, 5.0, 1e4, 1e6]), 0.25)
+    space = SearchSpace.of(np.array([1.0, 5.0, 1e4, 1e6]), 0.25)
     corners = [np.array(corner) for corner in np.ndindex(2, 2, 2)]
     made = [space.setting(corner * 1.0) for corner in corners]
     assert {setting.wfq.delta for setting in made} == {0.25}
@@ -137,7 +137,7 @@ def test_every_point_of_the_space_is_a_setting_and_a_given_delta_stays():
 
 def test_a_delta_of_nothing_is_refused():
     with pytest.raises(ConfigError, match="delta = 0"):
-        Space.of(np.array([1.0, 2.0]), 0.0)
+        SearchSpace.of(np.array([1.0, 2.0]), 0.0)
 
 
 def test_the_setting_of_a_point_says_all_of_it():
@@ -150,4 +150,4 @@ def test_the_file_of_a_search_is_plain_json(tmp_path):
     path = Path(tmp_path, "search.json")
     Notebook(path, {"seed": 1}).write({(0.1, 0.2): (3.0, 4.0)})
     assert json.loads(path.read_text())["measured"] == [[[0.1, 0.2], [3.0, 4.0]]]
-    assert Notebook(path, {"seed": 1}).known() == {(0.1, 0.2): (3.0, 4.0)}
+    assert Notebook(path, {"seed": 1}).load() == {(0.1, 0.2): (3.0, 4.0)}

@@ -16,8 +16,8 @@ from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.predictions import PredictionKind, PredictionTable
 from slurmsched.cluster.records.promises import PromiseState, promise_table
 from slurmsched.cluster.state import View
-from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
-from slurmsched.simulator.predict_completion import foretell
+from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
+from slurmsched.simulator.predict_completion import predict_completion
 
 NOW_S = 1_000_000.0
 SLURM = {"SchedulerParameters": "bf_interval=1,bf_resolution=1,batch_sched_delay=0"}
@@ -50,9 +50,9 @@ def view(*jobs: tuple[float, int], running: tuple[tuple[float, int], ...] = (), 
         node_list=["n1"] * busy,
     )
     used = np.array([sum(job[1] for job in running)])
-    fleet = Fleet(
+    fleet = ClusterSpec(
         nodes_of(1, 4, partitions=["gpu"], cpus=np.array([64]), gpus_used=used), partition_of("gpu", "n1"),
-        Fleet.of(1, 1).qos,
+        ClusterSpec.of(1, 1).qos,
     )  # fmt: skip
     return View(
         NOW_S,
@@ -73,7 +73,7 @@ def said(runtimes_s: list[float]) -> Forecast:
 
 def told(seen: View, rank: list[int] | None = None, standing: list[int] | None = None) -> PredictionTable:
     count = len(seen.pending)
-    return foretell(
+    return predict_completion(
         seen,
         np.array([-1] * count if rank is None else rank, dtype=np.int64),
         np.array([0] * count if standing is None else standing, dtype=np.int64),
@@ -111,7 +111,7 @@ def test_a_job_that_we_delay_starts_after_the_promise_that_it_would_endanger():
     rank = np.array([1, 0], dtype=np.int64)
 
     def waits_with(until_s: float) -> list[float]:
-        return waits_s(foretell(seen, rank, np.zeros(2, dtype=np.int64), SLURM, np.array([until_s, np.nan])))
+        return waits_s(predict_completion(seen, rank, np.zeros(2, dtype=np.int64), SLURM, np.array([until_s, np.nan])))
 
     assert waits_with(np.nan) == pytest.approx([0.0, 1000.0], abs=4 * LATER_S), "nobody is delayed"
     assert waits_with(NOW_S + 3600.0) == pytest.approx([130.0, 30.0], abs=4 * LATER_S)
@@ -180,7 +180,7 @@ QUEUES = st.lists(st.tuples(st.integers(1, 500).map(float), st.integers(1, 4)), 
 def test_never_more_runs_than_there_is_and_every_job_is_told_its_runtime(jobs):
     table = told(view(*jobs, running=((50.0, 3),)))
     gpus = table.gpus
-    assert table.said.all()
+    assert table.has_value.all()
     for at_s in table.start_s[:-1].tolist():
         assert gpus[(table.start_s <= at_s) & (at_s < table.finish_s)].sum() <= 4
     assert np.allclose((table.finish_s - table.start_s)[:-1], [job[0] for job in jobs])

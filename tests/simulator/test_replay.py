@@ -9,8 +9,8 @@ from simulator.worlds import setups, trace, worlds
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import Ordering
 from slurmsched.policies.placement import PLACEMENTS
-from slurmsched.simulator.cluster_spec import Fleet
-from slurmsched.simulator.report.metrics import Spread, summary, violations
+from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.report.metrics import Distribution, summary, violations
 from slurmsched.simulator.run import PRESETS, STOCK, Setup, simulate
 
 
@@ -20,36 +20,36 @@ def ends(replay) -> list[float]:
 
 def test_first_come_first_served_waits_behind_a_job_that_does_not_fit():
     jobs = trace((0, 10, 2), (1, 10, 4), (2, 1, 1))
-    assert ends(simulate(jobs, Fleet.of(1, 4), Setup.of("fifo"))) == [10, 20, 21]
+    assert ends(simulate(jobs, ClusterSpec.of(1, 4), Setup.of("fifo"))) == [10, 20, 21]
 
 
 def test_backfill_lets_whatever_fits_pass():
     jobs = trace((0, 10, 2), (1, 10, 4), (2, 1, 1))
-    assert ends(simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", "backfill"))) == [10, 20, 3]
+    assert ends(simulate(jobs, ClusterSpec.of(1, 4), Setup.of("fifo", "backfill"))) == [10, 20, 3]
 
 
 def test_a_short_job_overtakes_a_long_one_that_waits():
     jobs = trace((0, 10, 4), (1, 100, 4), (2, 5, 4))
-    assert ends(simulate(jobs, Fleet.of(1, 4), Setup.of("sjf"))) == [10, 115, 15]
+    assert ends(simulate(jobs, ClusterSpec.of(1, 4), Setup.of("sjf"))) == [10, 115, 15]
 
 
 def test_a_shorter_job_takes_the_gpus_of_a_running_one():
     jobs = trace((0, 100, 4), (10, 5, 4))
-    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("srtf"))
+    replay = simulate(jobs, ClusterSpec.of(1, 4), Setup.of("srtf"))
     assert ends(replay) == [105, 15]
     assert replay.stops.tolist() == [1, 0]
 
 
 def test_going_on_after_a_preemption_costs_its_restart():
     jobs = trace((0, 100, 4), (10, 5, 4))
-    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("srtf", restart_s=30.0))
+    replay = simulate(jobs, ClusterSpec.of(1, 4), Setup.of("srtf", restart_s=30.0))
     assert ends(replay) == [135, 15]
     assert summary(replay).lost_gpu_hours == pytest.approx(4 * 30 / 3600)
 
 
 def test_least_attained_service_shares_by_events():
     jobs = trace((0, 50, 1), (10, 50, 1))
-    replay = simulate(jobs, Fleet.of(1, 1), Setup.of("las", beat_s=10.0))
+    replay = simulate(jobs, ClusterSpec.of(1, 1), Setup.of("las", beat_s=10.0))
     assert replay.stops.tolist() == [2, 2], "the two take turns"
     assert max(ends(replay)) == 100
 
@@ -62,31 +62,31 @@ def test_a_job_moves_to_a_lower_queue_when_it_passes_a_step_of_service():
         return np.searchsorted(steps, attained, side="right") * 1e6 + view.pending.first_submit_s
 
     two_queues = Setup(Ordering("two-queues", key, "", "while_running", steps), "preemptive")
-    replay = simulate(trace((0, 100, 1), (5, 10, 1)), Fleet.of(1, 1), two_queues)
+    replay = simulate(trace((0, 100, 1), (5, 10, 1)), ClusterSpec.of(1, 1), two_queues)
     assert ends(replay) == [110, 30], "the first yields when it has had its 20 s, not when the second comes"
 
 
 def test_best_fit_leaves_a_whole_node_for_a_big_job():
     jobs = trace((0, 100, 3), (0, 100, 4), (1, 100, 1), (2, 10, 4))
-    three_nodes = Fleet.of(3, 4)
+    three_nodes = ClusterSpec.of(3, 4)
     assert simulate(jobs, three_nodes, Setup.of("fifo", "backfill", placement="consolidate")).start_s[3] == 2
     assert simulate(jobs, three_nodes, Setup.of("fifo", "backfill", placement="consolidate")).spread.max() == 1
 
 
 def test_first_free_spreads_jobs_over_nodes():
     jobs = trace((0, 100, 3), (1, 100, 2))
-    assert simulate(jobs, Fleet.of(2, 4), Setup.of("fifo", placement="first-free")).spread.tolist() == [1, 2]
+    assert simulate(jobs, ClusterSpec.of(2, 4), Setup.of("fifo", placement="first-free")).spread.tolist() == [1, 2]
 
 
 def test_in_a_pool_node_boundaries_do_not_count():
     jobs = trace((0, 10, 3), (0, 10, 3), (0, 10, 2))
-    assert ends(simulate(jobs, Fleet.of(2, 4), Setup.of("fifo", placement="pool"))) == [10, 10, 10]
-    assert ends(simulate(jobs, Fleet.of(2, 4), Setup.of("fifo", placement="consolidate"))) == [10, 10, 20]
+    assert ends(simulate(jobs, ClusterSpec.of(2, 4), Setup.of("fifo", placement="pool"))) == [10, 10, 10]
+    assert ends(simulate(jobs, ClusterSpec.of(2, 4), Setup.of("fifo", placement="consolidate"))) == [10, 10, 20]
 
 
 def test_whom_spreading_slows_down_is_kept_together_and_others_take_what_is_free():
     jobs = trace((0, 100, 3), (1, 100, 2), (2, 100, 2), sensitive=[False, False, True])
-    three_nodes = Fleet.of(3, 4)
+    three_nodes = ClusterSpec.of(3, 4)
     assert simulate(jobs, three_nodes, Setup.of("fifo", placement="tiresias-skew")).spread.tolist() == [1, 2, 1]
     spread = simulate(jobs, three_nodes, Setup.of("fifo", placement="consolidate")).spread
     assert spread.tolist() == [1, 1, 1]
@@ -95,12 +95,12 @@ def test_whom_spreading_slows_down_is_kept_together_and_others_take_what_is_free
 def test_going_on_costs_more_the_more_gpus_a_job_has():
     jobs = trace((0, 100, 4), (10, 5, 4))
     setup = Setup.of("srtf", restart_s=30.0, restart_doubling_s=10.0)
-    assert ends(simulate(jobs, Fleet.of(1, 4), setup)) == [155, 15], "two doublings lead to 4 GPUs"
+    assert ends(simulate(jobs, ClusterSpec.of(1, 4), setup)) == [155, 15], "two doublings lead to 4 GPUs"
 
 
 def test_a_job_comes_in_when_those_inside_ask_for_little_enough():
     jobs = trace((0, 100, 4), (1, 50, 4), (2, 5, 4))
-    one_node = Fleet.of(1, 4)
+    one_node = ClusterSpec.of(1, 4)
     assert ends(simulate(jobs, one_node, Setup.of("sjf"))) == [100, 155, 105]
     assert ends(simulate(jobs, one_node, Setup.of("sjf", admission=1.0))) == [100, 150, 155], "sjf never saw the third"
     assert ends(simulate(jobs, one_node, Setup.of("sjf", admission=2.0))) == [100, 155, 105], "it did when one was gone"
@@ -108,13 +108,13 @@ def test_a_job_comes_in_when_those_inside_ask_for_little_enough():
 
 def test_nobody_passes_at_the_gate():
     jobs = trace((0, 10, 2), (1, 10, 3), (2, 1, 1))
-    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", "backfill", admission=1.0))
+    replay = simulate(jobs, ClusterSpec.of(1, 4), Setup.of("fifo", "backfill", admission=1.0))
     assert replay.start_s.tolist() == [0, 10, 10], "the third fits beside the first and waits behind the second"
 
 
 def test_a_job_that_asks_for_more_than_may_come_in_comes_in_alone():
     jobs = trace((0, 10, 1), (1, 10, 4), (2, 10, 1))
-    assert ends(simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", admission=0.5))) == [10, 20, 30]
+    assert ends(simulate(jobs, ClusterSpec.of(1, 4), Setup.of("fifo", admission=0.5))) == [10, 20, 30]
 
 
 @pytest.mark.parametrize("selection", ["strict", "backfill", "easy", "conservative", "preemptive"])
@@ -137,34 +137,34 @@ def test_no_job_starts_before_the_gate_would_have_let_it_in(selection, world, ad
 
 def test_gpus_are_idle_while_a_job_waits_and_wasted_while_it_could_have_had_them():
     jobs = trace((0, 10, 2), (1, 10, 4), (2, 1, 1))
-    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("fifo"))
+    replay = simulate(jobs, ClusterSpec.of(1, 4), Setup.of("fifo"))
     assert (replay.idle_gpu_s, replay.fragmented_gpu_s) == (9 * 2, 8 * 2)
-    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", "backfill"))
+    replay = simulate(jobs, ClusterSpec.of(1, 4), Setup.of("fifo", "backfill"))
     assert (replay.idle_gpu_s, replay.fragmented_gpu_s) == (1 * 2 + 1 * 1 + 7 * 2, 0)
 
 
 def test_who_waits_outside_the_gate_makes_gpus_idle_and_none_wasted():
-    replay = simulate(trace((0, 10, 2), (1, 10, 2)), Fleet.of(1, 4), Setup.of("fifo", admission=0.5))
+    replay = simulate(trace((0, 10, 2), (1, 10, 2)), ClusterSpec.of(1, 4), Setup.of("fifo", admission=0.5))
     assert (replay.idle_gpu_s, replay.fragmented_gpu_s) == (9 * 2, 0)
 
 
 @pytest.mark.parametrize("selection", ["strict", "backfill", "easy", "conservative", "preemptive"])
 def test_with_a_beat_nothing_starts_between_two(selection):
     jobs = trace((0, 3, 4), (1, 10, 2), (12, 10, 2), time_limit_s=[3, 10, 10])
-    replay = simulate(jobs, Fleet.of(1, 4), Setup.of("fifo", selection, beat_s=10.0))
+    replay = simulate(jobs, ClusterSpec.of(1, 4), Setup.of("fifo", selection, beat_s=10.0))
     assert replay.start_s.tolist() == [0, 10, 20]
 
 
 def test_the_earliest_deadline_comes_first_and_jobs_without_one_last():
     jobs = trace((0, 10, 4), (1, 10, 4), (2, 10, 4), (3, 10, 4), deadline_s=[np.inf, np.inf, 90, 80])
-    assert simulate(jobs, Fleet.of(1, 4), Setup.of("edf")).start_s.tolist() == [0, 30, 20, 10]
+    assert simulate(jobs, ClusterSpec.of(1, 4), Setup.of("edf")).start_s.tolist() == [0, 30, 20, 10]
 
 
 def test_a_job_that_starves_is_taken_up_again():
     hour_s = 3600.0
     # a stream of fresh jobs keeps the first, in its second queue after an hour, from running
     jobs = trace((0, 2 * hour_s, 1), *((60 + 1800 * number, 1800, 1) for number in range(40)))
-    one_gpu = Fleet.of(1, 1)
+    one_gpu = ClusterSpec.of(1, 1)
     starved = simulate(jobs, one_gpu, Setup.of("tiresias"))
     promoted = simulate(jobs, one_gpu, Setup.of("tiresias-promoting"))
     assert starved.end_s[0] == starved.end_s.max()
@@ -194,7 +194,7 @@ def test_the_compiled_loops_and_the_generic_one_agree(world, name, placement, da
 def test_a_third_party_ordering_that_changes_with_time_runs_through_the_generic_loop():
     aging = Ordering("aging", lambda view: view.pending.first_submit_s - view.now_s, "", "with_time")
     jobs = trace((0, 10, 4), (1, 100, 4), (2, 5, 4))
-    assert ends(simulate(jobs, Fleet.of(1, 4), Setup(aging, "backfill"))) == [10, 110, 115]
+    assert ends(simulate(jobs, ClusterSpec.of(1, 4), Setup(aging, "backfill"))) == [10, 110, 115]
 
 
 def test_an_ordering_that_changes_with_time_is_asked_anew_before_each_reservation():
@@ -202,12 +202,12 @@ def test_an_ordering_that_changes_with_time_is_asked_anew_before_each_reservatio
     turning = Ordering("turning", lambda view: np.where(view.now_s < 20, 1, -1) * view.pending.job_id, "", "with_time")
     jobs = trace((0, 20, 4), (1, 10, 4), (2, 5, 4), time_limit_s=[20, 10, 5])
     for selection in ("easy", "conservative"):
-        assert simulate(jobs, Fleet.of(1, 4), Setup(turning, selection)).start_s.tolist() == [0, 25, 20]
+        assert simulate(jobs, ClusterSpec.of(1, 4), Setup(turning, selection)).start_s.tolist() == [0, 25, 20]
 
 
 def test_a_job_larger_than_the_cluster_is_named():
     with pytest.raises(ConfigError, match="job 1 asks for 9 GPUs and the cluster has 8"):
-        simulate(trace((0, 1, 9)), Fleet.of(2, 4), Setup.of("fifo"))
+        simulate(trace((0, 1, 9)), ClusterSpec.of(2, 4), Setup.of("fifo"))
 
 
 def test_an_unknown_part_of_a_policy_is_told_with_what_there_is():
@@ -219,17 +219,17 @@ def test_an_unknown_part_of_a_policy_is_told_with_what_there_is():
 
 def test_forecasts_by_time_limit_need_one():
     with pytest.raises(ConfigError, match="job 1 and 0 others have no time limit"):
-        simulate(trace((0, 1, 1)), Fleet.of(1, 1), Setup.of("sjf", forecast="limit"))
+        simulate(trace((0, 1, 1)), ClusterSpec.of(1, 1), Setup.of("sjf", forecast="limit"))
 
 
 def test_an_empty_trace_is_no_error():
-    figures = summary(simulate(trace(), Fleet.of(1, 1), Setup.of("srtf")))
+    figures = summary(simulate(trace(), ClusterSpec.of(1, 1), Setup.of("srtf")))
     assert figures.jobs == 0
     assert np.isnan(figures.jct_s.mean)
 
 
 def test_impossible_replays_are_found_out():
-    replay = simulate(trace((0, 10, 4), (0, 10, 4)), Fleet.of(1, 4), Setup.of("fifo"))
+    replay = simulate(trace((0, 10, 4), (0, 10, 4)), ClusterSpec.of(1, 4), Setup.of("fifo"))
     assert violations(replay) == []
     replay.start_s[1], replay.end_s[1] = 5.0, 15.0
     assert violations(replay) == ["8 GPUs were in use and 4 exist"]
@@ -240,13 +240,13 @@ def test_impossible_replays_are_found_out():
 
 
 def test_a_distribution_has_its_mean_and_percentiles():
-    spread = Spread.of(np.arange(101.0))
+    spread = Distribution.of(np.arange(101.0))
     assert (spread.mean, spread.median, spread.p90, spread.p99) == (50, 50, 90, 99)
 
 
 def test_a_job_kept_together_does_not_keep_one_out_that_need_not_be():
     jobs = trace((0, 9, 3), (0, 9, 3), (1, 9, 2), (1, 9, 2), sensitive=[True, True, True, False])
-    replay = simulate(jobs, Fleet.of(2, 4), Setup.of("fifo", "backfill", placement="tiresias-skew"))
+    replay = simulate(jobs, ClusterSpec.of(2, 4), Setup.of("fifo", "backfill", placement="tiresias-skew"))
     assert replay.start_s.tolist() == [0, 0, 9, 1]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.policies.contract import Ordering
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.run import Setup, simulate
 from slurmsched.simulator.workload.workload import Workload, workload
@@ -124,28 +124,28 @@ def worlds(draw) -> tuple[list[Job], int]:
 @given(world=worlds())
 def test_jobs_start_when_a_plan_second_by_second_starts_them(selection, world):
     jobs, gpus = world
-    replay = simulate(trace(jobs), Fleet.of(1, gpus), by_key(jobs, selection))
+    replay = simulate(trace(jobs), ClusterSpec.of(1, gpus), by_key(jobs, selection))
     assert replay.start_s.tolist() == Planner(jobs, gpus).run(selection)
     assert violations(replay) == []
 
 
 def test_easy_lets_a_short_job_pass_and_keeps_the_first_in_line_on_time():
     jobs = [Job(0, 10, 10, 2, 0), Job(1, 10, 10, 4, 0), Job(2, 5, 5, 2, 0), Job(3, 20, 20, 2, 0)]
-    assert simulate(trace(jobs), Fleet.of(1, 4), by_key(jobs, "easy")).start_s.tolist() == [0, 10, 2, 20]
+    assert simulate(trace(jobs), ClusterSpec.of(1, 4), by_key(jobs, "easy")).start_s.tolist() == [0, 10, 2, 20]
 
 
 def test_easy_may_delay_the_second_in_line_and_conservative_may_not():
     jobs = [Job(0, 10, 10, 3, 0), Job(1, 10, 10, 4, 1), Job(2, 10, 10, 3, 2), Job(3, 30, 30, 1, 3)]
-    late = simulate(trace(jobs), Fleet.of(1, 4), by_key(jobs, "easy")).start_s.tolist()
+    late = simulate(trace(jobs), ClusterSpec.of(1, 4), by_key(jobs, "easy")).start_s.tolist()
     assert late == [0, 10, 20, 20]
     on_time = [Job(0, 10, 10, 2, 0), Job(1, 10, 10, 3, 1), Job(2, 10, 10, 4, 2), Job(3, 25, 25, 1, 3)]
-    easy = simulate(trace(on_time), Fleet.of(1, 4), by_key(on_time, "easy")).start_s.tolist()
-    conservative = simulate(trace(on_time), Fleet.of(1, 4), by_key(on_time, "conservative")).start_s.tolist()
+    easy = simulate(trace(on_time), ClusterSpec.of(1, 4), by_key(on_time, "easy")).start_s.tolist()
+    conservative = simulate(trace(on_time), ClusterSpec.of(1, 4), by_key(on_time, "conservative")).start_s.tolist()
     assert (easy[2], conservative[2]) == (28, 20)
 
 
 def test_on_nodes_a_job_is_backfilled_where_it_does_not_stand_in_the_way():
     jobs = [Job(0, 10, 10, 4, 0), Job(0, 50, 50, 2, 1), Job(1, 10, 10, 4, 2), Job(2, 100, 100, 2, 3)]
     setup = by_key(jobs, "easy")
-    replay = simulate(trace(jobs), Fleet.of(2, 4), Setup(setup.ordering, "easy", placement="consolidate"))
+    replay = simulate(trace(jobs), ClusterSpec.of(2, 4), Setup(setup.ordering, "easy", placement="consolidate"))
     assert replay.start_s.tolist() == [0, 0, 10, 2]

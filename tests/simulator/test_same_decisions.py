@@ -17,7 +17,7 @@ from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.snapshot import resumed
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 
 POLICIES = ("fifo", "sjf", "qssf", "srtf", "las")
 
@@ -44,7 +44,7 @@ def recorded(lab):
     """
     for gpus in (4, 4, 3, 3):
         lab.submit(f"--gres=gpu:{gpus}", "--time=60", "--output=/dev/null", "--wrap=sleep 3600", user="alice")
-    cluster = SlurmCommand(Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator"))))
+    cluster = SlurmCommand(CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator"))))
     wait_until(lambda: len(cluster.observe().running) == 4, 120.0, "four jobs to run")
     for number, (gpus, minutes, more) in enumerate(
         (

@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.errors import ConfigError
-from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
+from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.engine.job_state import COMPLETED
 from slurmsched.simulator.run import Setup, simulate
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import Rules
+from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
 from slurmsched.simulator.workload.workload import Workload, workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)
-PROMPT = Rules(poll_s=0.0, batch_sched_delay_s=0.0, bf_interval_s=0.0, bf_resolution_s=1.0)
+PROMPT = SlurmctldConfig(poll_s=0.0, batch_sched_delay_s=0.0, bf_interval_s=0.0, bf_resolution_s=1.0)
 
 
 def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
@@ -33,7 +33,9 @@ def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
     return workload(len(rows), **(known | columns))
 
 
-def run(jobs: Workload, fleet: Fleet, rules: Rules = PROMPT, weights: Weights = PLAIN) -> SimulatedCluster:
+def run(
+    jobs: Workload, fleet: ClusterSpec, rules: SlurmctldConfig = PROMPT, weights: Weights = PLAIN
+) -> SimulatedCluster:
     """The jobs to their end."""
     cluster = SimulatedCluster(jobs, fleet, SlurmConf(rules, weights))
     cluster.advance(np.inf)
@@ -44,42 +46,42 @@ def starts(cluster: SimulatedCluster) -> list[float]:
     return cluster.model.stage.life.first_s.tolist()
 
 
-def two_partitions(nodes: Fleet, first: str, second: str, tiers: tuple[int, int] = (1, 1)) -> Fleet:
+def two_partitions(nodes: ClusterSpec, first: str, second: str, tiers: tuple[int, int] = (1, 1)) -> ClusterSpec:
     """Partitions ``a`` and ``b`` over host lists; every node says in which it is."""
     both = partition_of("a", first).joined(partition_of("b", second))
     return replace(nodes, partitions=replace(both, tier=np.array(tiers)))
 
 
-def in_partitions(partitions: list[str], gpus: int = 4, **columns: object) -> Fleet:
-    return Fleet(nodes_of(len(partitions), gpus, partitions=partitions, **columns), *_empty())
+def in_partitions(partitions: list[str], gpus: int = 4, **columns: object) -> ClusterSpec:
+    return ClusterSpec(nodes_of(len(partitions), gpus, partitions=partitions, **columns), *_empty())
 
 
 def _empty():
-    plain = Fleet.of(1, 1)
+    plain = ClusterSpec.of(1, 1)
     return plain.partitions, plain.qos
 
 
 def test_a_job_that_nothing_stands_before_starts_as_it_is_submitted():
-    assert starts(run(jobs_of((5, 10, 4)), Fleet.of(1, 4), Rules())) == [5]
+    assert starts(run(jobs_of((5, 10, 4)), ClusterSpec.of(1, 4), SlurmctldConfig())) == [5]
 
 
 def test_a_job_of_lower_priority_waits_for_the_backfill_loop():
     jobs = jobs_of((0, 100, 3), (1, 100, 4), (2, 10, 1))
     for every_s in (20.0, 30.0, 50.0):
-        rules = Rules(bf_interval_s=every_s)
-        assert starts(run(jobs, Fleet.of(1, 4), rules))[2] == pytest.approx(every_s, abs=1), (
+        rules = SlurmctldConfig(bf_interval_s=every_s)
+        assert starts(run(jobs, ClusterSpec.of(1, 4), rules))[2] == pytest.approx(every_s, abs=1), (
             "only that loop lets it pass"
         )
 
 
 def test_backfill_does_not_start_what_would_delay_a_reservation():
     jobs = jobs_of((0, 100, 3), (1, 100, 4), (2, 150, 1))
-    assert starts(run(jobs, Fleet.of(1, 4))) == [0, 100, 200]
+    assert starts(run(jobs, ClusterSpec.of(1, 4))) == [0, 100, 200]
 
 
 def test_a_job_without_a_limit_is_planned_for_a_year():
     jobs = jobs_of((0, 100, 3), (1, 100, 4), (2, 10, 1), time_limit_s=[200.0, 200.0, np.inf])
-    assert starts(run(jobs, Fleet.of(1, 4))) == [0, 100, 200]
+    assert starts(run(jobs, ClusterSpec.of(1, 4))) == [0, 100, 200]
 
 
 def test_a_job_that_does_not_fit_stops_only_its_own_partition():
@@ -109,7 +111,7 @@ def test_a_partition_that_is_down_starts_nothing():
 
 
 def test_jobs_run_on_the_gpu_type_and_features_they_ask_for():
-    fleet = Fleet(nodes_of(3, 4, gpu_type=["a100", "v100", "v100"], features=["ib", "", "ib,big"]), *_empty())
+    fleet = ClusterSpec(nodes_of(3, 4, gpu_type=["a100", "v100", "v100"], features=["ib", "", "ib,big"]), *_empty())
     jobs = jobs_of((0, 10, 4), (0, 10, 4), (0, 10, 4), gpu_type=["v100", "", "a100"], features=["ib&big", "", ""])
     cluster = SimulatedCluster(jobs, fleet, SlurmConf(PROMPT, PLAIN))
     cluster.advance(5.0)
@@ -122,7 +124,7 @@ def test_jobs_run_on_the_gpu_type_and_features_they_ask_for():
 
 
 def test_cpus_and_memory_of_a_node_bound_what_runs_on_it():
-    fleet = Fleet(nodes_of(1, 8, cpus=np.array([10]), memory_mib=np.array([100.0])), *_empty())
+    fleet = ClusterSpec(nodes_of(1, 8, cpus=np.array([10]), memory_mib=np.array([100.0])), *_empty())
     by_cpus = jobs_of(*[(0, 10, 1)] * 3, cpus=[4, 4, 4])
     by_memory = jobs_of(*[(0, 10, 1)] * 3, memory_mib=[60.0, 40.0, 1.0])
     assert starts(run(by_cpus, fleet)) == [0, 0, 10]
@@ -130,13 +132,13 @@ def test_cpus_and_memory_of_a_node_bound_what_runs_on_it():
 
 
 def test_a_job_without_gpus_takes_cpus_alone():
-    fleet = Fleet(nodes_of(1, 1, cpus=np.array([4])), *_empty())
+    fleet = ClusterSpec(nodes_of(1, 1, cpus=np.array([4])), *_empty())
     assert starts(run(jobs_of((0, 10, 0), (0, 10, 1), (0, 10, 0), cpus=[3, 1, 1]), fleet)) == [0, 0, 10]
 
 
 def test_a_job_on_two_nodes_takes_as_many_gpus_of_each():
     jobs = jobs_of((0, 10, 1), (0, 10, 4), (0, 10, 3), nodes=[1, 2, 0])
-    cluster = SimulatedCluster(jobs, Fleet.of(2, 4), SlurmConf(PROMPT, PLAIN))
+    cluster = SimulatedCluster(jobs, ClusterSpec.of(2, 4), SlurmConf(PROMPT, PLAIN))
     cluster.advance(1.0)
     assert cluster.observe().nodes.gpus_used.tolist() == [3, 2]
     cluster.advance(np.inf)
@@ -144,7 +146,7 @@ def test_a_job_on_two_nodes_takes_as_many_gpus_of_each():
 
 
 def test_an_account_has_no_more_gpus_at_once_than_its_limit_and_holds_up_nobody_else():
-    fleet = replace(Fleet.of(2, 4), account_gpus={"physics": 4})
+    fleet = replace(ClusterSpec.of(2, 4), account_gpus={"physics": 4})
     jobs = jobs_of((0, 10, 3), (0, 10, 3), (1, 10, 2), account=["physics", "physics", "chemistry"])
     cluster = SimulatedCluster(jobs, fleet, SlurmConf(PROMPT, PLAIN))
     cluster.advance(5.0)
@@ -154,7 +156,7 @@ def test_an_account_has_no_more_gpus_at_once_than_its_limit_and_holds_up_nobody_
 
 
 def test_nodes_of_several_sizes_take_a_job_on_the_largest_it_fills():
-    fleet = Fleet(replace(nodes_of(3, 4), gpus=np.array([4, 8, 4])), *_empty())
+    fleet = ClusterSpec(replace(nodes_of(3, 4), gpus=np.array([4, 8, 4])), *_empty())
     jobs = jobs_of((0, 10, 8), (0, 10, 8), (0, 10, 16))
     cluster = SimulatedCluster(jobs, fleet, SlurmConf(PROMPT, PLAIN))
     cluster.advance(1.0)
@@ -166,13 +168,13 @@ def test_nodes_of_several_sizes_take_a_job_on_the_largest_it_fills():
 def test_who_has_used_much_waits_behind_who_has_not():
     jobs = jobs_of((0, 1000, 4), (1, 10, 4), (2, 10, 4), user=["heavy", "heavy", "light"])
     weights = PLAIN._replace(fair_share=1000.0)
-    assert starts(run(jobs, Fleet.of(1, 4), PROMPT, weights)) == [0, 1010, 1000]
-    assert starts(run(jobs, Fleet.of(1, 4), PROMPT, PLAIN)) == [0, 1000, 1010]
+    assert starts(run(jobs, ClusterSpec.of(1, 4), PROMPT, weights)) == [0, 1010, 1000]
+    assert starts(run(jobs, ClusterSpec.of(1, 4), PROMPT, PLAIN)) == [0, 1000, 1010]
 
 
 def test_larger_jobs_and_better_qos_weigh_as_configured():
     jobs = jobs_of((0, 10, 4), (1, 10, 1), (2, 10, 4), qos=["low", "high", "low"])
-    qos = Fleet.of(1, 4)
+    qos = ClusterSpec.of(1, 4)
     fleet = replace(qos, qos=type(qos.qos)(jobs.qos, np.array([1, 9, 1])))
     assert starts(run(jobs, fleet, PROMPT, PLAIN._replace(size=100.0)))[2] == 10
     assert starts(run(jobs, fleet, PROMPT, PLAIN._replace(qos=100.0)))[1] == 10
@@ -190,7 +192,7 @@ def test_larger_jobs_and_better_qos_weigh_as_configured():
 )
 def test_a_job_that_could_never_run_is_named(columns, words):
     with pytest.raises(ConfigError, match=words):
-        SimulatedCluster(jobs_of((0, 1, 1), **columns), Fleet.of(2, 4))
+        SimulatedCluster(jobs_of((0, 1, 1), **columns), ClusterSpec.of(2, 4))
 
 
 def test_a_partition_that_the_fleet_has_not_is_named_with_those_it_has():
@@ -217,24 +219,24 @@ def random_jobs(draw, nodes: int, gpus: int) -> Workload:
 @given(data=st.data(), gpus=st.integers(1, 12))
 def test_with_one_reservation_and_no_delays_it_is_easy_backfill(data, gpus):
     jobs = data.draw(random_jobs(1, gpus))
-    easy = simulate(jobs, Fleet.of(1, gpus), Setup.of("fifo", "easy"))
-    assert starts(run(jobs, Fleet.of(1, gpus), PROMPT._replace(reservations=1))) == easy.start_s.tolist()
+    easy = simulate(jobs, ClusterSpec.of(1, gpus), Setup.of("fifo", "easy"))
+    assert starts(run(jobs, ClusterSpec.of(1, gpus), PROMPT._replace(reservations=1))) == easy.start_s.tolist()
 
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), gpus=st.integers(1, 8))
 def test_with_a_reservation_for_each_job_it_is_conservative_backfill(data, gpus):
     jobs = data.draw(random_jobs(1, gpus))
-    conservative = simulate(jobs, Fleet.of(1, gpus), Setup.of("fifo", "conservative"))
-    assert starts(run(jobs, Fleet.of(1, gpus))) == conservative.start_s.tolist()
+    conservative = simulate(jobs, ClusterSpec.of(1, gpus), Setup.of("fifo", "conservative"))
+    assert starts(run(jobs, ClusterSpec.of(1, gpus))) == conservative.start_s.tolist()
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), beat_s=st.floats(0.3, 20.0))
 def test_time_in_pieces_and_at_once_give_the_same(data, beat_s):
     jobs = data.draw(random_jobs(3, 4))
-    at_once = run(jobs, Fleet.of(3, 4), Rules(bf_interval_s=7.0))
-    pieces = SimulatedCluster(jobs, Fleet.of(3, 4), SlurmConf(Rules(bf_interval_s=7.0), PLAIN))
+    at_once = run(jobs, ClusterSpec.of(3, 4), SlurmctldConfig(bf_interval_s=7.0))
+    pieces = SimulatedCluster(jobs, ClusterSpec.of(3, 4), SlurmConf(SlurmctldConfig(bf_interval_s=7.0), PLAIN))
     now_s = 0.0
     while not pieces.drained:
         now_s += beat_s
@@ -249,11 +251,11 @@ def test_time_in_pieces_and_at_once_give_the_same(data, beat_s):
 @given(data=st.data(), launch_s=st.floats(0, 3), release_s=st.floats(0, 3))
 def test_every_job_ends_after_all_its_work_and_gives_its_gpus_back(data, launch_s, release_s):
     jobs = data.draw(random_jobs(2, 8))
-    conf = SlurmConf(Rules(), PLAIN).with_overheads(launch_s, release_s)
-    cluster = SimulatedCluster(jobs, Fleet.of(2, 8), conf)
+    conf = SlurmConf(SlurmctldConfig(), PLAIN).with_overheads(launch_s, release_s)
+    cluster = SimulatedCluster(jobs, ClusterSpec.of(2, 8), conf)
     cluster.advance(np.inf)
     life = cluster.model.stage.life
     assert (life.state == COMPLETED).all()
     assert (life.first_s >= jobs.submit_s).all()
     assert life.ended_s - life.first_s == pytest.approx(jobs.runtime_s + launch_s)
-    assert cluster.model.stage.ground.free.gpus.tolist() == [8, 8]
+    assert cluster.model.stage.resources.free.gpus.tolist() == [8, 8]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import Rules
+from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
 from slurmsched.simulator.workload.workload import workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)
-LAB = Rules(batch_sched_delay_s=0.0, bf_interval_s=2.0, bf_resolution_s=1.0)
+LAB = SlurmctldConfig(batch_sched_delay_s=0.0, bf_interval_s=2.0, bf_resolution_s=1.0)
 
 
-def starts(*rows: tuple[float, float, int], rules: Rules = LAB, launch_s: float = 0.05) -> list[float]:
+def starts(*rows: tuple[float, float, int], rules: SlurmctldConfig = LAB, launch_s: float = 0.05) -> list[float]:
     """Starts on one node of 4 GPUs of jobs as (submit, runtime, GPUs), which ask for a minute each."""
     jobs = workload(
         len(rows),
@@ -26,7 +26,7 @@ def starts(*rows: tuple[float, float, int], rules: Rules = LAB, launch_s: float 
         gpus=[row[2] for row in rows],
         time_limit_s=np.full(len(rows), 60.0),
     )
-    cluster = SimulatedCluster(jobs, Fleet.of(1, 4), SlurmConf(rules, PLAIN).with_overheads(launch_s, 0.01))
+    cluster = SimulatedCluster(jobs, ClusterSpec.of(1, 4), SlurmConf(rules, PLAIN).with_overheads(launch_s, 0.01))
     cluster.advance(np.inf)
     return [float(start_s) for start_s in cluster.model.stage.life.first_s]
 

@@ -18,13 +18,13 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
-from slurmsched.simulator.cycle_driver import Steering
-from slurmsched.simulator.fixed_forecast import Told
+from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
+from slurmsched.simulator.cycle_driver import CycleDriver
+from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
-from slurmsched.simulator.slurmctld.slurmctld import Rules as Loops
+from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig as Loops
 from slurmsched.simulator.snapshot import barred, held, resumed, unfit
 from slurmsched.simulator.workload.workload import Workload, workload
 
@@ -36,10 +36,10 @@ AT_ONCE = SlurmConf(
 )
 """Slurm's loops at every event, on whole seconds, and priorities that do not drift: nothing unseen decides."""
 
-FLEET = Fleet(
+FLEET = ClusterSpec(
     nodes_of(3, 4, partitions=["gpu"] * 3, cpus=np.full(3, 64), memory_mib=np.full(3, 1000.0)),
     partition_of("gpu", "n[1-3]"),
-    Fleet.of(1, 1).qos,
+    ClusterSpec.of(1, 1).qos,
 )
 
 
@@ -231,10 +231,10 @@ def test_who_waits_for_what_is_not_modelled_keeps_waiting():
 def test_our_cycles_end_where_a_job_can_never_start():
     view = look(jobs_of((50, 3, 4), (10, 3, 4), (10, 1, 4)))
     cluster = resumed(replace(view, nodes=replace(view.nodes, usable=np.array([False, True, True]))), CONFIG)
-    everyone = Told(
+    everyone = FixedForecast(
         np.concatenate([view.pending.job_id, view.running.job_id]), view.forecast.joined(view.forecast_running)
     )
-    Steering(cluster, Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"}))), everyone).run()
+    CycleDriver(cluster, Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"}))), everyone).run()
     assert [job_id for job_id, end_s in ends(cluster).items() if np.isnan(end_s)] == [2]
 
 
@@ -243,5 +243,5 @@ def test_our_cycles_begin_on_a_cluster_that_nobody_has_come_to():
     cluster = SimulatedCluster(jobs, FLEET, AT_ONCE)
     said = Forecast(*[jobs.runtime_s.copy() for _ in range(3)], Labels.of(["told"] * 3))
     policy = Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"})))
-    Steering(cluster, policy, Told(jobs.job_id, said), every_s=10.0).run()
+    CycleDriver(cluster, policy, FixedForecast(jobs.job_id, said), every_s=10.0).run()
     assert ends(cluster) == {1: 150.0, 3: 160.0, 2: 190.0}

@@ -12,7 +12,7 @@ from slurmsched.simulator.case import Case
 from slurmsched.simulator.traces import TraceError, write
 from slurmsched.simulator.traces.cleaning import Raw
 from slurmsched.simulator.traces.source import Source
-from slurmsched.simulator.workload.synthetic_users import Habits
+from slurmsched.simulator.workload.synthetic_users import SyntheticUsers
 from slurmsched.simulator.workload.workload import workload
 
 SPEC = """\
@@ -102,7 +102,7 @@ def test_a_workload_file_that_makes_no_sense_is_refused(tmp_path, text, error):
 
 def test_habits_are_attached_to_the_jobs_of_a_file(four):
     assert Source.of(four, 8).seed is None
-    source = Source.of(four, 8, habits=Habits())
+    source = Source.of(four, 8, habits=SyntheticUsers())
     trace = source.load(7)
     assert all(trace.workload.user)
     assert trace.workload.user.equals(source.load(7).workload.user)
@@ -110,7 +110,7 @@ def test_habits_are_attached_to_the_jobs_of_a_file(four):
 
 
 def test_a_copy_is_the_trace_it_was_made_from(four, tmp_path):
-    trace = Source.of(four, 8, habits=Habits()).load(1)
+    trace = Source.of(four, 8, habits=SyntheticUsers()).load(1)
     copy = Source.copy("kept", trace, str(tmp_path / "copy.csv")).load()
     assert copy.workload.equals(trace.workload)
     assert (copy.notes, copy.format) == (trace.notes, trace.format)

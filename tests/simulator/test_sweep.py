@@ -13,7 +13,7 @@ from slurmsched.cluster.state import View
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import Ordering
 from slurmsched.simulator.case import Case
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import Setup
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
@@ -22,7 +22,7 @@ from slurmsched.simulator.worker_pool import RunFailed, Workers
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("joblib")
 
-FLEET = Fleet.of(2, 4)
+FLEET = ClusterSpec.of(2, 4)
 SOURCE = Source.of("synthetic:150:1.1", 8)
 SETUPS = (Setup.of("fifo"), Setup.of("srtf", restart_s=30.0), Setup.of("sjf", forecast="history"))
 CELLS = [
@@ -65,7 +65,7 @@ def test_different_cells_differ(here):
 def test_a_run_that_fails_is_named(workers):
     cells = [Cell(Case(SOURCE, 3, 1.5), Setup.of(name)) for name in ("fifo", "sjf")]
     with pytest.raises(RunFailed, match=r"synthetic:150:1.1, load 1.5, seed 3, policy (fifo|sjf): job \d+ asks for"):
-        list(sweep(cells, Fleet.of(1, 2), workers))
+        list(sweep(cells, ClusterSpec.of(1, 2), workers))
 
 
 def die(view: View) -> FloatArray:

@@ -11,7 +11,7 @@ import pytest
 
 from slurmsched.simulator import traces
 from slurmsched.simulator.workload.synthetic import ARRIVALS, DAY_S, RUNTIMES, SyntheticSpec, synthetic
-from slurmsched.simulator.workload.synthetic_users import Habits, semisynthetic
+from slurmsched.simulator.workload.synthetic_users import SyntheticUsers, semisynthetic
 from slurmsched.simulator.workload.workload import Workload, workload
 
 DATA = Path(__file__).parents[1] / "data"
@@ -88,7 +88,8 @@ def test_bursts_are_bursty():
 
 def test_names_tell_about_runtimes_as_much_as_asked():
     told = {
-        share: explained(synthetic(SyntheticSpec(jobs=20000, habits=Habits(recurrence=share)))) for share in (0, 0.6, 1)
+        share: explained(synthetic(SyntheticSpec(jobs=20000, habits=SyntheticUsers(recurrence=share))))
+        for share in (0, 0.6, 1)
     }
     assert told[0] < 0.02
     assert 0.4 < told[0.6] < 0.5
@@ -96,7 +97,7 @@ def test_names_tell_about_runtimes_as_much_as_asked():
 
 
 def test_a_few_users_submit_most_and_each_belongs_to_one_partition():
-    jobs = synthetic(SyntheticSpec(jobs=20000, partitions=3, habits=Habits(users=90)))
+    jobs = synthetic(SyntheticSpec(jobs=20000, partitions=3, habits=SyntheticUsers(users=90)))
     counts = np.sort(np.bincount(jobs.user.codes))[::-1]
     assert 45 <= len(counts) <= 90
     assert counts[: len(counts) // 10].sum() > 0.3 * len(jobs)
@@ -108,21 +109,21 @@ def test_limits_are_generous_and_usual():
     assert np.all(jobs.time_limit_s > jobs.runtime_s)
     assert 4 < np.median(jobs.time_limit_s / jobs.runtime_s) < 40
     assert len(np.unique(jobs.time_limit_s)) < 60
-    unlimited = synthetic(SyntheticSpec(jobs=50, habits=Habits(limits=False)))
+    unlimited = synthetic(SyntheticSpec(jobs=50, habits=SyntheticUsers(limits=False)))
     assert np.all(np.isinf(unlimited.time_limit_s))
 
 
 def test_semisynthetic_attaches_habits_and_changes_nothing_else():
     real = traces.read(DATA / "philly.csv").workload
-    made = semisynthetic(real, Habits(users=40), np.random.default_rng(7))
-    assert made.equals(semisynthetic(real, Habits(users=40), np.random.default_rng(7)))
+    made = semisynthetic(real, SyntheticUsers(users=40), np.random.default_rng(7))
+    assert made.equals(semisynthetic(real, SyntheticUsers(users=40), np.random.default_rng(7)))
     for name in ("job_id", "submit_s", "runtime_s", "gpus"):
         assert np.array_equal(getattr(made, name), getattr(real, name))
     assert made.partition.equals(real.partition)
     assert len(set(made.user)) > 10
     assert all(re.fullmatch(r"[a-z]+_\d\d_v\d+", name) for name in made.name)
     empty = workload(0)
-    assert semisynthetic(empty, Habits(), np.random.default_rng(0)) is empty
+    assert semisynthetic(empty, SyntheticUsers(), np.random.default_rng(0)) is empty
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
@@ -151,4 +152,4 @@ def test_a_spec_that_makes_no_sense_is_refused(wrong, said):
 @pytest.mark.parametrize("wrong", [{"users": 0}, {"recurrence": 1.5}, {"slack": 0.5}, {"skew": -1}])
 def test_habits_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match="accepted are"):
-        Habits(**wrong)
+        SyntheticUsers(**wrong)

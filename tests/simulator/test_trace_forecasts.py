@@ -15,7 +15,7 @@ from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.simulator.trace_forecasts import learnt
 from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
-from slurmsched.simulator.workload.synthetic_users import Habits
+from slurmsched.simulator.workload.synthetic_users import SyntheticUsers
 from slurmsched.simulator.workload.workload import Workload, workload
 
 NUMBERS = ("runtime_s", "low_s", "high_s")
@@ -34,7 +34,7 @@ def ahead(model: RuntimeModel, jobs: Workload):
 
 
 def test_each_job_is_told_what_the_model_of_its_hour_says():
-    everything = synthetic(SyntheticSpec(jobs=600, cluster_gpus=8, seed=5, habits=Habits(users=12)))
+    everything = synthetic(SyntheticSpec(jobs=600, cluster_gpus=8, seed=5, habits=SyntheticUsers(users=12)))
     history, jobs = everything.take(slice(0, 200)), everything.take(slice(200, 600))
     every_s = 3600.0
     told = learnt(jobs, history, every_s)

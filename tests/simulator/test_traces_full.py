@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the public traces ar
 def test_all_rows_are_read_and_add_up(name, rows, left_out, gpu_s):
     trace = traces.read(DATA / name, cpu_jobs=True)
     assert len(trace) == rows - left_out
-    assert sum(note.rows for note in trace.notes if note.said.endswith("left out")) == left_out
+    assert sum(note.rows for note in trace.notes if note.text.endswith("left out")) == left_out
     assert float(np.sum(trace.workload.gpus * trace.workload.runtime_s)) == pytest.approx(gpu_s, abs=0.5)
 
 

@@ -10,9 +10,9 @@ import pytest
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, LIMIT, repeating
 from slurmsched.simulator.trace_forecasts import learnt, trained
 from slurmsched.simulator.workload.synthetic import SyntheticSpec, synthetic
-from slurmsched.simulator.workload.synthetic_users import Habits
+from slurmsched.simulator.workload.synthetic_users import SyntheticUsers
 
-EVERYTHING = synthetic(SyntheticSpec(jobs=900, cluster_gpus=8, seed=5, habits=Habits(users=12)))
+EVERYTHING = synthetic(SyntheticSpec(jobs=900, cluster_gpus=8, seed=5, habits=SyntheticUsers(users=12)))
 HISTORY, JOBS = EVERYTHING.take(slice(0, 500)), EVERYTHING.take(slice(500, 900))
 HOW = repeating(LAST_OF_NAME)
 

@@ -14,12 +14,12 @@ from slurmsched.cluster.gpu_usage import Use
 from slurmsched.errors import ConfigError
 from slurmsched.models.registry import shipped
 from slurmsched.models.sharing.sharing_model import SharingModel
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.lucid.profiler import profiled
 from slurmsched.simulator.run import Setup, simulate
-from slurmsched.simulator.studies.tuning.knobs import Knobs, Space
+from slurmsched.simulator.studies.tuning.knobs import Knobs, KnobSpace
 from slurmsched.simulator.studies.tuning.search import DAY_S, gain, tuned
-from slurmsched.simulator.studies.tuning.trial import Site, completion_s, speed_beside, with_use
+from slurmsched.simulator.studies.tuning.trial import TuningSite, completion_s, speed_beside, with_use
 from slurmsched.simulator.trace_forecasts import learnt
 from slurmsched.simulator.workload.workload import Workload, workload
 
@@ -49,9 +49,9 @@ def month(days: int = 16, seed: int = 0) -> Workload:
     )
 
 
-def site_of(jobs: Workload, nodes: int, gpus: int, gpu_mib: float = 0.0) -> Site:
+def site_of(jobs: Workload, nodes: int, gpus: int, gpu_mib: float = 0.0) -> TuningSite:
     scores = shipped().read_as(SharingModel.of_document)
-    return Site(jobs, learnt(jobs), Fleet.of(nodes, gpus), scores, gpu_mib)
+    return TuningSite(jobs, learnt(jobs), ClusterSpec.of(nodes, gpus), scores, gpu_mib)
 
 
 def test_least_gpus_are_profiled_first_and_nobody_for_longer_than_the_limit():
@@ -90,7 +90,7 @@ def test_the_partition_is_never_overfull_and_nobody_is_lost(rows, gpus):
 def test_without_profiling_and_sharing_a_trial_is_a_plain_replay():
     jobs = month(3)
     site = site_of(jobs, 2, 2)
-    replay = simulate(jobs, site.fleet, Setup.of("qssf", forecast="history"), learnt=site.told)
+    replay = simulate(jobs, site.fleet, Setup.of("qssf", forecast="history"), learnt=site.forecast)
     assert np.array_equal(completion_s(site, replace(NOW, ordering="qssf")), replay.end_s - jobs.submit_s)
 
 
@@ -127,7 +127,7 @@ def test_what_was_measured_of_a_job_is_that_of_its_last_run():
 
 
 def test_the_space_holds_only_what_can_be_simulated():
-    space = Space.of(NOW, nodes=20, gpus=4, profiling=True, sharing=False)
+    space = KnobSpace.of(NOW, nodes=20, gpus=4, profiling=True, sharing=False)
     assert space.profile_nodes == (0, 1, 2, 4)
     assert space.profile_gpus == (1, 2, 4, 8), "the current width stays"
     assert space.capacities == (0,)
@@ -138,13 +138,13 @@ def test_the_space_holds_only_what_can_be_simulated():
 
 
 def test_the_widest_job_still_finds_its_gpus():
-    space = Space.of(NOW, nodes=20, gpus=4, profiling=True, sharing=False, widest=73)
+    space = KnobSpace.of(NOW, nodes=20, gpus=4, profiling=True, sharing=False, widest=73)
     assert space.profile_nodes == (0, 1), "nineteen nodes are for the widest job"
 
 
 def test_the_parameters_of_an_ordering_are_searched_too():
     line = "wfq thresholds=100,inf weights=0.5,0.5"
-    space = Space.of(replace(NOW, ordering=line), nodes=4, gpus=8, profiling=False, sharing=False)
+    space = KnobSpace.of(replace(NOW, ordering=line), nodes=4, gpus=8, profiling=False, sharing=False)
     assert space.orderings[0] == line
     assert any("thresholds=200,inf" in other for other in space.orderings)
 
@@ -152,9 +152,9 @@ def test_the_parameters_of_an_ordering_are_searched_too():
 def test_what_helps_before_and_in_the_last_week_is_recommended():
     jobs = month()
     site = site_of(jobs, 14, 1)
-    space = Space((0, 1), (1,), (0,), ("fifo",))
+    space = KnobSpace((0, 1), (1,), (0,), ("fifo",))
     steps: list[tuple[int, int]] = []
-    verdict = tuned(site, NOW, space, evaluations=6, told=lambda *step: steps.append(step))
+    verdict = tuned(site, NOW, space, evaluations=6, progress=lambda *step: steps.append(step))
     assert verdict.best.profile_nodes == 1
     assert verdict.recommended
     assert 0 < verdict.held_out.low <= verdict.held_out.share <= verdict.held_out.high
@@ -166,7 +166,7 @@ def test_what_helps_only_before_the_last_week_is_not_recommended():
     last = jobs.submit_s >= jobs.submit_s.max() - 7 * DAY_S
     # Short jobs are what profiling helps; in the last week there are none.
     jobs = replace(jobs, runtime_s=np.where(last, 25000.0 / 4, jobs.runtime_s))
-    verdict = tuned(site_of(jobs, 14, 1), NOW, Space((0, 1), (1,), (0,), ("fifo",)), evaluations=6)
+    verdict = tuned(site_of(jobs, 14, 1), NOW, KnobSpace((0, 1), (1,), (0,), ("fifo",)), evaluations=6)
     assert verdict.best.profile_nodes == 1
     assert verdict.searched.share > 0 >= verdict.held_out.low
     assert not verdict.recommended
@@ -182,4 +182,4 @@ def test_a_gain_that_days_do_not_agree_on_is_noise():
 
 def test_too_short_a_history_is_refused():
     with pytest.raises(ConfigError, match="as many before"):
-        tuned(site_of(month(5), 4, 1), NOW, Space(), evaluations=2)
+        tuned(site_of(month(5), 4, 1), NOW, KnobSpace(), evaluations=2)

@@ -15,7 +15,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
-from slurmsched.simulator.cluster_spec import Fleet, nodes_of, partition_of
+from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.studies.whatif import (
     MOST_JOBS,
     Comparison,
@@ -67,7 +67,7 @@ def look(*runtimes_s: float, **columns: object) -> View:
     fleet = nodes_of(nodes, 4, partitions=["gpu"] * nodes, cpus=np.full(nodes, 64), gpus_used=np.full(nodes, 4))
     left = forecast(np.full(nodes, 1500.0))
     ours = forecast(np.array(runtimes_s, dtype=float))
-    return View(NOW_S, pending, running, fleet, partition_of("gpu", "n[1-2]"), Fleet.of(1, 1).qos, ours, left)
+    return View(NOW_S, pending, running, fleet, partition_of("gpu", "n[1-2]"), ClusterSpec.of(1, 1).qos, ours, left)
 
 
 def asked(view: View, *options: Option) -> Comparison:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
@@ -25,9 +25,9 @@ def trace(*jobs: tuple[float, float, int], **columns: Any) -> Workload:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Workload, Fleet]:
+def worlds(draw: st.DrawFn) -> tuple[Workload, ClusterSpec]:
     """Any few jobs on any few nodes, with time limits, deadlines and jobs that should not be spread."""
-    fleet = Fleet.of(draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 4, 8])))
+    fleet = ClusterSpec.of(draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 4, 8])))
     gpus = st.integers(1, min(fleet.total, 9))
     # whole seconds: many events fall on one instant, which is where loops differ
     jobs = draw(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20), gpus), min_size=1, max_size=30))

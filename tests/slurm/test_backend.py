@@ -11,7 +11,7 @@ from test_command import Commands
 
 from slurmsched.errors import SlurmError, SlurmUnavailable
 from slurmsched.slurm.adapters.backend import TRIES, SlurmBackend
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 
 OURS = "22.5.1"
 """A pyslurm of the release that ``Commands`` says the cluster has."""
@@ -42,7 +42,7 @@ class Site:
 
     def backend(self, wanted: str, timeout_s: float = 10.0) -> SlurmBackend:
         environment = os.environ | {"PYTHONPATH": str(self.modules)}
-        console = Console(bin_dir=str(self.commands.directory), timeout_s=timeout_s, environment=environment)
+        console = CommandRunner(bin_dir=str(self.commands.directory), timeout_s=timeout_s, environment=environment)
         return SlurmBackend.of(console, wanted)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from slurmsched.config import DaemonSettings, PowerSettings, ProfileSettings, Settings, ShareSettings, SlurmSettings
 from slurmsched.slurm.checkup import Finding, checkup
-from slurmsched.slurm.port import Facts
+from slurmsched.slurm.port import ClusterInfo
 
 GOOD = {
     "PriorityType": "priority/multifactor",
@@ -19,15 +19,15 @@ GOOD = {
     "JobRequeue": "1",
     "JobSubmitPlugins": "lua",
 }
-FACTS = Facts("lab", (22, 5, 8), GOOD, user="slurmsched", admin_level="Operator")
+FACTS = ClusterInfo("lab", (22, 5, 8), GOOD, user="slurmsched", admin_level="Operator")
 ACT = Settings(daemon=DaemonSettings(mode="act"), power=PowerSettings(order=True, requeue=True))
 
 
-def facts(version=(22, 5, 8), user="slurmsched", admin_level="Operator", **config: str) -> Facts:
+def facts(version=(22, 5, 8), user="slurmsched", admin_level="Operator", **config: str) -> ClusterInfo:
     return replace(FACTS, version=version, user=user, admin_level=admin_level, config=GOOD | config)
 
 
-def finding(name: str, facts: Facts, settings: Settings = ACT) -> Finding:
+def finding(name: str, facts: ClusterInfo, settings: Settings = ACT) -> Finding:
     return {found.name: found for found in checkup(facts, settings)}[name]
 
 
@@ -36,7 +36,7 @@ def test_a_well_kept_cluster_lacks_nothing():
 
 
 def test_whatever_is_missing_comes_with_its_remedy():
-    poor = Facts("poor", (20, 11, 8), {"GresTypes": "gpu", "JobRequeue": "0"}, user="nobody")
+    poor = ClusterInfo("poor", (20, 11, 8), {"GresTypes": "gpu", "JobRequeue": "0"}, user="nobody")
     found = [found for found in checkup(poor, ACT) if found.ok is False]
     assert len(found) >= 5
     assert all(each.remedy and each.text for each in found)

@@ -10,7 +10,7 @@ from headers import HEADER
 from slurmsched.cluster.actions import AskToStop, Rank, Share, StartShared, Tell
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
 from slurmsched.slurm.adapters.command import AGAIN, SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 
 CONFIG = """echo 'ClusterName = toy'
 echo 'SLURM_VERSION = 22.05.8'
@@ -37,7 +37,7 @@ class Commands:
         path.chmod(0o755)
 
     def cluster(self, timeout_s: float = 10.0) -> SlurmCommand:
-        return SlurmCommand(Console(bin_dir=str(self.directory), timeout_s=timeout_s))
+        return SlurmCommand(CommandRunner(bin_dir=str(self.directory), timeout_s=timeout_s))
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_a_command_that_is_not_there_is_unavailable(commands):
 def test_variables_that_change_what_slurm_prints_are_not_passed_on(commands):
     commands.says("squeue", 'env > "$(dirname "$0")/seen"\n' + HEADER)
     loud = {"SQUEUE_FORMAT": "%i", "SLURM_TIME_FORMAT": "relative", "SQUEUE_STATES": "all", "PATH": "/usr/bin:/bin"}
-    SlurmCommand(Console(bin_dir=str(commands.directory), environment=loud)).observe()
+    SlurmCommand(CommandRunner(bin_dir=str(commands.directory), environment=loud)).observe()
     seen = (commands.directory / "seen").read_text()
     assert "SQUEUE_" not in seen
     assert "SLURM_TIME_FORMAT=%s" in seen

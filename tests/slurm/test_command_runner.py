@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
-from slurmsched.slurm.adapters.command_runner import Console, mark
+from slurmsched.slurm.adapters.command_runner import CommandRunner, mark
 
 
 @pytest.fixture
-def console(tmp_path: Path) -> Console:
+def console(tmp_path: Path) -> CommandRunner:
     def program(name: str, script: str) -> None:
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
@@ -26,12 +26,12 @@ def console(tmp_path: Path) -> Console:
     program("deaf", "exec 0<&-; echo done")
     program("closed", "exec 1>&- 2>&-; exec sleep 60")
     program("grumbler", 'echo "squeue: error: Invalid field $1" >&2; exit 1')
-    return Console(bin_dir=str(tmp_path), timeout_s=20.0, answer_b=100_000)
+    return CommandRunner(bin_dir=str(tmp_path), timeout_s=20.0, answer_b=100_000)
 
 
 def test_all_that_is_said_to_a_command_and_by_it_goes_through(console):
     text = "ü\udcff\n" * 200_000
-    assert Console(bin_dir=console.bin_dir, timeout_s=60.0).run(["cat"], stdin=text).out == text
+    assert CommandRunner(bin_dir=console.bin_dir, timeout_s=60.0).run(["cat"], stdin=text).out == text
     assert console.run(["zeros", "100000"]).out == "\0" * 100_000
 
 
@@ -48,7 +48,7 @@ def test_an_answer_that_is_too_long_is_none(console, command, bytes_b):
 
 @pytest.mark.parametrize("command", ["sleeper", "closed"])
 def test_a_silent_command_is_told_without_its_arguments(console, command):
-    short = Console(bin_dir=console.bin_dir, timeout_s=0.3)
+    short = CommandRunner(bin_dir=console.bin_dir, timeout_s=0.3)
     with pytest.raises(SlurmUnavailable) as caught:
         short.run([command, "-O", f"JobID:{mark()}"])
     assert str(caught.value) == f"{command} did not answer within 0.3 s"
@@ -71,7 +71,7 @@ def test_a_command_that_is_not_there_is_told_without_its_directory(console):
 
 def test_a_complaint_is_told_without_the_marks_of_the_call(console):
     with pytest.raises(SlurmRefused) as caught:
-        console.ask(["grumbler", f"JobID:{mark()}"])
+        console.query(["grumbler", f"JobID:{mark()}"])
     assert str(caught.value) == "grumbler: squeue: error: Invalid field JobID:"
 
 

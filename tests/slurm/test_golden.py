@@ -33,7 +33,7 @@ class Release:
             return (GOLDEN / name / f"{of}.txt").read_bytes().decode("utf-8", "surrogateescape")
 
         self.ids: dict[str, int] = json.loads((GOLDEN / name / "jobs.json").read_text())
-        fields = squeue.fields_of(versions.Release(tuple(int(part) for part in name.split("."))))
+        fields = squeue.fields_of(versions.SlurmRelease(tuple(int(part) for part in name.split("."))))
         points = tuple(sprio.FIELDS)
         self.raw = headed(fields, *MARKS, text("squeue"))
         self.fields = fields

@@ -13,7 +13,7 @@ from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import NodeTable, PartitionTable
 from slurmsched.slurm import versions
 from slurmsched.slurm.read import sinfo, squeue
-from slurmsched.slurm.read.records import Columns, cut
+from slurmsched.slurm.read.records import RecordColumns, cut
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RELEASES = sorted(path.parent.name for path in GOLDEN.glob("*/pyslurm.json"))
@@ -37,7 +37,7 @@ class Both:
         def text(of: str) -> str:
             return (GOLDEN / release / of).read_bytes().decode("utf-8", "surrogateescape")
 
-        self.release = versions.Release(tuple(int(part) for part in release.split(".")))
+        self.release = versions.SlurmRelease(tuple(int(part) for part in release.split(".")))
         self.told = json.loads(text("pyslurm.json"))
         self.ids: dict[str, int] = json.loads(text("jobs.json"))
         fields = squeue.fields_of(self.release)
@@ -45,9 +45,9 @@ class Both:
         nodes = headed(sinfo.FIELDS, *MARKS, text("sinfo.txt"))
         told = json.loads(text("pyslurm.json").replace("~field~forged~record~", "forged"))
         self.jobs = squeue.read_jobs(cut("squeue", jobs, fields, "JobID", *MARKS))
-        self.bound_jobs = squeue.read_jobs(Columns(told["jobs"]))
+        self.bound_jobs = squeue.read_jobs(RecordColumns(told["jobs"]))
         self.nodes = cut("sinfo", nodes, sinfo.FIELDS, "NodeList", *MARKS)
-        self.bound_nodes = Columns(told["nodes"])
+        self.bound_nodes = RecordColumns(told["nodes"])
 
     def differing(self, column: str) -> set[str]:
         """The kinds of the jobs of which *column* is not the same."""
@@ -69,7 +69,10 @@ def test_a_column_of_the_jobs_is_the_same_but_where_pyslurm_does_not_tell(both, 
 
 
 def test_pyslurm_is_of_the_release_and_tells_every_job(both):
-    assert versions.Release(tuple(int(part) for part in both.told["release"].split("."))).series == both.release.series
+    assert (
+        versions.SlurmRelease(tuple(int(part) for part in both.told["release"].split("."))).series
+        == both.release.series
+    )
     assert set(both.ids.values()) <= set(both.bound_jobs.job_id.tolist()), "the name with forged marks too"
 
 

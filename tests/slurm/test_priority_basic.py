@@ -15,7 +15,7 @@ from slurmsched.decide.rules import Rules
 from slurmsched.lab import Lab, LabSpec, wait_until
 from slurmsched.policies.contract import Ordering
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.write.release import release_all
 
 LAST_FIRST = Ordering("last-first", lambda view: -view.pending.job_id.astype(np.float64), "The youngest job first.")
@@ -39,7 +39,7 @@ def in_slurms_order(view: View) -> list[int]:
 
 
 def test_under_priority_basic_the_order_is_fixed_priorities_and_giving_back_ends_them(basic):
-    cluster = SlurmCommand(Console(environment=basic.env()))
+    cluster = SlurmCommand(CommandRunner(environment=basic.env()))
     assert not cluster.facts().multifactor
     for _ in range(4):
         basic.submit("--gres=gpu:4", "--output=/dev/null", "--wrap=sleep 300")

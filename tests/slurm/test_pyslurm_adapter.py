@@ -20,7 +20,7 @@ from slurmsched.lab import Lab
 from slurmsched.lab.waiting import wait_until
 from slurmsched.slurm.adapters.backend import SlurmBackend
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 
 
 class Calls(Counter[str]):
@@ -35,7 +35,9 @@ def calls() -> Calls:
 
 @pytest.fixture
 def cluster(lab: Lab, calls: Calls) -> Iterator[SlurmBackend]:
-    console = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")), called=calls, timeout_s=5)
+    console = CommandRunner(
+        environment=lab.env(), prefix=tuple(lab.command([], user="operator")), called=calls, timeout_s=5
+    )
     backend = SlurmBackend.of(console, "auto")
     facts = backend.facts()
     if not facts.backend.startswith("pyslurm"):

@@ -8,7 +8,7 @@ import pytest
 
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.slurm.adapters.pyslurm_process import jobs
-from slurmsched.slurm.read.records import Columns
+from slurmsched.slurm.read.records import RecordColumns
 from slurmsched.slurm.read.squeue import read_jobs
 
 ORDINARY: dict[str, object] = {
@@ -32,7 +32,7 @@ class Undecodable(SimpleNamespace):
 
 def table(*found: SimpleNamespace) -> JobTable:
     queue = dict(enumerate(found))
-    return read_jobs(Columns(jobs(SimpleNamespace(Jobs=SimpleNamespace(load=lambda: queue)))))
+    return read_jobs(RecordColumns(jobs(SimpleNamespace(Jobs=SimpleNamespace(load=lambda: queue)))))
 
 
 def job(**changes: object) -> SimpleNamespace:

@@ -12,7 +12,7 @@ import zoo
 from slurmsched.cluster.actions import Hold, Rank, Release
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.release import BATCH, release_all
 
@@ -119,7 +119,7 @@ def test_what_is_left_when_the_time_is_up_is_counted_though_nothing_answers_any_
 def test_on_a_real_slurm_sprio_shows_no_points_of_ours_afterwards(lab):
     zoo.occupy(lab, first=())
     jobs = [zoo.sleeper(lab) for _ in range(4)] + [zoo.sleeper(lab, "--array=1-3")]
-    cluster = SlurmCommand(Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator"))))
+    cluster = SlurmCommand(CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator"))))
     until_s = time.time() + 900
 
     def points() -> dict[int, int]:

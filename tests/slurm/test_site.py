@@ -18,7 +18,7 @@ from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.outcomes import OutcomeTable
-from slurmsched.cycle import CycleReport, World, run_cycle
+from slurmsched.cycle import CycleContext, CycleReport, run_cycle
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.decide.explain.explain import why
@@ -27,7 +27,7 @@ from slurmsched.decide.rules import Rules
 from slurmsched.lab import Lab
 from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.command import SlurmCommand
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.release import release_all
 from slurmsched.slurm.write.writer import Writer
@@ -78,19 +78,19 @@ class TimeLimits:
 
 
 @pytest.fixture
-def world() -> Iterator[Callable[..., World]]:
+def world() -> Iterator[Callable[..., CycleContext]]:
     """Makes worlds over a lab, by rules of the test's own; their databases are closed at its end."""
     with ExitStack() as stores:
         yield lambda lab, **rules: new_world(lab, stores.enter_context(closing(Store("sqlite://"))), **rules)
 
 
-def new_world(lab: Lab, store: Store, **rules: object) -> World:
-    operator = Console(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
+def new_world(lab: Lab, store: Store, **rules: object) -> CycleContext:
+    operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
     cluster = SlurmCommand(operator)
     store.upgrade()
     powers = frozenset({"order"})
     policy = Policy(find_ordering("sjf"), replace(Rules(powers=powers, max_points=0), **rules))
-    return World(
+    return CycleContext(
         cluster=cluster,
         memory=Memory(store, cluster="site"),
         model=TimeLimits(),
@@ -101,7 +101,7 @@ def new_world(lab: Lab, store: Store, **rules: object) -> World:
     )
 
 
-def act(here: World, number: int = 1) -> CycleReport:
+def act(here: CycleContext, number: int = 1) -> CycleReport:
     return run_cycle(here, number, time.time(), "act")
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from slurmsched.cluster.jobs import JobState
-from slurmsched.slurm.versions import ABILITIES, GOING_ON, JOB_STATES, RUN_STATES, TESTED, Release, Support
+from slurmsched.slurm.versions import ABILITIES, GOING_ON, JOB_STATES, RUN_STATES, TESTED, SlurmRelease, Support
 
 
 @pytest.mark.parametrize(
@@ -19,25 +19,25 @@ from slurmsched.slurm.versions import ABILITIES, GOING_ON, JOB_STATES, RUN_STATE
     ],
 )
 def test_a_release_is_known_by_its_first_two_numbers(version, support):
-    assert Release(version).support is support
+    assert SlurmRelease(version).support is support
 
 
 def test_a_release_is_written_as_slurm_writes_it():
-    assert str(Release((22, 5, 8))) == "22.05.8"
-    assert str(Release((26, 5))) == "26.05"
+    assert str(SlurmRelease((22, 5, 8))) == "22.05.8"
+    assert str(SlurmRelease((26, 5))) == "26.05"
 
 
 def test_a_release_is_read_out_of_slurms_configuration():
-    assert Release.of({"SLURM_VERSION": "24.11.5"}) == Release((24, 11, 5))
-    assert Release.of({}).support is Support.TOO_OLD
+    assert SlurmRelease.of({"SLURM_VERSION": "24.11.5"}) == SlurmRelease((24, 11, 5))
+    assert SlurmRelease.of({}).support is Support.TOO_OLD
 
 
 def test_only_newer_releases_have_what_is_newer():
-    oldest, newest = Release(TESTED[0]), Release(TESTED[-1])
+    oldest, newest = SlurmRelease(TESTED[0]), SlurmRelease(TESTED[-1])
     assert not any(oldest.can(name) for name in ABILITIES)
     assert all(newest.can(name) for name in ABILITIES)
-    assert Release((24, 11)).can("gpu_reservations")
-    assert not Release((24, 11)).can("requeue_delay")
+    assert SlurmRelease((24, 11)).can("gpu_reservations")
+    assert not SlurmRelease((24, 11)).can("requeue_delay")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_only_newer_releases_have_what_is_newer():
     ],
 )
 def test_slurms_own_delay_of_a_requeued_job(version, config, delay_s):
-    assert Release(version).requeue_delay_s(config) == delay_s
+    assert SlurmRelease(version).requeue_delay_s(config) == delay_s
 
 
 def test_every_word_for_a_state_means_one_thing():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.daemon.service import LEAST_S, Parts
+from slurmsched.daemon.service import LEAST_S, ServiceParts
 
 UNITS = Path(__file__).parents[2] / "systemd"
 SERVICES = [
@@ -74,7 +74,7 @@ def test_a_loop_of_hangs_reaches_the_start_limit():
 
 
 def test_an_ordered_stop_ends_long_before_systemd_kills_it():
-    ours_s = {field.name: field.default for field in fields(Parts)}["release_budget_s"]
+    ours_s = {field.name: field.default for field in fields(ServiceParts)}["release_budget_s"]
     assert ours_s + LEAST_S <= float(settings("slurmsched.service")["TimeoutStopSec"][0]) - 10
     release = settings("slurmsched-release.service")["TimeoutStartSec"][0]
     assert ours_s + LEAST_S <= float(release) - 10, "release-all takes as long by itself"

@@ -29,13 +29,13 @@ def check(app: App, as_json: bool) -> None:
     """
     findings = [*_of_cluster(app), *_of_policy(app), *_of_database(app), _of_daemon(app)]
     lines = []
-    for found in findings:
-        lines.append(f"{_WORDS[found.ok]:8} {found.name}: {found.text}")
-        if found.remedy and found.ok is not True:
-            lines.append(f"{'':8} {'add' if found.ok is False else 'could add'}: {found.remedy}")
-    missing = sum(found.ok is False for found in findings)
+    for finding in findings:
+        lines.append(f"{_WORDS[finding.ok]:8} {finding.name}: {finding.text}")
+        if finding.remedy and finding.ok is not True:
+            lines.append(f"{'':8} {'add' if finding.ok is False else 'could add'}: {finding.remedy}")
+    missing = sum(finding.ok is False for finding in findings)
     lines.append(f"{missing} missing" if missing else "nothing is missing")
-    emit({"missing": missing, "findings": [asdict(found) for found in findings]}, *lines, as_json=as_json)
+    emit({"missing": missing, "findings": [asdict(finding) for finding in findings]}, *lines, as_json=as_json)
     sys.exit(1 if missing else 0)
 
 
@@ -82,7 +82,7 @@ def _of_daemon(app: App) -> Finding:
     from ...slurm.checkup import Finding
 
     try:
-        status = app.answers().ask("status")
+        status = app.answers().query("status")
     except SlurmschedError:
         status = {"source": "nobody"}
     if status["source"] != "daemon":

@@ -13,7 +13,7 @@ from ...config.files import Problems
 from ...daemon.validation import named_partitions, problems_of, unknown_partitions
 from ...errors import SlurmError
 from ..app import App
-from ..output import Sheet, emit, json_option, table_options
+from ..output import TextTable, emit, json_option, table_options
 
 
 @click.group()
@@ -42,9 +42,9 @@ def check(app: App, file: str | None, as_json: bool) -> None:
             emit({"problems": error.problems}, as_json=True)
         raise
     files = [str(path) for path in loaded.files]
-    said = sum(origin != "default" for origin in loaded.origins.values())
-    sentence = f"{', '.join(files) or 'no file'}: fine, {count(said, 'setting')} said, the rest at their defaults"
-    emit({"files": files, "said": said, "problems": []}, sentence, *notes, as_json=as_json)
+    set_count = sum(origin != "default" for origin in loaded.origins.values())
+    sentence = f"{', '.join(files) or 'no file'}: fine, {count(set_count, 'setting')} said, the rest at their defaults"
+    emit({"files": files, "said": set_count, "problems": []}, sentence, *notes, as_json=as_json)
 
 
 def _unknown_partitions(app: App, notes: list[str]) -> list[str]:
@@ -69,9 +69,9 @@ def show(app: App, origin: bool, as_json: bool) -> None:
     facts: dict[str, Any] = {"settings": {name: value for name, value, _ in rows}}
     if origin:
         facts["origins"] = loaded.origins
-    sheet = Sheet(("SETTING", "VALUE", "ORIGIN"), [(name, _text(value), where) for name, value, where in rows])
+    sheet = TextTable(("SETTING", "VALUE", "ORIGIN"), [(name, _text(value), where) for name, value, where in rows])
     if not origin:
-        sheet = Sheet(sheet.columns[:2], [row[:2] for row in sheet.rows])
+        sheet = TextTable(sheet.columns[:2], [row[:2] for row in sheet.rows])
     emit(facts, sheet, as_json=as_json)
 
 

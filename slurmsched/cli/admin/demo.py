@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...cluster.text.plural import count
-from ..output import Sheet, emit, json_option
+from ..output import TextTable, emit, json_option
 
 if TYPE_CHECKING:
     from ...demo import Shown
@@ -39,18 +39,20 @@ def demo(quick: bool, simulated: bool, or_simulated: bool, as_json: bool) -> Non
     shown = _shown(quick, simulated, or_simulated)
     facts = shown.to_json()
     rows = zip(FIGURES, astuple(shown.stock), astuple(shown.slurmsched), facts["ratio"].values(), strict=True)
-    table = Sheet(
+    table = TextTable(
         ("", "STOCK SLURM", "SLURMSCHED", "RATIO"),
         [(name, f"{stock:.1f} s", f"{ours:.1f} s", f"{ratio:.2f}") for name, stock, ours, ratio in rows],
     )
-    told = f"{count(shown.jobs, 'job')} on 16 GPUs, {count(shown.history_runs, 'earlier run')} known; {facts['data']}"
+    summary = (
+        f"{count(shown.jobs, 'job')} on 16 GPUs, {count(shown.history_runs, 'earlier run')} known; {facts['data']}"
+    )
     answers = [
         line
         for command, answer in (("why", shown.why), ("explain", shown.explain))
-        for line in ("", f"$ slurmsched {command} {shown.asked}", *answer.splitlines())
+        for line in ("", f"$ slurmsched {command} {shown.job_id}", *answer.splitlines())
     ]
     label = [SIMULATED] if shown.simulated else []
-    emit(facts, *label, told, table, *answers, as_json=as_json)
+    emit(facts, *label, summary, table, *answers, as_json=as_json)
 
 
 def _shown(quick: bool, simulated: bool, or_simulated: bool) -> Shown:
@@ -59,18 +61,18 @@ def _shown(quick: bool, simulated: bool, or_simulated: bool) -> Shown:
     size = QUICK if quick else FULL
     if not simulated:
         try:
-            return Demo(size, _say).run()
+            return Demo(size, _print_line).run()
         except NoLab as error:
             if not or_simulated:
                 raise
-            _say(
+            _print_line(
                 "No private Slurm can be had here, so this one is simulated: "
                 + shorten(str(error), 250, placeholder=" ...")
             )
-    return SimulatedDemo(size, _say).run()
+    return SimulatedDemo(size, _print_line).run()
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     click.echo(line, err=True)
 
 

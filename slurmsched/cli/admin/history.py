@@ -9,7 +9,7 @@ import click
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import NotFound
-from ..output import Cell, Sheet, emit, json_option, table_options
+from ..output import Cell, TextTable, emit, json_option, table_options
 from ..progress import bar
 from ..time_format import moment, span
 
@@ -36,8 +36,8 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
     now_s = app.clock.now()
     cluster, store, name = app.cluster(), app.writable_store(), app.cluster_name()
     since_s = now_s - (days or 90) * DAY_S
-    if days is None and len(known := store.history(name, since_s=since_s)):
-        since_s = float(known.ended_s[-1]) - OVERLAP_S
+    if days is None and len(stored := store.history(name, since_s=since_s)):
+        since_s = float(stored.ended_s[-1]) - OVERLAP_S
     read = new = 0
     with bar("days of accounting") as progress:
         at_s, span_s = since_s, DAY_S
@@ -61,15 +61,15 @@ def stats(app: App, days: float | None, as_json: bool) -> None:
 
     Where jobs are private on the cluster, users hear of their own runs alone.
     """
-    facts = app.answers().ask("history", **({} if days is None else {"days": days}))
+    facts = app.answers().query("history", **({} if days is None else {"days": days}))
     if not facts["runs"]:
         raise NotFound("the database holds no runs of that time; try: slurmsched history import")
     rows = facts["by_gpus"]
     ended = f"ended from {moment(facts['first_ended_s'])} to {moment(facts['last_ended_s'])}"
-    said = f"{count(facts['runs'], 'run')} of {count(facts['users'], 'user')}, {ended}"
+    sentence = f"{count(facts['runs'], 'run')} of {count(facts['users'], 'user')}, {ended}"
     spans = ("runtime_p50_s", "runtime_p90_s", "wait_p50_s", "wait_p90_s")
     cells: list[list[Cell]] = [
         [int(row["gpus"]), int(row["runs"]), *(span(row[name]) for name in spans)] for row in rows
     ]
     columns = ("GPUS", "RUNS", "RUNTIME P50", "RUNTIME P90", "WAIT P50", "WAIT P90")
-    emit(facts, said, Sheet(columns, cells), as_json=as_json)
+    emit(facts, sentence, TextTable(columns, cells), as_json=as_json)

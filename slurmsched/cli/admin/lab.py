@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from slurmsched.cli.output import Sheet, emit, json_option
+from slurmsched.cli.output import TextTable, emit, json_option
 from slurmsched.cluster.text.plural import count
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec
@@ -93,12 +93,12 @@ def up(
 @click.pass_obj
 def status(directory: Path, as_json: bool) -> None:
     """Say which daemons run and how the nodes are; exit 1 unless all is well."""
-    found = Lab(directory).status()
-    sentence = f"{found.cluster} in {found.directory}: slurmctld {'answers' if found.answers else 'does not answer'}"
-    daemons = Sheet(("daemon", "pid", "state"), [(each.name, each.pid, each.state) for each in found.processes])
-    nodes = Sheet(("node", "state"), [(each.name, each.state) for each in found.nodes])
-    emit(found.to_json(), sentence, daemons, nodes, as_json=as_json)
-    if not found.healthy:
+    state = Lab(directory).status()
+    sentence = f"{state.cluster} in {state.directory}: slurmctld {'answers' if state.answers else 'does not answer'}"
+    daemons = TextTable(("daemon", "pid", "state"), [(each.name, each.pid, each.state) for each in state.processes])
+    nodes = TextTable(("node", "state"), [(each.name, each.state) for each in state.nodes])
+    emit(state.to_json(), sentence, daemons, nodes, as_json=as_json)
+    if not state.healthy:
         raise click.exceptions.Exit(1)
 
 

@@ -11,7 +11,7 @@ import click
 
 from ..app import App
 from ..failure import NotFound, wrong_usage
-from ..output import Cell, Sheet, emit, json_option, table_options
+from ..output import Cell, TextTable, emit, json_option, table_options
 from ..time_format import moment
 
 DAY_S = 86400.0
@@ -32,14 +32,14 @@ def show(app: App, whole: bool, as_json: bool) -> None:
     now_s, reply = app.clock.now(), _status(app)
     facts: dict[str, Any] = {"source": reply["source"], "mode": reply["mode"]}
     facts |= reply["policy"] if "policy" in reply else _wanted(app)
-    parts: list[str | Sheet] = [serving(facts, now_s), facts["summary"]]
+    parts: list[str | TextTable] = [serving(facts, now_s), facts["summary"]]
     if facts["parameters"]:
         rows: list[list[Cell]] = [[name, value] for name, value in facts["parameters"].items()]
-        parts.append(Sheet(("PARAMETER", "VALUE"), rows))
+        parts.append(TextTable(("PARAMETER", "VALUE"), rows))
     parts += _warnings(facts)
     if whole:
-        facts["choices"] = app.answers().ask("choices")["choices"]
-        parts.append(Sheet(("SET", "BY", "ORDERING", "REASON"), [_row(choice) for choice in facts["choices"]]))
+        facts["choices"] = app.answers().query("choices")["choices"]
+        parts.append(TextTable(("SET", "BY", "ORDERING", "REASON"), [_row(choice) for choice in facts["choices"]]))
     emit(facts, *parts, as_json=as_json)
 
 
@@ -53,7 +53,7 @@ def show(app: App, whole: bool, as_json: bool) -> None:
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @json_option
 @click.pass_obj
-def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: bool, **said: Any) -> None:
+def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: bool, **options: Any) -> None:
     """Let ORDERING serve, from the daemon's next cycle on.
 
     The settings file stays as it is. What was set survives restarts, until it is set anew or reset:
@@ -71,7 +71,7 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
         raise click.UsageError("Say ORDERING or --reset, one of them.")
     if len(reason) > REASON_MOST:
         raise click.BadParameter(f"at most {REASON_MOST} characters", param_hint="--reason")
-    words = _with_history(app, words, said)
+    words = _with_history(app, words, options)
     with wrong_usage():
         line = "" if reset else find_ordering(" ".join(words)).line
     choice = PolicyChoice(line, getpass.getuser(), app.clock.now(), reason)
@@ -104,37 +104,38 @@ def _status(app: App) -> dict[str, Any]:
     from ...daemon.api.query_server import DaemonUnreachable
 
     try:
-        return app.answers().ask("status")
+        return app.answers().query("status")
     except DaemonUnreachable:
         return {"source": "record", "mode": app.settings().daemon.mode}
 
 
 def _wanted(app: App) -> dict[str, Any]:
     """What a daemon would serve if there were one."""
-    from ...daemon.active_policy import Chosen
+    from ...daemon.active_policy import ActivePolicy
     from ...daemon.policy_settings import policy_of
 
     latest = app.store().choices(app.cluster_name(), 1)
-    chosen = Chosen(policy_of, app.settings())
-    chosen.heed(latest[0] if latest else None)
-    return chosen.said()
+    chosen = ActivePolicy(policy_of, app.settings())
+    chosen.apply(latest[0] if latest else None)
+    return chosen.status()
 
 
 def _row(choice: Mapping[str, Any]) -> list[Cell]:
     return [moment(choice["at_s"]), choice["by"], choice["line"] or "(settings)", choice["reason"]]
 
 
-def _with_history(app: App, words: Sequence[str], said: Mapping[str, Any]) -> Sequence[str]:
+def _with_history(app: App, words: Sequence[str], options: Mapping[str, Any]) -> Sequence[str]:
     """*words* with thresholds and weights from past runs, where they were asked for."""
     details = ("days", "variation", "slope")
-    if not said["from_history"]:
-        if unused := [name for name in details if said[name] is not None]:
+    if not options["from_history"]:
+        if unused := [name for name in details if options[name] is not None]:
             raise click.UsageError(f"--{unused[0]} goes with --from-history.")
         return words
     if words[:1] != ("wfq",) or any(word.startswith(("thresholds=", "weights=")) for word in words):
         raise click.UsageError("--from-history makes the thresholds and weights of wfq: say wfq, and neither of them.")
     days, variation, slope = (
-        default if said[name] is None else said[name] for name, default in zip(details, (30.0, 1.0, 0.5), strict=True)
+        default if options[name] is None else options[name]
+        for name, default in zip(details, (30.0, 1.0, 0.5), strict=True)
     )
     return [*words, *_classes(app, days, variation, slope)]
 

@@ -38,13 +38,13 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
         raise NotFound(f"cycle {cycle} is not on record; database.keep_decisions_days says how long cycles are kept")
     policy = Policy.from_json(record.settings_json)
     again = decide(record.view, policy.ordering, policy.rules)
-    found = list(differences(record.plan, again, record.view.pending))
-    facts = {"cycle": cycle, "at_s": record.now_s, "identical": not found, "differences": found}
+    differing = list(differences(record.plan, again, record.view.pending))
+    facts = {"cycle": cycle, "at_s": record.now_s, "identical": not differing, "differences": differing}
     jobs, actions = len(record.view.pending), len(record.plan.actions)
     what = f"cycle {cycle} of {moment(record.now_s)}, {jobs} pending, {actions} actions"
-    verdict = f"{what}: {len(found)} differences" if found else f"{what}: identical"
-    emit(facts, verdict, *found[:SHOWN], as_json=as_json)
-    sys.exit(1 if found else 0)
+    verdict = f"{what}: {len(differing)} differences" if differing else f"{what}: identical"
+    emit(facts, verdict, *differing[:SHOWN], as_json=as_json)
+    sys.exit(1 if differing else 0)
 
 
 def differences(recorded: Plan, again: Plan, jobs: JobTable) -> Iterator[str]:

@@ -26,8 +26,8 @@ def warm_up(as_json: bool) -> None:
     from ...policies.compiled import HAVE_NUMBA
 
     if not HAVE_NUMBA:
-        said = "there is nothing to compile: Numba is not installed (pip install '.[sim]')"
-        return emit({"compiled": False, "kept": None, "took_s": 0.0}, said, as_json=as_json)
+        sentence = "there is nothing to compile: Numba is not installed (pip install '.[sim]')"
+        return emit({"compiled": False, "kept": None, "took_s": 0.0}, sentence, as_json=as_json)
     os.umask(0o022)  # all users may read it
     from ...simulator import warm_up
 
@@ -35,13 +35,17 @@ def warm_up(as_json: bool) -> None:
     warm_up.warm_up()
     clean(Path(warm_up.__file__).parents[1])
     took_s = perf_counter() - began_s
-    kept = directories(Path(warm_up.__file__))[1]
-    emit({"compiled": True, "kept": kept and str(kept), "took_s": took_s}, _sentence(kept, took_s), as_json=as_json)
-    if kept is None:
+    directory = directories(Path(warm_up.__file__))[1]
+    emit(
+        {"compiled": True, "kept": directory and str(directory), "took_s": took_s},
+        _sentence(directory, took_s),
+        as_json=as_json,
+    )
+    if directory is None:
         raise Failed("it cannot be kept: run this as root, or with a directory of your own as NUMBA_CACHE_DIR")
     return None
 
 
-def _sentence(kept: Path | None, took_s: float) -> str:
-    where = "for this moment only" if kept is None else f"kept in {kept} and its like"
+def _sentence(directory: Path | None, took_s: float) -> str:
+    where = "for this moment only" if directory is None else f"kept in {directory} and its like"
     return f"predictions and simulations are compiled, {where}; it took {span(took_s)}"

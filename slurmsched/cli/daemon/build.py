@@ -12,32 +12,32 @@ from ...clock import Timer
 from ...cluster.job_record import outcomes_of
 from ...cluster.records.faults import Instability
 from ...config import Settings
-from ...cycle import CycleReport, World
-from ...daemon.active_policy import Chosen
+from ...cycle import CycleContext, CycleReport
+from ...daemon.active_policy import ActivePolicy
 from ...daemon.api.live_answers import LiveAnswers
-from ...daemon.api.record_summaries import Figures
+from ...daemon.api.record_summaries import FigureQueries
 from ...daemon.cluster_facts import ClusterFacts
 from ...daemon.controller import Components, Controller
 from ...daemon.database_inspector import Inspector
-from ...daemon.job_placements import Whereabouts
+from ...daemon.job_placements import JobPlacements
 from ...daemon.metrics import Metrics
 from ...daemon.notify import Notifier
 from ...daemon.policy_settings import policy_of
-from ...daemon.predictions.play_forward import Forward, Kept, foretelling
-from ...daemon.predictions.prediction_process import Player
-from ...daemon.predictions.prediction_service import Foretelling
-from ...daemon.profiles.profile_receiver import Collector, Receiver, parse_listen
-from ...daemon.profiling.node_mover import Lender
-from ...daemon.profiling.profiling_controller import Flow
-from ...daemon.service import Parts, Service
-from ...daemon.sharing_context import Sharer
+from ...daemon.predictions.play_forward import Forward, PredictionStore, prediction_service
+from ...daemon.predictions.prediction_process import PredictionWorker
+from ...daemon.predictions.prediction_service import PredictionService
+from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, parse_listen
+from ...daemon.profiling.node_mover import NodeMover
+from ...daemon.profiling.profiling_controller import ProfilingController
+from ...daemon.service import Service, ServiceParts
+from ...daemon.sharing_context import SharingContext
 from ...daemon.validation import demand_valid
 from ...db.leader import Leadership, leadership
 from ...db.memory import Memory
 from ...db.store import Store, Unchanged
 from ...decide.policy import Policy
 from ...errors import MemoryUnavailable
-from ...models.runtime.active import Serving, drift_of, overrunners_of
+from ...models.runtime.active import ActiveModel, drift_of, overrunners_of
 from ...models.runtime.baseline import RuntimeModel
 from ...slurm.read.node_addresses import NodeAddresses
 from ...slurm.write.budget import Budget
@@ -57,7 +57,7 @@ class Daemon:
 
     controller: Controller
     service: Service
-    world: World
+    world: CycleContext
     leadership: Leadership
     store: Store
 
@@ -80,9 +80,13 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
 
     *patience_s* is how long a slurmctld that does not answer is waited for. With *dry* only ``dry_run`` is of use.
     """
-    settings, shelf, monotonic = app.settings(), app.shelf(), app.clock.monotonic
+    settings, artifacts, monotonic = app.settings(), app.artifacts(), app.clock.monotonic
     demand_valid(settings)
-    chosen, serving, whereabouts = Chosen(policy_of, settings), Serving(shelf, settings.models.serve), Whereabouts()
+    chosen, serving, job_placements = (
+        ActivePolicy(policy_of, settings),
+        ActiveModel(artifacts, settings.models.serve),
+        JobPlacements(),
+    )
     metrics = Metrics(
         lambda: chosen.policy.ordering.name,
         lambda: world.model.trained_until_s,
@@ -94,10 +98,10 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     name = facts.latest.cluster
     store = app.open_store(Unchanged) if dry else _opened(app)
     leads = leadership(store, name)
-    flow = Flow(shelf, Lender(cluster, name, store, leads.held, Timer(monotonic)))
+    flow = ProfilingController(artifacts, NodeMover(cluster, name, store, leads.held, Timer(monotonic)))
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
-    sharer = Sharer(shelf, memory.mismatches, flow.outlooks)
-    world = World(
+    sharer = SharingContext(artifacts, memory.mismatches, flow.outlooks)
+    world = CycleContext(
         cluster=cluster,
         memory=memory,
         model=RuntimeModel.fit(outcomes_of(())),
@@ -122,11 +126,11 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
             chosen=chosen,
             flow=flow,
             sharer=sharer,
-            whereabouts=whereabouts,
+            whereabouts=job_placements,
         )
     )
     predictions = None if dry else _predictions(app, world, facts, store, metrics)
-    figures = Figures(lambda: store, lambda: name, shelf, app.clock)
+    figures = FigureQueries(lambda: store, lambda: name, artifacts, app.clock)
     answers = LiveAnswers(
         *(world, facts, store, serving, chosen, sharer, figures, predictions), lambda: controller.settings.predict
     )
@@ -136,7 +140,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         controller.give_back(budget_s)
 
     service = Service(
-        Parts(
+        ServiceParts(
             cycle=controller.cycle,
             clock=app.clock,
             settings=settings.daemon,
@@ -149,30 +153,32 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
             reload=controller.reload,
             release_all=give_back,
             restraint=controller.restraint,
-            collector=_collector(app, settings, facts, world, whereabouts, store, metrics),
-            foretelling=predictions,
+            collector=_collector(app, settings, facts, world, job_placements, store, metrics),
+            predictions=predictions,
             inspector=Inspector(store, app.clock),
         )
     )
     return Daemon(controller, service, world, leads, store)
 
 
-def _predictions(app: App, world: World, facts: ClusterFacts, store: Store, metrics: Metrics) -> Foretelling | None:
+def _predictions(
+    app: App, world: CycleContext, facts: ClusterFacts, store: Store, metrics: Metrics
+) -> PredictionService | None:
     """What predicts, where that is wanted and can be."""
-    forward = Forward(lambda: world.policy, lambda: facts.latest.config, Player(PREDICTION_WORKER))
+    forward = Forward(lambda: world.policy, lambda: facts.latest.config, PredictionWorker(PREDICTION_WORKER))
     predict = app.settings().predict
-    return foretelling(predict, forward, Kept(store, facts.latest.cluster), app.clock, metrics)
+    return prediction_service(predict, forward, PredictionStore(store, facts.latest.cluster), app.clock, metrics)
 
 
 def _collector(
     app: App,
     settings: Settings,
     facts: ClusterFacts,
-    world: World,
-    whereabouts: Whereabouts,
+    world: CycleContext,
+    job_placements: JobPlacements,
     store: Store,
     metrics: Metrics,
-) -> Callable[[], Collector] | None:
+) -> Callable[[], ProfileReceiver] | None:
     """What opens the door for what nodes measured; ConfigError where ``profile.listen`` is no address."""
     address = parse_listen(settings.profile.listen)
     if address is None:
@@ -184,17 +190,17 @@ def _collector(
         world.memory.expect_mismatches()
 
     receiver = Receiver(
-        addresses=NodeAddresses(app.console().ask, app.clock.monotonic),
-        ran=whereabouts.ran,
-        gone=whereabouts.gone,
-        keep=lambda profile: store.add_profiles(name, [profile]),
+        addresses=NodeAddresses(app.console().query, app.clock.monotonic),
+        ran=job_placements.ran,
+        gone=job_placements.gone,
+        save=lambda profile: store.add_profiles(name, [profile]),
         keep_fault=lambda fault: store.add_faults(name, [fault]),
-        keep_unstable=keep_unstable,
+        save_unstable=keep_unstable,
         counted=metrics.profile_record,
     )
     socket = re.search(r"\bsocket=([^,]+)", facts.latest.config.get("AuthInfo", ""))  # where munged is not at home
     unmunge = ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]
-    return lambda: Collector(address, receiver, app.clock, unmunge=unmunge)
+    return lambda: ProfileReceiver(address, receiver, app.clock, unmunge=unmunge)
 
 
 def _opened(app: App) -> Store:

@@ -14,12 +14,12 @@ from ...cluster.text.plural import count
 from ..app import App
 from ..failure import Failed
 from ..jobs.advice import sheet
-from ..output import Cell, Sheet, emit, table_options
+from ..output import Cell, TextTable, emit, table_options
 
 if TYPE_CHECKING:
     from ...cluster.actions import Action
     from ...cycle import CycleReport
-    from ...decide.explain.impact import Share
+    from ...decide.explain.impact import GroupImpact
     from .build import Daemon
 
 SHOWN = 20
@@ -53,7 +53,7 @@ def _turn(daemon: Daemon) -> CycleReport:
     return turn.report
 
 
-def _facts(report: CycleReport, shares: tuple[Share, ...]) -> dict[str, Any]:
+def _facts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> dict[str, Any]:
     numbers = ("number", "now_s", "mode", "sentence", "pending", "running", "ranked", "starving")
     return {name: getattr(report, name) for name in numbers} | {
         "wanted": [{"kind": type(action).__name__, **asdict(action)} for action in report.plan.actions],
@@ -67,11 +67,11 @@ def _facts(report: CycleReport, shares: tuple[Share, ...]) -> dict[str, Any]:
     }
 
 
-def _parts(report: CycleReport, shares: tuple[Share, ...]) -> Iterator[str | Sheet]:
+def _parts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> Iterator[str | TextTable]:
     yield report.sentence
     actions, refusals = report.plan.actions, report.plan.refusals
     if actions:
-        yield Sheet(("ACTION", "JOB", "VALUE"), [_cells(action) for action in actions[:SHOWN]])
+        yield TextTable(("ACTION", "JOB", "VALUE"), [_cells(action) for action in actions[:SHOWN]])
     if len(actions) > SHOWN:
         yield f"... and {len(actions) - SHOWN} more"
     for rule, times in Counter(refusal.rule for refusal in refusals).most_common():

@@ -49,10 +49,10 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
 
 
 def _give_nodes_back(app: App, cluster: Slurm) -> str:
-    from ...daemon.profiling.node_mover import Lender
+    from ...daemon.profiling.node_mover import NodeMover
 
     try:
-        return Lender(cluster, app.cluster_name(), app.store(), lambda: True).give_back()
+        return NodeMover(cluster, app.cluster_name(), app.store(), lambda: True).give_back()
     except SlurmschedError as error:
         logger.warning("which nodes are lent is not known: %s", error)
         return ""

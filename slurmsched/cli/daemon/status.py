@@ -21,7 +21,7 @@ def status(app: App, as_json: bool) -> None:
 
     Exit status 1 if no daemon answers or its last cycles failed.
     """
-    reply = app.answers().ask("status")
+    reply = app.answers().query("status")
     now_s = app.clock.now()
     lines = _living(reply, now_s) if reply["source"] == "daemon" else _dead(reply, now_s)
     emit(reply, *lines, as_json=as_json)

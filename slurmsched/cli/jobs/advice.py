@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ..app import App
-from ..output import Sheet, table_options
-from ..query import tell
+from ..output import TextTable, table_options
+from ..query import print_reply
 from ..time_format import span
 
 BEYOND = ("FAR BEYOND FORECAST", "RUNS", "TIMES", "TYPICALLY", "RAISED")
@@ -29,20 +29,20 @@ def advice(app: App, as_json: bool) -> None:
     that lasted 16 times as long and more (8 times where a trained model forecasts), TIMES as long on average, TYPICALLY
     so long. RAISED is how far up this user's jobs are ranked towards that.
     """
-    reply = app.answers().ask("advice")
+    reply = app.answers().query("advice")
     parts = [sheet(reply["advice"])]
     if beyond := reply.get("overrunners"):
         parts.append(beyond_sheet(beyond))
-    tell(reply, *parts, now_s=app.clock.now(), as_json=as_json)
+    print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)
 
 
-def sheet(shares: Iterable[Mapping[str, Any]]) -> Sheet:
+def sheet(shares: Iterable[Mapping[str, Any]]) -> TextTable:
     """Shares as rows, those that gain most first."""
     rows = [(s["kind"], s["name"], s["jobs"], s["sooner"], s["later"], span(s["change_s"])) for s in shares]
-    return Sheet(COLUMNS, rows)
+    return TextTable(COLUMNS, rows)
 
 
-def beyond_sheet(users: Iterable[Mapping[str, Any]]) -> Sheet:
+def beyond_sheet(users: Iterable[Mapping[str, Any]]) -> TextTable:
     """Users as rows, in the order given."""
     rows = [(u["user"], u["runs"], round(u["times"]), span(u["length_s"]), f"{u['raised']:.0%}") for u in users]
-    return Sheet(BEYOND, rows)
+    return TextTable(BEYOND, rows)

@@ -11,8 +11,8 @@ import click
 
 from ..app import App
 from ..failure import NotFound
-from ..output import Cell, Sheet, table_options
-from ..query import tell
+from ..output import Cell, TextTable, table_options
+from ..query import print_reply
 from ..time_format import moment, span
 from .job_argument import JobName, JobType
 from .submission_options import job_options, options_of
@@ -53,8 +53,8 @@ def deadline(
     if who:
         if job is not None or options is not None or charted or page is not None:
             raise click.UsageError("--users goes with nothing else.")
-        reply = app.answers().ask("claims")
-        tell(reply, Sheet(CLAIMS, [_claim(row) for row in reply["claims"]]), now_s=now_s, as_json=as_json)
+        reply = app.answers().query("claims")
+        print_reply(reply, TextTable(CLAIMS, [_claim(row) for row in reply["claims"]]), now_s=now_s, as_json=as_json)
         return
     if job is not None and options is not None:
         raise click.UsageError("Say JOB or a job to ask about (--check, --script), one of them.")
@@ -64,44 +64,44 @@ def deadline(
         _chart(app, job, page, now_s, as_json)
         return
     if options is not None:
-        reply = app.answers().ask("check", options=options)
-        told = reply["check"]
+        reply = app.answers().query("check", options=options)
+        answer = reply["check"]
     elif job is not None:
-        reply = app.answers().ask("deadline", job_id=job.job_id)
-        told = reply["deadline"]
-        if not told["known"]:
-            raise NotFound(" ".join(told["sentences"]))
+        reply = app.answers().query("deadline", job_id=job.job_id)
+        answer = reply["deadline"]
+        if not answer["known"]:
+            raise NotFound(" ".join(answer["sentences"]))
     else:
-        reply = app.answers().ask("deadlines")
+        reply = app.answers().query("deadlines")
         rows = [_cells(row, now_s) for row in reply["deadlines"]]
-        tell(reply, Sheet(COLUMNS, rows, ORDER, CUT), now_s=now_s, as_json=as_json)
+        print_reply(reply, TextTable(COLUMNS, rows, ORDER, CUT), now_s=now_s, as_json=as_json)
         return
-    parts = [*told["sentences"], *_figures(told, now_s)]
+    parts = [*answer["sentences"], *_figures(answer, now_s)]
     if reply["mode"] != "act":
         parts.append(f"slurmsched only looks on (mode {reply['mode']}): nothing new is promised.")
-    tell(reply, *parts, now_s=now_s, as_json=as_json)
-    sys.exit(1 if options is not None and told["answer"] != "promised" else 0)
+    print_reply(reply, *parts, now_s=now_s, as_json=as_json)
+    sys.exit(1 if options is not None and answer["answer"] != "promised" else 0)
 
 
 def _chart(app: App, job: JobName, page: Path | None, now_s: float, as_json: bool) -> None:
     from .render_lease_chart import html_chart, text_chart
 
-    reply, answer = (app.answers().ask(about, job_id=job.job_id) for about in ("chart", "deadline"))
-    told = reply["chart"]
-    if not told["known"]:
-        raise NotFound(" ".join(told["sentences"]))
-    sentences = [*answer["deadline"]["sentences"], *told["sentences"]]
+    reply, answer = (app.answers().query(about, job_id=job.job_id) for about in ("chart", "deadline"))
+    chart = reply["chart"]
+    if not chart["known"]:
+        raise NotFound(" ".join(chart["sentences"]))
+    sentences = [*answer["deadline"]["sentences"], *chart["sentences"]]
     if page is not None:
-        page.write_text(html_chart(told, sentences, now_s), encoding="utf-8")
+        page.write_text(html_chart(chart, sentences, now_s), encoding="utf-8")
         sentences.append(f"The plan is in {page}.")
-    parts = [*sentences, *text_chart(told, now_s), *told["changes"]]
-    tell(reply, *parts, now_s=now_s, as_json=as_json)
+    parts = [*sentences, *text_chart(chart, now_s), *chart["changes"]]
+    print_reply(reply, *parts, now_s=now_s, as_json=as_json)
 
 
-def _figures(told: Mapping[str, Any], now_s: float) -> list[str]:
+def _figures(answer: Mapping[str, Any], now_s: float) -> list[str]:
     named = {"deadline": "deadline_s", "promised": "promised_s", "start by": "start_by_s", "earliest": "earliest_s"}
-    known = [f"{name} {moment(told[key], now_s)}" for name, key in named.items() if told[key] is not None]
-    return ["; ".join(known)] if known else []
+    figures = [f"{name} {moment(answer[key], now_s)}" for name, key in named.items() if answer[key] is not None]
+    return ["; ".join(figures)] if figures else []
 
 
 def _claim(row: Mapping[str, Any]) -> list[Cell]:

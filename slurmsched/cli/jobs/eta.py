@@ -10,8 +10,8 @@ import click
 
 from ..app import App
 from ..failure import NotFound
-from ..output import Cell, Sheet, table_options
-from ..query import Answers, tell
+from ..output import Cell, TextTable, table_options
+from ..query import QueryClient, print_reply
 from ..time_format import moment, span
 from .job_argument import JobName, JobType
 from .submission_options import job_options, options_of
@@ -55,49 +55,51 @@ def eta(
     if bool(jobs) + (options is not None or script is not None) + everybody > 1:
         raise click.UsageError("Say JOBs, a job to try out (--check, --script) or --all, one of them.")
     options = options_of(options, script)
-    missing = _say(app, jobs, options, everybody, limit, as_json)
+    missing = _one_page(app, jobs, options, everybody, limit, as_json)
     while watch and not missing:
         app.clock.wait(WATCH_S, Event())
         click.echo()
-        missing = _say(app, jobs, options, everybody, limit, as_json)
+        missing = _one_page(app, jobs, options, everybody, limit, as_json)
     if missing:
         raise NotFound(missing)
 
 
-def _say(app: App, jobs: Sequence[JobName], options: str | None, everybody: bool, limit: int, as_json: bool) -> str:
+def _one_page(
+    app: App, jobs: Sequence[JobName], options: str | None, everybody: bool, limit: int, as_json: bool
+) -> str:
     """Print one answer; returns what was asked about and is not there."""
     answers = app.answers()
     if options is not None:
-        reply = answers.ask("eta_check", options=options)
+        reply = answers.query("eta_check", options=options)
     elif jobs:
-        reply = answers.ask("eta", job_ids=[job.job_id for job in jobs])
+        reply = answers.query("eta", job_ids=[job.job_id for job in jobs])
     else:
         reply = _list(answers, everybody, limit)
     now_s = app.clock.now()
-    told = reply["eta"]
+    predictions = reply["eta"]
     single = options is not None or len(jobs) == 1
-    parts = list(_alone(told[0], now_s)) if single and told else _together(told, reply, now_s)
-    tell(reply, *parts, reply["coverage_words"], *_clocks(reply, now_s), now_s=now_s, as_json=as_json)
-    return " ".join(one["notes"][0] for one in told if one["kind"] == "unknown")
+    parts = list(_alone(predictions[0], now_s)) if single and predictions else _together(predictions, reply, now_s)
+    print_reply(reply, *parts, reply["coverage_words"], *_clocks(reply, now_s), now_s=now_s, as_json=as_json)
+    return " ".join(one["notes"][0] for one in predictions if one["kind"] == "unknown")
 
 
-def _list(answers: Answers, everybody: bool, limit: int) -> dict[str, Any]:
+def _list(answers: QueryClient, everybody: bool, limit: int) -> dict[str, Any]:
     """As many jobs as are asked for, whatever number a daemon tells at once.
 
     All as of one cycle, unless even the last of ``TRIES`` lists took longer than one.
     """
     first: dict[str, Any] = {}
-    told: list[Mapping[str, Any]] = []
+    predictions: list[Mapping[str, Any]] = []
     tries = 1
     while True:
-        page = answers.ask("eta", all=everybody, limit=limit - len(told), skip=len(told))
+        page = answers.query("eta", all=everybody, limit=limit - len(predictions), skip=len(predictions))
         if first and page["cycle"] != first["cycle"] and tries < TRIES:
-            first, told, tries = {}, [], tries + 1
+            first, predictions, tries = {}, [], tries + 1
             continue
         first = first or page
-        told += page["eta"]
-        if not page["eta"] or len(told) >= min(limit, page["jobs"]):
-            return first | {"limit": limit, "eta": told}
+        predictions += page["eta"]
+        if not page["eta"] or len(predictions) >= min(limit, page["jobs"]):
+            return first | {"limit": limit, "eta": predictions}
 
 
 def _alone(one: Mapping[str, Any], now_s: float) -> Iterator[str]:
@@ -129,14 +131,16 @@ def _finish(one: Mapping[str, Any], now_s: float) -> str:
     return f" should be done about {moment(max(one['finish_s'], now_s), now_s)}{by}{soonest}"
 
 
-def _together(told: Sequence[Mapping[str, Any]], reply: Mapping[str, Any], now_s: float) -> Iterator[str | Sheet]:
-    known = [one for one in told if one["kind"] != "unknown"]
-    if not known:
-        yield "no job of yours waits or runs" if not told else ""
+def _together(
+    predictions: Sequence[Mapping[str, Any]], reply: Mapping[str, Any], now_s: float
+) -> Iterator[str | TextTable]:
+    predicted = [one for one in predictions if one["kind"] != "unknown"]
+    if not predicted:
+        yield "no job of yours waits or runs" if not predictions else ""
         return
-    yield Sheet(COLUMNS, [_cells(one, now_s) for one in known], ORDER, CUT)
-    if reply["jobs"] > len(told):
-        yield f"... and {reply['jobs'] - len(told)} more; see --limit"
+    yield TextTable(COLUMNS, [_cells(one, now_s) for one in predicted], ORDER, CUT)
+    if reply["jobs"] > len(predictions):
+        yield f"... and {reply['jobs'] - len(predictions)} more; see --limit"
 
 
 def _cells(one: Mapping[str, Any], now_s: float) -> list[Cell]:

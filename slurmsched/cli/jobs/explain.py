@@ -7,7 +7,7 @@ import click
 from ..app import App
 from ..failure import NotFound
 from ..output import json_option
-from ..query import tell
+from ..query import print_reply
 from .job_argument import JobName, job_argument
 
 
@@ -17,7 +17,7 @@ from .job_argument import JobName, job_argument
 @click.pass_obj
 def explain(app: App, job: JobName, as_json: bool) -> None:
     """Explain forecast, rank and points of JOB, term by term."""
-    reply = app.answers().ask("explain", job_id=job.job_id)
+    reply = app.answers().query("explain", job_id=job.job_id)
     if not reply["explain"]["known"]:
         raise NotFound(" ".join(reply["explain"]["sentences"]))
-    tell(reply, *reply["explain"]["sentences"], now_s=app.clock.now(), as_json=as_json)
+    print_reply(reply, *reply["explain"]["sentences"], now_s=app.clock.now(), as_json=as_json)

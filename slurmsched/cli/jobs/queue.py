@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ..app import App
-from ..output import Cell, Sheet, table_options
-from ..query import tell
+from ..output import Cell, TextTable, table_options
+from ..query import print_reply
 from ..time_format import span
 
 COLUMNS = ("RANK", "JOB", "TASKS", "USER", "NAME", "PARTITION", "GPUS", "FORECAST", "WAITED", "POINTS", "STANDING")
@@ -27,14 +27,14 @@ def queue(app: App, limit: int, as_json: bool) -> None:
     Jobs that we leave alone follow, by Slurm's priority; their standing says why. POINTS are those of ours that
     Slurm has now.
     """
-    reply = app.answers().ask("queue", limit=limit)
+    reply = app.answers().query("queue", limit=limit)
     rows = reply["queue"]
-    parts: list[str | Sheet] = [Sheet(COLUMNS, [_cells(row) for row in rows], ORDER, CUT)]
+    parts: list[str | TextTable] = [TextTable(COLUMNS, [_cells(row) for row in rows], ORDER, CUT)]
     if reply["order_off"]:
         parts.append(f"This order is not in force ({reply['order_off']}): Slurm starts jobs by its own priority.")
     if reply["pending"] > len(rows):
         parts.append(f"... and {reply['pending'] - len(rows)} more; see --limit")
-    tell(reply, *parts, now_s=app.clock.now(), as_json=as_json)
+    print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)
 
 
 def _cells(row: Mapping[str, Any]) -> list[Cell]:

@@ -18,12 +18,14 @@ _NAME = 26  #: letters that fit before the bars
 _LEGEND = "Orange: this job. Blue: promised. Grey: running. Light grey: running, can make room. Dashed: its deadline."
 
 
-def text_chart(told: Mapping[str, Any], now_s: float) -> list[str]:
+def text_chart(chart: Mapping[str, Any], now_s: float) -> list[str]:
     """The chart in lines: a row per job from now on, what stays free, and what the signs mean."""
-    end_s = _end_s(told, now_s)
-    marks = [told[key] for key in ("deadline_s", "promised_s") if told[key] is not None and now_s < told[key] <= end_s]
+    end_s = _end_s(chart, now_s)
+    marks = [
+        chart[key] for key in ("deadline_s", "promised_s") if chart[key] is not None and now_s < chart[key] <= end_s
+    ]
     lines = [f"{'JOB':>10}  {'USER':<10} {'GPUS':>5}  {moment(now_s)} .. {moment(end_s)}"]
-    for bar in told["bars"]:
+    for bar in chart["bars"]:
         until_s = end_s if bar["until_s"] is None else bar["until_s"]
         first, last = (_place(at_s, now_s, end_s) for at_s in (bar["from_s"], until_s))
         cells = [SIGNS[bar["kind"]] if first <= at < max(last, first + 1) else " " for at in range(WIDTH)]
@@ -32,7 +34,7 @@ def text_chart(told: Mapping[str, Any], now_s: float) -> list[str]:
             cells[at] = "|" if cells[at] == " " else cells[at]
         name = str(bar["job_id"]) if bar["job_id"] else "-"
         lines.append(f"{name:>10}  {clean(bar['user'])[:10]:<10} {bar['gpus']:>5}  {''.join(cells).rstrip()}")
-    free = ", ".join(f"{step['gpus']} from {moment(step['from_s'], now_s)}" for step in told["free"][:8])
+    free = ", ".join(f"{step['gpus']} from {moment(step['from_s'], now_s)}" for step in chart["free"][:8])
     lines += [
         f"free: {free}",
         "* this job  = promised  # running  ~ running, can make room  | its deadline",
@@ -40,10 +42,10 @@ def text_chart(told: Mapping[str, Any], now_s: float) -> list[str]:
     return lines
 
 
-def html_chart(told: Mapping[str, Any], sentences: Sequence[str], now_s: float) -> str:
+def html_chart(chart: Mapping[str, Any], sentences: Sequence[str], now_s: float) -> str:
     """The page: sentences, the chart as a drawing, and what would change the answer."""
-    title = f"Job {told['job_id']}: the plan for its deadline"
-    points = "".join(f"<li>{html.escape(clean(text))}</li>" for text in told["changes"])
+    title = f"Job {chart['job_id']}: the plan for its deadline"
+    points = "".join(f"<li>{html.escape(clean(text))}</li>" for text in chart["changes"])
     paragraphs = "".join(f"<p>{html.escape(clean(text))}</p>" for text in sentences)
     style = files("slurmsched").joinpath("data/page.css").read_text(encoding="utf-8")
     policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
@@ -53,17 +55,17 @@ def html_chart(told: Mapping[str, Any], sentences: Sequence[str], now_s: float) 
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="color-scheme" content="light dark">\n<title>{title}</title>\n<style>\n{style}</style>\n</head>\n'
         f"<body>\n<header>\n<h1>{title}</h1>\n{paragraphs}\n</header>\n"
-        f'<section class="scroll" tabindex="0" aria-label="Plan">{_drawing(told, now_s)}</section>\n<p>{_LEGEND}</p>\n'
+        f'<section class="scroll" tabindex="0" aria-label="Plan">{_drawing(chart, now_s)}</section>\n<p>{_LEGEND}</p>\n'
         + (f"<h2>What would change the answer</h2>\n<ul>{points}</ul>\n" if points else "")
         + "</body>\n</html>\n"
     )
 
 
-def _drawing(told: Mapping[str, Any], now_s: float) -> str:
+def _drawing(chart: Mapping[str, Any], now_s: float) -> str:
     """One rectangle per job on a common time axis, with the deadline as a line."""
-    end_s, parts = _end_s(told, now_s), []
-    height = _ROW * (len(told["bars"]) + 1)
-    for row, bar in enumerate(told["bars"], start=1):
+    end_s, parts = _end_s(chart, now_s), []
+    height = _ROW * (len(chart["bars"]) + 1)
+    for row, bar in enumerate(chart["bars"], start=1):
         until_s = end_s if bar["until_s"] is None else bar["until_s"]
         x, right = (_x(at_s, now_s, end_s) for at_s in (bar["from_s"], until_s))
         gpus = "1 GPU" if bar["gpus"] == 1 else f"{bar['gpus']} GPUs"
@@ -75,8 +77,8 @@ def _drawing(told: Mapping[str, Any], now_s: float) -> str:
             f'fill="var(--{_COLOURS[bar["kind"]]})"><title>{html.escape(tip)}</title></rect>'
         )
     for key in ("deadline_s", "promised_s"):
-        if told[key] is not None and now_s < told[key] <= end_s:
-            x = _x(told[key], now_s, end_s)
+        if chart[key] is not None and now_s < chart[key] <= end_s:
+            x = _x(chart[key], now_s, end_s)
             place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_ROW - 4}" y2="{height}"'
             # On a ground of its own, so that it is seen on bars of any colour.
             parts.append(f'<line {place} stroke="var(--ground)" stroke-width="5"/>')
@@ -95,11 +97,11 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}\u2026"
 
 
-def _end_s(told: Mapping[str, Any], now_s: float) -> float:
+def _end_s(chart: Mapping[str, Any], now_s: float) -> float:
     """Where the axis ends: a little after the last thing that is known about this job and the promised ones."""
-    known = [bar["until_s"] for bar in told["bars"] if bar["kind"] in ("this", "promised")]
-    known += [told["deadline_s"], told["promised_s"]]
-    ahead_s = max((at_s - now_s for at_s in known if at_s is not None), default=0.0)
+    moments_s = [bar["until_s"] for bar in chart["bars"] if bar["kind"] in ("this", "promised")]
+    moments_s += [chart["deadline_s"], chart["promised_s"]]
+    ahead_s = max((at_s - now_s for at_s in moments_s if at_s is not None), default=0.0)
     return now_s + max(600.0, 1.05 * ahead_s)
 
 

@@ -22,7 +22,7 @@ from .job_argument import JobName, job_argument
 @click.pass_obj
 def story(app: App, job: JobName, as_json: bool) -> None:
     """Tell the whole history of JOB."""
-    reply = app.answers().ask("story", job_id=job.job_id)
+    reply = app.answers().query("story", job_id=job.job_id)
     events = reply["story"]
     if not events:
         raise NotFound(

@@ -28,7 +28,7 @@ def options_of(options: str | None, script: TextIO | None) -> str | None:
     from ...cluster.text.sbatch import as_text, read_options, read_script
 
     with wrong_usage():
-        said = read_options(options or "")
+        read = read_options(options or "")
         if script is None:
             return options
-        return as_text(read_script(script.read()) | said) or "sbatch"
+        return as_text(read_script(script.read()) | read) or "sbatch"

@@ -7,7 +7,7 @@ import click
 from ..app import App
 from ..failure import NotFound
 from ..output import json_option
-from ..query import tell
+from ..query import print_reply
 from .job_argument import JobName, job_argument
 
 
@@ -17,7 +17,7 @@ from .job_argument import JobName, job_argument
 @click.pass_obj
 def why(app: App, job: JobName, as_json: bool) -> None:
     """Say why JOB is not running yet."""
-    reply = app.answers().ask("why", job_id=job.job_id)
+    reply = app.answers().query("why", job_id=job.job_id)
     if not reply["why"]["known"]:
         raise NotFound(" ".join(reply["why"]["sentences"]))
-    tell(reply, *reply["why"]["sentences"], now_s=app.clock.now(), as_json=as_json)
+    print_reply(reply, *reply["why"]["sentences"], now_s=app.clock.now(), as_json=as_json)

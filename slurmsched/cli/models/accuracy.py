@@ -10,7 +10,7 @@ import click
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import NotFound
-from ..output import Cell, Sheet, emit, table_options
+from ..output import Cell, TextTable, emit, table_options
 from ..time_format import span
 
 COLUMNS = (
@@ -36,11 +36,11 @@ def accuracy(app: App, days: str, as_json: bool) -> None:
     WIDTH the median length of the interval. SLURM SAID counts starts that Slurm's own estimate (squeue --start)
     predicted too, SLURM OFF how far it was off, and OURS THERE how far our prediction was off for the same jobs.
     """
-    facts = app.answers().ask("accuracy", days=float(days))
+    facts = app.answers().query("accuracy", days=float(days))
     if not facts["rows"]:
         raise NotFound(f"no start or finish that was predicted came in the last {_days(days)}")
     head = f"what came in the last {_days(days)} of what was predicted; of ten nine are to be on time"
-    emit(facts, head, Sheet(COLUMNS, [_cells(row) for row in facts["rows"]], ORDER, CUT), as_json=as_json)
+    emit(facts, head, TextTable(COLUMNS, [_cells(row) for row in facts["rows"]], ORDER, CUT), as_json=as_json)
 
 
 def _days(days: str) -> str:

@@ -11,7 +11,7 @@ import click
 from ...errors import ModelUnusable
 from ..app import App
 from ..failure import Failed, NotFound
-from ..output import Cell, Sheet, emit, table_options
+from ..output import Cell, TextTable, emit, table_options
 
 if TYPE_CHECKING:
     from ...models.artifact import Artifact
@@ -31,11 +31,11 @@ def models() -> None:
 @click.pass_obj
 def list_(app: App, as_json: bool) -> None:
     """List the models there are, with their data, scores and digests."""
-    facts = app.answers().ask("models")
+    facts = app.answers().query("models")
     cells: list[list[Cell]] = [
         [row["kind"], row.get("data", row.get("unusable")), _digest(row)] for row in facts["models"]
     ]
-    emit(facts, Sheet(("MODEL", "DATA", "DIGEST"), cells), as_json=as_json)
+    emit(facts, TextTable(("MODEL", "DATA", "DIGEST"), cells), as_json=as_json)
 
 
 @models.command()
@@ -45,23 +45,25 @@ def list_(app: App, as_json: bool) -> None:
 def show(app: App, name: str, as_json: bool) -> None:
     """Show the model NAME: data, scores, what it looks at most, and its rules."""
     from ...daemon.api.record_summaries import facts_of
-    from ...models.model_card import portrait
+    from ...models.model_card import model_card
 
-    seen = portrait(_serving(app, name))
+    seen = model_card(_serving(app, name))
     facts = facts_of(seen.artifact) | {
         "importances": seen.importances,
         "calibration": dict(seen.calibration),
         "text": seen.text,
     }
-    parts: list[str | Sheet] = [f"{name}: trained on {facts['data']}, digest {seen.artifact.digest}"]
-    parts.append(Sheet(("SCORE", "VALUE"), [[key, float(f"{value:.4g}")] for key, value in facts["scores"].items()]))
+    parts: list[str | TextTable] = [f"{name}: trained on {facts['data']}, digest {seen.artifact.digest}"]
+    parts.append(
+        TextTable(("SCORE", "VALUE"), [[key, float(f"{value:.4g}")] for key, value in facts["scores"].items()])
+    )
     if seen.calibration:
         parts.append(
             "held-out runs below the bounds: " + ", ".join(f"{s:.1%} for {p}" for p, s in seen.calibration.items())
         )
     for target, terms in seen.importances.items():
         rows: list[list[Cell]] = [[term, float(f"{weight:.4g}")] for term, weight in [*terms.items()][:SHOWN]]
-        parts.append(Sheet((f"TERM OF {target.upper()}", "IMPORTANCE"), rows))
+        parts.append(TextTable((f"TERM OF {target.upper()}", "IMPORTANCE"), rows))
     parts += seen.text.splitlines()
     emit(facts, *parts, as_json=as_json)
 
@@ -74,9 +76,9 @@ def show(app: App, name: str, as_json: bool) -> None:
 @click.pass_obj
 def plot(app: App, name: str, path: Path) -> None:
     """Draw the model NAME as a page that needs nothing else: shapes, importances, rules and calibration."""
-    from ...models.model_card import portrait
+    from ...models.model_card import model_card
 
-    page = portrait(_serving(app, name)).page()
+    page = model_card(_serving(app, name)).page()
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -92,10 +94,10 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two model files of one kind: data, scores and importances."""
     from ...daemon.api.record_summaries import facts_of
     from ...models.artifact import Artifact
-    from ...models.model_card import portrait
+    from ...models.model_card import model_card
 
     kind = _kind_of(first)
-    seen = [portrait(Artifact.read(path, kind)) for path in (first, second)]
+    seen = [model_card(Artifact.read(path, kind)) for path in (first, second)]
     facts = [facts_of(one.artifact) | {"importances": one.importances} for one in seen]
     names = dict.fromkeys(name for one in facts for name in one["scores"])
     rows: list[list[Cell]] = [[name, *(_short(one["scores"].get(name)) for one in facts)] for name in names]
@@ -109,15 +111,15 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
         f"{path}: {kind}, trained on {one['data']}, digest {one['digest']}"
         for path, one in zip((first, second), facts, strict=True)
     ]
-    emit({"first": facts[0], "second": facts[1]}, *heads, Sheet(("", "FIRST", "SECOND"), rows), as_json=as_json)
+    emit({"first": facts[0], "second": facts[1]}, *heads, TextTable(("", "FIRST", "SECOND"), rows), as_json=as_json)
 
 
 def _serving(app: App, name: str) -> Artifact:
     from ...daemon.api.record_summaries import serving_model
 
-    if name != "sharing" and app.shelf().stamp(name) is None:
-        raise NotFound(f"there is no {name} model in {app.shelf().directory}; try: slurmsched train --model {name}")
-    return serving_model(app.shelf(), name)
+    if name != "sharing" and app.artifacts().stamp(name) is None:
+        raise NotFound(f"there is no {name} model in {app.artifacts().directory}; try: slurmsched train --model {name}")
+    return serving_model(app.artifacts(), name)
 
 
 def _digest(facts: dict[str, Any]) -> str | None:

@@ -15,14 +15,14 @@ from ...cluster.text.plural import count
 from ...errors import ModelUnusable, TooLittleHistory
 from ..app import App
 from ..failure import NotFound
-from ..output import Cell, Sheet, emit, table_options
+from ..output import Cell, TextTable, emit, table_options
 from ..study.simulate_options import SpanType
 from ..time_format import moment
 
 if TYPE_CHECKING:
     from ...cluster.records.outcomes import OutcomeTable
     from ...models.artifact import Artifact
-    from ...models.registry import Shelf
+    from ...models.registry import ArtifactRegistry
     from ...models.runtime.gpu_use_history import UseHistory
     from ...models.training import Trained
 
@@ -75,24 +75,24 @@ def train(
         raise click.UsageError("--configs and --pairs go with --model sharing.")
     from ...models.runtime.gpu_use_history import UseHistory
 
-    shelf = app.shelf()
+    artifacts = app.artifacts()
     history, use = None, UseHistory.of(())
     if set(wanted) - {"sharing"}:
         history, use = _of_trace(trace) if trace else _of_database(app, from_db_s, cluster_name)
-    with shelf.training():
-        steps = [(kind, _step(app, shelf, kind, history, use, files)) for kind in wanted]
+    with artifacts.training():
+        steps = [(kind, _step(app, artifacts, kind, history, use, files)) for kind in wanted]
         results = list(_watched(steps))
         if not dry_run:
             for result in results:
                 if result.trained and result.trained.promoted:
-                    shelf.put(result.trained.promoted)
-    _tell(history, results, dry_run=dry_run, as_json=as_json)
+                    artifacts.put(result.trained.promoted)
+    _print_results(history, results, dry_run=dry_run, as_json=as_json)
     if any(result.failed for result in results):
         raise SystemExit(1)
 
 
 @dataclass(frozen=True)
-class Result:
+class TrainingOutcome:
     """What came of one kind; *trained* is None where *why* says that it could not be trained."""
 
     kind: str
@@ -107,7 +107,12 @@ class Result:
 
 
 def _step(
-    app: App, shelf: Shelf, kind: str, history: OutcomeTable | None, use: UseHistory, files: dict[str, Path | None]
+    app: App,
+    artifacts: ArtifactRegistry,
+    kind: str,
+    history: OutcomeTable | None,
+    use: UseHistory,
+    files: dict[str, Path | None],
 ) -> Step:
     """How to train a model of this *kind*."""
     from ...models.arrivals import settled_s
@@ -115,7 +120,7 @@ def _step(
     from ...models.sharing.pair_measurements import Measured
     from ...models.training import train_runtime, train_sharing, train_throughput
 
-    serving = _serving(shelf, kind)
+    serving = _serving(artifacts, kind)
     configs, pairs = files["configs"], files["pairs"]
     if kind == "sharing" and configs and pairs:
         return lambda _: train_sharing(Measured.read(configs, pairs), app.clock.now(), serving or shipped())
@@ -125,32 +130,32 @@ def _step(
         first = runs.take(runs.restart == 0)
         until_s = settled_s(first.first_submit_s, first.ended_s)
         return lambda _: train_throughput(first.first_submit_s, first.gpus, until_s, serving)
-    said = app.settings().models
-    return lambda say: train_runtime(
-        runs, serving, interpretable_only=said.interpretable_only, profiles=use, rising=said.rising, say=say
+    section = app.settings().models
+    return lambda report: train_runtime(
+        runs, serving, interpretable_only=section.interpretable_only, profiles=use, rising=section.rising, report=report
     )
 
 
-def _serving(shelf: Shelf, kind: str) -> Artifact | None:
+def _serving(artifacts: ArtifactRegistry, kind: str) -> Artifact | None:
     """The model that serves, if it is fit to: one that is damaged is replaced."""
     try:
-        return shelf.read(kind)
+        return artifacts.read(kind)
     except ModelUnusable:
         return None
 
 
-def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[Result]:
+def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[TrainingOutcome]:
     """What comes of each step, and on standard error what is under way."""
     for kind, step in steps:
-        with _showing(f"training the {kind} model") as say:
+        with _showing(f"training the {kind} model") as report:
             try:
-                trained = step(say)
+                trained = step(report)
             except TooLittleHistory as error:
-                yield Result(kind, None, f"{error}; what serves stays", too_early=True)
+                yield TrainingOutcome(kind, None, f"{error}; what serves stays", too_early=True)
             except ValueError as error:
-                yield Result(kind, None, f"not trained: {error}")
+                yield TrainingOutcome(kind, None, f"not trained: {error}")
             else:
-                yield Result(kind, trained, trained.why)
+                yield TrainingOutcome(kind, trained, trained.why)
 
 
 @contextmanager
@@ -188,10 +193,12 @@ def _of_trace(trace: str) -> tuple[OutcomeTable, UseHistory]:
     return as_outcomes(jobs), UseHistory.of(measured_in(jobs))
 
 
-def _tell(history: OutcomeTable | None, results: Sequence[Result], *, dry_run: bool, as_json: bool) -> None:
+def _print_results(
+    history: OutcomeTable | None, results: Sequence[TrainingOutcome], *, dry_run: bool, as_json: bool
+) -> None:
     rows = [_facts(result, dry_run) for result in results]
     cells: list[list[Cell]] = [[row["model"], row["decision"], row["why"]] for row in rows]
-    lines: list[str | Sheet] = []
+    lines: list[str | TextTable] = []
     if history is not None and not len(history):
         lines.append("the database holds no runs of that time yet; slurmsched history import reads those of sacct")
     elif history is not None:
@@ -199,14 +206,14 @@ def _tell(history: OutcomeTable | None, results: Sequence[Result], *, dry_run: b
             f"{count(len(history), 'run')}, ended from {moment(float(history.ended_s.min()))} to "
             f"{moment(float(history.ended_s.max()))}"
         )
-    lines.append(Sheet(("MODEL", "DECISION", "WHY"), cells))
+    lines.append(TextTable(("MODEL", "DECISION", "WHY"), cells))
     for result in results:
         if result.trained:
             lines.append(_scores(result.trained))
     emit({"dry_run": dry_run, "runs": 0 if history is None else len(history), "models": rows}, *lines, as_json=as_json)
 
 
-def _facts(result: Result, dry_run: bool) -> dict[str, Any]:
+def _facts(result: TrainingOutcome, dry_run: bool) -> dict[str, Any]:
     trained = result.trained
     if trained is None:
         decision = "too early" if result.too_early else "failed"
@@ -223,12 +230,12 @@ def _facts(result: Result, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def _scores(trained: Trained) -> Sheet:
+def _scores(trained: Trained) -> TextTable:
     names = list(dict.fromkeys(name for scores in trained.scores.values() for name in scores))
     rows: list[list[Cell]] = [
         [candidate, *(_short(scores.get(name)) for name in names)] for candidate, scores in trained.scores.items()
     ]
-    return Sheet((trained.kind.upper(), *(name.replace("_", " ").upper() for name in names)), rows)
+    return TextTable((trained.kind.upper(), *(name.replace("_", " ").upper() for name in names)), rows)
 
 
 def _short(value: float | None) -> Cell:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..output import Cell, Sheet
+from ..output import Cell, TextTable
 from ..time_format import span
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...simulator.report.harm import Harm
     from ...simulator.report.metrics import Summary
     from ...simulator.sweep import Cell as RunCell
-    from ...simulator.sweep import Run
+    from ...simulator.sweep import CellResult
 
 COLUMNS = (
     "POLICY",
@@ -34,7 +34,7 @@ ORDER = ("TRACE", "LOAD", "SEED", "POLICY", "MEAN JCT", "MEAN QUEUE", "USERS WOR
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """The figures of one run beside the baseline of its case."""
 
     case: Case
@@ -48,8 +48,8 @@ class Row:
 
 
 def compared(
-    cells: Sequence[RunCell], runs: Iterable[tuple[int, Run]], whole: Callable[[Sequence[Run]], None]
-) -> list[Row]:
+    cells: Sequence[RunCell], runs: Iterable[tuple[int, CellResult]], whole: Callable[[Sequence[CellResult]], None]
+) -> list[ComparisonRow]:
     """A row for each of *cells*, given its run with its place; *whole* sees the runs of each case together.
 
     Replays are let go as soon as all of their case are there.
@@ -57,8 +57,8 @@ def compared(
     places: dict[Case, list[int]] = {}
     for place, cell in enumerate(cells):
         places.setdefault(cell.case, []).append(place)
-    done: dict[int, Run] = {}
-    rows: dict[int, Row] = {}
+    done: dict[int, CellResult] = {}
+    rows: dict[int, ComparisonRow] = {}
     for place, run in runs:
         done[place] = run
         group = places[cells[place].case]
@@ -69,16 +69,16 @@ def compared(
     return [rows[place] for place in range(len(cells))]
 
 
-def _beside_baseline(runs: Sequence[Run]) -> Iterator[Row]:
+def _beside_baseline(runs: Sequence[CellResult]) -> Iterator[ComparisonRow]:
     from ...simulator.report.harm import baseline_of, harm
 
     baseline = runs[baseline_of([run.cell.setup for run in runs])]
     for run in runs:
         worse = None if run is baseline else harm(run.replay, baseline.replay)
-        yield Row(run.cell.case, run.summary, worse)
+        yield ComparisonRow(run.cell.case, run.summary, worse)
 
 
-def sheet(rows: Sequence[Row]) -> Sheet:
+def sheet(rows: Sequence[ComparisonRow]) -> TextTable:
     """The table for people; trace, load and seed only where there are several."""
     several: dict[str, Sequence[Cell]] = {
         "TRACE": [row.case.source.name for row in rows],
@@ -94,10 +94,10 @@ def sheet(rows: Sequence[Row]) -> Sheet:
         for number, row in enumerate(rows)
     ]
     columns = (*extra, *COLUMNS, *after)
-    return Sheet(columns, lines, [name for name in ORDER if name in columns], ("TRACE",))
+    return TextTable(columns, lines, [name for name in ORDER if name in columns], ("TRACE",))
 
 
-def as_csv(rows: Iterable[Row]) -> str:
+def as_csv(rows: Iterable[ComparisonRow]) -> str:
     """One line per run under a header; of harm only how many are worse off."""
     lines = [dict(_flat("", _counted(row.facts()))) for row in rows]
     names = list(dict.fromkeys(name for line in lines for name in line))
@@ -108,16 +108,16 @@ def as_csv(rows: Iterable[Row]) -> str:
     return text.getvalue()
 
 
-def _figures(row: Row) -> list[Cell]:
-    told = row.summary
+def _figures(row: ComparisonRow) -> list[Cell]:
+    summary = row.summary
     return [
-        told.policy,
-        told.selection,
-        *(span(value) for value in (told.jct_s.mean, told.jct_s.median, told.jct_s.p90, told.jct_s.p99)),
-        span(told.queue_s.mean),
-        span(told.makespan_s),
-        f"{100 * told.utilisation:.1f} %",
-        told.preemptions,
+        summary.policy,
+        summary.selection,
+        *(span(value) for value in (summary.jct_s.mean, summary.jct_s.median, summary.jct_s.p90, summary.jct_s.p99)),
+        span(summary.queue_s.mean),
+        span(summary.makespan_s),
+        f"{100 * summary.utilisation:.1f} %",
+        summary.preemptions,
     ]
 
 

@@ -11,7 +11,7 @@ import click
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import Failed, NotFound
-from ..output import Sheet, emit, table_options
+from ..output import TextTable, emit, table_options
 from ..progress import bar
 from .simulate_options import SpanType
 
@@ -46,7 +46,7 @@ SPEEDUPS = "pcs_speedups.json"
 @table_options
 @click.pass_obj
 def pareto(
-    app: App, /, trace: str | None, state_path: str | None, page_path: str | None, as_json: bool, **said: Any
+    app: App, /, trace: str | None, state_path: str | None, page_path: str | None, as_json: bool, **options: Any
 ) -> None:
     """Find settings of weighted fair queueing of which none is better in all objectives.
 
@@ -56,23 +56,23 @@ def pareto(
     from ...simulator.studies.pareto.objectives import DEFAULT, objectives_of
     from ...simulator.studies.pareto.workloads import Wish, search_on
 
-    workers = _workers(said["backend"], said["workers"], said["scheduler"])
-    objectives = objectives_of(said["objectives"] or DEFAULT)
-    apps, source = _applications(app, trace, said)
-    load = said["load"] if said["load"] is not None else min(apps.load(said["gpus"]), 0.9)
-    kept = ("gpus", "jobs", "samples", "evaluations", "population", "delta", "seed")
-    search, asked = search_on(apps, Wish(objectives, load=load, **{name: said[name] for name in kept}))
-    notebook = None if state_path is None else Notebook(Path(state_path), asked)
-    with bar("simulations") as told:
-        front = search.run(workers, notebook, told)
+    workers = _workers(options["backend"], options["workers"], options["scheduler"])
+    objectives = objectives_of(options["objectives"] or DEFAULT)
+    apps, source = _applications(app, trace, options)
+    load = options["load"] if options["load"] is not None else min(apps.load(options["gpus"]), 0.9)
+    passed = ("gpus", "jobs", "samples", "evaluations", "population", "delta", "seed")
+    search, settings = search_on(apps, Wish(objectives, load=load, **{name: options[name] for name in passed}))
+    notebook = None if state_path is None else Notebook(Path(state_path), settings)
+    with bar("simulations") as advance:
+        front = search.run(workers, notebook, advance)
     jobs = count(len(apps), "job")
     head = (
-        f"{source}: {jobs}; samples of {said['jobs']:,} at load {load:.3g} on {said['gpus']:,} GPUs, "
-        f"{said['samples']} to search by and {said['samples']} to judge by"
+        f"{source}: {jobs}; samples of {options['jobs']:,} at load {load:.3g} on {options['gpus']:,} GPUs, "
+        f"{options['samples']} to search by and {options['samples']} to judge by"
     )
     if page_path is not None:
         _write_page(page_path, front, source, head)
-    emit(_facts(front, asked, source), head, _sheet(front), *_lines(front), as_json=as_json)
+    emit(_facts(front, settings, source), head, _sheet(front), *_lines(front), as_json=as_json)
 
 
 def _workers(backend: str | None, number: int | None, scheduler: str | None) -> Workers | None:
@@ -83,39 +83,39 @@ def _workers(backend: str | None, number: int | None, scheduler: str | None) -> 
     return None if backend is None and number in (None, 1) else Workers(backend or "loky", number, scheduler or "")
 
 
-def _applications(app: App, trace: str | None, said: dict[str, Any]) -> tuple[Applications, str]:
+def _applications(app: App, trace: str | None, options: dict[str, Any]) -> tuple[Applications, str]:
     """The jobs as elastic ones, and where they come from."""
     from ...simulator.elastic.applications import applications, read_speedups
     from ...simulator.traces.source import Source
 
-    if (trace is None) == (said["from_db_s"] is None):
+    if (trace is None) == (options["from_db_s"] is None):
         raise click.UsageError("Say --trace TRACE or --from-db SPAN, one of them.")
     if trace is None:
-        return _history(app, said)
-    jobs = Source.of(trace, said["gpus"]).load().workload
+        return _history(app, options)
+    jobs = Source.of(trace, options["gpus"]).load().workload
     beside = Path(trace).parent / SPEEDUPS
-    curves = Path(said["speedups"]) if said["speedups"] else beside if beside.is_file() else None
+    curves = Path(options["speedups"]) if options["speedups"] else beside if beside.is_file() else None
     apps = applications(jobs, None if curves is None else read_speedups(curves))
     if not len(apps):
         raise Failed(f"{trace} holds no jobs with GPUs")
     return apps, Path(trace).name
 
 
-def _history(app: App, said: dict[str, Any]) -> tuple[Applications, str]:
+def _history(app: App, options: dict[str, Any]) -> tuple[Applications, str]:
     from ...simulator.elastic.applications import applications, read_speedups
     from ...simulator.traces import from_store
 
     store = app.store()
-    known, name = store.clusters(), said["cluster_name"]
-    if not known:
+    clusters, name = store.clusters(), options["cluster_name"]
+    if not clusters:
         raise NotFound("the database holds no runs; try: slurmsched history import")
-    if name is not None and name not in known:
-        raise NotFound(f"the database holds no runs of cluster {name}; there are: {', '.join(known)}")
-    if name is None and len(known) > 1:
-        raise click.UsageError(f"The database knows several clusters; say --cluster-name: {', '.join(known)}.")
-    name = name or known[0]
-    trace = from_store(store, name, app.clock.now() - said["from_db_s"], cpu_jobs=False)
-    apps = applications(trace.workload, read_speedups(Path(said["speedups"])) if said["speedups"] else None)
+    if name is not None and name not in clusters:
+        raise NotFound(f"the database holds no runs of cluster {name}; there are: {', '.join(clusters)}")
+    if name is None and len(clusters) > 1:
+        raise click.UsageError(f"The database knows several clusters; say --cluster-name: {', '.join(clusters)}.")
+    name = name or clusters[0]
+    trace = from_store(store, name, app.clock.now() - options["from_db_s"], cpu_jobs=False)
+    apps = applications(trace.workload, read_speedups(Path(options["speedups"])) if options["speedups"] else None)
     if not len(apps):
         raise NotFound(f"the database holds no runs of cluster {name} with GPUs in that time")
     return apps, f"history of {name}"
@@ -130,12 +130,12 @@ def _write_page(path: str, front: Front, source: str, head: str) -> None:
         raise Failed(f"writing the page {path}: {error.strerror}") from error
 
 
-def _facts(front: Front, asked: Any, source: str) -> dict[str, Any]:
+def _facts(front: Front, settings: Any, source: str) -> dict[str, Any]:
     from ...simulator.studies.pareto.page import line_of
 
     names = [objective.name for objective in front.objectives]
 
-    def told(point: Point) -> dict[str, Any]:
+    def point_facts(point: Point) -> dict[str, Any]:
         sides = {side: dict(zip(names, values, strict=True)) for side, values in _sides(point)}
         if point.setting is None:
             return {"name": point.name} | sides
@@ -145,10 +145,10 @@ def _facts(front: Front, asked: Any, source: str) -> dict[str, Any]:
 
     return {
         "trace": source,
-        "asked": dict(asked),
+        "asked": dict(settings),
         "simulations": front.simulations,
-        "points": [told(point) for point in front.points],
-        "extremes": [told(point) for point in front.extremes],
+        "points": [point_facts(point) for point in front.points],
+        "extremes": [point_facts(point) for point in front.extremes],
     }
 
 
@@ -156,7 +156,7 @@ def _sides(point: Point) -> tuple[tuple[str, tuple[float, ...]], ...]:
     return ("held_out", point.test), ("searched", point.train)
 
 
-def _sheet(front: Front) -> Sheet:
+def _sheet(front: Front) -> TextTable:
     from ...simulator.studies.pareto.page import shown
 
     heads = [f"{one.name.upper()} {side}" for side in ("HELD OUT", "SEARCHED") for one in front.objectives]
@@ -173,7 +173,7 @@ def _sheet(front: Front) -> Sheet:
             continue
         terms = (setting.variation, setting.slope, setting.wfq.zeta, setting.wfq.delta)
         rows.append([str(number), *(float(f"{term:.3g}") for term in terms), len(setting.wfq.weights), *values])
-    return Sheet(("POINT", "T", "W", "ZETA", "DELTA", "CLASSES", *heads), rows)
+    return TextTable(("POINT", "T", "W", "ZETA", "DELTA", "CLASSES", *heads), rows)
 
 
 def _lines(front: Front) -> list[str]:

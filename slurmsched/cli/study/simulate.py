@@ -16,13 +16,13 @@ from ..app import App
 from ..failure import Failed
 from ..output import emit, table_options
 from ..progress import bar
-from .simulate_options import Asked, MappingType, RowsType, SpanType
+from .simulate_options import MappingType, RowsType, SimulateOptions, SpanType
 
 if TYPE_CHECKING:
     from ...simulator.case import Case
-    from ...simulator.cluster_spec import Fleet
+    from ...simulator.cluster_spec import ClusterSpec
     from ...simulator.run import Setup
-    from ...simulator.sweep import Run
+    from ...simulator.sweep import CellResult
     from ...simulator.traces.trace import Trace
 
 NAMED = 5  #: jobs left out that are named in text
@@ -99,14 +99,14 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     from ...simulator.sweep import Cell, sweep
     from .comparison import as_csv, compared, sheet
 
-    asked = Asked(**options)
-    fleet, workers = asked.fleet(), asked.who()
-    setups = asked.setups()
-    cases, left_out = _that_fit(asked.cases(app, fleet), fleet, [] if asked.strict else setups)
+    chosen = SimulateOptions(**options)
+    fleet, workers = chosen.fleet(), chosen.who()
+    setups = chosen.setups()
+    cases, left_out = _that_fit(chosen.cases(app, fleet), fleet, [] if chosen.strict else setups)
     if page_path and len(cases) > 1:
         raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
     traces = [_trace_facts(case, out) for case, out in zip(cases, left_out, strict=True)]
-    said = _said(setups, fleet)
+    setup_notes = _notes_on_setups(setups, fleet)
     cells = [Cell(case, setup) for case in cases for setup in setups]
     runs = _watched(sweep(cells, fleet, workers, check=check), len(cells))
     rows = compared(cells, runs, lambda together: _write_page(page_path, together))
@@ -118,28 +118,28 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
         "nodes": len(fleet.nodes),
         "gpus": fleet.total,
         "gpus_per_node": fleet.size if fleet.equal else None,
-        "notes": said,
+        "notes": setup_notes,
         "policies": [row.facts() for row in rows],
     }
-    heads = [_head(told, fleet) for told in traces]
-    done = [note for told in traces for note in [*told["notes"], *_missing(told["left_out"])]]
-    notes = [f"note: {note}" for note in [*done, *said]]
+    heads = [_head(head, fleet) for head in traces]
+    done = [note for head in traces for note in [*head["notes"], *_missing(head["left_out"])]]
+    notes = [f"note: {note}" for note in [*done, *setup_notes]]
     emit(facts, *dict.fromkeys(heads + notes), sheet(rows), as_json=as_json)
 
 
 def _that_fit(
-    cases: Sequence[Case], fleet: Fleet, setups: Sequence[Setup]
+    cases: Sequence[Case], fleet: ClusterSpec, setups: Sequence[Setup]
 ) -> tuple[list[Case], list[list[dict[str, Any]]]]:
     """*cases* without the jobs that could never run under one of *setups*, and those jobs."""
     from ...simulator.run import unfit
 
-    kept, left_out = [], []
+    fitting, left_out = [], []
     for case in cases:
         jobs = _read(case).workload
-        found = unfit(jobs, fleet, setups) if setups else []
-        kept.append(replace(case, left_out=tuple(misfit.row for misfit in found)))
-        left_out.append([{"job_id": int(jobs.job_id[one.row]), "why": one.why} for one in found])
-    return kept, left_out
+        unfit_jobs = unfit(jobs, fleet, setups) if setups else []
+        fitting.append(replace(case, left_out=tuple(misfit.row for misfit in unfit_jobs)))
+        left_out.append([{"job_id": int(jobs.job_id[one.row]), "why": one.why} for one in unfit_jobs])
+    return fitting, left_out
 
 
 def _read(case: Case) -> Trace:
@@ -174,7 +174,7 @@ def _trace_facts(case: Case, left_out: Sequence[dict[str, Any]]) -> dict[str, An
     }
 
 
-def _said(setups: Sequence[Setup], fleet: Fleet) -> list[str]:
+def _notes_on_setups(setups: Sequence[Setup], fleet: ClusterSpec) -> list[str]:
     """What people should know of these policies here."""
     alone, knowing = [], []
     for setup in setups:
@@ -193,13 +193,13 @@ def _said(setups: Sequence[Setup], fleet: Fleet) -> list[str]:
     return [f"{', '.join(dict.fromkeys(labels))}: {text}" for text, labels in notes.items() if labels]
 
 
-def _head(told: dict[str, Any], fleet: Fleet) -> str:
+def _head(trace: dict[str, Any], fleet: ClusterSpec) -> str:
     nodes = count(len(fleet.nodes), "node")
     each = f"of {count(fleet.size, 'GPU')}" if fleet.equal else f"with {count(fleet.total, 'GPU')}"
-    return f"{told['file']}: {count(told['jobs'], 'job')} ({told['format']}) on {nodes} {each}"
+    return f"{trace['file']}: {count(trace['jobs'], 'job')} ({trace['format']}) on {nodes} {each}"
 
 
-def _watched(runs: Iterator[tuple[int, Run]], total: int) -> Iterator[tuple[int, Run]]:
+def _watched(runs: Iterator[tuple[int, CellResult]], total: int) -> Iterator[tuple[int, CellResult]]:
     """The same runs, with a bar on standard error where people watch."""
     if not sys.stderr.isatty():
         yield from runs
@@ -217,7 +217,7 @@ def _titled(case: Case) -> str:
     return str(replace(case, source=replace(case.source, name=name)))
 
 
-def _write_page(path: str | None, runs: Sequence[Run]) -> None:
+def _write_page(path: str | None, runs: Sequence[CellResult]) -> None:
     if path is None:
         return
     from ...simulator.report.page import page

@@ -16,7 +16,7 @@ from ..failure import NotFound, wrong_usage
 
 if TYPE_CHECKING:
     from ...simulator.case import Case
-    from ...simulator.cluster_spec import Fleet
+    from ...simulator.cluster_spec import ClusterSpec
     from ...simulator.run import Setup
     from ...simulator.traces.source import Source
     from ...simulator.worker_pool import Workers
@@ -36,10 +36,10 @@ class SpanType(click.ParamType):  # type: ignore[type-arg]  # click has none bef
         """Seconds; a usage error says what is accepted."""
         if isinstance(value, float):
             return value
-        found = _SPAN.fullmatch(value)
-        if not found:
+        match = _SPAN.fullmatch(value)
+        if not match:
             self.fail(f"{value!r} is no span of time: accepted are 90m, 12h, 30d, 4w", param, ctx)
-        return float(found[1]) * _UNITS_S[found[2]]
+        return float(match[1]) * _UNITS_S[match[2]]
 
 
 class RowsType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
@@ -72,7 +72,7 @@ class MappingType(click.ParamType):  # type: ignore[type-arg]  # click has none 
 
 
 @dataclass(frozen=True)
-class Asked:
+class SimulateOptions:
     """The options as they were given; None and empty where they were not."""
 
     traces: tuple[str, ...]
@@ -106,21 +106,21 @@ class Asked:
     workers: int | None
     scheduler: str | None
 
-    def fleet(self) -> Fleet:
+    def fleet(self) -> ClusterSpec:
         """The nodes; a usage error unless they are told once."""
         from ...simulator.cluster_file import read_cluster
-        from ...simulator.cluster_spec import Fleet
+        from ...simulator.cluster_spec import ClusterSpec
 
         if (self.nodes is None) == (self.cluster_file is None):
             raise click.UsageError("Say --nodes N or --cluster FILE, one of them.")
         if self.nodes is not None:
-            return Fleet.of(self.nodes, self.gpus_per_node or 8)
+            return ClusterSpec.of(self.nodes, self.gpus_per_node or 8)
         if self.gpus_per_node is not None:
             raise click.UsageError("--gpus-per-node goes with --nodes; the file of --cluster has the GPUs.")
         assert self.cluster_file is not None
         return read_cluster(self.cluster_file)
 
-    def cases(self, app: App, fleet: Fleet) -> list[Case]:
+    def cases(self, app: App, fleet: ClusterSpec) -> list[Case]:
         """Every trace with every seed at every load."""
         from ...simulator.case import Case
 
@@ -137,7 +137,7 @@ class Asked:
             for load in self.loads or (1.0,)
         ]
 
-    def _mapping(self, fleet: Fleet) -> tuple[tuple[str, str], ...]:
+    def _mapping(self, fleet: ClusterSpec) -> tuple[tuple[str, str], ...]:
         if self.mapping and not len(fleet.partitions):
             raise click.UsageError("--map-partitions goes with a --cluster FILE that has [[partitions]].")
         every = ",".join(fleet.partitions.name)
@@ -177,7 +177,7 @@ class Asked:
         """What was said about all policies."""
         from ...simulator.policy_file import admission
 
-        said = {
+        values = {
             "selection": self.selection,
             "placement": self.placement,
             "forecast": self.forecast,
@@ -188,11 +188,11 @@ class Asked:
             "restart_doubling_s": self.restart_doubling_s,
             "beat_s": self.beat_s,
         }
-        return {part: value for part, value in said.items() if value is not None}
+        return {part: value for part, value in values.items() if value is not None}
 
-    def _sources(self, app: App, fleet: Fleet) -> Iterator[Source]:
+    def _sources(self, app: App, fleet: ClusterSpec) -> Iterator[Source]:
         from ...simulator.traces.source import Source
-        from ...simulator.workload.synthetic_users import Habits
+        from ...simulator.workload.synthetic_users import SyntheticUsers
 
         if bool(self.traces) == (self.from_db_s is not None):
             raise click.UsageError("Say TRACE or --from-db SPAN, one of them.")
@@ -202,7 +202,7 @@ class Asked:
             if self.habits or self.form:
                 raise click.UsageError("--habits and --format go with a TRACE: the database has users and one form.")
             yield self._history(app, self.from_db_s)
-        habits = Habits() if self.habits else None
+        habits = SyntheticUsers() if self.habits else None
         for trace in self.traces:
             with wrong_usage():
                 source = Source.of(trace, fleet.total, format=self.form, cpu_jobs=self.cpu_jobs, habits=habits)
@@ -214,15 +214,15 @@ class Asked:
         from ...simulator.traces.source import Source
 
         store = app.store()
-        known = store.clusters()
+        clusters = store.clusters()
         name = self.cluster_name
-        if not known:
+        if not clusters:
             raise NotFound("the database holds no runs; try: slurmsched history import")
-        if name is not None and name not in known:
-            raise NotFound(f"the database holds no runs of cluster {name}; there are: {', '.join(known)}")
-        if name is None and len(known) > 1:
-            raise click.UsageError(f"The database knows several clusters; say --cluster-name: {', '.join(known)}.")
-        name = name or known[0]
+        if name is not None and name not in clusters:
+            raise NotFound(f"the database holds no runs of cluster {name}; there are: {', '.join(clusters)}")
+        if name is None and len(clusters) > 1:
+            raise click.UsageError(f"The database knows several clusters; say --cluster-name: {', '.join(clusters)}.")
+        name = name or clusters[0]
         trace = from_store(store, name, app.clock.now() - span_s, cpu_jobs=self.cpu_jobs)
         directory = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="slurmsched-"))
         return Source.copy(f"history of {name}", trace, str(Path(directory, "history.csv")))

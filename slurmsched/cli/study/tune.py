@@ -9,15 +9,15 @@ import click
 
 from ...cluster.text.plural import count
 from ..app import App
-from ..output import Cell, Sheet, emit, table_options
+from ..output import Cell, TextTable, emit, table_options
 from ..progress import bar
-from .simulate_options import Asked, SpanType
+from .simulate_options import SimulateOptions, SpanType
 
 if TYPE_CHECKING:
     from ...config import Settings
     from ...simulator.studies.tuning.knobs import Knobs
-    from ...simulator.studies.tuning.search import Verdict
-    from ...simulator.studies.tuning.trial import Site
+    from ...simulator.studies.tuning.search import TuningResult
+    from ...simulator.studies.tuning.trial import TuningSite
     from ...simulator.workload.workload import Workload
 
 FILE = click.Path(exists=True, dir_okay=False)
@@ -41,27 +41,27 @@ MONTH_S = 30 * 86400.0
 @click.option("--workers", type=click.IntRange(1), default=1, help="How many processes.  [default: 1]")
 @table_options
 @click.pass_obj
-def tune(app: App, /, as_json: bool, **said: Any) -> None:
+def tune(app: App, /, as_json: bool, **options: Any) -> None:
     """Search better settings by simulating the site's own last month.
 
     Tries limits and width of profiling, nodes for it, how far jobs share GPUs, and the parameters of the ordering. The
     last seven days take no part in the search: the settings that are best before them are recommended only where they
     are better there too, by more than days differ. Changes nothing.
     """
-    from ...simulator.studies.tuning.knobs import Space
+    from ...simulator.studies.tuning.knobs import KnobSpace
     from ...simulator.studies.tuning.search import tuned
 
-    if said["trace"] and said["from_db_s"] is not None:
+    if options["trace"] and options["from_db_s"] is not None:
         raise click.UsageError("--trace and --from-db exclude each other: jobs come from one of them.")
     settings = app.settings()
-    current = _current(settings, said)
-    site = _site(app, settings, said)
+    current = _current(settings, options)
+    site = _site(app, settings, options)
     fleet = site.fleet
-    if said["profile_nodes"] >= len(fleet.nodes):
+    if options["profile_nodes"] >= len(fleet.nodes):
         raise click.UsageError(f"--profile-nodes takes some of the {len(fleet.nodes)} nodes, and leaves at least one.")
-    if said["profile_nodes"] and not site.profiling:
+    if options["profile_nodes"] and not site.profiling:
         raise click.UsageError("--profile-nodes needs nodes of one size without partitions of their own.")
-    space = Space.of(
+    space = KnobSpace.of(
         current,
         nodes=len(fleet.nodes),
         gpus=fleet.size,
@@ -69,57 +69,57 @@ def tune(app: App, /, as_json: bool, **said: Any) -> None:
         sharing=site.sharing,
         widest=int(site.jobs.gpus.max()),
     )
-    with bar("simulations") as told:
+    with bar("simulations") as advance:
         verdict = tuned(
             site,
             current,
             space,
-            **{name: said[name] for name in ("evaluations", "seed", "workers")},
-            told=told,
+            **{name: options[name] for name in ("evaluations", "seed", "workers")},
+            progress=advance,
         )
-    _tell(site, verdict, settings, as_json=as_json)
+    _print_verdict(site, verdict, settings, as_json=as_json)
 
 
-def _current(settings: Settings, said: dict[str, Any]) -> Knobs:
+def _current(settings: Settings, options: dict[str, Any]) -> Knobs:
     from ...policies.contract import find_ordering
     from ...simulator.studies.tuning.knobs import Knobs
 
     return Knobs(
         settings.profile.t_s,
         settings.profile.n_max,
-        said["profile_nodes"],
+        options["profile_nodes"],
         settings.share.capacity if settings.power.share else 0,
-        find_ordering(said["ordering"] or settings.policy.ordering).line,
+        find_ordering(options["ordering"] or settings.policy.ordering).line,
     )
 
 
-def _site(app: App, settings: Settings, said: dict[str, Any]) -> Site:
+def _site(app: App, settings: Settings, options: dict[str, Any]) -> TuningSite:
     """The jobs with all that is known of them."""
     from ...models.registry import shipped
     from ...models.sharing.sharing_model import SharingModel
-    from ...simulator.studies.tuning.trial import Site
+    from ...simulator.studies.tuning.trial import TuningSite
     from ...simulator.trace_forecasts import learnt
 
-    asked = _asked(said)
-    fleet = asked.fleet()
-    case = asked.cases(app, fleet)[0]
+    simulate_options = _simulate_options(options)
+    fleet = simulate_options.fleet()
+    case = simulate_options.cases(app, fleet)[0]
     jobs = case.trace().workload
-    if said["trace"] is None:
-        jobs = _measured(app, jobs, said["cluster_name"])
-    gpu_mib = settings.share.memory_mib if said["gpu_memory"] is None else said["gpu_memory"]
+    if options["trace"] is None:
+        jobs = _measured(app, jobs, options["cluster_name"])
+    gpu_mib = settings.share.memory_mib if options["gpu_memory"] is None else options["gpu_memory"]
     scores = shipped().read_as(SharingModel.of_document)
-    return Site(jobs, learnt(jobs), fleet, scores, gpu_mib, settings.profile.wait_s)
+    return TuningSite(jobs, learnt(jobs), fleet, scores, gpu_mib, settings.profile.wait_s)
 
 
-def _asked(said: dict[str, Any]) -> Asked:
+def _simulate_options(options: dict[str, Any]) -> SimulateOptions:
     """The options that say nodes and jobs, as ``simulate`` has them."""
-    nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(Asked))
-    span_s = None if said["trace"] else said["from_db_s"] or MONTH_S
-    known = {name: said[name] for name in ("cluster_name", "nodes", "gpus_per_node", "cluster_file")}
-    return Asked(
+    nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(SimulateOptions))
+    span_s = None if options["trace"] else options["from_db_s"] or MONTH_S
+    given = {name: options[name] for name in ("cluster_name", "nodes", "gpus_per_node", "cluster_file")}
+    return SimulateOptions(
         **nothing
-        | known
-        | {"traces": (said["trace"],) if said["trace"] else (), "from_db_s": span_s}
+        | given
+        | {"traces": (options["trace"],) if options["trace"] else (), "from_db_s": span_s}
         | {"cpu_jobs": False, "loads": (), "seeds": (), "mapping": ()}
     )
 
@@ -133,7 +133,7 @@ def _measured(app: App, jobs: Workload, cluster_name: str | None) -> Workload:
     return with_use(jobs, ((run[0], use) for run, _, use in store.measured(name, float(jobs.submit_s.min()))))
 
 
-def _tell(site: Site, verdict: Verdict, settings: Settings, *, as_json: bool) -> None:
+def _print_verdict(site: TuningSite, verdict: TuningResult, settings: Settings, *, as_json: bool) -> None:
     jobs, measured = len(site.jobs), int((site.jobs.gpu_util == site.jobs.gpu_util).sum())
     heads = [f"{count(jobs, 'job')}, {measured:,} measured; {count(verdict.trials, 'simulation')}"]
     if not site.sharing:
@@ -158,47 +158,47 @@ def _tell(site: Site, verdict: Verdict, settings: Settings, *, as_json: bool) ->
         "recommended": verdict.recommended,
         "settings": lines,
     }
-    emit(facts, *heads, Sheet(("", "NOW", "BEST"), rows), _why(verdict), *lines, as_json=as_json)
+    emit(facts, *heads, TextTable(("", "NOW", "BEST"), rows), _why(verdict), *lines, as_json=as_json)
 
 
-def _why(verdict: Verdict) -> str:
+def _why(verdict: TuningResult) -> str:
     if verdict.best == verdict.current:
         return "not recommended: nothing that was tried is better than the current settings"
     held_out = verdict.held_out
-    said = (
+    reason = (
         f"on the last seven days {_share(held_out.share)} ({_share(held_out.low)} to {_share(held_out.high)} by days)"
     )
     if verdict.recommended:
-        return f"recommended: saves {_share(verdict.searched.share)} of mean JCT before, {said}"
-    return f"not recommended: saves {_share(verdict.searched.share)} of mean JCT before, but {said}"
+        return f"recommended: saves {_share(verdict.searched.share)} of mean JCT before, {reason}"
+    return f"not recommended: saves {_share(verdict.searched.share)} of mean JCT before, but {reason}"
 
 
 def _share(value: float) -> str:
     return f"{value:.1%}"
 
 
-def _lines(site: Site, verdict: Verdict, settings: Settings) -> list[str]:
+def _lines(site: TuningSite, verdict: TuningResult, settings: Settings) -> list[str]:
     """The lines of the settings file that differ from the current ones."""
     best, current = verdict.best, verdict.current
     wanted: dict[str, dict[str, str]] = {}
 
-    def say(section: str, key: str, value: str) -> None:
+    def add_line(section: str, key: str, value: str) -> None:
         wanted.setdefault(section, {})[key] = value
 
     if best.profile_nodes:
         if not settings.power.profile:
-            say("power", "profile", "true")
-        say("profile", "n_max", str(best.profile_gpus))
-        say("profile", "t_s", f"{best.profile_s:g}")
+            add_line("power", "profile", "true")
+        add_line("profile", "n_max", str(best.profile_gpus))
+        add_line("profile", "t_s", f"{best.profile_s:g}")
     elif current.profile_nodes:
-        say("power", "profile", "false")
+        add_line("power", "profile", "false")
     if best.capacity != current.capacity:
-        say("power", "share", "true" if best.capacity else "false")
+        add_line("power", "share", "true" if best.capacity else "false")
         if best.capacity:
-            say("share", "capacity", str(best.capacity))
-            say("share", "memory_mib", f"{site.gpu_mib:g}")
+            add_line("share", "capacity", str(best.capacity))
+            add_line("share", "memory_mib", f"{site.gpu_mib:g}")
     if best.ordering != current.ordering:
-        say("policy", "ordering", f'"{best.ordering}"')
+        add_line("policy", "ordering", f'"{best.ordering}"')
     lines = []
     for section, keys in wanted.items():
         lines += ["", f"[{section}]", *(f"{key} = {value}" for key, value in keys.items())]

@@ -11,7 +11,7 @@ import click
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import wrong_usage
-from ..output import Sheet, emit, table_options
+from ..output import TextTable, emit, table_options
 from ..progress import bar
 from ..time_format import moment, span
 
@@ -66,19 +66,25 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
         daemon.close()
     ours = daemon.policy
     view, config = report.view, app.cluster().facts().config
-    known = "database" not in report.fallbacks
+    from_database = "database" not in report.fallbacks
     with wrong_usage():
         options = list(_options(settings, ours, policies))
     if not len(view.pending):
-        facts = {"as_of_s": view.now_s, "queued": 0, "running": len(view.running), "database": known, "rows": []}
+        facts = {
+            "as_of_s": view.now_s,
+            "queued": 0,
+            "running": len(view.running),
+            "database": from_database,
+            "rows": [],
+        }
         return emit(facts, f"nobody waits, as of {moment(view.now_s)}", as_json=as_json)
     nodes = copies(view, more, like or "") if more else None
     if nodes is not None:
         options = [way for option in options for way in (option, _with_nodes(option, nodes))]
     with bar(f"playing the queue of {len(view.pending)} forward"):
         result = compare(view, config, options, settings.daemon.every_s)
-    notes = [*_head(result, settings, ours, known), *_nodes(nodes)]
-    emit(_facts(result, nodes, known), *notes, _sheet(result), *_after(result), as_json=as_json)
+    notes = [*_head(result, settings, ours, from_database), *_nodes(nodes)]
+    emit(_facts(result, nodes, from_database), *notes, _sheet(result), *_after(result), as_json=as_json)
     return None
 
 
@@ -101,13 +107,13 @@ def _with_nodes(option: Option, nodes: NodeTable) -> Option:
     return replace(option, name=f"{option.name} + {count(len(nodes), 'node')}", more=nodes)
 
 
-def _head(result: Comparison, settings: Settings, ours: Policy, known: bool) -> Iterator[str]:
+def _head(result: Comparison, settings: Settings, ours: Policy, from_database: bool) -> Iterator[str]:
     """What was looked at and what is assumed."""
     yield f"{count(result.queued, 'job')} waiting, {result.running} running, as of {moment(result.now_s)}"
     now = f"{ours.ordering.line}, in act mode" if _steers(settings) else "Slurm's own order, slurmsched not acting"
     yield f"as now: {now}; times are from now on, of the {count(result.counted, 'job')} that start under every row"
     yield "assumed: every forecast is right, nobody else's jobs arrive, nodes stay as they are"
-    if not known:
+    if not from_database:
         yield "the database is away: forecasts are time limits"
     elif result.guessed:
         yield f"{count(result.guessed, 'job')} of these have no history behind the forecast, which is the time limit"
@@ -123,7 +129,7 @@ def _nodes(nodes: NodeTable | None) -> Iterator[str]:
         yield f"more nodes: {len(nodes)} with {what} each, in {nodes.partitions[0]}; with as now and with each policy"
 
 
-def _sheet(result: Comparison) -> Sheet:
+def _sheet(result: Comparison) -> TextTable:
     rows = [
         [
             row.name,
@@ -135,7 +141,7 @@ def _sheet(result: Comparison) -> Sheet:
         ]
         for number, row in enumerate(result.rows)
     ]
-    return Sheet(COLUMNS, rows, ORDER)
+    return TextTable(COLUMNS, rows, ORDER)
 
 
 def _after(result: Comparison) -> Iterator[str]:
@@ -149,17 +155,17 @@ def _after(result: Comparison) -> Iterator[str]:
         if some:
             tasks = sum(one.tasks for one in some)
             more = f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
-            yield f"left out, {words}: {count(tasks, 'job')}: {', '.join(map(_told, some[:NAMED]))}{more}"
+            yield f"left out, {words}: {count(tasks, 'job')}: {', '.join(map(_left_out_text, some[:NAMED]))}{more}"
 
 
-def _told(one: LeftOut) -> str:
+def _left_out_text(one: LeftOut) -> str:
     return f"{one.job_id} ({one.why})"
 
 
-def _facts(result: Comparison, nodes: NodeTable | None, known: bool) -> dict[str, Any]:
+def _facts(result: Comparison, nodes: NodeTable | None, from_database: bool) -> dict[str, Any]:
     facts = asdict(result)
     facts["as_of_s"] = facts.pop("now_s")
     more = (
         None if nodes is None else {"count": len(nodes), "gpus": int(nodes.gpus[0]), "partitions": nodes.partitions[0]}
     )
-    return facts | {"database": known, "more_nodes": more}
+    return facts | {"database": from_database, "more_nodes": more}

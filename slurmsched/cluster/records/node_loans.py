@@ -18,7 +18,7 @@ class SetNodes:
 
 
 @dataclass(frozen=True)
-class Lent:
+class LentNodes:
     """What we made of the node list of a partition, and what its admin had made of it before."""
 
     partition: str
@@ -32,18 +32,18 @@ NodeLists = Mapping[str, tuple[str, ...]]
 
 def members(partitions: PartitionTable, name: str) -> tuple[str, ...]:
     """The names of the nodes in partition *name*, sorted; none where there is no such partition with nodes."""
-    found = [nodes for each, nodes in zip(partitions.name, partitions.nodes, strict=True) if each == name]
-    return tuple(sorted(expand(found[0]))) if found else ()
+    node_lists = [nodes for each, nodes in zip(partitions.name, partitions.nodes, strict=True) if each == name]
+    return tuple(sorted(expand(node_lists[0]))) if node_lists else ()
 
 
-def changes(seen: NodeLists, wanted: NodeLists) -> list[SetNodes]:
-    """The writes that lead from the nodes *seen* in some partitions to those *wanted*.
+def changes(current: NodeLists, wanted: NodeLists) -> list[SetNodes]:
+    """The writes that lead from the nodes *current* in some partitions to those *wanted*.
 
     Partitions get what they want and keep what they have before any gives a node up, so that at no moment, nor if
     nothing more is written, a node is in none of them.
     """
-    differs = [name for name in wanted if set(wanted[name]) != set(seen[name])]
-    grown = {name: sorted({*wanted[name], *seen[name]}) for name in differs}
-    first = [SetNodes(name, fold(grown[name])) for name in differs if len(grown[name]) > len(seen[name])]
+    differs = [name for name in wanted if set(wanted[name]) != set(current[name])]
+    grown = {name: sorted({*wanted[name], *current[name]}) for name in differs}
+    first = [SetNodes(name, fold(grown[name])) for name in differs if len(grown[name]) > len(current[name])]
     last = [SetNodes(name, fold(sorted(wanted[name]))) for name in differs if len(grown[name]) > len(wanted[name])]
     return [*first, *last]

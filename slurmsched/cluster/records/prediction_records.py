@@ -20,7 +20,7 @@ class KeptState(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptTable(Table):
+class PredictionRecords(Table):
     """One row for each prediction that was kept, oldest first; times are Unix seconds, NaN where there is none.
 
     ``raw`` is the play-forward alone; the others are what people were told.
@@ -65,10 +65,10 @@ _TIMES = (
 )
 
 
-def kept_table(length: int, **columns: Any) -> KeptTable:
+def kept_table(length: int, **columns: Any) -> PredictionRecords:
     """A KeptTable of *length* rows from the columns that are known."""
-    return table_of(KeptTable, length, dict.fromkeys(_TIMES, np.nan), columns)
+    return table_of(PredictionRecords, length, dict.fromkeys(_TIMES, np.nan), columns)
 
 
-NOTHING_KEPT = kept_table(0)
+NO_RECORDS = kept_table(0)
 """Nothing was predicted yet."""

@@ -31,7 +31,7 @@ class PredictionKind(IntEnum):
     BEYOND = 14  #: so far back in a very long queue that it was not played forward
 
     @property
-    def said(self) -> bool:
+    def has_value(self) -> bool:
         """Whether the prediction has a finish."""
         return self <= PredictionKind.NO_HISTORY
 
@@ -74,16 +74,16 @@ class PredictionTable(Table):
     finish_basis: IntArray  #: the same of the finish's
 
     @property
-    def said(self) -> BoolArray:
+    def has_value(self) -> BoolArray:
         """Which rows have a finish."""
         return np.isfinite(self.finish_s)
 
     def row_of(self, job_id: int) -> int | None:
         """The row of *job_id*, or of the array that holds it; None if there is none."""
         for column in (self.job_id, self.array_job_id):
-            found = np.flatnonzero(column == job_id)
-            if len(found):
-                return int(found[0])
+            rows = np.flatnonzero(column == job_id)
+            if len(rows):
+                return int(rows[0])
         return None
 
 

@@ -63,8 +63,8 @@ class PromiseTable(Table):
         mine = self.job_id == job_id
         if first_submit_s is not None:
             mine &= np.abs(self.first_submit_s - first_submit_s) <= SAME_S
-        found = np.flatnonzero(mine)
-        return int(found[-1]) if len(found) else None
+        rows = np.flatnonzero(mine)
+        return int(rows[-1]) if len(rows) else None
 
 
 _MAYBE = ("needs_s", "promised_s", "earliest_s", "announced_s", "settled_s", "start_by_s")

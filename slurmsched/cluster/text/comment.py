@@ -79,7 +79,7 @@ class Deadline:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ValueStep:
     """Finishing after the deadline but no later than *by* is still worth *value* (0..1 of the full worth)."""
 
     value: float
@@ -95,12 +95,12 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class CommentOptions:
     """All that a comment asks for; a default means that it said nothing."""
 
     deadline: Deadline | None = None
     soft: bool = False  #: late is worth less, not nothing; steps imply it
-    steps: tuple[Step, ...] = ()  #: falling in value, rising in time
+    steps: tuple[ValueStep, ...] = ()  #: falling in value, rising in time
     gpus: tuple[int, int] | None = None  #: fewest and most GPUs the job can use
     ckpt: bool = False  #: the job saves itself: it may be requeued
     nopack: bool = False  #: never share its GPUs
@@ -117,10 +117,10 @@ class Wishes:
 
 
 #: The wishes of a comment without tokens.
-SILENT = Wishes()
+SILENT = CommentOptions()
 
 
-def parse(comment: str) -> Wishes:
+def parse(comment: str) -> CommentOptions:
     """What *comment* asks for; CommentError, in words for its author, at the first thing malformed."""
     wishes, problem = read(comment)
     if problem is not None:
@@ -128,37 +128,37 @@ def parse(comment: str) -> Wishes:
     return wishes
 
 
-def read(comment: str) -> tuple[Wishes, str | None]:
+def read(comment: str) -> tuple[CommentOptions, str | None]:
     """What the well-formed items of *comment* ask for, and what is wrong with the first other one; never raises.
 
     A malformed item counts as absent; of a key said twice nobody knows which was meant, so it counts as absent too.
     """
     if NAME not in comment.lower():
         return SILENT, None
-    said: dict[str, object] = {}
-    steps: list[Step] = []
+    options: dict[str, object] = {}
+    steps: list[ValueStep] = []
     spoilt: set[str] = set()
     first: CommentError | None = None
     for item in _items(comment):
         try:
             field, wish = _parse_item(item)
-            if isinstance(wish, Step):
+            if isinstance(wish, ValueStep):
                 steps.append(wish)
                 continue
-            if field in said or field in spoilt:
-                said.pop(field, None)
+            if field in options or field in spoilt:
+                options.pop(field, None)
                 spoilt.add(field)
                 raise _Malformed(item, "is said twice; say each key once")
-            said[field] = wish
+            options[field] = wish
         except CommentError as error:
             first = first or error
     first = first or _near_token(comment)
-    wishes = Wishes(**said, steps=tuple(steps))  # type: ignore[arg-type]  # _FIELDS pairs each key with its field
+    wishes = CommentOptions(**options, steps=tuple(steps))  # type: ignore[arg-type]  # _FIELDS pairs each key with its field
     wishes, contradiction = _settle(wishes)
     return wishes, str(first) if first else contradiction
 
 
-def render(wishes: Wishes) -> str:
+def render(wishes: CommentOptions) -> str:
     """The shortest comment that asks for just these *wishes*; empty for none."""
     items = [f"deadline={wishes.deadline}"] if wishes.deadline else []
     items += [flag for flag in _FLAGS if getattr(wishes, flag)]
@@ -221,9 +221,9 @@ _SHARE = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 
 def _near_token(comment: str) -> CommentError | None:
     """The first thing in *comment* that only looks like a token; most of its authors meant one."""
-    for found in _NEAR.finditer(comment):
-        if found[0] != PREFIX:
-            return _Malformed(re.split("[;\n]", comment[found.start() :])[0], _NOT_READ)
+    for match in _NEAR.finditer(comment):
+        if match[0] != PREFIX:
+            return _Malformed(re.split("[;\n]", comment[match.start() :])[0], _NOT_READ)
     return None
 
 
@@ -252,10 +252,10 @@ def _parse_item(item: str) -> tuple[str, object]:
     by = _read_time(step[2]) if step else None
     if not step or not by:
         raise _Malformed(item, f"does not fit; PERCENT@TIME takes 1 to 99 and {_TIME}")
-    return "steps", Step(int(step[1]) / 100, by)
+    return "steps", ValueStep(int(step[1]) / 100, by)
 
 
-def _settle(wishes: Wishes) -> tuple[Wishes, str | None]:
+def _settle(wishes: CommentOptions) -> tuple[CommentOptions, str | None]:
     """Drop what contradicts the rest, and say so."""
     wishes, problem = _settle_steps(wishes)
     if wishes.done is None or wishes.iterations is None or wishes.done <= wishes.iterations:
@@ -263,19 +263,19 @@ def _settle(wishes: Wishes) -> tuple[Wishes, str | None]:
     return replace(wishes, done=None), problem or f"{PREFIX} done=N is more than iterations=N"
 
 
-def _settle_steps(wishes: Wishes) -> tuple[Wishes, str | None]:
-    said = {field: getattr(wishes, field) for field in wishes.__slots__}
+def _settle_steps(wishes: CommentOptions) -> tuple[CommentOptions, str | None]:
+    values = {field: getattr(wishes, field) for field in wishes.__slots__}
     if not wishes.deadline:
         if not wishes.soft and not wishes.steps:
             return wishes, None
         problem = f"{PREFIX} soft and PERCENT@TIME say what happens after a deadline; add deadline=TIME"
-        return Wishes(**{**said, "soft": False, "steps": ()}), problem
-    for earlier, later in pairwise((Step(1.0, wishes.deadline), *wishes.steps)):
+        return CommentOptions(**{**values, "soft": False, "steps": ()}), problem
+    for earlier, later in pairwise((ValueStep(1.0, wishes.deadline), *wishes.steps)):
         comparable = earlier.by.since == later.by.since
         if later.value >= earlier.value or (comparable and later.by.at_s <= earlier.by.at_s):
             problem = f"{PREFIX} PERCENT@TIME steps must fall in value and rise in time, after the deadline"
-            return Wishes(**{**said, "steps": ()}), problem
-    return Wishes(**{**said, "soft": wishes.soft or bool(wishes.steps)}), None
+            return CommentOptions(**{**values, "steps": ()}), problem
+    return CommentOptions(**{**values, "soft": wishes.soft or bool(wishes.steps)}), None
 
 
 def _read_time(text: str) -> Deadline | None:

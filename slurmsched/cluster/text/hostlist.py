@@ -41,10 +41,10 @@ def fold(names: Iterable[str]) -> str:
     prefix = ""
     runs: list[list[str]] = []  # first and last number of each range
     for name in names:
-        found = _NAME.fullmatch(name)
-        if not found or not name:
+        match = _NAME.fullmatch(name)
+        if not match or not name:
             raise ValueError(f"{name!r} is no node name: no blanks, commas, brackets or parentheses are accepted")
-        stem, number = found.groups()
+        stem, number = match.groups()
         if not (number and runs and runs[-1][0] and stem == prefix):
             folded += _written(prefix, runs)
             prefix, runs = stem, []
@@ -58,11 +58,11 @@ def fold(names: Iterable[str]) -> str:
 def _items(text: str) -> Iterator[str]:
     at = 0
     while at < len(text):
-        found = _ITEM.match(text, at)
-        if not found:
+        match = _ITEM.match(text, at)
+        if not match:
             raise ValueError(f"{text[:80]!r} is no host list: accepted are n1, n[1-4,07] and such with commas between")
-        yield found[1]
-        at = found.end()
+        yield match[1]
+        at = match.end()
     if text.endswith(","):
         raise ValueError(f"{text[:80]!r} is no host list: accepted are n1, n[1-4,07] and such, none after a last comma")
 
@@ -71,13 +71,13 @@ def _choices(ranges: str, text: str) -> list[str]:
     """The numbers that one pair of brackets stands for."""
     choices: list[str] = []
     for part in ranges.split(","):
-        found = _RANGE.fullmatch(part)
-        low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if not found or high < low:
+        match = _RANGE.fullmatch(part)
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not match or high < low:
             raise ValueError(f"[{part[:80]}] in {text[:80]!r} is no range: accepted are 7, 07, 1-4 and 01-16")
         if high - low >= MOST or len(choices) > MOST:
             raise ValueError(f"the host list {text[:80]!r} names more than {MOST} nodes")
-        choices += [str(number).zfill(len(found[1])) for number in range(low, high + 1)]
+        choices += [str(number).zfill(len(match[1])) for number in range(low, high + 1)]
     return choices
 
 

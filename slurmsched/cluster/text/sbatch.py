@@ -67,7 +67,7 @@ def read_script(text: str) -> dict[str, str]:
 
     ConfigError for a script of several components, which Slurm starts together.
     """
-    said: dict[str, str] = {}
+    options: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.startswith("#"):
             break
@@ -77,8 +77,8 @@ def read_script(text: str) -> dict[str, str]:
         words = _words(directive[1], comments=True)
         if words[:1] in (["hetjob"], ["packjob"]):
             raise ConfigError(f"line {number}: a job of several components cannot be tried out")
-        said |= _options(iter(words))
-    return said
+        options |= _options(iter(words))
+    return options
 
 
 def not_counted(options: Mapping[str, str]) -> str:
@@ -136,8 +136,8 @@ def _short(word: str, words: Iterator[str]) -> Iterator[tuple[str, str]]:
     while letters:
         name = SHORT.get(letters[0])
         if name is None:
-            known = " -".join(sorted(SHORT))
-            raise ConfigError(f"-{letters[0]} in {word[:80]!r} is no option of sbatch; known: -{known}")
+            accepted = " -".join(sorted(SHORT))
+            raise ConfigError(f"-{letters[0]} in {word[:80]!r} is no option of sbatch; known: -{accepted}")
         letters = letters[1:]
         if name not in FLAGS:
             yield name, letters.removeprefix("=") or next(words, "")
@@ -147,5 +147,5 @@ def _short(word: str, words: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 def _whole(name: str) -> str:
     """The option that *name* abbreviates, else *name*."""
-    longer = [known for known in KNOWN if known.startswith(name)]
+    longer = [option for option in KNOWN if option.startswith(name)]
     return longer[0] if name not in KNOWN and len(longer) == 1 else name

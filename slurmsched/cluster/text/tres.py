@@ -37,7 +37,7 @@ def gpus_in(gres: str) -> tuple[int, str]:
     plain = _IN_BRACKETS.sub("", gres).strip()
     if plain.lower() in _ABSENT:
         return 0, ""
-    asked = total = typed = 0
+    requested = total = typed = 0
     first = ""
     for item in plain.split(","):
         name, kind, count, is_sum = _gres_item(item, gres)
@@ -45,12 +45,12 @@ def gpus_in(gres: str) -> tuple[int, str]:
             continue
         first = first or kind
         if not is_sum:
-            asked += count
+            requested += count
         elif kind:
             typed += count
         else:
             total += count
-    return asked + max(total, typed), first
+    return requested + max(total, typed), first
 
 
 @lru_cache(maxsize=10_000)  # the same few requests come every cycle
@@ -83,10 +83,10 @@ def memory_mib(text: str) -> float:
     """
     if text.strip().lower() in _ABSENT:
         return math.nan
-    found = _MEMORY.fullmatch(text.strip())
-    if not found:
+    match = _MEMORY.fullmatch(text.strip())
+    if not match:
         raise ValueError(f"{text!r} is no memory: accepted are 500M, 62.50G, 1T, 4000Mc, 4Gn or a number of MiB")
-    return float(found[1]) * (_UNITS[found[2]] / _UNITS["M"] if found[2] else 1.0)
+    return float(match[1]) * (_UNITS[match[2]] / _UNITS["M"] if match[2] else 1.0)
 
 
 def seconds(text: str) -> float:
@@ -96,12 +96,12 @@ def seconds(text: str) -> float:
         return math.inf
     if word in _UNSET:
         return math.nan
-    found = _TIME.fullmatch(word)
-    if not found:
+    match = _TIME.fullmatch(word)
+    if not match:
         raise ValueError(
             f"{text!r} is no time: accepted are MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS, UNLIMITED and NOT_SET"
         )
-    days, *clock = found.groups()
+    days, *clock = match.groups()
     fields = [int(field) for field in clock if field is not None]
     # Without days the last of two fields is seconds and one field is minutes; with days the first one is hours.
     hours_first = fields if days is not None or len(fields) == 3 else [0, *fields]
@@ -127,24 +127,24 @@ def count(text: str) -> int:
     """The number of nodes, CPUs or tasks that *text* means: ``4``, ``1.5K``, ``2-4`` (the fewest), 0 for N/A."""
     if text.strip().lower() in _ABSENT:
         return 0
-    found = _COUNT.fullmatch(text.strip())
-    if not found:
+    match = _COUNT.fullmatch(text.strip())
+    if not match:
         raise ValueError(f"{text!r} is no count: accepted are 4, 1.5K, a range 2-4, and N/A")
-    return round(float(found[1]) * _UNITS[found[2]])
+    return round(float(match[1]) * _UNITS[match[2]])
 
 
 def _gres_item(item: str, whole: str) -> tuple[str, str, int, bool]:
     """Name, type, count of one item, and whether it is a sum over all items of its name (TRES) or one request."""
-    found = _ITEM.fullmatch(item.strip())
-    rest = found["rest"].replace(":no_consume", "").replace("::", ":") if found else ""
+    match = _ITEM.fullmatch(item.strip())
+    rest = match["rest"].replace(":no_consume", "").replace("::", ":") if match else ""
     gpu = _GPU.fullmatch(rest)
-    if not found or (found["name"] == "gpu" and not gpu):
+    if not match or (match["name"] == "gpu" and not gpu):
         raise ValueError(
             f"{item!r} in {whole!r} is no GRES: accepted are gpu, gpu:2, gpu:TYPE:2, gres:gpu:2, gres/gpu=2,"
             " gres/gpu:TYPE=2, other GRES, and N/A"
         )
-    if found["name"] != "gpu" or not gpu:
-        return found["name"], "", 0, False
+    if match["name"] != "gpu" or not gpu:
+        return match["name"], "", 0, False
     digits = gpu["count"] or "1"
     number = int(digits[:-1]) * _UNITS["K"] if digits[-1] in "Kk" else int(digits)
     return "gpu", gpu["type"] or "", number, "=" in rest

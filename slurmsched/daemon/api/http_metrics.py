@@ -53,7 +53,7 @@ def parse_listen(text: str) -> Address | None:
     return Address(host=host, port=int(port))
 
 
-class Endpoint:
+class MetricsServer:
     """Serves *registry* and the verdict of *problem* (empty: healthy) at *address*; ConfigError if it is taken.
 
     What *degraded* says stands beside a good verdict: something fails that no cycle needs.

@@ -40,7 +40,7 @@ Answer = Callable[[bytes, Peer], Awaitable[bytes]]
 @dataclass(eq=False)
 class _Visit:
     task: asyncio.Task[None]
-    heard: bool = False  #: the request is there
+    request_complete: bool = False  #: the request is there
     evicted: bool = False
 
 
@@ -170,7 +170,7 @@ class Listener:
             request = await reader.readuntil(self._end)
         except asyncio.LimitOverrunError:
             return self._too_long()
-        visit.heard = True
+        visit.request_complete = True
         return await self._answer(request, peer)
 
     def _has_room(self, peer: Peer) -> bool:
@@ -183,7 +183,7 @@ class Listener:
 
     def _evict(self, peer: Peer) -> bool:
         """Send away the oldest visit of *peer* that has said nothing yet; returns whether there was one."""
-        visit = next((visit for visit in self._visits[peer] if not visit.heard), None)
+        visit = next((visit for visit in self._visits[peer] if not visit.request_complete), None)
         if visit is None:
             return False
         visit.evicted = True

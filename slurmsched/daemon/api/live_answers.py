@@ -12,7 +12,7 @@ from ...cluster.sbatch_probe import probe
 from ...cluster.state import View
 from ...cluster.text.sbatch import not_counted, read_options
 from ...config.settings import PredictSettings
-from ...cycle import World
+from ...cycle import CycleContext
 from ...db.store import Store
 from ...decide.explain import queries
 from ...decide.explain.deadlines import DeadlineAnswer, check
@@ -20,36 +20,38 @@ from ...decide.explain.eta import Eta
 from ...decide.explain.explain import Explanation
 from ...decide.explain.slurm_place import order_is_off
 from ...decide.rules import Rules
-from ...models.runtime.active import Serving, overrunners_of
-from ...models.runtime.guarded import Served
-from ..active_policy import Chosen
+from ...models.runtime.active import ActiveModel, overrunners_of
+from ...models.runtime.guarded import GuardedModel
+from ..active_policy import ActivePolicy
 from ..cluster_facts import ClusterFacts
 from ..predictions.hypothetical_job import try_out
-from ..predictions.play_forward import foretold, with_new_job
-from ..predictions.prediction_service import Foretelling
-from ..sharing_context import Sharer
+from ..predictions.play_forward import live_predictions, with_new_job
+from ..predictions.prediction_service import PredictionService
+from ..sharing_context import SharingContext
 from .query_handlers import Sources
-from .record_summaries import Figures
+from .record_summaries import FigureQueries
 
 
 @dataclass(frozen=True)
 class LiveAnswers:
     """Where the answers of a running daemon come from; called in threads that are not the cycle's."""
 
-    world: World
+    world: CycleContext
     facts: ClusterFacts
     store: Store
-    serving: Serving
-    chosen: Chosen
-    sharer: Sharer
-    figures: Figures
-    foretelling: Foretelling | None
+    serving: ActiveModel
+    chosen: ActivePolicy
+    sharer: SharingContext
+    figures: FigureQueries
+    predictions: PredictionService | None
     predict: Callable[[], PredictSettings]
 
     def sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
         """Return all of them, given how the daemon fares."""
         return Sources(
-            status=lambda: status() | {"model": self.serving.said(self.world.model), "policy": self.chosen.said()},
+            status=lambda: (
+                status() | {"model": self.serving.described(self.world.model), "policy": self.chosen.status()}
+            ),
             why=lambda view, plan, job_id: queries.why(view, plan, self._rules, job_id),
             explain=self._explanation,
             queue=lambda view, plan: queries.ANSWERS["queue"](view, plan, self._rules, 0),
@@ -60,7 +62,7 @@ class LiveAnswers:
             claims=lambda view, plan: queries.ANSWERS["claims"](view, plan, self._rules, 0),
             chart=lambda view, plan, job_id: queries.ANSWERS["chart"](view, plan, self._rules, job_id),
             check=self._check,
-            foretold=lambda: foretold(self.predict(), self.foretelling),
+            predictions=lambda: live_predictions(self.predict(), self.predictions),
             eta_check=self._eta_check,
             figures=self.figures.answer,
             story=lambda job_id, since_s: self.store.story(self.facts.latest.cluster, job_id, since_s),
@@ -80,7 +82,7 @@ class LiveAnswers:
         if row is None:
             return queries.explanation(view, plan, self._rules, job_id)
         score = self.sharer.why(jobs, row) if jobs.measured[row] else ""
-        reasons = model.reasons(jobs, row) if isinstance(model, Served) else ()
+        reasons = model.reasons(jobs, row) if isinstance(model, GuardedModel) else ()
         return queries.explanation(view, plan, self._rules, job_id, score=score, reasons=reasons)
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
@@ -97,7 +99,7 @@ class LiveAnswers:
         return try_out(
             view,
             self.world.model,
-            lambda job, forecast: with_new_job(self.foretelling, view, job, forecast, policy),
+            lambda job, forecast: with_new_job(self.predictions, view, job, forecast, policy),
             options,
             user,
         )

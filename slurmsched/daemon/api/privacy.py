@@ -41,10 +41,10 @@ def narrow(view: View, plan: Plan, rows: BoolArray, asker: str) -> tuple[View, P
     """*view* and *plan* with only the pending *rows* and *asker*'s own running jobs."""
     running = owns(view.running, asker)
     ids = set(view.pending.job_id[rows].tolist()) | set(view.running.job_id[running].tolist())
-    kept = replace(
+    narrowed = replace(
         view.take(rows), running=view.running.take(running), forecast_running=view.forecast_running.take(running)
     )
-    return kept, Plan(
+    return narrowed, Plan(
         plan.jobs.take(rows),
         tuple(action for action in plan.actions if action.job_id in ids),
         tuple(refusal for refusal in plan.refusals if refusal.action.job_id in ids),

@@ -17,7 +17,7 @@ from ...cluster.records.predictions import PredictionKind, PredictionTable
 from ...cluster.records.promises import NO_PROMISES, SAME_S
 from ...cluster.state import View
 from ...cycle import CycleReport
-from ...decide.explain.eta import Eta, Foretold, coverage_words, etas, unknown, unpredicted
+from ...decide.explain.eta import Eta, LivePredictions, coverage_words, etas, unknown, unpredicted
 from ...decide.explain.explain import Explanation, Why
 from ...decide.explain.slurm_place import with_slurm_place
 from ...errors import SlurmschedError
@@ -66,7 +66,7 @@ class Sources:
     claims: Callable[[View, Plan], Any] = lambda view, plan: ()
     chart: Explainer = lambda view, plan, job_id: None
     check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
-    foretold: Callable[[], Foretold] = Foretold
+    predictions: Callable[[], LivePredictions] = LivePredictions
     eta_check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: likewise
     order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
     figures: Callable[[str, float | None, str | None], dict[str, Any]] = lambda about, days, only: {}
@@ -82,7 +82,7 @@ class Asker:
     only: str | None
 
 
-class Questions:
+class QueryHandlers:
     """Answers from the latest report; the cycle swaps it in one assignment."""
 
     def __init__(self, sources: Sources, *, trusted: Sequence[int]) -> None:
@@ -90,7 +90,7 @@ class Questions:
         self._trusted = frozenset(trusted)  # uids that see all: root and the daemon's own
         self._latest: CycleReport | None = None
 
-    def saw(self, report: CycleReport) -> None:
+    def observe(self, report: CycleReport) -> None:
         """Answer from *report* from now on."""
         self._latest = report
 
@@ -98,33 +98,33 @@ class Questions:
         """The answer to *request* for the unix user *uid*, ready for JSON; AnswerRefused where there is none."""
         if not isinstance(request, Mapping) or request.get("ask") not in ASKS:
             raise AnswerRefused(f'a question is one JSON object with "ask" one of {", ".join(ASKS)}')
-        ask = request["ask"]
+        kind = request["ask"]
         asker = Asker(uid, self._only(uid))
-        if ask == "status":
+        if kind == "status":
             body = self._sources.status()
             if "policy" in body:
                 body["policy"] = self._choice(body["policy"], uid)
-        elif ask in FIGURES:
-            body = self._figures(ask, request, asker)
-        elif ask == "story":
+        elif kind in FIGURES:
+            body = self._figures(kind, request, asker)
+        elif kind == "story":
             body = self._story(_job_id(request), asker)
-        elif ask == "advice":
+        elif kind == "advice":
             body = self._advice(asker)
-        elif ask == "deadlines":
+        elif kind == "deadlines":
             body = self._deadlines(asker)
-        elif ask == "claims":
+        elif kind == "claims":
             body = self._claims(asker)
-        elif ask == "check":
+        elif kind == "check":
             body = self._check(request, uid)
-        elif ask == "eta":
+        elif kind == "eta":
             body = self._eta(request, asker)
-        elif ask == "eta_check":
+        elif kind == "eta_check":
             body = self._eta_check(request, uid)
-        elif ask == "queue":
+        elif kind == "queue":
             body = self._queue(_limit(request), asker)
         else:
-            body = self._job(ask, _job_id(request), asker)
-        return {"schema": SCHEMA, "ask": ask, **body}
+            body = self._job(kind, _job_id(request), asker)
+        return {"schema": SCHEMA, "ask": kind, **body}
 
     def _only(self, uid: int) -> str | None:
         if uid in self._trusted or not self._sources.private():
@@ -132,9 +132,9 @@ class Questions:
         user = _user(uid, "jobs are private on this cluster, and ")
         return None if self._sources.operator(user) else user
 
-    def _figures(self, ask: str, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
-        body: dict[str, Any] = plain(self._sources.figures(ask, _days(request), asker.only))
-        if ask == "choices":
+    def _figures(self, kind: str, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
+        body: dict[str, Any] = plain(self._sources.figures(kind, _days(request), asker.only))
+        if kind == "choices":
             body["choices"] = [self._choice(choice, asker.uid) for choice in body["choices"]]
         return body
 
@@ -145,32 +145,32 @@ class Questions:
             return dict(choice)
         return {**choice, "by": None, "reason": None}
 
-    def _seen(self) -> CycleReport:
+    def _report(self) -> CycleReport:
         if self._latest is None:
             raise AnswerRefused("the daemon has not seen the cluster yet; ask again after its first cycle")
         return self._latest
 
-    def _job(self, ask: str, job_id: int, asker: Asker) -> dict[str, Any]:
-        report = self._seen()
+    def _job(self, kind: str, job_id: int, asker: Asker) -> dict[str, Any]:
+        report = self._report()
         view = report.view
         if asker.only is not None:
             if self._owner(job_id) != asker.only:
                 raise _not_yours(job_id)
             view = veil(view, asker.only)
-        explainer: Explainer = getattr(self._sources, ask)
-        told = explainer(view, report.plan, job_id)
-        if isinstance(told, Why | Explanation):
-            told = with_slurm_place(told, view, self._sources.order_off(report.mode))
+        explainer: Explainer = getattr(self._sources, kind)
+        reply = explainer(view, report.plan, job_id)
+        if isinstance(reply, Why | Explanation):
+            reply = with_slurm_place(reply, view, self._sources.order_off(report.mode))
         return {
             "job_id": job_id,
             "as_of_s": report.now_s,
             "cycle": report.number,
             "mode": report.mode,
-            ask: plain(told),
+            kind: plain(reply),
         }
 
     def _queue(self, limit: int, asker: Asker) -> dict[str, Any]:
-        report = self._seen()
+        report = self._report()
         view, plan = report.view, report.plan
         shown = owns(view.pending, asker.only) if asker.only is not None else np.ones(len(view.pending), dtype=np.bool_)
         total = int(np.count_nonzero(shown))
@@ -197,37 +197,41 @@ class Questions:
     def _advice(self, asker: Asker) -> dict[str, Any]:
         if asker.only is not None:
             raise AnswerRefused("jobs are private on this cluster: what our order does to accounts is for operators")
-        report = self._seen()
+        report = self._report()
         shares = self._sources.advice(report.view, report.plan)
         beyond = plain(self._sources.overrunners()[:OVERRUNNERS_MOST])
         return {"as_of_s": report.now_s, "cycle": report.number, "advice": plain(shares), "overrunners": beyond}
 
     def _deadlines(self, asker: Asker) -> dict[str, Any]:
-        report = self._seen()
+        report = self._report()
         plan = report.plan
         if asker.only is not None:
             theirs = [name == asker.only for name in plan.promises.user]
             plan = replace(plan, promises=plan.promises.take(np.array(theirs, dtype=np.bool_)))
-        told = plain(self._sources.deadlines(report.view, plan)[:QUEUE_MOST])
-        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "deadlines": told}
+        reply = plain(self._sources.deadlines(report.view, plan)[:QUEUE_MOST])
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "deadlines": reply}
 
     def _claims(self, asker: Asker) -> dict[str, Any]:
         if asker.only is not None:
             raise AnswerRefused("jobs are private on this cluster: who was promised how much is for operators")
-        report = self._seen()
-        told = plain(self._sources.claims(report.view, report.plan))
-        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "claims": told}
+        report = self._report()
+        reply = plain(self._sources.claims(report.view, report.plan))
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "claims": reply}
 
     def _check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
-        options, report = _options(request), self._seen()
-        told = plain(self._sources.check(report.view, report.plan, options, _user(uid)))
-        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": told}
+        options, report = _options(request), self._report()
+        reply = plain(self._sources.check(report.view, report.plan, options, _user(uid)))
+        return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": reply}
 
     def _eta(self, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
-        report, foretold, limit = self._seen(), self._sources.foretold(), min(_limit(request, ETA_USUAL), ETA_MOST)
-        table = foretold.table
+        report, predictions, limit = (
+            self._report(),
+            self._sources.predictions(),
+            min(_limit(request, ETA_USUAL), ETA_MOST),
+        )
+        table = predictions.table
         if table is None:
-            raise AnswerRefused(foretold.trouble)
+            raise AnswerRefused(predictions.trouble)
         if "job_ids" in request:
             job_ids = _job_ids(request)
             total, answers = len(job_ids), [self._eta_of(job_id, table, report, asker) for job_id in job_ids]
@@ -246,8 +250,8 @@ class Questions:
             "jobs": total,
             "limit": limit,
             "eta": [vars(one) for one in answers],
-            "coverage": plain(foretold.coverage),
-            "coverage_words": coverage_words(foretold.coverage),
+            "coverage": plain(predictions.coverage),
+            "coverage_words": coverage_words(predictions.coverage),
         }
 
     def _eta_of(self, job_id: int, table: PredictionTable, report: CycleReport, asker: Asker) -> Eta:
@@ -266,17 +270,17 @@ class Questions:
         return etas(table, report.now_s, [row])[0]
 
     def _eta_check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
-        options, report, foretold = _options(request), self._seen(), self._sources.foretold()
-        if foretold.table is None:
-            raise AnswerRefused(foretold.trouble)
-        told = self._sources.eta_check(report.view, report.plan, options, _user(uid))
+        options, report, predictions = _options(request), self._report(), self._sources.predictions()
+        if predictions.table is None:
+            raise AnswerRefused(predictions.trouble)
+        reply = self._sources.eta_check(report.view, report.plan, options, _user(uid))
         return {
             "as_of_s": report.now_s,
             "cycle": report.number,
             "mode": report.mode,
-            "eta": [plain(told)],
-            "coverage": plain(foretold.coverage),
-            "coverage_words": coverage_words(foretold.coverage),
+            "eta": [plain(reply)],
+            "coverage": plain(predictions.coverage),
+            "coverage_words": coverage_words(predictions.coverage),
         }
 
     def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...errors import SlurmschedError
 from .listener import Listener, Peer, Turns, unix_server
-from .query_handlers import SCHEMA, AnswerRefused, Questions, takes_long
+from .query_handlers import SCHEMA, AnswerRefused, QueryHandlers, takes_long
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class DaemonUnreachable(SlurmschedError):
     """No daemon answers on its socket; say how to start one, or read the database instead."""
 
 
-class Answers:
+class QueryServer:
     """Serves *questions* on ``run_dir``/slurmsched.sock to every user of the machine; ConfigError if it cannot.
 
     The kernel says who asks (SO_PEERCRED). Work goes to two threads beside the cycle, whatever the number of askers,
@@ -39,7 +39,7 @@ class Answers:
     """
 
     def __init__(
-        self, run_dir: str | Path, questions: Questions, *, patience_s: float = 5.0, turn_s: float = 2.5
+        self, run_dir: str | Path, questions: QueryHandlers, *, patience_s: float = 5.0, turn_s: float = 2.5
     ) -> None:
         self._path = Path(run_dir) / SOCKET
         self._questions = questions
@@ -95,7 +95,7 @@ class Answers:
         )
 
 
-def ask(path: str | Path, request: Mapping[str, Any], timeout_s: float = 10.0) -> dict[str, Any]:
+def query(path: str | Path, request: Mapping[str, Any], timeout_s: float = 10.0) -> dict[str, Any]:
     """The daemon's answer to *request* on its socket at *path*, within *timeout_s* in all.
 
     Raises DaemonUnreachable where none answers, AnswerRefused with the daemon's own words where it says no.

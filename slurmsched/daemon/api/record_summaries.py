@@ -12,13 +12,13 @@ import numpy as np
 
 from ...clock import Clock
 from ...cluster.records.outcomes import OutcomeTable
-from ...cluster.records.prediction_records import KeptTable
+from ...cluster.records.prediction_records import PredictionRecords
 from ...db.records.policy_choices import PolicyChoice
 from ...errors import ModelUnusable
 from ...models.artifact import Artifact
 from ...models.completion.prediction_accuracy import accuracy
 from ...models.model_card import span
-from ...models.registry import SHARING, Shelf, shipped
+from ...models.registry import SHARING, ArtifactRegistry, shipped
 
 DAY_S = 86400.0
 BEFORE_S = 30 * DAY_S  #: a job that ended lately may have been predicted so long before
@@ -30,7 +30,7 @@ KEPT = 16  #: answers
 class Records(Protocol):
     """What is read of the database."""
 
-    def predictions(self, cluster: str, since_s: float) -> KeptTable:
+    def predictions(self, cluster: str, since_s: float) -> PredictionRecords:
         """Predictions made since then."""
         ...
 
@@ -43,14 +43,16 @@ class Records(Protocol):
         ...
 
 
-class Figures:
+class FigureQueries:
     """Answers about accuracy, history, models and choices, from what *records* and *shelf* hold.
 
     Each answer is kept for a minute, whoever asks. No user's name is in one, except that of who made a choice.
     """
 
-    def __init__(self, records: Callable[[], Records], cluster: Callable[[], str], shelf: Shelf, clock: Clock) -> None:
-        self._records, self._cluster, self._shelf, self._clock = records, cluster, shelf, clock
+    def __init__(
+        self, records: Callable[[], Records], cluster: Callable[[], str], artifacts: ArtifactRegistry, clock: Clock
+    ) -> None:
+        self._records, self._cluster, self._artifacts, self._clock = records, cluster, artifacts, clock
         self._answers: OrderedDict[tuple[str, float | None, str | None], tuple[float, dict[str, Any]]] = OrderedDict()
 
     def answer(self, about: str, days: float | None = None, only: str | None = None) -> dict[str, Any]:
@@ -88,11 +90,11 @@ class Figures:
         }
 
     def _models(self, days: float | None, only: str | None) -> dict[str, Any]:
-        return {"directory": str(self._shelf.directory), "models": [self._model(kind) for kind in KINDS]}
+        return {"directory": str(self._artifacts.directory), "models": [self._model(kind) for kind in KINDS]}
 
     def _model(self, kind: str) -> dict[str, Any]:
         try:
-            return facts_of(serving_model(self._shelf, kind))
+            return facts_of(serving_model(self._artifacts, kind))
         except ModelUnusable as error:
             return {"kind": kind, "unusable": str(error)}
 
@@ -100,11 +102,11 @@ class Figures:
         return {"choices": [asdict(choice) for choice in self._records().choices(self._cluster())]}
 
 
-def serving_model(shelf: Shelf, kind: str) -> Artifact:
+def serving_model(artifacts: ArtifactRegistry, kind: str) -> Artifact:
     """The model of this *kind* that serves; for sharing the one that is shipped where the site trained none."""
-    if kind == SHARING and shelf.stamp(kind) is None:
+    if kind == SHARING and artifacts.stamp(kind) is None:
         return shipped()
-    return shelf.read(kind)
+    return artifacts.read(kind)
 
 
 def facts_of(artifact: Artifact) -> dict[str, Any]:

@@ -14,22 +14,22 @@ from ...cluster.text.sbatch import not_counted, read_options
 from ...decide.explain.eta import Eta
 from ...models.port import Model
 
-Played = Callable[[JobTable, Forecast], Eta]
+PredictCompletion = Callable[[JobTable, Forecast], Eta]
 """When a job, a table of one row, would start and finish with this forecast."""
 
 
-def try_out(view: View, model: Model, played: Played, options: str, user: str) -> Eta:
+def try_out(view: View, model: Model, predict: PredictCompletion, options: str, user: str) -> Eta:
     """When a job of *user* with these *options* of sbatch would start and finish if it came now.
 
     A job without -t has the longest limit of its partitions. ConfigError or CommentError says what is wrong with the
     options.
     """
-    said = read_options(options)
+    read_back = read_options(options)
     names = tuple(view.partitions.name)
-    job = probe(said, user, view.now_s, local_zone(), names)
-    if "time" not in said:
-        asked = [names.index(name) for name in job.partition[0].split(",")]
-        job = replace(job, time_limit_s=view.partitions.max_time_s[asked].max(keepdims=True))
-    answer = played(job, model.forecast(job, view.now_s))
-    left_out = not_counted(said)
+    job = probe(read_back, user, view.now_s, local_zone(), names)
+    if "time" not in read_back:
+        partition_rows = [names.index(name) for name in job.partition[0].split(",")]
+        job = replace(job, time_limit_s=view.partitions.max_time_s[partition_rows].max(keepdims=True))
+    answer = predict(job, model.forecast(job, view.now_s))
+    left_out = not_counted(read_back)
     return replace(answer, job_id=0, notes=(*answer.notes, *([left_out] if left_out else [])))

@@ -12,37 +12,37 @@ from ...clock import Clock
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.plan import Plan
-from ...cluster.records.prediction_records import KeptTable
+from ...cluster.records.prediction_records import PredictionRecords
 from ...cluster.records.predictions import PredictionTable
 from ...cluster.state import View
 from ...config.settings import PredictSettings
 from ...db.store import Store
 from ...decide.engine import decide
-from ...decide.explain.eta import Eta, Foretold, delayed_jobs, etas
+from ...decide.explain.eta import Eta, LivePredictions, delayed_jobs, etas
 from ...decide.policy import Policy
 from ...errors import MissingExtra
 from ..metrics import Metrics
-from .prediction_process import NotPlayed, Player
-from .prediction_service import Foretelling
+from .prediction_process import PredictionFailed, PredictionWorker
+from .prediction_service import PredictionService
 
 NEEDS = str(MissingExtra("predictions need Numba, which compiles the simulator", "sim"))
 
 
 @dataclass(frozen=True)
-class Kept:
+class PredictionStore:
     """The predictions of one cluster in the database."""
 
     store: Store
     cluster: str
 
-    def load(self, since_s: float) -> KeptTable:
+    def load(self, since_s: float) -> PredictionRecords:
         """Those made since then."""
         return self.store.predictions(self.cluster, since_s)
 
-    def save(self, kept: KeptTable) -> None:
-        """Write what is new of *kept*, and what came of the rest."""
-        if len(kept):
-            self.store.save_predictions(self.cluster, kept)
+    def save(self, records: PredictionRecords) -> None:
+        """Write what is new of *records*, and what came of the rest."""
+        if len(records):
+            self.store.save_predictions(self.cluster, records)
 
 
 @dataclass(frozen=True)
@@ -51,45 +51,45 @@ class Forward:
 
     policy: Callable[[], Policy]
     config: Callable[[], Mapping[str, str]]
-    player: Player
+    player: PredictionWorker
 
-    def foretell(self, view: View, plan: Plan, mode: str) -> PredictionTable:
+    def predict(self, view: View, plan: Plan, mode: str) -> PredictionTable:
         """What becomes of the jobs of *view*."""
         rules = self.policy().rules
         if mode != "act" or "order" not in rules.powers:
             nobody = np.full(len(view.pending), -1, dtype=np.int64)
-            return self.player.foretell(view, nobody, plan.jobs.standing, self.config())
+            return self.player.predict(view, nobody, plan.jobs.standing, self.config())
         delayed = delayed_jobs(view, plan)
         most_s = 0.0 if rules.deadlines is None else rules.deadlines.hold_most_s
         until_s = np.where(delayed, view.now_s + np.maximum(most_s - view.pending.delayed_s, 0.0), np.nan)
-        return self.player.foretell(view, plan.jobs.rank, plan.jobs.standing, self.config(), until_s)
+        return self.player.predict(view, plan.jobs.rank, plan.jobs.standing, self.config(), until_s)
 
     def close(self) -> None:
         """End the process."""
         self.player.close()
 
 
-def foretelling(
-    settings: PredictSettings, served: Forward, kept: Kept, clock: Clock, metrics: Metrics
-) -> Foretelling | None:
+def prediction_service(
+    settings: PredictSettings, served: Forward, log: PredictionStore, clock: Clock, metrics: Metrics
+) -> PredictionService | None:
     """What makes predictions by these settings; None where it is off, or what it needs is missing."""
     if not settings.enabled or find_spec("numba") is None:
         return None
     band = settings.least, settings.most
-    return Foretelling(served, kept, clock, settings.every_s, band, metrics.predictions)
+    return PredictionService(served, log, clock, settings.every_s, band, metrics.predictions)
 
 
-def foretold(settings: PredictSettings, made: Foretelling | None) -> Foretold:
+def live_predictions(settings: PredictSettings, made: PredictionService | None) -> LivePredictions:
     """The latest predictions, or why there are none."""
     if made is not None:
-        return made.foretold()
-    return Foretold(trouble=NEEDS if settings.enabled else "predictions are off (predict.enabled)")
+        return made.latest()
+    return LivePredictions(trouble=NEEDS if settings.enabled else "predictions are off (predict.enabled)")
 
 
-def with_new_job(made: Foretelling | None, view: View, job: JobTable, forecast: Forecast, policy: Policy) -> Eta:
+def with_new_job(made: PredictionService | None, view: View, job: JobTable, forecast: Forecast, policy: Policy) -> Eta:
     """When *job*, one that nobody has submitted, would start and finish; it comes last where priorities decide."""
     if made is None:
-        raise NotPlayed(NEEDS)
+        raise PredictionFailed(NEEDS)
     least = int(view.pending.priority[view.pending.priority > 0].min(initial=1000))
     job = replace(job, priority=np.full(1, max(1, least - 1)), reason=job.reason.renamed(["Priority"]))
     more = replace(view, pending=view.pending.joined(job), forecast=view.forecast.joined(forecast))

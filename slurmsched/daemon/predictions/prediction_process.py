@@ -22,11 +22,11 @@ PATIENCE_S = 5.0
 """So long a question waits for the one before it: whoever asks the daemon has left after ten seconds."""
 
 
-class NotPlayed(SlurmschedError):
+class PredictionFailed(SlurmschedError):
     """Nothing could be predicted this time; the text says why."""
 
 
-class Player:
+class PredictionWorker:
     """Asks the process that runs the module *worker*, one question at a time.
 
     One that died or hangs is replaced at the next question.
@@ -38,7 +38,7 @@ class Player:
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._lock, self._closed = Lock(), False
 
-    def foretell(
+    def predict(
         self,
         view: View,
         rank: IntArray,
@@ -48,28 +48,28 @@ class Player:
     ) -> PredictionTable:
         """What ``simulator.predict_completion.foretell`` says; NotPlayed where it says nothing."""
         if not self._lock.acquire(timeout=self._patience_s):
-            raise NotPlayed(
+            raise PredictionFailed(
                 f"other predictions are being made, for {self._patience_s:g} s already; ask again in a moment"
             )
         try:
             if self._closed:
-                raise NotPlayed("the daemon is stopping")
+                raise PredictionFailed("the daemon is stopping")
             connection = (self._child or self._started())[1]
             try:
                 connection.send((view, rank, standing, dict(config), delayed_until_s))
                 if not connection.poll(self._timeout_s):
-                    raise NotPlayed(f"the play-forward took longer than {self._timeout_s:g} s")
+                    raise PredictionFailed(f"the play-forward took longer than {self._timeout_s:g} s")
                 error, table = connection.recv()
             except (OSError, EOFError) as trouble:
                 self._end()
-                raise NotPlayed("the process that plays forward has died") from trouble
-            except NotPlayed:
+                raise PredictionFailed("the process that plays forward has died") from trouble
+            except PredictionFailed:
                 self._end()
                 raise
         finally:
             self._lock.release()
         if table is None:
-            raise NotPlayed(f"the play-forward failed: {error}")
+            raise PredictionFailed(f"the play-forward failed: {error}")
         assert isinstance(table, PredictionTable)
         return table
 

@@ -52,10 +52,10 @@ def _shared(record: Record, now_s: float) -> tuple[int, int, str, int, int, tupl
 
 
 def _text(record: Record, name: str) -> str:
-    said = record.get(name)
-    if not isinstance(said, str) or not 0 < len(said) <= TEXT_MOST:
+    text = record.get(name)
+    if not isinstance(text, str) or not 0 < len(text) <= TEXT_MOST:
         raise BadRecord(f"{name} is no text of 1 to {TEXT_MOST} characters")
-    return said
+    return text
 
 
 def _wholes(record: Record, name: str, least: int, most: int, many: int) -> tuple[int, ...]:

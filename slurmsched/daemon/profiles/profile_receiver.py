@@ -51,9 +51,9 @@ class Receiver:
 
     addresses: Callable[[str], frozenset[str]]  #: the IP addresses of a node; empty where it is not known
     ran: Callable[[int, str], bool | None]  #: whether a job ran on a node; None where that cannot be told (yet)
-    keep: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it once more later
+    save: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it once more later
     keep_fault: Callable[[Fault], None] = lambda fault: None  #: the same of jobs that failed together
-    keep_unstable: Callable[[Instability], None] = lambda seen: None  #: and of jobs whose load together is unstable
+    save_unstable: Callable[[Instability], None] = lambda seen: None  #: and of jobs whose load together is unstable
     gone: Callable[[int, float], bool] = lambda job_id, end_s: False  #: whether a job that ended then never can be told
     counted: Callable[[str], None] = lambda result: None  #: told the result of each delivery
 
@@ -72,7 +72,7 @@ def parse_listen(text: str) -> tuple[str, int] | None:
     return str(address), int(port)
 
 
-class Collector:
+class ProfileReceiver:
     """Takes records on TCP at *address*, checks them and hands them on; ConfigError if the address is taken.
 
     A record counts only if root of a node of the cluster sent it, about a job that ran on that very node. Answers are
@@ -150,8 +150,8 @@ class Collector:
             raise Refused("record", str(error), final=True) from error
         # The munged of a node whose name means 127.0.1.1 to itself tells no more than that.
         host = peer if origin.is_loopback or origin.is_unspecified else origin
-        known = {_address(text) for text in self._receiver.addresses(record.node)}
-        if host not in known:
+        addresses = {_address(text) for text in self._receiver.addresses(record.node)}
+        if host not in addresses:
             raise Refused("host", f"{host} is not known as an address of node {record.node}")
         ran = self._receiver.ran(record.job_id, record.node)
         if not ran:
@@ -160,9 +160,9 @@ class Collector:
         if isinstance(record, Fault):
             self._receiver.keep_fault(record)
         elif isinstance(record, Instability):
-            self._receiver.keep_unstable(record)
+            self._receiver.save_unstable(record)
         else:
-            self._receiver.keep(record)
+            self._receiver.save(record)
 
     def _open(self, line: bytes) -> tuple[bytes, int, IpAddress]:
         """Payload, user and address of the encoder; what munged refuses (forged, used twice, not ours) is refused."""
@@ -180,8 +180,8 @@ class Collector:
         head, _, payload = done.stdout.partition(b"\n\n")
         if done.returncode:
             status = re.search(rb"^STATUS: *(.*)$", head, re.MULTILINE)
-            said = status[1] if status else done.stderr
-            raise Refused("credential", said.decode("utf-8", "replace").strip() or "no credential")
+            message = status[1] if status else done.stderr
+            raise Refused("credential", message.decode("utf-8", "replace").strip() or "no credential")
         host = re.search(rb"^ENCODE_HOST:.*\(([0-9A-Fa-f.:]+)\)$", head, re.MULTILINE)
         user = re.search(rb"^UID:.*\((\d+)\)$", head, re.MULTILINE)
         if host is None or user is None:

@@ -94,25 +94,27 @@ def profile_of(record: Record, now_s: float) -> NodeProfile:
     )
 
 
-def _gpu(said: object, samples_most: float) -> _Gpu:
-    if not isinstance(said, dict):
+def _gpu(record: object, samples_most: float) -> _Gpu:
+    if not isinstance(record, dict):
         raise BadRecord("a GPU is no JSON object")
-    samples = whole(said, "samples", 0, int(samples_most))
-    no_process = whole(said, "no_process", 0, samples)
-    unstable = said.get("unstable")
+    samples = whole(record, "samples", 0, int(samples_most))
+    no_process = whole(record, "no_process", 0, samples)
+    unstable = record.get("unstable")
     if unstable is not None and not isinstance(unstable, bool):
         raise BadRecord("unstable is neither true, false nor null")
-    figures = {name: _figure(name, said[name], samples - no_process) for name in _MOST if said.get(name) is not None}
+    figures = {
+        name: _figure(name, record[name], samples - no_process) for name in _MOST if record.get(name) is not None
+    }
     return _Gpu(samples, no_process, unstable, figures)
 
 
-def _figure(name: str, said: object, count_most: int) -> _Figure:
-    if not isinstance(said, dict):
+def _figure(name: str, record: object, count_most: int) -> _Figure:
+    if not isinstance(record, dict):
         raise BadRecord(f"{name} is neither null nor a JSON object")
-    most = _number(said, "max", _MOST[name])
+    most = _number(record, "max", _MOST[name])
     # Means are rounded to thousandths.
     return _Figure(
-        whole(said, "n", 1, count_most), _number(said, "mean", most + 0.001), _number(said, "var", most**2), most
+        whole(record, "n", 1, count_most), _number(record, "mean", most + 0.001), _number(record, "var", most**2), most
     )
 
 
@@ -120,7 +122,7 @@ def _reduced(gpus: Sequence[_Gpu]) -> dict[str, float]:
     samples = sum(gpu.samples for gpu in gpus)
     busy = samples - sum(gpu.no_process for gpu in gpus)
     idle = samples > 0 and busy == 0
-    told = [gpu.unstable for gpu in gpus if gpu.unstable is not None]
+    unstable_flags = [gpu.unstable for gpu in gpus if gpu.unstable is not None]
     return {
         "process_share": busy / samples if samples else math.nan,
         "gpu_util": 0.0 if idle else _mean(gpus, "gpu_util") / 100.0,
@@ -128,7 +130,7 @@ def _reduced(gpus: Sequence[_Gpu]) -> dict[str, float]:
         "memory_util": 0.0 if idle else _mean(gpus, "memory_util") / 100.0,
         "memory_mib": 0.0 if idle else _sum([each.most for each in _all(gpus, "memory_mib")]),
         "power_w": _sum([each.mean for each in _all(gpus, "power_w")]),
-        "unstable": float(any(told)) if told else math.nan,
+        "unstable": float(any(unstable_flags)) if unstable_flags else math.nan,
     }
 
 
@@ -137,31 +139,31 @@ def _all(gpus: Sequence[_Gpu], name: str) -> list[_Figure]:
 
 
 def _mean(gpus: Sequence[_Gpu], name: str) -> float:
-    known = _all(gpus, name)
-    count = sum(each.count for each in known)
-    return sum(each.mean * each.count for each in known) / count if count else math.nan
+    figures = _all(gpus, name)
+    count = sum(each.count for each in figures)
+    return sum(each.mean * each.count for each in figures) / count if count else math.nan
 
 
 def _spread(gpus: Sequence[_Gpu]) -> float:
-    known = _all(gpus, "gpu_util")
-    count = sum(each.count for each in known)
-    return math.sqrt(sum(each.variance * each.count for each in known) / count) if count else math.nan
+    figures = _all(gpus, "gpu_util")
+    count = sum(each.count for each in figures)
+    return math.sqrt(sum(each.variance * each.count for each in figures) / count) if count else math.nan
 
 
 def _sum(values: list[float]) -> float:
     return sum(values) if values else math.nan
 
 
-def whole(said: Record, name: str, least: int, most: int) -> int:
+def whole(record: Record, name: str, least: int, most: int) -> int:
     """A whole number of a record; BadRecord outside *least* to *most*."""
-    value = said.get(name)
+    value = record.get(name)
     if type(value) is not int or not least <= value <= most:
         raise BadRecord(f"{name} = {_shown(value)}; accepted: {least} to {most}")
     return value
 
 
-def _number(said: dict[str, Any], name: str, most: float) -> float:
-    value = said.get(name)
+def _number(record: dict[str, Any], name: str, most: float) -> float:
+    value = record.get(name)
     if type(value) not in (int, float) or not 0 <= value <= most:  # type: ignore[operator]
         raise BadRecord(f"{name} = {_shown(value)}; accepted: 0 to {most:g}")
     return float(value)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.records.outcomes import OutcomeTable
 from ...cycle import CycleReport
 from ...models.arrivals import DAY, REACH, SERIES, STEP_S, Arrivals
-from ...models.throughput import USUAL, Errors, Outlook, ThroughputModel
+from ...models.throughput import USUAL, Errors, LoadOutlook, ThroughputModel
 
 KEPT = USUAL + REACH  #: steps
 
@@ -21,13 +21,13 @@ def by_median() -> ThroughputModel:
     return ThroughputModel(dict.fromkeys(SERIES), dict.fromkeys(SERIES, Errors(math.inf, math.inf)))
 
 
-class Arriving:
+class ArrivalCounter:
     """Submissions per step of the last weeks: those of a history, then what each cycle sees for the first time."""
 
     def __init__(self) -> None:
         self._counts: dict[int, tuple[float, float]] = {}  # jobs and GPUs
         self._until_s = -math.inf
-        self._outlooks: tuple[float, Mapping[str, Outlook]] = (-math.inf, {})
+        self._outlooks: tuple[float, Mapping[str, LoadOutlook]] = (-math.inf, {})
 
     def learn(self, history: OutcomeTable) -> None:
         """Start again from *history*; what waits and runs comes with the next cycle."""
@@ -35,7 +35,7 @@ class Arriving:
         first = history.restart == 0
         self._add(history.first_submit_s[first], np.ones(int(first.sum())), history.gpus[first])
 
-    def saw(self, report: CycleReport) -> None:
+    def observe(self, report: CycleReport) -> None:
         """Count the jobs that were submitted since the last cycle, whatever became of them."""
         view = report.view
         self._until_s = min(self._until_s, report.now_s)  # clocks are set back, too
@@ -49,14 +49,14 @@ class Arriving:
         for step in [step for step in self._counts if step < report.now_s // STEP_S - KEPT]:
             del self._counts[step]
 
-    def outlooks(self, model: ThroughputModel, now_s: float) -> Mapping[str, Outlook]:
+    def outlooks(self, model: ThroughputModel, now_s: float) -> Mapping[str, LoadOutlook]:
         """Each series now and in the hour to come; none before a day is known. Reckoned once per step."""
-        made_s, told = self._outlooks
+        made_s, outlooks = self._outlooks
         if now_s // STEP_S != made_s // STEP_S:
-            known = self._arrivals(now_s)
-            told = {name: model.outlook(known, name) for name in SERIES} if len(known) >= DAY else {}
-            self._outlooks = now_s, told
-        return told
+            history = self._arrivals(now_s)
+            outlooks = {name: model.outlook(history, name) for name in SERIES} if len(history) >= DAY else {}
+            self._outlooks = now_s, outlooks
+        return outlooks
 
     def _arrivals(self, now_s: float) -> Arrivals:
         """The whole steps before *now_s*."""
@@ -70,9 +70,9 @@ class Arriving:
         return np.asarray((submitted_s > self._until_s) & (submitted_s <= now_s), dtype=np.bool_)
 
     def _add(self, submitted_s: FloatArray, jobs: FloatArray, gpus: IntArray) -> None:
-        for step, many, asked in _per_step(submitted_s, jobs, gpus):
+        for step, many, gpus_asked in _per_step(submitted_s, jobs, gpus):
             before = self._counts.get(step, (0.0, 0.0))
-            self._counts[step] = before[0] + many, before[1] + asked
+            self._counts[step] = before[0] + many, before[1] + gpus_asked
 
 
 def _per_step(submitted_s: FloatArray, jobs: FloatArray, gpus: IntArray) -> Iterable[tuple[int, float, float]]:

@@ -12,20 +12,20 @@ from ...decide.policy import Policy
 from ...decide.profiling import waiting_gpus
 from ...decide.profiling_nodes import pressure
 from ...errors import ConfigError, ModelUnusable
-from ...models.registry import THROUGHPUT, Shelf, Stamp
-from ...models.throughput import Outlook, ThroughputModel
-from .arrival_counter import Arriving, by_median
-from .node_mover import Lender
+from ...models.registry import THROUGHPUT, ArtifactRegistry, Stamp
+from ...models.throughput import LoadOutlook, ThroughputModel
+from .arrival_counter import ArrivalCounter, by_median
+from .node_mover import NodeMover
 
 logger = logging.getLogger(__name__)
 
 
-class Flow:
+class ProfilingController:
     """What the daemon does for new jobs around each cycle; nothing where the rules have no profiling partition."""
 
-    def __init__(self, shelf: Shelf, lender: Lender) -> None:
-        self._shelf, self._lender = shelf, lender
-        self._arriving = Arriving()
+    def __init__(self, artifacts: ArtifactRegistry, lender: NodeMover) -> None:
+        self._artifacts, self._node_mover = artifacts, lender
+        self._arriving = ArrivalCounter()
         self._model = by_median()
         self._made_of: Stamp | None = None
 
@@ -43,37 +43,37 @@ class Flow:
 
     def after(self, report: CycleReport, policy: Policy) -> None:
         """Count what came, and in act mode move nodes where that power is on."""
-        self._arriving.saw(report)
+        self._arriving.observe(report)
         rules = policy.rules.profiling
         if report.mode != "act":
             return
         if rules is None or "nodes" not in policy.rules.powers or not rules.home:
-            self._lender.end()
+            self._node_mover.end()
             return
         wanted = waiting_gpus(report.view, rules, report.plan.jobs.standing) if self._pressure(report.now_s) else 0
-        self._lender.turn(report.view, rules, wanted)
+        self._node_mover.turn(report.view, rules, wanted)
 
     def lends(self) -> bool:
         """Whether any partition has other nodes than its admin gave it, as far as is known."""
-        return self._lender.lends()
+        return self._node_mover.lends()
 
     def give_back(self) -> str:
         """Let every partition have its own nodes again; why not, empty if so."""
-        return self._lender.give_back()
+        return self._node_mover.give_back()
 
     def _pressure(self, now_s: float) -> float:
         return pressure(self.outlooks(now_s))
 
-    def outlooks(self, now_s: float) -> Mapping[str, Outlook]:
+    def outlooks(self, now_s: float) -> Mapping[str, LoadOutlook]:
         """What is forecast of submissions, jobs and GPUs; nothing before a day is known."""
-        stamp = self._shelf.stamp(THROUGHPUT)
+        stamp = self._artifacts.stamp(THROUGHPUT)
         if stamp != self._made_of:
             self._made_of, self._model = stamp, self._trained() if stamp else by_median()
         return self._arriving.outlooks(self._model, now_s)
 
     def _trained(self) -> ThroughputModel:
         try:
-            return self._shelf.read(THROUGHPUT).read_as(ThroughputModel.of_document)
+            return self._artifacts.read(THROUGHPUT).read_as(ThroughputModel.of_document)
         except (ModelUnusable, ConfigError) as error:
             logger.warning("arrivals are forecast by their rolling median: %s", error)
             return by_median()

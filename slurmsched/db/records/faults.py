@@ -101,10 +101,10 @@ def _named(connection: Connection, cluster: str, ids: set[int]) -> dict[int, lis
         ).where(outcomes.c.cluster == cluster, outcomes.c.job_id.in_(some))
         for job_id, first_submit_s, ended_s, user, name in connection.execute(ended):
             found[job_id].append((first_submit_s, ended_s, kind_of(user, name)))
-        known = select(jobs.c.job_id, jobs.c.first_submit_s, jobs.c.user, jobs.c.name).where(
+        named_jobs = select(jobs.c.job_id, jobs.c.first_submit_s, jobs.c.user, jobs.c.name).where(
             jobs.c.cluster == cluster, jobs.c.job_id.in_(some)
         )
-        for job_id, first_submit_s, user, name in connection.execute(known):
+        for job_id, first_submit_s, user, name in connection.execute(named_jobs):
             found[job_id].append((first_submit_s, float("inf"), kind_of(user, name)))
     return found
 

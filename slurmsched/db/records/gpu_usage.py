@@ -23,7 +23,7 @@ Run = tuple[int, int, int]  #: job, restart, whole second of the end
 Measured = tuple[Run, str, Use]  #: a run, its kind and what it did
 
 
-class Usage:
+class RecentUsage:
     """The use of runs that were measured lately, by job and by kind of job; a bounded number of them."""
 
     def __init__(self) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, select
 
-from ...cluster.records.node_loans import Lent
+from ...cluster.records.node_loans import LentNodes
 from ...cluster.text.hostlist import expand, fold
 from ..database import insert_or
 from ..tables import lent
 
 
-def save_lent(connection: Connection, cluster: str, some: Iterable[Lent]) -> None:
+def save_lent(connection: Connection, cluster: str, some: Iterable[LentNodes]) -> None:
     """Let *some* be all that is lent."""
     connection.execute(delete(lent).where(lent.c.cluster == cluster))
     rows = [
@@ -21,8 +21,8 @@ def save_lent(connection: Connection, cluster: str, some: Iterable[Lent]) -> Non
     insert_or(connection, lent, rows)
 
 
-def load_lent(connection: Connection, cluster: str) -> tuple[Lent, ...]:
+def load_lent(connection: Connection, cluster: str) -> tuple[LentNodes, ...]:
     """All that is lent, by partition."""
     query = select(lent.c.partition, lent.c.own, lent.c.given).where(lent.c.cluster == cluster)
     found = connection.execute(query.order_by(lent.c.partition))
-    return tuple(Lent(name, expand(own), expand(given)) for name, own, given in found)
+    return tuple(LentNodes(name, expand(own), expand(given)) for name, own, given in found)

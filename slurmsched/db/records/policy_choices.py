@@ -36,13 +36,13 @@ def load_choices(connection: Connection, cluster: str, last: int | None = None) 
     return [PolicyChoice(*row) for row in connection.execute(query.limit(last))]
 
 
-def choices_in(told: list[StoryEvent], choices: list[PolicyChoice]) -> list[StoryEvent]:
-    """Those of *choices* that were made while the job of *told* waited or ran, as lines of its story."""
-    if not told:
+def choices_in(events: list[StoryEvent], choices: list[PolicyChoice]) -> list[StoryEvent]:
+    """Those of *choices* that were made while the job of *events* waited or ran, as lines of its story."""
+    if not events:
         return []
-    job_id, until_s = told[0].job_id, told[-1].at_s if told[-1].kind == "ended" else float("inf")
+    job_id, until_s = events[0].job_id, events[-1].at_s if events[-1].kind == "ended" else float("inf")
     return [
         StoryEvent(choice.at_s, "policy", {"line": choice.line, "by": choice.by, "reason": choice.reason}, job_id)
         for choice in choices
-        if told[0].at_s <= choice.at_s <= until_s
+        if events[0].at_s <= choice.at_s <= until_s
     ]

@@ -8,26 +8,26 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from ...cluster.columns import Labels
-from ...cluster.records.prediction_records import KeptTable, kept_table
+from ...cluster.records.prediction_records import PredictionRecords, kept_table
 from ..database import insert_or
 from ..tables import predictions
 
 MOST = 100_000
 """Rows read at once, the newest."""
 
-_NAMES = tuple(f.name for f in fields(KeptTable))
+_NAMES = tuple(f.name for f in fields(PredictionRecords))
 _CHANGES = ("slurm_start_s", "started_s", "ended_s", "state")
 
 
-def save_predictions(connection: Connection, cluster: str, kept: KeptTable) -> None:
-    """Write what is new of *kept* and what came of the rest; repeating it changes nothing."""
-    columns = (getattr(kept, name) for name in _NAMES)
+def save_predictions(connection: Connection, cluster: str, records: PredictionRecords) -> None:
+    """Write what is new of *records* and what came of the rest; repeating it changes nothing."""
+    columns = (getattr(records, name) for name in _NAMES)
     values = zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True)
     rows: list[dict[str, Any]] = [{"cluster": cluster, **dict(zip(_NAMES, row, strict=True))} for row in values]
     insert_or(connection, predictions, rows, replace=_CHANGES)
 
 
-def load_predictions(connection: Connection, cluster: str, since_s: float) -> KeptTable:
+def load_predictions(connection: Connection, cluster: str, since_s: float) -> PredictionRecords:
     """The predictions made since then, oldest first."""
     query = (
         select(*(predictions.c[name] for name in _NAMES))

@@ -80,14 +80,14 @@ def _table(runs: list[list[NodeProfile]]) -> ProfileTable:
 
 def _mean(run: list[NodeProfile], name: str) -> float:
     """Over the nodes that measured it, each weighing by its GPUs and seconds; NaN where none did."""
-    known = [(getattr(row, name), row.gpus * row.measured_s) for row in run if not math.isnan(getattr(row, name))]
-    whole = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) / whole if whole else math.nan
+    measured = [(getattr(row, name), row.gpus * row.measured_s) for row in run if not math.isnan(getattr(row, name))]
+    whole = sum(weight for _, weight in measured)
+    return sum(value * weight for value, weight in measured) / whole if whole else math.nan
 
 
 def _sum(values: list[float]) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) if known else math.nan
+    measured = [value for value in values if not math.isnan(value)]
+    return sum(measured) if measured else math.nan
 
 
 def _any(values: list[float]) -> float:

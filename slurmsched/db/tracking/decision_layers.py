@@ -28,23 +28,23 @@ _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "dict_size": 2**22}]
 
 
 @dataclass(frozen=True)
-class Parts:
+class RecordParts:
     """A record as tables and texts by name; the tables are ``normal``."""
 
     tables: Mapping[str, Table]
     texts: Mapping[str, bytes]
 
 
-def nothing(kinds: Mapping[str, type[Table]]) -> Parts:
+def nothing(kinds: Mapping[str, type[Table]]) -> RecordParts:
     """What the first layer is laid on."""
-    return Parts({name: normal(table_of(kind, 0, {}, {})) for name, kind in kinds.items()}, {})
+    return RecordParts({name: normal(table_of(kind, 0, {}, {})) for name, kind in kinds.items()}, {})
 
 
 @dataclass
 class _Layer:
     """The record whose last layer this was, and the sizes of what was stored on it so far."""
 
-    parts: Parts
+    parts: RecordParts
     body: bytes
     stored_b: list[int] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class _Layer:
 
 
 @dataclass
-class Layers:
+class BlobLayers:
     """Makes the blobs of one record after the other, of which all but the last are those of an earlier record.
 
     A layer is laid anew when its age has cost as much room as it takes itself: at most twice what would have been best
@@ -66,7 +66,7 @@ class Layers:
     kinds: Mapping[str, type[Table]]
     _below: list[_Layer] = field(default_factory=list)
 
-    def blobs(self, parts: Parts) -> dict[str, bytes]:
+    def blobs(self, parts: RecordParts) -> dict[str, bytes]:
         """The blobs of a record by the names of the layers."""
         while self._below and self._below[-1].worn:
             self._below.pop()
@@ -81,7 +81,7 @@ class Layers:
         return blobs
 
 
-def read_layers(blobs: Mapping[str, bytes], kinds: Mapping[str, type[Table]]) -> Parts:
+def read_layers(blobs: Mapping[str, bytes], kinds: Mapping[str, type[Table]]) -> RecordParts:
     """The record that ``Layers.blobs`` made *blobs* of; ``ValueError`` where they hold something else."""
     parts = nothing(kinds)
     try:
@@ -92,7 +92,7 @@ def read_layers(blobs: Mapping[str, bytes], kinds: Mapping[str, type[Table]]) ->
     return parts
 
 
-def _written(parts: Parts, before: Parts) -> bytes:
+def _written(parts: RecordParts, before: RecordParts) -> bytes:
     matchings: dict[str, Matching] = {}
     pieces: list[tuple[str, bytes]] = []
     for name in sorted(parts.tables, key=lambda name: name in _BESIDE):
@@ -105,7 +105,7 @@ def _written(parts: Parts, before: Parts) -> bytes:
     return lzma.compress(raw, format=lzma.FORMAT_RAW, filters=_FILTERS)
 
 
-def _read(body: bytes, before: Parts, kinds: Mapping[str, type[Table]]) -> Parts:
+def _read(body: bytes, before: RecordParts, kinds: Mapping[str, type[Table]]) -> RecordParts:
     head, _, rest = lzma.decompress(body, format=lzma.FORMAT_RAW, filters=_FILTERS).partition(b"\n")
     tables, texts, at = dict(before.tables), dict(before.texts), 0
     for name, length in json.loads(head):
@@ -115,7 +115,7 @@ def _read(body: bytes, before: Parts, kinds: Mapping[str, type[Table]]) -> Parts
             tables[name] = changed(kinds[name], piece, earlier, _pair(name, tables, before.tables))
         else:
             texts[name] = piece
-    return Parts(tables, texts)
+    return RecordParts(tables, texts)
 
 
 def _pair(name: str, tables: Mapping[str, Table], before: Mapping[str, Table]) -> tuple[Table, Table] | None:

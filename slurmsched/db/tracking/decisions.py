@@ -26,7 +26,7 @@ from ...cluster.table_delta import normal
 from ...errors import SchemaMismatch
 from ..database import insert_or
 from ..tables import blobs, cycle_blobs, cycles, intents
-from .decision_layers import Parts, read_layers
+from .decision_layers import RecordParts, read_layers
 
 _VIEW: dict[str, type[Table]] = {
     "pending": JobTable,
@@ -60,7 +60,7 @@ class DecisionRecord:
     sentence: str
 
 
-def layers_of(record: DecisionRecord) -> Parts:
+def layers_of(record: DecisionRecord) -> RecordParts:
     """The record in parts that can be compared with those of another."""
     plan = record.plan
     tables: dict[str, Table] = {name: getattr(record.view, name) for name in _VIEW}
@@ -70,10 +70,10 @@ def layers_of(record: DecisionRecord) -> Parts:
         "refusals": _lines([_action_row(r.action), r.rule, r.detail] for r in plan.refusals),
         "settings": _lines([record.settings_json]),
     }
-    return Parts({name: normal(table) for name, table in tables.items()}, texts)
+    return RecordParts({name: normal(table) for name, table in tables.items()}, texts)
 
 
-def record_of_parts(parts: Parts, *, now_s: float, **rest: Any) -> DecisionRecord:
+def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> DecisionRecord:
     """The record that ``layers_of`` made *parts* from; ``ValueError`` where they hold something else."""
     try:
         tables: Any = parts.tables

@@ -113,9 +113,9 @@ class Intents:
         What was asked when the clock was a day ahead would else be waited for until that day is over.
         """
         self._refused_s = {job: min(at_s, now_s) for job, at_s in self._refused_s.items()}
-        for job, asked in self._asked_s.items():
-            if max(asked) > now_s:
-                self._asked_s[job] = {min(at_s, now_s): acted for at_s, acted in asked.items()}
+        for job, asked_s in self._asked_s.items():
+            if max(asked_s) > now_s:
+                self._asked_s[job] = {min(at_s, now_s): acted for at_s, acted in asked_s.items()}
         for key, same in self._open.items():
             if any(max(intent.requested_s, intent.answered_s or 0.0) > now_s for intent in same):
                 self._open[key] = [_not_later_than(intent, now_s) for intent in same]
@@ -157,7 +157,7 @@ class Intents:
             if refused is not None and kind == "Share":
                 self._refused_s[action.job_id] = now_s
             changed.append(mine)
-            self._keep((action.job_id, kind), others)
+            self._thin_out((action.job_id, kind), others)
         return changed
 
     def forget_former(self, submitted_s: Mapping[int, float], now_s: float) -> list[Intent]:
@@ -167,7 +167,7 @@ class Intents:
             if (since_s := submitted_s.get(key[0])) is not None:
                 old = [intent for intent in same if intent.requested_s < since_s - SAME_TIME_S]
                 changed += [replace(intent, closed_s=now_s) for intent in old]
-                self._keep(key, [intent for intent in same if intent not in old])
+                self._thin_out(key, [intent for intent in same if intent not in old])
         for job_id in submitted_s.keys() & self._refused_s.keys():
             if self._refused_s[job_id] < submitted_s[job_id] - SAME_TIME_S:
                 del self._refused_s[job_id]
@@ -189,7 +189,7 @@ class Intents:
                 self._count(intent)
             released |= {new.job_id for new in fresh if new.kind == "Release" and new.seen_s is not None}
             unshared |= {new.job_id for new in fresh if new.kind in ("Unmark", "Unshare") and new.seen_s is not None}
-            self._keep(key, [intent for intent in fresh if intent.closed_s is None])
+            self._thin_out(key, [intent for intent in fresh if intent.closed_s is None])
         for job_id in released:
             changed += [replace(hold, closed_s=now_s) for hold in self._open.pop((job_id, "Hold"), [])]
         for job_id in unshared:
@@ -228,7 +228,7 @@ class Intents:
             held |= np.isin(pending.job_id, requeued) & delayed
         return held
 
-    def asked(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, IntArray]:
+    def ask_counts(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, IntArray]:
         """When each of *jobs* was last asked to stop within a day, NaN where it was not; and how often.
 
         What was to be asked and never answered may have been: it counts, but nobody had time because of it. So does
@@ -236,45 +236,45 @@ class Intents:
         """
         self._asked_s = {
             job: recent
-            for job, asked in self._asked_s.items()
-            if (recent := {at_s: acted for at_s, acted in asked.items() if at_s > now_s - ASKS_S})
+            for job, recent_asks in self._asked_s.items()
+            if (recent := {at_s: acted for at_s, acted in recent_asks.items() if at_s > now_s - ASKS_S})
         }
         last_s, often = np.full(len(jobs), np.nan), np.zeros(len(jobs), dtype=np.int64)
         unsure: Counter[int] = Counter()
         for intent in self:
             if intent.kind == "AskToStop" and intent.answered_s is None and intent.requested_s > now_s - ASKS_S:
                 unsure[intent.job_id] += 1
-        if known := self._asked_s.keys() | unsure.keys():
-            for row in np.flatnonzero(np.isin(jobs.job_id, list(known))).tolist():
+        if jobs_asked := self._asked_s.keys() | unsure.keys():
+            for row in np.flatnonzero(np.isin(jobs.job_id, list(jobs_asked))).tolist():
                 job = int(jobs.job_id[row])
                 since_s = jobs.first_submit_s[row] - SAME_TIME_S  # before that another job had the id
-                asked = {at_s: acted for at_s, acted in self._asked_s.get(job, {}).items() if not at_s < since_s}
-                last_s[row] = max((at_s for at_s, acted in asked.items() if acted), default=np.nan)
-                often[row] = len(asked) + unsure[job]
+                recent_asks = {at_s: acted for at_s, acted in self._asked_s.get(job, {}).items() if not at_s < since_s}
+                last_s[row] = max((at_s for at_s, acted in recent_asks.items() if acted), default=np.nan)
+                often[row] = len(recent_asks) + unsure[job]
         return last_s, often
 
-    def told(self, jobs: JobTable) -> Labels:
+    def comments(self, jobs: JobTable) -> Labels:
         """What each of *jobs* was last told in its AdminComment, whatever Slurm said to that."""
-        told = {i.job_id: str(i.value) for i in self if i.kind == "Tell" and i.answered_s is not None}
-        if not told:
+        comment_of = {i.job_id: str(i.value) for i in self if i.kind == "Tell" and i.answered_s is not None}
+        if not comment_of:
             return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
-        return Labels.of([told.get(job, "") for job in jobs.job_id.tolist()])
+        return Labels.of([comment_of.get(job, "") for job in jobs.job_id.tolist()])
 
     def sharing(self, jobs: JobTable) -> tuple[BoolArray, Labels, BoolArray]:
         """Which of *jobs* share GPUs or are on their way there, what they asked for before, and which were given back.
 
         Our word counts, not the token: an owner may have written another comment since.
         """
-        asked = {intent.job_id: str(intent.value) for intent in self if intent.kind == "Share"}
+        share_of = {intent.job_id: str(intent.value) for intent in self if intent.kind == "Share"}
         given_back = np.isin(jobs.job_id, [intent.job_id for intent in self if intent.kind == "Unshare"])
-        rows = np.flatnonzero(np.isin(jobs.job_id, list(asked))).tolist()
+        rows = np.flatnonzero(np.isin(jobs.job_id, list(share_of))).tolist()
         shares = np.zeros(len(jobs), dtype=np.bool_)
         shares[[row for row in rows if not _is_untouched(jobs, row)]] = True
         ids, names = jobs.job_id.tolist(), [""]
         codes = np.zeros(len(jobs), dtype=np.int64)
         for row in np.flatnonzero(shares).tolist():
             codes[row] = len(names)
-            names.append(asked[ids[row]])
+            names.append(share_of[ids[row]])
         return shares, Labels(codes, tuple(names)), given_back
 
     def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:
@@ -304,7 +304,7 @@ class Intents:
         if intent.kind == "AskToStop" and intent.answered_s is not None and intent.refused in (None, SUSPENDED):
             self._asked_s.setdefault(intent.job_id, {})[intent.answered_s] = intent.refused is None
 
-    def _keep(self, key: tuple[int, str], same: list[Intent]) -> None:
+    def _thin_out(self, key: tuple[int, str], same: list[Intent]) -> None:
         if same:
             self._open[key] = same
         else:
@@ -330,7 +330,7 @@ class _Look:
         if self._in_vain(intent):
             intent = replace(intent, refused=SUSPENDED)
         seen_s = intent.seen_s
-        if seen_s is None and self._seen(intent):
+        if seen_s is None and self._is_visible(intent):
             seen_s = self._now_s
         closed_s = self._now_s if self._over(intent, seen_s is not None) else None
         if seen_s == intent.seen_s and closed_s is None:
@@ -344,7 +344,7 @@ class _Look:
         row = self._running_row.get(intent.job_id)
         return row is not None and bool(self._running.state[row] == JobState.SUSPENDED)
 
-    def _seen(self, intent: Intent) -> bool:
+    def _is_visible(self, intent: Intent) -> bool:
         if intent.kind in _QUEUES_AGAIN:
             return intent.job_id in self._requeued
         if intent.kind == "Tell":
@@ -356,27 +356,27 @@ class _Look:
         row = self._pending_row.get(intent.job_id)
         return row is not None and _PENDING_LOOKS[intent.kind](self._pending, row, intent.value, self._now_s)
 
-    def _over(self, intent: Intent, seen: bool) -> bool:
+    def _over(self, intent: Intent, visible: bool) -> bool:
         pending = intent.job_id in self._pending_row
         if not pending and intent.job_id not in self._running_row:
             return True
         if intent.kind == "Rank":  # ours until the job starts, unless it was given back
-            return not pending or (seen and intent.value == 0)
-        if intent.kind == "AskToStop" and not seen and intent.requested_s < self._now_s - GIVING_WAY_S:
+            return not pending or (visible and intent.value == 0)
+        if intent.kind == "AskToStop" and not visible and intent.requested_s < self._now_s - GIVING_WAY_S:
             return True
         if intent.kind in _QUEUES_AGAIN:  # ours until its next run starts
-            return seen and not pending
+            return visible and not pending
         if intent.kind == "Tell":  # ours as long as there is a job
             return False
         if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
             return pending and _is_untouched(self._pending, self._pending_row[intent.job_id])
         if intent.kind in ("StartShared", "Unmark"):
-            return seen or not pending
+            return visible or not pending
         if intent.kind == "Unshare":  # such a job is not moved again
             return not pending
         if intent.kind == "Hold":
             return not pending or (isinstance(intent.value, int | float) and intent.value <= self._now_s)
-        return seen
+        return visible
 
 
 def _points_are(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
@@ -428,10 +428,10 @@ def load_intents(connection: Connection, cluster: str, refused_since_s: float, a
     """Those that are open, those refused lately, and those that asked a job to stop since then."""
     names = [f.name for f in fields(Intent)]
     lately = intents.c.refused.is_not(None) & (intents.c.answered_s >= refused_since_s)
-    asks = (intents.c.kind == "AskToStop") & (intents.c.answered_s >= asked_since_s)
+    stop_requests = (intents.c.kind == "AskToStop") & (intents.c.answered_s >= asked_since_s)
     query = (
         select(*(intents.c[name] for name in names))
-        .where(intents.c.cluster == cluster, or_(intents.c.closed_s.is_(None), lately, asks))
+        .where(intents.c.cluster == cluster, or_(intents.c.closed_s.is_(None), lately, stop_requests))
         .order_by(intents.c.cycle, intents.c.job_id, intents.c.kind)
     )
     rows = (dict(zip(names, row, strict=True)) for row in connection.execute(query))

@@ -196,6 +196,6 @@ def _same(one_s: float, other_s: float) -> bool:
     return abs(one_s - other_s) <= SAME_TIME_S or (math.isnan(one_s) and math.isnan(other_s))
 
 
-def in_order(told: Iterable[StoryEvent]) -> list[StoryEvent]:
-    """*told*, oldest first."""
-    return sorted(told, key=lambda event: (event.at_s, KINDS.index(event.kind)))
+def in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:
+    """*events*, oldest first."""
+    return sorted(events, key=lambda event: (event.at_s, KINDS.index(event.kind)))

@@ -12,9 +12,9 @@ from ...cluster.columns import IntArray
 from ...cluster.records.promises import PromiseState, PromiseTable, promise_table
 from ...cluster.state import View
 from ...cluster.text.comment import read
-from ...policies.deadlines.reservations import Asks
+from ...policies.deadlines.reservations import DeadlineRequests
 from ..rules import SOFT_STEPS, DeadlineRules
-from .gpu_availability import Rooms
+from .gpu_availability import GpuAvailability
 from .offers import Offer
 from .quotas import Quotas
 
@@ -32,21 +32,21 @@ class _Candidate:
     """A job that asks, and what it gets."""
 
     row: int
-    ask: Asks  #: with no deadline yet
+    request: DeadlineRequests  #: with no deadline yet
     steps: list[tuple[float, float]]
     earliest_s: float = np.nan  #: the earliest end that could be promised
     refused: str = ""
     step: int = -1  #: the one that was promised
 
-    def by(self, step: int) -> Asks:
+    def by(self, step: int) -> DeadlineRequests:
         """The ask for the deadline of one of its steps."""
-        return replace(self.ask, due_s=np.array([self.steps[step][0]]))
+        return replace(self.request, due_s=np.array([self.steps[step][0]]))
 
 
-class Admission:
+class PromiseAdmission:
     """Answers to jobs that ask for deadlines, beside the promises of *offer*."""
 
-    def __init__(self, view: View, rules: DeadlineRules, rooms: Rooms, offer: Offer, quotas: Quotas) -> None:
+    def __init__(self, view: View, rules: DeadlineRules, rooms: GpuAvailability, offer: Offer, quotas: Quotas) -> None:
         self._view, self._rules, self._rooms, self._offer, self._quotas = view, rules, rooms, offer, quotas
 
     def answers(self, rows: IntArray, steers: bool) -> tuple[PromiseTable, IntArray]:
@@ -64,17 +64,17 @@ class Admission:
         offer = self._offer.afresh()
         for one in candidates:
             if one.step < 0:
-                one.earliest_s = offer.earliest_tenable(one.ask) + float(one.ask.needs_s[0])
+                one.earliest_s = offer.earliest_tenable(one.request) + float(one.request.needs_s[0])
         promised = [one.row for one in candidates if one.step >= 0]
         return self._answered(candidates), np.array(promised, dtype=np.int64)
 
     def _candidates(self, rows: IntArray) -> list[_Candidate]:
         jobs, rules = self._view.pending, self._rules
-        asks = self._rooms.asks(rows, np.full(len(rows), np.inf), self._view.now_s + rules.lead_s)
+        requests = self._rooms.requests(rows, np.full(len(rows), np.inf), self._view.now_s + rules.lead_s)
         return [
             _Candidate(
                 row,
-                asks.take(np.array([place])),
+                requests.take(np.array([place])),
                 steps_of(
                     jobs.comment[row], float(jobs.deadline_s[row]), float(jobs.first_submit_s[row]), rules.soft_steps
                 ),
@@ -85,8 +85,8 @@ class Admission:
     def _answer(self, group: list[_Candidate], steers: bool) -> None:
         """Answer the jobs of a group: for the first of its steps that can be promised to each, if any."""
         for one in group:
-            one.refused = self._refused_outright(one.row, steers) or self._quotas.asks(one.row)
-            one.earliest_s = self._offer.earliest(one.ask) + float(one.ask.needs_s[0])
+            one.refused = self._refused_outright(one.row, steers) or self._quotas.share_of_user(one.row)
+            one.earliest_s = self._offer.earliest(one.request) + float(one.request.needs_s[0])
         hopeful = [one for one in group if not one.refused]
         for step in range(max((len(one.steps) for one in hopeful), default=0)):
             waiting = [one for one in hopeful if one.step < 0 and step < len(one.steps)]
@@ -98,12 +98,12 @@ class Admission:
 
     def _beside(self, one: _Candidate, step: int) -> bool:
         """Promise a step if quotas allow it and it fits beside the plan as it is."""
-        ask = one.by(step)
-        one.refused = self._quotas.refusal(one.row, ask)
-        if one.refused or not self._offer.beside(ask):
+        request = one.by(step)
+        one.refused = self._quotas.refusal(one.row, request)
+        if one.refused or not self._offer.beside(request):
             one.refused = one.refused or NO_ROOM
             return False
-        self._quotas.add(one.row, ask)
+        self._quotas.add(one.row, request)
         one.step, one.refused = step, ""
         return True
 

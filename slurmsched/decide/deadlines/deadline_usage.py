@@ -15,7 +15,7 @@ from .quotas import asked_gpus, held_hours
 
 
 @dataclass(frozen=True)
-class Claim:
+class DeadlineUsage:
     """What one user or account asked for in the window of the quotas; a deadline that is asked anew counts again."""
 
     who: str
@@ -33,7 +33,7 @@ class Claim:
     exempt: bool
 
 
-def claims(view: View, plan: Plan, rules: DeadlineRules | None) -> tuple[Claim, ...]:
+def claims(view: View, plan: Plan, rules: DeadlineRules | None) -> tuple[DeadlineUsage, ...]:
     """All who asked lately, users before accounts, those with most GPU-hours first; nobody where *rules* are None."""
     if rules is None:
         return ()
@@ -43,7 +43,7 @@ def claims(view: View, plan: Plan, rules: DeadlineRules | None) -> tuple[Claim, 
     return tuple(sorted([*users, *accounts], key=lambda one: (one.account, -one.gpu_hours, one.who)))
 
 
-def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules: DeadlineRules) -> list[Claim]:
+def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules: DeadlineRules) -> list[DeadlineUsage]:
     """Those whose *names* stand beside the rows of *table*."""
     column = Labels.of(names)
 
@@ -60,7 +60,7 @@ def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules
     refused, broken, withdrawn, lost = (each(table.state == state) for state in states)
     most_hours = rules.account_gpu_hours if account else rules.user_gpu_hours
     return [
-        Claim(
+        DeadlineUsage(
             who=who,
             account=account,
             asked=int(asked[at]),

@@ -11,7 +11,7 @@ from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...cluster.text.hostlist import expand
-from ...policies.deadlines.reservations import Asks, Room
+from ...policies.deadlines.reservations import DeadlineRequests, Room
 from .iteration_runtime import paced, ran_s
 
 MOMENTS = 256
@@ -26,13 +26,13 @@ def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
     Between and beyond median and upper decile of the forecast runtimes are taken for log-normal. Without a forecast it
     is the time limit.
     """
-    known = np.isfinite(forecast.runtime_s) & np.isfinite(forecast.high_s) & (forecast.runtime_s > 0)
-    median_s, high_s = (np.where(known, column, 1.0) for column in (forecast.runtime_s, forecast.high_s))
+    has_forecast = np.isfinite(forecast.runtime_s) & np.isfinite(forecast.high_s) & (forecast.runtime_s > 0)
+    median_s, high_s = (np.where(has_forecast, column, 1.0) for column in (forecast.runtime_s, forecast.high_s))
     wide = np.maximum(high_s / median_s, 1.0) ** (NormalDist().inv_cdf(margin) / _DECILE)
-    return np.asarray(np.minimum(np.where(known, median_s * wide, np.inf), jobs.time_limit_s))
+    return np.asarray(np.minimum(np.where(has_forecast, median_s * wide, np.inf), jobs.time_limit_s))
 
 
-class Rooms:
+class GpuAvailability:
     """Rows of room for a view: a row is a set of nodes, in blocks of some number of GPUs.
 
     Rows are made for *pending* rows of the view that want promises; other jobs then count in those rows too. *stops_s*
@@ -74,11 +74,11 @@ class Rooms:
         inside = [bool(names & set(_expanded(text))) for text in hosts.names]
         return hosts.map(inside, np.bool_) & (self._view.running.gpus > 0)
 
-    def asks(self, rows: IntArray, due_s: FloatArray, since_s: float) -> Asks:
+    def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
         """The pending *rows* as asks; each counts in the rows of room that hold all nodes it may run on."""
         shapes = [self._shape(row) for row in rows.tolist()]
         counted = [[_counts(shape, row) for row in self._rows] for shape in shapes]
-        return Asks(
+        return DeadlineRequests(
             gpus=np.array([self.gpus(row) for row in rows.tolist()], dtype=np.int64),
             needs_s=self.needs_s[rows],
             since_s=np.full(len(rows), since_s),
@@ -119,8 +119,8 @@ class Rooms:
         jobs, have = self._view.pending, self._view.nodes
         kind = (jobs.partition[row], jobs.gpu_type[row])
         if kind not in self._nodes:
-            asked = set(kind[0].split(","))
-            inside = [bool(asked & set(names.split(","))) for names in have.partitions.names]
+            partitions = set(kind[0].split(","))
+            inside = [bool(partitions & set(names.split(","))) for names in have.partitions.names]
             fitting = have.partitions.map(inside, np.bool_) & have.usable & (have.gpus > 0)
             if kind[1]:
                 fitting &= have.gpu_type.map([name == kind[1] for name in have.gpu_type.names], np.bool_)
@@ -166,10 +166,10 @@ def _counts(shape: tuple[BoolArray, int], row: tuple[BoolArray, int]) -> bool:
 
 def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:
     """At most MOMENTS moments, none before an end that it stands for, and which each end has; past the last: never."""
-    known = np.unique(ends_s[np.isfinite(ends_s)])
-    if len(known) > MOMENTS:
-        known = known[np.linspace(0, len(known) - 1, MOMENTS).astype(np.int64)]
-    return known, np.searchsorted(known, ends_s)
+    moments = np.unique(ends_s[np.isfinite(ends_s)])
+    if len(moments) > MOMENTS:
+        moments = moments[np.linspace(0, len(moments) - 1, MOMENTS).astype(np.int64)]
+    return moments, np.searchsorted(moments, ends_s)
 
 
 def _hosts(text: str, places: dict[str, int]) -> list[int]:

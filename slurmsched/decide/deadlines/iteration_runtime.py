@@ -11,7 +11,7 @@ from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...cluster.text.comment import read
-from ...policies.deadlines.iteration_pace import Pace, Rest, rest
+from ...policies.deadlines.iteration_pace import IterationTime, Rest, rest
 
 ERROR = 0.2
 """Standard error of a pace, in parts of it: the upper decile is then a quarter above, and a pace that moves further
@@ -32,20 +32,22 @@ def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) 
     saying = [text for text in jobs.comment.names if "pace=" in text]
     if not saying:
         return forecast
-    told = {text: _rest(text) for text in saying}
+    rest_by_text = {text: _rest(text) for text in saying}
     nothing = Rest(np.nan, np.nan)
-    rests = np.array([told.get(text) or nothing for text in jobs.comment.names]).reshape(-1, 2)[jobs.comment.codes]
-    known = np.isfinite(jobs.deadline_s) & (rests[:, 1] > past_s)
-    if not known.any():
+    rests = np.array([rest_by_text.get(text) or nothing for text in jobs.comment.names]).reshape(-1, 2)[
+        jobs.comment.codes
+    ]
+    has_rest = np.isfinite(jobs.deadline_s) & (rests[:, 1] > past_s)
+    if not has_rest.any():
         return forecast
     median_s, high_s = rests.T
     was = forecast.source
     return replace(
         forecast,
-        runtime_s=np.where(known, median_s, forecast.runtime_s),
-        low_s=np.where(known, 2.0 * median_s - high_s, forecast.low_s),
-        high_s=np.where(known, high_s, forecast.high_s),
-        source=Labels(np.where(known, len(was.names), was.codes), (*was.names, "the pace in its comment")),
+        runtime_s=np.where(has_rest, median_s, forecast.runtime_s),
+        low_s=np.where(has_rest, 2.0 * median_s - high_s, forecast.low_s),
+        high_s=np.where(has_rest, high_s, forecast.high_s),
+        source=Labels(np.where(has_rest, len(was.names), was.codes), (*was.names, "the pace in its comment")),
     )
 
 
@@ -55,4 +57,4 @@ def _rest(comment: str) -> Rest | None:
         return None
     # A job that is queued again when all are done still has something to do.
     left = max(1, wishes.iterations - (wishes.done or 0))
-    return rest(Pace(wishes.pace_s, ERROR * wishes.pace_s), left)
+    return rest(IterationTime(wishes.pace_s, ERROR * wishes.pace_s), left)

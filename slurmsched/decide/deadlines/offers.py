@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...policies.deadlines.reservations import Asks, Room, latest_plan, together
+from ...policies.deadlines.reservations import DeadlineRequests, Room, latest_plan, together
 
 PLANNED = 12_000
 """After plans of so many jobs in one decision, new ones are promised only what fits beside the last plan."""
@@ -20,7 +20,7 @@ ATTEMPTS = 4
 class Offer:
     """What *room* has for new promises but for a *reserve*, with a plan of the promises *held*."""
 
-    def __init__(self, room: Room, reserve: float, held: Asks, now_s: float) -> None:
+    def __init__(self, room: Room, reserve: float, held: DeadlineRequests, now_s: float) -> None:
         self._whole, self._room, self._held, self._now_s = room, room.less(reserve), held, now_s
         self._reserve = reserve
         self._starts_s, self._left = latest_plan(self._room, held)
@@ -30,43 +30,43 @@ class Offer:
         """The offer of the next decision, which plans all promises afresh."""
         return Offer(self._whole, self._reserve, self._held, self._now_s)
 
-    def earliest(self, ask: Asks, since_s: float | None = None) -> float:
+    def earliest(self, request: DeadlineRequests, since_s: float | None = None) -> float:
         """The earliest start beside the plan, from *since_s* on if that is said; NaN where there is none."""
-        since_s = float(ask.since_s[0]) if since_s is None else since_s
-        return self._left.earliest(ask.rows[0], int(ask.gpus[0]), float(ask.needs_s[0]), since_s)
+        since_s = float(request.since_s[0]) if since_s is None else since_s
+        return self._left.earliest(request.rows[0], int(request.gpus[0]), float(request.needs_s[0]), since_s)
 
-    def earliest_tenable(self, ask: Asks) -> float:
+    def earliest_tenable(self, request: DeadlineRequests) -> float:
         """The earliest of these that a plan made afresh can hold, too, as long as this decision may plan."""
-        start_s, needs_s = self.earliest(ask), float(ask.needs_s[0])
+        start_s, needs_s = self.earliest(request), float(request.needs_s[0])
         while np.isfinite(start_s + needs_s) and self._planned_jobs < PLANNED:
             self._planned_jobs += len(self._held) + 1
-            if not self.untenable([replace(ask, due_s=np.array([start_s + needs_s]))]):
+            if not self.untenable([replace(request, due_s=np.array([start_s + needs_s]))]):
                 break
             later_s = self._left.begins_s[self._left.begins_s > start_s]
             if not len(later_s):
                 break
-            start_s = self.earliest(ask, float(later_s[0]))
+            start_s = self.earliest(request, float(later_s[0]))
         return start_s
 
-    def beside(self, ask: Asks) -> bool:
+    def beside(self, request: DeadlineRequests) -> bool:
         """Promise one more if it fits beside the plan as it is; returns whether it does."""
-        start_s = _latest(self._left, ask)
+        start_s = _latest(self._left, request)
         if np.isnan(start_s):
             return False
-        self._left.take(ask.rows[0], int(ask.gpus[0]), start_s, start_s + float(ask.needs_s[0]))
-        self._hold(ask, np.array([start_s]))
+        self._left.take(request.rows[0], int(request.gpus[0]), start_s, start_s + float(request.needs_s[0]))
+        self._hold(request, np.array([start_s]))
         return True
 
-    def anew(self, asks: Sequence[Asks]) -> list[bool]:
-        """Promise those of *asks* that a new plan has room for beside all promises; returns which.
+    def anew(self, requests: Sequence[DeadlineRequests]) -> list[bool]:
+        """Promise those of *requests* that a new plan has room for beside all promises; returns which.
 
         Where they would cost an earlier promise its place, fewer of them are tried, the first ones.
         """
-        promised = [False] * len(asks)
+        promised = [False] * len(requests)
         # the others would not fit if nothing had been promised
-        tried = [place for place, ask in enumerate(asks) if np.isfinite(_latest(self._room, ask))]
+        tried = [place for place, request in enumerate(requests) if np.isfinite(_latest(self._room, request))]
         while tried and self._planned_jobs < PLANNED:
-            fits = self._planned([asks[place] for place in tried])
+            fits = self._planned([requests[place] for place in tried])
             if fits is not None:
                 for place, fitting in zip(tried, fits, strict=True):
                     promised[place] = fitting
@@ -74,14 +74,14 @@ class Offer:
             tried = tried[: len(tried) // 2]
         return promised
 
-    def untenable(self, asks: Sequence[Asks]) -> set[int]:
-        """Places of *asks*, all promised here in this order, that a plan made afresh cannot hold.
+    def untenable(self, requests: Sequence[DeadlineRequests]) -> set[int]:
+        """Places of *requests*, all promised here in this order, that a plan made afresh cannot hold.
 
         The next decisions plan afresh, and no promise may be lost then that had a place before.
         """
-        tenable = list(range(len(asks)))
-        for attempt in range(len(asks)):
-            held = [replace(asks[place], since_s=np.array([self._now_s])) for place in tenable]
+        tenable = list(range(len(requests)))
+        for attempt in range(len(requests)):
+            held = [replace(requests[place], since_s=np.array([self._now_s])) for place in tenable]
             starts_s = latest_plan(self._whole, together([self._earlier, *held]))[0]
             before_s, new_s = np.split(starts_s, [len(self._earlier)])
             lost = np.isnan(before_s[np.isfinite(self._earlier_starts_s)]).any()
@@ -93,26 +93,32 @@ class Offer:
                 tenable = tenable[: len(tenable) // 2]
             if not tenable:
                 break
-        return set(range(len(asks))) - set(tenable)
+        return set(range(len(requests))) - set(tenable)
 
-    def _planned(self, asks: list[Asks]) -> list[bool] | None:
-        """Which of *asks* a new plan has room for, which are promised then; None where it loses an earlier promise."""
-        self._planned_jobs += len(self._held) + len(asks)
-        starts_s, left = latest_plan(self._room, together([self._held, *asks]))
+    def _planned(self, requests: list[DeadlineRequests]) -> list[bool] | None:
+        """Tell which of *requests* a new plan has room for and promises; None where it loses an earlier promise."""
+        self._planned_jobs += len(self._held) + len(requests)
+        starts_s, left = latest_plan(self._room, together([self._held, *requests]))
         before_s, new_s = np.split(starts_s, [len(self._held)])
         if np.isnan(before_s[np.isfinite(self._starts_s)]).any():
             return None
         self._starts_s, self._left = before_s, left
         fits = np.isfinite(new_s)
         for place in np.flatnonzero(fits).tolist():
-            self._hold(asks[place], new_s[[place]])
+            self._hold(requests[place], new_s[[place]])
         return [bool(fit) for fit in fits]
 
-    def _hold(self, ask: Asks, start_s: FloatArray) -> None:
-        """Count *ask* among the promises, as it will count from now on."""
-        self._held = self._held.plus(replace(ask, since_s=np.array([self._now_s])))
+    def _hold(self, request: DeadlineRequests, start_s: FloatArray) -> None:
+        """Count *request* among the promises, as it will count from now on."""
+        self._held = self._held.plus(replace(request, since_s=np.array([self._now_s])))
         self._starts_s = np.append(self._starts_s, start_s)
 
 
-def _latest(room: Room, ask: Asks) -> float:
-    return room.latest(ask.rows[0], int(ask.gpus[0]), float(ask.needs_s[0]), float(ask.since_s[0]), float(ask.due_s[0]))
+def _latest(room: Room, request: DeadlineRequests) -> float:
+    return room.latest(
+        request.rows[0],
+        int(request.gpus[0]),
+        float(request.needs_s[0]),
+        float(request.since_s[0]),
+        float(request.due_s[0]),
+    )

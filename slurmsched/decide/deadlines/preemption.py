@@ -18,7 +18,7 @@ from ...policies.deadlines.reservations import latest_plan
 from ..ordering.ranking import qos_classes, tiers
 from ..phrasing import spell
 from ..rules import DeadlineRules, Rules
-from .gpu_availability import Rooms
+from .gpu_availability import GpuAvailability
 from .promises import Promised
 
 TRIED = 32
@@ -42,8 +42,8 @@ def stops(view: View, rules: Rules) -> Stops | None:
     Promised jobs, arrays and parts of heterogeneous jobs are left alone: a signal to a task may reach its whole array.
     So are jobs of partitions that we do not order, and jobs that Slurm would start again before the promised one.
     """
-    told = rules.deadlines
-    if told is None or not told.yields or "requeue" not in rules.powers:
+    deadline_rules = rules.deadlines
+    if deadline_rules is None or not deadline_rules.yields or "requeue" not in rules.powers:
         return None
     jobs, now_s, only = view.running, view.now_s, rules.only_partitions
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
@@ -52,16 +52,20 @@ def stops(view: View, rules: Rules) -> Stops | None:
     ours = jobs.partition.map(inside, np.bool_) & ~_above(view, rules)
     agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off & ~promised & single & ours
     waited_s = now_s - np.where(jobs.asked_s >= jobs.started_s, jobs.asked_s, -np.inf)
-    awaited = agreed & (waited_s < max(told.lease_s, 2 * told.stop_s))
-    askable = agreed & ~awaited & (jobs.asks < told.asks_a_day)
-    from_s = np.maximum(np.fmax(jobs.started_s, jobs.asked_s) + told.lease_s, now_s)
-    by_s = np.where(awaited, jobs.asked_s, np.where(askable, from_s, np.inf)) + told.stop_s + told.lead_s
+    awaited = agreed & (waited_s < max(deadline_rules.lease_s, 2 * deadline_rules.stop_s))
+    askable = agreed & ~awaited & (jobs.asks < deadline_rules.asks_a_day)
+    from_s = np.maximum(np.fmax(jobs.started_s, jobs.asked_s) + deadline_rules.lease_s, now_s)
+    by_s = (
+        np.where(awaited, jobs.asked_s, np.where(askable, from_s, np.inf))
+        + deadline_rules.stop_s
+        + deadline_rules.lead_s
+    )
     leaving = jobs.state == JobState.COMPLETING
     return Stops(
         by_s=np.where(leaving, now_s, by_s),
         may=askable & (from_s <= now_s),
         awaited=awaited,
-        overdue=awaited & (waited_s >= told.stop_s),
+        overdue=awaited & (waited_s >= deadline_rules.stop_s),
         leaving=leaving,
     )
 
@@ -86,28 +90,28 @@ def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: 
     if stopping is None or promised.rooms is None:
         return []
     early_s = rules.lead_s + rules.hold_s + rules.stop_s
-    urgent = promised.laxity_s[promised.kept] <= early_s
+    urgent = promised.laxity_s[promised.rows] <= early_s
     if not urgent.any():
         return []
-    rows = _least_loss(view, promised.rooms, promised.kept[urgent], promised.due_s[urgent], rules.lead_s, stopping)
+    rows = _least_loss(view, promised.rooms, promised.rows[urgent], promised.due_s[urgent], rules.lead_s, stopping)
     job_id = view.running.job_id
     requeues: list[Action] = [Requeue(job) for job in job_id[rows[stopping.overdue[rows]]].tolist()]
-    asked = job_id[rows[stopping.may[rows]]].tolist()
-    return [*requeues, *(AskToStop(job, rules.stop_signal) for job in asked)]
+    stoppable = job_id[rows[stopping.may[rows]]].tolist()
+    return [*requeues, *(AskToStop(job, rules.stop_signal) for job in stoppable)]
 
 
 def _least_loss(
-    view: View, rooms: Rooms, waiting: IntArray, due_s: FloatArray, lead_s: float, stopping: Stops
+    view: View, rooms: GpuAvailability, waiting: IntArray, due_s: FloatArray, lead_s: float, stopping: Stops
 ) -> IntArray:
     """Running rows without whose GPUs some of the *waiting* could not start in time; those asked before come first."""
     jobs, now_s = view.running, view.now_s
     soonest_s = now_s + max(lead_s, 1.0) + rooms.needs_s[waiting] + 1.0
-    asks = rooms.asks(waiting, np.maximum(due_s, soonest_s), now_s)
+    requests = rooms.requests(waiting, np.maximum(due_s, soonest_s), now_s)
 
     def late(some: IntArray) -> int:
         stops_s = np.where(stopping.leaving, now_s, np.inf)
         stops_s[some] = now_s
-        return int(np.isnan(latest_plan(rooms.freed(stops_s), asks)[0]).sum())
+        return int(np.isnan(latest_plan(rooms.freed(stops_s), requests)[0]).sum())
 
     rows = np.flatnonzero((stopping.may | stopping.awaited) & rooms.holding(waiting))
     lost = jobs.gpus[rows] * (now_s - jobs.started_s[rows])

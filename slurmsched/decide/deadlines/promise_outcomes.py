@@ -28,7 +28,7 @@ class _End(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ends:
+class JobEnds:
     """What is known of the jobs that have promises: where they are now, and how those that are gone ended.
 
     A run of state OTHER is one that nobody saw end; accounting is asked for it.
@@ -39,7 +39,7 @@ class Ends:
     unsettled: frozenset[int] = field(default_factory=frozenset)  #: nobody knows yet whether they are gone
 
     @classmethod
-    def of(cls, state: ClusterState, ended: OutcomeTable, unsettled: Collection[int] = ()) -> Ends:
+    def of(cls, state: ClusterState, ended: OutcomeTable, unsettled: Collection[int] = ()) -> JobEnds:
         """By a look and the runs that it showed to be over."""
         present = {
             int(job_id): (table, row)
@@ -66,9 +66,9 @@ class Ends:
 
     def here(self, promises: PromiseTable, row: int) -> tuple[JobTable, int] | None:
         """The job that waits or runs and was promised something; None where there is none, or another of its number."""
-        found = self.present.get(int(promises.job_id[row]))
-        same = found and abs(found[0].first_submit_s[found[1]] - promises.first_submit_s[row]) <= SAME_S
-        return found if same else None
+        place = self.present.get(int(promises.job_id[row]))
+        same = place and abs(place[0].first_submit_s[place[1]] - promises.first_submit_s[row]) <= SAME_S
+        return place if same else None
 
     def end(self, promises: PromiseTable, row: int) -> _End | None:
         """How the job ended last, since it was promised something."""
@@ -77,16 +77,16 @@ class Ends:
             return None
         return end if abs(end.first_submit_s - promises.first_submit_s[row]) <= SAME_S else None
 
-    def with_runs(self, past: OutcomeTable) -> Ends:
+    def with_runs(self, past: OutcomeTable) -> JobEnds:
         """With the runs that accounting has."""
         return replace(self, ends=self.ends | _ends((past,)))
 
-    def waiting_for(self, jobs: Collection[int]) -> Ends:
+    def waiting_for(self, jobs: Collection[int]) -> JobEnds:
         """Without a verdict on *jobs*."""
         return replace(self, unsettled=self.unsettled | frozenset(jobs))
 
 
-def settle(promises: PromiseTable, ends: Ends, now_s: float) -> PromiseTable:
+def settle(promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
     """*promises* with those settled that were met, broken, withdrawn or lost.
 
     A promise is met where a run of the job ended by then, however it ended: what was promised are GPUs in time. One
@@ -95,27 +95,27 @@ def settle(promises: PromiseTable, ends: Ends, now_s: float) -> PromiseTable:
     verdicts = {row: _verdict(promises, row, ends, now_s) for row in np.flatnonzero(promises.open).tolist()}
     for row in np.flatnonzero(_late(promises, now_s)).tolist():
         verdicts[row] = _verdict_of_end(promises, row, ends.end(promises, row), now_s)
-    found = {row: verdict for row, verdict in verdicts.items() if verdict is not None}
-    if not found:
+    verdict_of = {row: verdict for row, verdict in verdicts.items() if verdict is not None}
+    if not verdict_of:
         return promises
     states, settled_s, reasons = promises.state.copy(), promises.settled_s.copy(), list(promises.reason)
-    for row, (verdict, reason) in found.items():
+    for row, (verdict, reason) in verdict_of.items():
         states[row], reasons[row], settled_s[row] = verdict, reason, now_s
     return replace(promises, state=states, settled_s=settled_s, reason=Labels.of(reasons))
 
 
 def _ends(tables: Iterable[JobTable | OutcomeTable]) -> dict[int, _End]:
-    found: dict[int, _End] = {}
+    end_of: dict[int, _End] = {}
     for table in tables:
         # Slurm gives a job that it took out of the queue, for its owner or at its --deadline, a start equal to its end.
         at_once = np.isin(table.state, (JobState.CANCELLED, JobState.TIMEOUT)) & (table.started_s >= table.ended_s)
         columns = (table.ended_s, table.state, table.first_submit_s, np.isfinite(table.started_s) & ~at_once)
         rows = zip(table.job_id.tolist(), *(column.tolist() for column in columns), strict=True)
-        found |= {job: _End(at_s, JobState(state), first_s, ran) for job, at_s, state, first_s, ran in rows}
-    return found
+        end_of |= {job: _End(at_s, JobState(state), first_s, ran) for job, at_s, state, first_s, ran in rows}
+    return end_of
 
 
-def _verdict(promises: PromiseTable, row: int, ends: Ends, now_s: float) -> tuple[PromiseState, str] | None:
+def _verdict(promises: PromiseTable, row: int, ends: JobEnds, now_s: float) -> tuple[PromiseState, str] | None:
     """What became of one promise, and why where it was not met; None while it stands."""
     until_s = float(promises.promised_s[row])
     if int(promises.job_id[row]) in ends.unsettled:

@@ -11,7 +11,7 @@ from ...cluster.columns import FloatArray, IntArray
 from ...cluster.records.promises import PromiseTable
 from ...cluster.state import View
 from ...policies.deadlines.lateness import chance_late, in_doubt
-from ...policies.deadlines.reservations import Asks, Room
+from ...policies.deadlines.reservations import DeadlineRequests, Room
 from .gpu_availability import planned_s
 from .iteration_runtime import paced, ran_s
 
@@ -19,25 +19,31 @@ Rest = tuple[float, float, float, float]  #: from when on, median and upper deci
 
 
 def announced(
-    view: View, table: PromiseTable, kept: IntArray, starts_s: FloatArray, held: Asks, left: Room, beat_s: float
+    view: View,
+    table: PromiseTable,
+    rows: IntArray,
+    starts_s: FloatArray,
+    held: DeadlineRequests,
+    left: Room,
+    beat_s: float,
 ) -> PromiseTable:
     """The table with the moments since when owners are told that their promise may be broken, by the forecast of now.
 
-    *kept* are pending rows with a promise, *starts_s* when they start by the latest plan, NaN where it has no way left;
+    *rows* are pending rows with a promise, *starts_s* when they start by the latest plan, NaN where it has no way left;
     *beat_s* is how long it is at most until the next look. A job that starts as planned is not in doubt before it runs.
     """
-    rest = dict(_running(view)) | dict(_without_plan(view, kept, starts_s, held, left))
+    rest = dict(_running(view)) | dict(_without_plan(view, rows, starts_s, held, left))
     places = np.flatnonzero(table.open)
     unknown = (view.now_s, np.nan, np.nan, -np.inf)
-    known = np.array([rest.get(job, unknown) for job in table.job_id[places].tolist()]).reshape(-1, 4)
-    begins_s, median_s, high_s, limit_s = known.T
+    rest_columns = np.array([rest.get(job, unknown) for job in table.job_id[places].tolist()]).reshape(-1, 4)
+    begins_s, median_s, high_s, limit_s = rest_columns.T
     promised_s = table.promised_s[places]
     late = chance_late(median_s, high_s, np.zeros(len(places)), promised_s - begins_s)
     late[limit_s <= promised_s] = 0.0
     window_s = promised_s - table.first_submit_s[places]
-    told = in_doubt(late, promised_s - view.now_s, window_s, beat_s)
+    announced_now = in_doubt(late, promised_s - view.now_s, window_s, beat_s)
     told_s = table.announced_s.copy()
-    told_s[places] = np.where(told, np.where(np.isfinite(told_s[places]), told_s[places], view.now_s), np.nan)
+    told_s[places] = np.where(announced_now, np.where(np.isfinite(told_s[places]), told_s[places], view.now_s), np.nan)
     return replace(table, announced_s=told_s)
 
 
@@ -53,13 +59,13 @@ def _running(view: View) -> Iterator[tuple[int, Rest]]:
 
 
 def _without_plan(
-    view: View, kept: IntArray, starts_s: FloatArray, held: Asks, left: Room
+    view: View, rows: IntArray, starts_s: FloatArray, held: DeadlineRequests, left: Room
 ) -> Iterator[tuple[int, Rest]]:
     """Pending jobs that cannot start in time by the runtime planned with: from the earliest start there is."""
     jobs = view.pending
     median_s, high_s = (planned_s(paced(view.forecast, jobs), jobs, share) for share in (0.5, 0.9))
     for place in np.flatnonzero(np.isnan(starts_s)).tolist():
-        row = int(kept[place])
+        row = int(rows[place])
         start_s = left.earliest(held.rows[place], int(held.gpus[place]), float(median_s[row]), view.now_s)
         begins_s = float(start_s) if np.isfinite(start_s) else np.inf
         limit_s = begins_s + float(jobs.time_limit_s[row])

@@ -12,8 +12,8 @@ from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
 from ...policies.deadlines.reservations import Room, latest_plan
 from ..rules import DeadlineRules
-from .deadline_admission import Admission
-from .gpu_availability import Rooms
+from .deadline_admission import PromiseAdmission
+from .gpu_availability import GpuAvailability
 from .offers import Offer
 from .promise_risk import announced
 from .quotas import Quotas
@@ -36,9 +36,9 @@ class Promised:
     table: PromiseTable
     due: BoolArray  #: pending jobs that must start now
     laxity_s: FloatArray  #: of pending jobs with a promise: time to spare before they must start, else infinite
-    kept: IntArray  #: those jobs
+    rows: IntArray  #: those jobs
     due_s: FloatArray  #: by when each of those was promised to end
-    rooms: Rooms | None = None  #: where there is anything to keep
+    rooms: GpuAvailability | None = None  #: where there is anything to keep
     room: Room | None = None  #: what running jobs leave free
     left: Room | None = None  #: what the latest plan leaves free
 
@@ -55,29 +55,29 @@ def promise(
     count = len(view.pending)
     table = _withdrawn(view, standings, view.promises)
     new = _asking(view, standings, table)
-    kept = _pending_rows(view, table)
+    rows = _pending_rows(view, table)
     if not len(new) and not table.open.any():
         nobody = np.zeros(0, dtype=np.int64)
         return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), nobody, nobody.astype(np.float64))
-    rooms = Rooms(view, rules.margin, rules.lead_s, stops_s)
-    room = rooms.open(np.concatenate([kept, new]))
-    held = rooms.asks(kept, _due_s(view, table, kept), view.now_s)
+    rooms = GpuAvailability(view, rules.margin, rules.lead_s, stops_s)
+    room = rooms.open(np.concatenate([rows, new]))
+    held = rooms.requests(rows, _due_s(view, table, rows), view.now_s)
     if len(new):
-        offer, quotas = Offer(room, rules.reserve, held, view.now_s), Quotas(view, table, rules, rooms, kept, held)
-        answers, promised = Admission(view, rules, rooms, offer, quotas).answers(new, steers)
+        offer, quotas = Offer(room, rules.reserve, held, view.now_s), Quotas(view, table, rules, rooms, rows, held)
+        answers, promised = PromiseAdmission(view, rules, rooms, offer, quotas).answers(new, steers)
         table = table.joined(answers)
-        kept = np.concatenate([kept, promised])
-        held = rooms.asks(kept, _due_s(view, table, kept), view.now_s)
+        rows = np.concatenate([rows, promised])
+        held = rooms.requests(rows, _due_s(view, table, rows), view.now_s)
     starts_s, left = latest_plan(room, held)
-    table = announced(view, table, kept, starts_s, held, left, rules.lead_s)
+    table = announced(view, table, rows, starts_s, held, left, rules.lead_s)
     laxity_s = np.full(count, np.inf)
-    laxity_s[kept] = np.where(np.isnan(starts_s), held.due_s - held.needs_s, starts_s) - view.now_s
+    laxity_s[rows] = np.where(np.isnan(starts_s), held.due_s - held.needs_s, starts_s) - view.now_s
     due = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stops_s is None else rules.stop_s)
-    due[kept] |= np.isnan(starts_s)
-    return Promised(_started_by(view, table, laxity_s), due, laxity_s, kept, held.due_s, rooms, room, left)
+    due[rows] |= np.isnan(starts_s)
+    return Promised(_started_by(view, table, laxity_s), due, laxity_s, rows, held.due_s, rooms, room, left)
 
 
-def in_the_way(view: View, promised: Promised, order: IntArray) -> tuple[IntArray, BoolArray]:
+def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntArray, BoolArray]:
     """Those of the pending rows in *order* that would start soon and keep a promised job from its GPUs.
 
     Also which pending jobs they endanger. Jobs count one after the other, each as soon as there is room for it beside
@@ -85,11 +85,11 @@ def in_the_way(view: View, promised: Promised, order: IntArray) -> tuple[IntArra
     """
     endangered = np.zeros(len(view.pending), dtype=np.bool_)
     waiting = np.flatnonzero(np.isfinite(promised.laxity_s))
-    rooms, found = promised.rooms, []
+    rooms, blocking = promised.rooms, []
     if rooms is None or promised.room is None or promised.left is None or not len(waiting):
         return order[:0], endangered
     room, left = promised.room.copy(), promised.left.copy()
-    counts = rooms.asks(waiting, promised.laxity_s[waiting], view.now_s).rows
+    counts = rooms.requests(waiting, promised.laxity_s[waiting], view.now_s).rows
     for row in order[np.isinf(promised.laxity_s[order])][:MOST].tolist():
         gpus, needs_s = int(view.pending.gpus[row] * view.pending.tasks[row]), float(rooms.needs_s[row])
         own = rooms.own(row)
@@ -101,27 +101,27 @@ def in_the_way(view: View, promised: Promised, order: IntArray) -> tuple[IntArra
         begins_s = view.now_s + promised.laxity_s[waiting]
         theirs = counts[:, short].any(axis=1) & (start_s < begins_s) & (begins_s < start_s + needs_s)
         if theirs.any():
-            found.append(row)
+            blocking.append(row)
             endangered[waiting[theirs]] = True
         else:
             left.lose(taken, start_s, start_s + needs_s)
             room.lose(taken, start_s, start_s + needs_s)
-    return np.array(found, dtype=np.int64), endangered
+    return np.array(blocking, dtype=np.int64), endangered
 
 
 def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseTable:
     """Promises to jobs that somebody has taken out of our hands are withdrawn."""
     rows = {int(job): row for row, job in enumerate(view.pending.job_id.tolist())}
-    found: dict[int, str] = {}
+    withdrawn: dict[int, str] = {}
     for place in np.flatnonzero(table.open).tolist():
         row = rows.get(int(table.job_id[place]))
         why = None if row is None else _TAKEN_AWAY.get(Standing(int(standings[row])))
         if why is not None:
-            found[place] = why
-    if not found:
+            withdrawn[place] = why
+    if not withdrawn:
         return table
     states, settled_s, reasons = table.state.copy(), table.settled_s.copy(), list(table.reason)
-    for place, why in found.items():
+    for place, why in withdrawn.items():
         states[place], settled_s[place], reasons[place] = PromiseState.WITHDRAWN, view.now_s, why
     return replace(table, state=states, settled_s=settled_s, reason=Labels.of(reasons))
 

@@ -11,9 +11,9 @@ from ...cluster.columns import FloatArray, IntArray
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
 from ...cluster.text.plural import count
-from ...policies.deadlines.reservations import Asks
+from ...policies.deadlines.reservations import DeadlineRequests
 from ..rules import DeadlineRules
-from .gpu_availability import Rooms
+from .gpu_availability import GpuAvailability
 
 HOUR_S = 3600.0
 
@@ -25,35 +25,41 @@ class Quotas:
     """
 
     def __init__(
-        self, view: View, table: PromiseTable, rules: DeadlineRules, rooms: Rooms, kept: IntArray, held: Asks
+        self,
+        view: View,
+        table: PromiseTable,
+        rules: DeadlineRules,
+        rooms: GpuAvailability,
+        rows: IntArray,
+        held: DeadlineRequests,
     ) -> None:
         self._jobs, self._now_s, self._rules, self._rooms = view.pending, view.now_s, rules, rooms
-        self._asked: Counter[str] = Counter()
+        self._requested: Counter[str] = Counter()
         self._hours: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._waiting: dict[str, _Waiting] = {}
         gpus, hours = asked_gpus(view, table, rules).tolist(), held_hours(view, table, rules).tolist()
-        for user, account, asked, held_h in zip(table.user, table.account, gpus, hours, strict=True):
-            self._asked[user] += asked
+        for user, account, gpus_asked, held_h in zip(table.user, table.account, gpus, hours, strict=True):
+            self._requested[user] += gpus_asked
             self._hours["user", user] += held_h
             self._hours["account", account] += held_h
-        users = self._jobs.user.codes[kept]
+        users = self._jobs.user.codes[rows]
         for code in np.unique(users).tolist():
             mine = np.flatnonzero(users == code)
-            self._waiting[self._jobs.user.names[code]] = _Waiting(kept[mine], held.take(mine))
+            self._waiting[self._jobs.user.names[code]] = _Waiting(rows[mine], held.take(mine))
 
-    def asks(self, row: int) -> str:
+    def share_of_user(self, row: int) -> str:
         """Count that a pending *row* asks; returns the quota that this breaks, in words, empty where none."""
         user, gpus, most = self._jobs.user[row], int(self._jobs.gpus[row]), self._rules.user_gpus
-        asked = self._asked[user]
-        self._asked[user] += gpus
-        if self._exempt(row) or not most or asked + gpus <= most:
+        requested = self._requested[user]
+        self._requested[user] += gpus
+        if self._exempt(row) or not most or requested + gpus <= most:
             return ""
         return (
-            f"{user} has asked deadlines for {count(asked, 'GPU')} lately, and may for {most} in "
+            f"{user} has asked deadlines for {count(requested, 'GPU')} lately, and may for {most} in "
             f"{self._rules.interval_s:g} s (deadline.user_gpus)"
         )
 
-    def refusal(self, row: int, ask: Asks) -> str:
+    def refusal(self, row: int, request: DeadlineRequests) -> str:
         """Which quota a promise to a pending *row* would break, in words; empty where none."""
         if self._exempt(row):
             return ""
@@ -72,7 +78,7 @@ class Quotas:
         if (
             rules.user_share < 1
             and waiting
-            and waiting.above(self._rooms.most(row) * rules.user_share, ask, self._now_s)
+            and waiting.above(self._rooms.most(row) * rules.user_share, request, self._now_s)
         ):
             return (
                 f"{user} has been promised {rules.user_share:.0%} of the GPUs' time until then, which is the most for "
@@ -80,14 +86,14 @@ class Quotas:
             )
         return ""
 
-    def add(self, row: int, ask: Asks) -> None:
+    def add(self, row: int, request: DeadlineRequests) -> None:
         """Count a promise to a pending *row*."""
         self._count(row, 1)
         waiting = self._waiting.get(self._jobs.user[row])
-        new = _Waiting(np.array([row]), ask)
+        new = _Waiting(np.array([row]), request)
         self._waiting[self._jobs.user[row]] = new if waiting is None else waiting.plus(new)
 
-    def remove(self, row: int, ask: Asks) -> None:
+    def remove(self, row: int, request: DeadlineRequests) -> None:
         """Take back what was counted."""
         self._count(row, -1)
         self._waiting[self._jobs.user[row]] = self._waiting[self._jobs.user[row]].without(row)
@@ -109,27 +115,27 @@ class _Waiting:
     """The promises of a user to jobs that wait."""
 
     jobs: IntArray  #: pending rows
-    asks: Asks
+    requests: DeadlineRequests
 
     def plus(self, other: _Waiting) -> _Waiting:
-        return _Waiting(np.concatenate([self.jobs, other.jobs]), self.asks.plus(other.asks))
+        return _Waiting(np.concatenate([self.jobs, other.jobs]), self.requests.plus(other.requests))
 
     def without(self, row: int) -> _Waiting:
         rest = self.jobs != row
-        return _Waiting(self.jobs[rest], self.asks.take(rest))
+        return _Waiting(self.jobs[rest], self.requests.take(rest))
 
-    def above(self, gpus: float, ask: Asks, now_s: float) -> bool:
-        """Whether these and one more *ask* need more GPU time than *gpus* have, until its end or until a later one.
+    def above(self, gpus: float, request: DeadlineRequests, now_s: float) -> bool:
+        """Whether these and one more *request* need more GPU time than *gpus* have, until its end or until a later one.
 
         Only promises that count in the same room matter. One alone may need more.
         """
-        near = self.asks.take(np.flatnonzero((self.asks.rows & ask.rows).any(axis=1)))
+        near = self.requests.take(np.flatnonzero((self.requests.rows & request.rows).any(axis=1)))
         if not len(near):
             return False
-        every = near.plus(ask)
+        every = near.plus(request)
         order = np.argsort(every.due_s, kind="stable")
         due_s, needed = every.due_s[order], np.cumsum((every.gpus * every.needs_s)[order])
-        return bool((needed > gpus * (due_s - now_s))[due_s >= ask.due_s[0]].any())
+        return bool((needed > gpus * (due_s - now_s))[due_s >= request.due_s[0]].any())
 
 
 def asked_gpus(view: View, table: PromiseTable, rules: DeadlineRules) -> IntArray:

@@ -34,7 +34,7 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Foretold:
+class LivePredictions:
     """The latest predictions, or why there are none; what a daemon answers from."""
 
     table: PredictionTable | None = None
@@ -142,49 +142,49 @@ def delayed_jobs(view: View, plan: Plan) -> BoolArray:
     return np.isin(view.pending.job_id, [wish.job_id for wish in plan.actions if isinstance(wish, Hold)])
 
 
-def _eta(said: Row, now_s: float) -> Eta:
-    kind, ranked = PredictionKind(said["kind"]), said["rank"] >= 0
-    figures: dict[str, Any] = {name: said[name] for name in _FIGURES} | {name: _known(said[name]) for name in _TIMES}
+def _eta(row: Row, now_s: float) -> Eta:
+    kind, ranked = PredictionKind(row["kind"]), row["rank"] >= 0
+    figures: dict[str, Any] = {name: row[name] for name in _FIGURES} | {
+        name: _finite_or_none(row[name]) for name in _TIMES
+    }
     return Eta(
         **figures,
         kind=kind.name.lower(),
-        as_of_s=said["made_s"],
-        rank=said["rank"] + 1 if ranked else None,
-        ahead=said["ahead"] if ranked else None,
-        derivation=_derivation(said, kind) if kind.said else "",
-        notes=tuple(_notes(said, kind, now_s)),
+        as_of_s=row["made_s"],
+        rank=row["rank"] + 1 if ranked else None,
+        ahead=row["ahead"] if ranked else None,
+        derivation=_derivation(row, kind) if kind.has_value else "",
+        notes=tuple(_notes(row, kind, now_s)),
     )
 
 
-def _derivation(said: Row, kind: PredictionKind) -> str:
-    needs = f"{spell(said['runtime_s'])} from start to end ({said['source']})"
+def _derivation(row: Row, kind: PredictionKind) -> str:
+    needs = f"{spell(row['runtime_s'])} from start to end ({row['source']})"
     if kind is PredictionKind.RUNNING:
         return f"it needs {needs}"
-    ahead = said["ahead"]
-    before = (
-        f"{count(ahead, 'job')} ahead of it {_gpu_hours(said['ahead_gpu_s'])}" if ahead else "nobody is ahead of it"
-    )
+    ahead = row["ahead"]
+    before = f"{count(ahead, 'job')} ahead of it {_gpu_hours(row['ahead_gpu_s'])}" if ahead else "nobody is ahead of it"
     return (
-        f"the jobs that run on its nodes still need {_gpu_hours(said['running_gpu_s'])}, {before}, and it needs {needs}"
+        f"the jobs that run on its nodes still need {_gpu_hours(row['running_gpu_s'])}, {before}, and it needs {needs}"
     )
 
 
-def _notes(said: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
+def _notes(row: Row, kind: PredictionKind, now_s: float) -> Iterator[str]:
     if text := (_WHY_NONE.get(kind) or _BESIDE.get(kind)):
         yield text.format(
-            job=said["job_id"],
-            reason=said["reason"] or "it may not start",
-            partition=said["partition"],
-            tasks=count(said["tasks"], "waiting task"),
+            job=row["job_id"],
+            reason=row["reason"] or "it may not start",
+            partition=row["partition"],
+            tasks=count(row["tasks"], "waiting task"),
         )
-    if not kind.said:
+    if not kind.has_value:
         return
-    ahead_s = said["first_submit_s"] - said["made_s"]
+    ahead_s = row["first_submit_s"] - row["made_s"]
     if ahead_s > SKEW_S:
         yield f"Slurm's clock is {spell(ahead_s)} ahead of this machine's: the times may be off by as much."
-    if said["finish_by_s"] < now_s or (kind is not PredictionKind.RUNNING and said["start_by_s"] < now_s):
+    if row["finish_by_s"] < now_s or (kind is not PredictionKind.RUNNING and row["start_by_s"] < now_s):
         yield "It is already later than nine in ten such jobs were: the history cannot predict it any further."
-    if not said["finish_basis"] and kind is not PredictionKind.RUNNING:
+    if not row["finish_basis"] and kind is not PredictionKind.RUNNING:
         yield "The interval is not calibrated yet: it rests on the forecast of the runtime alone."
 
 
@@ -195,5 +195,5 @@ def _gpu_hours(gpu_s: float) -> str:
     return f"{shown} GPU-hour" if shown == "1" else f"{shown} GPU-hours"
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None

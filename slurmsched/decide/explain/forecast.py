@@ -13,10 +13,10 @@ from .explain import Explanation
 SHOWN = 6  #: factors in the sentence; the others are multiplied together
 
 
-def with_factors(told: Explanation, reasons: Sequence[Reason], *, runs: bool = False) -> Explanation:
-    """*told*, with what its forecast is made of where *reasons* say so; of a job that *runs*, before that counts."""
+def with_factors(explanation: Explanation, reasons: Sequence[Reason], *, runs: bool = False) -> Explanation:
+    """Add to *explanation* what made its forecast, where *reasons* say so; of a job that *runs*, before that counts."""
     if len(reasons) < 2:
-        return told
+        return explanation
     first, *others = reasons
     parts = [f"x {reason.factor:.2f} ({reason.words})" for reason in others[:SHOWN]]
     if rest := others[SHOWN:]:
@@ -24,4 +24,6 @@ def with_factors(told: Explanation, reasons: Sequence[Reason], *, runs: bool = F
         parts.append(f"x {product:.2f} ({len(rest)} more)")
     before = "the time limit and what it has run already" if runs else "the time limit"
     sentence = f"Forecast = {spell(first.factor)} ({first.words}) {' '.join(parts)}, before {before}."
-    return replace(told, factors=tuple(reasons), sentences=(told.sentences[0], sentence, *told.sentences[1:]))
+    return replace(
+        explanation, factors=tuple(reasons), sentences=(explanation.sentences[0], sentence, *explanation.sentences[1:])
+    )

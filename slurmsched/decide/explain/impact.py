@@ -15,7 +15,7 @@ from ..phrasing import spell
 
 
 @dataclass(frozen=True)
-class Share:
+class GroupImpact:
     """The jobs of one account or QOS, and what our order does to the work ahead of them."""
 
     kind: str  #: account or qos
@@ -26,7 +26,7 @@ class Share:
     change_s: float  #: mean change of the time to work off what is ahead, on all GPUs; negative is sooner
 
 
-def advice(view: View, plan: Plan) -> tuple[Share, ...]:
+def advice(view: View, plan: Plan) -> tuple[GroupImpact, ...]:
     """One Share per account and per QOS of the ranked jobs, those that gain most first.
 
     The work ahead of a job is the GPU-seconds forecast of all ranked jobs before it, spread over all GPUs: a measure to
@@ -53,7 +53,7 @@ def advice(view: View, plan: Plan) -> tuple[Share, ...]:
     return tuple(sorted(shares, key=lambda share: (share.kind, share.change_s, share.name)))
 
 
-def in_words(shares: tuple[Share, ...]) -> str:
+def in_words(shares: tuple[GroupImpact, ...]) -> str:
     """One line for a log: who gains and who loses, by how much."""
     moved = [share for share in shares if share.sooner or share.later]
     if not moved:
@@ -72,10 +72,10 @@ def _ahead(work: FloatArray, in_order: IntArray) -> FloatArray:
     return ahead
 
 
-def _shares(kind: str, column: Labels, rows: IntArray, change_s: FloatArray) -> list[Share]:
+def _shares(kind: str, column: Labels, rows: IntArray, change_s: FloatArray) -> list[GroupImpact]:
     codes = column.codes[rows]
     return [
-        Share(
+        GroupImpact(
             kind=kind,
             name=column.names[int(code)] or "(none)",
             jobs=int(mine.sum()),

@@ -14,8 +14,8 @@ from ...cluster.plan import Plan
 from ...cluster.records.promises import PromiseState
 from ...cluster.state import View
 from ...cluster.text.plural import count
-from ...policies.deadlines.reservations import Asks, Room, latest_plan
-from ..deadlines.gpu_availability import Rooms
+from ...policies.deadlines.reservations import DeadlineRequests, Room, latest_plan
+from ..deadlines.gpu_availability import GpuAvailability
 from ..deadlines.preemption import Stops, stops
 from ..deadlines.promises import Promised, promise
 from ..phrasing import spell
@@ -42,7 +42,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Free:
+class FreeGpus:
     """GPUs that the plan leaves free from a moment on, in blocks that a job can use."""
 
     from_s: float
@@ -50,7 +50,7 @@ class Free:
 
 
 @dataclass(frozen=True)
-class Chart:
+class LeaseChart:
     """The plan round one job with a deadline, and what would change its answer."""
 
     job_id: int
@@ -59,26 +59,26 @@ class Chart:
     deadline_s: float | None = None
     promised_s: float | None = None
     bars: tuple[Bar, ...] = ()
-    free: tuple[Free, ...] = ()
+    free: tuple[FreeGpus, ...] = ()
     changes: tuple[str, ...] = ()  #: what would change the answer
     sentences: tuple[str, ...] = ()
 
 
-def chart(view: View, plan: Plan, job_id: int, rules: Rules) -> Chart:
+def chart(view: View, plan: Plan, job_id: int, rules: Rules) -> LeaseChart:
     """The chart of a job that waits and said a deadline."""
-    row, told = view.pending.row_of(job_id), rules.deadlines
+    row, deadline_rules = view.pending.row_of(job_id), rules.deadlines
     if row is None:
-        return Chart(
+        return LeaseChart(
             job_id, False, sentences=(f"Job {job_id} does not wait; only the plan of a job that waits is drawn.",)
         )
-    if told is None:
-        return Chart(job_id, False, sentences=("Nothing is promised here: deadline.enabled is off.",))
+    if deadline_rules is None:
+        return LeaseChart(job_id, False, sentences=("Nothing is promised here: deadline.enabled is off.",))
     if not math.isfinite(view.pending.deadline_s[row]):
-        return Chart(job_id, False, sentences=(f"Job {job_id} asks for no deadline.",))
-    drawn = _Drawing.of(replace(view, promises=plan.promises), plan, row, rules, told)
+        return LeaseChart(job_id, False, sentences=(f"Job {job_id} asks for no deadline.",))
+    drawn = _Drawing.of(replace(view, promises=plan.promises), plan, row, rules, deadline_rules)
     place = plan.promises.last_of(job_id, float(view.pending.first_submit_s[row]))
     promised = place is not None and plan.promises.state[place] == PromiseState.OPEN
-    return Chart(
+    return LeaseChart(
         job_id=job_id,
         known=True,
         gpus=int(view.pending.gpus[row]),
@@ -100,23 +100,23 @@ class _Drawing:
     rules: DeadlineRules
     stopping: Stops | None
     promised: Promised
-    rooms: Rooms
-    held: Asks
+    rooms: GpuAvailability
+    held: DeadlineRequests
     starts_s: FloatArray  #: of the promised jobs
     left: Room
     spare: Room  #: what new promises may take of it
 
     @classmethod
-    def of(cls, view: View, plan: Plan, row: int, rules: Rules, told: DeadlineRules) -> _Drawing:
+    def of(cls, view: View, plan: Plan, row: int, rules: Rules, deadline_rules: DeadlineRules) -> _Drawing:
         stopping = stops(view, rules)
         by_s = None if stopping is None else stopping.by_s
-        promised = promise(view, plan.jobs.standing, told, "order" in rules.powers, by_s)
-        rooms = Rooms(view, told.margin, told.lead_s, by_s)
-        room = rooms.open(np.append(promised.kept, row))
-        held = rooms.asks(promised.kept, promised.due_s, view.now_s)
+        promised = promise(view, plan.jobs.standing, deadline_rules, "order" in rules.powers, by_s)
+        rooms = GpuAvailability(view, deadline_rules.margin, deadline_rules.lead_s, by_s)
+        room = rooms.open(np.append(promised.rows, row))
+        held = rooms.requests(promised.rows, promised.due_s, view.now_s)
         starts_s, left = latest_plan(room, held)
-        spare = latest_plan(room.less(told.reserve), held)[1]
-        return cls(view, row, told, stopping, promised, rooms, held, starts_s, left, spare)
+        spare = latest_plan(room.less(deadline_rules.reserve), held)[1]
+        return cls(view, row, deadline_rules, stopping, promised, rooms, held, starts_s, left, spare)
 
     def bars(self) -> Iterator[Bar]:
         """This job where it would run, then promised jobs by their start, then running ones, the widest first."""
@@ -126,7 +126,7 @@ class _Drawing:
         ends_s = None if start_s is None else start_s + needs_s
         yield _bar(jobs, self.row, "this", start_s or self.view.now_s, ends_s)
         for at in np.argsort(self.starts_s, kind="stable").tolist():
-            row, from_s = int(self.promised.kept[at]), float(self.starts_s[at])
+            row, from_s = int(self.promised.rows[at]), float(self.starts_s[at])
             if row != self.row and math.isfinite(from_s):
                 until_s = from_s + float(self.held.needs_s[at])
                 yield _bar(jobs, row, "promised", from_s, until_s)
@@ -135,14 +135,14 @@ class _Drawing:
             kind, end_s = self._running(row)
             yield _bar(running, row, kind, float(running.started_s[row]), end_s)
 
-    def free(self) -> Iterator[Free]:
+    def free(self) -> Iterator[FreeGpus]:
         """GPUs on its nodes that neither running nor promised jobs have, it being one of them or not."""
-        rows = self.rooms.asks(np.array([self.row]), np.array([np.inf]), self.view.now_s).rows[0]
+        rows = self.rooms.requests(np.array([self.row]), np.array([np.inf]), self.view.now_s).rows[0]
         least = self.left.free[rows].min(axis=0) if rows.any() else np.zeros(len(self.left.begins_s), dtype=np.int64)
         before = -1
         for at_s, gpus in zip(self.left.begins_s.tolist(), np.maximum(least, 0).tolist(), strict=True):
             if gpus != before:
-                yield Free(at_s, gpus)
+                yield FreeGpus(at_s, gpus)
             before = gpus
 
     def summary(self) -> str:
@@ -152,7 +152,7 @@ class _Drawing:
         return (
             f"It needs {count(self.rooms.gpus(self.row), 'GPU')} for {spell(float(self.rooms.needs_s[self.row]))}; on "
             f"the nodes that it may run on {count(int(holding.sum()), 'running job')} hold {count(taken, 'GPU')}, and "
-            f"{count(int((self.promised.kept != self.row).sum()), 'promise')} to other jobs that wait must be kept."
+            f"{count(int((self.promised.rows != self.row).sum()), 'promise')} to other jobs that wait must be kept."
         )
 
     def changes(self) -> Iterator[str]:
@@ -185,29 +185,29 @@ class _Drawing:
         """What a running job is in the chart, and until when it holds its GPUs at the latest that is planned with."""
         end_s = float(self.rooms.ends_s[row])
         stop_s = float(self.stopping.by_s[row]) if self.stopping is not None else math.inf
-        asked = self.stopping is not None and bool(self.stopping.awaited[row])
-        kind = "was asked" if asked else "can make room" if stop_s < end_s else "running"
+        asked_to_stop = self.stopping is not None and bool(self.stopping.awaited[row])
+        kind = "was asked" if asked_to_stop else "can make room" if stop_s < end_s else "running"
         until_s = max(min(end_s, stop_s), self.view.now_s)
         return kind, until_s if math.isfinite(until_s) else None
 
     def _earliest_s(self, left: Room, needs_s: float | None = None) -> float:
         """The earliest end beside all promises; NaN where there is none."""
-        ask = self.rooms.asks(np.array([self.row]), np.array([np.inf]), self.view.now_s + self.rules.lead_s)
+        request = self.rooms.requests(np.array([self.row]), np.array([np.inf]), self.view.now_s + self.rules.lead_s)
         takes_s = float(self.rooms.needs_s[self.row]) if needs_s is None else needs_s
-        return left.earliest(ask.rows[0], int(ask.gpus[0]), takes_s, float(ask.since_s[0])) + takes_s
+        return left.earliest(request.rows[0], int(request.gpus[0]), takes_s, float(request.since_s[0])) + takes_s
 
     def _earliest_by(self, stops_s: FloatArray | None) -> float:
         """The same in the room there would be if running jobs made room by *stops_s*."""
-        rooms = Rooms(self.view, self.rules.margin, self.rules.lead_s, stops_s)
-        room = rooms.open(np.append(self.promised.kept, self.row)).less(self.rules.reserve)
-        held = rooms.asks(self.promised.kept, self.held.due_s, self.view.now_s)
+        rooms = GpuAvailability(self.view, self.rules.margin, self.rules.lead_s, stops_s)
+        room = rooms.open(np.append(self.promised.rows, self.row)).less(self.rules.reserve)
+        held = rooms.requests(self.promised.rows, self.held.due_s, self.view.now_s)
         return replace(self, rooms=rooms)._earliest_s(latest_plan(room, held)[1])
 
     def _fewer(self, due_s: float) -> int | None:
         """The largest power of two of GPUs below what it asks for with which it would be in time."""
         jobs = self.view.pending
-        asked = int(jobs.gpus[self.row])
-        for gpus in (1 << power for power in range(max(0, asked - 1).bit_length() - 1, -1, -1)):
+        requested = int(jobs.gpus[self.row])
+        for gpus in (1 << power for power in range(max(0, requested - 1).bit_length() - 1, -1, -1)):
             columns = {name: getattr(jobs, name).copy() for name in ("gpus", "nodes")}
             columns["gpus"][self.row] = gpus
             columns["nodes"][self.row] = min(int(jobs.nodes[self.row]), gpus)
@@ -240,14 +240,14 @@ class _Drawing:
             by_s[some] = agreed_s[some]
             return self._earliest_by(by_s) <= due_s
 
-        found: list[int] = []
+        helpers: list[int] = []
         if enough(rows):  # else none of them alone is
             for row in rows.tolist():
                 if enough(np.array([row])):
-                    found.append(row)
-                if len(found) == HELPERS:
+                    helpers.append(row)
+                if len(helpers) == HELPERS:
                     break
-        return found
+        return helpers
 
     def _named(self, row: int) -> str:
         jobs = self.view.running

@@ -21,10 +21,14 @@ _WHY = {
 }
 
 
-def with_profiling(told: Why, view: View, rules: ProfilingRules | None) -> Why:
-    """*told*, with what the profiling partition has to do with the job."""
-    words = () if rules is None else (*_waiting(view, rules, told.job_id), *_running(view, rules, told.job_id))
-    return replace(told, sentences=(*told.sentences, *words)) if words else told
+def with_profiling(explanation: Why, view: View, rules: ProfilingRules | None) -> Why:
+    """*explanation*, with what the profiling partition has to do with the job."""
+    words = (
+        ()
+        if rules is None
+        else (*_waiting(view, rules, explanation.job_id), *_running(view, rules, explanation.job_id))
+    )
+    return replace(explanation, sentences=(*explanation.sentences, *words)) if words else explanation
 
 
 def _waiting(view: View, rules: ProfilingRules, job_id: int) -> tuple[str, ...]:

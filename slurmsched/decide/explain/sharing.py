@@ -24,23 +24,23 @@ from .explain import Explanation, Why
 SHOWN = 3  #: running jobs of which it is told why they are no partners
 
 
-def with_sharing(told: Why, view: View, plan: Plan, rules: Rules) -> Why:
-    """*told*, with what *rules* say of sharing."""
+def with_sharing(explanation: Why, view: View, plan: Plan, rules: Rules) -> Why:
+    """*explanation*, with what *rules* say of sharing."""
     sharing = rules.sharing if "share" in rules.powers else None
-    if sharing is None or not told.known:
-        return told
-    words = (*sharing_words(view, plan, sharing, told.job_id), *eviction_words(view, told.job_id, rules))
-    return replace(told, sentences=(*told.sentences, *words))
+    if sharing is None or not explanation.known:
+        return explanation
+    words = (*sharing_words(view, plan, sharing, explanation.job_id), *eviction_words(view, explanation.job_id, rules))
+    return replace(explanation, sentences=(*explanation.sentences, *words))
 
 
-def with_score(told: Explanation, path: str) -> Explanation:
-    """*told*, with how the share score of the job came about."""
-    return replace(told, sentences=(*told.sentences, f"Share score: {path}."))
+def with_score(explanation: Explanation, path: str) -> Explanation:
+    """*explanation*, with how the share score of the job came about."""
+    return replace(explanation, sentences=(*explanation.sentences, f"Share score: {path}."))
 
 
-def with_eviction(told: Explanation, view: View, rules: Rules) -> Explanation:
-    """*told*, with what became of a pair that was unstable."""
-    return replace(told, sentences=(*told.sentences, *eviction_words(view, told.job_id, rules)))
+def with_eviction(explanation: Explanation, view: View, rules: Rules) -> Explanation:
+    """*explanation*, with what became of a pair that was unstable."""
+    return replace(explanation, sentences=(*explanation.sentences, *eviction_words(view, explanation.job_id, rules)))
 
 
 def sharing_words(view: View, plan: Plan, rules: SharingRules, job_id: int) -> tuple[str, ...]:
@@ -74,7 +74,9 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
         each for each in plan.actions if isinstance(each, Share | Unmark | Unshare) and each.job_id == jobs.job_id[row]
     )
     wish = next(here, None)
-    refusal = f" Slurm refused a change of its GPUs: {said}." if (said := jobs.share_refusal[row]) else ""
+    refusal = (
+        f" Slurm refused a change of its GPUs: {refused_with}." if (refused_with := jobs.share_refusal[row]) else ""
+    )
     if isinstance(wish, Unshare):
         return (
             "It has GPUs of its own back: what it asks for is not what it was to share, or it waited for too long."
@@ -141,14 +143,14 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: S
 
 def _beside(view: View, node: str, token: Token) -> str:
     jobs = view.running
-    found = [
+    partners = [
         str(jobs.job_id[row])
         for row in np.flatnonzero(
             jobs.node_list.map([name == node for name in jobs.node_list.names], np.bool_)
         ).tolist()
         if set(gpus_of(jobs, row)) & set(token.gpus)
     ]
-    return f" with job {', '.join(found)}" if found else "; it comes first"
+    return f" with job {', '.join(partners)}" if partners else "; it comes first"
 
 
 def _gpus(gpus: tuple[int, ...]) -> str:

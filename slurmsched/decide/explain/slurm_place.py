@@ -31,8 +31,8 @@ def slurm_place(view: View, row: int) -> tuple[int, int]:
     jobs = view.pending
     queued = np.flatnonzero(jobs.priority > 0)
     order = queued[np.lexsort((jobs.job_id[queued], -jobs.priority[queued], -tiers(jobs, view.partitions)[queued]))]
-    found = np.flatnonzero(order == row)
-    return (int(found[0]) + 1 if len(found) else 0), len(queued)
+    places = np.flatnonzero(order == row)
+    return (int(places[0]) + 1 if len(places) else 0), len(queued)
 
 
 def with_slurm_place(explained: Sentences, view: View, off: str) -> Sentences:

@@ -79,11 +79,11 @@ def _wanted(base: IntArray, points: IntArray, floor: int, cap: int) -> IntArray:
     if not count:
         return base
     place = np.arange(count)
-    seen, lowest = base + points, _lowest(base, floor)
+    current, lowest = base + points, _lowest(base, floor)
     highest = np.minimum.accumulate(base + cap + place) - place
     step = max(1, min(WIDEST_STEP, cap // (2 * count)))
-    kept = _kept(seen, lowest, highest, place)
-    return np.clip(_fill(kept, seen, highest, floor, step), lowest, highest)
+    unchanged = _unchanged(current, lowest, highest, place)
+    return np.clip(_fill(unchanged, current, highest, floor, step), lowest, highest)
 
 
 def _lowest(base: IntArray, floor: int) -> IntArray:
@@ -93,10 +93,10 @@ def _lowest(base: IntArray, floor: int) -> IntArray:
     return np.asarray(np.maximum.accumulate(need[::-1])[::-1] - place)
 
 
-def _kept(seen: IntArray, lowest: IntArray, highest: IntArray, place: IntArray) -> IntArray:
+def _unchanged(current: IntArray, lowest: IntArray, highest: IntArray, place: IntArray) -> IntArray:
     """Places of the longest run of jobs that can stay as they are, leaving a whole number for each job between."""
-    fits = np.flatnonzero((seen >= lowest) & (seen <= highest))
-    height = -(seen + place)[fits]
+    fits = np.flatnonzero((current >= lowest) & (current <= highest))
+    height = -(current + place)[fits]
     if len(fits) < 2 or bool(np.all(height[1:] >= height[:-1])):
         return fits
     tails: list[int] = []
@@ -119,22 +119,22 @@ def _kept(seen: IntArray, lowest: IntArray, highest: IntArray, place: IntArray) 
     return fits[np.array(run[::-1], dtype=np.int64)]
 
 
-def _fill(kept: IntArray, seen: IntArray, highest: IntArray, floor: int, step: int) -> IntArray:
+def _fill(unchanged: IntArray, current: IntArray, highest: IntArray, floor: int, step: int) -> IntArray:
     """Priorities for all: kept jobs as seen, the others evenly between their neighbours, or a step apart at an end.
 
     The bottom is where most jobs come in, one for each that starts. To share out what is left above the floor each time
     would leave no room after a few; then each of them moves hundreds.
     """
-    wanted = seen.copy()
-    count = len(seen)
-    bounds = [-1, *kept.tolist(), count]
+    wanted = current.copy()
+    count = len(current)
+    bounds = [-1, *unchanged.tolist(), count]
     for above, below in pairwise(bounds):
         length = below - above - 1
         if not length:
             continue
-        low = int(seen[below]) if below < count else floor
+        low = int(current[below]) if below < count else floor
         if above >= 0:
-            high = int(seen[above])
+            high = int(current[above])
             low = max(low, high - step * (length + 1)) if below == count else low
         else:
             most = int(highest[below - length]) + 1

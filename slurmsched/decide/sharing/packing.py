@@ -16,7 +16,7 @@ from ...cluster.state import View
 from ...cluster.text.comment import is_plain, read
 from ...cluster.text.tres import gpus_in, requests_in
 from ...policies.sharing import OFF, Pair, Sharers, packable, pairs
-from ...policies.sharing_slots import Asked, Token, next_step, without_token
+from ...policies.sharing_slots import SlotRequest, Token, next_step, without_token
 from ..rules import SharingRules
 from .pair_eviction import unsteady
 from .queue_wait import left_s, waits
@@ -57,9 +57,9 @@ def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -
         for row, wait_s in waits(view, ranked, rules.partition)
         if able[row] and wait_s > rules.wait_s
     )
-    found = list(islice(longer, WINDOW))
-    rows = np.array([row for row, _ in found], dtype=np.int64)
-    return rows, np.array([wait_s for _, wait_s in found], dtype=np.float64)
+    candidates = list(islice(longer, WINDOW))
+    rows = np.array([row for row, _ in candidates], dtype=np.int64)
+    return rows, np.array([wait_s for _, wait_s in candidates], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -106,15 +106,15 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
     types, there = set(nodes.gpu_types), set(nodes.partitions)
 
     def of(column: Labels, holds: list[bool]) -> BoolArray:
-        found: BoolArray = column.map(holds, np.bool_)
-        return found
+        barred: BoolArray = column.map(holds, np.bool_)
+        return barred
 
     comment = Labels.of(jobs.comment)
-    said = [read(text)[0] for text in comment.names]
+    options = [read(text)[0] for text in comment.names]
     named = {"required_nodes": "nodes", "features": "features", "reservation": "a reservation"}
     return [
-        (of(comment, [wish.nopack or wish.off for wish in said]) | jobs.off, "its owner does not want to share"),
-        (of(comment, [wish.share is not None for wish in said]), "its comment has a share token that is not ours"),
+        (of(comment, [wish.nopack or wish.off for wish in options]) | jobs.off, "its owner does not want to share"),
+        (of(comment, [wish.share is not None for wish in options]), "its comment has a share token that is not ours"),
         (
             of(comment, [not is_plain(text) for text in comment.names]),
             "its comment has blanks or quotes, and could not be written back as it is",
@@ -184,15 +184,15 @@ def _declined(comment: Labels) -> BoolArray:
     """Of which jobs the owner wants no other job beside it."""
     distinct = Labels.of(comment)
 
-    def said(text: str) -> bool:
+    def declines(text: str) -> bool:
         wishes = read(text)[0]
         return wishes.nopack or wishes.off
 
     # Each word of a wish stands in the text: reading all of a long list of comments takes longer than the rest.
-    found: BoolArray = distinct.map(
-        [("nopack" in text or "off" in text) and said(text) for text in distinct.names], np.bool_
+    declined: BoolArray = distinct.map(
+        [("nopack" in text or "off" in text) and declines(text) for text in distinct.names], np.bool_
     )
-    return found
+    return declined
 
 
 def more_than_gpus(request: str) -> bool:
@@ -269,7 +269,7 @@ def _step(
     comment = jobs.comment[row]
     texts = (jobs.partition[row], jobs.required_nodes[row], jobs.per_node[row], comment)
     home, _, request = asked_for.partition(" ")
-    job = Asked(int(jobs.job_id[row]), *texts, waits, bool(jobs.per_task[row]))
+    job = SlotRequest(int(jobs.job_id[row]), *texts, waits, bool(jobs.per_task[row]))
     step = next_step(job, rules.partition, home, until_s)
     share = read(comment)[0].share or ""
     token, (gpus, kind) = Token.of(share), gpus_in(request)

@@ -24,17 +24,17 @@ SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
 
 def unsteady(jobs: JobTable, rules: SharingRules) -> BoolArray:
     """Which of *jobs* were in an unstable pair, in this run or in an earlier one."""
-    found = np.zeros(len(jobs), dtype=np.bool_)
-    told: dict[int, list[tuple[int, int]]] = {}
-    for seen in rules.unstable:
-        for job_id, restart in _runs(seen):
-            told.setdefault(job_id, []).append((restart, seen.end_s))
-    for row in np.flatnonzero(np.isin(jobs.job_id, list(told))).tolist() if told else ():
+    unstable = np.zeros(len(jobs), dtype=np.bool_)
+    bounds: dict[int, list[tuple[int, int]]] = {}
+    for instability in rules.unstable:
+        for job_id, restart in _runs(instability):
+            bounds.setdefault(job_id, []).append((restart, instability.end_s))
+    for row in np.flatnonzero(np.isin(jobs.job_id, list(bounds))).tolist() if bounds else ():
         # Ids begin anew on a new controller: what was seen before a job was submitted is not about it.
         since_s = jobs.first_submit_s[row] - SAME_S
-        words = told[int(jobs.job_id[row])]
-        found[row] = any(jobs.restarts[row] >= restart and since_s <= end_s for restart, end_s in words)
-    return found
+        words = bounds[int(jobs.job_id[row])]
+        unstable[row] = any(jobs.restarts[row] >= restart and since_s <= end_s for restart, end_s in words)
+    return unstable
 
 
 def eviction_wishes(view: View, rules: Rules, busy: Collection[int]) -> list[Action]:
@@ -44,7 +44,7 @@ def eviction_wishes(view: View, rules: Rules, busy: Collection[int]) -> list[Act
     """
     if rules.sharing is None or not _may_evict(rules):
         return []
-    leaving = [_leaving(view, _pair(view, seen)) for seen in rules.sharing.unstable]
+    leaving = [_leaving(view, _pair(view, instability)) for instability in rules.sharing.unstable]
     rows = dict.fromkeys(row for row in leaving if row is not None and view.running.job_id[row] not in busy)
     wishes = [_stop(view, row, rules.deadlines) for row in rows]
     return [wish for wish in wishes if wish is not None]
@@ -57,8 +57,8 @@ def eviction_words(view: View, job_id: int, rules: Rules) -> tuple[str, ...]:
         return ()
     if row is not None:
         mine = view.pending.take(np.array([row]))
-        seen = next((one for one in sharing.unstable if job_id in (one.job_id, *one.partners)), None)
-        return (_after_words(seen, job_id),) if seen is not None and unsteady(mine, sharing)[0] else ()
+        instability = next((one for one in sharing.unstable if job_id in (one.job_id, *one.partners)), None)
+        return (_after_words(instability, job_id),) if instability is not None and unsteady(mine, sharing)[0] else ()
     for one in sharing.unstable:
         rows = _pair(view, one)
         if job_id in view.running.job_id[rows]:
@@ -66,21 +66,28 @@ def eviction_words(view: View, job_id: int, rules: Rules) -> tuple[str, ...]:
     return ()
 
 
-def _runs(seen: Instability) -> list[tuple[int, int]]:
+def _runs(instability: Instability) -> list[tuple[int, int]]:
     """Each job it is about, and how often that had been restarted."""
-    return [(seen.job_id, seen.restart), *zip(seen.partners, seen.partner_restarts, strict=True)]
+    return [
+        (instability.job_id, instability.restart),
+        *zip(instability.partners, instability.partner_restarts, strict=True),
+    ]
 
 
-def _pair(view: View, seen: Instability) -> list[int]:
+def _pair(view: View, instability: Instability) -> list[int]:
     """The rows of the running jobs it is about, who came last first; none where it is over for one of them."""
     jobs = view.running
     rows: list[int] = []
-    for job_id, restart in _runs(seen):
-        found = np.flatnonzero((jobs.job_id == job_id) & (jobs.restarts == restart) & (jobs.state == JobState.RUNNING))
-        known = [row for row in found.tolist() if jobs.shares[row] and jobs.started_s[row] <= seen.end_s + SAME_S]
-        if not known:
+    for job_id, restart in _runs(instability):
+        candidates = np.flatnonzero(
+            (jobs.job_id == job_id) & (jobs.restarts == restart) & (jobs.state == JobState.RUNNING)
+        )
+        shared_rows = [
+            row for row in candidates.tolist() if jobs.shares[row] and jobs.started_s[row] <= instability.end_s + SAME_S
+        ]
+        if not shared_rows:
             return []
-        rows += known
+        rows += shared_rows
     first = set(gpus_of(jobs, rows[0]))
     together = all(
         jobs.node_list[row] == jobs.node_list[rows[0]] and first & set(gpus_of(jobs, row)) for row in rows[1:]
@@ -112,11 +119,10 @@ def _stop(view: View, row: int, rules: DeadlineRules | None) -> Action | None:
     return Requeue(job_id) if had_time or jobs.asks[row] >= rules.asks_a_day else AskToStop(job_id, rules.stop_signal)
 
 
-def _after_words(seen: Instability, job_id: int) -> str:
-    others = ", ".join(str(other) for other, _ in _runs(seen) if other != job_id)
-    return (
-        f"Its load beside job {others} on the same GPUs was unstable ({seen.why}): it has GPUs of its own from now on."
-    )
+def _after_words(instability: Instability, job_id: int) -> str:
+    others = ", ".join(str(other) for other, _ in _runs(instability) if other != job_id)
+    load = f"Its load beside job {others} on the same GPUs was unstable ({instability.why})"
+    return f"{load}: it has GPUs of its own from now on."
 
 
 def _fate_words(view: View, rows: list[int], rules: Rules) -> str:
@@ -127,6 +133,6 @@ def _fate_words(view: View, rows: list[int], rules: Rules) -> str:
     row = _leaving(view, rows)
     if row is None:
         return "Nobody is stopped: none of them said slurmsched:ckpt, may be requeued, and has no promise to keep."
-    asked = _stop(view, row, rules.deadlines) is None
-    how = f"was asked {spell(view.now_s - float(jobs.asked_s[row]))} ago to stop" if asked else "is stopped"
+    may_stop = _stop(view, row, rules.deadlines) is None
+    how = f"was asked {spell(view.now_s - float(jobs.asked_s[row]))} ago to stop" if may_stop else "is stopped"
     return f"Job {jobs.job_id[row]} {how}, and goes on alone."

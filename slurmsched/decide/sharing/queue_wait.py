@@ -87,6 +87,6 @@ class _Line:
 
 
 def _names(column: Labels, names: frozenset[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    found = column.map([not names.isdisjoint(text.split(",")) for text in column.names], np.bool_)
-    return found
+    named: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    named = column.map([not names.isdisjoint(text.split(",")) for text in column.names], np.bool_)
+    return named

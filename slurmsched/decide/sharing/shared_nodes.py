@@ -68,12 +68,12 @@ class SharedNodes:
 
         *gpus* are the numbers of the GPUs of all of them, *of* says whose each is.
         """
-        known = gpus < self.taken.shape[1]
+        is_real = gpus < self.taken.shape[1]
         once = np.zeros(len(gpus), dtype=np.bool_)
-        once[known] = self.taken[places[of[known]], gpus[known]] == 1
+        once[is_real] = self.taken[places[of[is_real]], gpus[is_real]] == 1
         some, shared = (np.bincount(of[which], minlength=len(places)) for which in (slice(None), ~once))
-        found: BoolArray = (some > 0) & (shared == 0)
-        return found
+        is_alone: BoolArray = (some > 0) & (shared == 0)
+        return is_alone
 
 
 def shared_nodes(view: View, partition: str) -> SharedNodes:
@@ -87,7 +87,7 @@ def shared_nodes(view: View, partition: str) -> SharedNodes:
     rows = np.array(sorted(some.tolist(), key=nodes.name.__getitem__), dtype=np.int64)
     gpus = nodes.gpus[rows]
     numbers = np.arange(int(gpus.max(initial=0)))
-    found = SharedNodes(
+    counted = SharedNodes(
         tuple(nodes.name.take(rows)),
         tuple(frozenset(names.split(",")) for names in nodes.partitions.take(rows)),
         tuple(nodes.gpu_type.take(rows)),
@@ -96,10 +96,10 @@ def shared_nodes(view: View, partition: str) -> SharedNodes:
         np.where(numbers < gpus[:, None], 0, SLOTS),
         gpus,
     )
-    _count_running(found, view.running)
-    _count_coming(found, view.pending)
-    found.free[:] = (found.taken == 0).sum(axis=1)
-    return found
+    _count_running(counted, view.running)
+    _count_coming(counted, view.pending)
+    counted.free[:] = (counted.taken == 0).sum(axis=1)
+    return counted
 
 
 def gpus_of(jobs: JobTable, row: int) -> tuple[int, ...]:
@@ -121,10 +121,10 @@ def gpus_of_all(jobs: JobTable, rows: IntArray) -> tuple[IntArray, IntArray]:
     within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
     gpus = numbers[np.repeat((np.cumsum(many) - many)[codes], count) + within]
     half_way = np.flatnonzero((count == 0) & jobs.shares[rows])
-    told = [(at, gpu) for at in half_way.tolist() for gpu in gpus_of(jobs, int(rows[at]))]
-    if not told:
+    held = [(at, gpu) for at in half_way.tolist() for gpu in gpus_of(jobs, int(rows[at]))]
+    if not held:
         return of, gpus
-    more = np.array(told, dtype=np.int64)
+    more = np.array(held, dtype=np.int64)
     return np.concatenate([of, more[:, 0]]), np.concatenate([gpus, more[:, 1]])
 
 
@@ -134,37 +134,37 @@ def token_of(jobs: JobTable, row: int) -> Token | None:
     return Token.of(share) if share else None
 
 
-def _count_running(found: SharedNodes, jobs: JobTable) -> None:
+def _count_running(nodes: SharedNodes, jobs: JobTable) -> None:
     """Count who has slots; a node on which somebody has whole GPUs is closed, since it is not told which."""
-    there = frozenset[str]().union(*found.partitions)
+    there = frozenset[str]().union(*nodes.partitions)
     rows = np.flatnonzero(
         jobs.partition.map([not there.isdisjoint(names.split(",")) for names in jobs.partition.names], np.bool_)
     )
     of, gpus = gpus_of_all(jobs, rows)
-    places = jobs.node_list.map([found.at.get(name, -1) for name in jobs.node_list.names], np.int64)[rows]
-    _count(found, places[of], gpus)
-    asks = jobs.per_node.map(["gpu" in requests_in(text) for text in jobs.per_node.names], np.bool_)[rows]
-    whole = asks | (np.bincount(of, minlength=len(rows)) == 0) & (jobs.gpus[rows] > 0)
+    places = jobs.node_list.map([nodes.at.get(name, -1) for name in jobs.node_list.names], np.int64)[rows]
+    _count(nodes, places[of], gpus)
+    requests_gpus = jobs.per_node.map(["gpu" in requests_in(text) for text in jobs.per_node.names], np.bool_)[rows]
+    whole = requests_gpus | (np.bincount(of, minlength=len(rows)) == 0) & (jobs.gpus[rows] > 0)
     for row in rows[whole].tolist():
         for name in expand(jobs.node_list[row]):
-            if name in found.at:
-                found.taken[found.at[name]] = SLOTS
+            if name in nodes.at:
+                nodes.taken[nodes.at[name]] = SLOTS
 
 
-def _count_coming(found: SharedNodes, jobs: JobTable) -> None:
+def _count_coming(nodes: SharedNodes, jobs: JobTable) -> None:
     """Count who is on the way; of those that run Slurm has counted the CPUs and the memory."""
-    places = jobs.required_nodes.map([found.at.get(name, -1) for name in jobs.required_nodes.names], np.int64)
+    places = jobs.required_nodes.map([nodes.at.get(name, -1) for name in jobs.required_nodes.names], np.int64)
     rows = np.flatnonzero(places >= 0)
     of, gpus = gpus_of_all(jobs, rows)
-    _count(found, places[rows][of], gpus)
+    _count(nodes, places[rows][of], gpus)
     for row in rows[np.unique(of)].tolist():
-        found.cpus_left[places[row]] -= jobs.cpus[row]
-        found.memory_left_mib[places[row]] -= _memory_mib(jobs, row)
+        nodes.cpus_left[places[row]] -= jobs.cpus[row]
+        nodes.memory_left_mib[places[row]] -= _memory_mib(jobs, row)
 
 
-def _count(found: SharedNodes, places: IntArray, gpus: IntArray) -> None:
-    known = (places >= 0) & (gpus < found.taken.shape[1])
-    np.add.at(found.taken, (places[known], gpus[known]), 1)
+def _count(nodes: SharedNodes, places: IntArray, gpus: IntArray) -> None:
+    is_real = (places >= 0) & (gpus < nodes.taken.shape[1])
+    np.add.at(nodes.taken, (places[is_real], gpus[is_real]), 1)
 
 
 def _memory_mib(jobs: JobTable, row: int) -> float:

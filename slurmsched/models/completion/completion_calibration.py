@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.records.prediction_records import KeptState, KeptTable
+from ...cluster.records.prediction_records import KeptState, PredictionRecords
 from ...cluster.records.predictions import PredictionKind, PredictionTable
 
 GRACE_S = 30.0  #: what matters little: loops of Slurm's, a moment's notice
@@ -49,7 +49,7 @@ class Shares(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ends:
+class MomentErrors:
     """What is known of one kind of moment, starts or finishes, the oldest prediction first."""
 
     key: tuple[str, ...]  #: class of each
@@ -92,28 +92,44 @@ class Ends:
 class Calibration:
     """What the past says about predictions to come."""
 
-    starts: Ends
-    finishes: Ends
+    starts: MomentErrors
+    finishes: MomentErrors
 
     @classmethod
-    def of(cls, kept: KeptTable, now_s: float = -np.inf) -> Calibration:
-        """What is known at *now_s* once *kept* is.
+    def of(cls, records: PredictionRecords, now_s: float = -np.inf) -> Calibration:
+        """What is known at *now_s* once *records* is.
 
         A job that has not started or ended by now is known to do so later: those that have are those that were early.
         """
-        is_open = kept.state == KeptState.OPEN
-        starts_s = np.where(kept.started, kept.started_s, np.where(is_open, now_s, np.nan))
-        ends_s = np.where(kept.settled, kept.ended_s, np.where(is_open, now_s, np.nan))
-        unsure = np.full(len(kept), GUESS)
-        scale = np.maximum(kept.scale, GUESS)  # earlier releases kept smaller ones
+        is_open = records.state == KeptState.OPEN
+        starts_s = np.where(records.started, records.started_s, np.where(is_open, now_s, np.nan))
+        ends_s = np.where(records.settled, records.ended_s, np.where(is_open, now_s, np.nan))
+        unsure = np.full(len(records), GUESS)
+        scale = np.maximum(records.scale, GUESS)  # earlier releases kept smaller ones
         return cls(
-            _ends(kept, starts_s, kept.started, kept.raw_start_s, kept.start_from_s, kept.start_by_s, unsure),
-            _ends(kept, ends_s, kept.settled, kept.raw_finish_s, kept.finish_from_s, kept.finish_by_s, scale),
+            _ends(
+                records,
+                starts_s,
+                records.started,
+                records.raw_start_s,
+                records.start_from_s,
+                records.start_by_s,
+                unsure,
+            ),
+            _ends(
+                records,
+                ends_s,
+                records.settled,
+                records.raw_finish_s,
+                records.finish_from_s,
+                records.finish_by_s,
+                scale,
+            ),
         )
 
-    def told(self, raw: PredictionTable) -> PredictionTable:
+    def calibrated(self, raw: PredictionTable) -> PredictionTable:
         """*raw* with what people are told: calibrated medians, from and by. Rows of running jobs stay as they are."""
-        waits = raw.said & (raw.kind != PredictionKind.RUNNING)
+        waits = raw.has_value & (raw.kind != PredictionKind.RUNNING)
         rows = np.flatnonzero(waits)
         some = raw.take(rows)
         keys, scale = _keys(some.partition, some.gpus), scales(some)
@@ -174,29 +190,29 @@ def keepable(kinds: IntArray) -> BoolArray:
 
 
 def _ends(
-    kept: KeptTable,
+    records: PredictionRecords,
     came_s: FloatArray,
-    known: BoolArray,
+    has_outcome: BoolArray,
     raw_s: FloatArray,
     from_s: FloatArray,
     by_s: FloatArray,
     scale: FloatArray,
-) -> Ends:
-    """What is *known* of moments that came, or else had not come by *came_s*; NaN where nothing ever will."""
+) -> MomentErrors:
+    """What is *has_outcome* of moments that came, or else had not come by *came_s*; NaN where nothing ever will."""
     rows = np.flatnonzero(np.isfinite(came_s))
-    now_s, truly_s = came_s[rows].max(initial=-np.inf), np.where(known, came_s, np.inf)
-    worth = np.ones(len(kept))
-    worth[rows] = worths(kept.made_s[rows], came_s[rows])
+    now_s, truly_s = came_s[rows].max(initial=-np.inf), np.where(has_outcome, came_s, np.inf)
+    worth = np.ones(len(records))
+    worth[rows] = worths(records.made_s[rows], came_s[rows])
 
     def moved(share: float, told_s: FloatArray) -> float:
         judged = rows[told_s[rows] <= now_s]
         return _moved(share, truly_s[judged], told_s[judged], worth[judged])
 
-    return Ends(
-        tuple(_keys(kept.partition.take(rows), kept.gpus[rows])),
-        _ahead(raw_s[rows], kept.made_s[rows]),
-        _miss(came_s[rows], raw_s[rows], kept.made_s[rows]) / scale[rows],
-        known[rows],
+    return MomentErrors(
+        tuple(_keys(records.partition.take(rows), records.gpus[rows])),
+        _ahead(raw_s[rows], records.made_s[rows]),
+        _miss(came_s[rows], raw_s[rows], records.made_s[rows]) / scale[rows],
+        has_outcome[rows],
         worth[rows],
         Shares(moved(1 - TARGET, from_s), moved(TARGET, by_s)),
     )
@@ -249,7 +265,7 @@ def _moved(share: float, came_s: FloatArray, told_s: FloatArray, worth: FloatArr
     """
     order = np.argsort(told_s, kind="stable")
     off = worth[order] * (share - (came_s[order] <= told_s[order]))
-    asked, bounds = share, _UPPER if share >= 0.5 else _LOWER
+    target, bounds = share, _UPPER if share >= 0.5 else _LOWER
     for start in range(0, len(off), BATCH):
-        asked = float(np.clip(asked + GAIN / BATCH * off[start : start + BATCH].sum(), *bounds))
-    return asked
+        target = float(np.clip(target + GAIN / BATCH * off[start : start + BATCH].sum(), *bounds))
+    return target

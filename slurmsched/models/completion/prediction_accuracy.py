@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...cluster.columns import BoolArray, FloatArray
-from ...cluster.records.prediction_records import KeptTable
+from ...cluster.records.prediction_records import PredictionRecords
 from .completion_calibration import size_of
 
 DAY_S = 86400.0
@@ -29,7 +29,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class PredictionAccuracy:
     """One row: the first predictions of the jobs whose start or finish came in the last *days*."""
 
     days: float
@@ -42,17 +42,17 @@ class Accuracy:
     ours_there_s: float  #: of our own for the same jobs
 
 
-def accuracy(kept: KeptTable, now_s: float, days: Sequence[float] = DAYS) -> tuple[Accuracy, ...]:
+def accuracy(records: PredictionRecords, now_s: float, days: Sequence[float] = DAYS) -> tuple[PredictionAccuracy, ...]:
     """Rows for each span of *days*: over all, per partition, and per size, each where a start or a finish came."""
-    first = kept.take(np.flatnonzero(kept.number == 0))
+    first = records.take(np.flatnonzero(records.number == 0))
     sizes = np.array([size_of(many) for many in first.gpus.tolist()], dtype=object)
     parts = np.array(list(first.partition), dtype=object)
     return tuple(row for span in days for row in _rows(first, now_s, span, parts, sizes))
 
 
 def _rows(
-    first: KeptTable, now_s: float, days: float, parts: NDArray[np.object_], sizes: NDArray[np.object_]
-) -> Iterator[Accuracy]:
+    first: PredictionRecords, now_s: float, days: float, parts: NDArray[np.object_], sizes: NDArray[np.object_]
+) -> Iterator[PredictionAccuracy]:
     since_s = now_s - days * DAY_S
     came = (first.started & (first.started_s >= since_s)) | (first.settled & (first.ended_s >= since_s))
     if not came.any():
@@ -64,11 +64,13 @@ def _rows(
         yield _row(first, since_s, days, "", size, came & (sizes == size))
 
 
-def _row(first: KeptTable, since_s: float, days: float, partition: str, size: str, rows: BoolArray) -> Accuracy:
+def _row(
+    first: PredictionRecords, since_s: float, days: float, partition: str, size: str, rows: BoolArray
+) -> PredictionAccuracy:
     starts = first.take(rows & first.started & (first.started_s >= since_s))
     finishes = first.take(rows & first.settled & (first.ended_s >= since_s))
     theirs = starts.take(np.isfinite(starts.slurm_start_s))
-    return Accuracy(
+    return PredictionAccuracy(
         days,
         partition,
         size,

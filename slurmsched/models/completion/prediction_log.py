@@ -9,7 +9,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.outcomes import OutcomeTable
-from ...cluster.records.prediction_records import KeptState, KeptTable, kept_table
+from ...cluster.records.prediction_records import KeptState, PredictionRecords, kept_table
 from ...cluster.records.predictions import PredictionTable
 from .completion_calibration import keepable, scales
 
@@ -24,17 +24,17 @@ _NOT_THE_LAST = (JobState.REQUEUED, JobState.PREEMPTED, JobState.NODE_FAIL)
 
 
 def with_new(
-    kept: KeptTable, raw: PredictionTable, told: PredictionTable, *, delays: bool = False
-) -> tuple[KeptTable, BoolArray]:
-    """*kept* with what is worth it of *told*, whose play-forward is *raw*, and which rows are new or changed.
+    records: PredictionRecords, raw: PredictionTable, calibrated: PredictionTable, *, delays: bool = False
+) -> tuple[PredictionRecords, BoolArray]:
+    """*records* with what is worth it of *calibrated*, whose play-forward is *raw*, and which rows are new or changed.
 
     *delays* says whether we delay jobs for promises now. Slurm says nothing of a job before its backfill has looked at
     it. What it says first then counts, beside ours of before.
     """
-    kept, changed = _with_slurms(kept, raw)
-    number = _numbers(kept, raw)
-    rows = np.flatnonzero(keepable(raw.kind) & raw.said & (number >= 0) & (number < MOST_OF_A_JOB))
-    ours, some = told.take(rows), raw.take(rows)
+    records, changed = _with_slurms(records, raw)
+    number = _numbers(records, raw)
+    rows = np.flatnonzero(keepable(raw.kind) & raw.has_value & (number >= 0) & (number < MOST_OF_A_JOB))
+    ours, some = calibrated.take(rows), raw.take(rows)
     fresh = kept_table(
         len(rows),
         **{
@@ -50,68 +50,70 @@ def with_new(
         scale=scales(some),
         delays=np.full(len(rows), int(delays)),
     )
-    return kept.joined(fresh), np.append(changed, np.ones(len(fresh), dtype=np.bool_))
+    return records.joined(fresh), np.append(changed, np.ones(len(fresh), dtype=np.bool_))
 
 
-def met(kept: KeptTable, running: JobTable, ended: OutcomeTable) -> tuple[KeptTable, BoolArray]:
-    """*kept* after jobs were seen *running* and runs have *ended*, and which rows that changed."""
-    started_s, ended_s, state = kept.started_s.copy(), kept.ended_s.copy(), kept.state.copy()
+def met(records: PredictionRecords, running: JobTable, ended: OutcomeTable) -> tuple[PredictionRecords, BoolArray]:
+    """*records* after jobs were seen *running* and runs have *ended*, and which rows that changed."""
+    started_s, ended_s, state = records.started_s.copy(), records.ended_s.copy(), records.state.copy()
     rows = np.flatnonzero((state == KeptState.OPEN) & np.isnan(started_s))
-    at = _at(running.job_id, running.first_submit_s, kept.job_id[rows], kept.first_submit_s[rows])
-    same = (at >= 0) & (running.restarts[at] == kept.restarts[rows]) if len(running) else at >= 0
+    at = _at(running.job_id, running.first_submit_s, records.job_id[rows], records.first_submit_s[rows])
+    same = (at >= 0) & (running.restarts[at] == records.restarts[rows]) if len(running) else at >= 0
     started_s[rows[same]] = running.started_s[at[same]]
     rows = np.flatnonzero(state == KeptState.OPEN)
     # The last run to end of each job decides: later rows of an outcome table win.
-    at = _at(ended.job_id[::-1], ended.first_submit_s[::-1], kept.job_id[rows], kept.first_submit_s[rows])
+    at = _at(ended.job_id[::-1], ended.first_submit_s[::-1], records.job_id[rows], records.first_submit_s[rows])
     rows, at = rows[at >= 0], len(ended) - 1 - at[at >= 0]
     last = ~np.isin(ended.state[at], _NOT_THE_LAST) & np.isfinite(ended.started_s[at])
-    good = last & (ended.restart[at] == kept.restarts[rows])
+    good = last & (ended.restart[at] == records.restarts[rows])
     state[rows] = np.where(good, int(KeptState.SETTLED), int(KeptState.VOID))
     started_s[rows[good]], ended_s[rows[good]] = ended.started_s[at[good]], ended.ended_s[at[good]]
-    changed = (state != kept.state) | (np.isfinite(started_s) & np.isnan(kept.started_s))
-    return replace(kept, started_s=started_s, ended_s=ended_s, state=state), changed
+    changed = (state != records.state) | (np.isfinite(started_s) & np.isnan(records.started_s))
+    return replace(records, started_s=started_s, ended_s=ended_s, state=state), changed
 
 
-def without_lost(kept: KeptTable, waiting: JobTable, running: JobTable) -> tuple[KeptTable, BoolArray]:
-    """*kept* with those of jobs void that neither wait nor run nor were seen to end, and which those are."""
-    there = np.isin(kept.job_id, waiting.job_id) | np.isin(kept.job_id, running.job_id)
-    lost = (kept.state == KeptState.OPEN) & ~there
-    return replace(kept, state=np.where(lost, int(KeptState.VOID), kept.state)), lost
+def without_lost(
+    records: PredictionRecords, waiting: JobTable, running: JobTable
+) -> tuple[PredictionRecords, BoolArray]:
+    """*records* with those of jobs void that neither wait nor run nor were seen to end, and which those are."""
+    there = np.isin(records.job_id, waiting.job_id) | np.isin(records.job_id, running.job_id)
+    lost = (records.state == KeptState.OPEN) & ~there
+    return replace(records, state=np.where(lost, int(KeptState.VOID), records.state)), lost
 
 
-def recent(kept: KeptTable, now_s: float) -> KeptTable:
-    """*kept* without what is too old to count; predictions that are open all stay."""
-    closed = np.flatnonzero(kept.state != KeptState.OPEN)
-    closed = closed[kept.made_s[closed] >= now_s - OLDEST_S][-MOST_CLOSED:]
-    stays = kept.state == KeptState.OPEN
+def recent(records: PredictionRecords, now_s: float) -> PredictionRecords:
+    """*records* without what is too old to count; predictions that are open all stay."""
+    closed = np.flatnonzero(records.state != KeptState.OPEN)
+    closed = closed[records.made_s[closed] >= now_s - OLDEST_S][-MOST_CLOSED:]
+    stays = records.state == KeptState.OPEN
     stays[closed] = True
-    return kept if stays.all() else kept.take(stays)
+    return records if stays.all() else records.take(stays)
 
 
-def _with_slurms(kept: KeptTable, raw: PredictionTable) -> tuple[KeptTable, BoolArray]:
-    """*kept* with Slurm's estimates of starts where it had none before, and which rows those are."""
-    slurm_s = kept.slurm_start_s.copy()
-    rows = np.flatnonzero((kept.state == KeptState.OPEN) & np.isnan(kept.started_s) & np.isnan(slurm_s))
-    at = _at(raw.job_id, raw.first_submit_s, kept.job_id[rows], kept.first_submit_s[rows])
+def _with_slurms(records: PredictionRecords, raw: PredictionTable) -> tuple[PredictionRecords, BoolArray]:
+    """*records* with Slurm's estimates of starts where it had none before, and which rows those are."""
+    slurm_s = records.slurm_start_s.copy()
+    rows = np.flatnonzero((records.state == KeptState.OPEN) & np.isnan(records.started_s) & np.isnan(slurm_s))
+    at = _at(raw.job_id, raw.first_submit_s, records.job_id[rows], records.first_submit_s[rows])
     rows, at = rows[at >= 0], at[at >= 0]
-    same = (raw.restarts[at] == kept.restarts[rows]) & np.isfinite(raw.slurm_start_s[at])
+    same = (raw.restarts[at] == records.restarts[rows]) & np.isfinite(raw.slurm_start_s[at])
     slurm_s[rows[same]] = raw.slurm_start_s[at[same]]
-    changed = np.zeros(len(kept), dtype=np.bool_)
+    changed = np.zeros(len(records), dtype=np.bool_)
     changed[rows[same]] = True
-    return replace(kept, slurm_start_s=slurm_s), changed
+    return replace(records, slurm_start_s=slurm_s), changed
 
 
-def _numbers(kept: KeptTable, raw: PredictionTable) -> IntArray:
+def _numbers(records: PredictionRecords, raw: PredictionTable) -> IntArray:
     """Of each prediction its number if it is to be kept: 0 for a job that has none, -1 where it changed little."""
-    rows = np.flatnonzero(kept.state == KeptState.OPEN)[::-1]  # the newest first
-    at = _at(kept.job_id[rows], kept.first_submit_s[rows], raw.job_id, raw.first_submit_s)
+    rows = np.flatnonzero(records.state == KeptState.OPEN)[::-1]  # the newest first
+    at = _at(records.job_id[rows], records.first_submit_s[rows], raw.job_id, raw.first_submit_s)
     if not len(rows):
         return np.zeros(len(raw), dtype=np.int64)
     last = rows[at]
-    moved_s = np.abs(raw.finish_s - kept.raw_finish_s[last])
-    much = moved_s > np.maximum(CHANGED_S, CHANGED * np.abs(kept.raw_finish_s[last] - raw.made_s))
-    again = (at >= 0) & much & (kept.restarts[last] == raw.restarts) & (raw.made_s > kept.made_s[last])
-    return np.where(at < 0, 0, np.where(again, kept.number[last] + 1, -1))
+    moved_s = np.abs(raw.finish_s - records.raw_finish_s[last])
+    much = moved_s > np.maximum(CHANGED_S, CHANGED * np.abs(records.raw_finish_s[last] - raw.made_s))
+    again = (at >= 0) & much & (records.restarts[last] == raw.restarts) & (raw.made_s > records.made_s[last])
+    return np.where(at < 0, 0, np.where(again, records.number[last] + 1, -1))
 
 
 def _at(job_id: IntArray, first_s: FloatArray, wanted: IntArray, wanted_s: FloatArray) -> IntArray:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from ...cluster.columns import FloatArray, IntArray, Labels
 from ...errors import MissingExtra
 from .bins import Bins, Continuous, Feature, FeatureDocument, Nominal, feature_of
-from .dictionary_column import Coded
+from .dictionary_column import DictionaryColumn
 
 if TYPE_CHECKING:
     from interpret.glassbox import ExplainableBoostingRegressor
 
-Columns = Mapping[str, FloatArray | Labels | Coded]
+Columns = Mapping[str, FloatArray | Labels | DictionaryColumn]
 Link = Literal["identity", "log"]
 
 _LINKS: Mapping[str, Link] = {"identity": "identity", "log": "log"}
@@ -45,7 +45,7 @@ class AdditiveDocument(TypedDict):
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class AdditiveTerm:
     """What one feature, or a pair, adds: one score per bin, and the weight of the training rows in that bin."""
 
     features: tuple[str, ...]  #: one or two names
@@ -88,7 +88,7 @@ class Additive:
     """A GA2M (Lou et al. 2013; Lucid section 3.4): prediction = inverse link of (intercept + one score per term)."""
 
     features: tuple[Feature, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[AdditiveTerm, ...]
     intercept: float
     link: Link = "identity"
     #: What was looked up for all values of a Coded column: by term (its scores) or feature (its bins in pairs).
@@ -138,7 +138,7 @@ class Additive:
         )
         names = list(columns)
         terms = tuple(
-            Term(tuple(names[place] for place in places), scores, counts)
+            AdditiveTerm(tuple(names[place] for place in places), scores, counts)
             for places, scores, counts in zip(
                 machine.term_features_, machine.term_scores_, machine.bin_weights_, strict=True
             )
@@ -179,7 +179,7 @@ class Additive:
         weighted by training rows (isotonic regression); bins of missing values stay. ValueError for a feature that is
         not continuous.
         """
-        continuous = {known.name for known in self.features if isinstance(known, Continuous)}
+        continuous = {feature.name for feature in self.features if isinstance(feature, Continuous)}
         if others := [name for name in features if name not in continuous]:
             raise ValueError(f"{others[0]} is not a continuous feature of the model")
         terms = tuple(_monotone(term, features, 1.0 if increasing else -1.0) for term in self.terms)
@@ -211,7 +211,7 @@ class Additive:
             names = tuple(term["features"])
             shape = tuple(sizes[name][len(names) - 1] for name in names)
             scores, weights = (np.array(term[key], dtype=np.float64).reshape(shape) for key in ("scores", "weights"))
-            terms.append(Term(names, scores, weights))
+            terms.append(AdditiveTerm(names, scores, weights))
         return cls(features, tuple(terms), float(document["intercept"]), _LINKS[document["link"]])
 
     def _parts(self, columns: Columns) -> Iterator[FloatArray]:
@@ -225,14 +225,14 @@ class Additive:
             if len(term.features) == 2:
                 first, second = (self._in_pairs(name, columns, plain) for name in term.features)
                 yield term.scores.ravel().take(first * term.scores.shape[1] + second)
-            elif isinstance(column, Coded):
+            elif isinstance(column, DictionaryColumn):
                 yield self._scores_of(term, column.values).take(column.codes)
             else:
                 yield term.scores.take(self._bins(term.name, columns, plain).single)
 
     def _in_pairs(self, name: str, columns: Columns, plain: dict[str, Bins]) -> IntArray:
         column = columns[name]
-        if not isinstance(column, Coded):
+        if not isinstance(column, DictionaryColumn):
             return self._bins(name, columns, plain).pair
         values, places = self._places.get(name, (None, None))
         if places is None or values is not column.values:
@@ -240,7 +240,7 @@ class Additive:
             self._places[name] = column.values, places
         return places.take(column.codes)
 
-    def _scores_of(self, term: Term, values: FloatArray) -> FloatArray:
+    def _scores_of(self, term: AdditiveTerm, values: FloatArray) -> FloatArray:
         before, scores = self._scores.get(term.name, (None, None))
         if scores is None or before is not values:
             scores = term.scores.take(self._by_name[term.name].bins(values).single)
@@ -250,7 +250,7 @@ class Additive:
     def _bins(self, name: str, columns: Columns, plain: dict[str, Bins]) -> Bins:
         if name not in plain:
             column = columns[name]
-            assert not isinstance(column, Coded)
+            assert not isinstance(column, DictionaryColumn)
             plain[name] = self._by_name[name].bins(column)
         return plain[name]
 
@@ -263,17 +263,17 @@ def _rows(columns: Columns) -> int:
     return len(next(iter(columns.values()))) if columns else 0
 
 
-def _monotone(term: Term, features: Sequence[str], sign: float) -> Term:
+def _monotone(term: AdditiveTerm, features: Sequence[str], sign: float) -> AdditiveTerm:
     axes = [axis for axis, name in enumerate(term.features) if name in features]
     if not axes:
         return term
     scores = sign * term.scores
     for axis in axes:
-        known = tuple(slice(1, -1) if at == axis else slice(None) for at in range(scores.ndim))
-        scores[known] = _rising(axis, scores[known], term.weights[known])
+        inner = tuple(slice(1, -1) if at == axis else slice(None) for at in range(scores.ndim))
+        scores[inner] = _rising(axis, scores[inner], term.weights[inner])
     if len(axes) == 2:
-        known = (slice(1, -1), slice(1, -1))
-        scores[known] = _rising_both(sign * term.scores[known], term.weights[known])
+        inner = (slice(1, -1), slice(1, -1))
+        scores[inner] = _rising_both(sign * term.scores[inner], term.weights[inner])
     return replace(term, scores=sign * scores)
 
 
@@ -325,18 +325,18 @@ def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
     return fit
 
 
-def _known_rows(column: FloatArray | Labels | Coded) -> NDArray[np.bool_]:
-    if isinstance(column, Coded):
+def _known_rows(column: FloatArray | Labels | DictionaryColumn) -> NDArray[np.bool_]:
+    if isinstance(column, DictionaryColumn):
         column = column.numbers()
     if isinstance(column, Labels):
-        known: NDArray[np.bool_] = column.map([text != "" for text in column.names], np.bool_)
-        return known
+        has_text: NDArray[np.bool_] = column.map([text != "" for text in column.names], np.bool_)
+        return has_text
     return ~np.isnan(column)
 
 
-def _coded(column: FloatArray | Labels | Coded) -> tuple[FloatArray, tuple[str, ...] | None]:
+def _coded(column: FloatArray | Labels | DictionaryColumn) -> tuple[FloatArray, tuple[str, ...] | None]:
     """The column as numbers, and for texts the text behind each number; NaN is missing."""
-    if isinstance(column, Coded):
+    if isinstance(column, DictionaryColumn):
         return column.numbers(), None
     if not isinstance(column, Labels):
         return np.asarray(column, dtype=np.float64), None

@@ -84,13 +84,13 @@ class Nominal:
         """The bins of *column*."""
         if not isinstance(column, Labels):
             raise ValueError(f"feature {self.name} was trained on texts, not on numbers")
-        unseen, known = len(self.categories) + 1, self._known
-        of_name = np.fromiter(map(known.get, column.names, repeat(unseen)), np.int64, len(column.names))
+        unseen, numbers = len(self.categories) + 1, self._category_numbers
+        of_name = np.fromiter(map(numbers.get, column.names, repeat(unseen)), np.int64, len(column.names))
         bins = of_name.take(column.codes)
         return Bins(bins, bins)
 
     @cached_property
-    def _known(self) -> dict[str, int]:
+    def _category_numbers(self) -> dict[str, int]:
         return {"": MISSING} | {category: place for place, category in enumerate(self.categories, 1)}
 
     def document(self) -> FeatureDocument:

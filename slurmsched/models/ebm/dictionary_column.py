@@ -8,7 +8,7 @@ from ...cluster.columns import FloatArray, IntArray, Rows
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class DictionaryColumn:
     """A column of numbers: row *i* holds ``values[codes[i]]``; code -1 is the last value.
 
     *values* of one model and history stay the same array, so that what is derived from them is derived once.
@@ -23,9 +23,9 @@ class Coded:
     def __getitem__(self, row: int) -> float:
         return float(self.values[self.codes[row]])
 
-    def take(self, rows: Rows) -> Coded:
+    def take(self, rows: Rows) -> DictionaryColumn:
         """The column of *rows* only."""
-        return Coded(self.values, self.codes[rows])
+        return DictionaryColumn(self.values, self.codes[rows])
 
     def numbers(self) -> FloatArray:
         """The column row by row."""

@@ -8,10 +8,10 @@ from ...cluster.jobs import job_table
 from ...cluster.records.outcomes import OutcomeTable
 from ...errors import ConfigError, ModelUnusable
 from ..port import Model
-from ..registry import RUNTIME, Shelf, Stamp
+from ..registry import RUNTIME, ArtifactRegistry, Stamp
 from .baseline import RuntimeModel
 from .estimator import Estimator
-from .guarded import Drift, Served
+from .guarded import Drift, GuardedModel
 from .model_selection import Profiler
 from .overruns import Overrunner
 
@@ -20,14 +20,14 @@ logger = logging.getLogger(__name__)
 BASELINE = "baseline"
 
 
-class Serving:
+class ActiveModel:
     """Makes the model that serves, and knows when it is out of date.
 
     *wanted* is ``auto``, or ``baseline`` for that whatever lies on the shelf.
     """
 
-    def __init__(self, shelf: Shelf, wanted: str) -> None:
-        self.shelf, self.wanted = shelf, wanted
+    def __init__(self, artifacts: ArtifactRegistry, wanted: str) -> None:
+        self.artifacts, self.wanted = artifacts, wanted
         self._made_of: tuple[str, Stamp | None] | None = None
         self._trouble = ""
 
@@ -45,7 +45,7 @@ class Serving:
         if self.wanted == BASELINE or self._made_of[1] is None:
             return baseline
         try:
-            trained = self.shelf.read(RUNTIME).read_as(
+            trained = self.artifacts.read(RUNTIME).read_as(
                 lambda document: Estimator.of_document(document, history, profiles)
             )
             trained.forecast(
@@ -55,25 +55,25 @@ class Serving:
             self._trouble = str(error)
             logger.warning("the baseline forecasts: %s", error)
             return baseline
-        return Served.of(trained, baseline, history)
+        return GuardedModel.of(trained, baseline, history)
 
-    def said(self, model: Model) -> str:
+    def described(self, model: Model) -> str:
         """What *model*, that this made, is, in words."""
-        if isinstance(model, Served):
+        if isinstance(model, GuardedModel):
             return model.name
         if self.wanted == BASELINE:
             return "baseline: models.serve says so"
         return f"baseline: {self._trouble or 'no model of runtimes was trained yet'}"
 
     def _now(self) -> tuple[str, Stamp | None]:
-        return self.wanted, self.shelf.stamp(RUNTIME)
+        return self.wanted, self.artifacts.stamp(RUNTIME)
 
 
 def drift_of(model: Model) -> Drift | None:
     """How the trained model in *model* compares with the baseline; None where there is none."""
-    return model.drift if isinstance(model, Served) else None
+    return model.drift if isinstance(model, GuardedModel) else None
 
 
 def overrunners_of(model: Model) -> tuple[Overrunner, ...]:
     """Users whose runs went far beyond the forecasts of *model*; nobody where it does not learn."""
-    return model.overrunners() if isinstance(model, Served | RuntimeModel) else ()
+    return model.overrunners() if isinstance(model, GuardedModel | RuntimeModel) else ()

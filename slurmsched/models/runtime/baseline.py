@@ -15,9 +15,9 @@ from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.outcomes import OutcomeTable
 from .baseline_features import features
-from .group_statistics import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Estimate, Evidence
+from .group_statistics import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Estimate, GroupStatistics
 from .overruns import IN_MEDIANS, Overrunner, Overruns, Trust, floored
-from .residuals import Spread
+from .residuals import ResidualQuantiles
 from .training_runs import Runs
 
 JUDGED = 20_000  #: latest runs that the interval is learnt from
@@ -37,7 +37,7 @@ class RuntimeModel:
 
     def __init__(self, runs: Runs, trained_until_s: float) -> None:
         self.trained_until_s = trained_until_s
-        self._evidence = Evidence(_bounded(runs))
+        self._evidence = GroupStatistics(_bounded(runs))
         estimate, _ = self._evidence.backtest(self.runs)
         self._spread = _spread(self._evidence, estimate)
         self.overruns = overruns_of(self._evidence, estimate)
@@ -114,7 +114,7 @@ class RuntimeModel:
 
 def _bounded(runs: Runs) -> Runs:
     """The runs that any forecast or the interval rests on."""
-    everything = Evidence(runs).groups
+    everything = GroupStatistics(runs).groups
     groups = (
         (everything.name, LAST_OF_NAME),
         (everything.user, LAST_OF_USER),
@@ -124,13 +124,13 @@ def _bounded(runs: Runs) -> Runs:
     return runs.latest(2 * JUDGED, KEPT, *groups)
 
 
-def log_forecast(evidence: Evidence, estimate: Estimate) -> FloatArray:
+def log_forecast(evidence: GroupStatistics, estimate: Estimate) -> FloatArray:
     """The *estimate* of each run within its time limit, natural logarithm of seconds; NaN where nothing was known."""
     log = np.minimum(estimate.log_runtime, np.log(np.maximum(evidence.runs.time_limit_s, 1.0)))
     return np.where(estimate.kind == NOTHING, np.nan, log)
 
 
-def overruns_of(evidence: Evidence, estimate: Estimate, trust: Trust = IN_MEDIANS) -> Overruns:
+def overruns_of(evidence: GroupStatistics, estimate: Estimate, trust: Trust = IN_MEDIANS) -> Overruns:
     """The records of users, by the *estimate* of each run at its submission.
 
     The last runs are few: where the user's usual runtime was longer than their median, the run is held against that.
@@ -141,10 +141,10 @@ def overruns_of(evidence: Evidence, estimate: Estimate, trust: Trust = IN_MEDIAN
     return Overruns(groups.user, groups.name, runs.ended_s, runs.log_runtime, log, trust)
 
 
-def _spread(evidence: Evidence, estimate: Estimate) -> Spread:
+def _spread(evidence: GroupStatistics, estimate: Estimate) -> ResidualQuantiles:
     misses = (evidence.runs.log_runtime - log_forecast(evidence, estimate))[-JUDGED:]
     told = ~np.isnan(misses)
-    return Spread.of(estimate.kind[-JUDGED:][told], misses[told], len(KINDS))
+    return ResidualQuantiles.of(estimate.kind[-JUDGED:][told], misses[told], len(KINDS))
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:

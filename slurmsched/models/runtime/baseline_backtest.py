@@ -8,46 +8,46 @@ from ...cluster.columns import FloatArray, IntArray
 from ...cluster.forecast import Forecast
 from .baseline import JUDGED, UNKNOWN_S, log_forecast, overruns_of
 from .baseline_features import Described, features
-from .group_statistics import KINDS, NOTHING, Estimate, Evidence
+from .group_statistics import KINDS, NOTHING, Estimate, GroupStatistics
 from .overruns import IN_MEDIANS, Trust, floored
-from .residuals import Spread
+from .residuals import ResidualQuantiles
 
 _SHARES = (0.1, 0.5, 0.9)
 
 
-def said_then(
-    evidence: Evidence, jobs: Described, known: IntArray, every: int = 1, trust: Trust = IN_MEDIANS
+def backtest_forecasts(
+    statistics: GroupStatistics, jobs: Described, ended_before: IntArray, every: int = 1, trust: Trust = IN_MEDIANS
 ) -> Forecast:
-    """What was forecast of each of *jobs* when the first *known* runs of *evidence* were all there was.
+    """What was forecast of each of *jobs* when the first *ended_before* runs of *statistics* were all there was.
 
     The interval is that of the last moment at which the number of runs known was a multiple of *every*.
     Beyond some 40,000 runs the model drops runs that it needs no more to forecast; here none is dropped, which moves
     its intervals by a few per cent. *trust* is that in users' records of overruns.
     """
-    seen = features(jobs)
-    groups = evidence.groups_of(seen)
-    estimate = evidence.estimate(groups, known)
-    limit_s = np.maximum(seen.time_limit_s, 1.0)
+    job_features = features(jobs)
+    groups = statistics.groups_of(job_features)
+    estimate = statistics.estimate(groups, ended_before)
+    limit_s = np.maximum(job_features.time_limit_s, 1.0)
     guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
     base_s = np.where(estimate.kind == NOTHING, guess_s, np.exp(estimate.log_runtime))
-    backtest, _ = evidence.backtest(len(evidence.runs))
-    factors = _factors(evidence, backtest, estimate.kind, known - known % every)
+    backtest, _ = statistics.backtest(len(statistics.runs))
+    factors = _factors(statistics, backtest, estimate.kind, ended_before - ended_before % every)
     low_s, runtime_s, high_s = (np.clip(base_s * factor, 1.0, limit_s) for factor in factors)
-    raised = overruns_of(evidence, backtest, trust).raised(groups.user, groups.name, np.log(runtime_s), known)
-    return floored(Forecast(runtime_s, low_s, high_s, evidence.source(groups, estimate)), raised, limit_s)
+    raised = overruns_of(statistics, backtest, trust).raised(groups.user, groups.name, np.log(runtime_s), ended_before)
+    return floored(Forecast(runtime_s, low_s, high_s, statistics.source(groups, estimate)), raised, limit_s)
 
 
-def _factors(evidence: Evidence, backtest: Estimate, kinds: IntArray, known: IntArray) -> FloatArray:
+def _factors(statistics: GroupStatistics, backtest: Estimate, kinds: IntArray, ended_before: IntArray) -> FloatArray:
     """Runtime / forecast at each of the shares, as the misses of the last runs had it when so many were known."""
-    misses = evidence.runs.log_runtime - log_forecast(evidence, backtest)
-    factors = np.empty((len(_SHARES), len(known)))
-    order = np.argsort(known, kind="stable")
-    starts = np.flatnonzero(np.diff(known[order], prepend=-1))
+    misses = statistics.runs.log_runtime - log_forecast(statistics, backtest)
+    factors = np.empty((len(_SHARES), len(ended_before)))
+    order = np.argsort(ended_before, kind="stable")
+    starts = np.flatnonzero(np.diff(ended_before[order], prepend=-1))
     for rows in np.split(order, starts[1:]) if len(order) else ():
-        until = int(known[rows[0]])
+        until = int(ended_before[rows[0]])
         some = slice(max(0, until - JUDGED), until)
-        told = backtest.kind[some] != NOTHING
-        spread = Spread.of(backtest.kind[some][told], misses[some][told], len(KINDS))
+        has_backtest = backtest.kind[some] != NOTHING
+        spread = ResidualQuantiles.of(backtest.kind[some][has_backtest], misses[some][has_backtest], len(KINDS))
         for at, share in enumerate(_SHARES):
             factors[at, rows] = spread.factor(kinds[rows], share, np.zeros(len(rows)))
     return factors

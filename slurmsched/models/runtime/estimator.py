@@ -18,12 +18,12 @@ from ...cluster.records.outcomes import OutcomeTable
 from ...errors import TooLittleHistory
 from ..ebm.additive import Columns
 from .baseline import UNKNOWN_S
-from .history_index import Past
+from .history_index import HistoryIndex
 from .intervals import WINDOW, Interval, Misses, rolled
 from .model_inputs import Profiles, classes, inputs, rows_of
 from .name_buckets import NameBuckets
 from .overruns import IN_TRAINED, LEAST_S, WINDOW_S, Overrunner, Overruns, floored
-from .point_predictors import Center, Fit, Reason, Said, center_of, fit_ga2m
+from .point_predictors import Fit, LogForecast, PointPredictor, Reason, center_of, fit_ga2m
 
 KEPT = 60_000  #: latest runs that a serving model keeps
 LEAST = 200  #: runs without which there is nothing to train on
@@ -42,11 +42,11 @@ class Estimator:
     Learning adds to what is known of earlier runs and moves the interval; the center stays as it was trained.
     """
 
-    center: Center
+    center: PointPredictor
     buckets: NameBuckets
     before: Misses  #: of runs that the center had not seen when it forecast them
     fitted_until_s: float  #: the center and *before* know runs that ended before this moment
-    past: Past
+    past: HistoryIndex
     trained_until_s: float
     profiles: Callable[[OutcomeTable], Profiles] | None = None  #: what was known of the use of runs that ended
 
@@ -63,7 +63,7 @@ class Estimator:
 
         TooLittleHistory for fewer than LEAST runs. ConfigError where what *how* needs is not installed.
         """
-        past = Past.of(history, until_s)
+        past = HistoryIndex.of(history, until_s)
         if len(past) < LEAST:
             raise TooLittleHistory(f"{len(past)} runs are too few to train on: at least {LEAST} are needed")
         runs = past.runs
@@ -73,10 +73,10 @@ class Estimator:
         if np.ptp(runs.first_submit_s) < WEEKS_S:
             columns["weekday"] = np.full(len(runs), np.nan)
         fitted, unseen = _split(runs)
-        center, told = how(columns, past.log_runtime, unseen, fitted)
-        before = _misses(runs.take(unseen), rows_of(columns, unseen), told)[1]
+        center, fitted_forecast = how(columns, past.log_runtime, unseen, fitted)
+        before = _misses(runs.take(unseen), rows_of(columns, unseen), fitted_forecast)[1]
         until_s = until_s if np.isfinite(until_s) else float(runs.ended_s[-1])
-        return cls(center, buckets, before, until_s, Past.of(runs, most=KEPT), until_s, profiles)
+        return cls(center, buckets, before, until_s, HistoryIndex.of(runs, most=KEPT), until_s, profiles)
 
     def learn(self, new: OutcomeTable) -> Self:
         """The model that also knows *new*."""
@@ -89,8 +89,8 @@ class Estimator:
         """Runtime from start to end of each job; with *now_s*, given that running ones have lasted until then."""
         columns = inputs(jobs, self.past, self.buckets, profiles=profiles)
         limit_s = np.maximum(np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s), 1.0)
-        said, source = self._said(columns)
-        middle_s, base_s = (_seconds(log, limit_s) for log in said)
+        log_forecast, source = self._log_forecast(columns)
+        middle_s, base_s = (_seconds(log, limit_s) for log in log_forecast)
         elapsed_s = _elapsed(jobs, now_s)
         factors = self.interval.factors(classes(columns), middle_s / base_s, elapsed_s / base_s)
         low_s, runtime_s, high_s = np.clip(base_s * factors, 1.0, np.maximum(limit_s, elapsed_s))
@@ -117,19 +117,19 @@ class Estimator:
 
     def judged(self, runs: OutcomeTable, columns: Columns) -> tuple[IntArray, Misses]:
         """How far off it was about *runs*, given their *columns* at submission, and the rows it said anything of."""
-        return _misses(runs, columns, self._said(columns)[0])
+        return _misses(runs, columns, self._log_forecast(columns)[0])
 
-    def told(self, runs: OutcomeTable) -> FloatArray:
+    def backtest(self, runs: OutcomeTable) -> FloatArray:
         """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
 
         The interval is the one of now. NaN where nothing was known.
         """
         columns = self._columns_then(runs)
         limit = _log_limit(runs)
-        middle, base = np.minimum(self._said(columns)[0], limit)
+        middle, base = np.minimum(self._log_forecast(columns)[0], limit)
         factors = self.interval.factors(classes(columns), np.exp(middle - base), np.zeros(len(runs)))
-        told: FloatArray = np.minimum(base + np.log(factors), limit)
-        return told
+        log_runtime: FloatArray = np.minimum(base + np.log(factors), limit)
+        return log_runtime
 
     @cached_property
     def overruns(self) -> Overruns:
@@ -137,10 +137,10 @@ class Estimator:
         runs, log = self.past.runs, self.past.log_runtime
         since_s = float(runs.ended_s.max(initial=-np.inf)) - WINDOW_S
         rows = np.flatnonzero((runs.runtime_s >= LEAST_S) & (runs.ended_s >= since_s))[-HINDCAST:]
-        long, said = runs.take(rows), np.full(len(runs), np.nan)
+        long, log_forecasts = runs.take(rows), np.full(len(runs), np.nan)
         if len(rows):
-            said[rows] = np.minimum(self._said(self._columns_then(long))[0].middle, _log_limit(long))
-        return Overruns(*self._whose(runs), runs.ended_s, log, said, IN_TRAINED)
+            log_forecasts[rows] = np.minimum(self._log_forecast(self._columns_then(long))[0].middle, _log_limit(long))
+        return Overruns(*self._whose(runs), runs.ended_s, log, log_forecasts, IN_TRAINED)
 
     def overrunners(self) -> tuple[Overrunner, ...]:
         """Users whose runs went far beyond their forecasts."""
@@ -153,16 +153,16 @@ class Estimator:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all it knows, in hex."""
-        known = hashlib.sha256(b"estimate 1\n")
-        known.update(json.dumps(self.document(), sort_keys=True, allow_nan=False).encode())
-        known.update(getattr(self.profiles, "digest", "").encode("ascii"))
+        digest = hashlib.sha256(b"estimate 1\n")
+        digest.update(json.dumps(self.document(), sort_keys=True, allow_nan=False).encode())
+        digest.update(getattr(self.profiles, "digest", "").encode("ascii"))
         for f in fields(OutcomeTable):
             column = getattr(self.past.runs, f.name)
             if isinstance(column, Labels):
-                known.update(json.dumps(column.names).encode("ascii"))
+                digest.update(json.dumps(column.names).encode("ascii"))
                 column = column.codes
-            known.update(np.ascontiguousarray(column).tobytes())
-        return known.hexdigest()
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
 
     def document(self) -> dict[str, Any]:
         """All it has learnt but for the runs it knows, as JSON values without loss."""
@@ -183,15 +183,15 @@ class Estimator:
         """
         misses = Misses.of_document(document["misses"])
         until_s = float(document["fitted_until_s"])
-        past = Past.of(history, most=KEPT)
+        past = HistoryIndex.of(history, most=KEPT)
         latest_s = max(until_s, float(past.runs.ended_s.max(initial=-np.inf)))
         center, buckets = center_of(document["center"]), NameBuckets.of(document["stems"])
         return cls(center, buckets, misses, until_s, past, latest_s, profiles)
 
-    def _said(self, columns: Columns) -> tuple[Said, Labels]:
+    def _log_forecast(self, columns: Columns) -> tuple[LogForecast, Labels]:
         """What is said of each job, and where it comes from."""
-        said = self.center.said(columns)
-        return said, Labels(np.isnan(said.middle).astype(np.int64), (self.center.kind, _WITHOUT_HISTORY))
+        forecast = self.center.log_forecast(columns)
+        return forecast, Labels(np.isnan(forecast.middle).astype(np.int64), (self.center.kind, _WITHOUT_HISTORY))
 
     def _columns_then(self, runs: OutcomeTable) -> Columns:
         """The columns of *runs* as they were at their submission."""
@@ -217,12 +217,14 @@ def _split(runs: OutcomeTable) -> tuple[IntArray, IntArray]:
     return rows[:at], rows[at:][runs.first_submit_s[at:] >= runs.ended_s[at - 1]]
 
 
-def _misses(runs: OutcomeTable, columns: Columns, said: Said) -> tuple[IntArray, Misses]:
-    """How far off what was *said* was, and of which rows: there is none of runs about which nothing was known."""
-    middle, base = np.minimum(said, _log_limit(runs))
+def _misses(runs: OutcomeTable, columns: Columns, forecast: LogForecast) -> tuple[IntArray, Misses]:
+    """How far off what was *forecast* was, and of which rows: there is none of runs about which nothing was known."""
+    middle, base = np.minimum(forecast, _log_limit(runs))
     miss = np.log(np.maximum(runs.runtime_s, 1.0)) - base
-    told = np.flatnonzero(~np.isnan(miss))
-    return told, Misses(runs.first_submit_s, runs.ended_s, classes(columns), miss, middle - base).take(told)
+    forecast_rows = np.flatnonzero(~np.isnan(miss))
+    return forecast_rows, Misses(runs.first_submit_s, runs.ended_s, classes(columns), miss, middle - base).take(
+        forecast_rows
+    )
 
 
 def _log_limit(runs: OutcomeTable) -> FloatArray:

@@ -63,10 +63,10 @@ class UseHistory:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all it knows, in hex."""
-        known = hashlib.sha256("\n".join(self.kinds).encode("utf-8", "surrogateescape"))
+        digest = hashlib.sha256("\n".join(self.kinds).encode("utf-8", "surrogateescape"))
         for column in (self.kind, self.end_s, self.gpu_util, self.memory_util, self.gpu_memory_mib):
-            known.update(np.ascontiguousarray(column).tobytes())
-        return known.hexdigest()
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
 
     @cached_property
     def _ends(self) -> FloatArray:
@@ -85,16 +85,16 @@ class UseHistory:
 
 
 def _mean(values: FloatArray, places: IntArray, inside: np.ndarray) -> FloatArray:
-    known, window = _windows(values, places, inside)
-    many = known.sum(axis=1)
-    mean: FloatArray = np.where(known, window, 0.0).sum(axis=1) / np.maximum(many, 1)
+    is_measured, window = _windows(values, places, inside)
+    many = is_measured.sum(axis=1)
+    mean: FloatArray = np.where(is_measured, window, 0.0).sum(axis=1) / np.maximum(many, 1)
     return np.where(many > 0, mean, np.nan)
 
 
 def _most(values: FloatArray, places: IntArray, inside: np.ndarray) -> FloatArray:
-    known, window = _windows(values, places, inside)
-    most: FloatArray = np.where(known, window, -np.inf).max(axis=1)
-    return np.where(known.any(axis=1), most, np.nan)
+    is_measured, window = _windows(values, places, inside)
+    most: FloatArray = np.where(is_measured, window, -np.inf).max(axis=1)
+    return np.where(is_measured.any(axis=1), most, np.nan)
 
 
 def _windows(values: FloatArray, places: IntArray, inside: np.ndarray) -> tuple[np.ndarray, FloatArray]:

@@ -54,7 +54,7 @@ class Estimate:
     runs: IntArray
 
 
-class Evidence:
+class GroupStatistics:
     """Runs, ready to be asked about jobs."""
 
     def __init__(self, runs: Runs) -> None:
@@ -76,14 +76,14 @@ class Evidence:
         names = _places(self.pairs, self._pairs(users, buckets))
         return Groups(np.where((users < 0) | (buckets < 0), -1, names), users, _places(self.sizes, jobs.gpus))
 
-    def estimate(self, groups: Groups, known: IntArray) -> Estimate:
-        """What the first *known* runs say about jobs of *groups*; logarithm and kind are 0 where nothing."""
-        log, runs = self._all.means(np.zeros_like(groups.user), known, LAST_OF_ALL)
+    def estimate(self, groups: Groups, ended_before: IntArray) -> Estimate:
+        """What the first *ended_before* runs say about jobs of *groups*; logarithm and kind are 0 where nothing."""
+        log, runs = self._all.means(np.zeros_like(groups.user), ended_before, LAST_OF_ALL)
         kind = np.where(runs > 0, ALL, NOTHING)
         levels = (
-            (GPUS, _GPUS_DOUBT, self._gpus.means(groups.gpus, known, LAST_OF_ALL)),
-            (USER, _USER_DOUBT, self._user.medians(groups.user, known, LAST_OF_USER)),
-            (NAME, _NAME_DOUBT, self._name.medians(groups.name, known, LAST_OF_NAME)),
+            (GPUS, _GPUS_DOUBT, self._gpus.means(groups.gpus, ended_before, LAST_OF_ALL)),
+            (USER, _USER_DOUBT, self._user.medians(groups.user, ended_before, LAST_OF_USER)),
+            (NAME, _NAME_DOUBT, self._name.medians(groups.name, ended_before, LAST_OF_NAME)),
         )
         for level, doubt, (value, number) in levels:
             log = (number * value + doubt * log) / (number + doubt)
@@ -94,14 +94,14 @@ class Evidence:
     def backtest(self, last: int) -> tuple[Estimate, IntArray]:
         """What was known about each of the *last* runs when it was submitted, and the rows of those runs."""
         rows = np.arange(max(0, len(self.runs) - last), len(self.runs))
-        known = np.searchsorted(self.runs.ended_s, self.runs.submitted_s[rows], side="right")
+        ended_before = np.searchsorted(self.runs.ended_s, self.runs.submitted_s[rows], side="right")
         groups = Groups(self.groups.name[rows], self.groups.user[rows], self.groups.gpus[rows])
-        return self.estimate(groups, known), rows
+        return self.estimate(groups, ended_before), rows
 
     def usual(self, last: int) -> FloatArray:
         """Mean log runtime of the *last* runs of each run's user as of its submission; NaN for a user's first."""
-        known = np.searchsorted(self.runs.ended_s, self.runs.submitted_s, side="right")
-        mean, number = self._user.means(self.groups.user, known, last)
+        ended_before = np.searchsorted(self.runs.ended_s, self.runs.submitted_s, side="right")
+        mean, number = self._user.means(self.groups.user, ended_before, last)
         return np.where(number > 0, mean, np.nan)
 
     def source(self, groups: Groups, estimate: Estimate) -> Labels:
@@ -126,9 +126,9 @@ class Evidence:
         return users * max(1, len(self.buckets)) + buckets
 
 
-def _places(known: IntArray, wanted: IntArray) -> IntArray:
-    """Where each wanted number stands in the sorted *known* ones; -1 where it does not."""
-    if not len(known):
+def _places(ended_before: IntArray, wanted: IntArray) -> IntArray:
+    """Where each wanted number stands in the sorted *ended_before* ones; -1 where it does not."""
+    if not len(ended_before):
         return np.full(len(wanted), -1)
-    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[places] == wanted, places, -1)
+    places = np.minimum(np.searchsorted(ended_before, wanted), len(ended_before) - 1)
+    return np.where(ended_before[places] == wanted, places, -1)

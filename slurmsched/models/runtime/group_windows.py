@@ -28,26 +28,26 @@ class Windows:
         starts = np.searchsorted(codes[order], np.arange(groups))
         return cls(groups, keys, starts, values[order])
 
-    def bounds(self, codes: IntArray, known: IntArray, last: int) -> tuple[IntArray, IntArray]:
-        """From and to where the *last* values of a group lie when *known* values were known; empty for code -1."""
+    def bounds(self, codes: IntArray, ended_before: IntArray, last: int) -> tuple[IntArray, IntArray]:
+        """Return where the *last* values of a group begin and end, of the first *ended_before*; empty for code -1."""
         if not self.groups:
             return np.zeros_like(codes), np.zeros_like(codes)
-        to = np.searchsorted(self.keys, codes * (len(self.values) + 1) + known)
+        to = np.searchsorted(self.keys, codes * (len(self.values) + 1) + ended_before)
         to = np.where(codes < 0, 0, to)
         return np.where(codes < 0, 0, np.maximum(self.starts[codes], to - last)), to
 
-    def medians(self, codes: IntArray, known: IntArray, last: int) -> tuple[FloatArray, IntArray]:
+    def medians(self, codes: IntArray, ended_before: IntArray, last: int) -> tuple[FloatArray, IntArray]:
         """Median of the last values of each query's group (0 for none) and how many there were."""
-        begin, to = self.bounds(codes, known, last)
+        begin, to = self.bounds(codes, ended_before, last)
         found = np.zeros(len(codes))
         for at in range(0, len(codes), _CHUNK):
             some = slice(at, at + _CHUNK)
             found[some] = self._medians(begin[some], to[some], last)
         return found, to - begin
 
-    def means(self, codes: IntArray, known: IntArray, last: int) -> tuple[FloatArray, IntArray]:
+    def means(self, codes: IntArray, ended_before: IntArray, last: int) -> tuple[FloatArray, IntArray]:
         """Mean of the last values of each query's group (0 for none) and how many there were."""
-        begin, to = self.bounds(codes, known, last)
+        begin, to = self.bounds(codes, ended_before, last)
         sums = np.concatenate([[0.0], np.cumsum(self.values)])
         return (sums[to] - sums[begin]) / np.maximum(to - begin, 1), to - begin
 

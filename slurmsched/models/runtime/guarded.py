@@ -15,7 +15,7 @@ from ...cluster.jobs import JobTable
 from ...cluster.records.outcomes import OutcomeTable
 from .baseline import RuntimeModel
 from .estimator import Estimator
-from .history_index import Past
+from .history_index import HistoryIndex
 from .intervals import SHARES
 from .model_selection import losses
 from .overruns import Overrunner
@@ -50,7 +50,7 @@ class Drift:
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class GuardedModel:
     """Forecasts by the trained *model*, or by the *baseline* while the model is clearly worse; ``port.Model``."""
 
     model: Estimator
@@ -60,16 +60,16 @@ class Served:
     @classmethod
     def of(cls, model: Estimator, baseline: RuntimeModel, history: OutcomeTable) -> Self:
         """Both models, which know *history*, compared on what ended after the trained one was fitted."""
-        runs = Past.of(history.take(history.ended_s > model.fitted_until_s), most=WINDOW).runs
+        runs = HistoryIndex.of(history.take(history.ended_s > model.fitted_until_s), most=WINDOW).runs
         return cls(model, baseline, _losses(model, baseline, runs))
 
     @property
     def digest(self) -> str:
         """SHA-256 of all that both know, in hex."""
-        known = hashlib.sha256(f"served 1 {self.model.digest} {self.baseline.digest}\n".encode("ascii"))
+        digest = hashlib.sha256(f"served 1 {self.model.digest} {self.baseline.digest}\n".encode("ascii"))
         for column in vars(self.losses).values():
-            known.update(np.ascontiguousarray(column).tobytes())
-        return known.hexdigest()
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
 
     @property
     def trained_until_s(self) -> float:
@@ -104,7 +104,7 @@ class Served:
         """The models that also know *new*; first each is judged by what it says of these runs."""
         if not len(new):
             return self
-        runs = Past.of(new.take(new.ended_s > self.model.fitted_until_s)).runs
+        runs = HistoryIndex.of(new.take(new.ended_s > self.model.fitted_until_s)).runs
         losses = self.losses.joined(_losses(self.model, self.baseline, runs)).take(slice(-WINDOW, None))
         return replace(self, model=self.model.learn(new), baseline=self.baseline.learn(new), losses=losses)
 
@@ -127,8 +127,8 @@ class Served:
 
 def _losses(model: Estimator, baseline: RuntimeModel, runs: OutcomeTable) -> Losses:
     truth = np.log(np.maximum(runs.runtime_s, 1.0))
-    ours, theirs = model.told(runs), baseline.told(runs)
-    told = np.flatnonzero(~np.isnan(ours).any(axis=0))
+    ours, theirs = model.backtest(runs), baseline.told(runs)
+    judged = np.flatnonzero(~np.isnan(ours).any(axis=0))
     columns = [losses(truth, bounds[1:], SHARES[1:]) for bounds in (ours, theirs)]
     columns += [(truth <= bounds[2]).astype(np.float64) for bounds in (ours, theirs)]
-    return Losses(*(column[told] for column in columns))
+    return Losses(*(column[judged] for column in columns))

@@ -15,7 +15,7 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.job_kind import bucket
 from ...cluster.jobs import JobTable
 from ...cluster.records.outcomes import OutcomeTable
-from ..ebm.dictionary_column import Coded
+from ..ebm.dictionary_column import DictionaryColumn
 from .group_windows import Windows
 from .training_runs import TELLING
 
@@ -45,14 +45,14 @@ ALL = tuple(f"{level}_{statistic}" for level in LEVELS for statistic in STATISTI
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class GroupIndex:
     """The groups of one level by their keys."""
 
     keys: IntArray  #: of each group, increasing
     dense: IntArray | None  #: the group of each possible key, the last for key -1; None where there are too many keys
 
     @classmethod
-    def of(cls, keys: IntArray, possible: int) -> tuple[Places, IntArray]:
+    def of(cls, keys: IntArray, possible: int) -> tuple[GroupIndex, IntArray]:
         """The groups of runs that have the same of *keys*, which are below *possible*, and the group of each run."""
         distinct, codes = np.unique(keys, return_inverse=True)
         dense = None
@@ -70,21 +70,21 @@ class Places:
 class Group:
     """The runs of one level, by group."""
 
-    places: Places
+    places: GroupIndex
     windows: Windows
 
     @classmethod
-    def of(cls, grouped: tuple[Places, IntArray], values: FloatArray) -> Group:
+    def of(cls, grouped: tuple[GroupIndex, IntArray], values: FloatArray) -> Group:
         """The groups of runs, given the group of each and what is known of it."""
         places, codes = grouped
         return cls(places, Windows.of(codes, len(places.keys), values))
 
-    def columns(self, codes: IntArray, known: IntArray) -> dict[str, FloatArray]:
-        """What the first *known* runs of the history say about jobs of groups *codes*; NaN where nothing."""
-        last, _ = self.windows.means(codes, known, LAST)
-        median, _ = self.windows.medians(codes, known, SOME)
-        usual, runs = self.windows.means(codes, known, MANY)
-        squares, _ = replace(self.windows, values=self.windows.values**2).means(codes, known, MANY)
+    def columns(self, codes: IntArray, ended_before: IntArray) -> dict[str, FloatArray]:
+        """What the first *ended_before* runs of the history say about jobs of groups *codes*; NaN where nothing."""
+        last, _ = self.windows.means(codes, ended_before, LAST)
+        median, _ = self.windows.medians(codes, ended_before, SOME)
+        usual, runs = self.windows.means(codes, ended_before, MANY)
+        squares, _ = replace(self.windows, values=self.windows.values**2).means(codes, ended_before, MANY)
         variance = squares - usual**2
         spread = np.where(runs > 1, np.sqrt(np.where(variance > _ROUNDING, variance, 0.0)), np.nan)
         nothing = np.where(runs > 0, 0.0, np.nan)
@@ -97,7 +97,7 @@ class Group:
         }
 
 
-class Past:
+class HistoryIndex:
     """Ended runs that say something about the next one, each once, in the order they ended. Immutable.
 
     Runs that a lost node, a preemption or a requeue cut short are left out (`TELLING`), and so are runs that never
@@ -106,22 +106,22 @@ class Past:
 
     def __init__(self, runs: OutcomeTable) -> None:
         self.runs = runs
-        self._asked: dict[str, int] = {}
+        self._similar: dict[str, int] = {}
 
     @classmethod
-    def of(cls, history: OutcomeTable, until_s: float = np.inf, most: int | None = None) -> Past:
+    def of(cls, history: OutcomeTable, until_s: float = np.inf, most: int | None = None) -> HistoryIndex:
         """What *history* tells about runs that ended before *until_s*, in whatever order its rows come.
 
         With *most*, only that many latest.
         """
-        known = np.isfinite(history.started_s) & np.isfinite(history.first_submit_s)
-        told = known & (history.runtime_s >= 0) & (history.ended_s < until_s) & np.isin(history.state, TELLING)
-        return cls(_canonical(history.take(told), most))
+        is_dated = np.isfinite(history.started_s) & np.isfinite(history.first_submit_s)
+        usable = is_dated & (history.runtime_s >= 0) & (history.ended_s < until_s) & np.isin(history.state, TELLING)
+        return cls(_canonical(history.take(usable), most))
 
-    def plus(self, new: OutcomeTable, most: int | None = None) -> Past:
+    def plus(self, new: OutcomeTable, most: int | None = None) -> HistoryIndex:
         """The runs of both, and with *most* only that many latest."""
-        more = Past.of(new)
-        return Past(_canonical(_both(self.runs, more.runs), most)) if len(more) else self
+        more = HistoryIndex.of(new)
+        return HistoryIndex(_canonical(_both(self.runs, more.runs), most)) if len(more) else self
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -137,28 +137,30 @@ class Past:
         return np.searchsorted(self.runs.ended_s, moments_s, side="right").astype(np.int64)
 
     def columns(
-        self, jobs: JobTable | OutcomeTable, wanted: Collection[str], known: IntArray | None = None
+        self, jobs: JobTable | OutcomeTable, wanted: Collection[str], ended_before: IntArray | None = None
     ) -> dict[str, FloatArray]:
-        """The columns *wanted* of what the first *known* runs (all, by default) say about each of *jobs*.
+        """The columns *wanted* of what the first *ended_before* runs (all, by default) say about each of *jobs*.
 
         They are named ``LEVEL_STATISTIC``. Statistics are the mean of the last two runs, the median of the last five,
         the mean (``usual``) and standard deviation (``spread``) of the last twenty, all of log runtime and NaN where
         there is no run, and how many of twenty ``runs`` there are.
         """
-        if known is None:
+        if ended_before is None:
             return {name: column.numbers() for name, column in self.coded(jobs, wanted).items()}
         columns: dict[str, FloatArray] = {}
         for level, codes in self._codes(jobs).items():
-            found = self._groups[level].columns(codes, known)
+            found = self._groups[level].columns(codes, ended_before)
             columns |= {name: found[statistic] for statistic, name in _named(level) if name in wanted}
         return columns
 
-    def coded(self, jobs: JobTable | OutcomeTable, wanted: Collection[str]) -> dict[str, Coded]:
+    def coded(self, jobs: JobTable | OutcomeTable, wanted: Collection[str]) -> dict[str, DictionaryColumn]:
         """The same of all runs, each group's values once: they stay the same arrays from one call to the next."""
-        columns: dict[str, Coded] = {}
+        columns: dict[str, DictionaryColumn] = {}
         for level, codes in self._codes(jobs).items():
             table = self._tables[level]
-            columns |= {name: Coded(table[statistic], codes) for statistic, name in _named(level) if name in wanted}
+            columns |= {
+                name: DictionaryColumn(table[statistic], codes) for statistic, name in _named(level) if name in wanted
+            }
         return columns
 
     def groups(self, jobs: JobTable | OutcomeTable, level: str) -> IntArray:
@@ -169,7 +171,9 @@ class Past:
     def _numbers(self) -> dict[str, dict[str, int]]:
         stems = {bucket(name) for name in self.runs.name.names}
         texts = {"user": self.runs.user.names, "name": self.runs.name.names, "stem": sorted(stems)}
-        return {part: {text: number for number, text in enumerate(known)} for part, known in texts.items()}
+        return {
+            part: {text: number for number, text in enumerate(texts_of_part)} for part, texts_of_part in texts.items()
+        }
 
     @cached_property
     def _values(self) -> dict[str, IntArray | FloatArray]:
@@ -181,13 +185,13 @@ class Past:
         return {level: Group.of(self._places_of(level, parts), self.log_runtime) for level in LEVELS}
 
     @cached_property
-    def _pairs(self) -> Places:
+    def _pairs(self) -> GroupIndex:
         """The groups of level ``name``, of which finer levels are parts."""
-        return self._places_of("name", self._told(self.runs))[0]
+        return self._places_of("name", self._given_parts(self.runs))[0]
 
-    def _places_of(self, level: str, parts: Mapping[str, IntArray]) -> tuple[Places, IntArray]:
+    def _places_of(self, level: str, parts: Mapping[str, IntArray]) -> tuple[GroupIndex, IntArray]:
         possible = math.prod(self._sizes(part) for part in LEVELS[level])
-        return Places.of(self._keys(level, parts), possible)
+        return GroupIndex.of(self._keys(level, parts), possible)
 
     @cached_property
     def _tables(self) -> dict[str, dict[str, FloatArray]]:
@@ -205,10 +209,10 @@ class Past:
 
     def _parts(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
         """The number of each job's user, name, ... among those of the history; -1 where it is new."""
-        told = self._told(jobs)
-        return told | {PAIR: self._pairs.codes(self._keys("name", told))}
+        given = self._given_parts(jobs)
+        return given | {PAIR: self._pairs.codes(self._keys("name", given))}
 
-    def _told(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
+    def _given_parts(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
         """The parts that a job says itself."""
         user, name = compact(jobs.user), compact(jobs.name)
         of_name, of_stem = self._of_names(name.names)
@@ -224,23 +228,23 @@ class Past:
     def _of_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """The number of each of *names* and that of its stem; -1 where it is new."""
         try:
-            codes = np.fromiter(map(self._asked.__getitem__, names), np.int64, len(names))
+            codes = np.fromiter(map(self._similar.__getitem__, names), np.int64, len(names))
         except KeyError:  # rare: the same names come every cycle
-            codes = np.fromiter(map(self._ask(names).__getitem__, names), np.int64, len(names))
+            codes = np.fromiter(map(self._similar_names(names).__getitem__, names), np.int64, len(names))
         of_name, of_stem = np.divmod(codes, len(self._numbers["stem"]) + 1)
         return of_name - 1, of_stem - 1
 
-    def _ask(self, names: Sequence[str]) -> Mapping[str, int]:
+    def _similar_names(self, names: Sequence[str]) -> Mapping[str, int]:
         """What is remembered from now on, with the numbers of *names*: both in one, each counted from 1."""
-        asked, numbers, stems = self._asked, self._numbers["name"], self._numbers["stem"]
-        if len(asked) > _MOST_ASKED:
-            asked = self._asked = {}  # other threads still look into the old one
+        similar, numbers, stems = self._similar, self._numbers["name"], self._numbers["stem"]
+        if len(similar) > _MOST_ASKED:
+            similar = self._similar = {}  # other threads still look into the old one
         # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
         for name in names:
-            if name not in asked:
+            if name not in similar:
                 of_name, of_stem = numbers.get(name, -1) + 1, stems.get(bucket(name), -1) + 1
-                asked[name] = of_name * (len(stems) + 1) + of_stem
-        return asked
+                similar[name] = of_name * (len(stems) + 1) + of_stem
+        return similar
 
     def _sizes(self, part: str) -> int:
         if part == PAIR:
@@ -279,12 +283,12 @@ def _unlimited(limit_s: FloatArray) -> FloatArray:
     return np.where(np.isnan(limit_s), np.inf, limit_s)
 
 
-def _places(known: IntArray | FloatArray, wanted: IntArray | FloatArray) -> IntArray:
-    """Where each wanted number stands in the sorted *known* ones; -1 where it does not."""
-    if not len(known):
+def _places(ended_before: IntArray | FloatArray, wanted: IntArray | FloatArray) -> IntArray:
+    """Where each wanted number stands in the sorted *ended_before* ones; -1 where it does not."""
+    if not len(ended_before):
         return np.full(len(wanted), -1)
-    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[places] == wanted, places, -1)
+    places = np.minimum(np.searchsorted(ended_before, wanted), len(ended_before) - 1)
+    return np.where(ended_before[places] == wanted, places, -1)
 
 
 def _canonical(runs: OutcomeTable, most: int | None) -> OutcomeTable:

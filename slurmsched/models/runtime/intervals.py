@@ -16,7 +16,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Table
 from .model_inputs import CLASSES
-from .residuals import Spread
+from .residuals import ResidualQuantiles
 
 SHARES = (0.1, 0.5, 0.9)  #: low end, middle, and "done by"
 WINDOW = 2000  #: last misses that count
@@ -55,7 +55,7 @@ class Misses(Table):
 class Interval(NamedTuple):
     """What the next jobs get: the spread of the last misses, the shares asked of it, and how it went lately."""
 
-    spread: Spread
+    spread: ResidualQuantiles
     shares: tuple[float, ...]  #: to ask for, one for each of SHARES
     coverage: float  #: of the runs of the last WINDOW, the share that was done by the 90 % bound; NaN for none
 
@@ -84,9 +84,11 @@ def rolled(misses: Misses) -> Rolled:
     """Tell each run its interval from what had ended by its submission, in steps of STEP runs."""
     bounds = np.empty((len(SHARES), len(misses)))
     shares = np.array(SHARES)
-    told = np.minimum(np.searchsorted(misses.ended_s, misses.submitted_s, side="right"), np.arange(len(misses))) // STEP
-    order = np.argsort(told, kind="stable")
-    starts = np.searchsorted(told[order], np.arange(len(misses) // STEP + 2))
+    misses_before = (
+        np.minimum(np.searchsorted(misses.ended_s, misses.submitted_s, side="right"), np.arange(len(misses))) // STEP
+    )
+    order = np.argsort(misses_before, kind="stable")
+    starts = np.searchsorted(misses_before[order], np.arange(len(misses) // STEP + 2))
     done_by: list[BoolArray] = []
     for step in range(len(misses) // STEP + 1):
         ended = slice(max(0, (step - 1) * STEP), step * STEP)
@@ -101,9 +103,9 @@ def rolled(misses: Misses) -> Rolled:
             bounds[:, rows] = np.log(interval.factors(misses.kind[rows], forecast, fresh))
     last = done_by[-(WINDOW // STEP) :]
     coverage = float(np.concatenate(last).mean()) if last else np.nan
-    return Rolled(bounds, told > 0, Interval(_spread(misses, len(misses)), tuple(shares.tolist()), coverage))
+    return Rolled(bounds, misses_before > 0, Interval(_spread(misses, len(misses)), tuple(shares.tolist()), coverage))
 
 
-def _spread(misses: Misses, known: int) -> Spread:
-    window = slice(max(0, known - WINDOW), known)
-    return Spread.of(misses.kind[window], misses.miss[window], CLASSES)
+def _spread(misses: Misses, count: int) -> ResidualQuantiles:
+    window = slice(max(0, count - WINDOW), count)
+    return ResidualQuantiles.of(misses.kind[window], misses.miss[window], CLASSES)

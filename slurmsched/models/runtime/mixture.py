@@ -47,7 +47,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Blend:
+class Mixture:
     """For some classes a Part; the others take the model alone."""
 
     parts: Mapping[int, Part]

@@ -11,8 +11,8 @@ from ...cluster.columns import FloatArray, IntArray, Labels, Table
 from ...cluster.jobs import JobTable
 from ...cluster.records.outcomes import OutcomeTable
 from ..ebm.additive import Columns
-from ..ebm.dictionary_column import Coded
-from .history_index import Past, compact
+from ..ebm.dictionary_column import DictionaryColumn
+from .history_index import HistoryIndex, compact
 from .name_buckets import NameBuckets
 
 #: Statistics of `Past.columns` that are looked at.
@@ -87,18 +87,18 @@ class Profiles(Table):
 
 def inputs(
     jobs: JobTable | OutcomeTable,
-    past: Past,
+    past: HistoryIndex,
     buckets: NameBuckets,
-    known: IntArray | None = None,
+    ended_before: IntArray | None = None,
     profiles: Profiles | None = None,
 ) -> Columns:
-    """The columns that forecasts of *jobs* are made from, given the first *known* runs of *past* (by default all).
+    """Return the columns for forecasts of *jobs*, given the first *ended_before* runs of *past* (by default all).
 
     What was measured is in the columns of jobs; for runs that ended it comes as *profiles*. Nothing here was unknown
-    when the job was submitted: for training, *known* is what had ended by then.
+    when the job was submitted: for training, *ended_before* is what had ended by then.
     """
     day = np.floor(jobs.first_submit_s / DAY_S)  # floors and products: what % says of floats takes ten times as long
-    columns: dict[str, FloatArray | Labels | Coded] = {
+    columns: dict[str, FloatArray | Labels | DictionaryColumn] = {
         "user": compact(jobs.user),
         "account": jobs.account,
         "qos": jobs.qos,
@@ -111,7 +111,7 @@ def inputs(
         "hour": np.floor((jobs.first_submit_s - day * DAY_S) / 3600.0),
         "weekday": day - 7.0 * np.floor(day / 7.0),
     }
-    columns |= past.coded(jobs, HISTORY) if known is None else past.columns(jobs, HISTORY, known)
+    columns |= past.coded(jobs, HISTORY) if ended_before is None else past.columns(jobs, HISTORY, ended_before)
     if profiles is None and isinstance(jobs, JobTable):
         profiles = Profiles(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib)
     nothing = np.full(len(jobs), np.nan)
@@ -137,13 +137,13 @@ def numbers(columns: Columns, name: str) -> FloatArray:
     column = columns[name]
     if isinstance(column, Labels):
         raise ValueError(f"{name} is a column of texts, not of numbers")
-    return column.numbers() if isinstance(column, Coded) else column
+    return column.numbers() if isinstance(column, DictionaryColumn) else column
 
 
 def rows_of(columns: Columns, rows: IntArray) -> Columns:
     """The *rows* of all columns."""
     return {
-        name: column.take(rows) if isinstance(column, Labels | Coded) else column[rows]
+        name: column.take(rows) if isinstance(column, Labels | DictionaryColumn) else column[rows]
         for name, column in columns.items()
     }
 

@@ -15,13 +15,13 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray
 from ...cluster.records.outcomes import OutcomeTable
 from ...errors import TooLittleHistory
-from .baseline_backtest import said_then
+from .baseline_backtest import backtest_forecasts
 from .estimator import LEAST, Estimator
-from .group_statistics import Evidence
-from .history_index import Past
+from .group_statistics import GroupStatistics
+from .history_index import HistoryIndex
 from .intervals import SHARES, STEP, Misses, rolled
 from .model_inputs import Profiles, inputs
-from .paired_test import Lead
+from .paired_test import PairedTest
 from .point_predictors import LAST_OF_NAME, LAST_OF_USER, LIMIT, Fit, fit_ga2m, fit_trees, repeating
 from .training_runs import Runs
 
@@ -41,7 +41,7 @@ CANDIDATES: Mapping[str, Fit] = {**READABLE, "trees": fit_trees}  #: the easier 
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class BacktestForecasts:
     """What was said of runs when they were submitted, in the order they ended; logarithms of seconds."""
 
     runs: OutcomeTable
@@ -54,10 +54,10 @@ class Told:
         log: FloatArray = np.log(np.maximum(self.runs.runtime_s, 1.0))
         return log
 
-    def since(self, submitted_s: float) -> Told:
+    def since(self, submitted_s: float) -> BacktestForecasts:
         """The part about runs submitted from then on."""
         rows = np.flatnonzero(self.runs.first_submit_s >= submitted_s)
-        return Told(self.runs.take(rows), self.misses.take(rows), self.bounds[:, rows])
+        return BacktestForecasts(self.runs.take(rows), self.misses.take(rows), self.bounds[:, rows])
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class ModelChoice:
     """The model that was chosen, and how each candidate did."""
 
     chosen: str
@@ -100,16 +100,16 @@ def judge(
     interpretable_only: bool = True,
     profiles: Profiler | None = None,
     rising: Sequence[str] = (),
-    say: Callable[[str], None] = lambda doing: None,
-) -> Verdict:
+    report: Callable[[str], None] = lambda doing: None,
+) -> ModelChoice:
     """The candidate that `elected` takes by the last WINDOW of what ended before *until_s*, fitted to all of it.
 
     The model that is *serving* stays where that one's pinball loss is no lower on those runs of the window that it has
     not seen either, if these are LEAST and more. What candidates have learnt never falls with the columns *rising*.
-    *say* is told what is under way.
+    *report* is told what is under way.
     TooLittleHistory for fewer than 2 * LEAST runs.
     """
-    past = Past.of(history, until_s)
+    past = HistoryIndex.of(history, until_s)
     if len(past) < 2 * LEAST:
         raise TooLittleHistory(f"{len(past)} runs are too few to judge by: at least {2 * LEAST} are needed")
     since_s = float(past.runs.ended_s[int(len(past) * (1 - WINDOW))])
@@ -120,83 +120,83 @@ def judge(
             "trees": partial(fit_trees, rising=rising),
         }
         candidates |= {name: how for name, how in risen.items() if name in candidates}
-    told = {}
+    forecasts_by_name = {}
     for number, (name, how) in enumerate(candidates.items(), 1):
-        say(f"judging candidate {number} of {len(candidates)}, {name}")
-        told[name] = foretold(past.runs, how, (since_s,), profiles=profiles)
-    scores = {name: score(one) for name, one in told.items()}
-    chosen, why = elected(told)
-    scores[BASELINE] = score(_told_by_baseline(past.runs, since_s))
+        report(f"judging candidate {number} of {len(candidates)}, {name}")
+        forecasts_by_name[name] = backtest_models(past.runs, how, (since_s,), profiles=profiles)
+    scores = {name: score(one) for name, one in forecasts_by_name.items()}
+    chosen, why = elected(forecasts_by_name)
+    scores[BASELINE] = score(_judged_baseline(past.runs, since_s))
     if serving is not None:
         unseen_s = max(since_s, serving.fitted_until_s)
-        kept = _rolled(past.runs, serving.before, [_told_by(serving, past, unseen_s, np.inf, profiles)])
-        new = told[chosen].since(unseen_s)
-        scores[SERVING] = score(kept)
+        serving_forecasts = _rolled(past.runs, serving.before, [_judged(serving, past, unseen_s, np.inf, profiles)])
+        new = forecasts_by_name[chosen].since(unseen_s)
+        scores[SERVING] = score(serving_forecasts)
         if len(new.runs) >= LEAST and scores[SERVING].pinball <= score(new).pinball:
-            return Verdict(SERVING, serving.learn(past.runs), scores, why)
-    say(f"fitting {chosen} to {len(past)} runs")
-    return Verdict(chosen, Estimator.fit(past.runs, profiles=profiles, how=candidates[chosen]), scores, why)
+            return ModelChoice(SERVING, serving.learn(past.runs), scores, why)
+    report(f"fitting {chosen} to {len(past)} runs")
+    return ModelChoice(chosen, Estimator.fit(past.runs, profiles=profiles, how=candidates[chosen]), scores, why)
 
 
-def elected(told: Mapping[str, Told]) -> tuple[str, str]:
-    """Which of CANDIDATES serves, by what each *told* of the same runs, and why, in words.
+def elected(candidates: Mapping[str, BacktestForecasts]) -> tuple[str, str]:
+    """Which of CANDIDATES serves, by what each *candidates* of the same runs, and why, in words.
 
     It is the simple rule with the lowest pinball loss, unless a model that learns has one that is lower beyond chance;
     and of two such models the readable one, unless the other is better beyond chance.
     """
-    loss = {name: losses(one.log_runtime, one.bounds[1:], SHARES[1:]) for name, one in told.items()}
-    chosen = min((name for name in SIMPLE if name in told), key=lambda name: loss[name].mean())
+    loss = {name: losses(one.log_runtime, one.bounds[1:], SHARES[1:]) for name, one in candidates.items()}
+    chosen = min((name for name in SIMPLE if name in candidates), key=lambda name: loss[name].mean())
     why = []
     for name in CANDIDATES:
-        if name in told and name not in SIMPLE:
-            lead = Lead.of(loss[chosen] - loss[name], told[name].runs.user.codes)
+        if name in candidates and name not in SIMPLE:
+            lead = PairedTest.of(loss[chosen] - loss[name], candidates[name].runs.user.codes)
             why.append(_compared(name, lead, chosen))
             chosen = name if lead.sure else chosen
     return chosen, "; ".join(why)
 
 
-def _compared(name: str, lead: Lead, other: str) -> str:
+def _compared(name: str, lead: PairedTest, other: str) -> str:
     where = "ahead of" if lead.mean > 0 else "behind"
     chance = " that may be chance" if lead.mean > 0 and not lead.sure else ""
     doubt = f"standard error {lead.error:.3f} over {lead.groups} groups of runs"
     return f"{name} is {where} {other} by {abs(lead.mean):.3f}{chance} ({doubt})"
 
 
-def foretold(
+def backtest_models(
     history: OutcomeTable,
     how: Fit,
     fitted_s: Sequence[float],
     until_s: float = np.inf,
     profiles: Profiler | None = None,
-) -> Told:
+) -> BacktestForecasts:
     """What models fitted at each of the rising moments *fitted_s* say of runs submitted from then to the next moment.
 
     The interval starts from the held-out runs of the first fit and rolls on.
     """
-    past = Past.of(history)
+    past = HistoryIndex.of(history)
     parts: list[tuple[IntArray, Misses]] = []
     before: Misses | None = None
     for since_s, to_s in zip(fitted_s, (*fitted_s[1:], until_s), strict=True):
         model = Estimator.fit(past.runs, until_s=since_s, profiles=profiles, how=how)
         before = model.before if before is None else before
-        parts.append(_told_by(model, past, since_s, to_s, profiles))
+        parts.append(_judged(model, past, since_s, to_s, profiles))
     assert before is not None
     return _rolled(past.runs, before, parts)
 
 
-def score(told: Told) -> Scores:
-    """How good *told* was; NaN where there is no run."""
-    truth = told.log_runtime
+def score(forecasts: BacktestForecasts) -> Scores:
+    """How good *forecasts* was; NaN where there is no run."""
+    truth = forecasts.log_runtime
     if not len(truth):
         return Scores(0, *[np.nan] * 5)
-    off = truth - told.bounds[1]
+    off = truth - forecasts.bounds[1]
     return Scores(
         len(truth),
         float(1 - np.mean(off**2) / truth.var()) if truth.var() else np.nan,
         float(np.median(np.abs(off))),
         float(np.abs(off).mean()),
-        pinball(truth, told.bounds[1:], SHARES[1:]),
-        float((truth <= told.bounds[2]).mean()),
+        pinball(truth, forecasts.bounds[1:], SHARES[1:]),
+        float((truth <= forecasts.bounds[2]).mean()),
     )
 
 
@@ -213,8 +213,8 @@ def losses(truth: FloatArray, bounds: FloatArray, shares: Sequence[float]) -> Fl
     return loss
 
 
-def _told_by(
-    model: Estimator, past: Past, since_s: float, until_s: float, profiles: Profiler | None
+def _judged(
+    model: Estimator, past: HistoryIndex, since_s: float, until_s: float, profiles: Profiler | None
 ) -> tuple[IntArray, Misses]:
     """What *model* says of the runs submitted from *since_s* to *until_s*, and their rows."""
     submit_s = past.runs.first_submit_s
@@ -222,23 +222,23 @@ def _told_by(
     runs = past.runs.take(rows)
     measured = profiles(runs) if profiles is not None else None
     columns = inputs(runs, past, model.buckets, past.known_at(runs.first_submit_s), measured)
-    told, misses = model.judged(runs, columns)
-    return rows[told], misses
+    log_runtime, misses = model.judged(runs, columns)
+    return rows[log_runtime], misses
 
 
-def _told_by_baseline(runs: OutcomeTable, since_s: float) -> Told:
+def _judged_baseline(runs: OutcomeTable, since_s: float) -> BacktestForecasts:
     """What the baseline said of the *runs* submitted from *since_s* on."""
     chosen = runs.take(np.flatnonzero(runs.first_submit_s >= since_s))
-    evidence = Evidence(Runs.of(runs))
-    known = np.searchsorted(evidence.runs.ended_s, chosen.first_submit_s, side="right")
-    said = said_then(evidence, chosen, known, STEP)
-    bounds = np.log([said.low_s, said.runtime_s, said.high_s])
+    statistics = GroupStatistics(Runs.of(runs))
+    ended_before = np.searchsorted(statistics.runs.ended_s, chosen.first_submit_s, side="right")
+    log_forecasts = backtest_forecasts(statistics, chosen, ended_before, STEP)
+    bounds = np.log([log_forecasts.low_s, log_forecasts.runtime_s, log_forecasts.high_s])
     miss = np.log(np.maximum(chosen.runtime_s, 1.0)) - bounds[1]
     kind, middle = np.zeros(len(chosen), np.int64), np.zeros(len(chosen))
-    return Told(chosen, Misses(chosen.first_submit_s, chosen.ended_s, kind, miss, middle), bounds)
+    return BacktestForecasts(chosen, Misses(chosen.first_submit_s, chosen.ended_s, kind, miss, middle), bounds)
 
 
-def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, Misses]]) -> Told:
+def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, Misses]]) -> BacktestForecasts:
     rows = np.concatenate([rows for rows, _ in parts])
     misses = parts[0][1]
     for _, more in parts[1:]:
@@ -250,4 +250,4 @@ def _rolled(runs: OutcomeTable, before: Misses, parts: Sequence[tuple[IntArray, 
     log_factors = rolled(before.joined(misses)).log_factors[:, len(before) :]
     log_runtime = np.log(np.maximum(chosen.runtime_s, 1.0))
     bounds = np.minimum(log_runtime - misses.miss + log_factors, limit)
-    return Told(chosen, misses, bounds)
+    return BacktestForecasts(chosen, misses, bounds)

@@ -34,7 +34,7 @@ class NameBuckets:
     speakers: tuple[str, ...]  #: in alphabetical order
     stems: Mapping[str, str]  #: stems of training, with their speakers
     _met: dict[str, str] = field(default_factory=dict, repr=False)  # speakers of stems
-    _asked: dict[str, int] = field(default_factory=dict, repr=False)  # and of names, as their numbers
+    _buckets: dict[str, int] = field(default_factory=dict, repr=False)  # and of names, as their numbers
 
     @classmethod
     def fit(cls, names: Labels, most: int = CLUSTERED) -> Self:
@@ -74,16 +74,16 @@ class NameBuckets:
 
     def _numbers_of(self, names: Sequence[str]) -> IntArray:
         try:
-            return np.fromiter(map(self._asked.__getitem__, names), np.int64, len(names))
+            return np.fromiter(map(self._buckets.__getitem__, names), np.int64, len(names))
         except KeyError:  # rare: the same names come every cycle
-            return np.fromiter(map(self._ask(names).__getitem__, names), np.int64, len(names))
+            return np.fromiter(map(self._lookup(names).__getitem__, names), np.int64, len(names))
 
-    def _ask(self, names: Sequence[str]) -> dict[str, int]:
+    def _lookup(self, names: Sequence[str]) -> dict[str, int]:
         """The numbers of *names*, remembered from now on. Other threads ask too, and forget what we rely on."""
-        asked, met = self._asked, self._met
-        if len(asked) > _MOST_ASKED:
-            asked.clear()
-        found = {name: number for name in names if (number := asked.get(name)) is not None}
+        buckets, met = self._buckets, self._met
+        if len(buckets) > _MOST_ASKED:
+            buckets.clear()
+        found = {name: number for name in names if (number := buckets.get(name)) is not None}
         # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
         stems = {name: bucket(name) if name else "" for name in names if name not in found}
         speakers = {stem: speaker for stem in set(stems.values()) if (speaker := met.get(stem)) is not None}
@@ -96,7 +96,7 @@ class NameBuckets:
             met.update(speakers)
         numbers = {speaker: number for number, speaker in enumerate(self._all)}
         fresh = {name: numbers[speakers[stem]] for name, stem in stems.items()}
-        asked.update(fresh)
+        buckets.update(fresh)
         return found | fresh
 
     def _with(self, stems: Sequence[str]) -> Self:

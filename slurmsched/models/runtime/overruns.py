@@ -39,7 +39,7 @@ class Trust(NamedTuple):
     """How much a record has to say before it raises a floor: from none to all of the way."""
 
     far: float  #: runtime over forecast from which a run is an overrun
-    evidence: tuple[float, float]  #: sum of log(runtime / forecast) over the overruns
+    log_excess: tuple[float, float]  #: sum of log(runtime / forecast) over the overruns
     share: tuple[float, float]  #: of overruns in the time of runs that were forecast to be short
     short: float  #: overruns' length over a forecast from which that was short
 
@@ -85,9 +85,9 @@ class Sums:
         np.cumsum(np.rint(columns[:, order] * 1000.0).astype(np.int64), axis=1, out=running[:, 1:])
         return cls(groups[order] * (len(groups) + 1) + order, running)
 
-    def between(self, groups: IntArray, since: IntArray, known: IntArray) -> FloatArray:
-        """Sums over rows *since* to *known* of each of *groups*, shape (columns, groups); 0 for group -1."""
-        begin, end = (np.searchsorted(self.keys, groups * self.running.shape[1] + row) for row in (since, known))
+    def between(self, groups: IntArray, since: IntArray, ended_before: IntArray) -> FloatArray:
+        """Sums over rows *since* to *ended_before* of each of *groups*, shape (columns, groups); 0 for group -1."""
+        begin, end = (np.searchsorted(self.keys, groups * self.running.shape[1] + row) for row in (since, ended_before))
         sums: FloatArray = (self.running.take(end, axis=1) - self.running.take(begin, axis=1)) / 1000.0
         return np.where(groups >= 0, sums, 0.0)
 
@@ -108,8 +108,8 @@ class Overruns:
         cls, runs: Described, ended_s: FloatArray, log_runtime: FloatArray, log_forecast: FloatArray, trust: Trust
     ) -> Self:
         """The records of *runs*, whose names count without their numbers."""
-        seen = features(runs)
-        users, buckets = (_distinct(texts) for texts in (seen.user, seen.bucket))
+        job_features = features(runs)
+        users, buckets = (_distinct(texts) for texts in (job_features.user, job_features.bucket))
         names = np.unique(users * (int(buckets.max(initial=0)) + 1) + buckets, return_inverse=True)[1]
         return cls(users, names, ended_s, log_runtime, log_forecast, trust)
 
@@ -119,12 +119,14 @@ class Overruns:
         beyond: BoolArray = (self.log_runtime >= np.log(LEAST_S)) & (self._miss > np.log(self.trust.far))
         return beyond
 
-    def raised(self, user: IntArray, name: IntArray, log_forecast: FloatArray, known: IntArray) -> FloatArray:
-        """The *log_forecast* of jobs as the records had it when the first *known* runs had ended; -1 is a new name."""
+    def raised(self, user: IntArray, name: IntArray, log_forecast: FloatArray, ended_before: IntArray) -> FloatArray:
+        """Return *log_forecast* raised by the records of the first *ended_before* runs; -1 is a new name."""
         if not self.beyond.any():
             return log_forecast
-        since = self._since(known)
-        return _raised(self._record(user, since, known), self._names.between(name, since, known), log_forecast)
+        since = self._since(ended_before)
+        return _raised(
+            self._record(user, since, ended_before), self._names.between(name, since, ended_before), log_forecast
+        )
 
     def raised_now(self, user: IntArray, name: IntArray, log_forecast: FloatArray) -> FloatArray:
         """The same when all runs have ended, at the price of look-ups."""
@@ -157,8 +159,8 @@ class Overruns:
     def now(self) -> Record:
         """The record of each user when all runs have ended."""
         users = np.arange(int(self.user.max(initial=-1)) + 1)
-        known = np.full(len(users), len(self.user))
-        return self._record(users, self._since(known), known)
+        ended_before = np.full(len(users), len(self.user))
+        return self._record(users, self._since(ended_before), ended_before)
 
     @cached_property
     def _miss(self) -> FloatArray:
@@ -168,24 +170,24 @@ class Overruns:
     def _names_now(self) -> FloatArray:
         """What ``_names`` sums up of each name; the last is for a new one."""
         names = np.append(np.arange(int(self.name.max(initial=-1)) + 1), -1)
-        known = np.full(len(names), len(self.name))
-        return self._names.between(names, self._since(known), known)
+        ended_before = np.full(len(names), len(self.name))
+        return self._names.between(names, self._since(ended_before), ended_before)
 
-    def _since(self, known: IntArray) -> IntArray:
-        """The first run that counts when the first *known* ones have ended."""
+    def _since(self, ended_before: IntArray) -> IntArray:
+        """The first run that counts when the first *ended_before* ones have ended."""
         if not len(self.ended_s):
-            return np.zeros_like(known)
-        return np.searchsorted(self.ended_s, self.ended_s[np.maximum(known - 1, 0)] - WINDOW_S).astype(np.int64)
+            return np.zeros_like(ended_before)
+        return np.searchsorted(self.ended_s, self.ended_s[np.maximum(ended_before - 1, 0)] - WINDOW_S).astype(np.int64)
 
-    def _record(self, user: IntArray, since: IntArray, known: IntArray) -> Record:
-        sums = self._users.between(user, since, known)
-        count, length_s, weighted, evidence = sums[:_PIECES]
+    def _record(self, user: IntArray, since: IntArray, ended_before: IntArray) -> Record:
+        sums = self._users.between(user, since, ended_before)
+        count, length_s, weighted, log_excess = sums[:_PIECES]
         count = np.rint(count)
         log_length = np.where(count > 0, weighted / np.maximum(length_s, 1.0), 0.0)
         short_s = sums[_PIECES:][np.clip(_band(log_length), 0, _BANDS - 1), np.arange(len(count))]
         share = length_s / np.maximum(length_s + short_s, 1.0)
-        weight = _ramp(share, self.trust.share) * _ramp(evidence, self.trust.evidence)
-        return Record(count, log_length, evidence / np.maximum(count, 1.0), np.where(count > 0, weight, 0.0))
+        weight = _ramp(share, self.trust.share) * _ramp(log_excess, self.trust.log_excess)
+        return Record(count, log_length, log_excess / np.maximum(count, 1.0), np.where(count > 0, weight, 0.0))
 
     @cached_property
     def _users(self) -> Sums:

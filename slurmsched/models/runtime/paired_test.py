@@ -12,7 +12,7 @@ SURE = 2.0  #: standard errors by which one has to be ahead
 STRETCHES = 8  #: of the runs, in which a user's runs count as one
 
 
-class Lead(NamedTuple):
+class PairedTest(NamedTuple):
     """How much lower the loss of the one was."""
 
     mean: float  #: over the runs; below 0 where the other was better

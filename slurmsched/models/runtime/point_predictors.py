@@ -15,8 +15,8 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.job_kind import printable
 from ...errors import MissingExtra
 from ..ebm.additive import Additive, Boosting, Columns
-from ..ebm.dictionary_column import Coded
-from .mixture import Blend
+from ..ebm.dictionary_column import DictionaryColumn
+from .mixture import Mixture
 from .model_inputs import LOGARITHMS, WORDS, classes, numbers, rows_of
 
 SEED = 5
@@ -27,14 +27,14 @@ STRETCHES = 40  #: of the history, as far as a user's runs are held out together
 STOPPED_BY = 0.15  #: share of users' stretches that tell when to stop training
 
 
-class Said(NamedTuple):
+class LogForecast(NamedTuple):
     """Natural logarithm of the runtime in seconds of each job; NaN where nothing is said."""
 
     middle: FloatArray  #: the forecast
     base: FloatArray  #: what its interval lies round
 
 
-class Center(Protocol):
+class PointPredictor(Protocol):
     """Says the middle of a forecast from the columns of `model_inputs.inputs`. Immutable."""
 
     @property
@@ -42,7 +42,7 @@ class Center(Protocol):
         """Its name among CENTERS."""
         ...
 
-    def said(self, columns: Columns) -> Said:
+    def log_forecast(self, columns: Columns) -> LogForecast:
         """What it says of each job."""
         ...
 
@@ -70,12 +70,12 @@ class Repeat:
     kind: str
     columns: tuple[str, ...]
 
-    def said(self, columns: Columns) -> Said:
+    def log_forecast(self, columns: Columns) -> LogForecast:
         """The first column that is not NaN."""
         log = np.full(len(numbers(columns, self.columns[0])), np.nan)
         for name in self.columns:
             log = np.where(np.isnan(log), numbers(columns, name), log)
-        return Said(log, log)
+        return LogForecast(log, log)
 
     def reasons(self, columns: Columns) -> list[Reason]:
         """The column that was taken."""
@@ -90,7 +90,7 @@ class Repeat:
         return {"kind": self.kind}
 
 
-Fit = Callable[[Columns, FloatArray, IntArray, IntArray], tuple[Center, Said]]
+Fit = Callable[[Columns, FloatArray, IntArray, IntArray], tuple[PointPredictor, LogForecast]]
 """Columns and log runtime of all runs, the rows held out, the rows to fit on: gives the center that knows all runs, and
 what one that never saw the held-out rows says of them."""
 
@@ -106,13 +106,13 @@ class Ga2m:
     """The additive model of log runtime (Lucid section 3.5.3), mixed with the last runs where these do better."""
 
     additive: Additive
-    blend: Blend
+    blend: Mixture
     kind: str = "additive"
 
-    def said(self, columns: Columns) -> Said:
+    def log_forecast(self, columns: Columns) -> LogForecast:
         """The mixture, with an interval round the tables alone: of the ends, the last runs of a burst tell little."""
         alone = self.additive.predict(columns)
-        return Said(self.blend.mixed(columns, alone), alone)
+        return LogForecast(self.blend.mixed(columns, alone), alone)
 
     def reasons(self, columns: Columns) -> list[Reason]:
         """The typical runtime, a factor for each term, and what the last runs do to that."""
@@ -120,7 +120,7 @@ class Ga2m:
         model = self.additive.predict(first)
         parts = self.additive.contributions(first)[0]
         terms = [
-            Reason(" and ".join(_said(name, first) for name in term.features), float(np.exp(part)))
+            Reason(" and ".join(_refusal_text(name, first) for name in term.features), float(np.exp(part)))
             for term, part in zip(self.additive.terms, parts.tolist(), strict=True)
         ]
         terms.sort(key=lambda reason: -abs(np.log(reason.factor)))
@@ -129,7 +129,7 @@ class Ga2m:
         mixed = float(np.exp(self.blend.mixed(first, model)[0] - model[0]))
         if part is not None and mixed != 1.0:
             share = float(self.blend.beside(first, model)[1][0])
-            found.insert(1, Reason(f"{share:.0%} of the weight for the {_said(part.column, first)}", mixed))
+            found.insert(1, Reason(f"{share:.0%} of the weight for the {_refusal_text(part.column, first)}", mixed))
         return found
 
     def document(self) -> dict[str, Any]:
@@ -146,10 +146,10 @@ class Trees:
     names: tuple[str, ...]
     kind: str = "trees"
 
-    def said(self, columns: Columns) -> Said:
+    def log_forecast(self, columns: Columns) -> LogForecast:
         """The sum over all trees."""
         log: FloatArray = np.asarray(self._booster.predict(_matrix(columns, self.names, self.categories)))
-        return Said(log, log)
+        return LogForecast(log, log)
 
     def reasons(self, columns: Columns) -> list[Reason]:
         """Its own contributions (SHAP values of the trees): the typical runtime, and a factor for each column."""
@@ -157,7 +157,7 @@ class Trees:
         matrix = _matrix(first, self.names, self.categories)
         parts = np.asarray(self._booster.predict(matrix, pred_contrib=True))[0]
         terms = [
-            Reason(_said(name, first), float(np.exp(part)))
+            Reason(_refusal_text(name, first), float(np.exp(part)))
             for name, part in zip(self.names, parts[:-1].tolist(), strict=True)
         ]
         terms.sort(key=lambda reason: -abs(np.log(reason.factor)))
@@ -188,7 +188,7 @@ def boosting(rows: int) -> Boosting:
 
 def fit_ga2m(
     columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray, *, rising: Sequence[str] = ()
-) -> tuple[Ga2m, Said]:
+) -> tuple[Ga2m, LogForecast]:
     """The additive model of all rows, and its forecasts of the *unseen* ones by a model of the *fitted* ones alone.
 
     The mixture is learnt from those forecasts. Tables never fall with the columns *rising*.
@@ -197,9 +197,9 @@ def fit_ga2m(
     first = rising_with(_additive(columns, log_runtime, fitted, pairs), rising)
     held_out = rows_of(columns, unseen)
     alone = first.predict(held_out)
-    blend = Blend.fit(held_out, alone, log_runtime[unseen])
+    blend = Mixture.fit(held_out, alone, log_runtime[unseen])
     whole = rising_with(_additive(columns, log_runtime, np.arange(len(log_runtime)), pairs), rising)
-    return Ga2m(whole, blend), Said(blend.mixed(held_out, alone), alone)
+    return Ga2m(whole, blend), LogForecast(blend.mixed(held_out, alone), alone)
 
 
 def rising_with(model: Additive, columns: Sequence[str]) -> Additive:
@@ -208,7 +208,7 @@ def rising_with(model: Additive, columns: Sequence[str]) -> Additive:
     return model.monotone(*(name for name in columns if name in looked_at))
 
 
-def rises_with(center: Center, columns: Sequence[str]) -> bool:
+def rises_with(center: PointPredictor, columns: Sequence[str]) -> bool:
     """Whether what *center* has learnt never falls with these *columns*; of trees nobody knows."""
     if not columns or isinstance(center, Repeat):
         return True
@@ -222,10 +222,10 @@ def rises_with(center: Center, columns: Sequence[str]) -> bool:
 
 def fit_trees(
     columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray, *, rising: Sequence[str] = ()
-) -> tuple[Trees, Said]:
+) -> tuple[Trees, LogForecast]:
     """The same of boosted trees with LightGBM's own settings and the squared error of log runtime."""
     first = _trees(rows_of(columns, fitted), log_runtime[fitted], rising)
-    return _trees(columns, log_runtime, rising), first.said(rows_of(columns, unseen))
+    return _trees(columns, log_runtime, rising), first.log_forecast(rows_of(columns, unseen))
 
 
 def _pairs(columns: Columns, log_runtime: FloatArray, rows: IntArray) -> list[tuple[str, str]]:
@@ -243,7 +243,7 @@ def _additive(
     return Additive.fit(chosen, log_runtime[rows], seed=SEED, interactions=pairs, bags=bags, boosting=how)
 
 
-def stopping_bags(users: Labels | FloatArray | Coded, bags: int) -> NDArray[np.int8]:
+def stopping_bags(users: Labels | FloatArray | DictionaryColumn, bags: int) -> NDArray[np.int8]:
     """Which runs train (1) and which tell when to stop (-1), shape (runs, bags); runs come in the order they ended.
 
     A user's runs of one stretch of the history go together: one of a burst held out is told by its siblings.
@@ -261,8 +261,8 @@ def stopping_bags(users: Labels | FloatArray | Coded, bags: int) -> NDArray[np.i
 def repeating(repeat: Repeat) -> Fit:
     """The way to get a model that repeats the last runs and learns nothing."""
 
-    def fit(columns: Columns, _: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Repeat, Said]:
-        return repeat, repeat.said(rows_of(columns, unseen))
+    def fit(columns: Columns, _: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Repeat, LogForecast]:
+        return repeat, repeat.log_forecast(rows_of(columns, unseen))
 
     return fit
 
@@ -285,20 +285,20 @@ def _trees(columns: Columns, log_runtime: FloatArray, rising: Sequence[str]) -> 
     return Trees(booster.model_to_string(), categories, names)
 
 
-def center_of(document: Mapping[str, Any]) -> Center:
+def center_of(document: Mapping[str, Any]) -> PointPredictor:
     """The center that `document` described. ValueError, KeyError or TypeError where it describes none."""
     kind = document["kind"]
     if kind in REPEATS:
         return REPEATS[kind]
     if kind == "additive":
-        return Ga2m(Additive.of_document(document["additive"]), Blend.of_document(document["blend"]))
+        return Ga2m(Additive.of_document(document["additive"]), Mixture.of_document(document["blend"]))
     if kind == "trees":
         categories = {name: tuple(texts) for name, texts in document["categories"].items()}
         return Trees(document["text"], categories, tuple(document["names"]))
     raise ValueError(f"{json.dumps(kind)} is no model of runtimes: accepted are additive, trees, {', '.join(REPEATS)}")
 
 
-def _said(name: str, columns: Columns) -> str:
+def _refusal_text(name: str, columns: Columns) -> str:
     """The column and what the first job has there, in words: a logarithm as the time it stands for."""
     column = columns[name]
     value = column[0]
@@ -323,7 +323,7 @@ def _matrix(columns: Columns, names: tuple[str, ...], categories: Mapping[str, t
         if isinstance(column, Labels):
             places = {text: float(place) for place, text in enumerate(categories[name])}
             column = column.map([places.get(text, np.nan) for text in column.names], np.float64)
-        parts.append(column.numbers() if isinstance(column, Coded) else column)
+        parts.append(column.numbers() if isinstance(column, DictionaryColumn) else column)
     return np.column_stack(parts)
 
 

@@ -15,13 +15,13 @@ _GUESS = np.log(10.0) * (2 * _SHARES - 1) / 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class ResidualQuantiles:
     """Quantiles of log(runtime / forecast), one row per kind of evidence."""
 
     quantiles: FloatArray
 
     @classmethod
-    def of(cls, kinds: IntArray, misses: FloatArray, number: int) -> Spread:
+    def of(cls, kinds: IntArray, misses: FloatArray, number: int) -> ResidualQuantiles:
         """The spread of *misses* by kind, 0 to *number*; a kind with too few takes those of all kinds."""
         pooled = np.quantile(misses, _SHARES) if len(misses) >= ENOUGH else _GUESS
         rows = [misses[kinds == kind] for kind in range(number)]

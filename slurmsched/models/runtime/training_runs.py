@@ -41,14 +41,14 @@ class Runs(Table):
         started = np.isfinite(history.started_s) & np.isfinite(history.first_submit_s)
         measured = started & (history.runtime_s >= 0) & (history.ended_s < until_s)
         rows = history.take(measured & np.isin(history.state, TELLING))
-        seen = features(rows)
+        job_features = features(rows)
         return cls(
             rows.job_id,
             rows.restart,
-            seen.user,
-            seen.bucket,
-            seen.gpus,
-            seen.time_limit_s,
+            job_features.user,
+            job_features.bucket,
+            job_features.gpus,
+            job_features.time_limit_s,
             rows.first_submit_s,
             rows.ended_s,
             np.log(np.maximum(rows.runtime_s, 1.0)),

@@ -40,7 +40,7 @@ Node = Leaf | Split
 
 
 @dataclass(frozen=True)
-class Step:
+class TreeStep:
     """One question on the way of one row through a tree, answered."""
 
     feature: str
@@ -61,11 +61,11 @@ def predict(node: Node, columns: Mapping[str, FloatArray]) -> FloatArray:
     return answer
 
 
-def path(node: Node, row: Mapping[str, float]) -> tuple[list[Step], Leaf]:
+def path(node: Node, row: Mapping[str, float]) -> tuple[list[TreeStep], Leaf]:
     """How one *row* comes to its answer."""
     steps = []
     while isinstance(node, Split):
-        step = Step(node.feature, row[node.feature], node.cut)
+        step = TreeStep(node.feature, row[node.feature], node.cut)
         steps.append(step)
         node = node.below if step.below else node.above
     return steps, node
@@ -144,8 +144,8 @@ def _deals(score: FloatArray, seed: int) -> Iterator[IntArray]:
 def _error(table: FloatArray, score: FloatArray, held: BoolArray, regressor: DecisionTreeRegressor) -> float:
     if held.all() or not held.any():
         return 0.0
-    told = regressor.fit(table[~held], score[~held]).predict(table[held])
-    return float(np.square(told - score[held]).sum())
+    predicted = regressor.fit(table[~held], score[~held]).predict(table[held])
+    return float(np.square(predicted - score[held]).sum())
 
 
 def _node(fitted: Any, place: int, names: list[str]) -> Node:

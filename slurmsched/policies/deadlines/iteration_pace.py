@@ -24,7 +24,7 @@ _DECILE = 1.2816
 _MEDIAN_ERROR = 1.2533  # the standard error of a median, over that of a mean
 
 
-class Pace(NamedTuple):
+class IterationTime(NamedTuple):
     """How long an iteration takes, in seconds."""
 
     median_s: float
@@ -38,7 +38,7 @@ class Rest(NamedTuple):
     high_s: float  #: the upper decile
 
 
-def pace(marks_s: Sequence[float]) -> Pace | None:
+def pace(marks_s: Sequence[float]) -> IterationTime | None:
     """The pace of a job whose iterations ended at *marks_s*, of which ``PROFILE_S`` count; None where too few did.
 
     ValueError where time runs backwards.
@@ -50,10 +50,10 @@ def pace(marks_s: Sequence[float]) -> Pace | None:
     took_s = took_s[int(np.ceil(WARM_UP * len(took_s))) :]
     if len(took_s) < LEAST:
         return None
-    return Pace(float(np.median(took_s)), _MEDIAN_ERROR * float(np.std(took_s)) / float(np.sqrt(len(took_s))))
+    return IterationTime(float(np.median(took_s)), _MEDIAN_ERROR * float(np.std(took_s)) / float(np.sqrt(len(took_s))))
 
 
-def on_nodes(one: Pace, two: Pace | None, nodes: int) -> Pace:
+def on_nodes(one: IterationTime, two: IterationTime | None, nodes: int) -> IterationTime:
     """The pace on so many *nodes*: t_n = t_1 + log2(n) (t_2 - t_1). ValueError where *two* is needed and not known."""
     if nodes < 1:
         raise ValueError(f"{nodes} nodes: accepted are 1 and more")
@@ -64,10 +64,10 @@ def on_nodes(one: Pace, two: Pace | None, nodes: int) -> Pace:
     doublings = float(np.log2(nodes))
     median_s = one.median_s + doublings * (two.median_s - one.median_s)
     error_s = float(np.hypot((1.0 - doublings) * one.error_s, doublings * two.error_s))
-    return Pace(max(median_s, 0.0), error_s)
+    return IterationTime(max(median_s, 0.0), error_s)
 
 
-def rest(pace: Pace, iterations: int) -> Rest:
+def rest(pace: IterationTime, iterations: int) -> Rest:
     """How long so many *iterations* take at a *pace*; ValueError where there are fewer than none."""
     if iterations < 0:
         raise ValueError(f"{iterations} iterations left: accepted are 0 and more")

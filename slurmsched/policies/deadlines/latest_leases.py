@@ -80,10 +80,10 @@ def backwards(
         low = 0
         while low < high:
             level = (low + high) // 2
-            asked = 0
+            requested = 0
             for job in range(count):
-                asked += gpus[job] * min(most[job], max(0, left[job] - level))
-            if asked <= room:
+                requested += gpus[job] * min(most[job], max(0, left[job] - level))
+            if requested <= room:
                 high = level
             else:
                 low = level + 1

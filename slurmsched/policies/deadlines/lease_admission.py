@@ -16,7 +16,7 @@ ROUNDS = 5
 """How often a greedy plan is mended before a promise is held to be impossible without a solver."""
 
 
-class Admission(NamedTuple):
+class AdmissionResult(NamedTuple):
     """What can be promised to a new job; all promises made before are kept."""
 
     step: int  #: the first of its steps that can be promised, -1 where none can
@@ -24,18 +24,18 @@ class Admission(NamedTuple):
     earliest: int | None  #: slots after which it could end at the earliest; None where not within the horizon
 
 
-def admit(problem: LeaseProblem, job: int, solver: Guarded | None = None, limit_s: float = 1.0) -> Admission:
+def admit(problem: LeaseProblem, job: int, solver: Guarded | None = None, limit_s: float = 1.0) -> AdmissionResult:
     """What can be promised to *job* of *problem*, beside the jobs that have been promised something or are fixed.
 
     Only a plan that keeps all promises counts, so no promise is made that has no plan; a promise may be refused that
     a better plan could keep. A *solver* looks, for *limit_s* seconds, where the greedy plan finds no way.
     """
-    asked = _bare(problem, job)
+    request = _bare(problem, job)
     steps = problem.slots[job][problem.values[job] > 0].tolist()
-    step = next((step for step, slots in enumerate(steps) if _can_end(asked, slots, solver, limit_s)), -1)
-    earliest = _earliest(asked, steps[step] if step >= 0 else problem.horizon)
+    step = next((step for step, slots in enumerate(steps) if _can_end(request, slots, solver, limit_s)), -1)
+    earliest = _earliest(request, steps[step] if step >= 0 else problem.horizon)
     slack = steps[step] - earliest if step >= 0 and earliest is not None else 0
-    return Admission(step, slack, earliest)
+    return AdmissionResult(step, slack, earliest)
 
 
 def _bare(problem: LeaseProblem, job: int) -> LeaseProblem:
@@ -53,26 +53,26 @@ def _bare(problem: LeaseProblem, job: int) -> LeaseProblem:
     )
 
 
-def _can_end(asked: LeaseProblem, slots: int, solver: Guarded | None, limit_s: float) -> bool:
+def _can_end(request: LeaseProblem, slots: int, solver: Guarded | None, limit_s: float) -> bool:
     """Whether the last job can end within *slots*, with all promises kept that can be kept without it."""
-    deadline = asked.slots.copy()
+    deadline = request.slots.copy()
     deadline[-1] = slots
-    wanted = replace(asked, slots=deadline)
-    if asked.leases[-1] > slots or slots > asked.horizon:
+    wanted = replace(request, slots=deadline)
+    if request.leases[-1] > slots or slots > request.horizon:
         return False
     if perfect(wanted, greedy(wanted, ROUNDS)):
         return True
     return solver is not None and perfect(wanted, solve(wanted, limit_s, solver, gap=0.0))
 
 
-def _earliest(asked: LeaseProblem, until: int) -> int | None:
+def _earliest(request: LeaseProblem, until: int) -> int | None:
     """The fewest slots within which a greedy plan has the last job end, by bisection; None where not by *until*."""
-    low, high = int(asked.leases[-1]), until
-    if not _can_end(asked, high, None, 0.0):
+    low, high = int(request.leases[-1]), until
+    if not _can_end(request, high, None, 0.0):
         return None
     while low < high:
         middle = (low + high) // 2
-        if _can_end(asked, middle, None, 0.0):
+        if _can_end(request, middle, None, 0.0):
             high = middle
         else:
             low = middle + 1

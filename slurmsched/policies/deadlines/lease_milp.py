@@ -33,7 +33,7 @@ FEWEST = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class MilpModel:
     """Maximise worth . x where lower <= A x <= upper and 0 <= x <= most, some of x whole."""
 
     worth: FloatArray
@@ -47,7 +47,7 @@ class Model:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class VariableColumns:
     """What the columns of a model mean: a run of a job, or a step it meets, and after them GPUs in use."""
 
     job: IntArray
@@ -61,7 +61,7 @@ class Columns:
         return len(self.job)
 
 
-def columns_of(problem: LeaseProblem, plan: LeasePlan, most: int = COLUMNS) -> Columns:
+def columns_of(problem: LeaseProblem, plan: LeasePlan, most: int = COLUMNS) -> VariableColumns:
     """The columns of *problem* such that *plan* can be said in them."""
     jobs = np.flatnonzero(~problem.fixed & (problem.last >= problem.leases))
     allowed = max(FEWEST, most // max(1, len(jobs)))
@@ -86,11 +86,11 @@ def columns_of(problem: LeaseProblem, plan: LeasePlan, most: int = COLUMNS) -> C
     used = problem.level[jobs].max(initial=0)
     binding = [level for level in range(1, used + 1) if np.any(problem.free[level] < problem.free[0])]
     table = np.array(made, np.int64).reshape(-1, 4)
-    return Columns(table[:, 0], table[:, 1], table[:, 2], table[:, 3], np.array([0, *binding]), complete)
+    return VariableColumns(table[:, 0], table[:, 1], table[:, 2], table[:, 3], np.array([0, *binding]), complete)
 
 
-def model_of(problem: LeaseProblem, columns: Columns, keep: int | None) -> Model:
-    """The model that maximises reward among plans that keep *keep* promises, or promises kept where it is None."""
+def model_of(problem: LeaseProblem, columns: VariableColumns, must_keep: int | None) -> MilpModel:
+    """The model that maximises reward among plans that keep *must_keep* promises, or promises kept where it is None."""
     entries = _Entries()
     for job in np.unique(columns.job):
         at = np.flatnonzero(columns.job == job)
@@ -105,14 +105,14 @@ def model_of(problem: LeaseProblem, columns: Columns, keep: int | None) -> Model
                 useful = at[(columns.step[at] >= 0) & (problem.slots[job, columns.step[at]] >= columns.end[run])]
                 entries.row(np.append(useful, run), np.append(np.ones(len(useful)), -1.0), 0.0, np.inf)
     in_use = _carry(problem, columns, entries)
-    kept = _keeps(problem, columns)
-    if keep is not None:
-        entries.row(np.flatnonzero(kept), 1.0, float(keep), np.inf)
-    worth = kept.astype(np.float64)
-    if keep is not None:
+    promised = _promises_kept(problem, columns)
+    if must_keep is not None:
+        entries.row(np.flatnonzero(promised), 1.0, float(must_keep), np.inf)
+    worth = promised.astype(np.float64)
+    if must_keep is not None:
         worth = np.where(columns.step >= 0, problem.values[columns.job, columns.step], 0.0)
     count = len(columns)
-    return Model(
+    return MilpModel(
         np.concatenate([worth, np.zeros(len(in_use))]),
         np.concatenate([np.ones(count), in_use]),
         np.arange(count + len(in_use)) < count,
@@ -124,7 +124,7 @@ def model_of(problem: LeaseProblem, columns: Columns, keep: int | None) -> Model
     )
 
 
-def start_of(problem: LeaseProblem, columns: Columns, plan: LeasePlan) -> FloatArray:
+def start_of(problem: LeaseProblem, columns: VariableColumns, plan: LeasePlan) -> FloatArray:
     """*plan* as values of the columns, to begin the search with."""
     job, begin, end = columns.job, columns.begin, columns.end
     met = plan.step[job] == columns.step
@@ -139,7 +139,7 @@ def start_of(problem: LeaseProblem, columns: Columns, plan: LeasePlan) -> FloatA
     return np.concatenate([chosen, *used]).astype(np.float64)
 
 
-def grants_of(problem: LeaseProblem, columns: Columns, values: FloatArray) -> BoolArray:
+def grants_of(problem: LeaseProblem, columns: VariableColumns, values: FloatArray) -> BoolArray:
     """The grants that a solution means: no job holds more leases than it needs, or any where it meets no step."""
     grants = np.zeros((len(problem), problem.horizon), np.bool_)
     for job in np.flatnonzero(problem.fixed):
@@ -174,7 +174,7 @@ class _Entries:
         self.upper.append(upper)
 
 
-def _carry(problem: LeaseProblem, columns: Columns, entries: _Entries) -> FloatArray:
+def _carry(problem: LeaseProblem, columns: VariableColumns, entries: _Entries) -> FloatArray:
     """Write the rows that carry GPUs in use from slot to slot; the most that may be in use, level by level."""
     count, horizon = len(columns), problem.horizon
     gpus = problem.gpus[columns.job].astype(np.float64)
@@ -197,7 +197,7 @@ def _carry(problem: LeaseProblem, columns: Columns, entries: _Entries) -> FloatA
     return np.concatenate(most)
 
 
-def _keeps(problem: LeaseProblem, columns: Columns) -> BoolArray:
+def _promises_kept(problem: LeaseProblem, columns: VariableColumns) -> BoolArray:
     """Which columns keep a promise."""
     promised = problem.promised[columns.job]
     return (promised >= 0) & (columns.step >= 0) & (columns.step <= promised)

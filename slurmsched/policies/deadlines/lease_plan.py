@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from .greedy_plan import greedy, perfect
-from .lease_milp import Columns, columns_of, grants_of, model_of, start_of
+from .lease_milp import VariableColumns, columns_of, grants_of, model_of, start_of
 from .lease_problem import LeasePlan, LeaseProblem, plan_of
 from .milp_solver import Guarded, Question
 from .plan_check import violations
@@ -43,23 +43,23 @@ def solve(problem: LeaseProblem, limit_s: float, solver: Guarded | None = None, 
 
 def _better(
     problem: LeaseProblem,
-    columns: Columns,
+    columns: VariableColumns,
     best: LeasePlan,
     solver: Guarded,
-    keep: int | None,
+    must_keep: int | None,
     until_s: float,
     gap: float,
 ) -> LeasePlan:
     """What the solver makes of *best*, or *best* itself with a bound that is now known."""
-    model = model_of(problem, columns, _chosen(problem, columns, keep))
+    model = model_of(problem, columns, _chosen(problem, columns, must_keep))
     left_s = until_s - time.monotonic()
     if left_s <= 0:
         return best
-    answer = solver.ask(Question(model, start_of(problem, columns, best), left_s, gap))
+    answer = solver.solve(Question(model, start_of(problem, columns, best), left_s, gap))
     if answer is None:
         return best
     bound = best.bound
-    if keep is not None and columns.complete:
+    if must_keep is not None and columns.complete:
         bound = min(bound, answer.bound + fixed_value(problem))
     found = best
     if answer.values is not None:
@@ -68,9 +68,9 @@ def _better(
     return plan_of(problem, better.grants, better.origin, bound)
 
 
-def _chosen(problem: LeaseProblem, columns: Columns, keep: int | None) -> int | None:
-    """How many of *keep* promises the columns must keep: fixed jobs keep theirs by themselves."""
-    if keep is None:
+def _chosen(problem: LeaseProblem, columns: VariableColumns, must_keep: int | None) -> int | None:
+    """How many of *must_keep* promises the columns must keep: fixed jobs keep theirs by themselves."""
+    if must_keep is None:
         return None
     met = problem.step_met(np.where(problem.fixed, problem.leases, 0))
-    return keep - int(np.count_nonzero((met >= 0) & (met <= problem.promised)))
+    return must_keep - int(np.count_nonzero((met >= 0) & (met <= problem.promised)))

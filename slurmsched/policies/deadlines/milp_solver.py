@@ -17,10 +17,10 @@ import numpy as np
 from ...cluster.columns import FloatArray
 from ...errors import MissingExtra
 from ...interpreter import safe_children
-from .lease_milp import Model
+from .lease_milp import MilpModel
 
 
-class Answer(NamedTuple):
+class Solution(NamedTuple):
     """What a solver found."""
 
     values: FloatArray | None  #: of the best solution, None where none was found in time
@@ -30,16 +30,16 @@ class Answer(NamedTuple):
 class Question(NamedTuple):
     """What a solver is asked."""
 
-    model: Model
+    model: MilpModel
     start: FloatArray  #: a solution to begin with
     limit_s: float
     gap: float  #: a solution this close to the bound is good enough
 
 
-Solver = Callable[[Question], Answer]
+Solver = Callable[[Question], Solution]
 
 
-def highs(question: Question) -> Answer:
+def highs(question: Question) -> Solution:
     """HiGHS through PuLP, on one thread, so that one question has one answer unless time runs out.
 
     PuLP hands HiGHS no start, so the start goes to HiGHS itself between building and solving.
@@ -54,19 +54,19 @@ def highs(question: Question) -> Answer:
     search.createAndConfigureSolver(program)
     search.buildSolverModel(program)
     place = np.array([variable.index for variable in program.in_order])
-    known = highspy.HighsSolution()
+    start = highspy.HighsSolution()
     values = np.empty(len(place))
     values[place] = question.start
-    known.col_value = values.tolist()
-    program.solverModel.setSolution(known)
+    start.col_value = values.tolist()
+    program.solverModel.setSolution(start)
     search.callSolver(program)
-    told = program.solverModel.getInfo()
-    if told.primal_solution_status != highspy.kSolutionStatusFeasible:
-        return Answer(None, np.inf)
-    return Answer(np.array(program.solverModel.getSolution().col_value)[place], -told.mip_dual_bound)
+    info = program.solverModel.getInfo()
+    if info.primal_solution_status != highspy.kSolutionStatusFeasible:
+        return Solution(None, np.inf)
+    return Solution(np.array(program.solverModel.getSolution().col_value)[place], -info.mip_dual_bound)
 
 
-def _program(model: Model) -> Any:
+def _program(model: MilpModel) -> Any:
     """*model* as a PuLP problem, with its variables by column as ``in_order``."""
     import pulp
 
@@ -132,7 +132,7 @@ class Guarded:
     ) -> None:
         self.close()
 
-    def ask(self, question: Question) -> Answer | None:
+    def solve(self, question: Question) -> Solution | None:
         """The answer, or None where there was none within ``limit_s`` seconds from now."""
         until_s = time.monotonic() + question.limit_s
         line = self._started()
@@ -145,7 +145,7 @@ class Guarded:
             left_s = max(0.0, until_s - time.monotonic())
             line.send(question._replace(limit_s=0.8 * left_s))
             if line.poll(max(0.0, until_s - time.monotonic())):
-                answer: Answer = line.recv()
+                answer: Solution = line.recv()
                 return answer
         except (EOFError, OSError):
             pass

@@ -36,7 +36,7 @@ def _overfull(problem: LeaseProblem, plan: LeasePlan) -> list[str]:
         counted = problem.gpus % size == 0
         fixed = (plan.grants[problem.fixed & counted].T @ problem.gpus[problem.fixed & counted]).astype(np.int64)
         chosen = ~problem.fixed & counted
-        asked = plan.grants[chosen].T @ problem.gpus[chosen]
-        for slot in np.flatnonzero((asked > np.maximum(row - fixed, 0)) & (asked > 0)):
-            wrong.append(f"slot {slot}: {asked[slot]} GPUs in blocks of {size} where {row[slot]} are")
+        used = plan.grants[chosen].T @ problem.gpus[chosen]
+        for slot in np.flatnonzero((used > np.maximum(row - fixed, 0)) & (used > 0)):
+            wrong.append(f"slot {slot}: {used[slot]} GPUs in blocks of {size} where {row[slot]} are")
     return wrong

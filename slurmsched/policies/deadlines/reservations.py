@@ -105,7 +105,7 @@ class Room:
 
 
 @dataclass(frozen=True, eq=False)
-class Asks:
+class DeadlineRequests:
     """Jobs that want to end by a moment, as columns."""
 
     gpus: IntArray
@@ -117,42 +117,46 @@ class Asks:
     def __len__(self) -> int:
         return len(self.gpus)
 
-    def plus(self, other: Asks) -> Asks:
+    def plus(self, other: DeadlineRequests) -> DeadlineRequests:
         """These, then *other*."""
         return together([self, other])
 
-    def take(self, rows: IntArray | BoolArray) -> Asks:
+    def take(self, rows: IntArray | BoolArray) -> DeadlineRequests:
         """Some of them."""
-        return Asks(*(getattr(self, name)[rows] for name in self.__annotations__))
+        return DeadlineRequests(*(getattr(self, name)[rows] for name in self.__annotations__))
 
 
-def together(some: Sequence[Asks]) -> Asks:
+def together(some: Sequence[DeadlineRequests]) -> DeadlineRequests:
     """All of *some*, one after the other; at least one."""
-    return Asks(*(np.concatenate([getattr(asks, name) for asks in some]) for name in Asks.__annotations__))
+    return DeadlineRequests(
+        *(np.concatenate([getattr(requests, name) for requests in some]) for name in DeadlineRequests.__annotations__)
+    )
 
 
-def latest_plan(room: Room, asks: Asks) -> tuple[FloatArray, Room]:
+def latest_plan(room: Room, requests: DeadlineRequests) -> tuple[FloatArray, Room]:
     """The latest start of each job such that all end in time, NaN where no place was found; and the room left then."""
-    order = np.lexsort((asks.needs_s, -asks.due_s))
-    starts_s, left = _placed(room, asks, order)
+    order = np.lexsort((requests.needs_s, -requests.due_s))
+    starts_s, left = _placed(room, requests, order)
     for _ in range(ROUNDS):
         lost = np.isnan(starts_s)
         if not lost.any():
             break
         order = np.concatenate([order[lost[order]], order[~lost[order]]])
-        again_s, left_again = _placed(room, asks, order)
+        again_s, left_again = _placed(room, requests, order)
         if np.isnan(again_s).sum() >= lost.sum():
             break  # the same would be moved to the front again
         starts_s, left = again_s, left_again
     return starts_s, left
 
 
-def _placed(room: Room, asks: Asks, order: IntArray) -> tuple[FloatArray, Room]:
+def _placed(room: Room, requests: DeadlineRequests, order: IntArray) -> tuple[FloatArray, Room]:
     left = room.copy()
-    starts_s = np.full(len(asks), np.nan)
+    starts_s = np.full(len(requests), np.nan)
     for job in order.tolist():
-        gpus, needs_s = int(asks.gpus[job]), float(asks.needs_s[job])
-        starts_s[job] = left.latest(asks.rows[job], gpus, needs_s, float(asks.since_s[job]), float(asks.due_s[job]))
+        gpus, needs_s = int(requests.gpus[job]), float(requests.needs_s[job])
+        starts_s[job] = left.latest(
+            requests.rows[job], gpus, needs_s, float(requests.since_s[job]), float(requests.due_s[job])
+        )
         if np.isfinite(starts_s[job]):
-            left.take(asks.rows[job], gpus, float(starts_s[job]), float(starts_s[job]) + needs_s)
+            left.take(requests.rows[job], gpus, float(starts_s[job]), float(starts_s[job]) + needs_s)
     return starts_s, left

@@ -186,7 +186,7 @@ def _best_run(market: Market, job: int, must: int, prices: FloatArray, usable: B
 @inner
 def _cheapest(cost: FloatArray, usable: BoolArray, needs: int) -> tuple[float, float]:
     """The sum and the dearest of the *needs* cheapest usable slots, infinite where there are fewer."""
-    known = np.sort(cost[usable])
-    if len(known) < needs:
+    costs = np.sort(cost[usable])
+    if len(costs) < needs:
         return np.inf, np.inf
-    return known[:needs].sum(), known[needs - 1]
+    return costs[:needs].sum(), costs[needs - 1]

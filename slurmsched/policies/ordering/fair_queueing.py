@@ -33,8 +33,8 @@ class Queueing:
         return reached(view, self.rules)
 
 
-def _tuned(said: Mapping[str, str]) -> Queueing:
-    return Queueing(rules_from(said, DEFAULT))
+def _tuned(settings: Mapping[str, str]) -> Queueing:
+    return Queueing(rules_from(settings, DEFAULT))
 
 
 @ordering("wfq", changes="with_time", tuned=_tuned, defaults=line_of(DEFAULT))

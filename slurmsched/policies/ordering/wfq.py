@@ -28,8 +28,8 @@ _LEAST_DELTA = 0.001
 
 def _check(name: str, value: object, holds: bool, accepted: str) -> None:
     if not holds:
-        said: object = list(value) if isinstance(value, Sequence) else value
-        raise ConfigError(f"wfq: {name} = {said!r}: accepted is {accepted}")
+        shown: object = list(value) if isinstance(value, Sequence) else value
+        raise ConfigError(f"wfq: {name} = {shown!r}: accepted is {accepted}")
 
 
 @dataclass(frozen=True)

@@ -18,22 +18,22 @@ def line_of(rules: Wfq) -> str:
     return f"thresholds={thresholds} weights={weights} zeta={rules.zeta:.6g} delta={rules.delta:.6g}"
 
 
-def rules_from(said: Mapping[str, str], default: Wfq) -> Wfq:
-    """What *said* says, and of what it leaves out what *default* does; ConfigError says what is wrong.
+def rules_from(settings: Mapping[str, str], default: Wfq) -> Wfq:
+    """What *settings* says, and of what it leaves out what *default* does; ConfigError says what is wrong.
 
     Weights may be any numbers above 0: only how they compare counts.
     """
-    if unknown := [name for name in said if name not in PARAMETERS]:
+    if unknown := [name for name in settings if name not in PARAMETERS]:
         raise ConfigError(f"wfq: {unknown[0]!r} is no parameter; accepted are {', '.join(PARAMETERS)}")
-    thresholds = _numbers("thresholds", said["thresholds"]) if "thresholds" in said else default.thresholds
-    weights = _shares(_numbers("weights", said["weights"])) if "weights" in said else default.weights
+    thresholds = _numbers("thresholds", settings["thresholds"]) if "thresholds" in settings else default.thresholds
+    weights = _shares(_numbers("weights", settings["weights"])) if "weights" in settings else default.weights
     if len(weights) != len(thresholds):
         raise ConfigError(
             f"wfq: {len(thresholds)} thresholds make {len(thresholds)} classes, and there are {len(weights)} weights; "
             "accepted is one weight per threshold, the last of which is inf"
         )
-    zeta = _number("zeta", said["zeta"]) if "zeta" in said else default.zeta
-    delta = _number("delta", said["delta"]) if "delta" in said else default.delta
+    zeta = _number("zeta", settings["zeta"]) if "zeta" in settings else default.zeta
+    delta = _number("delta", settings["delta"]) if "delta" in settings else default.delta
     return Wfq(thresholds, weights, zeta, delta)
 
 

@@ -23,10 +23,12 @@ class Curves:
     speed: FloatArray  #: a row per curve, on 0, 1, ... GPUs
 
     @classmethod
-    def of(cls, known: dict[str, FloatArray], most: int) -> Curves:
-        """The curves *known* by name, on up to *most* GPUs, and as the last one a linear one without a name."""
-        rows = [np.concatenate(([0.0], curve[np.minimum(np.arange(most), len(curve) - 1)])) for curve in known.values()]
-        return cls((*known, ""), np.array([*rows, np.arange(most + 1.0)]))
+    def of(cls, speedups: dict[str, FloatArray], most: int) -> Curves:
+        """The curves *speedups* by name, on up to *most* GPUs, and as the last one a linear one without a name."""
+        rows = [
+            np.concatenate(([0.0], curve[np.minimum(np.arange(most), len(curve) - 1)])) for curve in speedups.values()
+        ]
+        return cls((*speedups, ""), np.array([*rows, np.arange(most + 1.0)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,18 +60,18 @@ class Applications:
         return float(self.service_s.sum()) / (gpus * span_s) if span_s > 0 else np.inf
 
 
-def applications(jobs: Workload, known: dict[str, FloatArray] | None = None) -> Applications:
-    """The jobs of a trace as if they were elastic, with the speed-up that *known* has under their name.
+def applications(jobs: Workload, speedups: dict[str, FloatArray] | None = None) -> Applications:
+    """The jobs of a trace as if they were elastic, with the speed-up that *speedups* has under their name.
 
     The GPUs of a job are the most it can use; its work is its runtime on those times its speed on them. Without a curve
     of its name a job is taken to be as much faster as it has more GPUs. Jobs without GPUs or runtime are left out.
     """
-    known = known or {}
+    speedups = speedups or {}
     rows = np.flatnonzero((jobs.gpus > 0) & (jobs.runtime_s > 0))
     demand = jobs.gpus[rows]
-    curves = Curves.of(known, int(demand.max(initial=1)))
+    curves = Curves.of(speedups, int(demand.max(initial=1)))
     number = {name: row for row, name in enumerate(curves.names)}
-    curve = jobs.name.map([number.get(name, len(known)) for name in jobs.name.names], np.int64)[rows]
+    curve = jobs.name.map([number.get(name, len(speedups)) for name in jobs.name.names], np.int64)[rows]
     service_s = jobs.runtime_s[rows] * curves.speed[curve, demand]
     return Applications(jobs.submit_s[rows], service_s, demand, curve, curves)
 
@@ -77,8 +79,8 @@ def applications(jobs: Workload, known: dict[str, FloatArray] | None = None) -> 
 def read_speedups(path: Path) -> dict[str, FloatArray]:
     """The curves of a file of speed-ups; ConfigError says what is wrong with it and what is accepted."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))["speedup"].items()
-        curves = {str(model): np.array(curve, dtype=np.float64) for model, curve in said}
+        speedups = json.loads(path.read_text(encoding="utf-8"))["speedup"].items()
+        curves = {str(model): np.array(curve, dtype=np.float64) for model, curve in speedups}
     except OSError as error:
         raise ConfigError(f"reading the speed-ups {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

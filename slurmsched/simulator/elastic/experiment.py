@@ -10,8 +10,8 @@ from ...cluster.columns import FloatArray
 from ...errors import ConfigError
 from ...policies.ordering.wfq import FIFO, Wfq
 from .applications import Applications
-from .loops import Result, play
-from .state import AFS_L, FAIR, SRSF, THEMIS, WFQ, Known, Rules, fresh
+from .loops import ElasticResult, play
+from .state import AFS_L, FAIR, SRSF, THEMIS, WFQ, ApplicationData, ElasticRules, fresh
 
 LEASE_S = 600.0
 """Of Themis, as its authors recommend."""
@@ -30,7 +30,7 @@ Policy = str | Wfq
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class ElasticReplay:
     """What came of a replay, one row per application."""
 
     apps: Applications
@@ -54,43 +54,45 @@ class Played:
 
 
 def replay(
-    apps: Applications, gpus: int, policy: Policy, *, predict: bool = True, told: FloatArray | None = None
-) -> Played:
+    apps: Applications, gpus: int, policy: Policy, *, predict: bool = True, size_factor: FloatArray | None = None
+) -> ElasticReplay:
     """Replay *apps* on *gpus* GPUs under *policy*.
 
     With *predict* the state is played forward at each arrival, without those who come later, to foresee its end.
-    *told* is by what factor the policy and the predictions mistake the work of each application.
+    *size_factor* is by what factor the policy and the predictions mistake the work of each application.
     """
     count = len(apps)
-    told = np.ones(count) if told is None else told
-    _check(apps, gpus, told)
+    size_factor = np.ones(count) if size_factor is None else size_factor
+    _check(apps, gpus, size_factor)
     wfq = FIFO if policy == "fifo" else policy
     kind = WFQ
     if isinstance(wfq, str):
         if wfq not in _KINDS:
             raise ConfigError(f"elastic policy {wfq!r} is not known; there are: {', '.join(POLICIES)}")
         kind, wfq = _KINDS[wfq], FIFO
-    group = wfq.classes(apps.service_s * told)
-    rules = Rules(
+    group = wfq.classes(apps.service_s * size_factor)
+    rules = ElasticRules(
         kind,
         float(gpus),
         LEASE_S if kind == THEMIS else np.inf,
         np.array(wfq.weights),
         wfq.limits(apps.curves.speed),
     )
-    known = Known(apps.service_s, apps.submit_s, apps.demand, apps.curve, group, apps.curves.speed)
-    state = fresh(count, group, len(wfq.weights), told)
+    data = ApplicationData(apps.service_s, apps.submit_s, apps.demand, apps.curve, group, apps.curves.speed)
+    state = fresh(count, group, len(wfq.weights), size_factor)
     fork = fresh(count, group, len(wfq.weights), np.ones(count))
     state.clock[0] = fork.clock[0] = apps.submit_s[0] if count else 0.0
-    result = Result(np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan))
-    play(known, rules, state, fork, result, predict)
-    return Played(apps, gpus, result.end_s - apps.submit_s, result.predicted_s - apps.submit_s, result.contention)
+    result = ElasticResult(np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan))
+    play(data, rules, state, fork, result, predict)
+    return ElasticReplay(
+        apps, gpus, result.end_s - apps.submit_s, result.predicted_s - apps.submit_s, result.contention
+    )
 
 
-def _check(apps: Applications, gpus: int, told: FloatArray) -> None:
+def _check(apps: Applications, gpus: int, size_factor: FloatArray) -> None:
     if gpus < 1:
         raise ConfigError(f"{gpus} GPUs: accepted is 1 and more")
     if len(apps) and not (apps.service_s.min() > 0 and apps.demand.min() > 0 and np.all(np.diff(apps.submit_s) >= 0)):
         raise ConfigError("elastic applications need work and a demand above 0, and stand by submit time")
-    if len(told) != len(apps) or not np.all(told > 0):
+    if len(size_factor) != len(apps) or not np.all(size_factor > 0):
         raise ConfigError("what a policy is told of the work of applications is one factor above 0 for each")

@@ -13,10 +13,10 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled, inner
 from .sharing import share
-from .state import EVENTS, INSIDE, LEASE, NOW, SEEN, Known, Rules, State
+from .state import EVENTS, INSIDE, LEASE, NOW, SEEN, ApplicationData, ElasticRules, State
 
 
-class Result(NamedTuple):
+class ElasticResult(NamedTuple):
     """What came of it, to be filled."""
 
     end_s: FloatArray
@@ -25,20 +25,24 @@ class Result(NamedTuple):
 
 
 @compiled
-def play(known: Known, rules: Rules, state: State, fork: State, result: Result, predict: bool) -> None:
+def play(
+    data: ApplicationData, rules: ElasticRules, state: State, fork: State, result: ElasticResult, predict: bool
+) -> None:
     """Replay all applications; with *predict* each arrival plays the state forward on *fork* to its own end."""
-    nobody = len(known.submit_s)
+    nobody = len(data.submit_s)
     for row in range(nobody):
-        _advance(known, rules, state, known.submit_s[row], nobody, result)
-        _arrive(known, rules, state, row)
+        _advance(data, rules, state, data.submit_s[row], nobody, result)
+        _arrive(data, rules, state, row)
         if predict:
             _copy(state, fork)
-            result.predicted_s[row] = _advance(known, rules, fork, np.inf, row, result)
-    _advance(known, rules, state, np.inf, nobody, result)
+            result.predicted_s[row] = _advance(data, rules, fork, np.inf, row, result)
+    _advance(data, rules, state, np.inf, nobody, result)
 
 
 @inner
-def _advance(known: Known, rules: Rules, state: State, until_s: float, target: int, result: Result) -> float:
+def _advance(
+    data: ApplicationData, rules: ElasticRules, state: State, until_s: float, target: int, result: ElasticResult
+) -> float:
     """Let time pass to *until_s*, or to the end of *target* if there is such a row; the moment reached.
 
     Only without a target it is the truth, and is written down.
@@ -61,15 +65,17 @@ def _advance(known: Known, rules: Rules, state: State, until_s: float, target: i
         _count(rules, clock)
         if ends >= 0:
             row = at[ends]
-            _leave(known, state, row)
+            _leave(data, state, row)
             if row == target:
                 return float(next_s)
             if target == len(result.end_s):
                 result.end_s[row] = next_s
-                result.contention[row] = (clock[SEEN] - state.seen[row]) / (clock[EVENTS] - state.events[row])
+                result.contention[row] = (clock[SEEN] - state.clock_at_arrival[row]) / (
+                    clock[EVENTS] - state.events[row]
+                )
         if clock[INSIDE] == 0:
             clock[LEASE] = np.inf
-        share(known, rules, state)
+        share(data, rules, state)
 
 
 @inner
@@ -80,7 +86,7 @@ def _work(left_s: FloatArray, at: IntArray, pace: FloatArray, running: int, span
 
 
 @inner
-def _count(rules: Rules, clock: FloatArray) -> None:
+def _count(rules: ElasticRules, clock: FloatArray) -> None:
     """Note an event: who is inside sees how many are, and leases begin anew."""
     clock[SEEN] += clock[INSIDE]
     clock[EVENTS] += 1
@@ -88,22 +94,22 @@ def _count(rules: Rules, clock: FloatArray) -> None:
 
 
 @inner
-def _arrive(known: Known, rules: Rules, state: State, row: int) -> None:
-    clock, group = state.clock, known.group[row]
+def _arrive(data: ApplicationData, rules: ElasticRules, state: State, row: int) -> None:
+    clock, group = state.clock, data.group[row]
     _count(rules, clock)
     clock[INSIDE] += 1
-    state.seen[row], state.events[row] = clock[SEEN] - clock[INSIDE], clock[EVENTS] - 1
-    state.left_s[row] = known.service_s[row]
+    state.clock_at_arrival[row], state.events[row] = clock[SEEN] - clock[INSIDE], clock[EVENTS] - 1
+    state.left_s[row] = data.service_s[row]
     state.rows[state.first[group] + state.many[group]] = row
     state.many[group] += 1
-    state.wanted[group] += known.demand[row]
-    share(known, rules, state)
+    state.wanted[group] += data.demand[row]
+    share(data, rules, state)
 
 
 @inner
-def _leave(known: Known, state: State, row: int) -> None:
+def _leave(data: ApplicationData, state: State, row: int) -> None:
     """Let *row* leave its class, where those before it move up by one: they are few, as the first have the GPUs."""
-    rows, group = state.rows, known.group[row]
+    rows, group = state.rows, data.group[row]
     first = state.first[group]
     place = first
     while rows[place] != row:
@@ -113,7 +119,7 @@ def _leave(known: Known, state: State, row: int) -> None:
         place -= 1
     state.first[group] = first + 1
     state.many[group] -= 1
-    state.wanted[group] -= known.demand[row]
+    state.wanted[group] -= data.demand[row]
     state.left_s[row] = 0.0
     state.clock[INSIDE] -= 1
 
@@ -129,8 +135,8 @@ def _copy(state: State, fork: State) -> None:
         for place in range(state.first[group], state.first[group] + state.many[group]):
             row = state.rows[place]
             fork.rows[place] = row
-            fork.left_s[row] = state.left_s[row] * state.told[row]
-            fork.seen[row], fork.events[row] = state.seen[row], state.events[row]
+            fork.left_s[row] = state.left_s[row] * state.size_factor[row]
+            fork.clock_at_arrival[row], fork.events[row] = state.clock_at_arrival[row], state.events[row]
     fork.running[0] = state.running[0]
     for place in range(state.running[0]):
         fork.at[place], fork.gpus[place], fork.pace[place] = state.at[place], state.gpus[place], state.pace[place]

@@ -9,26 +9,26 @@ from __future__ import annotations
 from ...cluster.columns import FloatArray
 from ...policies.compiled import inner
 from ...policies.weighted_shares import share_out
-from .state import AFS_L, EVENTS, FAIR, NOW, SEEN, SRSF, THEMIS, Known, Rules, State
+from .state import AFS_L, EVENTS, FAIR, NOW, SEEN, SRSF, THEMIS, ApplicationData, ElasticRules, State
 
 _LEAST = 1e-9  #: GPUs; less is what rounding leaves
 
 
 @inner
-def share(known: Known, rules: Rules, state: State) -> None:
+def share(data: ApplicationData, rules: ElasticRules, state: State) -> None:
     """Share the GPUs anew."""
     if rules.kind == SRSF:
-        count = _srsf(known, rules, state)
+        count = _srsf(data, rules, state)
     elif rules.kind == AFS_L:
-        count = _afs_l(known, rules, state)
+        count = _afs_l(data, rules, state)
     elif rules.kind == THEMIS:
-        count = _themis(known, rules, state)
+        count = _themis(data, rules, state)
     elif rules.kind == FAIR:
-        count = _fair(known, rules, state)
+        count = _fair(data, rules, state)
     else:
-        count = _wfq(known, rules, state)
+        count = _wfq(data, rules, state)
     state.running[0] = count
-    at, gpus, pace, curve, speed = state.at, state.gpus, state.pace, known.curve, known.speed
+    at, gpus, pace, curve, speed = state.at, state.gpus, state.pace, data.curve, data.speed
     for place in range(count):
         row, whole = curve[at[place]], int(gpus[place])
         pace[place] = speed[row, whole]
@@ -37,13 +37,13 @@ def share(known: Known, rules: Rules, state: State) -> None:
 
 
 @inner
-def _srsf(known: Known, rules: Rules, state: State) -> int:
+def _srsf(data: ApplicationData, rules: ElasticRules, state: State) -> int:
     """Shortest remaining service first: GPU-seconds left on all the GPUs an application can use."""
     key, rows, first, count = state.scratch[0], state.rows, state.first[0], state.many[0]
-    demand, curve, speed, left_s, told = known.demand, known.curve, known.speed, state.left_s, state.told
+    demand, curve, speed, left_s, size_factor = data.demand, data.curve, data.speed, state.left_s, state.size_factor
     for place in range(count):
         row = rows[first + place]
-        value = left_s[row] * told[row] * demand[row] / speed[curve[row], demand[row]]
+        value = left_s[row] * size_factor[row] * demand[row] / speed[curve[row], demand[row]]
         free = place
         while free > 0 and key[free - 1] > value:  # nearly in order from the last time
             key[free], rows[first + free] = key[free - 1], rows[first + free - 1]
@@ -59,11 +59,11 @@ def _srsf(known: Known, rules: Rules, state: State) -> int:
 
 
 @inner
-def _fair(known: Known, rules: Rules, state: State) -> int:
+def _fair(data: ApplicationData, rules: ElasticRules, state: State) -> int:
     """Equal shares, to none more than it can use (max-min fairness)."""
     first, count = state.first[0], state.many[0]
     equal, wanted = state.scratch[0], state.scratch[1]
-    at, demand = state.at, known.demand
+    at, demand = state.at, data.demand
     for place in range(count):
         row = state.rows[first + place]
         equal[place], wanted[place], at[place] = 1.0, demand[row], row
@@ -72,12 +72,12 @@ def _fair(known: Known, rules: Rules, state: State) -> int:
 
 
 @inner
-def _wfq(known: Known, rules: Rules, state: State) -> int:
+def _wfq(data: ApplicationData, rules: ElasticRules, state: State) -> int:
     """Classes by weight, first come first served in each, with caps lowered while a class has GPUs left."""
     share_of = state.scratch[0]
     classes = len(state.many)
     share_out(rules.gpus, rules.weights, state.wanted, share_of[:classes])
-    rows, demand, curve, limits, at, gpus = state.rows, known.demand, known.curve, rules.limits, state.at, state.gpus
+    rows, demand, curve, limits, at, gpus = state.rows, data.demand, data.curve, rules.limits, state.at, state.gpus
     last, given = len(limits) - 1, 0
     for group in range(classes):
         first = state.first[group]
@@ -99,20 +99,20 @@ def _wfq(known: Known, rules: Rules, state: State) -> int:
 
 
 @inner
-def _afs_l(known: Known, rules: Rules, state: State) -> int:
+def _afs_l(data: ApplicationData, rules: ElasticRules, state: State) -> int:
     """One GPU at a time to whoever gains most by it (Hwang et al., NSDI'21, algorithm AFS-L).
 
     ``best[k]`` is the winner among the first k + 1 candidates: it changes only from the last winner on.
     """
     rows, best = state.ints[0], state.ints[1]
     held, now, then = state.scratch[0], state.scratch[1], state.scratch[2]
-    demand, curve, speed, left_s, told = known.demand, known.curve, known.speed, state.left_s, state.told
+    demand, curve, speed, left_s, size_factor = data.demand, data.curve, data.speed, state.left_s, state.size_factor
     at, gpus, given = state.at, state.gpus, 0
     count = state.many[0]
     for place in range(count):
         row = state.rows[state.first[0] + place]
         rows[place], held[place], now[place] = row, 0.0, 0.0
-        then[place] = speed[curve[row], 1] / max(left_s[row] * told[row], _LEAST)
+        then[place] = speed[curve[row], 1] / max(left_s[row] * size_factor[row], _LEAST)
     left, changed = rules.gpus, 0
     while left > _LEAST and count:
         best[0] = 0
@@ -124,7 +124,7 @@ def _afs_l(known: Known, rules: Rules, state: State) -> int:
         left -= 1.0
         if held[changed] < demand[row]:
             now[changed] = then[changed]
-            then[changed] = speed[curve[row], int(held[changed]) + 1] / max(left_s[row] * told[row], _LEAST)
+            then[changed] = speed[curve[row], int(held[changed]) + 1] / max(left_s[row] * size_factor[row], _LEAST)
             continue
         at[given], gpus[given] = row, held[changed]
         given += 1
@@ -150,18 +150,18 @@ def _better(now: FloatArray, then: FloatArray, one: int, other: int) -> int:
 
 
 @inner
-def _themis(known: Known, rules: Rules, state: State) -> int:
+def _themis(data: ApplicationData, rules: ElasticRules, state: State) -> int:
     """Whoever is farthest behind its fair finish first (Mahajan et al., NSDI'20, without partial allocation)."""
     rows, late_s, fair_s, left_s = state.ints[0], state.scratch[0], state.scratch[1], state.scratch[2]
-    at, gpus, demand, given = state.at, state.gpus, known.demand, 0
+    at, gpus, demand, given = state.at, state.gpus, data.demand, 0
     clock, count = state.clock, state.many[0]
     for place in range(count):
         row = state.rows[state.first[0] + place]
         rows[place] = row
-        met = (clock[SEEN] - state.seen[row]) / (clock[EVENTS] - state.events[row])
-        fair_s[place] = known.service_s[row] * state.told[row] / min(rules.gpus / met, float(demand[row]))
-        late_s[place] = clock[NOW] - known.submit_s[row]
-        left_s[place] = state.left_s[row] * state.told[row]
+        met = (clock[SEEN] - state.clock_at_arrival[row]) / (clock[EVENTS] - state.events[row])
+        fair_s[place] = data.service_s[row] * state.size_factor[row] / min(rules.gpus / met, float(demand[row]))
+        late_s[place] = clock[NOW] - data.submit_s[row]
+        left_s[place] = state.left_s[row] * state.size_factor[row]
     left = rules.gpus
     while left > _LEAST and count:
         worst, found = -1.0, 0

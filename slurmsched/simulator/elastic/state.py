@@ -19,7 +19,7 @@ applications inside."""
 SRSF, AFS_L, THEMIS, FAIR, WFQ = range(5)
 
 
-class Known(NamedTuple):
+class ApplicationData(NamedTuple):
     """The applications by arrival, as the policy is told of them."""
 
     service_s: FloatArray
@@ -30,7 +30,7 @@ class Known(NamedTuple):
     speed: FloatArray  #: of each curve (row) on 0, 1, ... GPUs
 
 
-class Rules(NamedTuple):
+class ElasticRules(NamedTuple):
     """A policy: SRSF, AFS_L, THEMIS, FAIR or WFQ, and what it goes by."""
 
     kind: int
@@ -49,8 +49,8 @@ class State(NamedTuple):
     many: IntArray  #: of each class inside
     wanted: FloatArray  #: GPUs that the applications of each class can use
     left_s: FloatArray  #: work left of each application
-    told: FloatArray  #: what the policy believes of it, as a factor
-    seen: FloatArray  #: of ``clock[SEEN]`` when an application came, less what it saw then
+    size_factor: FloatArray  #: what the policy believes of it, as a factor
+    clock_at_arrival: FloatArray  #: of ``clock[SEEN]`` when an application came, less what it saw then
     events: FloatArray  #: of ``clock[EVENTS]`` when it came, less one
     running: IntArray  #: how many have GPUs, in its only place
     at: IntArray
@@ -60,7 +60,7 @@ class State(NamedTuple):
     ints: IntArray  #: 2 rows likewise
 
 
-def fresh(count: int, groups: IntArray, classes: int, told: FloatArray) -> State:
+def fresh(count: int, groups: IntArray, classes: int, size_factor: FloatArray) -> State:
     """Before the first arrival of *count* applications in *groups*."""
     members = np.bincount(groups, minlength=classes)
     clock = np.zeros(5)
@@ -72,7 +72,7 @@ def fresh(count: int, groups: IntArray, classes: int, told: FloatArray) -> State
         np.zeros(classes, np.int64),
         np.zeros(classes),
         np.zeros(count),
-        told,
+        size_factor,
         np.zeros(count),
         np.zeros(count),
         np.zeros(1, np.int64),

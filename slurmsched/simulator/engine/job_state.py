@@ -11,7 +11,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState
 from ...policies.compiled import compiled, inner
 from .calendar import BEGIN, END, FREE, NEVER, SERIALS, STEP, Calendar, note
-from .resources import GPUS, Asks, Ground, Held, give_back, take
+from .resources import GPUS, Held, NodeResources, ResourceRequests, give_back, take
 from .struct_arrays import records
 
 UNBORN = -1
@@ -40,9 +40,9 @@ class Life(NamedTuple):
     ran_s: FloatArray  #: seconds run before the present run
     level: IntArray  #: steps of attained service passed
     partner: IntArray  #: the row on whose GPUs it is a guest; ALONE where it has GPUs of its own
-    lent: IntArray  #: how many of its GPUs have a guest
+    guests: IntArray  #: how many of its GPUs have a guest
     lost_s: FloatArray  #: work done in vain
-    keeps: BoolArray  #: its work survives a requeue
+    keeps_work: BoolArray  #: its work survives a requeue
 
 
 class Packs(NamedTuple):
@@ -57,7 +57,7 @@ class Packs(NamedTuple):
     coming: FloatArray  #: jobs that are soon to wait too
 
 
-class Pace(NamedTuple):
+class JobSpeed(NamedTuple):
     """How fast jobs run: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
 
     Beside another on the same GPUs: ``beside[profile[row], profile[other]]`` times that; profile 0 is beside nobody.
@@ -78,14 +78,14 @@ class Line(NamedTuple):
     many: IntArray
 
 
-class Stage(NamedTuple):
+class MachineContext(NamedTuple):
     """All that the life of jobs touches."""
 
-    ground: Ground
+    resources: NodeResources
     held: Held
-    asks: Asks
+    requests: ResourceRequests
     life: Life
-    pace: Pace
+    pace: JobSpeed
     running: Line  #: jobs that hold their nodes, by when Slurm plans their end
     calendar: Calendar
     launch_s: float  #: what a start costs before the work begins
@@ -116,19 +116,19 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
             ran_s=np.zeros(count),
             level=zeros.copy(),
             partner=np.full(count, ALONE, dtype=np.int64),
-            lent=zeros.copy(),
+            guests=zeros.copy(),
             lost_s=np.zeros(count),
-            keeps=np.zeros(count, dtype=np.bool_),
+            keeps_work=np.zeros(count, dtype=np.bool_),
         )
     )
 
 
-def alone(jobs: Sized) -> Pace:
+def alone(jobs: Sized) -> JobSpeed:
     """Every job at speed 1 wherever it runs, and none beside another."""
     nobody = np.zeros(len(jobs), dtype=np.int64)
     zeros, step = np.zeros(len(jobs)), np.zeros(1)
     packs = Packs(np.zeros((1, 1)), zeros, zeros.copy(), np.full(1, -np.inf), step, step > 0, step.copy())
-    return Pace(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), packs)
+    return JobSpeed(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), packs)
 
 
 def empty_line(room: int) -> Line:
@@ -155,16 +155,16 @@ def line_up(line: Line, row: int, key: float) -> None:
 @inner
 def drop_out(line: Line, row: int) -> None:
     """Take a row out of the line."""
-    kept = 0
+    remaining = 0
     for at in range(line.many[0]):
         if line.rows[at] != row:
-            line.rows[kept], line.keys[kept] = line.rows[at], line.keys[at]
-            kept += 1
-    line.many[0] = kept
+            line.rows[remaining], line.keys[remaining] = line.rows[at], line.keys[at]
+            remaining += 1
+    line.many[0] = remaining
 
 
 @compiled
-def foresee(stage: Stage, at_s: float, rank: int, row: int) -> None:
+def foresee(stage: MachineContext, at_s: float, rank: int, row: int) -> None:
     """Enter what is to happen to a job; what will not happen any more makes room where there is none."""
     calendar = stage.calendar
     if calendar.many[0] == len(calendar.at_s):
@@ -173,7 +173,7 @@ def foresee(stage: Stage, at_s: float, rank: int, row: int) -> None:
 
 
 @inner
-def _forget_void(stage: Stage) -> None:
+def _forget_void(stage: MachineContext) -> None:
     """Keep the ends and steps of runs that go on, and all that is not about runs."""
     calendar, life = stage.calendar, stage.life
     many, calendar.many[0] = calendar.many[0], 0
@@ -189,23 +189,23 @@ def _forget_void(stage: Stage) -> None:
 
 
 @inner
-def start(stage: Stage, row: int, count: int, now_s: float) -> None:
+def start(stage: MachineContext, row: int, count: int, now_s: float) -> None:
     """Start a pending job on the *count* nodes that ``find`` has just found."""
     life = stage.life
-    take(stage.ground, stage.held, stage.asks, row, count)
+    take(stage.resources, stage.held, stage.requests, row, count)
     life.spread[row] = max(life.spread[row], count)
     life.speed[row] = _speed_on(stage, row, count)
     set_out(stage, row, now_s)
 
 
 @inner
-def _speed_on(stage: Stage, row: int, nodes: int) -> float:
+def _speed_on(stage: MachineContext, row: int, nodes: int) -> float:
     table = stage.pace.by_nodes
     return float(table[stage.pace.kind[row], min(nodes, table.shape[1]) - 1])
 
 
 @inner
-def set_out(stage: Stage, row: int, now_s: float) -> None:
+def set_out(stage: MachineContext, row: int, now_s: float) -> None:
     """Let a job that has its nodes begin to run."""
     life = stage.life
     life.state[row] = RUNNING
@@ -217,7 +217,7 @@ def set_out(stage: Stage, row: int, now_s: float) -> None:
 
 
 @compiled
-def go_on(stage: Stage, row: int, now_s: float) -> None:
+def go_on(stage: MachineContext, row: int, now_s: float) -> None:
     """Let a run go on from *now_s*."""
     life = stage.life
     life.since_s[row] = now_s
@@ -226,7 +226,7 @@ def go_on(stage: Stage, row: int, now_s: float) -> None:
 
 
 @compiled
-def pause(stage: Stage, row: int, now_s: float) -> None:
+def pause(stage: MachineContext, row: int, now_s: float) -> None:
     """Count what a run has done and let it stand still; its nodes stay its own."""
     life = stage.life
     ran_s = max(0.0, now_s - life.since_s[row])
@@ -236,7 +236,7 @@ def pause(stage: Stage, row: int, now_s: float) -> None:
 
 
 @inner
-def end(stage: Stage, row: int, now_s: float) -> None:
+def end(stage: MachineContext, row: int, now_s: float) -> None:
     """A run is over; its nodes come free a moment later."""
     life = stage.life
     life.state[row] = COMPLETING
@@ -247,7 +247,7 @@ def end(stage: Stage, row: int, now_s: float) -> None:
 
 
 @inner
-def send_back(stage: Stage, row: int, now_s: float, delay_s: float, restart_s: float) -> None:
+def send_back(stage: MachineContext, row: int, now_s: float, delay_s: float, restart_s: float) -> None:
     """End a run before its time and queue the job again, as scontrol requeue and the failure of a node do.
 
     It may not start for *delay_s*; starting again costs *restart_s*. Unless its work survives, all of it is lost.
@@ -255,7 +255,7 @@ def send_back(stage: Stage, row: int, now_s: float, delay_s: float, restart_s: f
     life = stage.life
     if life.state[row] == RUNNING:
         pause(stage, row, now_s)
-    if not life.keeps[row]:
+    if not life.keeps_work[row]:
         life.lost_s[row] += max(0.0, life.runtime_s[row] - life.left_s[row])
         life.left_s[row] = life.runtime_s[row]
     life.left_s[row] += restart_s
@@ -267,7 +267,7 @@ def send_back(stage: Stage, row: int, now_s: float, delay_s: float, restart_s: f
 
 
 @inner
-def stop(stage: Stage, row: int, now_s: float, restart_s: float) -> None:
+def stop(stage: MachineContext, row: int, now_s: float, restart_s: float) -> None:
     """Let a run yield its nodes at once and its job wait again; its work is kept, going on costs *restart_s*."""
     pause(stage, row, now_s)
     stage.life.left_s[row] += restart_s
@@ -277,7 +277,7 @@ def stop(stage: Stage, row: int, now_s: float, restart_s: float) -> None:
 
 
 @inner
-def _leave(stage: Stage, row: int, now_s: float) -> None:
+def _leave(stage: MachineContext, row: int, now_s: float) -> None:
     part(stage, row, now_s)
     if stage.release_s > 0:
         foresee(stage, now_s + stage.release_s, FREE, row)
@@ -286,35 +286,35 @@ def _leave(stage: Stage, row: int, now_s: float) -> None:
 
 
 @inner
-def part(stage: Stage, row: int, now_s: float) -> None:
+def part(stage: MachineContext, row: int, now_s: float) -> None:
     """A job leaves those that it shares with: its guests keep the GPUs they are on, all run at their new speeds."""
     life, links, host = stage.life, stage.held.links, stage.life.partner[row]
     if host != ALONE:
         life.partner[row] = ALONE
-        life.lent[host] -= stage.asks.gpus[row]
+        life.guests[host] -= stage.requests.gpus[row]
         change_speed(stage, host, now_s)
     at = 0
-    while life.lent[row] and at < stage.running.many[0]:
+    while life.guests[row] and at < stage.running.many[0]:
         guest = stage.running.rows[at]
         at += 1
         if life.partner[guest] != row:
             continue
         life.partner[guest] = ALONE
-        life.lent[row] -= stage.asks.gpus[guest]
-        links[GPUS, stage.held.first[guest]] += stage.asks.gpus[guest]
-        links[GPUS, stage.held.first[row]] -= stage.asks.gpus[guest]
+        life.guests[row] -= stage.requests.gpus[guest]
+        links[GPUS, stage.held.first[guest]] += stage.requests.gpus[guest]
+        links[GPUS, stage.held.first[row]] -= stage.requests.gpus[guest]
         change_speed(stage, guest, now_s)
 
 
 @inner
-def change_speed(stage: Stage, row: int, now_s: float) -> None:
+def change_speed(stage: MachineContext, row: int, now_s: float) -> None:
     """Let a run on one node go on at the speed that it has beside those it shares with now: the least beside any."""
     life, pace, speed = stage.life, stage.pace, _speed_on(stage, row, 1)
     if life.state[row] != RUNNING:
         return
     if life.partner[row] != ALONE:
         speed *= pace.beside[pace.profile[row], pace.profile[life.partner[row]]]
-    elif life.lent[row]:
+    elif life.guests[row]:
         least = 1.0
         for at in range(stage.running.many[0]):
             guest = stage.running.rows[at]
@@ -328,8 +328,8 @@ def change_speed(stage: Stage, row: int, now_s: float) -> None:
 
 
 @inner
-def release(stage: Stage, row: int) -> None:
+def release(stage: MachineContext, row: int) -> None:
     """The nodes of a run that is over come free."""
-    give_back(stage.ground, stage.held, stage.asks, row)
+    give_back(stage.resources, stage.held, stage.requests, row)
     drop_out(stage.running, row)
     stage.life.state[row] = COMPLETED if stage.life.state[row] == COMPLETING else PENDING

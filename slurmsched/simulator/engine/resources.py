@@ -15,7 +15,7 @@ NODE, GPUS, CPUS, NEXT = 0, 1, 2, 3
 CHOSEN, TAKEN, OPEN, ALIKE = 0, 1, 2, 3
 
 
-class Free(NamedTuple):
+class FreeResources(NamedTuple):
     """What nobody uses, per node; now, or at one step of a plan."""
 
     gpus: IntArray
@@ -23,18 +23,18 @@ class Free(NamedTuple):
     memory_mib: FloatArray
 
 
-class Ground(NamedTuple):
+class NodeResources(NamedTuple):
     """The nodes."""
 
-    has: Free  #: all of it
-    free: Free
+    has: FreeResources  #: all of it
+    free: FreeResources
     up: BoolArray
     allowed: BoolArray  #: [kind of job, node]
     sizes: IntArray  #: the distinct GPU counts of nodes, largest first
     room: IntArray  #: scratch, one column per node: nodes chosen, GPUs taken of each, open to the job, of one size
 
 
-class Asks(NamedTuple):
+class ResourceRequests(NamedTuple):
     """What each job asks for."""
 
     gpus: IntArray  #: over all nodes
@@ -78,44 +78,44 @@ def carry_over(old: Held, new: Held) -> None:
     new.spare[0] = chain[0]
 
 
-def number_forms(asks: Asks) -> None:
+def number_forms(requests: ResourceRequests) -> None:
     """Tell who asks for the same, after what jobs ask for was changed."""
-    form = np.zeros(len(asks.gpus), dtype=np.int64)
+    form = np.zeros(len(requests.gpus), dtype=np.int64)
     for name in ("gpus", "nodes", "cpus", "memory_mib", "exclusive", "kind", "how"):
-        column = getattr(asks, name)
+        column = getattr(requests, name)
         if len(column) and column.min() != column.max():
             values, at = np.unique(column, return_inverse=True)
             form = np.unique(form * len(values) + at, return_inverse=True)[1]
-    asks.form[:] = form
+    requests.form[:] = form
 
 
 @compiled
-def find(ground: Ground, asks: Asks, row: int, free: Free, barred: BoolArray) -> int:
+def find(resources: NodeResources, requests: ResourceRequests, row: int, free: FreeResources, barred: BoolArray) -> int:
     """Find room for a job in *free*, off the *barred* nodes; on how many nodes, 0 where there is none.
 
     The nodes and the GPUs of each are then in the first lines of ``ground.room``. Nothing is taken.
     """
-    room, gpus = ground.room, asks.gpus[row]
-    allowed = ground.allowed[asks.kind[row]]
-    cpus, memory_mib = asks.cpus[row], asks.memory_mib[row]
+    room, gpus = resources.room, requests.gpus[row]
+    allowed = resources.allowed[requests.kind[row]]
+    cpus, memory_mib = requests.cpus[row], requests.memory_mib[row]
     total = 0
     for node in range(len(allowed)):
         room[OPEN, node] = 0
-        if not allowed[node] or barred[node] or not ground.up[node]:
+        if not allowed[node] or barred[node] or not resources.up[node]:
             continue
         if free.cpus[node] < cpus or free.memory_mib[node] < memory_mib:
             continue
-        if asks.exclusive[row] and free.cpus[node] < ground.has.cpus[node]:
+        if requests.exclusive[row] and free.cpus[node] < resources.has.cpus[node]:
             continue
         room[OPEN, node] = max(0, free.gpus[node]) if gpus else 1
         total += room[OPEN, node]
     if total < max(gpus, 1):
         return 0
-    if asks.nodes[row] or not gpus:
-        return _on_so_many(room, max(asks.nodes[row], 1), gpus)
-    if asks.how[row] != CONSOLIDATE or len(ground.sizes) == 1:
-        return int(place(asks.how[row], room[OPEN], ground.sizes[0], gpus, room[CHOSEN], room[TAKEN]))
-    return _on_one_size(ground, allowed, gpus)
+    if requests.nodes[row] or not gpus:
+        return _on_so_many(room, max(requests.nodes[row], 1), gpus)
+    if requests.how[row] != CONSOLIDATE or len(resources.sizes) == 1:
+        return int(place(requests.how[row], room[OPEN], resources.sizes[0], gpus, room[CHOSEN], room[TAKEN]))
+    return _on_one_size(resources, allowed, gpus)
 
 
 @inner
@@ -133,13 +133,13 @@ def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
 
 
 @inner
-def _on_one_size(ground: Ground, allowed: BoolArray, gpus: int) -> int:
+def _on_one_size(resources: NodeResources, allowed: BoolArray, gpus: int) -> int:
     """On nodes of one size, the largest first; over all sizes only what no size could ever hold."""
-    room, most = ground.room, 0
-    for size in ground.sizes:
+    room, most = resources.room, 0
+    for size in resources.sizes:
         whole = 0
         for node in range(len(allowed)):
-            alike = ground.has.gpus[node] == size
+            alike = resources.has.gpus[node] == size
             room[ALIKE, node] = room[OPEN, node] if alike else 0
             whole += size if alike and allowed[node] else 0
         count = int(place(CONSOLIDATE, room[ALIKE], size, gpus, room[CHOSEN], room[TAKEN])) if size else 0
@@ -150,17 +150,17 @@ def _on_one_size(ground: Ground, allowed: BoolArray, gpus: int) -> int:
 
 
 @inner
-def take(ground: Ground, held: Held, asks: Asks, row: int, count: int) -> None:
+def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: int, count: int) -> None:
     """Give a job the *count* nodes that ``find`` has just found."""
     for at in range(count):
-        node = ground.room[CHOSEN, at]
-        cpus = ground.free.cpus[node] if asks.exclusive[row] else asks.cpus[row]
-        link(ground.free, held, row, node, ground.room[TAKEN, at], cpus)
-        ground.free.memory_mib[node] -= asks.memory_mib[row]
+        node = resources.room[CHOSEN, at]
+        cpus = resources.free.cpus[node] if requests.exclusive[row] else requests.cpus[row]
+        link(resources.free, held, row, node, resources.room[TAKEN, at], cpus)
+        resources.free.memory_mib[node] -= requests.memory_mib[row]
 
 
 @compiled
-def link(free: Free, held: Held, row: int, node: int, gpus: int, cpus: int) -> None:
+def link(free: FreeResources, held: Held, row: int, node: int, gpus: int, cpus: int) -> None:
     """Note GPUs and CPUs of one node as a job's."""
     links, spot = held.links, held.spare[0]
     held.spare[0] = links[NEXT, spot]
@@ -171,14 +171,14 @@ def link(free: Free, held: Held, row: int, node: int, gpus: int, cpus: int) -> N
 
 
 @inner
-def give_back(ground: Ground, held: Held, asks: Asks, row: int) -> None:
+def give_back(resources: NodeResources, held: Held, requests: ResourceRequests, row: int) -> None:
     """Take back all that a job has."""
     links, spot = held.links, held.first[row]
     while spot != NONE:
         node = links[NODE, spot]
-        ground.free.gpus[node] += links[GPUS, spot]
-        ground.free.cpus[node] += links[CPUS, spot]
-        ground.free.memory_mib[node] += asks.memory_mib[row]
+        resources.free.gpus[node] += links[GPUS, spot]
+        resources.free.cpus[node] += links[CPUS, spot]
+        resources.free.memory_mib[node] += requests.memory_mib[row]
         after = links[NEXT, spot]
         links[NEXT, spot] = held.spare[0]
         held.spare[0] = spot

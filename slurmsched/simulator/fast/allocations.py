@@ -13,7 +13,7 @@ from ...policies.placement import place
 NONE = -1
 
 
-class Site(NamedTuple):
+class PoolNodes(NamedTuple):
     """The nodes, and how jobs are placed on them."""
 
     free: IntArray  #: GPUs per node
@@ -37,7 +37,7 @@ class Segments(NamedTuple):
     pairs: IntArray
 
 
-class Grants(NamedTuple):
+class Allocations(NamedTuple):
     """The books: ``first[row]`` is a job's first pair; unused pairs are chained from ``first[-1]``."""
 
     first: IntArray
@@ -74,7 +74,7 @@ def closed(log: Segments) -> Segments:
 
 
 @compiled
-def no_grants(count: int, free: IntArray) -> Grants:
+def no_grants(count: int, free: IntArray) -> Allocations:
     """Empty books for *count* jobs: at most one pair per GPU is ever in use."""
     total = free.sum()
     first = np.full(count + 1, NONE, np.int64)
@@ -82,11 +82,11 @@ def no_grants(count: int, free: IntArray) -> Grants:
     pairs[2] = np.arange(1, total + 1)
     pairs[2, total - 1] = NONE
     first[-1] = 0
-    return Grants(first, pairs, np.empty((2, len(free)), np.int64), np.full(1, total, np.int64))
+    return Allocations(first, pairs, np.empty((2, len(free)), np.int64), np.full(1, total, np.int64))
 
 
 @compiled
-def grant(site: Site, books: Grants, row: int, gpus: int) -> int:
+def grant(site: PoolNodes, books: Allocations, row: int, gpus: int) -> int:
     """Give job *row* its GPUs; on how many nodes they are, 0 and nothing changed where there is no room."""
     if gpus > books.unused[0]:
         return 0
@@ -105,7 +105,7 @@ def grant(site: Site, books: Grants, row: int, gpus: int) -> int:
 
 
 @compiled
-def give_back(site: Site, books: Grants, row: int) -> None:
+def give_back(site: PoolNodes, books: Allocations, row: int) -> None:
     """Take all GPUs of job *row* back."""
     first, pairs = books.first, books.pairs
     pair = first[row]
@@ -120,7 +120,7 @@ def give_back(site: Site, books: Grants, row: int) -> None:
 
 
 @compiled
-def note(log: Segments, books: Grants, row: int, start_s: float, end_s: float) -> None:
+def note(log: Segments, books: Allocations, row: int, start_s: float, end_s: float) -> None:
     """Note that job *row* has had its GPUs from *start_s* to *end_s*; to be left out where the log has no room."""
     at, spot = log.many[0], log.pairs[0]
     log.row[at], log.start_s[at], log.end_s[at], log.first[at] = row, start_s, end_s, spot

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled
-from .allocations import Grants, Segments, Site, no_grants
+from .allocations import Allocations, PoolNodes, Segments, no_grants
 from .queue import NEVER, Gate, gate
 
 
-class Trace(NamedTuple):
+class PoolTrace(NamedTuple):
     """What happens: jobs in submit order."""
 
     submit_s: FloatArray
@@ -21,7 +21,7 @@ class Trace(NamedTuple):
     restart_s: FloatArray  #: what going on after a stop costs a job
 
 
-class Result(NamedTuple):
+class PoolResult(NamedTuple):
     """What came of it, to be filled: NaN and zeros at the beginning."""
 
     start_s: FloatArray  #: first start
@@ -31,30 +31,30 @@ class Result(NamedTuple):
     idle: FloatArray  #: GPU-seconds free while any job waited, and while one inside asked for no more than were
 
 
-class Stage(NamedTuple):
+class PoolContext(NamedTuple):
     """All that a loop works on, whatever it decides by."""
 
-    trace: Trace
-    site: Site
-    books: Grants
+    trace: PoolTrace
+    site: PoolNodes
+    books: Allocations
     gate: Gate
     beat_s: float
-    result: Result
+    result: PoolResult
     log: Segments
 
 
-def stage(trace: Trace, site: Site, most: float, beat_s: float, log: Segments) -> Stage:
+def stage(trace: PoolTrace, site: PoolNodes, most: float, beat_s: float, log: Segments) -> PoolContext:
     """Before the first event, where jobs inside may ask for *most* GPUs together."""
     count = len(trace.submit_s)
     books = no_grants(count, site.free)
-    nothing = Result(
+    nothing = PoolResult(
         np.full(count, np.nan),
         np.full(count, np.nan),
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
         np.zeros(2),
     )
-    return Stage(trace, site, books, gate(most), beat_s, nothing, log)
+    return PoolContext(trace, site, books, gate(most), beat_s, nothing, log)
 
 
 @compiled

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from .allocations import give_back, grant, note
-from .context import Stage
+from .context import PoolContext
 from .queue import NEVER
 from .reserved_backfill import choose, desk_of
 
@@ -26,7 +26,7 @@ Keys = Callable[[float, IntArray, FloatArray], FloatArray]
 class Books:
     """Everything the loop knows of a replay; columns have one row per job, in submit order."""
 
-    stage: Stage
+    stage: PoolContext
     keys: Keys
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which decisions are made
     outside: list[int] = field(default_factory=list)  #: arrived and not yet admitted

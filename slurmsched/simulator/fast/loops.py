@@ -13,12 +13,12 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled
 from ..engine.heaps import pop, push
-from .allocations import Grants, Segments, Site, give_back, grant, note
-from .context import Result, Stage, Trace, count_idle, decision_due
+from .allocations import Allocations, PoolNodes, Segments, give_back, grant, note
+from .context import PoolContext, PoolResult, PoolTrace, count_idle, decision_due
 from .queue import (
     NEVER,
     Gate,
-    Waiting,
+    PoolQueue,
     any_fits,
     arrive,
     bar,
@@ -43,7 +43,7 @@ class Keys(NamedTuple):
 
 
 @compiled
-def run_to_end(stage: Stage, key: FloatArray, waiting: Waiting, strict: bool) -> None:
+def run_to_end(stage: PoolContext, key: FloatArray, waiting: PoolQueue, strict: bool) -> None:
     """Jobs that run until they end.
 
     With *strict* nothing passes a job that does not fit; otherwise whatever fits starts, best key first.
@@ -64,7 +64,7 @@ def run_to_end(stage: Stage, key: FloatArray, waiting: Waiting, strict: bool) ->
         while running and ends[0] <= now_s:
             row = rows[0]
             result.end_s[row] = ends[0]
-            gate.asked[0] -= trace.gpus[row]
+            gate.requested_gpus[0] -= trace.gpus[row]
             if len(log.row):
                 note(log, books, row, result.start_s[row], ends[0])
             give_back(site, books, row)
@@ -95,7 +95,7 @@ def run_to_end(stage: Stage, key: FloatArray, waiting: Waiting, strict: bool) ->
 
 
 @compiled
-def _let_in(trace: Trace, gate: Gate, waiting: Waiting, key: FloatArray, now_s: float) -> int:
+def _let_in(trace: PoolTrace, gate: Gate, waiting: PoolQueue, key: FloatArray, now_s: float) -> int:
     """Let those arrive who have, and come in who may; how many those are."""
     came = 0
     arrive(gate, trace.submit_s, now_s)
@@ -107,7 +107,7 @@ def _let_in(trace: Trace, gate: Gate, waiting: Waiting, key: FloatArray, now_s: 
     return came
 
 
-class Running(NamedTuple):
+class RunningJobs(NamedTuple):
     """The jobs that run and what is known of all jobs that have run; scalars are arrays of one."""
 
     rows: IntArray  #: those that run, in the order of their keys at the last decision
@@ -126,9 +126,9 @@ class Running(NamedTuple):
 
 
 @compiled
-def _nothing_runs(trace: Trace, total: int, steps: int) -> Running:
+def _nothing_runs(trace: PoolTrace, total: int, steps: int) -> RunningJobs:
     count = len(trace.submit_s)
-    return Running(
+    return RunningJobs(
         np.empty(total + 1, np.int64),
         np.empty(total + 1),
         np.empty(total + 1, np.bool_),
@@ -146,7 +146,7 @@ def _nothing_runs(trace: Trace, total: int, steps: int) -> Running:
 
 
 @compiled
-def run_preemptively(stage: Stage, keys: Keys, waiting: Waiting) -> None:
+def run_preemptively(stage: PoolContext, keys: Keys, waiting: PoolQueue) -> None:
     """Jobs that yield: at each decision the best jobs run, whatever ran before, and whatever fits is filled in.
 
     Events are arrivals, ends and steps.
@@ -177,7 +177,7 @@ def run_preemptively(stage: Stage, keys: Keys, waiting: Waiting) -> None:
 
 
 @compiled
-def _next_due(running: Running) -> float:
+def _next_due(running: RunningJobs) -> float:
     """When the next running job ends or passes a step."""
     while running.heap[0] and running.due_s[running.heap_rows[0]] != running.heap_keys[0]:
         running.heap[0] = pop(running.heap_keys, running.heap_rows, 0, running.heap[0])
@@ -185,7 +185,7 @@ def _next_due(running: Running) -> float:
 
 
 @compiled
-def _plan_due(trace: Trace, keys: Keys, running: Running, row: int) -> None:
+def _plan_due(trace: PoolTrace, keys: Keys, running: RunningJobs, row: int) -> None:
     """Note when a running job ends or passes its next step, whichever comes first."""
     due_s = running.since_s[row] + running.left_s[row]
     if running.level[row] < len(keys.steps):
@@ -198,7 +198,7 @@ def _plan_due(trace: Trace, keys: Keys, running: Running, row: int) -> None:
 
 
 @compiled
-def _drop_void(running: Running) -> None:
+def _drop_void(running: RunningJobs) -> None:
     """Build the heap anew from what runs."""
     running.heap[0] = 0
     for row in range(len(running.due_s)):
@@ -208,14 +208,14 @@ def _drop_void(running: Running) -> None:
 
 @compiled
 def _end_and_step(
-    trace: Trace,
+    trace: PoolTrace,
     keys: Keys,
-    site: Site,
-    books: Grants,
+    site: PoolNodes,
+    books: Allocations,
     gate: Gate,
-    running: Running,
+    running: RunningJobs,
     now_s: float,
-    result: Result,
+    result: PoolResult,
     log: Segments,
 ) -> None:
     ended = False
@@ -225,7 +225,7 @@ def _end_and_step(
         if since_s + running.left_s[row] <= now_s:
             result.end_s[row] = since_s + running.left_s[row]
             running.due_s[row] = NEVER
-            gate.asked[0] -= trace.gpus[row]
+            gate.requested_gpus[0] -= trace.gpus[row]
             if len(log.row):
                 note(log, books, row, since_s, result.end_s[row])
             give_back(site, books, row)
@@ -234,16 +234,16 @@ def _end_and_step(
             running.level[row] += 1
             _plan_due(trace, keys, running, row)
     if ended:
-        kept = 0
+        remaining = 0
         for at in range(running.many[0]):
             if running.due_s[running.rows[at]] < NEVER:
-                running.rows[kept] = running.rows[at]
-                kept += 1
-        running.many[0] = kept
+                running.rows[remaining] = running.rows[at]
+                remaining += 1
+        running.many[0] = remaining
 
 
 @compiled
-def _choose(trace: Trace, keys: Keys, waiting: Waiting, running: Running, total: int, now_s: float) -> int:
+def _choose(trace: PoolTrace, keys: Keys, waiting: PoolQueue, running: RunningJobs, total: int, now_s: float) -> int:
     """Go through running and waiting jobs in the order of their keys while GPUs are left; how many shall start."""
     _sort(keys, running, now_s)
     left, many, at, new = total, running.many[0], 0, 0
@@ -275,7 +275,7 @@ def _choose(trace: Trace, keys: Keys, waiting: Waiting, running: Running, total:
 
 
 @compiled
-def _sort(keys: Keys, running: Running, now_s: float) -> None:
+def _sort(keys: Keys, running: RunningJobs, now_s: float) -> None:
     """Put the running jobs in the order of their keys; they nearly are, so that insertion is quick."""
     for at in range(running.many[0]):
         row = running.rows[at]
@@ -292,22 +292,22 @@ def _sort(keys: Keys, running: Running, now_s: float) -> None:
 
 @compiled
 def _yield(
-    trace: Trace,
-    site: Site,
-    books: Grants,
-    waiting: Waiting,
-    running: Running,
+    trace: PoolTrace,
+    site: PoolNodes,
+    books: Allocations,
+    waiting: PoolQueue,
+    running: RunningJobs,
     now_s: float,
-    result: Result,
+    result: PoolResult,
     log: Segments,
 ) -> int:
     """Stop the running jobs that were not chosen; how many."""
-    kept = 0
+    remaining = 0
     for at in range(running.many[0]):
         row = running.rows[at]
         if running.stays[at]:
-            running.rows[kept], running.keys[kept] = row, running.keys[at]
-            kept += 1
+            running.rows[remaining], running.keys[remaining] = row, running.keys[at]
+            remaining += 1
             continue
         since_s = running.since_s[row]
         running.ran_s[row] += now_s - since_s
@@ -318,22 +318,22 @@ def _yield(
             note(log, books, row, since_s, now_s)
         give_back(site, books, row)
         wait(waiting, row, running.keys[at])
-    stopped = running.many[0] - kept
-    running.many[0] = kept
+    stopped = running.many[0] - remaining
+    running.many[0] = remaining
     return int(stopped)
 
 
 @compiled
 def _start(
-    trace: Trace,
+    trace: PoolTrace,
     keys: Keys,
-    site: Site,
-    books: Grants,
-    waiting: Waiting,
-    running: Running,
+    site: PoolNodes,
+    books: Allocations,
+    waiting: PoolQueue,
+    running: RunningJobs,
     new: int,
     now_s: float,
-    result: Result,
+    result: PoolResult,
 ) -> int:
     """Start the chosen jobs; how many wait on because node boundaries keep them out."""
     out = 0

@@ -24,7 +24,7 @@ class Gate(NamedTuple):
     """
 
     most: float
-    asked: IntArray  #: GPUs that jobs inside ask for; one that ends takes its own off
+    requested_gpus: IntArray  #: GPUs that jobs inside ask for; one that ends takes its own off
     arrived: IntArray  #: the rows before this one have arrived
     inside: IntArray  #: the rows before this one have come in
 
@@ -51,10 +51,10 @@ def arrive(gate: Gate, submit_s: FloatArray, now_s: float) -> None:
 def come_in(gate: Gate, gpus: IntArray) -> int:
     """Let the first in line in; its row, or -1 where nobody may come in."""
     row = gate.inside[0]
-    if row == gate.arrived[0] or (gate.asked[0] and gate.asked[0] + gpus[row] > gate.most):
+    if row == gate.arrived[0] or (gate.requested_gpus[0] and gate.requested_gpus[0] + gpus[row] > gate.most):
         return -1
     gate.inside[0] += 1
-    gate.asked[0] += gpus[row]
+    gate.requested_gpus[0] += gpus[row]
     return int(row)
 
 
@@ -64,7 +64,7 @@ def someone_outside(gate: Gate) -> bool:
     return bool(gate.inside[0] < gate.arrived[0])
 
 
-class Waiting(NamedTuple):
+class PoolQueue(NamedTuple):
     """Heaps of (key, row), one after the other; kinds are numbered by GPU count, then by how they are placed."""
 
     kind: IntArray  #: the number of each job's kind
@@ -76,7 +76,7 @@ class Waiting(NamedTuple):
     rows: IntArray
 
 
-def nobody(gpus: IntArray, how: IntArray) -> Waiting:
+def nobody(gpus: IntArray, how: IntArray) -> PoolQueue:
     """Empty heaps with room for all of these jobs."""
     ways = int(how.max(initial=0)) + 1
     each = gpus * ways + how
@@ -86,24 +86,26 @@ def nobody(gpus: IntArray, how: IntArray) -> Waiting:
     number[kinds] = np.arange(len(kinds))
     base = np.cumsum(count[kinds]) - count[kinds]
     length, barred = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), np.bool_)
-    return Waiting(number[each], kinds % ways, base, length, barred, np.empty(len(gpus)), np.empty(len(gpus), np.int64))
+    return PoolQueue(
+        number[each], kinds % ways, base, length, barred, np.empty(len(gpus)), np.empty(len(gpus), np.int64)
+    )
 
 
 @compiled
-def wait(waiting: Waiting, row: int, key: float) -> None:
+def wait(waiting: PoolQueue, row: int, key: float) -> None:
     """Let job *row* wait with this key."""
     kind = waiting.kind[row]
     waiting.length[kind] = push(waiting.keys, waiting.rows, waiting.base[kind], waiting.length[kind], key, row)
 
 
 @compiled
-def leave(waiting: Waiting, kind: int) -> None:
+def leave(waiting: PoolQueue, kind: int) -> None:
     """Take the first job of *kind* out."""
     waiting.length[kind] = pop(waiting.keys, waiting.rows, waiting.base[kind], waiting.length[kind])
 
 
 @compiled
-def first_of(waiting: Waiting) -> int:
+def first_of(waiting: PoolQueue) -> int:
     """The kind, among those not barred, whose first job has the smallest key; -1 where none waits."""
     best, best_key, best_row = -1, np.inf, -1
     for kind in range(len(waiting.base)):
@@ -115,7 +117,7 @@ def first_of(waiting: Waiting) -> int:
 
 
 @compiled
-def bar(waiting: Waiting, kind: int) -> None:
+def bar(waiting: PoolQueue, kind: int) -> None:
     """There is no room for a job of *kind*: look no more at it, nor at those that ask for more in the same way."""
     for other in range(kind, len(waiting.base)):
         if waiting.how[other] == waiting.how[kind]:
@@ -123,7 +125,7 @@ def bar(waiting: Waiting, kind: int) -> None:
 
 
 @compiled
-def any_fits(waiting: Waiting, gpus: IntArray, free: int) -> bool:
+def any_fits(waiting: PoolQueue, gpus: IntArray, free: int) -> bool:
     """Whether some waiting job asks for no more than *free* GPUs."""
     for kind in range(len(waiting.base)):
         if waiting.length[kind]:

@@ -14,8 +14,8 @@ from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled
 from ...policies.placement import place
 from ..engine.heaps import pop, push
-from .allocations import NONE, Grants, Site, give_back, grant, note
-from .context import Result, Stage, Trace, count_idle, decision_due
+from .allocations import NONE, Allocations, PoolNodes, give_back, grant, note
+from .context import PoolContext, PoolResult, PoolTrace, count_idle, decision_due
 from .queue import NEVER, arrive, come_in, next_arrival, someone_outside
 
 EASY, CONSERVATIVE = 0, 1
@@ -41,19 +41,19 @@ class Profile(NamedTuple):
 class Desk(NamedTuple):
     """All that a decision works on."""
 
-    trace: Trace
+    trace: PoolTrace
     limit_s: FloatArray  #: what each job is planned to take
-    site: Site
-    books: Grants
+    site: PoolNodes
+    books: Allocations
     queue: Queue
-    result: Result
+    result: PoolResult
     depth: int  #: how many waiting jobs are looked at
     chosen: IntArray  #: jobs to start, filled from the front
     profile: Profile
 
 
 @compiled
-def desk_of(stage: Stage, limit_s: FloatArray, depth: int) -> Desk:
+def desk_of(stage: PoolContext, limit_s: FloatArray, depth: int) -> Desk:
     """A desk with nobody in the queue."""
     count, total = len(limit_s), stage.books.unused[0]
     steps = total + 2 * depth + 4
@@ -64,7 +64,7 @@ def desk_of(stage: Stage, limit_s: FloatArray, depth: int) -> Desk:
 
 
 @compiled
-def run_reserving(stage: Stage, limit_s: FloatArray, key: FloatArray, how: int, depth: int) -> None:
+def run_reserving(stage: PoolContext, limit_s: FloatArray, key: FloatArray, how: int, depth: int) -> None:
     """Jobs that run until they end, started in the order of their keys or backfilled behind reservations.
 
     *limit_s* is what a job is planned to take, *how* EASY or CONSERVATIVE, *depth* how many waiting jobs are looked at.
@@ -87,7 +87,7 @@ def run_reserving(stage: Stage, limit_s: FloatArray, key: FloatArray, how: int, 
         while running and ends[0] <= now_s:
             row = rows[0]
             result.end_s[row] = ends[0]
-            gate.asked[0] -= trace.gpus[row]
+            gate.requested_gpus[0] -= trace.gpus[row]
             if len(log.row):
                 note(log, books, row, result.start_s[row], ends[0])
             give_back(site, books, row)
@@ -131,17 +131,17 @@ def _enter(queue: Queue, row: int, key: float, gpus: int) -> None:
 
 
 @compiled
-def _forget_started(queue: Queue, result: Result) -> None:
-    kept = 0
+def _forget_started(queue: Queue, result: PoolResult) -> None:
+    remaining = 0
     for at in range(queue.many[0]):
         if np.isnan(result.start_s[queue.rows[at]]):
-            queue.rows[kept], queue.keys[kept] = queue.rows[at], queue.keys[at]
-            kept += 1
-    queue.many[0] = kept
+            queue.rows[remaining], queue.keys[remaining] = queue.rows[at], queue.keys[at]
+            remaining += 1
+    queue.many[0] = remaining
 
 
 @compiled
-def _by_limit(limit_s: FloatArray, rows: IntArray, now_s: float, result: Result) -> tuple[IntArray, FloatArray]:
+def _by_limit(limit_s: FloatArray, rows: IntArray, now_s: float, result: PoolResult) -> tuple[IntArray, FloatArray]:
     """Running jobs by when they must end, and that time; one past its limit could end any moment."""
     until_s = np.empty(len(rows))
     for at in range(len(rows)):

@@ -10,9 +10,9 @@ from ...policies.deadlines.latest_leases import Latest, latest
 from ...policies.deadlines.lease_plan import solve
 from ...policies.deadlines.lease_problem import LeaseProblem
 from ...policies.deadlines.milp_solver import Guarded
-from .rounds import Turn, resume_cost_s
+from .rounds import RoundOrder, resume_cost_s
 from .terms import Terms
-from .world import World
+from .world import LeaseState
 
 
 class Chronus:
@@ -27,7 +27,7 @@ class Chronus:
     promise runs for its next step, or among the others where it has none. *terms* say how much is kept in hand.
     """
 
-    def __init__(self, world: World, solver: Guarded | None, terms: Terms) -> None:
+    def __init__(self, world: LeaseState, solver: Guarded | None, terms: Terms) -> None:
         count = len(world.submit_s)
         self.promised = np.full(count, -1)  #: step that each job was promised, -1 where none
         self.announced_s = np.full(count, np.inf)  #: when its owner was told that it will be late
@@ -36,7 +36,7 @@ class Chronus:
         self._refused_s = -np.inf
         self._solver, self._terms = solver, terms
 
-    def turn(self, world: World, new: IntArray) -> Turn:
+    def turn(self, world: LeaseState, new: IntArray) -> RoundOrder:
         """See ``RoundPolicy``."""
         self._give_up(world)
         self._admit(world, new[world.slo[new]])
@@ -58,24 +58,24 @@ class Chronus:
         world.lease_end_s[fresh] = world.now_s + world.rules.lease_s
         counts = np.minimum(self._terms.hope * np.sqrt(world.gpus[rows]), 1.0)
         counted_s = np.where(self._hoped(world), counts, 1.0) * left_s
-        return Turn(rows[np.lexsort((rows, np.where(urgent, laxity_s, counted_s), ~held, ~must, ~urgent))])
+        return RoundOrder(rows[np.lexsort((rows, np.where(urgent, laxity_s, counted_s), ~held, ~must, ~urgent))])
 
-    def _give_up(self, world: World) -> None:
+    def _give_up(self, world: LeaseState) -> None:
         """Tell owners whose job may be late; let jobs that will be run for the next deadline they can make."""
         rows = world.rows
         bound = np.flatnonzero(np.isfinite(self._due_s[rows]))
         late = _chances(world, rows[bound], self._due_s[rows[bound], None])[:, 0]
         ahead_s = self._due_s[rows[bound]] - world.now_s
         window_s = self._due_s[rows[bound]] - world.submit_s[rows[bound]]
-        told = in_doubt(late, ahead_s, window_s, world.rules.tick_s, self._terms.doubt)
-        doubtful = rows[bound[told]]
+        announced = in_doubt(late, ahead_s, window_s, world.rules.tick_s, self._terms.doubt)
+        doubtful = rows[bound[announced]]
         self.announced_s[doubtful] = np.minimum(self.announced_s[doubtful], world.now_s)
         for row in rows[bound[late > self._terms.lost]].tolist():
             chances = _chances(world, np.array([row]), world.due_s[[row]])[0]
             later = (chances <= self._terms.lost) & (world.worth[row] > 0)
             self._due_s[row] = world.due_s[row][later].min(initial=np.inf)
 
-    def _hoped(self, world: World) -> BoolArray:
+    def _hoped(self, world: LeaseState) -> BoolArray:
         """Which of ``rows`` have no promise, may make a deadline all the same, and have no time to spare."""
         rows = world.rows
         free = np.flatnonzero(world.slo[rows] & ~np.isfinite(self._due_s[rows]))
@@ -88,7 +88,7 @@ class Chronus:
         hoped[free] = first_s - world.now_s - world.left_s[free] < self._terms.slack_s
         return hoped
 
-    def _admit(self, world: World, new: IntArray) -> None:
+    def _admit(self, world: LeaseState, new: IntArray) -> None:
         """Promise each of *new* a step that can be kept together with all older promises, or nothing."""
         needs_s = world.left_s[np.isin(world.rows, new)]
         reachable = (world.due_s[new] - world.now_s >= needs_s[:, None]) & (world.worth[new] > 0)
@@ -107,7 +107,7 @@ class Chronus:
             if not self._fits(world, one, np.array([last - 1]), self._terms.reserve):
                 self._refused_s = world.now_s
 
-    def _promise(self, world: World, new: IntArray, steps: IntArray) -> bool:
+    def _promise(self, world: LeaseState, new: IntArray, steps: IntArray) -> bool:
         """Promise *steps* to the jobs *new* if all promises can be kept then, and enough is kept back for others."""
         terms = self._terms
         share = terms.reserve
@@ -120,7 +120,7 @@ class Chronus:
         self.promised[new] = steps
         return True
 
-    def _fits(self, world: World, new: IntArray, steps: IntArray, share: float) -> bool:
+    def _fits(self, world: LeaseState, new: IntArray, steps: IntArray, share: float) -> bool:
         """Whether all promises and *steps* for *new* can be kept with a *share* of the GPUs left over."""
         self._due_s[new] = world.due_s[new, steps]
         bound = np.flatnonzero(np.isfinite(self._due_s[world.rows]))
@@ -131,7 +131,7 @@ class Chronus:
         self._due_s[new] = np.inf
         return not plan.late.any() and not plan.hopeless[np.isin(rows, new)].any()
 
-    def _latest(self, world: World, rows: IntArray, left_s: FloatArray, capacity: int, slack_s: float) -> Latest:
+    def _latest(self, world: LeaseState, rows: IntArray, left_s: FloatArray, capacity: int, slack_s: float) -> Latest:
         """The latest plan for *rows*; a job that waits after a stop pays for going on."""
         needs_s = left_s + _going_on_s(world, rows)
         tick_s = world.rules.tick_s
@@ -140,7 +140,7 @@ class Chronus:
         due = np.floor((self._due_s[rows] - world.now_s - slack_s + needs * tick_s - needs_s) / tick_s + 1e-9)
         return latest(needs.astype(np.int64), due.astype(np.int64), world.gpus[rows], capacity)
 
-    def _solved(self, world: World, new: IntArray, solver: Guarded) -> tuple[IntArray, IntArray]:
+    def _solved(self, world: LeaseState, new: IntArray, solver: Guarded) -> tuple[IntArray, IntArray]:
         """Who of *new* to ask first, and from which step on, as the plan worth most says; the rest after them."""
         self.solved += 1
         held = world.rows[np.isfinite(self._due_s[world.rows])]
@@ -151,7 +151,7 @@ class Chronus:
         return new[order], np.maximum(steps, 0)[order]
 
 
-def lease_problem(world: World, rows: IntArray, promised: IntArray) -> LeaseProblem:
+def lease_problem(world: LeaseState, rows: IntArray, promised: IntArray) -> LeaseProblem:
     """*rows* as a lease problem: leases of ``lease_s`` from now on, jobs that can move, all GPUs in every slot.
 
     A deadline that rounding down to whole leases would put out of a job's reach, though it is not, is rounded up.
@@ -172,13 +172,13 @@ def lease_problem(world: World, rows: IntArray, promised: IntArray) -> LeaseProb
     return LeaseProblem(world.gpus[rows], leases, never, never.copy(), promised, slots, world.worth[rows], capacity)
 
 
-def _going_on_s(world: World, rows: IntArray) -> FloatArray:
+def _going_on_s(world: LeaseState, rows: IntArray) -> FloatArray:
     """What going on costs those of *rows* that wait after a stop."""
     waits = ~world.running[rows] & (world.stops[rows] > 0)
     return np.where(waits, resume_cost_s(world.rules.resume_s, world.gpus[rows]), 0.0)
 
 
-def _chances(world: World, rows: IntArray, due_s: FloatArray) -> FloatArray:
+def _chances(world: LeaseState, rows: IntArray, due_s: FloatArray) -> FloatArray:
     """How likely each of *rows* ends later than each of its *due_s* (row x deadline) if it runs from now on."""
     spent_s = _going_on_s(world, rows) + world.owed_s[rows]
     ahead_s = due_s - world.now_s - spent_s[:, None]

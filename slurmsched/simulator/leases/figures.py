@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from .chronus import Chronus
-from .world import World
+from .world import LeaseState
 
 _NOISE_S = 1e-3
 
@@ -23,7 +23,7 @@ class Figures(NamedTuple):
     stops: int
 
 
-def figures(world: World) -> Figures:
+def figures(world: LeaseState) -> Figures:
     """The figures of a *world* at its end."""
     slo = world.slo
     earned = earned_share(world)
@@ -37,7 +37,7 @@ def figures(world: World) -> Figures:
     )
 
 
-def earned_share(world: World) -> FloatArray:
+def earned_share(world: LeaseState) -> FloatArray:
     """Of each job, the reward of the first step it met, 0 where none."""
     met = world.end_s[:, None] <= world.due_s + _NOISE_S
     earned: FloatArray = np.where(met, world.worth, 0.0).max(axis=1)
@@ -50,11 +50,11 @@ class Promises(NamedTuple):
     guaranteed: int
     rejected: int  #: jobs with deadlines that were promised nothing
     broken: int  #: guaranteed, and ended later than promised
-    told: int  #: of the broken ones, announced with max(10 min, 10 % of the window) left at least
+    announced: int  #: of the broken ones, announced with max(10 min, 10 % of the window) left at least
     alarms: int  #: announced, and kept all the same
 
 
-def promises(world: World, policy: Chronus) -> Promises:
+def promises(world: LeaseState, policy: Chronus) -> Promises:
     """What *policy* promised in *world*, and kept."""
     given = np.flatnonzero(policy.promised >= 0)
     due_s, announced_s = world.due_s[given, policy.promised[given]], policy.announced_s[given]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray
 from ...policies.deadlines.local_search import quasi_consolidated
-from .world import World
+from .world import LeaseState
 
 
 class Nodes:
@@ -24,7 +24,7 @@ class Nodes:
         self.held: dict[int, IntArray] = {}  #: GPUs on each node of each job that runs
         self._count = count
 
-    def settle(self, world: World, chosen: IntArray) -> IntArray:
+    def settle(self, world: LeaseState, chosen: IntArray) -> IntArray:
         """Find nodes for the rows *chosen*, which ask for no more GPUs than there are; those that have to move."""
         left = np.full(self._count, self.gpus, np.int64)
         before = {row: self.held[row] for row in chosen.tolist() if world.running[row] and row in self.held}

@@ -20,7 +20,7 @@ from .profiling import Profiling
 from .rounds import RoundPolicy, play
 from .terms import Terms
 from .threesigma import ThreeSigma
-from .world import Known, Rules, World, profiled, world_of
+from .world import LeaseRules, LeaseState, RuntimeEstimates, profiled, world_of
 
 _DECILE = 1.2816
 
@@ -40,7 +40,7 @@ NAMES = ("chronus", *_NEVER_PROMISE)
 class Outcome(NamedTuple):
     """What a scheduler made of some jobs."""
 
-    world: World
+    world: LeaseState
     figures: Figures
     promises: Promises | None  #: of a scheduler that makes any
 
@@ -49,22 +49,22 @@ def replay(
     jobs: Workload,
     gpus: int,
     name: str = "chronus",
-    rules: Rules | None = None,
-    known: Known | None = None,
+    rules: LeaseRules | None = None,
+    estimates: RuntimeEstimates | None = None,
     solver: Guarded | None = None,
     terms: Terms | None = None,
     node_gpus: int | None = None,
     profiling: Profiling | None = None,
 ) -> Outcome:
-    """*jobs* that ask for GPUs under the scheduler *name*, on *gpus* GPUs; plans know what is *known*, or the truth.
+    """*jobs* that ask for GPUs under the scheduler *name*, on *gpus* GPUs; plans know the *estimates*, or the truth.
 
     *terms* are those of ``chronus``. With *node_gpus* there are nodes of so many GPUs: jobs with deadlines ask for a
     power of two or whole nodes and get them in blocks. With *profiling* each job is profiled first. ConfigError where
     the name is unknown.
     """
-    jobs, known = jobs.take(jobs.gpus > 0), _with_gpus(jobs, known)
+    jobs, estimates = jobs.take(jobs.gpus > 0), _with_gpus(jobs, estimates)
     nodes = None if node_gpus is None else Nodes(gpus // node_gpus, node_gpus)
-    world = world_of(jobs, gpus if nodes is None else gpus // nodes.gpus * nodes.gpus, rules or Rules(), known)
+    world = world_of(jobs, gpus if nodes is None else gpus // nodes.gpus * nodes.gpus, rules or LeaseRules(), estimates)
     if nodes is not None:
         world.gpus = np.where(world.slo, rounded_up(world.gpus, nodes.gpus), world.gpus)
     if profiling is not None:
@@ -79,15 +79,15 @@ def replay(
     return Outcome(world, figures(world), None)
 
 
-def misjudged(runtime_s: FloatArray, error: float, seed: int) -> Known:
+def misjudged(runtime_s: FloatArray, error: float, seed: int) -> RuntimeEstimates:
     """What would be forecast if runtimes were estimated with a relative Gaussian *error*.
 
     The upper decile covers the truth of nine in ten jobs.
     """
     noise = 1.0 + error * np.random.default_rng(seed).standard_normal(len(runtime_s))
     median_s: FloatArray = runtime_s * np.maximum(noise, 0.05)
-    return Known(median_s, median_s / max(0.1, 1.0 - _DECILE * error))
+    return RuntimeEstimates(median_s, median_s / max(0.1, 1.0 - _DECILE * error))
 
 
-def _with_gpus(jobs: Workload, known: Known | None) -> Known | None:
-    return None if known is None else Known(*(column[jobs.gpus > 0] for column in known))
+def _with_gpus(jobs: Workload, estimates: RuntimeEstimates | None) -> RuntimeEstimates | None:
+    return None if estimates is None else RuntimeEstimates(*(column[jobs.gpus > 0] for column in estimates))

@@ -11,7 +11,7 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 
 
-class Profiled(NamedTuple):
+class ProfilingTimes(NamedTuple):
     """What became of jobs while they were profiled."""
 
     begins_s: FloatArray
@@ -19,7 +19,7 @@ class Profiled(NamedTuple):
     end_s: FloatArray  #: when it would end if it went on there
     ended: BoolArray  #: ended before that, and never comes to the rest of the cluster
     done_s: FloatArray  #: of their work, at the speed they have with all their GPUs
-    lent: IntArray  #: GPUs set apart in each interval since 0
+    lent_gpus: IntArray  #: GPUs set apart in each interval since 0
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Profiling:
     headroom: float = 1.5  #: so many times the bound are set apart: at the bound itself queues grow without end
     fixed: int | None = None  #: always so many GPUs; None for as many as the last interval asked for
 
-    def profiled(self, submit_s: FloatArray, runtime_s: FloatArray, gpus: IntArray, most: int) -> Profiled:
+    def profiled(self, submit_s: FloatArray, runtime_s: FloatArray, gpus: IntArray, most: int) -> ProfilingTimes:
         """Jobs in the order of their submission, first come first served; at most *most* GPUs are set apart."""
-        asked = np.minimum(gpus, self.nodes_most * self.node_gpus)
-        alone_s = runtime_s * gpus / asked
+        gpus_asked = np.minimum(gpus, self.nodes_most * self.node_gpus)
+        alone_s = runtime_s * gpus / gpus_asked
         takes_s = np.minimum(alone_s, self.profile_s)
-        lent = self.set_apart(submit_s, asked, most)
+        lent_gpus = self.set_apart(submit_s, gpus_asked, most)
         begins_s = np.zeros(len(submit_s))
         ends: list[tuple[float, int]] = []
         now_s, used = 0.0, 0
@@ -47,31 +47,33 @@ class Profiling:
             while True:
                 while ends and ends[0][0] <= now_s:
                     used -= heapq.heappop(ends)[1]
-                if used + asked[row] <= lent[min(int(now_s // self.every_s), len(lent) - 1)]:
+                if used + gpus_asked[row] <= lent_gpus[min(int(now_s // self.every_s), len(lent_gpus) - 1)]:
                     break
                 # More GPUs may come at the next count before anybody ends; after the last one only ends count.
                 counted_s = (now_s // self.every_s + 1) * self.every_s
                 now_s = min(ends[0][0], counted_s) if ends else counted_s
             begins_s[row] = now_s
-            used += int(asked[row])
-            heapq.heappush(ends, (now_s + float(takes_s[row]), int(asked[row])))
+            used += int(gpus_asked[row])
+            heapq.heappush(ends, (now_s + float(takes_s[row]), int(gpus_asked[row])))
         ended = alone_s <= self.profile_s
         ready_s = begins_s + self.profile_s
-        return Profiled(begins_s, ready_s, begins_s + alone_s, ended, self.profile_s * asked / gpus, lent)
+        return ProfilingTimes(
+            begins_s, ready_s, begins_s + alone_s, ended, self.profile_s * gpus_asked / gpus, lent_gpus
+        )
 
-    def set_apart(self, submit_s: FloatArray, asked: IntArray, most: int) -> IntArray:
+    def set_apart(self, submit_s: FloatArray, gpus_asked: IntArray, most: int) -> IntArray:
         """GPUs set apart in each interval: C >= lambda T, by what the interval before it asked for, in whole nodes.
 
         Never fewer than the widest job is profiled on, else it would wait for ever. ValueError where that is too many.
         """
-        widest = int(asked.max(initial=1))
+        widest = int(gpus_asked.max(initial=1))
         if widest > most:
             raise ValueError(f"{widest} GPUs to profile one job: accepted are up to {most}")
         intervals = np.floor(submit_s / self.every_s).astype(np.int64)
         count = int(intervals.max(initial=0)) + 2
-        gpus = np.bincount(intervals + 1, weights=asked, minlength=count)
+        gpus = np.bincount(intervals + 1, weights=gpus_asked, minlength=count)
         needed = np.ceil(self.headroom * gpus * self.profile_s / self.every_s / self.node_gpus) * self.node_gpus
         if self.fixed is not None:
             needed[:] = self.fixed
-        lent: IntArray = np.clip(needed, widest, most).astype(np.int64)
-        return lent
+        lent_gpus: IntArray = np.clip(needed, widest, most).astype(np.int64)
+        return lent_gpus

@@ -9,12 +9,12 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled
 from .nodes import Nodes
-from .world import World
+from .world import LeaseState
 
 _MOMENT_S = 1e-6
 
 
-class Turn(NamedTuple):
+class RoundOrder(NamedTuple):
     """What a policy wants of a round: rows of the world, best first; and who may not be passed by."""
 
     order: IntArray
@@ -25,12 +25,12 @@ class Turn(NamedTuple):
 class RoundPolicy(Protocol):
     """Chooses in each round."""
 
-    def turn(self, world: World, new: IntArray) -> Turn:
+    def turn(self, world: LeaseState, new: IntArray) -> RoundOrder:
         """Who goes first now, of ``world.rows``; *new* of them have just arrived."""
         ...
 
 
-def play(world: World, policy: RoundPolicy, nodes: Nodes | None = None) -> World:
+def play(world: LeaseState, policy: RoundPolicy, nodes: Nodes | None = None) -> LeaseState:
     """Round after round until every job has ended; the same *world*, at its end.
 
     With *nodes* jobs that have to move to another one pay for that as for a stop; without, GPUs are one pool.
@@ -58,7 +58,7 @@ def play(world: World, policy: RoundPolicy, nodes: Nodes | None = None) -> World
     return world
 
 
-def _chosen(world: World, turn: Turn) -> IntArray:
+def _chosen(world: LeaseState, turn: RoundOrder) -> IntArray:
     """Rows that run in this round."""
     quota, kind = turn.share or (np.array([world.capacity]), np.zeros(len(turn.order), np.int64))
     return turn.order[fill(world.gpus[turn.order], kind, quota.astype(np.int64).copy(), turn.strict)]
@@ -77,7 +77,7 @@ def fill(gpus: IntArray, kind: IntArray, free: IntArray, strict: bool) -> BoolAr
     return fits
 
 
-def _run(world: World, chosen: IntArray) -> None:
+def _run(world: LeaseState, chosen: IntArray) -> None:
     """Stop who is not among *chosen*, run those until the next tick, and end whoever is done by then."""
     rules = world.rules
     runs = np.zeros(len(world.submit_s), np.bool_)

@@ -9,8 +9,8 @@ from ...policies.deadlines.lease_plan import solve
 from ...policies.deadlines.lease_problem import LeaseProblem
 from ...policies.deadlines.milp_solver import Guarded
 from .chronus import lease_problem
-from .rounds import Turn
-from .world import World
+from .rounds import RoundOrder
+from .world import LeaseState
 
 GAP = 0.05
 """A plan this close to the best is taken: there is another one in five minutes."""
@@ -28,7 +28,7 @@ class ThreeSigma:
     def __init__(self, solver: Guarded | None = None) -> None:
         self._solver = solver
 
-    def turn(self, world: World, new: IntArray) -> Turn:
+    def turn(self, world: LeaseState, new: IntArray) -> RoundOrder:
         """See ``RoundPolicy``."""
         rows, left_s = world.rows, world.left_s
         first = world.slo[rows] & world.running[rows] & (world.lease_end_s[rows] > world.now_s)
@@ -39,9 +39,9 @@ class ThreeSigma:
             now = solve(problem, LIMIT_S, self._solver, GAP).grants[:, 0]
             first[planned[now]] = True
         world.lease_end_s[rows[first]] = np.inf
-        return Turn(rows[np.lexsort((rows, left_s, ~(world.running[rows] & first), ~first))])
+        return RoundOrder(rows[np.lexsort((rows, left_s, ~(world.running[rows] & first), ~first))])
 
-    def _problem(self, world: World, rows: IntArray, started: BoolArray) -> LeaseProblem:
+    def _problem(self, world: LeaseState, rows: IntArray, started: BoolArray) -> LeaseProblem:
         movable = lease_problem(world, rows, np.full(len(rows), -1))
         contiguous = np.ones(len(rows), np.bool_)
         return LeaseProblem(

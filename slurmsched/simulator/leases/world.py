@@ -16,7 +16,7 @@ OVERRUN = 0.1
 """Of its planned runtime, what a job is taken to need still that has run about as long as planned."""
 
 
-class Rules(NamedTuple):
+class LeaseRules(NamedTuple):
     """What holds for every policy."""
 
     tick_s: float = 300.0  #: a best-effort lease; arrivals are seen and GPUs handed out on this beat
@@ -24,7 +24,7 @@ class Rules(NamedTuple):
     resume_s: float = 30.0  #: what going on after a stop costs a job on one GPU, and again so much for each doubling
 
 
-class Known(NamedTuple):
+class RuntimeEstimates(NamedTuple):
     """What is forecast of runtimes, in seconds, job by job."""
 
     median_s: FloatArray
@@ -32,7 +32,7 @@ class Known(NamedTuple):
 
 
 @dataclass(eq=False)
-class World:
+class LeaseState:
     """All jobs by row, and the present. Policies read; only the rounds write."""
 
     submit_s: FloatArray
@@ -45,9 +45,9 @@ class World:
     due_s: FloatArray  #: job x step: when each step's deadline is; infinite where there is no step
     worth: FloatArray  #: job x step: the share of the full reward, 0 where there is no step
     total: int  #: GPUs
-    rules: Rules
+    rules: LeaseRules
     ready_s: FloatArray  #: when each job is known and may run, never falling
-    lent: IntArray  #: GPUs that are set apart in each interval of ``lent_s``, the last one for good
+    lent_gpus: IntArray  #: GPUs that are set apart in each interval of ``lent_s``, the last one for good
     lent_s: float
 
     now_s: float
@@ -63,7 +63,7 @@ class World:
     @property
     def capacity(self) -> int:
         """GPUs that there are now."""
-        return self.total - int(self.lent[min(int(self.now_s // self.lent_s), len(self.lent) - 1)])
+        return self.total - int(self.lent_gpus[min(int(self.now_s // self.lent_s), len(self.lent_gpus) - 1)])
 
     @property
     def left_s(self) -> FloatArray:
@@ -72,18 +72,18 @@ class World:
         return np.maximum(self.planned_s[rows] - self.done_s[rows], self.least_s[rows]) + self.owed_s[rows]
 
 
-def world_of(jobs: Workload, capacity: int, rules: Rules, known: Known | None = None) -> World:
-    """Before the first arrival, on *capacity* GPUs. Plans know what is *known*, without it the truth.
+def world_of(jobs: Workload, capacity: int, rules: LeaseRules, estimates: RuntimeEstimates | None = None) -> LeaseState:
+    """Before the first arrival, on *capacity* GPUs. Plans know what is *estimates*, without it the truth.
 
     With it, a job that has run nearly as long as planned, or longer, is taken to need ``OVERRUN`` of that still. Jobs
     without GPUs are left out by the caller; ValueError where one could never run.
     """
     if len(jobs) and (jobs.gpus.min() < 1 or jobs.gpus.max() > capacity):
         raise ValueError(f"jobs ask for {jobs.gpus.min()} to {jobs.gpus.max()} GPUs: accepted are 1 to {capacity}")
-    said = [steps_of(text) for text in jobs.rewards.names]
-    steps = max(1, max((len(one) for one in said), default=1))
-    within, worth = np.full((len(said), steps), np.inf), np.zeros((len(said), steps))
-    for text, one in enumerate(said):
+    step_texts = [steps_of(text) for text in jobs.rewards.names]
+    steps = max(1, max((len(one) for one in step_texts), default=1))
+    within, worth = np.full((len(step_texts), steps), np.inf), np.zeros((len(step_texts), steps))
+    for text, one in enumerate(step_texts):
         for step, (after_s, share) in enumerate(one):
             within[text, step], worth[text, step] = after_s, share
     slo = ~jobs.best_effort & np.isfinite(jobs.deadline_s)
@@ -92,12 +92,12 @@ def world_of(jobs: Workload, capacity: int, rules: Rules, known: Known | None = 
     due_s[bare, 0], shares[bare, 0] = (jobs.deadline_s - jobs.submit_s)[bare], 1.0
     due_s[~slo], shares[~slo] = np.inf, 0.0
     count = len(jobs)
-    return World(
+    return LeaseState(
         submit_s=jobs.submit_s,
         runtime_s=jobs.runtime_s,
-        median_s=jobs.runtime_s if known is None else known.median_s,
-        planned_s=jobs.runtime_s if known is None else known.high_s,
-        least_s=np.full(count, 1.0) if known is None else np.maximum(1.0, OVERRUN * known.high_s),
+        median_s=jobs.runtime_s if estimates is None else estimates.median_s,
+        planned_s=jobs.runtime_s if estimates is None else estimates.high_s,
+        least_s=np.full(count, 1.0) if estimates is None else np.maximum(1.0, OVERRUN * estimates.high_s),
         gpus=jobs.gpus,
         slo=slo,
         due_s=due_s + jobs.submit_s[:, None],
@@ -105,7 +105,7 @@ def world_of(jobs: Workload, capacity: int, rules: Rules, known: Known | None = 
         total=capacity,
         rules=rules,
         ready_s=jobs.submit_s,
-        lent=np.zeros(1, np.int64),
+        lent_gpus=np.zeros(1, np.int64),
         lent_s=np.inf,
         now_s=0.0,
         rows=np.zeros(0, np.int64),
@@ -119,7 +119,7 @@ def world_of(jobs: Workload, capacity: int, rules: Rules, known: Known | None = 
     )
 
 
-def profiled(world: World, how: Profiling) -> World:
+def profiled(world: LeaseState, how: Profiling) -> LeaseState:
     """*world* with every job profiled first, on GPUs of its own.
 
     Jobs that end there have ended. The others come when they are known, go on from there at the cost of a stop, and
@@ -131,5 +131,5 @@ def profiled(world: World, how: Profiling) -> World:
     world.end_s[what.ended] = what.end_s[what.ended]
     world.done_s = np.where(what.ended, world.runtime_s, what.done_s)
     world.stops[~what.ended] += 1
-    world.ready_s, world.lent, world.lent_s = what.ready_s, what.lent, how.every_s
+    world.ready_s, world.lent_gpus, world.lent_s = what.ready_s, what.lent_gpus, how.every_s
     return world

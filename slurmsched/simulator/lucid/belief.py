@@ -35,21 +35,21 @@ class SpeedCurve:
 
     def speed(self, sums: FloatArray) -> FloatArray:
         """The speed at each sum, linear between measured ones; 0 where a utilisation was not measured."""
-        told: FloatArray = np.interp(sums, self.sums, self.speeds)
-        known: FloatArray = np.where(np.isfinite(sums), told, 0.0)
-        return known
+        interpolated: FloatArray = np.interp(sums, self.sums, self.speeds)
+        speed: FloatArray = np.where(np.isfinite(sums), interpolated, 0.0)
+        return speed
 
 
 def use_of(jobs: Workload, names: tuple[str, ...]) -> GpuUse:
     """What jobs of each name do with a GPU, mean over those of *jobs* that were measured; NaN where none was."""
-    says = jobs.work if any(jobs.work.names) else jobs.name
+    kinds = jobs.work if any(jobs.work.names) else jobs.name
     number = {name: at for at, name in enumerate(names)}
-    place = says.map([number.get(name, -1) for name in says.names], np.int64)
+    place = kinds.map([number.get(name, -1) for name in kinds.names], np.int64)
 
     def mean(column: FloatArray) -> FloatArray:
-        known = (place >= 0) & ~np.isnan(column)
-        count = np.bincount(place[known], minlength=len(names))
-        total = np.bincount(place[known], column[known], minlength=len(names))
+        usable = (place >= 0) & ~np.isnan(column)
+        count = np.bincount(place[usable], minlength=len(names))
+        total = np.bincount(place[usable], column[usable], minlength=len(names))
         each: FloatArray = np.divide(total, count, out=np.full(len(names), np.nan), where=count > 0)
         return each
 
@@ -60,8 +60,8 @@ def use_of(jobs: Workload, names: tuple[str, ...]) -> GpuUse:
 def curve_of(sharing: Sharing, use: GpuUse) -> SpeedCurve:
     """The curve of a table of measured pairs."""
     sums = use.gpu_util[:, None] + use.gpu_util[None, :]
-    known = (sharing.speeds > 0) & (sharing.speeds.T > 0) & np.isfinite(sums)
-    return SpeedCurve.fit(sums[known], sharing.speeds[known])
+    usable = (sharing.speeds > 0) & (sharing.speeds.T > 0) & np.isfinite(sums)
+    return SpeedCurve.fit(sums[usable], sharing.speeds[usable])
 
 
 def believed(

@@ -26,12 +26,12 @@ def modes(model: ThroughputModel, jobs: Workload, history: Workload, *, eager: b
         return (Mode(-np.inf, LEAST),)
     both = history.joined(jobs)
     arrivals = Arrivals.of(both.submit_s, both.gpus, last_s + STEP_S)
-    told = np.nan_to_num(model.predict(arrivals, "jobs", LAG))
+    predicted = np.nan_to_num(model.predict(arrivals, "jobs", LAG))
     hour = np.convolve(arrivals.jobs, np.ones(LAG))[: len(arrivals)]
     found = [Mode(-np.inf, LEAST)]
     for step in np.flatnonzero(arrivals.start_s >= float(jobs.submit_s.min()) - STEP_S).tolist():
         # What is forecast for the next six steps looks at nothing younger than this one.
-        now, ahead = hour[step - 1] if step else 0.0, told[step : step + LAG].sum()
+        now, ahead = hour[step - 1] if step else 0.0, predicted[step : step + LAG].sum()
         usual = hour[max(0, step - USUAL) : step]
         rare = len(usual) > 0 and float((usual <= now).mean()) < IDLE
         rising = ahead > now * (1 + RISING)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...models.sharing.sharing_model import SharingModel
-from ..cluster_spec import Mode, Packing, Sharing
+from ..cluster_spec import Mode, PackingSetup, Sharing
 from ..workload.workload import Workload
 from .belief import believed, curve_of, use_of
 
@@ -24,7 +24,7 @@ def pack(
     modes: tuple[Mode, ...] = (),
     profile_s: float = PROFILE_S,
     uneven: bool = True,
-) -> Packing:
+) -> PackingSetup:
     """Indolent packing of *jobs* on a fleet with *sharing*: beliefs, known profiles, and pairs that are weighed.
 
     *told_s* are forecast runtimes. *sharing* holds measured pairs only: what it leaves out is not believed in. A trace
@@ -32,9 +32,9 @@ def pack(
     the same clock. Unless *uneven*, only jobs with as many GPUs share, as in the paper.
     """
     use = use_of(jobs if history is None else history.joined(jobs), sharing.names)
-    told = bool(np.isfinite(use.gpu_util).any())
-    speeds = believed(use, curve_of(sharing, use), scores) if told else sharing.speeds.copy()
-    return Packing(speeds, profiled_s(jobs, history, profile_s), LEAST, True, told_s, modes, uneven)
+    has_profiles = bool(np.isfinite(use.gpu_util).any())
+    speeds = believed(use, curve_of(sharing, use), scores) if has_profiles else sharing.speeds.copy()
+    return PackingSetup(speeds, profiled_s(jobs, history, profile_s), LEAST, True, told_s, modes, uneven)
 
 
 def profiled_s(jobs: Workload, history: Workload | None = None, profile_s: float = PROFILE_S) -> FloatArray:
@@ -49,5 +49,5 @@ def profiled_s(jobs: Workload, history: Workload | None = None, profile_s: float
     _, kind = np.unique(pairs, return_inverse=True)
     first_s = np.full(int(kind.max(initial=-1)) + 1, np.inf)
     np.minimum.at(first_s, kind, at_s)
-    known = first_s[kind] < both.submit_s
-    return np.where(known, 0.0, profile_s)[len(both) - len(jobs) :]
+    profiled_before = first_s[kind] < both.submit_s
+    return np.where(profiled_before, 0.0, profile_s)[len(both) - len(jobs) :]

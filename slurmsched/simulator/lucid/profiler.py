@@ -11,7 +11,7 @@ from ...cluster.columns import BoolArray, FloatArray
 from ..workload.workload import Workload
 
 
-class Profiled(NamedTuple):
+class ProfilingResult(NamedTuple):
     """What became of each job in the profiling partition."""
 
     left_s: FloatArray  #: when it left, by its end, by the limit, or because it had waited too long; NaN: never there
@@ -19,14 +19,14 @@ class Profiled(NamedTuple):
     done: BoolArray  #: it ended there
 
 
-def profiled(jobs: Workload, gpus: int, *, widest: int, limit_s: float, patience_s: float) -> Profiled:
+def profiled(jobs: Workload, gpus: int, *, widest: int, limit_s: float, patience_s: float) -> ProfilingResult:
     """All *jobs* of 1 to *widest* GPUs through a partition of *gpus* GPUs, *limit_s* each.
 
     Least GPUs go first, then who came first. Who waited *patience_s* leaves without having run. GPUs are taken as one
     pool.
     """
     length = len(jobs)
-    found = Profiled(np.full(length, np.nan), np.zeros(length, np.bool_), np.zeros(length, np.bool_))
+    found = ProfilingResult(np.full(length, np.nan), np.zeros(length, np.bool_), np.zeros(length, np.bool_))
     rows = np.flatnonzero((jobs.gpus > 0) & (jobs.gpus <= min(widest, gpus))).tolist()
     submit_s, wanted, stays_s = jobs.submit_s.tolist(), jobs.gpus.tolist(), np.minimum(jobs.runtime_s, limit_s).tolist()
     waiting: list[tuple[int, int]] = []

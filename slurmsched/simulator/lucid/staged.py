@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster.forecast import Forecast
 from ...errors import ConfigError
-from ..cluster_spec import Fleet, Packing
+from ..cluster_spec import ClusterSpec, PackingSetup
 from ..run import Replay, Setup, forecast_of, simulate
 from ..workload.workload import Workload
 from .packing import pack
@@ -26,35 +26,37 @@ class Profiler:
     restart_s: float = 62.0  #: what it costs to begin anew in the queue, beside all that was done
 
 
-def profiled_first(jobs: Workload, fleet: Fleet, setup: Setup, *, learnt: Forecast | None = None) -> Replay:
+def profiled_first(jobs: Workload, fleet: ClusterSpec, setup: Setup, *, learnt: Forecast | None = None) -> Replay:
     """The replay of a setup with ``profile_nodes``; ConfigError where it cannot have any."""
     if setup.ordering.name != "lucid" or setup.executor != "direct" or fleet.sharing is None:
         raise ConfigError(
             "profile_nodes are for the ordering lucid under the executor direct, on a cluster with [sharing]"
         )
-    kept = len(fleet.nodes) - setup.profile_nodes
-    widest, room = int(jobs.gpus.max(initial=0)), int(fleet.nodes.gpus[: max(0, kept)].sum())
-    if kept < 1 or room < widest:
+    node_count = len(fleet.nodes) - setup.profile_nodes
+    widest, room = int(jobs.gpus.max(initial=0)), int(fleet.nodes.gpus[: max(0, node_count)].sum())
+    if node_count < 1 or room < widest:
         raise ConfigError(
             f"profile_nodes {setup.profile_nodes} of {len(fleet.nodes)} nodes leave {room} GPUs to the queue, and a "
             f"job asks for {widest}"
         )
-    told = forecast_of(jobs, setup, learnt)
-    packing = pack(jobs, fleet.sharing, told.runtime_s, uneven=setup.wide_hosts)
+    forecast = forecast_of(jobs, setup, learnt)
+    packing = pack(jobs, fleet.sharing, forecast.runtime_s, uneven=setup.wide_hosts)
     profiler = Profiler(setup.profile_nodes, setup.profile_gpus, setup.profile_s, restart_s=setup.restart_s)
-    return staged(jobs, fleet, setup, told, packing, profiler)
+    return staged(jobs, fleet, setup, forecast, packing, profiler)
 
 
-def staged(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, packing: Packing, profiler: Profiler) -> Replay:
+def staged(
+    jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, packing: PackingSetup, profiler: Profiler
+) -> Replay:
     """A replay where jobs that *packing* does not know when they come go through *profiler* first, on the last nodes.
 
     A job that ends there is done. Another begins anew in the queue, known; its start is then that of this second run.
     """
-    kept = len(fleet.nodes) - profiler.nodes
+    node_count = len(fleet.nodes) - profiler.nodes
     new = np.flatnonzero(packing.profiled_s > 0)
     first = profiled(
         jobs.take(new),
-        int(fleet.nodes.gpus[kept:].sum()),
+        int(fleet.nodes.gpus[node_count:].sum()),
         widest=profiler.widest,
         limit_s=profiler.limit_s,
         patience_s=profiler.patience_s,
@@ -66,20 +68,20 @@ def staged(jobs: Workload, fleet: Fleet, setup: Setup, told: Forecast, packing: 
     rows = np.flatnonzero(~done)
     rows = rows[np.argsort(come_s[rows], kind="stable")]
     runtime_s = jobs.runtime_s + np.where(ran, profiler.restart_s, 0.0)
-    known = replace(
+    with_profiles = replace(
         packing,
         profiled_s=np.where(ran, 0.0, packing.profiled_s)[rows],
         told_s=None if packing.told_s is None else packing.told_s[rows],
     )
     rest = simulate(
         replace(jobs, submit_s=come_s, runtime_s=runtime_s).take(rows),
-        replace(fleet, nodes=fleet.nodes.take(slice(0, kept))),
+        replace(fleet, nodes=fleet.nodes.take(slice(0, node_count))),
         setup,
-        learnt=told.take(rows),
-        packing=known,
+        learnt=forecast.take(rows),
+        packing=with_profiles,
     )
     start_s, end_s = come_s - jobs.runtime_s, come_s.copy()
     spread, stops = np.ones(len(jobs), np.int64), (ran & ~done).astype(np.int64)
     start_s[rows], end_s[rows], spread[rows] = rest.start_s, rest.end_s, rest.spread
     stops[rows] += rest.stops
-    return Replay(setup, fleet, jobs, start_s, end_s, spread, stops, told.runtime_s)
+    return Replay(setup, fleet, jobs, start_s, end_s, spread, stops, forecast.runtime_s)

@@ -12,16 +12,24 @@ from ...cluster.text.hostlist import expand
 from ...cluster.text.plural import count
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
-from ..cluster_spec import Fleet
+from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER, NODES, blank, note
-from ..engine.job_state import Pace, Stage, alone, empty_line, unborn
-from ..engine.resources import Asks, Free, Ground, carry_over, find, nothing_held, number_forms
+from ..engine.job_state import JobSpeed, MachineContext, alone, empty_line, unborn
+from ..engine.resources import (
+    FreeResources,
+    NodeResources,
+    ResourceRequests,
+    carry_over,
+    find,
+    nothing_held,
+    number_forms,
+)
 from ..engine.struct_arrays import records
 from ..fast.loops import Keys
 from ..slurmctld.backfill import blank_outlook
 from ..slurmctld.multifactor import Factors, share_out, unused
 from ..slurmctld.slurmconf import SlurmConf
-from ..slurmctld.slurmctld import Caps, Controller, Outages, Parts, Scratch, Wishes
+from ..slurmctld.slurmctld import Caps, Controller, JobAdjustments, Outages, PartitionSets, Scratch
 from ..workload.workload import Workload
 from .outages import no_outages
 
@@ -33,12 +41,12 @@ MOST_STEPS = 4000
 
 def controller(
     jobs: Workload,
-    fleet: Fleet,
+    fleet: ClusterSpec,
     conf: SlurmConf,
     *,
     required: Labels | None = None,
     outages: Outages | None = None,
-    pace: Pace | None = None,
+    pace: JobSpeed | None = None,
     given: Keys | None = None,
 ) -> Controller:
     """A Slurm on which nothing has happened yet; *required* are the nodes jobs insist on, as host lists.
@@ -50,18 +58,18 @@ def controller(
     size = len(jobs)
     no = np.zeros(size, dtype=np.bool_)
     places = _places(jobs, fleet, required)
-    parts, asks = places.parts, _asks(jobs, places.kind)
-    ground = _ground(fleet, places.allowed)
+    parts, requests = places.parts, _requests(jobs, places.kind)
+    resources = _resources(fleet, places.allowed)
     failures = outages or no_outages()
     plan_s = np.where(np.isfinite(jobs.time_limit_s), jobs.time_limit_s, YEAR_S)
-    most_links = int(2 * ground.has.gpus.sum() + np.maximum(jobs.nodes, 1)[jobs.gpus == 0].sum() + 1)
-    calendar = blank(4 * size + len(failures.at_s) * (2 + ground.has.gpus.max(initial=0)) + 64)
+    most_links = int(2 * resources.has.gpus.sum() + np.maximum(jobs.nodes, 1)[jobs.gpus == 0].sum() + 1)
+    calendar = blank(4 * size + len(failures.at_s) * (2 + resources.has.gpus.max(initial=0)) + 64)
     for at, at_s in enumerate(failures.at_s.tolist()):
         note(calendar, at_s, NODES, at)
-    stage = Stage(
-        ground=ground,
+    stage = MachineContext(
+        resources=resources,
         held=nothing_held(size, most_links),
-        asks=asks,
+        requests=requests,
         life=unborn(jobs.submit_s, jobs.runtime_s, plan_s),
         pace=pace or alone(jobs),
         running=empty_line(min(size, most_links) + 1),
@@ -78,7 +86,7 @@ def controller(
         weights=conf.weights,
         usage=unused(jobs.user.codes, max(1, len(jobs.user.names))),
         factors=_factors(jobs, fleet),
-        wishes=records(Wishes(_zeros(size), _zeros(size), no, no)),
+        wishes=records(JobAdjustments(_zeros(size), _zeros(size), no, no)),
         base=_zeros(size),
         parts=parts,
         caps=_caps(jobs.account, fleet),
@@ -104,21 +112,23 @@ def _zeros(size: int) -> IntArray:
     return np.zeros(size, dtype=np.int64)
 
 
-def _parts(asked: Labels, fleet: Fleet) -> Parts:
+def _parts(partition_lists: Labels, fleet: ClusterSpec) -> PartitionSets:
     """Every distinct list of partitions that jobs ask for. In a fleet without partitions there is one, of all nodes."""
     nodes, partitions = fleet.nodes, fleet.partitions
     if not len(partitions):
         whole = np.ones((1, len(nodes)), dtype=np.bool_)
-        return Parts(_zeros(len(asked)), whole, np.ones(1, dtype=np.int64), np.ones(1, dtype=np.bool_))
+        return PartitionSets(
+            _zeros(len(partition_lists)), whole, np.ones(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
+        )
     number = {name: at for at, name in enumerate(partitions.name)}
     inside = np.zeros((len(partitions), len(nodes)), dtype=np.bool_)
     for at, names in enumerate(nodes.partitions):
         for name in filter(None, names.split(",")):
             inside[number[name], at] = True
-    used = np.unique(asked.codes)
-    members = [_members(asked.names[code], number) for code in used.tolist()]
-    return Parts(
-        np.searchsorted(used, asked.codes),
+    used = np.unique(partition_lists.codes)
+    members = [_members(partition_lists.names[code], number) for code in used.tolist()]
+    return PartitionSets(
+        np.searchsorted(used, partition_lists.codes),
         np.array([inside[rows].any(axis=0) for rows in members], dtype=np.bool_).reshape(len(used), len(nodes)),
         np.array([partitions.tier[rows].max() for rows in members], dtype=np.int64),
         np.array([partitions.up[rows].any() for rows in members], dtype=np.bool_),
@@ -135,27 +145,27 @@ def _members(names: str, number: dict[str, int]) -> list[int]:
         ) from None
 
 
-def _scratch(fleet: Fleet, running: int, links: int, accounts: int) -> Scratch:
+def _scratch(fleet: ClusterSpec, running: int, links: int, accounts: int) -> Scratch:
     nodes = len(fleet.nodes)
     most = min(links, fleet.total + nodes) + nodes
 
-    def free() -> Free:
-        return records(Free(_zeros(nodes), _zeros(nodes), np.zeros(nodes)))
+    def free() -> FreeResources:
+        return records(FreeResources(_zeros(nodes), _zeros(nodes), np.zeros(nodes)))
 
     fresh = np.zeros((4, most), dtype=np.int64)
     stays = np.zeros(running, dtype=np.bool_)
     return Scratch(free(), free(), _zeros(max(1, accounts)), _zeros(running), np.zeros(running), stays, fresh)
 
 
-class Places(NamedTuple):
+class AllowedNodes(NamedTuple):
     """Where jobs may run."""
 
-    parts: Parts
+    parts: PartitionSets
     kind: IntArray  #: of each job; jobs of one kind may use the same nodes
     allowed: BoolArray  #: [kind, node]
 
 
-def _places(jobs: Workload, fleet: Fleet, required: Labels | None) -> Places:
+def _places(jobs: Workload, fleet: ClusterSpec, required: Labels | None) -> AllowedNodes:
     """Jobs that name the same partitions, GPU type, features and nodes are of one kind."""
     parts = _parts(jobs.partition, fleet)
     named = required or Labels(_zeros(len(jobs)), ("",))
@@ -166,12 +176,12 @@ def _places(jobs: Workload, fleet: Fleet, required: Labels | None) -> Places:
         allowed[at] = parts.nodes[parts.of[row]] & suits(jobs.gpu_type[row], jobs.features[row], fleet)
         if named[row]:
             allowed[at] &= np.isin(list(fleet.nodes.name), expand(named[row]))
-    return Places(parts, kind.reshape(-1).astype(np.int64), allowed)
+    return AllowedNodes(parts, kind.reshape(-1).astype(np.int64), allowed)
 
 
-def _asks(jobs: Workload, kind: IntArray) -> Asks:
-    asks = records(
-        Asks(
+def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
+    requests = records(
+        ResourceRequests(
             gpus=jobs.gpus,
             nodes=jobs.nodes,
             cpus=np.maximum(jobs.cpus, 1),
@@ -182,15 +192,15 @@ def _asks(jobs: Workload, kind: IntArray) -> Asks:
             form=_zeros(len(jobs)),
         )
     )
-    number_forms(asks)
-    return asks
+    number_forms(requests)
+    return requests
 
 
-def _ground(fleet: Fleet, allowed: BoolArray) -> Ground:
+def _resources(fleet: ClusterSpec, allowed: BoolArray) -> NodeResources:
     nodes = fleet.nodes
-    return Ground(
-        has=records(Free(nodes.gpus, nodes.cpus, nodes.memory_mib)),
-        free=records(Free(nodes.gpus, nodes.cpus, nodes.memory_mib)),
+    return NodeResources(
+        has=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
+        free=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
         up=nodes.usable.copy(),
         allowed=allowed,
         sizes=np.unique(nodes.gpus)[::-1].copy(),
@@ -198,7 +208,7 @@ def _ground(fleet: Fleet, allowed: BoolArray) -> Ground:
     )
 
 
-def suits(gpu_type: str, features: str, fleet: Fleet) -> BoolArray:
+def suits(gpu_type: str, features: str, fleet: ClusterSpec) -> BoolArray:
     """The nodes that have the GPU type and all features (``a&b``) a job asks for."""
     nodes = fleet.nodes
     right = np.ones(len(nodes), dtype=np.bool_)
@@ -210,40 +220,42 @@ def suits(gpu_type: str, features: str, fleet: Fleet) -> BoolArray:
     return right
 
 
-def _factors(jobs: Workload, fleet: Fleet) -> Factors:
+def _factors(jobs: Workload, fleet: ClusterSpec) -> Factors:
     highest = max(1, int(fleet.qos.priority.max(initial=0)))
     priority = dict(zip(fleet.qos.name, fleet.qos.priority.tolist(), strict=True))
     qos: FloatArray = jobs.qos.map([priority.get(name, 0) / highest for name in jobs.qos.names], np.float64)
     return records(Factors(qos, jobs.gpus / max(1, fleet.total), _zeros(len(jobs))))
 
 
-def _caps(account: Labels, fleet: Fleet) -> Caps:
+def _caps(account: Labels, fleet: ClusterSpec) -> Caps:
     names = account.names or ("",)
     most = np.array([fleet.account_gpus.get(name, np.iinfo(np.int64).max // 2) for name in names], dtype=np.int64)
     return Caps(account.codes, most, np.zeros(len(names), dtype=np.int64))
 
 
-class Misfit(NamedTuple):
+class UnfitJob(NamedTuple):
     """A job that could never run, even where nothing else does."""
 
     row: int
     why: str  #: goes on after "job N"
 
 
-def misfits(jobs: Workload, fleet: Fleet) -> list[Misfit]:
+def misfits(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
     """The jobs that no nodes of *fleet* can hold, or that a partition or account never lets run; each once."""
     places = _places(jobs, fleet, None)
-    found = _misfits(jobs, _asks(jobs, places.kind), _ground(fleet, places.allowed), fleet)
+    found = _misfits(jobs, _requests(jobs, places.kind), _resources(fleet, places.allowed), fleet)
     return sorted({misfit.row: misfit for misfit in reversed(list(found))}.values())
 
 
-def _check(jobs: Workload, stage: Stage, fleet: Fleet) -> None:
+def _check(jobs: Workload, stage: MachineContext, fleet: ClusterSpec) -> None:
     """ConfigError for the first job that could never run."""
-    for misfit in _misfits(jobs, stage.asks, stage.ground, fleet):
+    for misfit in _misfits(jobs, stage.requests, stage.resources, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
 
 
-def _misfits(jobs: Workload, asks: Asks, ground: Ground, fleet: Fleet) -> Iterator[Misfit]:
+def _misfits(
+    jobs: Workload, requests: ResourceRequests, resources: NodeResources, fleet: ClusterSpec
+) -> Iterator[UnfitJob]:
     """Of room one job of each kind and size is tried."""
     longest = dict(zip(fleet.partitions.name, fleet.partitions.max_time_s.tolist(), strict=True))
     if longest:
@@ -252,19 +264,19 @@ def _misfits(jobs: Workload, asks: Asks, ground: Ground, fleet: Fleet) -> Iterat
         )
         for row in np.flatnonzero(np.isfinite(jobs.time_limit_s) & (jobs.time_limit_s > most_s)).tolist():
             limits = f"a limit of {jobs.time_limit_s[row]:.0f} s, its partition {jobs.partition[row]!r}"
-            yield Misfit(row, f"has {limits} allows {most_s[row]:.0f} s")
+            yield UnfitJob(row, f"has {limits} allows {most_s[row]:.0f} s")
     nowhere = np.zeros(len(fleet.nodes), dtype=np.bool_)
-    shape = np.stack([asks.gpus, asks.nodes, asks.cpus, asks.memory_mib, asks.kind])
+    shape = np.stack([requests.gpus, requests.nodes, requests.cpus, requests.memory_mib, requests.kind])
     _, first, alike = np.unique(shape, axis=1, return_index=True, return_inverse=True)
-    whole = ground._replace(up=np.ones_like(ground.up))
+    whole = resources._replace(up=np.ones_like(resources.up))
     for at, row in enumerate(first.tolist()):
-        if not find(whole, asks, row, ground.has, nowhere):
+        if not find(whole, requests, row, resources.has, nowhere):
             why = f"asks for {_words(jobs, row)}; no nodes of the fleet can hold it"
-            yield from (Misfit(one, why) for one in np.flatnonzero(alike.reshape(-1) == at).tolist())
+            yield from (UnfitJob(one, why) for one in np.flatnonzero(alike.reshape(-1) == at).tolist())
     cap = _caps(jobs.account, fleet)
     for row in np.flatnonzero(jobs.gpus > cap.most[cap.account]).tolist():
-        asked = count(int(jobs.gpus[row]), "GPU")
-        yield Misfit(row, f"asks for {asked}, its account may have {cap.most[cap.account[row]]}")
+        partition_lists = count(int(jobs.gpus[row]), "GPU")
+        yield UnfitJob(row, f"asks for {partition_lists}, its account may have {cap.most[cap.account[row]]}")
 
 
 def _words(jobs: Workload, row: int) -> str:
@@ -280,12 +292,12 @@ def _words(jobs: Workload, row: int) -> str:
     return " ".join(parts)
 
 
-def places_changed(model: Controller, jobs: Workload, fleet: Fleet, required: Labels) -> Controller:
+def places_changed(model: Controller, jobs: Workload, fleet: ClusterSpec, required: Labels) -> Controller:
     """The same Slurm after jobs were moved to other partitions or nodes."""
     places = _places(jobs, fleet, required)
-    model.stage.asks.kind[:] = places.kind
-    number_forms(model.stage.asks)
-    stage = model.stage._replace(ground=model.stage.ground._replace(allowed=places.allowed))
+    model.stage.requests.kind[:] = places.kind
+    number_forms(model.stage.requests)
+    stage = model.stage._replace(resources=model.stage.resources._replace(allowed=places.allowed))
     sets = len(places.parts.tier)
     blocked = np.zeros(sets, dtype=np.bool_)
     return model._replace(stage=stage, parts=places.parts, blocked=blocked, reserved=_zeros(sets))
@@ -304,8 +316,8 @@ def extended(model: Controller, fresh: Controller) -> Controller:
     events = old.calendar.many[0]
     new.calendar.at_s[:events], new.calendar.what[:events] = old.calendar.at_s[:events], old.calendar.what[:events]
     new.calendar.many[0] = events
-    new.ground.free[:] = old.ground.free  # type: ignore[index]  # an array of records
-    new.ground.up[:] = old.ground.up
+    new.resources.free[:] = old.resources.free  # type: ignore[index]  # an array of records
+    new.resources.up[:] = old.resources.up
     fresh.usage.used_s[: len(model.usage.used_s)] = model.usage.used_s
     fresh.usage.until_s[:] = model.usage.until_s
     share_out(fresh.usage)

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ..cluster_spec import Fleet, Mode, Packing
+from ..cluster_spec import ClusterSpec, Mode, PackingSetup
 from ..engine.calendar import NEVER
-from ..engine.job_state import RUNNING, Pace, Packs, alone
+from ..engine.job_state import RUNNING, JobSpeed, Packs, alone
 from ..engine.resources import number_forms
 from ..fast.loops import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
-from ..slurmctld.slurmctld import NOW, Controller, Outages, Rules, put_in_order
+from ..slurmctld.slurmctld import NOW, Controller, Outages, SlurmctldConfig, put_in_order
 from ..workload.workload import Workload
 from .controller import controller
 from .event_loop import advance, decide
@@ -28,15 +28,15 @@ Ask = Callable[[float, IntArray, FloatArray], FloatArray]
 """The keys of *rows*, at a time, given how long each has run: for an ordering that is asked at each decision."""
 
 _SELECTIONS = {
-    "strict": Rules(backfilling=False),
-    "backfill": Rules(backfilling=False, blocking=False),
-    "easy": Rules(reservations=1),
-    "conservative": Rules(reservations=ALL),
-    "preemptive": Rules(backfilling=False, repacking=True),
+    "strict": SlurmctldConfig(backfilling=False),
+    "backfill": SlurmctldConfig(backfilling=False, blocking=False),
+    "easy": SlurmctldConfig(reservations=1),
+    "conservative": SlurmctldConfig(reservations=ALL),
+    "preemptive": SlurmctldConfig(backfilling=False, repacking=True),
 }
 
 
-def rules_of(selection: str, beat_s: float, depth: int) -> Rules:
+def rules_of(selection: str, beat_s: float, depth: int) -> SlurmctldConfig:
     """What decides under a selection, with no loop of slurmctld's in between."""
     return _SELECTIONS[selection]._replace(
         poll_s=beat_s,
@@ -53,27 +53,27 @@ def rules_of(selection: str, beat_s: float, depth: int) -> Rules:
 
 def run_direct(
     jobs: Workload,
-    fleet: Fleet,
-    rules: Rules,
+    fleet: ClusterSpec,
+    rules: SlurmctldConfig,
     keys: Keys,
     how: IntArray,
     *,
-    ask: Ask | None = None,
+    key_source: Ask | None = None,
     outages: Outages | None = None,
-    pace: Pace | None = None,
+    pace: JobSpeed | None = None,
 ) -> Controller:
-    """All jobs to their end; *how* is the placement of each, *ask* is asked for keys where they change with time."""
-    conf = SlurmConf(rules._replace(asked=ask is not None))
+    """All jobs to their end; *how* is the placement of each, *key_source* gives keys that change with time."""
+    conf = SlurmConf(rules._replace(asked_each_time=key_source is not None))
     model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
-    model.stage.asks.how[:] = how
-    number_forms(model.stage.asks)
+    model.stage.requests.how[:] = how
+    number_forms(model.stage.requests)
     while advance(model, NEVER):
-        assert ask is not None
+        assert key_source is not None
         waiting = model.queue.rows[: model.queue.many[0]]
         rows = np.sort(np.concatenate([waiting, model.stage.running.rows[: model.stage.running.many[0]]]))
         now_s = float(model.clock[NOW])
         if len(rows):
-            keys.at[0, rows] = ask(now_s, rows, _ran_s(model, rows, now_s))
+            keys.at[0, rows] = key_source(now_s, rows, _ran_s(model, rows, now_s))
             put_in_order(model)
         decide(model, now_s)
     return model
@@ -87,13 +87,13 @@ def _ran_s(model: Controller, rows: IntArray, now_s: float) -> FloatArray:
     return np.asarray(life.ran_s[rows] + np.maximum(this_s, 0.0))
 
 
-def sharing_of(jobs: Workload, fleet: Fleet, pace: Pace, packing: Packing | None) -> Pace:
+def sharing_of(jobs: Workload, fleet: ClusterSpec, pace: JobSpeed, packing: PackingSetup | None) -> JobSpeed:
     """The same pace where the fleet lets jobs share GPUs: by what they compute, or by their names where none says."""
     if fleet.sharing is None:
         return pace
     number = {name: at for at, name in enumerate(fleet.sharing.names, start=1)}
-    says = jobs.work if any(jobs.work.names) else jobs.name
-    profile = says.map([number.get(name, 0) for name in says.names], np.int64)
+    kinds = jobs.work if any(jobs.work.names) else jobs.name
+    profile = kinds.map([number.get(name, 0) for name in kinds.names], np.int64)
     beside = _framed(fleet.sharing.speeds)
     measured = (beside > 0) & (beside.T > 0)
     packs = pace.packs._replace(least=np.full(1, fleet.sharing.least)) if packing is None else _packs(packing)
@@ -102,7 +102,7 @@ def sharing_of(jobs: Workload, fleet: Fleet, pace: Pace, packing: Packing | None
     return pace._replace(profile=profile, beside=beside, packs=packs)
 
 
-def _packs(packing: Packing) -> Packs:
+def _packs(packing: PackingSetup) -> Packs:
     modes = packing.modes or (Mode(-np.inf, packing.least, packing.first),)
     told_s = packing.profiled_s if packing.told_s is None else packing.told_s
     return Packs(
@@ -121,7 +121,7 @@ def _framed(table: FloatArray) -> FloatArray:
     return np.pad(table, ((1, 0), (1, 0)))
 
 
-def pace_of(jobs: Workload, fleet: Fleet) -> Pace:
+def pace_of(jobs: Workload, fleet: ClusterSpec) -> JobSpeed:
     """How fast jobs run on the fleet: sensitive ones by how many nodes more than they need they are on."""
     needed = np.maximum(-(-jobs.gpus // max(fleet.size, 1)), np.maximum(jobs.nodes, 1))
     kind = np.where(jobs.sensitive, needed, 0)
@@ -133,7 +133,7 @@ def pace_of(jobs: Workload, fleet: Fleet) -> Pace:
     return alone(jobs)._replace(kind=kind, by_nodes=by_nodes)
 
 
-def outages_of(jobs: Workload, fleet: Fleet) -> Outages:
+def outages_of(jobs: Workload, fleet: ClusterSpec) -> Outages:
     """The failures of the fleet, over a time in which all jobs could run twice one after the other at full use."""
     if fleet.failures is None or not len(jobs):
         return no_outages()

@@ -50,7 +50,7 @@ def advance(c: Controller, until_s: float) -> bool:
         _let_in(c, now_s)
         if c.clock[CALC_DUE] <= now_s:
             calculate(c, now_s)
-        if c.rules.asked and c.clock[MAIN_DUE] <= now_s:
+        if c.rules.asked_each_time and c.clock[MAIN_DUE] <= now_s:
             return True
         decide(c, now_s)
     if until_s < NEVER:
@@ -103,7 +103,7 @@ def _may_come_in(c: Controller) -> bool:
     row = int(c.clock[ARRIVED])
     if row == len(c.stage.life.submit_s):
         return False
-    return bool(c.clock[ACTIVE] + c.stage.asks.gpus[row] <= c.rules.admission or c.clock[ACTIVE] == 0)
+    return bool(c.clock[ACTIVE] + c.stage.requests.gpus[row] <= c.rules.admission or c.clock[ACTIVE] == 0)
 
 
 @inner
@@ -116,7 +116,7 @@ def _let_in(c: Controller, now_s: float) -> None:
     while _may_come_in(c) and submit_s[int(c.clock[ARRIVED])] <= now_s:
         row = int(c.clock[ARRIVED])
         c.clock[ARRIVED] += 1
-        c.clock[ACTIVE] += c.stage.asks.gpus[row]
+        c.clock[ACTIVE] += c.stage.requests.gpus[row]
         _arrive(c, row, now_s)
 
 
@@ -129,15 +129,15 @@ def _count_idle(c: Controller, now_s: float) -> None:
     if since_s >= now_s:
         return
     free = 0
-    for node in range(len(c.stage.ground.up)):
-        if c.stage.ground.up[node]:
-            free += c.stage.ground.free.gpus[node]
+    for node in range(len(c.stage.resources.up)):
+        if c.stage.resources.up[node]:
+            free += c.stage.resources.free.gpus[node]
     if not free:
         return
     gpu_s = free * (now_s - since_s)
     c.clock[IDLE] += gpu_s
     for at in range(c.queue.many[0]):
-        if c.stage.asks.gpus[c.queue.rows[at]] <= free:
+        if c.stage.requests.gpus[c.queue.rows[at]] <= free:
             c.clock[FRAGMENTED] += gpu_s
             return
 
@@ -170,11 +170,11 @@ def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
     state = c.stage.life.state[row]
     if state != COMPLETED and state != PENDING:
         return
-    c.caps.used[c.caps.account[row]] -= c.stage.asks.gpus[row]
+    c.caps.used[c.caps.account[row]] -= c.stage.requests.gpus[row]
     if state == PENDING:
         wait(c, row, now_s)
     else:
-        c.clock[ACTIVE] -= c.stage.asks.gpus[row]
+        c.clock[ACTIVE] -= c.stage.requests.gpus[row]
     stir(c, now_s)
 
 
@@ -191,7 +191,7 @@ def _step(c: Controller, row: int, now_s: float) -> None:
 @inner
 def _fail_or_repair(c: Controller, at: int, now_s: float) -> None:
     stage, node = c.stage, c.outages.node[at]
-    stage.ground.up[node] = c.outages.up[at]
+    stage.resources.up[node] = c.outages.up[at]
     if not c.outages.up[at]:
         for row in stage.running.rows[: stage.running.many[0]].copy():
             on_it = stage.life.state[row] == RUNNING and is_on(stage.held, row, node)

@@ -10,7 +10,7 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.nodes import NodeTable
 from ...cluster.text.hostlist import fold
-from ..cluster_spec import Fleet
+from ..cluster_spec import ClusterSpec
 from ..engine.job_state import COMPLETED, PENDING, REQUEUED
 from ..engine.resources import NEXT, NODE, NONE
 from ..slurmctld.slurmctld import NOW, Controller
@@ -19,7 +19,7 @@ REASONS = ("Priority", "Resources", "AssocGrpGRES", "PartitionDown", "BeginTime"
 PRIORITY, RESOURCES, LIMIT, DOWN, BEGIN, HELD, NOT_WAITING = range(len(REASONS))
 
 
-def seen(model: Controller, submitted: JobTable, fleet: Fleet, rows: IntArray) -> JobTable:
+def observed_jobs(model: Controller, submitted: JobTable, fleet: ClusterSpec, rows: IntArray) -> JobTable:
     """Jobs as they are now; *submitted* says what does not change."""
     table, life, wishes = submitted.take(rows), model.stage.life, model.wishes
     state = np.where(life.state[rows] == REQUEUED, JobState.COMPLETING, life.state[rows])
@@ -60,17 +60,17 @@ def one_row_per_array(jobs: JobTable) -> JobTable:
     )
 
 
-def nodes_of(model: Controller, fleet: Fleet) -> NodeTable:
+def nodes_of(model: Controller, fleet: ClusterSpec) -> NodeTable:
     """The nodes with what jobs hold of them."""
-    ground, nodes = model.stage.ground, fleet.nodes
-    words = np.where(ground.up, np.where(ground.free.gpus == ground.has.gpus, "idle", "mixed"), "down")
+    resources, nodes = model.stage.resources, fleet.nodes
+    words = np.where(resources.up, np.where(resources.free.gpus == resources.has.gpus, "idle", "mixed"), "down")
     return replace(
         nodes,
-        state=nodes.state if (ground.up == nodes.usable).all() else Labels.of(words.tolist()),
-        usable=ground.up.copy(),
-        cpus_used=ground.has.cpus - ground.free.cpus,
-        memory_used_mib=_gone(ground.has.memory_mib, ground.free.memory_mib),
-        gpus_used=ground.has.gpus - ground.free.gpus,
+        state=nodes.state if (resources.up == nodes.usable).all() else Labels.of(words.tolist()),
+        usable=resources.up.copy(),
+        cpus_used=resources.has.cpus - resources.free.cpus,
+        memory_used_mib=_gone(resources.has.memory_mib, resources.free.memory_mib),
+        gpus_used=resources.has.gpus - resources.free.gpus,
     )
 
 
@@ -92,7 +92,7 @@ def _reasons(model: Controller, table: JobTable, rows: IntArray) -> Labels:
 
 
 def _why(model: Controller, rows: IntArray) -> IntArray:
-    account, gpus = model.caps.account[rows], model.stage.asks.gpus[rows]
+    account, gpus = model.caps.account[rows], model.stage.requests.gpus[rows]
     why = np.full(len(rows), PRIORITY, dtype=np.int64)
     why[model.caps.used[account] + gpus > model.caps.most[account]] = LIMIT
     why[~model.parts.up[model.parts.of[rows]]] = DOWN
@@ -101,7 +101,7 @@ def _why(model: Controller, rows: IntArray) -> IntArray:
     return why
 
 
-def _node_list(model: Controller, fleet: Fleet, row: int) -> str:
+def _node_list(model: Controller, fleet: ClusterSpec, row: int) -> str:
     held, on = model.stage.held, []
     spot = held.first[row]
     while spot != NONE:

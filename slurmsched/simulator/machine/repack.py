@@ -12,7 +12,7 @@ import numpy as np
 from ...policies.compiled import inner
 from ..engine.calendar import NEVER
 from ..engine.job_state import stop
-from ..engine.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, Free, find
+from ..engine.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, FreeResources, find
 from ..slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, Controller, begin, may_run, wait
 
 ROW, ON, MANY, NODES = 0, 1, 2, 3
@@ -32,13 +32,13 @@ def repack(c: Controller, now_s: float) -> None:
         if not c.scratch.stays[at]:
             row = c.scratch.order[at]
             stop(c.stage, row, now_s, restart_cost(c, row))
-            c.caps.used[c.caps.account[row]] -= c.stage.asks.gpus[row]
+            c.caps.used[c.caps.account[row]] -= c.stage.requests.gpus[row]
             wait(c, row, now_s)
     at = 0
     while at < fresh:
         row, nodes = c.scratch.fresh[ROW, at], c.scratch.fresh[NODES, at]
-        c.stage.ground.room[CHOSEN, :nodes] = c.scratch.fresh[ON, at : at + nodes]
-        c.stage.ground.room[TAKEN, :nodes] = c.scratch.fresh[MANY, at : at + nodes]
+        c.stage.resources.room[CHOSEN, :nodes] = c.scratch.fresh[ON, at : at + nodes]
+        c.stage.resources.room[TAKEN, :nodes] = c.scratch.fresh[MANY, at : at + nodes]
         begin(c, row, nodes, now_s)
         at += nodes
     if c.rules.poll_s > 0 and c.queue.many[0]:
@@ -48,7 +48,7 @@ def repack(c: Controller, now_s: float) -> None:
 @inner
 def restart_cost(c: Controller, row: int) -> float:
     """What going on after a stop costs a job."""
-    return float(c.rules.restart_s + c.rules.restart_doubling_s * np.log2(max(1, c.stage.asks.gpus[row])))
+    return float(c.rules.restart_s + c.rules.restart_doubling_s * np.log2(max(1, c.stage.requests.gpus[row])))
 
 
 @inner
@@ -82,41 +82,41 @@ def _choose(c: Controller, now_s: float) -> int:
             row = scratch.order[running]
             scratch.stays[running] = _can_stay(c, row)
             _claim(scratch.claimed if scratch.stays[running] else scratch.calm, c, row, scratch.stays[running])
-            left -= stage.asks.gpus[row] if scratch.stays[running] else 0
+            left -= stage.requests.gpus[row] if scratch.stays[running] else 0
             running += 1
             continue
         row = queue.rows[waiting]
         waiting += 1
         account = c.caps.account[row]
-        if stage.asks.gpus[row] > left:
+        if stage.requests.gpus[row] > left:
             continue
-        if scratch.cap[account] + stage.asks.gpus[row] > c.caps.most[account] or not may_run(c, row, now_s):
+        if scratch.cap[account] + stage.requests.gpus[row] > c.caps.most[account] or not may_run(c, row, now_s):
             continue
-        count = find(stage.ground, stage.asks, row, scratch.calm, c.barred)
+        count = find(stage.resources, stage.requests, row, scratch.calm, c.barred)
         if not count:
-            count = find(stage.ground, stage.asks, row, scratch.claimed, c.barred)
+            count = find(stage.resources, stage.requests, row, scratch.claimed, c.barred)
         for at in range(count):
-            node, gpus = stage.ground.room[CHOSEN, at], stage.ground.room[TAKEN, at]
+            node, gpus = stage.resources.room[CHOSEN, at], stage.resources.room[TAKEN, at]
             scratch.fresh[ROW, fresh], scratch.fresh[ON, fresh] = row, node
             scratch.fresh[MANY, fresh], scratch.fresh[NODES, fresh] = gpus, count
             _take(scratch.claimed, c, row, node, gpus)
             _take(scratch.calm, c, row, node, gpus)
             fresh += 1
         if count:
-            scratch.cap[account] += stage.asks.gpus[row]
-            left -= stage.asks.gpus[row]
+            scratch.cap[account] += stage.requests.gpus[row]
+            left -= stage.requests.gpus[row]
     return fresh
 
 
 @inner
 def _open_all(c: Controller) -> None:
     """Nobody has claimed anything; what runs is not looked at yet."""
-    ground, scratch = c.stage.ground, c.scratch
+    resources, scratch = c.stage.resources, c.scratch
     c.barred[:], scratch.cap[:] = False, 0
-    scratch.claimed.gpus[:], scratch.claimed.cpus[:] = ground.has.gpus, ground.has.cpus
-    scratch.claimed.memory_mib[:] = ground.has.memory_mib
-    scratch.calm.gpus[:], scratch.calm.cpus[:] = ground.free.gpus, ground.free.cpus
-    scratch.calm.memory_mib[:] = ground.free.memory_mib
+    scratch.claimed.gpus[:], scratch.claimed.cpus[:] = resources.has.gpus, resources.has.cpus
+    scratch.claimed.memory_mib[:] = resources.has.memory_mib
+    scratch.calm.gpus[:], scratch.calm.cpus[:] = resources.free.gpus, resources.free.cpus
+    scratch.calm.memory_mib[:] = resources.free.memory_mib
 
 
 @inner
@@ -129,15 +129,15 @@ def _can_stay(c: Controller, row: int) -> bool:
         node = links[NODE, spot]
         if claimed.gpus[node] < links[GPUS, spot] or claimed.cpus[node] < links[CPUS, spot]:
             return False
-        if claimed.memory_mib[node] < stage.asks.memory_mib[row]:
+        if claimed.memory_mib[node] < stage.requests.memory_mib[row]:
             return False
         spot = links[NEXT, spot]
-    c.scratch.cap[account] += stage.asks.gpus[row]
+    c.scratch.cap[account] += stage.requests.gpus[row]
     return True
 
 
 @inner
-def _claim(free: Free, c: Controller, row: int, stays: bool) -> None:
+def _claim(free: FreeResources, c: Controller, row: int, stays: bool) -> None:
     """A running job stays: its nodes are claimed. It yields: they are nobody's."""
     sign = -1 if stays else 1
     links, spot = c.stage.held.links, c.stage.held.first[row]
@@ -145,12 +145,14 @@ def _claim(free: Free, c: Controller, row: int, stays: bool) -> None:
         node = links[NODE, spot]
         free.gpus[node] += sign * links[GPUS, spot]
         free.cpus[node] += sign * links[CPUS, spot]
-        free.memory_mib[node] += sign * c.stage.asks.memory_mib[row]
+        free.memory_mib[node] += sign * c.stage.requests.memory_mib[row]
         spot = links[NEXT, spot]
 
 
 @inner
-def _take(free: Free, c: Controller, row: int, node: int, gpus: int) -> None:
+def _take(free: FreeResources, c: Controller, row: int, node: int, gpus: int) -> None:
     free.gpus[node] -= gpus
-    free.cpus[node] -= c.stage.ground.has.cpus[node] if c.stage.asks.exclusive[row] else c.stage.asks.cpus[row]
-    free.memory_mib[node] -= c.stage.asks.memory_mib[row]
+    free.cpus[node] -= (
+        c.stage.resources.has.cpus[node] if c.stage.requests.exclusive[row] else c.stage.requests.cpus[row]
+    )
+    free.memory_mib[node] -= c.stage.requests.memory_mib[row]

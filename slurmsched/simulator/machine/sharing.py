@@ -31,12 +31,12 @@ def share(c: Controller, now_s: float) -> None:
     """Let waiting jobs, in order, join running ones."""
     stage, step = c.stage, step_of(c, now_s)
     hosts, many = _hosts(c, now_s)
-    capacity = max(1, stage.ground.has.gpus.sum())
-    free = stage.ground.free.gpus.sum()
+    capacity = max(1, stage.resources.has.gpus.sum())
+    free = stage.resources.free.gpus.sum()
     at, ahead_s = 0, 0.0
     while at < c.queue.many[0] and many:
         row = c.queue.rows[at]
-        gpus = stage.asks.gpus[row]
+        gpus = stage.requests.gpus[row]
         # What it would wait: the work before it in the queue, unless there is room.
         waits_s = 0.0 if gpus <= free else ahead_s / capacity
         found = -1
@@ -47,7 +47,7 @@ def share(c: Controller, now_s: float) -> None:
             at += 1
             continue
         _join(c, row, hosts[found], now_s)
-        if stage.life.lent[hosts[found]] == stage.asks.gpus[hosts[found]] or not c.rules.uneven:
+        if stage.life.guests[hosts[found]] == stage.requests.gpus[hosts[found]] or not c.rules.uneven:
             many -= 1
             hosts[found] = hosts[many]
 
@@ -61,11 +61,11 @@ def _hosts(c: Controller, now_s: float) -> tuple[IntArray, int]:
         host = stage.running.rows[at]
         if stage.life.state[host] != RUNNING or stage.life.partner[host] != ALONE or not stage.pace.profile[host]:
             continue
-        if stage.life.lent[host] == stage.asks.gpus[host] or (stage.life.lent[host] and not c.rules.uneven):
+        if stage.life.guests[host] == stage.requests.gpus[host] or (stage.life.guests[host] and not c.rules.uneven):
             continue
         if now_s - stage.life.since_s[host] + stage.life.ran_s[host] < stage.pace.packs.known_s[host]:
             continue
-        if stage.held.links[NEXT, stage.held.first[host]] != NONE or stage.asks.exclusive[host]:
+        if stage.held.links[NEXT, stage.held.first[host]] != NONE or stage.requests.exclusive[host]:
             continue
         hosts[many] = host
         many += 1
@@ -75,15 +75,15 @@ def _hosts(c: Controller, now_s: float) -> tuple[IntArray, int]:
 @inner
 def _best(c: Controller, row: int, hosts: IntArray, step: int, waits_s: float, now_s: float) -> int:
     """The place of the host that the row should join; -1 where none will do."""
-    asks, pace = c.stage.asks, c.stage.pace
-    if asks.nodes[row] > 1 or asks.exclusive[row]:
+    requests, pace = c.stage.requests, c.stage.pace
+    if requests.nodes[row] > 1 or requests.exclusive[row]:
         return -1
     best, best_cost = -1, np.inf
     for place in range(len(hosts)):
         host = hosts[place]
-        if asks.gpus[host] != asks.gpus[row] and not c.rules.uneven:
+        if requests.gpus[host] != requests.gpus[row] and not c.rules.uneven:
             continue
-        if asks.gpus[host] - c.stage.life.lent[host] < asks.gpus[row]:
+        if requests.gpus[host] - c.stage.life.guests[host] < requests.gpus[row]:
             continue
         mine = pace.packs.believed[pace.profile[row], pace.profile[host]]
         its = pace.packs.believed[pace.profile[host], pace.profile[row]]
@@ -110,17 +110,19 @@ def _cost_s(c: Controller, row: int, host: int, mine: float, its: float, step: i
     together_s = min(packs.told_s[row] / mine, left_s / its)
     before = life.speed[host]
     lost = max(0.0, before - its)
-    gain = (mine * c.stage.asks.gpus[row] - lost * c.stage.asks.gpus[host]) * (c.queue.many[0] + packs.coming[step])
-    return float(together_s * (1 - mine + lost - gain / max(1, c.stage.ground.has.gpus.sum())))
+    gain = (mine * c.stage.requests.gpus[row] - lost * c.stage.requests.gpus[host]) * (
+        c.queue.many[0] + packs.coming[step]
+    )
+    return float(together_s * (1 - mine + lost - gain / max(1, c.stage.resources.has.gpus.sum())))
 
 
 @inner
 def _room(c: Controller, row: int, host: int) -> bool:
     """Whether the host's node has CPUs and memory for a second job of this kind."""
     stage = c.stage
-    node, free = stage.held.links[NODE, stage.held.first[host]], stage.ground.free
-    roomy = free.cpus[node] >= stage.asks.cpus[row] and free.memory_mib[node] >= stage.asks.memory_mib[row]
-    return bool(roomy and stage.ground.allowed[stage.asks.kind[row], node])
+    node, free = stage.held.links[NODE, stage.held.first[host]], stage.resources.free
+    roomy = free.cpus[node] >= stage.requests.cpus[row] and free.memory_mib[node] >= stage.requests.memory_mib[row]
+    return bool(roomy and stage.resources.allowed[stage.requests.kind[row], node])
 
 
 @inner
@@ -128,10 +130,10 @@ def _join(c: Controller, row: int, host: int, now_s: float) -> None:
     """Start a job on the GPUs of another; both run at the speed of the pair."""
     stage, pace, life = c.stage, c.stage.pace, c.stage.life
     node = stage.held.links[NODE, stage.held.first[host]]
-    link(stage.ground.free, stage.held, row, node, 0, stage.asks.cpus[row])
-    stage.ground.free.memory_mib[node] -= stage.asks.memory_mib[row]
+    link(stage.resources.free, stage.held, row, node, 0, stage.requests.cpus[row])
+    stage.resources.free.memory_mib[node] -= stage.requests.memory_mib[row]
     life.partner[row] = host
-    life.lent[host] += stage.asks.gpus[row]
+    life.guests[host] += stage.requests.gpus[row]
     life.spread[row] = max(life.spread[row], 1)
     life.speed[row] = pace.beside[pace.profile[row], pace.profile[host]]
     set_out(stage, row, now_s)

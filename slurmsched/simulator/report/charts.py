@@ -16,7 +16,7 @@ from ...cluster.columns import FloatArray, IntArray
 from ...cluster.text.plural import count
 from ..run import Replay, restart_costs
 from .fairness import rho
-from .harm import Change, Changes
+from .harm import GroupChange, GroupChanges
 from .time_labels import span
 from .timeline import Timeline
 
@@ -40,7 +40,7 @@ class Chart:
 
     key: str
     title: str
-    said: str
+    description: str
     figure: Figure
 
 
@@ -66,9 +66,9 @@ def charts(replays: Sequence[Replay], labels: Sequence[str]) -> list[Chart]:
     ]
 
 
-def change_bars(changes: Changes) -> Figure:
+def change_bars(changes: GroupChanges) -> Figure:
     """Mean JCT over the baseline's for the worst and the best, as bars from 1 on a log axis."""
-    shown: dict[str, Change] = {}
+    shown: dict[str, GroupChange] = {}
     for change in (*changes.worst, *reversed(changes.best)):
         shown.setdefault(change.name, change)
     rows = list(shown.values())
@@ -135,7 +135,7 @@ def _wait_s(replay: Replay) -> FloatArray:
 def _spans(
     key: str,
     title: str,
-    said: str,
+    description: str,
     noun: str,
     replays: Sequence[Replay],
     labels: Sequence[str],
@@ -151,7 +151,7 @@ def _spans(
         "tickvals": [*_SPANS],
         "ticktext": [*_SPANS.values()],
     }
-    return Chart(key, title, said, _cumulative(traces, axis))
+    return Chart(key, title, description, _cumulative(traces, axis))
 
 
 def _rho(replays: Sequence[Replay], labels: Sequence[str]) -> Chart:
@@ -166,8 +166,8 @@ def _rho(replays: Sequence[Replay], labels: Sequence[str]) -> Chart:
         "ticktext": [f"{tick:g}" for tick in ticks],
     }
     figure = _cumulative(traces, axis)
-    said = "JCT over what an equal share of the GPUs would have given; right of 1 a job got less than its share."
-    return Chart("rho", "Finish-time fairness", said, figure | {"mark": 1})
+    description = "JCT over what an equal share of the GPUs would have given; right of 1 a job got less than its share."
+    return Chart("rho", "Finish-time fairness", description, figure | {"mark": 1})
 
 
 def _cumulative(traces: list[Figure], xaxis: Figure) -> Figure:

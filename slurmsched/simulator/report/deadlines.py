@@ -45,11 +45,11 @@ def _rewards(replay: Replay, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         return worth, earned
     # Padded with steps that are never in time, so that all jobs are looked up at once.
     within_s, share = np.full((len(used), most), -np.inf), np.zeros((len(used), most))
-    for at, known in enumerate(steps):
-        for step, (limit_s, value) in enumerate(known):
+    for at, worth_step in enumerate(steps):
+        for step, (limit_s, value) in enumerate(worth_step):
             within_s[at, step], share[at, step] = limit_s, value
     in_time = jct_s[:, None] <= within_s[line] + _NOISE_S
     first = np.argmax(in_time, axis=1)
     gained = np.where(in_time.any(axis=1), share[line, first], 0.0)
-    named = np.array([bool(known) for known in steps], dtype=bool)[line]
+    named = np.array([bool(worth_step) for worth_step in steps], dtype=bool)[line]
     return np.where(named, share[line, 0], worth), np.where(named, gained, earned)

@@ -87,7 +87,7 @@ def _columns(replay: Replay, runs: Segments) -> list[str]:
         "spreads": (spread, replay.spread),
         "preemptions": (stops, replay.stops),
     }
-    return [f"{name} are not those of the runs" for name, (ours, said) in pairs.items() if (ours != said).any()]
+    return [f"{name} are not those of the runs" for name, (ours, theirs) in pairs.items() if (ours != theirs).any()]
 
 
 def _run_of_pair(runs: Segments) -> IntArray:

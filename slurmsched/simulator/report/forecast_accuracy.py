@@ -11,7 +11,7 @@ from ..run import Replay
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class ForecastAccuracy:
     """Errors as shares of the runtime; NaN where the policy was told the truth, or of no job anything."""
 
     median_error: float  #: of |forecast - runtime| / runtime
@@ -24,9 +24,9 @@ class Accuracy:
         """The figures of *replay*; jobs without runtime are left out of the errors."""
         if replay.setup.forecast == "exact" or not len(replay.workload):
             return cls(np.nan, np.nan, np.nan, np.nan)
-        told = np.isfinite(replay.forecast_s)
-        unforecast = float(1 - told.mean())
-        rows = np.flatnonzero(told & (replay.workload.runtime_s > 0) & (replay.forecast_s > 0))
+        has_forecast = np.isfinite(replay.forecast_s)
+        unforecast = float(1 - has_forecast.mean())
+        rows = np.flatnonzero(has_forecast & (replay.workload.runtime_s > 0) & (replay.forecast_s > 0))
         if not len(rows):
             return cls(np.nan, np.nan, np.nan, unforecast)
         said_s, true_s = replay.forecast_s[rows], replay.workload.runtime_s[rows]

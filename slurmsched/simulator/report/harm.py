@@ -17,7 +17,7 @@ SHOWN = 10  #: how many of the worst and the best are named
 
 
 @dataclass(frozen=True)
-class Change:
+class GroupChange:
     """The mean JCT of one user or virtual cluster under the baseline and under the policy."""
 
     name: str
@@ -28,13 +28,13 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Changes:
+class GroupChanges:
     """What became of all users, or of all virtual clusters; the extremes by name, the most extreme first."""
 
     count: int
     worse: int  #: those whose mean JCT grew by more than 10 %
-    worst: tuple[Change, ...]
-    best: tuple[Change, ...]
+    worst: tuple[GroupChange, ...]
+    best: tuple[GroupChange, ...]
 
     @classmethod
     def of(cls, who: Labels, baseline_s: FloatArray, jct_s: FloatArray) -> Self | None:
@@ -51,8 +51,10 @@ class Changes:
         rows = np.flatnonzero(np.isfinite(ratio))
         rows = rows[np.lexsort((-jobs[rows], -ratio[rows]))]
 
-        def change(row: int) -> Change:
-            return Change(who.names[row], int(jobs[row]), float(before_s[row]), float(after_s[row]), float(ratio[row]))
+        def change(row: int) -> GroupChange:
+            return GroupChange(
+                who.names[row], int(jobs[row]), float(before_s[row]), float(after_s[row]), float(ratio[row])
+            )
 
         worst, best = tuple(map(change, rows[:SHOWN].tolist())), tuple(map(change, rows[::-1][:SHOWN].tolist()))
         return cls(int(there.sum()), int((ratio[rows] > WORSE).sum()), worst, best)
@@ -63,8 +65,8 @@ class Harm:
     """A replay beside the baseline; None where the trace names no users, or no virtual clusters."""
 
     baseline: str
-    users: Changes | None
-    virtual_clusters: Changes | None
+    users: GroupChanges | None
+    virtual_clusters: GroupChanges | None
 
 
 def harm(replay: Replay, baseline: Replay) -> Harm:
@@ -80,8 +82,8 @@ def harm(replay: Replay, baseline: Replay) -> Harm:
     before_s, after_s = baseline.end_s - baseline.workload.submit_s, replay.end_s - jobs.submit_s
     return Harm(
         baseline.setup.label,
-        Changes.of(jobs.user, before_s, after_s),
-        Changes.of(jobs.partition, before_s, after_s),
+        GroupChanges.of(jobs.user, before_s, after_s),
+        GroupChanges.of(jobs.partition, before_s, after_s),
     )
 
 

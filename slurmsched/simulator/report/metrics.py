@@ -11,13 +11,13 @@ from ...cluster.text.plural import count
 from ..run import Replay, restart_costs
 from .deadlines import Deadlines
 from .fairness import Fairness
-from .forecast_accuracy import Accuracy
+from .forecast_accuracy import ForecastAccuracy
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
 
 @dataclass(frozen=True)
-class Spread:
+class Distribution:
     """A distribution in seconds; percentiles interpolate linearly."""
 
     mean: float
@@ -27,7 +27,7 @@ class Spread:
     p999: float
 
     @classmethod
-    def of(cls, values: FloatArray) -> Spread:
+    def of(cls, values: FloatArray) -> Distribution:
         """The distribution of *values*; NaN where there are none."""
         if not len(values):
             return cls(*[float("nan")] * 5)
@@ -43,9 +43,9 @@ class Summary:
     placement: str
     forecast: str
     jobs: int
-    jct_s: Spread  #: end - submit
-    queue_s: Spread  #: JCT - runtime: all time not spent on work, restarts included
-    response_s: Spread  #: first start - submit
+    jct_s: Distribution  #: end - submit
+    queue_s: Distribution  #: JCT - runtime: all time not spent on work, restarts included
+    response_s: Distribution  #: first start - submit
     makespan_s: float  #: last end - first submit
     utilisation: float  #: GPU-seconds of work over all GPU-seconds of the makespan
     idle_while_waiting: float  #: GPU-seconds free while any job waited, over the same
@@ -56,7 +56,7 @@ class Summary:
     fairness: Fairness
     deadline_miss_rate: float  #: share of the jobs with a deadline that ended after it
     weighted_deadline_miss_rate: float  #: of what meeting all deadlines was worth, the share not earned
-    accuracy: Accuracy  #: of the forecasts that the policy was told
+    accuracy: ForecastAccuracy  #: of the forecasts that the policy was told
 
 
 def summary(replay: Replay) -> Summary:
@@ -74,9 +74,9 @@ def summary(replay: Replay) -> Summary:
         placement=setup.placement,
         forecast=setup.forecast,
         jobs=len(jobs),
-        jct_s=Spread.of(jct_s),
-        queue_s=Spread.of(jct_s - jobs.runtime_s),
-        response_s=Spread.of(replay.start_s - jobs.submit_s),
+        jct_s=Distribution.of(jct_s),
+        queue_s=Distribution.of(jct_s - jobs.runtime_s),
+        response_s=Distribution.of(replay.start_s - jobs.submit_s),
         makespan_s=makespan_s,
         utilisation=work / capacity if capacity else 0.0,
         idle_while_waiting=replay.idle_gpu_s / capacity if capacity else np.nan,
@@ -87,7 +87,7 @@ def summary(replay: Replay) -> Summary:
         fairness=Fairness.of(replay),
         deadline_miss_rate=deadlines.missed,
         weighted_deadline_miss_rate=deadlines.unearned,
-        accuracy=Accuracy.of(replay),
+        accuracy=ForecastAccuracy.of(replay),
     )
 
 

@@ -28,7 +28,7 @@ _PARTS = (
 
 
 @dataclass(frozen=True)
-class Row:
+class PolicyRow:
     """One policy of the page."""
 
     label: str
@@ -70,7 +70,7 @@ def page(replays: Sequence[Replay], title: str, notes: Sequence[str]) -> str:
         "script": ours,
     }
     # One pass, so that what is put in is never taken for a place to put something.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _data("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _data("page.html"))
 
 
 def labels_of(setups: Sequence[Setup]) -> list[str]:
@@ -112,11 +112,11 @@ def _text(text: str) -> str:
     return html.escape(text.encode("utf-8", "replace").decode())
 
 
-def _rows(replays: Sequence[Replay], labels: Sequence[str], first: int) -> list[Row]:
+def _rows(replays: Sequence[Replay], labels: Sequence[str], first: int) -> list[PolicyRow]:
     summaries = list(map(summary, replays))
     before_s = summaries[first].jct_s.mean
     return [
-        Row(label, figures, harm(replay, replays[first]), figures.jct_s.mean / before_s if before_s else math.nan)
+        PolicyRow(label, figures, harm(replay, replays[first]), figures.jct_s.mean / before_s if before_s else math.nan)
         for replay, label, figures in zip(replays, labels, summaries, strict=True)
     ]
 
@@ -130,10 +130,10 @@ def _smoothed(replays: Sequence[Replay], labels: Sequence[str]) -> list[str]:
     shares = [(label, share) for replay, label in zip(replays, labels, strict=True) if (share := smoothed(replay))]
     if not shares:
         return []
-    told = ", ".join(f"{label} {_percent(share)}" for label, share in shares)
+    shares_text = ", ".join(f"{label} {_percent(share)}" for label, share in shares)
     return [
         "Over time, the work of a preempted job is drawn evenly between its first start and its end, as the moments of"
-        f" its preemptions are not kept, and no more than all GPUs. Share of the GPU time drawn so: {told}."
+        f" its preemptions are not kept, and no more than all GPUs. Share of the GPU time drawn so: {shares_text}."
     ]
 
 
@@ -145,7 +145,7 @@ def _plain(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-_MEASURES: tuple[tuple[str, str, Callable[[Row], float], Callable[[float], str]], ...] = (
+_MEASURES: tuple[tuple[str, str, Callable[[PolicyRow], float], Callable[[float], str]], ...] = (
     ("mean JCT", "from submission to end", lambda row: row.summary.jct_s.mean, span),
     ("of baseline", "mean JCT over the baseline's", lambda row: row.ratio, lambda value: f"×{value:.3g}"),
     ("median JCT", "half of the jobs took no longer", lambda row: row.summary.jct_s.median, span),
@@ -171,18 +171,18 @@ _MEASURES: tuple[tuple[str, str, Callable[[Row], float], Callable[[float], str]]
 )
 
 
-def _worse(found: Harm, of: str) -> float:
-    changes = found.users if of == "users" else found.virtual_clusters
+def _worse(harm: Harm, of: str) -> float:
+    changes = harm.users if of == "users" else harm.virtual_clusters
     return changes.worse if changes else math.nan
 
 
-def _table(rows: Sequence[Row], first: int) -> str:
+def _table(rows: Sequence[PolicyRow], first: int) -> str:
     """One column per policy, one row per measure; measures that say nothing of any policy are left out."""
 
-    def line(name: str, said: str, cells: Sequence[str], kind: str) -> str:
+    def line(name: str, help_text: str, cells: Sequence[str], kind: str) -> str:
         marked = (f"{kind} baseline" if at == first else kind for at in range(len(rows)))
         columns = "".join(f'<td class="{mark}">{cell}</td>' for mark, cell in zip(marked, cells, strict=True))
-        return f"<tr><th scope=row>{name}<p>{html.escape(said)}</p></th>{columns}</tr>"
+        return f"<tr><th scope=row>{name}<p>{html.escape(help_text)}</p></th>{columns}</tr>"
 
     head = "".join(
         f'<th scope=col class="number{" baseline" if at == first else ""}">{_text(row.label)}'
@@ -195,8 +195,8 @@ def _table(rows: Sequence[Row], first: int) -> str:
         for name in ("selection", "placement", "forecast")
     ]
     lines += [
-        line(name, said, [_shown(value(row), show) for row in rows], "number")
-        for name, said, value, show in _MEASURES
+        line(name, help_text, [_shown(value(row), show) for row in rows], "number")
+        for name, help_text, value, show in _MEASURES
         if not all(math.isnan(value(row)) for row in rows)
     ]
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
@@ -208,12 +208,12 @@ def _shown(value: float, show: Callable[[float], str]) -> str:
 
 def _frame(chart: Chart) -> str:
     return (
-        f"<figure><figcaption><h2>{html.escape(chart.title)}</h2><p>{html.escape(chart.said)}</p></figcaption>"
+        f"<figure><figcaption><h2>{html.escape(chart.title)}</h2><p>{html.escape(chart.description)}</p></figcaption>"
         f'<div class=chart id="chart-{chart.key}"></div></figure>'
     )
 
 
-def _harm(row: Row) -> dict[str, object]:
+def _harm(row: PolicyRow) -> dict[str, object]:
     kinds = {"users": row.harm.users, "virtual_clusters": row.harm.virtual_clusters}
     return {"policy": row.label} | {
         name: {"count": changes.count, "worse": changes.worse} | change_bars(changes) if changes else None
@@ -221,17 +221,17 @@ def _harm(row: Row) -> dict[str, object]:
     }
 
 
-def _harm_section(rows: Sequence[Row], first: int) -> str:
+def _harm_section(rows: Sequence[PolicyRow], first: int) -> str:
     others = [row for at, row in enumerate(rows) if at != first]
     names = {"users": "Users", "virtual_clusters": "Virtual clusters"}
-    known = [key for key in names if any(_worse(row.harm, key) >= 0 for row in others)]
-    if not known:
+    shown_kinds = [key for key in names if any(_worse(row.harm, key) >= 0 for row in others)]
+    if not shown_kinds:
         return ""
     options = "".join(f"<option value={at}>{_text(row.label)}</option>" for at, row in enumerate(others))
     frames = "".join(
         f'<figure><figcaption><h2>{names[key]}</h2><p id="said-{key}"></p></figcaption>'
         f'<div class="chart bars" id="chart-{key}"></div></figure>'
-        for key in known
+        for key in shown_kinds
     )
     return (
         "<section><h2>Who is worse off, who better</h2>"

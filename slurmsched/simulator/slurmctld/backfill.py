@@ -13,8 +13,8 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import inner
 from ..engine.calendar import NEVER
-from ..engine.job_state import Stage
-from ..engine.resources import CHOSEN, NEXT, NONE, TAKEN, Asks, Free, Ground, find
+from ..engine.job_state import MachineContext
+from ..engine.resources import CHOSEN, NEXT, NONE, TAKEN, FreeResources, NodeResources, ResourceRequests, find
 from ..engine.resources import CPUS as HELD_CPUS
 from ..engine.resources import GPUS as HELD_GPUS
 from ..engine.resources import NODE as HELD_NODE
@@ -23,7 +23,7 @@ from ..engine.struct_arrays import records
 MANY, ENDED, FOUND, TRIED = 0, 1, 2, 3
 
 
-class Outlook(NamedTuple):
+class BackfillPlan(NamedTuple):
     """The steps; one line of each array per step, one column per node."""
 
     at_s: FloatArray
@@ -33,16 +33,16 @@ class Outlook(NamedTuple):
     total: IntArray  #: GPUs free over all nodes
     falls: BoolArray  #: whether something is less free at this step than at the one before
     counts: IntArray  #: MANY steps made; jobs ENDED by the last; nodes FOUND for whom was asked about; forms TRIED
-    least: Free  #: scratch: the least that is free over a stretch of steps
+    least: FreeResources  #: scratch: the least that is free over a stretch of steps
     nowhere: BoolArray  #: bars no node
     tried: IntArray  #: for each form of jobs one that was asked about; NONE
     forms: IntArray  #: the forms that were
     full_s: FloatArray  #: beside it: it has no room at steps up to this one
 
 
-def blank_outlook(nodes: int, steps: int, forms: int) -> Outlook:
+def blank_outlook(nodes: int, steps: int, forms: int) -> BackfillPlan:
     """Room for so many steps."""
-    return Outlook(
+    return BackfillPlan(
         np.empty(steps),
         np.empty((steps, nodes), dtype=np.int64),
         np.empty((steps, nodes), dtype=np.int64),
@@ -50,7 +50,7 @@ def blank_outlook(nodes: int, steps: int, forms: int) -> Outlook:
         np.empty(steps, dtype=np.int64),
         np.empty(steps, dtype=np.bool_),
         np.zeros(4, dtype=np.int64),
-        records(Free(np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64), np.empty(nodes))),
+        records(FreeResources(np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64), np.empty(nodes))),
         np.zeros(nodes, dtype=np.bool_),
         np.full(forms, NONE, dtype=np.int64),
         np.empty(forms, dtype=np.int64),
@@ -59,33 +59,39 @@ def blank_outlook(nodes: int, steps: int, forms: int) -> Outlook:
 
 
 @inner
-def look(outlook: Outlook, ground: Ground, now_s: float) -> None:
+def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
     """Begin with what is free now."""
     outlook.counts[MANY], outlook.counts[ENDED] = 1, 0
     outlook.at_s[0], outlook.falls[0] = now_s, False
-    outlook.gpus[0], outlook.cpus[0], outlook.memory_mib[0] = ground.free.gpus, ground.free.cpus, ground.free.memory_mib
+    outlook.gpus[0], outlook.cpus[0], outlook.memory_mib[0] = (
+        resources.free.gpus,
+        resources.free.cpus,
+        resources.free.memory_mib,
+    )
     outlook.total[0] = 0
-    for node in range(len(ground.up)):
-        outlook.total[0] += max(0, ground.free.gpus[node])
+    for node in range(len(resources.up)):
+        outlook.total[0] += max(0, resources.free.gpus[node])
     for at in range(outlook.counts[TRIED]):
         outlook.tried[outlook.forms[at]] = NONE
     outlook.counts[TRIED] = 0
 
 
 @inner
-def earliest(outlook: Outlook, stage: Stage, row: int, resolution_s: float, until_s: float, now_only: bool) -> int:
+def earliest(
+    outlook: BackfillPlan, stage: MachineContext, row: int, resolution_s: float, until_s: float, now_only: bool
+) -> int:
     """The first step from which a job has room for as long as it is planned to run; -1 where none begins by *until_s*.
 
     Its nodes are then in the first lines of ``ground.room``, their number in ``counts``.
     """
-    asks, plan_s = stage.asks, stage.life.plan_s
-    known_s = full_until(outlook.tried, outlook.full_s, asks, plan_s, row)
+    requests, plan_s = stage.requests, stage.life.plan_s
+    known_s = full_until(outlook.tried, outlook.full_s, requests, plan_s, row)
     first = _past(outlook, known_s)
     step = _search(outlook, stage, row, first, resolution_s, until_s, now_only)
     held_s = outlook.at_s[0] if now_only else NEVER
     full_s = _before(outlook, step) if step >= 0 else held_s
     if full_s > known_s:
-        form = asks.form[row]
+        form = requests.form[row]
         if outlook.tried[form] == NONE:
             outlook.forms[outlook.counts[TRIED]] = form
             outlook.counts[TRIED] += 1
@@ -95,7 +101,13 @@ def earliest(outlook: Outlook, stage: Stage, row: int, resolution_s: float, unti
 
 @inner
 def _search(
-    outlook: Outlook, stage: Stage, row: int, step: int, resolution_s: float, until_s: float, now_only: bool
+    outlook: BackfillPlan,
+    stage: MachineContext,
+    row: int,
+    step: int,
+    resolution_s: float,
+    until_s: float,
+    now_only: bool,
 ) -> int:
     while step < outlook.counts[MANY] or _further(outlook, stage, resolution_s):
         if outlook.at_s[step] > until_s:
@@ -109,7 +121,7 @@ def _search(
 
 
 @inner
-def _past(outlook: Outlook, full_s: float) -> int:
+def _past(outlook: BackfillPlan, full_s: float) -> int:
     """The first step made that is later than *full_s*, or the next to be made."""
     step = 0
     while step < outlook.counts[MANY] and outlook.at_s[step] <= full_s:
@@ -118,7 +130,7 @@ def _past(outlook: Outlook, full_s: float) -> int:
 
 
 @inner
-def _before(outlook: Outlook, step: int) -> float:
+def _before(outlook: BackfillPlan, step: int) -> float:
     """The time of the last step that is before the time of *step*."""
     earlier = step - 1
     while earlier >= 0 and outlook.at_s[earlier] == outlook.at_s[step]:
@@ -127,13 +139,13 @@ def _before(outlook: Outlook, step: int) -> float:
 
 
 @inner
-def full_until(tried: IntArray, full_s: FloatArray, asks: Asks, plan_s: FloatArray, row: int) -> float:
+def full_until(tried: IntArray, full_s: FloatArray, requests: ResourceRequests, plan_s: FloatArray, row: int) -> float:
     """Up to when a job is known to have no room; NEVER where it has none in this pass, -inf where nothing is known.
 
     What is free in a plan only shrinks as more is planned: where a job had no room, another that asks for the same and
     for no shorter has none. It takes few arrays, since a pass asks it for each job that waits.
     """
-    form = asks.form[row]
+    form = requests.form[row]
     other = tried[form]
     if other == NONE or plan_s[row] < plan_s[other]:
         return -np.inf
@@ -141,14 +153,14 @@ def full_until(tried: IntArray, full_s: FloatArray, asks: Asks, plan_s: FloatArr
 
 
 @inner
-def _fits(outlook: Outlook, stage: Stage, row: int, step: int) -> bool:
+def _fits(outlook: BackfillPlan, stage: MachineContext, row: int, step: int) -> bool:
     """Whether a job has room from *step* on: on what is free at it and wherever something is taken again later."""
-    if outlook.total[step] < stage.asks.gpus[row]:
+    if outlook.total[step] < stage.requests.gpus[row]:
         return False
-    least, ground, asks = outlook.least, stage.ground, stage.asks
+    least, resources, requests = outlook.least, stage.resources, stage.requests
     least.gpus[:], least.cpus[:] = outlook.gpus[step], outlook.cpus[step]
     least.memory_mib[:] = outlook.memory_mib[step]
-    outlook.counts[FOUND] = find(ground, asks, row, least, outlook.nowhere)
+    outlook.counts[FOUND] = find(resources, requests, row, least, outlook.nowhere)
     if not outlook.counts[FOUND]:
         return False
     end_s = outlook.at_s[step] + stage.life.plan_s[row]
@@ -163,12 +175,12 @@ def _fits(outlook: Outlook, stage: Stage, row: int, step: int) -> bool:
                 least.cpus[node] = min(least.cpus[node], outlook.cpus[later, node])
                 least.memory_mib[node] = min(least.memory_mib[node], outlook.memory_mib[later, node])
     if narrower:
-        outlook.counts[FOUND] = find(ground, asks, row, least, outlook.nowhere)
+        outlook.counts[FOUND] = find(resources, requests, row, least, outlook.nowhere)
     return bool(outlook.counts[FOUND] > 0)
 
 
 @inner
-def _further(outlook: Outlook, stage: Stage, resolution_s: float) -> bool:
+def _further(outlook: BackfillPlan, stage: MachineContext, resolution_s: float) -> bool:
     """Make the next step: the next planned end, and those within the resolution after it."""
     running, many = stage.running, outlook.counts[MANY]
     if outlook.counts[ENDED] == running.many[0] or many == len(outlook.at_s):
@@ -186,7 +198,7 @@ def _further(outlook: Outlook, stage: Stage, resolution_s: float) -> bool:
             outlook.gpus[many, node] += links[HELD_GPUS, spot]
             outlook.total[many] += links[HELD_GPUS, spot]
             outlook.cpus[many, node] += links[HELD_CPUS, spot]
-            outlook.memory_mib[many, node] += stage.asks.memory_mib[row]
+            outlook.memory_mib[many, node] += stage.requests.memory_mib[row]
             spot = links[NEXT, spot]
         outlook.counts[ENDED] += 1
     outlook.counts[MANY] += 1
@@ -194,14 +206,14 @@ def _further(outlook: Outlook, stage: Stage, resolution_s: float) -> bool:
 
 
 @inner
-def _copy(outlook: Outlook, of: int, to: int) -> None:
+def _copy(outlook: BackfillPlan, of: int, to: int) -> None:
     outlook.gpus[to], outlook.cpus[to] = outlook.gpus[of], outlook.cpus[of]
     outlook.memory_mib[to] = outlook.memory_mib[of]
     outlook.total[to] = outlook.total[of]
 
 
 @inner
-def reserve(outlook: Outlook, stage: Stage, row: int, step: int, resolution_s: float, ends: bool) -> None:
+def reserve(outlook: BackfillPlan, stage: MachineContext, row: int, step: int, resolution_s: float, ends: bool) -> None:
     """Take the nodes just found for a job, from *step* on for as long as it is planned to run.
 
     Without *ends* no step is made for its end beyond those that are: for the last reservation of a pass, whose end
@@ -221,26 +233,28 @@ def reserve(outlook: Outlook, stage: Stage, row: int, step: int, resolution_s: f
         _copy(outlook, after - 1, after)
         outlook.at_s[after], outlook.falls[after] = end_s, False
         outlook.counts[MANY] += 1
-    room, asks = stage.ground.room, stage.asks
+    room, requests = stage.resources.room, stage.requests
     for at in range(outlook.counts[FOUND]):
         node = room[CHOSEN, at]
         for later in range(step, after):
             outlook.gpus[later, node] -= room[TAKEN, at]
             outlook.total[later] -= room[TAKEN, at]
-            outlook.cpus[later, node] -= stage.ground.has.cpus[node] if asks.exclusive[row] else asks.cpus[row]
-            outlook.memory_mib[later, node] -= asks.memory_mib[row]
+            outlook.cpus[later, node] -= (
+                stage.resources.has.cpus[node] if requests.exclusive[row] else requests.cpus[row]
+            )
+            outlook.memory_mib[later, node] -= requests.memory_mib[row]
     outlook.falls[step] = True
 
 
 @inner
-def started(outlook: Outlook, end_s: float) -> None:
+def started(outlook: BackfillPlan, end_s: float) -> None:
     """A job was put into the line of running ones: one that ends within the steps made has its end there already."""
     if end_s <= outlook.at_s[outlook.counts[MANY] - 1]:
         outlook.counts[ENDED] += 1
 
 
 @inner
-def _split(outlook: Outlook, step: int, at_s: float) -> None:
+def _split(outlook: BackfillPlan, step: int, at_s: float) -> None:
     """Make a step before *step* that is like the one before it."""
     for later in range(outlook.counts[MANY], step, -1):
         outlook.at_s[later], outlook.falls[later] = outlook.at_s[later - 1], outlook.falls[later - 1]

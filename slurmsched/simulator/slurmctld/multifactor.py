@@ -25,7 +25,7 @@ class Weights(NamedTuple):
     qos: float = 1000.0
 
 
-class Usage(NamedTuple):
+class UserUsage(NamedTuple):
     """What users have used, decayed up to a time."""
 
     user: IntArray  #: of each job
@@ -42,13 +42,13 @@ class Factors(NamedTuple):
     offset: IntArray  #: what a real Slurm said beyond what is modelled here
 
 
-def unused(user: IntArray, users: int) -> Usage:
+def unused(user: IntArray, users: int) -> UserUsage:
     """Nobody has used anything."""
-    return Usage(user, np.zeros(users), np.ones(users), np.zeros(1))
+    return UserUsage(user, np.zeros(users), np.ones(users), np.zeros(1))
 
 
 @compiled
-def accrue(usage: Usage, weights: Weights, rows: IntArray, gpus: IntArray, cpus: IntArray, now_s: float) -> None:
+def accrue(usage: UserUsage, weights: Weights, rows: IntArray, gpus: IntArray, cpus: IntArray, now_s: float) -> None:
     """Let time pass: what was used decays, the running jobs *rows* use more."""
     passed_s = now_s - usage.until_s[0]
     usage.until_s[0] = now_s
@@ -61,7 +61,7 @@ def accrue(usage: Usage, weights: Weights, rows: IntArray, gpus: IntArray, cpus:
 
 
 @compiled
-def share_out(usage: Usage) -> None:
+def share_out(usage: UserUsage) -> None:
     """Work out the fair share of each user from what was used."""
     total_s = usage.used_s.sum()
     for user in range(len(usage.used_s)):
@@ -70,7 +70,7 @@ def share_out(usage: Usage) -> None:
 
 
 @compiled
-def base_priority(usage: Usage, weights: Weights, factors: Factors, row: int, waited_s: float) -> int:
+def base_priority(usage: UserUsage, weights: Weights, factors: Factors, row: int, waited_s: float) -> int:
     """A job's priority without our points and without nice."""
     fair = usage.fair[usage.user[row]]
     age = min(1.0, waited_s / weights.max_age_s)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ...cluster.text.tres import seconds
-from ...slurm.versions import Release
+from ...slurm.versions import SlurmRelease
 from .multifactor import Weights
-from .slurmctld import Rules
+from .slurmctld import SlurmctldConfig
 
 ALL = 1_000_000
 
@@ -17,7 +17,7 @@ ALL = 1_000_000
 class SlurmConf:
     """Rules and weights, and what starts and ends cost on the nodes."""
 
-    rules: Rules = field(default_factory=Rules)
+    rules: SlurmctldConfig = field(default_factory=SlurmctldConfig)
     weights: Weights = field(default_factory=Weights)
     launch_s: float = 0.0  #: from the start Slurm records to the first line of the script, and back at the end
     release_s: float = 0.0  #: from the end of a run until its nodes are free: epilog and completion
@@ -25,13 +25,13 @@ class SlurmConf:
     @classmethod
     def easy(cls) -> SlurmConf:
         """Stock scheduling with one reservation at a time, and slurmctld's loops at every event: the baseline."""
-        return cls(Rules(poll_s=0.0, batch_sched_delay_s=0.0, default_queue_depth=ALL, reservations=1))
+        return cls(SlurmctldConfig(poll_s=0.0, batch_sched_delay_s=0.0, default_queue_depth=ALL, reservations=1))
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> SlurmConf:
         """What ``scontrol show config`` says; what it does not say is Slurm's default."""
         options = dict(part.partition("=")[::2] for part in config.get("SchedulerParameters", "").split(","))
-        rules = Rules(
+        rules = SlurmctldConfig(
             batch_sched_delay_s=_number(options, "batch_sched_delay", 3.0),
             default_queue_depth=int(_number(options, "default_queue_depth", 100)),
             bf_interval_s=_number(options, "bf_interval", 30.0),
@@ -40,7 +40,7 @@ class SlurmConf:
             bf_max_job_test=int(_number(options, "bf_max_job_test", 500)),
             reservations=int(_number(options, "bf_max_job_test", 500)),
             calc_period_s=_span(config, "PriorityCalcPeriod", 300.0),
-            requeue_delay_s=Release.of(config).requeue_delay_s(config),
+            requeue_delay_s=SlurmRelease.of(config).requeue_delay_s(config),
         )
         weights = Weights(
             age=_number(config, "PriorityWeightAge", 0.0),

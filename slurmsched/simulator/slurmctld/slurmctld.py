@@ -15,11 +15,11 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled, inner
 from ..engine.calendar import BEGIN, NEVER, STEP
-from ..engine.job_state import Line, Stage, drop_out, foresee, line_up, start
-from ..engine.resources import Free, find
+from ..engine.job_state import Line, MachineContext, drop_out, foresee, line_up, start
+from ..engine.resources import FreeResources, find
 from ..fast.loops import Keys
-from .backfill import FOUND, Outlook, earliest, full_until, look, reserve, started
-from .multifactor import Factors, Usage, Weights, accrue, base_priority
+from .backfill import FOUND, BackfillPlan, earliest, full_until, look, reserve, started
+from .multifactor import Factors, UserUsage, Weights, accrue, base_priority
 
 NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
 ACTIVE, IDLE, FRAGMENTED, SUBMITTED = 8, 9, 10, 11
@@ -28,7 +28,7 @@ ACTIVE, IDLE, FRAGMENTED, SUBMITTED = 8, 9, 10, 11
 MOST_PRIORITY = 2.0**33
 
 
-class Rules(NamedTuple):
+class SlurmctldConfig(NamedTuple):
     """What slurm.conf says of scheduling; names as in SchedulerParameters(5) and PriorityCalcPeriod."""
 
     poll_s: float = 1.0  #: slurmctld looks once a second whether its main loop is due
@@ -45,7 +45,7 @@ class Rules(NamedTuple):
     restart_doubling_s: float = 0.0  #: and so much more for each doubling of its GPUs
     admission: float = np.inf  #: GPUs that admitted jobs ask for at most; others wait outside in turn
     direct: bool = False  #: no slurmctld: keys that were given say the order, and a decision follows each event at once
-    asked: bool = False  #: the keys are asked for anew before each decision
+    asked_each_time: bool = False  #: the keys are asked for anew before each decision
     blocking: bool = True  #: nothing passes a job of its partition that does not fit
     backfilling: bool = True
     repacking: bool = False  #: at each decision the best jobs run, whatever ran before
@@ -54,7 +54,7 @@ class Rules(NamedTuple):
     weighing: bool = False  #: only where that costs the two less time than it saves those that wait
 
 
-class Wishes(NamedTuple):
+class JobAdjustments(NamedTuple):
     """What an admin, a user or we have asked of jobs, one row each."""
 
     points: IntArray  #: SiteFactor
@@ -63,7 +63,7 @@ class Wishes(NamedTuple):
     barred: BoolArray  #: may not run for a reason that is not modelled
 
 
-class Parts(NamedTuple):
+class PartitionSets(NamedTuple):
     """Partitions as jobs ask for them: each distinct list of names is one set of nodes."""
 
     of: IntArray  #: of each job
@@ -91,8 +91,8 @@ class Outages(NamedTuple):
 class Scratch(NamedTuple):
     """What a repacking decision writes in."""
 
-    claimed: Free  #: what no better job has taken, per node
-    calm: Free  #: and no running job that was not looked at yet has
+    claimed: FreeResources  #: what no better job has taken, per node
+    calm: FreeResources  #: and no running job that was not looked at yet has
     cap: IntArray  #: GPUs claimed per account
     order: IntArray  #: running jobs by key
     keys: FloatArray
@@ -103,18 +103,18 @@ class Scratch(NamedTuple):
 class Controller(NamedTuple):
     """All of it."""
 
-    stage: Stage
+    stage: MachineContext
     queue: Line  #: waiting jobs; key: the smaller the sooner
-    rules: Rules
+    rules: SlurmctldConfig
     weights: Weights
-    usage: Usage
+    usage: UserUsage
     factors: Factors
-    wishes: Wishes
+    wishes: JobAdjustments
     base: IntArray  #: priority without points and nice, per job
-    parts: Parts
+    parts: PartitionSets
     caps: Caps
     outages: Outages
-    outlook: Outlook
+    outlook: BackfillPlan
     given: Keys  #: of a direct executor
     scratch: Scratch
     blocked: BoolArray  #: scratch, per partition set
@@ -185,7 +185,7 @@ def calculate(c: Controller, now_s: float) -> None:
     """Every PriorityCalcPeriod: usage decays, ages grow, the order follows."""
     stage = c.stage
     running = stage.running.rows[: stage.running.many[0]]
-    accrue(c.usage, c.weights, running, stage.asks.gpus, stage.asks.cpus, now_s)
+    accrue(c.usage, c.weights, running, stage.requests.gpus, stage.requests.cpus, now_s)
     for at in range(c.queue.many[0]):
         row = c.queue.rows[at]
         c.base[row] = base_priority(c.usage, c.weights, c.factors, row, max(0.0, now_s - stage.life.begin_s[row]))
@@ -234,13 +234,13 @@ def ready(c: Controller, row: int, now_s: float) -> bool:
     if not may_run(c, row, now_s):
         return False
     account = c.caps.account[row]
-    return bool(c.caps.used[account] + c.stage.asks.gpus[row] <= c.caps.most[account])
+    return bool(c.caps.used[account] + c.stage.requests.gpus[row] <= c.caps.most[account])
 
 
 @inner
 def try_to_start(c: Controller, row: int, now_s: float) -> bool:
     """Start a job where it fits on nodes that are not barred."""
-    count = find(c.stage.ground, c.stage.asks, row, c.stage.ground.free, c.barred)
+    count = find(c.stage.resources, c.stage.requests, row, c.stage.resources.free, c.barred)
     if count:
         begin(c, row, count, now_s)
     return count > 0
@@ -258,7 +258,7 @@ def drop_from_queue(c: Controller, row: int) -> None:
     """A job waits no more: it runs."""
     drop_out(c.queue, row)
     note_step(c, row)
-    c.caps.used[c.caps.account[row]] += c.stage.asks.gpus[row]
+    c.caps.used[c.caps.account[row]] += c.stage.requests.gpus[row]
 
 
 @inner
@@ -272,7 +272,7 @@ def note_step(c: Controller, row: int) -> None:
 def step_s(c: Controller, row: int) -> float:
     """When that is."""
     life = c.stage.life
-    return float(life.since_s[row] + c.given.steps[life.level[row]] / c.stage.asks.gpus[row] - life.ran_s[row])
+    return float(life.since_s[row] + c.given.steps[life.level[row]] / c.stage.requests.gpus[row] - life.ran_s[row])
 
 
 @inner
@@ -280,7 +280,7 @@ def main_loop(c: Controller, now_s: float) -> None:
     """The main loop: from the top, a partition's first job that does not fit stops it and keeps its nodes."""
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
     c.blocked[:], c.barred[:] = False, False
-    at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.ground.free.gpus.sum()
+    at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.free.gpus.sum()
     while at < c.queue.many[0] and tested < c.rules.default_queue_depth and open_sets:
         row = c.queue.rows[at]
         part = c.parts.of[row]
@@ -288,7 +288,7 @@ def main_loop(c: Controller, now_s: float) -> None:
             at += 1
             continue
         tested += 1
-        gpus = c.stage.asks.gpus[row]
+        gpus = c.stage.requests.gpus[row]
         if gpus <= free and try_to_start(c, row, now_s):
             free -= gpus
             continue
@@ -306,10 +306,10 @@ def backfill_loop(c: Controller, now_s: float) -> None:
     """The backfill loop: each job, in order, at the earliest time that delays none before it; now, if that is now."""
     stage, rules, outlook = c.stage, c.rules, c.outlook
     c.clock[BACKFILL_DUE], c.clock[BACKFILL_LAST] = NEVER, now_s
-    free, last = stage.ground.free.gpus.sum(), _last_that_may_start(c, now_s)
+    free, last = stage.resources.free.gpus.sum(), _last_that_may_start(c, now_s)
     if last < 0:
         return
-    look(outlook, stage.ground, now_s)
+    look(outlook, stage.resources, now_s)
     at, tested = 0, 0
     c.reserved[:] = 0
     one = rules.reservations == 1 and len(c.reserved) == 1
@@ -321,9 +321,9 @@ def backfill_loop(c: Controller, now_s: float) -> None:
         tested += 1
         part = c.parts.of[row]
         full = c.reserved[part] >= rules.reservations
-        if full and stage.asks.gpus[row] > free:
+        if full and stage.requests.gpus[row] > free:
             continue
-        known_s = full_until(outlook.tried, outlook.full_s, stage.asks, stage.life.plan_s, row)
+        known_s = full_until(outlook.tried, outlook.full_s, stage.requests, stage.life.plan_s, row)
         if known_s == NEVER or (full and known_s >= now_s):
             continue
         step = earliest(outlook, stage, row, rules.bf_resolution_s, now_s + rules.bf_window_s, full)
@@ -331,7 +331,7 @@ def backfill_loop(c: Controller, now_s: float) -> None:
             reserve(outlook, stage, row, 0, rules.bf_resolution_s, False)
             begin(c, row, outlook.counts[FOUND], now_s)
             started(outlook, now_s + stage.life.plan_s[row])
-            free -= stage.asks.gpus[row]
+            free -= stage.requests.gpus[row]
             at, last = at - 1, last - 1
         elif step > 0:
             reserve(outlook, stage, row, step, rules.bf_resolution_s, not one)
@@ -341,9 +341,9 @@ def backfill_loop(c: Controller, now_s: float) -> None:
 @inner
 def _last_that_may_start(c: Controller, now_s: float) -> int:
     """The last place in the queue whose job asks for no more GPUs than are free; -1 where there is none."""
-    free = c.stage.ground.free.gpus.sum()
+    free = c.stage.resources.free.gpus.sum()
     for at in range(c.queue.many[0] - 1, -1, -1):
         row = c.queue.rows[at]
-        if c.stage.asks.gpus[row] <= free and ready(c, row, now_s):
+        if c.stage.requests.gpus[row] <= free and ready(c, row, now_s):
             return at
     return -1

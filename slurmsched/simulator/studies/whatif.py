@@ -13,9 +13,9 @@ from ...cluster.nodes import NodeTable
 from ...cluster.state import View
 from ...decide.policy import Policy
 from ...errors import ConfigError
-from ..cycle_driver import Steering
+from ..cycle_driver import CycleDriver
 from ..engine.job_state import Life
-from ..fixed_forecast import Told
+from ..fixed_forecast import FixedForecast
 from ..slurmctld.slurmconf import SlurmConf
 from ..snapshot import barred, held, one_row_per_task, resumed, unfit
 
@@ -52,7 +52,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Change:
+class UserImpact:
     """A user whose jobs wait longer than as now, by so much on average."""
 
     user: str
@@ -61,7 +61,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Row:
+class OptionImpact:
     """What becomes of the jobs that start under every option. Spans are from now on; NaN where no job does."""
 
     name: str
@@ -72,7 +72,7 @@ class Row:
     last_end_s: float
     sooner: int  #: jobs that start sooner than as now
     later: int
-    worst_off: tuple[Change, ...]
+    worst_off: tuple[UserImpact, ...]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Comparison:
     beyond: int  #: tasks of arrays that are too many to simulate
     guessed: int  #: counted jobs with no run behind their forecast
     left_out: tuple[LeftOut, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[OptionImpact, ...]
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,12 @@ def copies(view: View, count: int, like: str = "") -> NodeTable:
 
 def _usual(view: View) -> int:
     """The row of a node like most of those that most jobs ask for."""
-    asked: dict[str, int] = {}
+    partition_count: dict[str, int] = {}
     for names, tasks in zip(view.pending.partition, view.pending.tasks.tolist(), strict=True):
         for name in names.split(","):
-            asked[name] = asked.get(name, 0) + tasks
+            partition_count[name] = partition_count.get(name, 0) + tasks
     nodes = view.nodes
-    wanted = max(asked, key=lambda name: asked[name], default="")
+    wanted = max(partition_count, key=lambda name: partition_count[name], default="")
     there = nodes.partitions.map([wanted in text.split(",") for text in nodes.partitions.names], np.bool_)
     rows = np.flatnonzero(there & nodes.usable & (nodes.gpus > 0))
     if not len(rows):
@@ -193,12 +193,12 @@ def _course(queue: View, config: Mapping[str, str], option: Option, every_s: flo
     fits = ~np.isin(np.arange(len(queue.pending)), list(misfits))
     start_s, end_s = np.full(len(fits), np.nan), np.full(len(fits), np.nan)
     if fits.any():
-        life, running = _played(view.take(fits), config, option.policy, every_s), len(view.running)
+        life, running = _simulated(view.take(fits), config, option.policy, every_s), len(view.running)
         start_s[fits], end_s[fits] = life.started_s[running:], life.ended_s[running:]
     return Course(start_s, end_s, misfits)
 
 
-def _played(view: View, config: Mapping[str, str], policy: Policy | None, every_s: float) -> Life:
+def _simulated(view: View, config: Mapping[str, str], policy: Policy | None, every_s: float) -> Life:
     """The lives of all jobs, to their end or until nothing more can happen."""
     span_s, conf = _span_s(view), SlurmConf.of(config)
     rules = conf.rules._replace(bf_interval_s=max(conf.rules.bf_interval_s, span_s / PASSES))
@@ -207,8 +207,8 @@ def _played(view: View, config: Mapping[str, str], policy: Policy | None, every_
         cluster.advance(np.inf)
     else:
         job_id = np.concatenate([view.pending.job_id, view.running.job_id])
-        told = Told(job_id, view.forecast.joined(view.forecast_running))
-        Steering(cluster, policy, told, every_s=every_s, spacing_s=span_s / CYCLES).run()
+        fixed_forecast = FixedForecast(job_id, view.forecast.joined(view.forecast_running))
+        CycleDriver(cluster, policy, fixed_forecast, every_s=every_s, spacing_s=span_s / CYCLES).run()
     return cluster.model.stage.life
 
 
@@ -220,12 +220,14 @@ def _span_s(view: View) -> float:
     return float(work_s / max(1, view.nodes.gpus[view.nodes.usable].sum()))
 
 
-def _row(name: str, course: Course, counted: BoolArray, now_s: float, base_s: FloatArray, users: Labels) -> Row:
+def _row(
+    name: str, course: Course, counted: BoolArray, now_s: float, base_s: FloatArray, users: Labels
+) -> OptionImpact:
     wait_s, end_s = course.start_s[counted] - now_s, course.end_s[counted] - now_s
     change_s = wait_s - base_s
     least_s = np.maximum(CHANGED * base_s, CHANGED_S)
     some = len(wait_s) > 0
-    return Row(
+    return OptionImpact(
         name=name,
         starts=int((~np.isnan(course.end_s)).sum()),
         mean_wait_s=float(wait_s.mean()) if some else np.nan,
@@ -238,14 +240,14 @@ def _row(name: str, course: Course, counted: BoolArray, now_s: float, base_s: Fl
     )
 
 
-def _worst(users: Labels, change_s: FloatArray) -> Iterator[Change]:
+def _worst(users: Labels, change_s: FloatArray) -> Iterator[UserImpact]:
     """Those whose jobs wait longer, the most hurt first."""
     many = np.bincount(users.codes, minlength=len(users.names))
     sums = np.bincount(users.codes, change_s, len(users.names))
     mean_s = np.divide(sums, many, out=np.zeros(len(many)), where=many > 0)
     for row in np.argsort(-mean_s, kind="stable")[:WORST].tolist():
         if mean_s[row] > 0:
-            yield Change(users.names[row], int(many[row]), float(mean_s[row]))
+            yield UserImpact(users.names[row], int(many[row]), float(mean_s[row]))
 
 
 def _waiting(jobs: JobTable, out: BoolArray, waits_for: BoolArray) -> Iterator[LeftOut]:

@@ -25,7 +25,7 @@ _MOST = 2**53  #: beyond that a float skips whole numbers
 
 def text(texts: Sequence[str]) -> Labels:
     """Any text."""
-    numbers = {said: number for number, said in enumerate(dict.fromkeys(texts))}
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     return Labels(np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts)), tuple(numbers))
 
 
@@ -46,19 +46,19 @@ def whole(texts: Sequence[str]) -> IntArray:
     except (ValueError, OverflowError):
         numbers = None
     if numbers is None or (len(numbers) and numbers.min() < 0):
-        return np.array([_whole(said) for said in texts], dtype=np.int64)
+        return np.array([_whole(text) for text in texts], dtype=np.int64)
     return numbers
 
 
 def whole_or_none(texts: Sequence[str]) -> IntArray:
     """Whole numbers from 0 on; 0 where the text says that it is not known."""
-    return whole([("0" if said.strip().lower() in _UNKNOWN else said) for said in texts])
+    return whole([("0" if text.strip().lower() in _UNKNOWN else text) for text in texts])
 
 
 def moment(texts: Sequence[str]) -> FloatArray:
     """Unix seconds; NaN where the text says that it is not known. A date without an offset is taken as UTC."""
     # 2017-10-09 07:01:55 all the way down, and no offset, which NumPy would only warn about
-    if {*map(len, texts)} == {19} and all(said[16] == ":" and said[18].isdigit() for said in texts):
+    if {*map(len, texts)} == {19} and all(text[16] == ":" and text[18].isdigit() for text in texts):
         try:
             return np.array(texts, dtype="datetime64[s]").astype(np.int64).astype(np.float64)
         except ValueError:
@@ -77,7 +77,7 @@ def distinct(meaning: Callable[[str], float], dtype: type = np.float64) -> Cell:
 
 
 def _each(texts: Sequence[str], meaning: Callable[[str], float], dtype: type = np.float64) -> Any:
-    means = {said: meaning(said) for said in set(texts)}
+    means = {text: meaning(text) for text in set(texts)}
     return np.fromiter(map(means.__getitem__, texts), dtype, len(texts))
 
 
@@ -88,69 +88,69 @@ def _finite(texts: Sequence[str], meaning: Callable[[str], float]) -> FloatArray
     except ValueError:
         numbers = None
     if numbers is None or not np.isfinite(numbers).all():
-        return np.array([meaning(said) for said in texts], dtype=np.float64)
+        return np.array([meaning(text) for text in texts], dtype=np.float64)
     return numbers
 
 
-def _number(said: str) -> float:
-    if said.strip().lower() in _UNKNOWN:
+def _number(text: str) -> float:
+    if text.strip().lower() in _UNKNOWN:
         return math.nan
     try:
-        value = float(said)
+        value = float(text)
     except ValueError:
         value = math.inf
     if math.isinf(value):
-        raise ValueError(f"{said!r} is no number: accepted are 12, 0.5, 1e6, and nothing where it is not known")
+        raise ValueError(f"{text!r} is no number: accepted are 12, 0.5, 1e6, and nothing where it is not known")
     return value
 
 
-def _limit(said: str) -> float:
-    if said.strip().lower() in _UNKNOWN:
+def _limit(text: str) -> float:
+    if text.strip().lower() in _UNKNOWN:
         return math.inf
     try:
-        value = float(said)
+        value = float(text)
     except ValueError:
         value = math.nan
     if not value > 0:
-        raise ValueError(f"{said!r} is no time limit: accepted are seconds above 0, inf, and nothing for no limit")
+        raise ValueError(f"{text!r} is no time limit: accepted are seconds above 0, inf, and nothing for no limit")
     return value
 
 
-def _whole(said: str) -> int:
+def _whole(text: str) -> int:
     try:
-        value = float(said)
+        value = float(text)
     except ValueError:
         value = math.nan
     if not (0 <= value < _MOST and value == int(value)):
-        raise ValueError(f"{said!r} is no count: accepted are whole numbers from 0 on")
+        raise ValueError(f"{text!r} is no count: accepted are whole numbers from 0 on")
     return int(value)
 
 
-def _moment(said: str) -> float:
-    if said.strip().lower() in _UNKNOWN:
+def _moment(text: str) -> float:
+    if text.strip().lower() in _UNKNOWN:
         return math.nan
     try:
-        value = float(said)
+        value = float(text)
     except ValueError:
-        value = _dated(said)
+        value = _dated(text)
     if math.isfinite(value):
         return value
     raise ValueError(
-        f"{said!r} is no time: accepted are Unix seconds, 2017-10-09 07:01:55 (UTC), 2017-10-09T07:01:55+02:00,"
+        f"{text!r} is no time: accepted are Unix seconds, 2017-10-09 07:01:55 (UTC), 2017-10-09T07:01:55+02:00,"
         " and nothing where it is not known"
     )
 
 
-def _dated(said: str) -> float:
+def _dated(text: str) -> float:
     try:
-        at = datetime.fromisoformat(said.strip())
+        at = datetime.fromisoformat(text.strip())
     except ValueError:
         return math.inf
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-def _flag(said: str) -> bool:
-    word = said.strip().lower()
+def _flag(text: str) -> bool:
+    word = text.strip().lower()
     if word in _TRUE or word in _FALSE:
         return word in _TRUE
-    raise ValueError(f"{said!r} is neither yes nor no: accepted are 1, true, yes, 0, false, no and nothing")
+    raise ValueError(f"{text!r} is neither yes nor no: accepted are 1, true, yes, 0, false, no and nothing")

@@ -9,7 +9,7 @@ import numpy as np
 from ...cluster.columns import FloatArray, Labels
 from . import cells, rewards
 from .cleaning import Raw
-from .delimited_text import Sheet
+from .delimited_text import DelimitedRecords
 from .file import TraceFile
 from .format import Format, with_columns
 from .model_names import sensitive
@@ -27,7 +27,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def _read(file: TraceFile) -> Raw:
-    sheet = Sheet(file)
+    sheet = DelimitedRecords(file)
     read = sheet.read(
         {
             "num_gpu": cells.whole,
@@ -58,22 +58,22 @@ def _read(file: TraceFile) -> Raw:
     return Raw(columns)
 
 
-def _steps(sheet: Sheet, read: dict[str, Labels], rows: list[int]) -> Iterator[rewards.Steps]:
+def _steps(sheet: DelimitedRecords, read: dict[str, Labels], rows: list[int]) -> Iterator[rewards.Steps]:
     times, values = read["expect_time_list"], read["expect_value_list"]
-    known: dict[str, FloatArray] = {}
+    worth_by_text: dict[str, FloatArray] = {}
     for row in rows:
         pair = []
         for column, text in (("expect_time_list", times[row]), ("expect_value_list", values[row])):
             try:
-                if text not in known:
-                    known[text] = np.array(_numbers(text))
+                if text not in worth_by_text:
+                    worth_by_text[text] = np.array(_numbers(text))
             except ValueError as error:
                 raise sheet.fail(row, column, str(error)) from error
-            pair.append(known[text])
+            pair.append(worth_by_text[text])
         within, worth = pair
         if len(within) != len(worth):
-            said = f"{len(worth)} values for {len(within)} deadlines: accepted is one value for each"
-            raise sheet.fail(row, "expect_value_list", said)
+            problem = f"{len(worth)} values for {len(within)} deadlines: accepted is one value for each"
+            raise sheet.fail(row, "expect_value_list", problem)
         if np.any(np.diff(within) < 0):
             raise sheet.fail(row, "expect_time_list", f"{times[row]!r} falls: accepted are deadlines by time")
         yield tuple(zip((within * MINUTE_S).tolist(), (worth / _FULL).tolist(), strict=True))

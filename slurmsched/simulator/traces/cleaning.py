@@ -26,22 +26,22 @@ class Raw:
     def __len__(self) -> int:
         return len(self.columns["submit_s"])
 
-    def note(self, rule: str, rows: int, said: str) -> None:
-        """Remember what was done to *rows*, unless they are none; ``{jobs}``, ``{steps}`` in *said* are how many."""
+    def note(self, rule: str, rows: int, text: str) -> None:
+        """Remember what was done to *rows*, unless they are none; ``{jobs}``, ``{steps}`` in *text* are how many."""
         if rows:
-            self.notes.append(Note(rule, rows, _NOUNS.sub(lambda noun: count(rows, noun[1]), said)))
+            self.notes.append(Note(rule, rows, _NOUNS.sub(lambda noun: count(rows, noun[1]), text)))
 
     def aside(self, name: str) -> Any:
         """A column that only the reading needs, taken out of the jobs."""
         return self.columns.pop(name)
 
-    def only(self, keep: BoolArray, rule: str, said: str) -> None:
+    def only(self, wanted: BoolArray, rule: str, text: str) -> None:
         """Leave out the other rows, with a note about them."""
-        left_out = int(np.count_nonzero(~keep))
+        left_out = int(np.count_nonzero(~wanted))
         if left_out:
             self.columns.setdefault("job_id", np.arange(1, len(self) + 1))
-            self.columns = {name: _taken(column, keep) for name, column in self.columns.items()}
-        self.note(rule, left_out, said)
+            self.columns = {name: _taken(column, wanted) for name, column in self.columns.items()}
+        self.note(rule, left_out, text)
 
 
 def cleaned(raw: Raw, *, cpu_jobs: bool) -> tuple[Workload, tuple[Note, ...]]:
@@ -87,5 +87,5 @@ def per_node(total: Any, nodes: Any) -> Any:
     return -(-np.asarray(total) // spread)
 
 
-def _taken(column: Any, keep: BoolArray) -> Any:
-    return column.take(keep) if isinstance(column, Labels) else column[keep]
+def _taken(column: Any, wanted: BoolArray) -> Any:
+    return column.take(wanted) if isinstance(column, Labels) else column[wanted]

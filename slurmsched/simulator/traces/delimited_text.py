@@ -19,7 +19,7 @@ _AT_ONCE = 8192  #: records; their texts stay in the processor's cache until the
 Records = list[list[str]]
 
 
-class Sheet:
+class DelimitedRecords:
     """A header and records under it. *quoted* is whether fields may be in double quotes.
 
     Records with more or fewer fields than the header are errors, unless *ragged*: then they are counted and left out.
@@ -65,17 +65,17 @@ class Sheet:
                 before = records.line_num
         raise ValueError(f"{self._file.path} has fewer records")
 
-    def fail(self, record: int, column: str, said: str) -> TraceError:
+    def fail(self, record: int, column: str, problem: str) -> TraceError:
         """The error that a cell is wrong."""
-        return self._file.at(self.line_of(record), said, column)
+        return self._file.at(self.line_of(record), problem, column)
 
     def _header(self, records: Iterator[list[str]]) -> list[str]:
         header = next((fields for fields in records if fields), [])
         return [name.strip() for name in header]
 
     def _missing(self, missing: Sequence[str], header: Sequence[str]) -> TraceError:
-        said = f"there is no column {', '.join(missing)}: the header has {', '.join(header) or 'nothing'}"
-        return self._file.at(1, said)
+        problem = f"there is no column {', '.join(missing)}: the header has {', '.join(header) or 'nothing'}"
+        return self._file.at(1, problem)
 
     def _chunks(self, records: Any, width: int) -> Iterator[Records]:
         """Records of the right *width*, many at once; blank lines are none."""
@@ -105,8 +105,8 @@ class Sheet:
             before = 0
             for fields in records:
                 if fields and len(fields) != width:
-                    said = f"the record has {len(fields)} fields: accepted are {width}, as many as the header has"
-                    return self._file.at(before + 1, said)
+                    problem = f"the record has {len(fields)} fields: accepted are {width}, as many as the header has"
+                    return self._file.at(before + 1, problem)
                 before = records.line_num
         raise ValueError(f"{self._file.path} has no uneven record")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import cells
 from .cleaning import Raw, per_node
-from .delimited_text import Sheet
+from .delimited_text import DelimitedRecords
 from .file import TraceFile
 from .format import Format, with_columns
 
@@ -24,7 +24,7 @@ _ALSO = {
 
 
 def _read(file: TraceFile) -> Raw:
-    read = Sheet(file).read(_NEEDED, _ALSO)
+    read = DelimitedRecords(file).read(_NEEDED, _ALSO)
     renamed = {
         "gpus_req": "gpus",
         "submit_time": "submit_s",

@@ -80,6 +80,6 @@ class TraceFile:
         """The column names that the first line holds, if it is a header."""
         return frozenset(name.strip().strip('"') for name in self.header.split(delimiter))
 
-    def at(self, line: int, said: str, column: str = "") -> TraceError:
-        """The error that *said* is wrong with a line, counted from 1, and a column of it."""
-        return TraceError(f"{self.path}:{line}{f', column {column}' if column else ''}: {said}")
+    def at(self, line: int, problem: str, column: str = "") -> TraceError:
+        """The error that *problem* is wrong with a line, counted from 1, and a column of it."""
+        return TraceError(f"{self.path}:{line}{f', column {column}' if column else ''}: {problem}")

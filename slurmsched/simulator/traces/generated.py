@@ -7,37 +7,37 @@ from typing import Any, get_type_hints
 
 from ..toml_file import checked, read_toml
 from ..workload.synthetic import SyntheticSpec
-from ..workload.synthetic_users import Habits
+from ..workload.synthetic_users import SyntheticUsers
 from .trace import TraceError
 
 PREFIX = "synthetic:"
 SUFFIX = ".toml"
 
 
-def spec_of(said: str, cluster_gpus: int) -> SyntheticSpec | None:
-    """What *said* makes; None where it means a file of jobs.
+def spec_of(text: str, cluster_gpus: int) -> SyntheticSpec | None:
+    """What *text* makes; None where it means a file of jobs.
 
     The load is that of a cluster of *cluster_gpus* unless the TOML file tells another number, and jobs are no larger
     unless it tells a mix. TraceError or ConfigError where it cannot be made.
     """
-    if not (said.startswith(PREFIX) or said.endswith(SUFFIX)):
+    if not (text.startswith(PREFIX) or text.endswith(SUFFIX)):
         return None
-    parts = _named(said) if said.startswith(PREFIX) else _written(said)
+    parts = _named(text) if text.startswith(PREFIX) else _written(text)
     parts = {"cluster_gpus": cluster_gpus} | parts
     usual = SyntheticSpec().gpu_mix
     parts.setdefault("gpu_mix", tuple((gpus, weight) for gpus, weight in usual if gpus <= cluster_gpus))
     try:
         return SyntheticSpec(**parts)
     except ValueError as error:
-        raise TraceError(f"making the trace {said}: {error}") from error
+        raise TraceError(f"making the trace {text}: {error}") from error
 
 
-def _named(said: str) -> dict[str, Any]:
-    jobs, _, load = said.removeprefix(PREFIX).partition(":")
+def _named(text: str) -> dict[str, Any]:
+    jobs, _, load = text.removeprefix(PREFIX).partition(":")
     try:
         return {"jobs": int(jobs)} | ({"load": float(load)} if load else {})
     except ValueError as error:
-        raise TraceError(f"making the trace {said}: accepted are synthetic:JOBS and synthetic:JOBS:LOAD") from error
+        raise TraceError(f"making the trace {text}: accepted are synthetic:JOBS and synthetic:JOBS:LOAD") from error
 
 
 def _written(path: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _written(path: str) -> dict[str, Any]:
         parts["gpu_mix"] = tuple(_mix(path, document["gpu_mix"]))
     if "habits" in document:
         try:
-            parts["habits"] = Habits(**checked(f"{path}: [habits]", document["habits"], _kinds(Habits)))
+            parts["habits"] = SyntheticUsers(**checked(f"{path}: [habits]", document["habits"], _kinds(SyntheticUsers)))
         except ValueError as error:
             raise TraceError(f"{path}: [habits]: {error}") from error
     return parts
@@ -58,8 +58,8 @@ def _kinds(of: type) -> dict[str, type]:
     return {f.name: hints[f.name] for f in fields(of) if hints[f.name] in (int, float, str, bool)}
 
 
-def _mix(path: str, said: dict[str, Any]) -> list[tuple[int, float]]:
-    weights = checked(f"{path}: [gpu_mix]", said, dict.fromkeys(said, float))
+def _mix(path: str, text: dict[str, Any]) -> list[tuple[int, float]]:
+    weights = checked(f"{path}: [gpu_mix]", text, dict.fromkeys(text, float))
     if not all(gpus.isascii() and gpus.isdigit() for gpus in weights):
         raise TraceError(f"{path}: [gpu_mix]: accepted are GPUs = weight, such as 8 = 0.25")
     return [(int(gpus), weight) for gpus, weight in weights.items()]

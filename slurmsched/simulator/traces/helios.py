@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from . import cells
 from .cleaning import Raw, per_node
-from .delimited_text import Sheet
+from .delimited_text import DelimitedRecords
 from .file import TraceFile
 from .format import Format, with_columns
 
 
 def _read(file: TraceFile) -> Raw:
-    read = Sheet(file).read(
+    read = DelimitedRecords(file).read(
         {
             "user": cells.text,
             "vc": cells.text,

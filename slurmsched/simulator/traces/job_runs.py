@@ -35,9 +35,9 @@ def only_last_runs(raw: Raw, job: IntArray, run: FloatArray, arrival_s: FloatArr
     submit_s = np.empty(len(order))
     submit_s[order] = arrival_s[order][starts]
     raw.columns["submit_s"] = submit_s
-    keep: BoolArray = np.zeros(len(order), dtype=np.bool_)
-    keep[order[last]] = True
-    raw.only(keep, "requeues", "{earlier runs} left out of jobs that were queued again: the last run counts")
+    is_last: BoolArray = np.zeros(len(order), dtype=np.bool_)
+    is_last[order[last]] = True
+    raw.only(is_last, "requeues", "{earlier runs} left out of jobs that were queued again: the last run counts")
 
 
 def arrivals(raw: Raw, submit_s: FloatArray, eligible_s: FloatArray, started_s: FloatArray) -> FloatArray:

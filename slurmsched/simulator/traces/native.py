@@ -20,7 +20,7 @@ from ...errors import install_line
 from ..workload.workload import Workload
 from . import cells, rewards
 from .cleaning import Raw
-from .delimited_text import Sheet
+from .delimited_text import DelimitedRecords
 from .file import TraceFile
 from .format import Format, with_columns
 from .trace import TraceError
@@ -40,15 +40,15 @@ def _rewards(texts: Sequence[str]) -> Labels:
     return cells.text(texts)
 
 
-def _amount(said: str) -> float:
-    value = float(cells.number((said,))[0])
+def _amount(text: str) -> float:
+    value = float(cells.number((text,))[0])
     if value < 0:
-        raise ValueError(f"{said!r} is no amount: accepted are numbers from 0 on, and nothing where it is not known")
+        raise ValueError(f"{text!r} is no amount: accepted are numbers from 0 on, and nothing where it is not known")
     return 0.0 if math.isnan(value) else value
 
 
-def _deadline(said: str) -> float:
-    return math.inf if said.strip().lower() in ("inf", "") else float(cells.moment((said,))[0])
+def _deadline(text: str) -> float:
+    return math.inf if text.strip().lower() in ("inf", "") else float(cells.moment((text,))[0])
 
 
 _CELLS: dict[str, cells.Cell] = {
@@ -67,7 +67,7 @@ def _read(file: TraceFile) -> Raw:
     if file.header.startswith(_PARQUET_MAGIC):
         return _read_parquet(file)
     also = {name: cell for name, cell in _CELLS.items() if name not in NEEDED}
-    raw = Raw(Sheet(file).read({name: _CELLS[name] for name in NEEDED}, also))
+    raw = Raw(DelimitedRecords(file).read({name: _CELLS[name] for name in NEEDED}, also))
     _note_others(raw, file.fields())
     return raw
 

@@ -13,7 +13,7 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray, Labels
 from . import cells
 from .cleaning import Raw
-from .delimited_text import Sheet
+from .delimited_text import DelimitedRecords
 from .file import TraceFile
 from .format import Format, with_columns
 from .trace import TraceError
@@ -23,7 +23,7 @@ _ACCEPTED = 'accepted is {"speedup": {"Model": [1.0, 1.8, ...], ...}}, the speed
 
 
 def _read(file: TraceFile) -> Raw:
-    sheet = Sheet(file)
+    sheet = DelimitedRecords(file)
     read = sheet.read(
         {
             "app_id": cells.whole,
@@ -68,14 +68,14 @@ def _curves(file: TraceFile) -> dict[str, FloatArray] | None:
     return curves
 
 
-def _speed(sheet: Sheet, curves: dict[str, FloatArray], model: Labels, gpus: IntArray) -> FloatArray:
+def _speed(sheet: DelimitedRecords, curves: dict[str, FloatArray], model: Labels, gpus: IntArray) -> FloatArray:
     """The speed-up of each job on the GPUs it wants; more than the last known count are as fast as that."""
     speed = np.ones(len(gpus))
     for code, name in enumerate(model.names):
         rows = model.codes == code
         if name not in curves:
-            said = f"{name!r} is no model of {SPEEDUPS}: accepted are {', '.join(sorted(curves))}"
-            raise sheet.fail(int(np.flatnonzero(rows)[0]), "model_name", said)
+            problem = f"{name!r} is no model of {SPEEDUPS}: accepted are {', '.join(sorted(curves))}"
+            raise sheet.fail(int(np.flatnonzero(rows)[0]), "model_name", problem)
         curve = curves[name]
         speed[rows] = curve[np.clip(gpus[rows], 1, len(curve)) - 1]
     return speed

@@ -7,7 +7,7 @@ import numpy as np
 from ...cluster.columns import Labels
 from . import cells
 from .cleaning import Raw
-from .delimited_text import Sheet
+from .delimited_text import DelimitedRecords
 from .file import TraceFile
 from .format import Format, with_columns
 
@@ -15,7 +15,7 @@ _CONFIGURATION = dict.fromkeys(("model", "dataset", "batchsize", "amp"), cells.t
 
 
 def _list(file: TraceFile) -> Raw:
-    read = Sheet(file).read(
+    read = DelimitedRecords(file).read(
         {"duration": cells.number, "num_gpus": cells.whole, "cluster": cells.text},
         {"timestamp": cells.moment, "submit_time": cells.number, "job_id": cells.whole},
     )
@@ -29,7 +29,7 @@ def _list(file: TraceFile) -> Raw:
 
 
 def _semisynthetic(file: TraceFile) -> Raw:
-    read = Sheet(file).read(
+    read = DelimitedRecords(file).read(
         {
             "job_id": cells.whole,
             "submit_s": cells.number,

@@ -12,7 +12,7 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.text.tres import count, gpus_in, memory_mib, seconds
 from . import cells
 from .cleaning import Raw, per_node
-from .delimited_text import Sheet
+from .delimited_text import DelimitedRecords
 from .file import TraceFile
 from .format import Format
 from .job_runs import arrivals, chains, only_last_runs
@@ -32,14 +32,14 @@ def _recognises(file: TraceFile) -> bool:
     return "Submit" in there and bool(there & {"JobID", "JobIDRaw"})
 
 
-def _time_limit(said: str) -> float:
-    limit_s = seconds(said)
+def _time_limit(text: str) -> float:
+    limit_s = seconds(text)
     return limit_s if limit_s > 0 else math.inf
 
 
-def _minutes(said: str) -> float:
+def _minutes(text: str) -> float:
     # TimelimitRaw: plain minutes, or the words that Timelimit has too
-    return float(said) * _MINUTE_S if said.strip().isdigit() else _time_limit(said)
+    return float(text) * _MINUTE_S if text.strip().isdigit() else _time_limit(text)
 
 
 _TEXTS = {
@@ -63,7 +63,7 @@ _CELLS: dict[str, cells.Cell] = {
 
 def _read(file: TraceFile) -> Raw:
     # Names may hold the delimiter and sacct quotes nothing, so a record that does not fit is no error of the file.
-    sheet = Sheet(file, delimiter="|", quoted=False, ragged=True)
+    sheet = DelimitedRecords(file, delimiter="|", quoted=False, ragged=True)
     read = sheet.read({"Submit": cells.moment}, _CELLS)
     for either in (("AllocTRES", "ReqTRES"), ("ElapsedRaw", "Elapsed", "End")):
         if not any(name in read for name in either):
@@ -75,7 +75,7 @@ def _read(file: TraceFile) -> Raw:
     return _jobs(raw)
 
 
-def _columns(sheet: Sheet, read: dict[str, Any]) -> dict[str, Any]:
+def _columns(sheet: DelimitedRecords, read: dict[str, Any]) -> dict[str, Any]:
     ids = read.get("JobIDRaw", read.get("JobID"))
     assert ids is not None
     length = len(ids)
@@ -111,7 +111,7 @@ def _jobs(raw: Raw) -> Raw:
     return raw
 
 
-def _numbers(sheet: Sheet, column: str, ids: Labels) -> IntArray:
+def _numbers(sheet: DelimitedRecords, column: str, ids: Labels) -> IntArray:
     """The number in front of each id: 123 of 123, 123_4, 123+1, 123_[5-9], 123.batch."""
     numbers = [re.match(r"\d{1,18}", name) for name in ids.names]
     for code, found in enumerate(numbers):
@@ -127,7 +127,7 @@ def _runtime(read: dict[str, Any]) -> FloatArray:
     return np.asarray(read["End"] - read.get("Start", np.nan))
 
 
-def _granted(sheet: Sheet, read: dict[str, Any], nodes: IntArray) -> dict[str, Any]:
+def _granted(sheet: DelimitedRecords, read: dict[str, Any], nodes: IntArray) -> dict[str, Any]:
     """GPUs, their type and memory: as given, or where nothing was given as asked for."""
     gpus, memory = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes))
     kinds = np.full(len(nodes), "", dtype=object)
@@ -143,7 +143,7 @@ def _granted(sheet: Sheet, read: dict[str, Any], nodes: IntArray) -> dict[str, A
     return {"gpus": gpus, "gpu_type": Labels.of(kinds.tolist()), "memory_mib": memory / np.maximum(nodes, 1)}
 
 
-def _meant(sheet: Sheet, column: str, texts: Labels, code: int) -> tuple[int, str, float]:
+def _meant(sheet: DelimitedRecords, column: str, texts: Labels, code: int) -> tuple[int, str, float]:
     text = texts.names[code]
     try:
         gpus, kind = gpus_in(text)

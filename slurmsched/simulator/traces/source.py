@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster.text.plural import count
 from ..workload.synthetic import SyntheticSpec, synthetic
-from ..workload.synthetic_users import Habits, semisynthetic
+from ..workload.synthetic_users import SyntheticUsers, semisynthetic
 from ..workload.workload import workload
 from .generated import spec_of
 from .native import OWN, write
@@ -25,24 +25,24 @@ class Source:
     spec: SyntheticSpec | None = None  #: ... or what to make
     format: str | None = None
     cpu_jobs: bool = False
-    habits: Habits | None = None  #: users, names and time limits to attach to the jobs of a file
+    habits: SyntheticUsers | None = None  #: users, names and time limits to attach to the jobs of a file
     copied: Trace | None = field(default=None, repr=False, compare=False)  #: without jobs: what *path* is a copy of
 
     @classmethod
     def of(
         cls,
-        said: str,
+        text: str,
         cluster_gpus: int,
         *,
         format: str | None = None,  # noqa: A002
         cpu_jobs: bool = False,
-        habits: Habits | None = None,
+        habits: SyntheticUsers | None = None,
     ) -> Source:
-        """What *said* means: ``synthetic:JOBS[:LOAD]``, a TOML file that says what to make, or a file of jobs."""
-        spec = spec_of(said, cluster_gpus)
+        """What *text* means: ``synthetic:JOBS[:LOAD]``, a TOML file that says what to make, or a file of jobs."""
+        spec = spec_of(text, cluster_gpus)
         if spec is None:
-            return cls(said, said, format=format, cpu_jobs=cpu_jobs, habits=habits)
-        return cls(said, spec=spec)
+            return cls(text, text, format=format, cpu_jobs=cpu_jobs, habits=habits)
+        return cls(text, spec=spec)
 
     @classmethod
     def copy(cls, name: str, trace: Trace, path: str) -> Source:
@@ -62,8 +62,8 @@ class Source:
         seed = self.seed if seed is None else seed
         if self.spec is not None:
             jobs = synthetic(replace(self.spec, seed=seed or 0))
-            said = f"synthetic: {count(len(jobs), 'job')} made up from seed {seed}"
-            return Trace(jobs, (Note("synthetic", len(jobs), said),), "synthetic")
+            text = f"synthetic: {count(len(jobs), 'job')} made up from seed {seed}"
+            return Trace(jobs, (Note("synthetic", len(jobs), text),), "synthetic")
         trace = read(self.path, self.format, cpu_jobs=self.cpu_jobs)
         if self.copied is not None:
             return replace(self.copied, workload=trace.workload)
@@ -71,5 +71,5 @@ class Source:
             return trace
         jobs = semisynthetic(trace.workload, self.habits, np.random.default_rng(seed))
         made = count(len(jobs), "job")
-        said = f"semi-synthetic: users, names and time limits of {made} were made up from seed {seed}"
-        return replace(trace, workload=jobs, notes=(*trace.notes, Note("semi-synthetic", len(jobs), said)))
+        text = f"semi-synthetic: users, names and time limits of {made} were made up from seed {seed}"
+        return replace(trace, workload=jobs, notes=(*trace.notes, Note("semi-synthetic", len(jobs), text)))

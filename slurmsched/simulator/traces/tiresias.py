@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from . import cells
 from .cleaning import Raw
-from .delimited_text import Sheet
+from .delimited_text import DelimitedRecords
 from .file import TraceFile
 from .format import Format, with_columns
 from .model_names import sensitive
 
 
 def _read(file: TraceFile) -> Raw:
-    read = Sheet(file).read(
+    read = DelimitedRecords(file).read(
         {"num_gpu": cells.whole, "submit_time": cells.number, "duration": cells.number},
         {"job_id": cells.whole, "model_name": cells.text},
     )

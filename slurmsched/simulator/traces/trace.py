@@ -25,10 +25,10 @@ class Note:
 
     rule: str
     rows: int
-    said: str
+    text: str
 
     def __str__(self) -> str:
-        return self.said
+        return self.text
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +78,8 @@ class Trace:
         """The other jobs; TraceError where none are left."""
         if len(rows) == len(self):
             raise TraceError(f"no job of these {len(self)} could ever run on this cluster")
-        kept = np.delete(np.arange(len(self)), np.array(rows, dtype=np.int64))
-        return replace(self, workload=self.workload.take(kept))
+        remaining = np.delete(np.arange(len(self)), np.array(rows, dtype=np.int64))
+        return replace(self, workload=self.workload.take(remaining))
 
     def _with(self, jobs: Workload, note: Note) -> Trace:
         return replace(self, workload=jobs, notes=(*self.notes, note))

@@ -79,8 +79,8 @@ def _job(file: TraceFile, at: int, submit: str, options: Options) -> dict[str, A
     options = {**options, "-dt": submit}
     nodes = max(meant("--nodes", count, "1"), 1)
     per_node, kind = meant("--gres", gpus_in)
-    other_per_node = meant("--gpus-per-node", lambda said: gpus_in(f"gpu:{said}" if said else "")[0])
-    total = meant("--gpus", lambda said: gpus_in(f"gpu:{said}" if said else "")[0])
+    other_per_node = meant("--gpus-per-node", lambda value: gpus_in(f"gpu:{value}" if value else "")[0])
+    total = meant("--gpus", lambda value: gpus_in(f"gpu:{value}" if value else "")[0])
     cpus = max(meant("--ntasks", count, "1"), 1) * max(meant("--cpus-per-task", count, "1"), 1)
     memory = meant("--mem", memory_mib)
     limit_s = meant("--time", seconds)

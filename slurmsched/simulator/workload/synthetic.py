@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...cluster.columns import FloatArray, Labels
-from .synthetic_users import Habits, semisynthetic
+from .synthetic_users import SyntheticUsers, semisynthetic
 from .workload import Workload, workload
 
 DAY_S = 86400.0
@@ -38,7 +38,7 @@ class SyntheticSpec:
     longest_s: float = 14 * DAY_S
     gpu_mix: tuple[tuple[int, float], ...] = ((1, 0.7), (2, 0.08), (4, 0.1), (8, 0.1), (16, 0.02))  #: GPUs, weight
     partitions: int = 1  #: virtual clusters, all alike
-    habits: Habits = field(default_factory=Habits)
+    habits: SyntheticUsers = field(default_factory=SyntheticUsers)
     start_s: float = 0.0  #: the origin of time; midnight for ``diurnal``
 
     def __post_init__(self) -> None:

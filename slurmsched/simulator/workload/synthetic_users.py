@@ -25,7 +25,7 @@ _CAMPAIGN = 12  #: jobs of one user under one name in a row, on average
 
 
 @dataclass(frozen=True)
-class Habits:
+class SyntheticUsers:
     """How users behave. ValueError where a figure makes no sense."""
 
     users: int = 300
@@ -43,7 +43,7 @@ class Habits:
             raise ValueError(f"slack = {self.slack}, skew = {self.skew}: accepted are slack from 1 and skew from 0 on")
 
 
-def semisynthetic(jobs: Workload, habits: Habits, random: np.random.Generator) -> Workload:
+def semisynthetic(jobs: Workload, habits: SyntheticUsers, random: np.random.Generator) -> Workload:
     """The same jobs at the same times with users, names and time limits attached; same input and seed, same output."""
     if not len(jobs):
         return jobs
@@ -59,12 +59,12 @@ def semisynthetic(jobs: Workload, habits: Habits, random: np.random.Generator) -
     return replace(attached, time_limit_s=_limits(jobs, campaign, habits, random)) if habits.limits else attached
 
 
-def _campaigns(jobs: Workload, habits: Habits, random: np.random.Generator) -> tuple[IntArray, FloatArray]:
+def _campaigns(jobs: Workload, habits: SyntheticUsers, random: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """Which jobs belong together, numbered from 0, and where from 0 to 1 each lies among the kinds of its VC's jobs."""
     length, virtual = len(jobs), jobs.partition.codes
     log = np.log(np.maximum(jobs.runtime_s, 1.0))
-    told = (log - log.mean()) / (log.std() or 1.0)
-    kind = np.sqrt(habits.recurrence) * told + np.sqrt(1 - habits.recurrence) * random.standard_normal(length)
+    standardised = (log - log.mean()) / (log.std() or 1.0)
+    kind = np.sqrt(habits.recurrence) * standardised + np.sqrt(1 - habits.recurrence) * random.standard_normal(length)
     order = np.lexsort((kind, virtual))
     sizes = np.bincount(virtual, minlength=len(jobs.partition.names))
     place = np.empty(length)
@@ -84,7 +84,7 @@ def _campaigns(jobs: Workload, habits: Habits, random: np.random.Generator) -> t
 
 
 def _users(
-    campaign: IntArray, virtual: IntArray, virtuals: int, habits: Habits, random: np.random.Generator
+    campaign: IntArray, virtual: IntArray, virtuals: int, habits: SyntheticUsers, random: np.random.Generator
 ) -> IntArray:
     """The user of each job: one for a campaign, each VC with users of its own."""
     each = max(habits.users // virtuals, 1)
@@ -98,12 +98,12 @@ def _names(campaign: IntArray, stratum: FloatArray, user: IntArray, random: np.r
     turn = random.permutation(int(user.max()) + 1)  # what one user calls train is not what another does
     word = ((stratum * len(_WORDS)).astype(np.int64) + turn[user]) % len(_WORDS)
     tries = np.zeros(int(campaign.max()) + 1, dtype=np.int64)
-    for which, said in zip(campaign.tolist(), word.tolist(), strict=True):
+    for which, name in zip(campaign.tolist(), word.tolist(), strict=True):
         tries[which] += 1
-        yield f"{_WORDS[said]}_{which % 100:02}_v{tries[which]}"
+        yield f"{_WORDS[name]}_{which % 100:02}_v{tries[which]}"
 
 
-def _limits(jobs: Workload, campaign: IntArray, habits: Habits, random: np.random.Generator) -> FloatArray:
+def _limits(jobs: Workload, campaign: IntArray, habits: SyntheticUsers, random: np.random.Generator) -> FloatArray:
     """Time limits: one for a campaign, longer than its longest run, rounded up to what people ask for."""
     longest_s = np.zeros(int(campaign.max()) + 1)
     np.maximum.at(longest_s, campaign, jobs.runtime_s)

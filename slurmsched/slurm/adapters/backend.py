@@ -11,10 +11,10 @@ from ...cluster.records.node_loans import SetNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmUnavailable
-from ..port import Answer, Facts, Load, Slurm
-from ..versions import Release
+from ..port import ActionResult, ClusterInfo, ControllerLoad, Slurm
+from ..versions import SlurmRelease
 from .command import SlurmCommand
-from .command_runner import Console
+from .command_runner import CommandRunner
 from .pyslurm_adapter import SlurmBinding
 from .pyslurm_worker import PyslurmMissing, Worker
 
@@ -36,17 +36,17 @@ class SlurmBackend:
     wanted: str = "auto"
     _binding: SlurmBinding | None = None
     _silent: int = 0
-    _told: str = ""
+    _last_reason: str = ""
     _choice: tuple[str, str] | None = None
     _read_from: Set[tuple[str, str]] = frozenset()
     """The configuration that was chosen by."""
 
     @classmethod
-    def of(cls, console: Console, wanted: str) -> SlurmBackend:
+    def of(cls, console: CommandRunner, wanted: str) -> SlurmBackend:
         """Over *console*; nothing is asked of Slurm yet."""
         return cls(SlurmCommand(console), wanted)
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterInfo:
         """Ask again what the cluster is, and choose."""
         facts = self.command.facts()
         config = facts.config.items() - {("NEXT_JOB_ID", facts.config.get("NEXT_JOB_ID"))}
@@ -54,9 +54,9 @@ class SlurmBackend:
             self.close()
             self._choice, self._read_from = self._choose(facts), config
         backend, why = self._choice
-        if (said := f"{backend}: {why}") != self._told:
-            logger.info("reading Slurm through %s", said)
-            self._told = said
+        if (reason := f"{backend}: {why}") != self._last_reason:
+            logger.info("reading Slurm through %s", reason)
+            self._last_reason = reason
         return replace(facts, backend=backend, backend_reason=why)
 
     def observe(self) -> ClusterState:
@@ -74,7 +74,7 @@ class SlurmBackend:
         self._silent = 0
         return state
 
-    def act(self, actions: Sequence[Action]) -> list[Answer]:
+    def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """What ``Slurm.act`` promises."""
         return self._chosen.act(actions)
 
@@ -82,7 +82,7 @@ class SlurmBackend:
         """What ``Slurm.set_nodes`` promises."""
         return self.command.set_nodes(changes)
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """What ``Slurm.load`` promises."""
         return self.command.load()
 
@@ -108,7 +108,7 @@ class SlurmBackend:
             self._binding.worker.stop()
         self._binding, self._silent, self._choice = None, 0, None
 
-    def _choose(self, facts: Facts) -> tuple[str, str]:
+    def _choose(self, facts: ClusterInfo) -> tuple[str, str]:
         if self.wanted == "command":
             return "Slurm's commands", "slurm.backend says so"
         worker = Worker(self.command.console, self.command.console.called)
@@ -126,9 +126,9 @@ class SlurmBackend:
         return "Slurm's commands", problem
 
 
-def _misfit(ours: str, facts: Facts) -> str:
+def _misfit(ours: str, facts: ClusterInfo) -> str:
     """Why pyslurm of version *ours* does not fit the cluster; empty where it does."""
-    release = Release(facts.version)
+    release = SlurmRelease(facts.version)
     series = tuple(int(part) for part in ours.split(".")[:2] if part.isdigit())
     if series == release.series:
         return ""

@@ -17,14 +17,14 @@ from ...cluster.records.node_loans import SetNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
-from ..port import Answer, Facts, Load, keeps_jobs_private
+from ..port import ActionResult, ClusterInfo, ControllerLoad, keeps_jobs_private
 from ..read import sinfo, sprio, squeue
 from ..read.cluster_reading import state_of
-from ..read.records import Columns, cut, heads, long_format, reading
+from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
-from ..versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, Release
+from ..versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
 from ..write.verbs import Request, lines, ours_to_tell, partition_line, signals, slots_line
-from .command_runner import Console, Printed, mark, unreachable
+from .command_runner import CommandRunner, Printed, mark, unreachable
 
 AGAIN = 9
 """How often a change is asked for once more that Slurm refuses for a moment; then it is for the next cycle."""
@@ -41,22 +41,22 @@ _ABOUT_JOB = re.compile(r"\bfor job (\d+)")
 class SlurmCommand:
     """The ``Slurm`` port over squeue, sprio, sinfo, scontrol, sdiag and sacct."""
 
-    console: Console = field(default_factory=Console)
-    _facts: Facts | None = None
+    console: CommandRunner = field(default_factory=CommandRunner)
+    _facts: ClusterInfo | None = None
     _fields: tuple[str, ...] = squeue.FIELDS
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterInfo:
         """Ask again what the cluster is, and who we are to it."""
-        known, config = self._facts, self._config()
-        self._facts = Facts(
+        earlier, config = self._facts, self._config()
+        self._facts = ClusterInfo(
             cluster=config.get("ClusterName", ""),
-            version=Release.of(config).version,
+            version=SlurmRelease.of(config).version,
             config=config,
             user=self.console.user(),
             gres=self._read_gres() if "slot" in config.get("GresTypes", "").split(",") else {},
         )
-        self._facts = self._with_rights(self._facts, known)
+        self._facts = self._with_rights(self._facts, earlier)
         self.qos = self._read_qos(self._facts)
         self._fields = squeue.fields_of(self._release_of_commands(self._facts))
         return self._facts
@@ -70,23 +70,24 @@ class SlurmCommand:
             jobs = self.long("squeue", ["-a", "-t", "all"], self._fields)
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
-    def act(self, actions: Sequence[Action]) -> list[Answer]:
+    def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """By scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done.
 
         Signals go out one by one, and what jobs are told after one look at what they were told before.
         """
-        asked = iter([self._ask_to_stop(action) for action in actions if isinstance(action, AskToStop)])
-        told = iter(self._tell([action for action in actions if isinstance(action, Tell)]))
+        stop_answers = iter([self._ask_to_stop(action) for action in actions if isinstance(action, AskToStop)])
+        comment_answers = iter(self._write_comments([action for action in actions if isinstance(action, Tell)]))
         rest = iter(self._batch([action for action in actions if not isinstance(action, AskToStop | Tell)]))
-        kinds = {AskToStop: asked, Tell: told}
+        kinds = {AskToStop: stop_answers, Tell: comment_answers}
         return [next(kinds.get(type(action), rest)) for action in actions]
 
-    def _tell(self, actions: Sequence[Tell]) -> list[Answer]:
+    def _write_comments(self, actions: Sequence[Tell]) -> list[ActionResult]:
         """Tell jobs something, unless somebody else wrote into their AdminComment."""
         why_not = self._why_not_to_tell([action.job_id for action in actions]) if actions else {}
         written = iter(self._batch([action for action in actions if action.job_id not in why_not]))
         return [
-            Answer(action, why_not[action.job_id]) if action.job_id in why_not else next(written) for action in actions
+            ActionResult(action, why_not[action.job_id]) if action.job_id in why_not else next(written)
+            for action in actions
         ]
 
     def _why_not_to_tell(self, jobs: Sequence[int]) -> dict[int, str]:
@@ -103,16 +104,16 @@ class SlurmCommand:
         missing = dict.fromkeys(set(jobs) - there, "squeue does not show it")
         return missing | dict.fromkeys(theirs & set(jobs), "its AdminComment is somebody else's")
 
-    def _ask_to_stop(self, action: AskToStop) -> Answer:
+    def _ask_to_stop(self, action: AskToStop) -> ActionResult:
         for argv in signals(action):
             printed = self.console.run(argv)
             if unreachable(printed.err):
                 raise SlurmUnavailable(f"{argv[0]}: {printed.err.strip()[:500]}")
             if printed.code:
-                return Answer(action, printed.err.strip()[:300] or f"exit status {printed.code}")
-        return Answer(action)
+                return ActionResult(action, printed.err.strip()[:300] or f"exit status {printed.code}")
+        return ActionResult(action)
 
-    def _batch(self, actions: Sequence[Action]) -> list[Answer]:
+    def _batch(self, actions: Sequence[Action]) -> list[ActionResult]:
         """All lines of *actions*, and then, where jobs begin to share, the one that is made of what they ask for."""
         multifactor = self.known_facts().multifactor if actions else True
         requests = self._requests([a.job_id for a in actions if isinstance(a, StartShared | Unshare)])
@@ -128,7 +129,7 @@ class SlurmCommand:
         begun = {at: a for at, a in enumerate(actions) if isinstance(a, Share) and at not in refused}
         requests = self._requests([action.job_id for action in begun.values()])
         refused |= self._written(begun, lambda share: (slots_line(share, _request_of(share, requests)),))
-        return [Answer(action, refused.get(at)) for at, action in enumerate(actions)]
+        return [ActionResult(action, refused.get(at)) for at, action in enumerate(actions)]
 
     def _written(self, actions: Mapping[int, A], lines_of: Callable[[A], Sequence[str]]) -> dict[int, str]:
         """One scontrol for the first line of each action, one for the second ones; why not, where one was refused.
@@ -144,7 +145,7 @@ class SlurmCommand:
                 refused[at] = str(error)
         patience = AGAIN
         while left:
-            complaints = self._told([rest[0] for rest in left.values()], {actions[at].job_id for at in left})
+            complaints = self._comments([rest[0] for rest in left.values()], {actions[at].job_id for at in left})
             for at, rest in list(left.items()):
                 words = complaints.get(actions[at].job_id)
                 if words is None:
@@ -174,7 +175,7 @@ class SlurmCommand:
             return shown.err.strip()[:300] or f"exit status {shown.code}"
         return "it asks for tasks per GPU" if re.search("^ *NtasksPerTRES=", shown.out, re.MULTILINE) else None
 
-    def _told(self, script: Sequence[str], jobs: Set[int]) -> dict[int, str]:
+    def _comments(self, script: Sequence[str], jobs: Set[int]) -> dict[int, str]:
         """What Slurm says against the lines of *script*, by job; raises where it is about none of *jobs*."""
         printed = self._send(script)
         complaints = _complaints(printed.err)
@@ -199,9 +200,9 @@ class SlurmCommand:
     def _send(self, script: Sequence[str]) -> Printed:
         return self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """The counters of sdiag(1) over all message types."""
-        text = self.console.ask(["sdiag"])
+        text = self.console.query(["sdiag"])
         section = text.partition("Remote Procedure Call statistics by message type")[2].partition("statistics by user")[
             0
         ]
@@ -210,18 +211,18 @@ class SlurmCommand:
         calls = re.findall(r"count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)", section)
         count, total_s = sum(int(c) for c, _ in calls), sum(int(t) for _, t in calls) / 1e6
         queue = re.search(r"Agent queue size:\s*(\d+)", text)
-        return Load(total_s / count if count else 0.0, count, total_s, int(queue.group(1)) if queue else 0)
+        return ControllerLoad(total_s / count if count else 0.0, count, total_s, int(queue.group(1)) if queue else 0)
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Finished runs from sacct; empty where the site keeps no accounting."""
         if not self.known_facts().accounting:
             since_s = until_s
-        return read_outcomes(self.console.ask, since_s, until_s, mark())[0]
+        return read_outcomes(self.console.query, since_s, until_s, mark())[0]
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
         """Runs of *job_ids* by sacct; none where the site keeps no accounting."""
-        asked = job_ids if self.known_facts().accounting else ()
-        return read_runs(self.console.ask, asked, since_s, mark())
+        wanted = job_ids if self.known_facts().accounting else ()
+        return read_runs(self.console.query, wanted, since_s, mark())
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
         """By one scontrol that is to show each of them: what it says of a job it has may be forged, its denials not.
@@ -253,59 +254,59 @@ class SlurmCommand:
                 f"sacctmgr modify user {user} set adminlevel=Operator"
             )
 
-    def known_facts(self) -> Facts:
+    def known_facts(self) -> ClusterInfo:
         """What was read last, or now if nothing was."""
         return self._facts or self.facts()
 
-    def long(self, command: str, options: list[str], fields: Sequence[str]) -> Columns:
+    def long(self, command: str, options: list[str], fields: Sequence[str]) -> RecordColumns:
         """*fields* of squeue or sinfo, between marks drawn for this call."""
         field_mark, record_mark = mark(), mark()
-        text = self.console.ask([command, *options, "-O", long_format(fields, field_mark, record_mark)])
+        text = self.console.query([command, *options, "-O", long_format(fields, field_mark, record_mark)])
         return cut(command, text, fields, fields[0], field_mark, record_mark)
 
-    def nodes(self) -> Columns:
+    def nodes(self) -> RecordColumns:
         """What sinfo says of nodes and partitions."""
         return self.long("sinfo", ["-a", "-N"], sinfo.FIELDS)
 
     def _config(self) -> dict[str, str]:
         """``scontrol show config``."""
-        config = dict(_settings(self.console.ask(["scontrol", "show", "config"])))
+        config = dict(_settings(self.console.query(["scontrol", "show", "config"])))
         if not {"ClusterName", "SLURM_VERSION"} <= config.keys():
             raise SlurmUnavailable("scontrol printed something that is not the configuration of slurmctld")
         return config
 
     def _read_gres(self) -> dict[str, str]:
-        said = self.long("sinfo", ["-a", "-N"], ("NodeList", "Gres"))
-        return dict(zip(said["NodeList"], said["Gres"], strict=True))
+        records = self.long("sinfo", ["-a", "-N"], ("NodeList", "Gres"))
+        return dict(zip(records["NodeList"], records["Gres"], strict=True))
 
-    def factors(self) -> Columns:
+    def factors(self) -> RecordColumns:
         """What sprio says of pending jobs."""
         field_mark, record_mark = mark(), mark()
         fields = tuple(sprio.FIELDS)
-        text = self.console.ask(["sprio", "-o", field_mark.join(fields) + record_mark])
+        text = self.console.query(["sprio", "-o", field_mark.join(fields) + record_mark])
         return cut("sprio", text, fields, "JobID", field_mark, record_mark)
 
-    def _release_of_commands(self, facts: Facts) -> Release:
+    def _release_of_commands(self, facts: ClusterInfo) -> SlurmRelease:
         """What the commands here belong to: slurmctld is updated first and may be ahead of them."""
-        said = re.match(r"slurm\S* (\d+)\.(\d+)", self.console.ask(["scontrol", "--version"]))
-        return Release((int(said[1]), int(said[2])) if said else facts.version)
+        match = re.match(r"slurm\S* (\d+)\.(\d+)", self.console.query(["scontrol", "--version"]))
+        return SlurmRelease((int(match[1]), int(match[2])) if match else facts.version)
 
-    def _with_rights(self, facts: Facts, known: Facts | None) -> Facts:
-        """Who may change all jobs, and whether we may; as *known* before while slurmdbd is away."""
+    def _with_rights(self, facts: ClusterInfo, earlier: ClusterInfo | None) -> ClusterInfo:
+        """Who may change all jobs, and whether we may; as *earlier* before while slurmdbd is away."""
         above = _above(facts.config)
         levels: dict[str, str] = {}
         if facts.accounting:
             try:
                 levels = {user: level for level, user in self._accounts("user", "adminlevel")}
             except SlurmError:
-                if known is not None:
-                    return replace(facts, admin_level=known.admin_level, operators=known.operators)
+                if earlier is not None:
+                    return replace(facts, admin_level=earlier.admin_level, operators=earlier.operators)
                 return replace(facts, admin_level="SlurmUser" if facts.user in above else "unknown")
         operators = above | {user for user, level in levels.items() if level not in {"", "None"}}
         ours = "SlurmUser" if facts.user in above else levels.get(facts.user, "None") or "None"
         return replace(facts, admin_level=ours, operators=frozenset(operators))
 
-    def _read_qos(self, facts: Facts) -> QosTable:
+    def _read_qos(self, facts: ClusterInfo) -> QosTable:
         if not facts.accounting:
             return self.qos
         try:
@@ -319,7 +320,7 @@ class SlurmCommand:
     def _accounts(self, what: str, field: str) -> list[tuple[str, str]]:
         """*field* and name of each user or QOS of slurmdbd, by sacctmgr."""
         name = {"user": "user", "qos": "name"}[what]
-        text = self.console.ask(["sacctmgr", "-P", "show", what, f"format={field},{name}"])
+        text = self.console.query(["sacctmgr", "-P", "show", what, f"format={field},{name}"])
         header, *lines = text.splitlines() or [""]
         if not heads(header.rpartition("|")[2], name) or not text.endswith("\n"):
             raise SlurmUnavailable("sacctmgr printed something that is not its answer")

@@ -55,7 +55,7 @@ class TimeLeft:
 
 
 @dataclass(frozen=True)
-class Console:
+class CommandRunner:
     """Runs the commands of one Slurm installation against one slurm.conf."""
 
     conf: str = ""  #: path of slurm.conf; empty means what the environment says
@@ -67,7 +67,7 @@ class Console:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     left: TimeLeft = field(default_factory=TimeLeft)
 
-    def ask(self, argv: Sequence[str], extra: Mapping[str, str] | None = None) -> str:
+    def query(self, argv: Sequence[str], extra: Mapping[str, str] | None = None) -> str:
         """What *argv* prints. Raises SlurmRefused where it exits non-zero, SlurmUnavailable where it cannot answer."""
         printed = self.run(argv, extra=extra)
         if printed.code:
@@ -118,7 +118,7 @@ class Console:
     def user(self) -> str:
         """The unix name Slurm sees us under."""
         if self.prefix:
-            return replace(self, bin_dir="").ask(["id", "-un"]).strip()
+            return replace(self, bin_dir="").query(["id", "-un"]).strip()
         try:
             return pwd.getpwuid(os.geteuid()).pw_name
         except KeyError:
@@ -126,10 +126,10 @@ class Console:
 
     def for_slurm(self) -> dict[str, str]:
         """Our caller's environment, with slurm.conf named and without what changes the output of Slurm's commands."""
-        kept = {k: v for k, v in self.environment.items() if k == "SLURM_CONF" or not k.startswith(_OURS_TO_SET)}
-        if conf := self.conf or kept.get("SLURM_CONF", ""):
-            kept["SLURM_CONF"] = os.path.abspath(conf)
-        return kept | {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
+        environment = {k: v for k, v in self.environment.items() if k == "SLURM_CONF" or not k.startswith(_OURS_TO_SET)}
+        if conf := self.conf or environment.get("SLURM_CONF", ""):
+            environment["SLURM_CONF"] = os.path.abspath(conf)
+        return environment | {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
 
 
 def mark() -> str:

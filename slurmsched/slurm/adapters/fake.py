@@ -39,7 +39,7 @@ from ...cluster.state import ClusterState
 from ...cluster.text.comment import read
 from ...cluster.text.hostlist import expand, fold
 from ...errors import SlurmUnavailable
-from ..port import Answer, Facts, Load
+from ..port import ActionResult, ClusterInfo, ControllerLoad
 from ..write.verbs import MARK
 from .fake_slots import has_room, reshaped
 
@@ -80,7 +80,7 @@ class FakeJob:
     admin_comment: str = ""
     saves_s: float = float("inf")  #: how long it takes to save its work and queue itself again when it is asked to stop
     stops_s: float = float("inf")  #: when it does
-    asked: str = ""  #: the partitions it asked for, while it is in one of them
+    requested_partitions: str = ""  #: the partitions it asked for, while it is in one of them
 
     @property
     def priority(self) -> int:
@@ -137,10 +137,10 @@ class FakeSlurm:
             if next_s >= until_s:
                 return
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterInfo:
         """What it is; we are its Operator."""
         self._answering()
-        return Facts("fake", (22, 5, 8), dict(self.config), "slurmsched", "Operator")
+        return ClusterInfo("fake", (22, 5, 8), dict(self.config), "slurmsched", "Operator")
 
     def observe(self) -> ClusterState:
         """Everything at once, as the real adapters give it."""
@@ -163,13 +163,13 @@ class FakeSlurm:
             qos=QosTable(Labels.of(self.qos), np.array(list(self.qos.values()), dtype=np.int64)),
         )
 
-    def act(self, actions: Sequence[Action]) -> list[Answer]:
+    def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Do each action, or refuse it in Slurm's words."""
         self._answering()
         answers = []
         for action in actions:
             self.written.append(action)
-            answers.append(Answer(action, self._do(action)))
+            answers.append(ActionResult(action, self._do(action)))
         return answers
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
@@ -181,10 +181,10 @@ class FakeSlurm:
             self.node_lists[change.partition] = change.nodes
         return None
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """Always at ease."""
         self._answering()
-        return Load(0.001, 100, 0.1, 0)
+        return ControllerLoad(0.001, 100, 0.1, 0)
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
         """Finished runs with their true times."""
@@ -265,7 +265,7 @@ class FakeSlurm:
             stops_s=float("inf"),
             left_s=job.left_s if job.stops_s <= self.now_s else job.runtime_s,
             restarts=job.restarts + 1,
-            partition=job.asked or job.partition,
+            partition=job.requested_partitions or job.partition,
         )
 
     def _run_until(self, at_s: float) -> None:
@@ -303,7 +303,7 @@ class FakeSlurm:
                 state=JobState.RUNNING,
                 started_s=self.now_s,
                 partition=max(job.partition.split(","), key=self._tier),
-                asked=job.partition,
+                requested_partitions=job.partition,
             )
 
     def _tier(self, names: str) -> int:

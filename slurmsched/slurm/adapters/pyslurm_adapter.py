@@ -18,9 +18,9 @@ from ...cluster.records.node_loans import SetNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmUnavailable
-from ..port import Answer, Facts, Load
+from ..port import ActionResult, ClusterInfo, ControllerLoad
 from ..read.cluster_reading import state_of
-from ..read.records import Columns
+from ..read.records import RecordColumns
 from ..versions import JOB_STATES
 from ..write.verbs import call
 from .command import SlurmCommand
@@ -37,11 +37,11 @@ class SlurmBinding:
 
     command: SlurmCommand
     worker: Worker
-    _asked: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
+    _requests: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
     """Texts of ``_ASKED`` by job id, submit time and the request per node, which we change."""
     _arrays: frozenset[int] = frozenset()
 
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterInfo:
         """Ask again what the cluster is; libslurm reads slurm.conf again too."""
         facts = self.command.facts()
         self.worker.start()
@@ -53,22 +53,22 @@ class SlurmBinding:
         counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
         with ThreadPoolExecutor(1) as beside:
             factors = beside.submit(self.command.factors) if facts.multifactor else None
-            jobs = self._with_requests(Columns(self.worker.ask("jobs")))
+            jobs = self._with_requests(RecordColumns(self.worker.call("jobs")))
             self._arrays = frozenset(int(array) for array in jobs["ArrayJobID"] if array)
-            nodes = Columns(self.worker.ask("nodes")) if counted else self.command.nodes()
+            nodes = RecordColumns(self.worker.call("nodes")) if counted else self.command.nodes()
             return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)
 
-    def act(self, actions: Sequence[Action]) -> list[Answer]:
+    def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Do *actions* in order: those that pyslurm can do by it, the others by scontrol."""
-        answers: list[Answer] = []
+        answers: list[ActionResult] = []
         multifactor = self.command.known_facts().multifactor
         calls = {at: self._call(action, multifactor) for at, action in enumerate(actions)}
         for ours, group in groupby(calls, key=lambda at: calls[at] is not None):
             rows = list(group)
             batch = [actions[at] for at in rows]
             if ours:
-                words = self.worker.ask("act", [calls[at] for at in rows])
-                answers += [Answer(action, refused) for action, refused in zip(batch, words, strict=True)]
+                words = self.worker.call("act", [calls[at] for at in rows])
+                answers += [ActionResult(action, refused) for action, refused in zip(batch, words, strict=True)]
             else:
                 answers += self.command.act(batch)
         return answers
@@ -77,7 +77,7 @@ class SlurmBinding:
         """By scontrol."""
         return self.command.set_nodes(changes)
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """The counters of sdiag(1)."""
         return self.command.load()
 
@@ -102,31 +102,31 @@ class SlurmBinding:
         except ValueError:
             return None  # the command adapter says why
 
-    def _with_requests(self, jobs: Columns) -> Columns:
+    def _with_requests(self, jobs: RecordColumns) -> RecordColumns:
         """*jobs* with what was asked for per job, socket, task or GPU, which pyslurm does not tell."""
         keys = list(zip(jobs["JobID"], jobs["SubmitTime"], jobs[_PER_NODE], strict=True))
         rows = zip(keys, jobs["State"], jobs["Comment"], strict=True)
         sharing = {key for key, state, comment in rows if state == "PENDING" and _ON_ITS_WAY in comment}
-        if sharing or not self._asked.keys() >= set(keys):
-            told = self.command.long("squeue", ["-a", "-t", "all"], _ASKED)
-            told.by_name["tres"] = [_gres_of(text) for text in told["tres"]]
-            by_id = dict(zip(told["JobID"], zip(*(told[name] for name in _ASKED[1:]), strict=True), strict=True))
+        if sharing or not self._requests.keys() >= set(keys):
+            listed = self.command.long("squeue", ["-a", "-t", "all"], _ASKED)
+            listed.by_name["tres"] = [_gres_of(text) for text in listed["tres"]]
+            by_id = dict(zip(listed["JobID"], zip(*(listed[name] for name in _ASKED[1:]), strict=True), strict=True))
             states = (JOB_STATES.get(text, JobState.OTHER) for text in jobs["State"])
             if any(not state.ended and key[0] not in by_id for state, key in zip(states, keys, strict=True)):
                 raise SlurmUnavailable("squeue left out jobs that pyslurm shows")
             nothing = ("",) * (len(_ASKED) - 1)  # of jobs that are over, and forgotten since
-            self._asked |= {key: by_id.get(key[0], nothing) for key in keys}
-        self._asked = {key: self._asked[key] for key in keys}
+            self._requests |= {key: by_id.get(key[0], nothing) for key in keys}
+        self._requests = {key: self._requests[key] for key in keys}
         columns = {name: list(jobs[name]) for name in _ASKED[1:]}
         for at, key in enumerate(keys):
-            gres, *rest = self._asked[key]
+            gres, *rest = self._requests[key]
             counted = bool(key[2])  # by pyslurm, on the nodes that the job really got
             if not counted:
                 columns["tres"][at] = ",".join(filter(None, (columns["tres"][at], gres)))
             for name, text in zip(_ASKED[2:], rest, strict=True):
                 if not counted or name in _PER_GPU or key in sharing:
                     columns[name][at] = text
-        return Columns(jobs.by_name | columns)
+        return RecordColumns(jobs.by_name | columns)
 
 
 def _gres_of(tres: str) -> str:

@@ -151,11 +151,11 @@ def _texts(values: list[object]) -> list[str]:
     return ["" if value is None else str(value) for value in values]
 
 
-def _column(found: list[Any], name: str) -> list[object]:
+def _column(objects: list[Any], name: str) -> list[object]:
     try:
-        return [getattr(each, name) for each in found]
+        return [getattr(each, name) for each in objects]
     except UnicodeDecodeError:
-        return [_as_written(each, name) for each in found]
+        return [_as_written(each, name) for each in objects]
 
 
 def _as_written(one: Any, name: str) -> object:
@@ -187,13 +187,15 @@ def _user(uid: int) -> str:
 
 def _gres(counts: dict[str, object] | None) -> str:
     """GRES as Slurm writes them: pyslurm has a count, or a dict with one, by ``name`` or ``name:type``."""
-    said = {name: value["count"] if isinstance(value, dict) else value for name, value in (counts or {}).items()}
-    return ",".join(f"{name}:{count}" for name, count in said.items())
+    counts_by_name = {
+        name: value["count"] if isinstance(value, dict) else value for name, value in (counts or {}).items()
+    }
+    return ",".join(f"{name}:{count}" for name, count in counts_by_name.items())
 
 
-def _dependency(said: dict[str, Any] | None) -> str:
+def _dependency(dependency: dict[str, Any] | None) -> str:
     """A dependency as sbatch takes it, from pyslurm's lists by kind."""
-    kinds = {kind: value for kind, value in (said or {}).items() if kind != "satisfy" and value}
+    kinds = {kind: value for kind, value in (dependency or {}).items() if kind != "satisfy" and value}
     return ",".join(
         f"{kind}:{':'.join(map(str, jobs))}" if isinstance(jobs, list) else kind for kind, jobs in kinds.items()
     )

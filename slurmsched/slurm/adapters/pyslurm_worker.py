@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from ... import interpreter
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
-from .command_runner import Called, Console, unreachable
+from .command_runner import Called, CommandRunner, unreachable
 
 START_S = 30.0
 """Longest time for Python, pyslurm and libslurm to come up, from a cold file system too."""
@@ -30,7 +30,7 @@ class PyslurmMissing(SlurmError):
 class Worker:
     """A process that talks through pyslurm, started when first asked and again after it was lost; it ends with us."""
 
-    console: Console
+    console: CommandRunner
     called: Called
     _child: _Child | None = None
 
@@ -38,12 +38,12 @@ class Worker:
         """A new process on slurm.conf as it is now; pyslurm's version. Raises PyslurmMissing."""
         self.stop()
         child = _Child.started(self.console)
-        outcome, said, _ = child.receive(self.console.left.of(START_S)) or ("broken", child.last_words(), 0)
+        outcome, reply, _ = child.receive(self.console.left.of(START_S)) or ("broken", child.last_words(), 0)
         if outcome != "ok":
             child.end()
-            raise PyslurmMissing(str(said))
+            raise PyslurmMissing(str(reply))
         self._child = child
-        return str(said)
+        return str(reply)
 
     def stop(self) -> None:
         """End the process, if there is one."""
@@ -51,7 +51,7 @@ class Worker:
             self._child.end()
         self._child = None
 
-    def ask(self, verb: str, *arguments: object) -> Any:
+    def call(self, verb: str, *arguments: object) -> Any:
         """What the process answers; SlurmRefused where Slurm said no, SlurmUnavailable where no answer came in time."""
         if self._child is None:
             self._restart()
@@ -65,13 +65,13 @@ class Worker:
             self.stop()
             self.called(name, "unavailable", took_s, 0)
             raise SlurmUnavailable(f"{name} gave no answer within {self.console.timeout_s:g} s: {words}")
-        outcome, said, size_b = answer
+        outcome, reply, size_b = answer
         if outcome == "ok":
             self.called(name, "ok", took_s, size_b)
-            return said
-        away = outcome == "broken" or unreachable(str(said))
+            return reply
+        away = outcome == "broken" or unreachable(str(reply))
         self.called(name, "unavailable" if away else "refused", took_s, size_b)
-        raise (SlurmUnavailable if away else SlurmRefused)(f"{name}: {said}")
+        raise (SlurmUnavailable if away else SlurmRefused)(f"{name}: {reply}")
 
     def _restart(self) -> None:
         try:
@@ -88,7 +88,7 @@ class _Child:
         self.end = weakref.finalize(self, _end, process, line, complaints)
 
     @classmethod
-    def started(cls, console: Console) -> _Child:
+    def started(cls, console: CommandRunner) -> _Child:
         """``pyslurm_process``, running as *console* runs commands."""
         ours, theirs = socket.socketpair()
         complaints = tempfile.TemporaryFile()  # noqa: SIM115  _end closes it

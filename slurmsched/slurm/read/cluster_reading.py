@@ -11,10 +11,12 @@ from ...cluster.nodes import QosTable
 from ...cluster.state import ClusterState
 from ..write.verbs import BASIC_BAND
 from . import sinfo, sprio, squeue
-from .records import Columns, reading
+from .records import RecordColumns, reading
 
 
-def state_of(jobs_seen: Columns, nodes_seen: Columns, factors: Columns | None, qos: QosTable) -> ClusterState:
+def state_of(
+    jobs_seen: RecordColumns, nodes_seen: RecordColumns, factors: RecordColumns | None, qos: QosTable
+) -> ClusterState:
     """Jobs under squeue's names, nodes under sinfo's, factors under sprio's, None with priority/basic."""
     with reading("squeue"):
         jobs = squeue.read_jobs(jobs_seen)

@@ -15,12 +15,12 @@ NODES_MOST = 100_000
 class NodeAddresses:
     """The addresses of nodes, each looked up once in ten minutes; any thread may call it.
 
-    *ask* runs one of Slurm's commands and returns what it printed, as ``Console.ask`` does.
+    *ask* runs one of Slurm's commands and returns what it printed, as ``CommandRunner.ask`` does.
     """
 
-    def __init__(self, ask: Callable[[Sequence[str]], str], monotonic: Callable[[], float]) -> None:
-        self._ask, self._monotonic = ask, monotonic
-        self._known: dict[str, tuple[float, frozenset[str]]] = {}
+    def __init__(self, query: Callable[[Sequence[str]], str], monotonic: Callable[[], float]) -> None:
+        self._query, self._monotonic = query, monotonic
+        self._addresses: dict[str, tuple[float, frozenset[str]]] = {}
 
     def __call__(self, node: str) -> frozenset[str]:
         """What *node*'s name and NodeAddr mean; empty where Slurm knows no such node.
@@ -28,18 +28,18 @@ class NodeAddresses:
         Raises SlurmUnavailable where slurmctld does not answer.
         """
         now_s = self._monotonic()
-        until_s, addresses = self._known.get(node, (now_s, frozenset[str]()))
+        until_s, addresses = self._addresses.get(node, (now_s, frozenset[str]()))
         if until_s > now_s:
             return addresses
         addresses = self._look_up(node)
-        if len(self._known) >= NODES_MOST:
-            self._known.clear()
-        self._known[node] = (now_s + KEEP_S, addresses)
+        if len(self._addresses) >= NODES_MOST:
+            self._addresses.clear()
+        self._addresses[node] = (now_s + KEEP_S, addresses)
         return addresses
 
     def _look_up(self, node: str) -> frozenset[str]:
         try:
-            printed = self._ask(["sinfo", "-a", "-N", "-n", node, "-O", "NodeAddr:256"])
+            printed = self._query(["sinfo", "-a", "-N", "-n", node, "-O", "NodeAddr:256"])
         except SlurmRefused:
             return frozenset()
         header, *names = printed.split() or [""]

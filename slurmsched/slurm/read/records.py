@@ -10,7 +10,7 @@ from ...errors import SlurmUnavailable
 
 
 @dataclass(frozen=True)
-class Columns:
+class RecordColumns:
     """Fields by name, each a list with one text per record."""
 
     by_name: dict[str, list[str]]
@@ -32,7 +32,9 @@ def heads(word: str, field: str) -> bool:
     return word.replace("_", "").lower() == field.lower()
 
 
-def cut(command: str, text: str, fields: Sequence[str], heading: str, field_mark: str, record_mark: str) -> Columns:
+def cut(
+    command: str, text: str, fields: Sequence[str], heading: str, field_mark: str, record_mark: str
+) -> RecordColumns:
     """The records that *command* printed under its own header, the first field being *heading*.
 
     Raises SlurmUnavailable for all that is no whole answer: an empty one has a header too, each line ends with the
@@ -50,7 +52,7 @@ def cut(command: str, text: str, fields: Sequence[str], heading: str, field_mark
     texts = field_mark.join(records[1:]).split(field_mark) if records[1:] else []
     columns = [texts[at::width] for at in range(width)]
     columns[0] = [value.removeprefix("\n") for value in columns[0]]
-    return Columns(dict(zip(fields, columns, strict=True)))
+    return RecordColumns(dict(zip(fields, columns, strict=True)))
 
 
 @contextmanager

@@ -67,7 +67,7 @@ class _Run:
     restart: int = 0
 
 
-def read_outcomes(ask: Ask, since_s: float, until_s: float, nonce: str) -> tuple[OutcomeTable, int]:
+def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) -> tuple[OutcomeTable, int]:
     """Runs of all users that ended in [*since_s*, *until_s*), oldest end first, and how many records were refused.
 
     Each requeue is a run of its own, with the first submit time of the job. *nonce* must be drawn for this call.
@@ -77,28 +77,30 @@ def read_outcomes(ask: Ask, since_s: float, until_s: float, nonce: str) -> tuple
     at_s, step_s = math.floor(max(since_s, EARLIEST_S)), DAY_S
     while at_s < until_s:
         end_s = min(at_s + step_s, math.ceil(until_s))
-        found, bad = _parsed(ask(_argv(nonce, "-S", _utc(at_s), "-E", _utc(end_s + _LATE_S)), _ENVIRONMENT), nonce)
+        found, bad = _parsed(
+            run_command(_argv(nonce, "-S", _utc(at_s), "-E", _utc(end_s + _LATE_S)), _ENVIRONMENT), nonce
+        )
         runs |= {_key(run): run for run in found if run.ended_s < until_s}
         refused += bad
         step_s = min(2 * step_s, _LONGEST_S) if len(found) < _FEW else DAY_S
         at_s = end_s
     # Whoever was queued before the window may have run before it.
     older = sorted({run.job_id for run in runs.values() if run.first_submit_s < since_s + _SLACK_S})
-    runs |= {_key(run): run for run in _runs_of(ask, older, EARLIEST_S, nonce) if run.ended_s < since_s}
+    runs |= {_key(run): run for run in _runs_of(run_command, older, EARLIEST_S, nonce) if run.ended_s < since_s}
     numbered = [run for run in _numbered(runs.values()) if run.ended_s >= since_s]
     return _table(sorted(numbered, key=lambda run: (run.ended_s, run.job_id, run.restart))), refused
 
 
-def read_runs(ask: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> OutcomeTable:
+def read_runs(run_command: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> OutcomeTable:
     """Runs of *job_ids* that ended since then, oldest end first. *nonce* must be drawn for this call."""
-    runs = _numbered(_runs_of(ask, sorted(job_ids), EARLIEST_S, nonce))
+    runs = _numbered(_runs_of(run_command, sorted(job_ids), EARLIEST_S, nonce))
     return _table(sorted((run for run in runs if run.ended_s >= since_s), key=lambda run: (run.ended_s, run.job_id)))
 
 
-def _runs_of(ask: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> Iterator[_Run]:
+def _runs_of(run_command: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> Iterator[_Run]:
     for at in range(0, len(job_ids), _IDS_AT_ONCE):
         ids = ",".join(map(str, job_ids[at : at + _IDS_AT_ONCE]))
-        yield from _parsed(ask(_argv(nonce, "-S", _utc(since_s), "-j", ids), _ENVIRONMENT), nonce)[0]
+        yield from _parsed(run_command(_argv(nonce, "-S", _utc(since_s), "-j", ids), _ENVIRONMENT), nonce)[0]
 
 
 def _argv(nonce: str, *which: str) -> list[str]:
@@ -134,32 +136,32 @@ def _parsed(text: str, nonce: str) -> tuple[list[_Run], int]:
 
 def _run(record: list[str]) -> _Run | None:
     """The run of one record, None while it goes on; ValueError where the fields make no run."""
-    said = dict(zip(_FIELDS, record, strict=True))
-    state = said["State"].split(" ", 1)[0].rstrip("+")
+    fields = dict(zip(_FIELDS, record, strict=True))
+    state = fields["State"].split(" ", 1)[0].rstrip("+")
     if state in GOING_ON:
         return None
     if state not in RUN_STATES:
         raise ValueError(f"{state!r} is no state of a job")
     # sacct shows the cancellation of a job that never started as its start; what it was given tells them apart.
-    started_s = _time(said["Start"]) if said["AllocTRES"] else math.nan
-    limit_s = seconds(said["Timelimit"])
+    started_s = _time(fields["Start"]) if fields["AllocTRES"] else math.nan
+    limit_s = seconds(fields["Timelimit"])
     return _Run(
-        job_id=int(said["JobIDRaw"].removeprefix("\n")),
-        user=said["User"] or said["UID"],
-        account=said["Account"],
-        qos=said["QOS"],
-        partition=said["Partition"],
-        name=said["JobName"],
-        gpus=gpus_in(said["AllocTRES"] or said["ReqTRES"])[0],
-        nodes=count(said["NNodes"]),
-        cpus=count(said["ReqCPUS"]),
+        job_id=int(fields["JobIDRaw"].removeprefix("\n")),
+        user=fields["User"] or fields["UID"],
+        account=fields["Account"],
+        qos=fields["QOS"],
+        partition=fields["Partition"],
+        name=fields["JobName"],
+        gpus=gpus_in(fields["AllocTRES"] or fields["ReqTRES"])[0],
+        nodes=count(fields["NNodes"]),
+        cpus=count(fields["ReqCPUS"]),
         time_limit_s=math.inf if math.isnan(limit_s) else limit_s,
-        first_submit_s=_moment(said["Submit"]),
+        first_submit_s=_moment(fields["Submit"]),
         # A requeue and a begin time leave an eligible time after the start.
-        eligible_s=float(np.fmin(_time(said["Eligible"]), _time(said["Start"]))),
+        eligible_s=float(np.fmin(_time(fields["Eligible"]), _time(fields["Start"]))),
         started_s=started_s,
-        ended_s=_moment(said["End"]),
-        runtime_s=0.0 if math.isnan(started_s) else float(int(said["ElapsedRaw"])),
+        ended_s=_moment(fields["End"]),
+        runtime_s=0.0 if math.isnan(started_s) else float(int(fields["ElapsedRaw"])),
         state=int(RUN_STATES[state]),
     )
 

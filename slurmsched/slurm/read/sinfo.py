@@ -9,7 +9,7 @@ from ...cluster.nodes import NodeTable, PartitionTable
 from ...cluster.text.hostlist import fold
 from ...cluster.text.tres import gpus_in, seconds, slots_on
 from ..versions import UNUSABLE_NODE
-from .records import Columns
+from .records import RecordColumns
 
 FIELDS = (
     "NodeList", "PartitionName", "PriorityTier", "Available", "Time", "StateComplete", "CPUs", "CPUsState",
@@ -18,7 +18,7 @@ FIELDS = (
 """Names of ``sinfo -N -O`` fields (sinfo(1)): one record per node and partition."""
 
 
-def read_nodes(columns: Columns) -> NodeTable:
+def read_nodes(columns: RecordColumns) -> NodeTable:
     """One row per node, whatever number of partitions it is in."""
     names = np.array(columns["NodeList"], dtype=object)
     if not len(names):
@@ -29,7 +29,7 @@ def read_nodes(columns: Columns) -> NodeTable:
     for code, partition in zip(distinct.codes.tolist(), columns["PartitionName"], strict=True):
         members[code].append(partition)
     pick = {name: [columns[name][row] for row in first.tolist()] for name in FIELDS}
-    has = [gpus_in(_known(text)) for text in pick["Gres"]]
+    has = [gpus_in(_or_empty(text)) for text in pick["Gres"]]
     return NodeTable(
         name=Labels.of(distinct.names),
         partitions=Labels.of(",".join(names) for names in members),
@@ -42,17 +42,17 @@ def read_nodes(columns: Columns) -> NodeTable:
         gpus=np.array([gpus for gpus, _ in has], dtype=np.int64),
         gpus_used=np.array(
             [
-                gpus if _shares(text) else gpus_in(_known(used))[0]
+                gpus if _shares(text) else gpus_in(_or_empty(used))[0]
                 for (gpus, _), text, used in zip(has, pick["Gres"], pick["GresUsed"], strict=True)
             ],
             dtype=np.int64,
         ),
         gpu_type=Labels.of(kind for _, kind in has),
-        features=Labels.of(_known(text) for text in pick["Features"]),
+        features=Labels.of(_or_empty(text) for text in pick["Features"]),
     )
 
 
-def read_partitions(columns: Columns) -> PartitionTable:
+def read_partitions(columns: RecordColumns) -> PartitionTable:
     """One row per partition that has nodes."""
     rows: dict[str, int] = {}
     nodes: dict[str, list[str]] = {}
@@ -72,7 +72,7 @@ def _shares(gres: str) -> bool:
     return any(count > 1 for count in slots_on(gres).values())
 
 
-def _known(text: str) -> str:
+def _or_empty(text: str) -> str:
     return "" if text in {"(null)", "N/A"} else text
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...cluster.columns import IntArray, Labels
 from ...cluster.jobs import JobTable
-from .records import Columns
+from .records import RecordColumns
 
 FIELDS = {
     "%i": "job_id",
@@ -30,7 +30,7 @@ SLACK = 8
 """Slurm adds the factors as fractions and shows each rounded: the sum may differ by one per factor."""
 
 
-def with_factors(jobs: JobTable, columns: Columns) -> JobTable:
+def with_factors(jobs: JobTable, columns: RecordColumns) -> JobTable:
     """*jobs* with the points of each factor; jobs that Slurm does not rank (held, not eligible) keep zeros.
 
     A priority that its factors do not add up to was set by hand: then multifactor no longer counts for that job.
@@ -40,12 +40,12 @@ def with_factors(jobs: JobTable, columns: Columns) -> JobTable:
         return jobs
     ids, first = np.unique(numbers["job_id"], return_index=True)
     at = np.minimum(np.searchsorted(ids, jobs.job_id), len(ids) - 1)
-    known = ids[at] == jobs.job_id
+    is_listed = ids[at] == jobs.job_id
     points: dict[str, Any] = {
-        name: np.where(known, numbers[name][first[at]], 0) for name in numbers if name.endswith("_points")
+        name: np.where(is_listed, numbers[name][first[at]], 0) for name in numbers if name.endswith("_points")
     }
-    total = sum(points.values()) - np.where(known, numbers["nice"][first[at]], 0)
-    fixed = known & (np.abs(numbers["priority"][first[at]] - np.maximum(total, 1)) > SLACK)
+    total = sum(points.values()) - np.where(is_listed, numbers["nice"][first[at]], 0)
+    fixed = is_listed & (np.abs(numbers["priority"][first[at]] - np.maximum(total, 1)) > SLACK)
     del points["assoc_points"]
     return replace(jobs, **points, fixed=fixed)
 

@@ -13,8 +13,8 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.text.comment import read
 from ...cluster.text.tres import count, gpus_in, memory_mib, requests_in, seconds, slots_in
-from ..versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, Release
-from .records import Columns
+from ..versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, SlurmRelease
+from .records import RecordColumns
 
 FIELDS = (
     "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "Name", "UserName", "Account", "QOS", "Partition", "State",
@@ -28,14 +28,14 @@ FIELDS = (
 T = TypeVar("T")
 
 
-def fields_of(release: Release) -> tuple[str, ...]:
+def fields_of(release: SlurmRelease) -> tuple[str, ...]:
     """``FIELDS`` as *release* has them."""
     if not release.can("exclusive_field"):
         return FIELDS
     return tuple("Exclusive" if name == "OverSubscribe" else name for name in FIELDS)
 
 
-def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
+def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
     """Every record of squeue as a row; the tasks of one pending array are merged into one.
 
     *zone* is the controller's, which local time in a comment means; this machine's where none is given. What a newer
@@ -77,7 +77,7 @@ def read_jobs(columns: Columns, zone: tzinfo | None = None) -> JobTable:
         exclusive=_whole_nodes(columns),
         per_node=_requests(columns),
         per_task=[bool(requests_in(f"{task},{socket}")) for task, socket in _beside_nodes(columns)],
-        per_gpu=_told(columns["cpus-per-tres"]) | _told(columns["mem-per-tres"]),
+        per_gpu=_is_given(columns["cpus-per-tres"]) | _is_given(columns["mem-per-tres"]),
         comment=comments,
         off=comments.map([wish.off for wish in wishes], np.bool_),
         ckpt=comments.map([wish.ckpt for wish in wishes], np.bool_),
@@ -103,23 +103,23 @@ _TEXTS = {
 }
 
 
-def _told(texts: list[str]) -> BoolArray:
+def _is_given(texts: list[str]) -> BoolArray:
     """Where a text has a value."""
     distinct = Labels.of(texts)
-    told: BoolArray = distinct.map([text not in NOTHING for text in distinct.names], np.bool_)
-    return told
+    is_given: BoolArray = distinct.map([text not in NOTHING for text in distinct.names], np.bool_)
+    return is_given
 
 
-def _requests(columns: Columns) -> Labels:
+def _requests(columns: RecordColumns) -> Labels:
     pairs = zip(columns["tres-per-job"], columns["tres-per-node"], strict=True)
     return Labels.of([",".join(text for text in pair if text not in NOTHING) for pair in pairs])
 
 
-def _beside_nodes(columns: Columns) -> Iterator[tuple[str, str]]:
+def _beside_nodes(columns: RecordColumns) -> Iterator[tuple[str, str]]:
     return zip(columns["tres-per-task"], columns["tres-per-socket"], strict=True)
 
 
-def _whole_nodes(columns: Columns) -> list[bool]:
+def _whole_nodes(columns: RecordColumns) -> list[bool]:
     if "Exclusive" in columns.by_name:
         return [text in WHOLE_NODE for text in columns["Exclusive"]]
     return [text in WHOLE_NODE_OVERSUBSCRIBE for text in columns["OverSubscribe"]]
@@ -133,12 +133,12 @@ def _one_row_per_array(jobs: JobTable) -> JobTable:
     rows = np.flatnonzero(waiting)
     rows = rows[np.lexsort((jobs.job_id[rows], -jobs.tasks[rows], jobs.array_job_id[rows]))]
     arrays, first, member = np.unique(jobs.array_job_id[rows], return_index=True, return_inverse=True)
-    keep = rows[first]
+    first_rows = rows[first]
     tasks = jobs.tasks.copy()
-    tasks[keep] = np.bincount(member, weights=jobs.tasks[rows]).astype(np.int64)
+    tasks[first_rows] = np.bincount(member, weights=jobs.tasks[rows]).astype(np.int64)
     job_id, task_id = jobs.job_id.copy(), jobs.task_id.copy()
-    job_id[keep], task_id[keep] = arrays, -1
-    chosen = np.sort(np.concatenate([np.flatnonzero(~waiting), keep]))
+    job_id[first_rows], task_id[first_rows] = arrays, -1
+    chosen = np.sort(np.concatenate([np.flatnonzero(~waiting), first_rows]))
     columns = {name: getattr(jobs, name) for name in jobs.__dataclass_fields__}
     return JobTable(**(columns | {"tasks": tasks, "job_id": job_id, "task_id": task_id})).take(chosen)
 
@@ -153,27 +153,27 @@ def _tasks(text: str) -> int:
     return max(total, 1)
 
 
-def _gpus(columns: Columns) -> tuple[IntArray, Labels]:
+def _gpus(columns: RecordColumns) -> tuple[IntArray, Labels]:
     """GPUs per job: the total Slurm counted where it counts GPUs, else what the request adds up to."""
     names = ("tres", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "NumNodes", "NumTasks")
     requests = list(zip(*(columns[name] for name in names), strict=True))
-    known = {request: _gpus_of(*request) for request in set(requests)}
-    found = [known[request] for request in requests]
+    gpus_by_request = {request: _gpus_of(*request) for request in set(requests)}
+    found = [gpus_by_request[request] for request in requests]
     return np.array([gpus for gpus, _ in found], dtype=np.int64), Labels.of([kind for _, kind in found])
 
 
 def _gpus_of(tres: str, job: str, node: str, socket: str, task: str, nodes: str, tasks: str) -> tuple[int, str]:
     counted = _lenient(gpus_in, ",".join(part for part in tres.split(",") if part.startswith("gres")), (0, ""))
-    asked = (0, "")
+    gpus_and_kind = (0, "")
     for text, times_text in ((job, "1"), (node, nodes), (socket, nodes), (task, tasks)):
         gpus, kind = _lenient(gpus_in, text, (0, ""))
         times = _lenient(count, times_text, 1)
         if gpus:
-            asked = (gpus * max(times, 1), kind)
+            gpus_and_kind = (gpus * max(times, 1), kind)
             break
-    if not counted[0] and not asked[0]:  # GPUs that it shares
-        asked = (len(slots_in(job)) + len(slots_in(node)) * max(_lenient(count, nodes, 1), 1), "")
-    return (counted[0] or asked[0], counted[1] or asked[1])
+    if not counted[0] and not gpus_and_kind[0]:  # GPUs that it shares
+        gpus_and_kind = (len(slots_in(job)) + len(slots_in(node)) * max(_lenient(count, nodes, 1), 1), "")
+    return (counted[0] or gpus_and_kind[0], counted[1] or gpus_and_kind[1])
 
 
 def _tres(texts: list[str]) -> dict[str, FloatArray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..port import Load
+from ..port import ControllerLoad
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Budget:
     _tokens: float = -1.0
     _filled_s: float = 0.0
     _usual_s: float = 0.0
-    _last: Load | None = None
+    _last: ControllerLoad | None = None
 
     def take(self, wanted: int, monotonic_s: float) -> int:
         """How many of *wanted* updates may go out at *monotonic_s*, a time that is never set."""
@@ -31,7 +31,7 @@ class Budget:
         self._tokens -= granted
         return granted
 
-    def heed(self, load: Load) -> None:
+    def apply_load(self, load: ControllerLoad) -> None:
         """Compare the RPCs since the last reading with what is usual, and set the pace."""
         last, self._last = self._last, load
         if last is None or load.rpc_count < last.rpc_count:  # first reading, or the counters were reset

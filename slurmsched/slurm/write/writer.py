@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ...cluster.actions import Action, Rank
-from ..port import Answer, Fence, Slurm
+from ..port import ActionResult, Fence, Slurm
 from .budget import Budget
 from .order_lag import Lag
 
@@ -36,11 +36,11 @@ class Writer:
         self.lag.note([action.job_id for action in willing[count:] if isinstance(action, Rank)], monotonic_s)
         return tuple(willing[:count])
 
-    def send(self, actions: Sequence[Action]) -> tuple[Answer, ...]:
+    def send(self, actions: Sequence[Action]) -> tuple[ActionResult, ...]:
         """Send *actions* in batches; once another daemon leads nothing more is sent, and the answers say so."""
-        answers: list[Answer] = []
+        answers: list[ActionResult] = []
         for first in range(0, len(actions), BATCH):
             if not self.fence():
-                return (*answers, *(Answer(action, NOT_SENT) for action in actions[first:]))
+                return (*answers, *(ActionResult(action, NOT_SENT) for action in actions[first:]))
             answers += self.cluster.act(actions[first : first + BATCH])
         return tuple(answers)

@@ -21,12 +21,12 @@ class Notebook:
     """A JSON file of points and their values, of one search and no other."""
 
     path: Path
-    asked: Mapping[str, object]  #: what makes the search this one: plain values
+    settings: Mapping[str, object]  #: what makes the search this one: plain values
 
-    def known(self) -> Values:
+    def load(self) -> Values:
         """What the file holds, nothing where there is none; ConfigError where it is of another search."""
         try:
-            said = json.loads(self.path.read_text(encoding="utf-8"))
+            document = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -34,22 +34,24 @@ class Notebook:
         except ValueError as error:
             raise ConfigError(f"{self.path}: is not JSON ({error}): {_ACCEPTED}") from error
         whole = (
-            isinstance(said, dict) and isinstance(said.get("asked"), dict) and isinstance(said.get("measured"), list)
+            isinstance(document, dict)
+            and isinstance(document.get("asked"), dict)
+            and isinstance(document.get("measured"), list)
         )
-        if not whole or said.get("form") != FORM:
+        if not whole or document.get("form") != FORM:
             raise ConfigError(f"{self.path}: is no state of a search: {_ACCEPTED}")
-        asked = json.loads(json.dumps(self.asked))
-        other = [name for name in asked if said["asked"].get(name) != asked[name]]
+        settings = json.loads(json.dumps(self.settings))
+        other = [name for name in settings if document["asked"].get(name) != settings[name]]
         if other:
             raise ConfigError(f"{self.path}: is of a search with another {', '.join(other)}; say another file")
-        return {tuple(point): tuple(values) for point, values in said["measured"]}
+        return {tuple(point): tuple(values) for point, values in document["measured"]}
 
-    def write(self, known: Values) -> None:
-        """Put *known* in the file, all of it or nothing; ConfigError where it cannot be written."""
-        said = {"form": FORM, "asked": dict(self.asked), "measured": [[*pair] for pair in known.items()]}
+    def write(self, values: Values) -> None:
+        """Put *load* in the file, all of it or nothing; ConfigError where it cannot be written."""
+        document = {"form": FORM, "asked": dict(self.settings), "measured": [[*pair] for pair in values.items()]}
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            draft.write_text(json.dumps(said), encoding="utf-8")
+            draft.write_text(json.dumps(document), encoding="utf-8")
             draft.replace(self.path)
         except OSError as error:
             draft.unlink(missing_ok=True)

@@ -26,8 +26,8 @@ class Bench:
 
     def measure(self, policy: Policy) -> list[float]:
         """The mean over the samples of each objective."""
-        played = [replay(apps, self.gpus, policy) for apps in self.samples]
-        return [float(np.mean([objective(one) for one in played])) for objective in self.objectives]
+        replays = [replay(apps, self.gpus, policy) for apps in self.samples]
+        return [float(np.mean([objective(one) for one in replays])) for objective in self.objectives]
 
 
 Measure = Callable[[Bench, Sequence[Policy], Callable[[], None]], FloatArray]
@@ -41,9 +41,9 @@ def measuring(workers: Workers | None) -> Iterator[Measure]:
         yield partial(_measured, spread)
 
 
-def _measured(spread: Spread, bench: Bench, policies: Sequence[Policy], told: Callable[[], None]) -> FloatArray:
+def _measured(spread: Spread, bench: Bench, policies: Sequence[Policy], advance: Callable[[], None]) -> FloatArray:
     values: list[list[float]] = [[]] * len(policies)
     for place, measured in spread(bench.measure, policies):
         values[place] = measured
-        told()
+        advance()
     return np.array(values)

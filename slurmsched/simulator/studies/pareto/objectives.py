@@ -10,12 +10,12 @@ import numpy as np
 
 from ....cluster.columns import BoolArray, FloatArray
 from ....errors import ConfigError
-from ...elastic.experiment import Played
+from ...elastic.experiment import ElasticReplay
 
-METRICS: dict[str, Callable[[Played], FloatArray]] = {
-    "jct": lambda played: played.jct_s,
-    "error": lambda played: played.error,
-    "unfairness": lambda played: played.unfairness,
+METRICS: dict[str, Callable[[ElasticReplay], FloatArray]] = {
+    "jct": lambda replay: replay.jct_s,
+    "error": lambda replay: replay.error,
+    "unfairness": lambda replay: replay.unfairness,
 }
 """jct: seconds from submission to end; error: how far that was from the one foreseen at arrival, as a share of it;
 unfairness: how much longer than on an equal share of the GPUs, as a share of that."""
@@ -37,12 +37,12 @@ class Objective:
     measure: str
 
     @classmethod
-    def of(cls, said: str) -> Self:
+    def of(cls, text: str) -> Self:
         """The objective ``metric:measure``; ConfigError names what there is."""
-        metric, _, measure = said.partition(":")
+        metric, _, measure = text.partition(":")
         if metric not in METRICS or measure not in MEASURES:
-            known = f"{', '.join(METRICS)} before and {', '.join(MEASURES)} after the colon"
-            raise ConfigError(f"objective {said!r} is not known; accepted are {known}")
+            accepted = f"{', '.join(METRICS)} before and {', '.join(MEASURES)} after the colon"
+            raise ConfigError(f"objective {text!r} is not known; accepted are {accepted}")
         return cls(metric, measure)
 
     @property
@@ -50,24 +50,24 @@ class Objective:
         """As it is said."""
         return f"{self.metric}:{self.measure}"
 
-    def __call__(self, played: Played) -> float:
+    def __call__(self, replay: ElasticReplay) -> float:
         """The value for a replay with predictions; the smaller, the better."""
-        return MEASURES[self.measure](METRICS[self.metric](played))
+        return MEASURES[self.measure](METRICS[self.metric](replay))
 
 
-def objectives_of(said: Sequence[str]) -> tuple[Objective, ...]:
-    """The objectives *said*; ConfigError where there are fewer than two, or one twice."""
-    found = tuple(map(Objective.of, said))
+def objectives_of(texts: Sequence[str]) -> tuple[Objective, ...]:
+    """The objectives *texts*; ConfigError where there are fewer than two, or one twice."""
+    found = tuple(map(Objective.of, texts))
     if len(found) < 2 or len(set(found)) < len(found):
-        raise ConfigError(f"objectives {', '.join(said)}: accepted are two or more, each once")
+        raise ConfigError(f"objectives {', '.join(texts)}: accepted are two or more, each once")
     return found
 
 
 def undominated(values: FloatArray) -> BoolArray:
     """Which rows no other row beats: none is as good in every column and better in one. Of equal rows the first."""
-    keep = np.ones(len(values), dtype=bool)
+    undominated_rows = np.ones(len(values), dtype=bool)
     for row, mine in enumerate(values):
         as_good = np.all(values <= mine, axis=1)
         better = as_good & np.any(values < mine, axis=1)
-        keep[row] = not (better.any() or as_good[:row].any())
-    return keep
+        undominated_rows[row] = not (better.any() or as_good[:row].any())
+    return undominated_rows

@@ -69,12 +69,12 @@ def page(front: Front, title: str, notes: Sequence[str]) -> str:
         "script": ours,
     }
     # One pass, so that what is put in is never taken for a place to put something.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _data("pareto.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _data("pareto.html"))
 
 
 def _figures(front: Front, point: Point) -> dict[str, object]:
     sides = {"train": point.train, "test": point.test}
-    told: dict[str, object] = {
+    figures: dict[str, object] = {
         "name": name_of(point),
         "line": line_of(point),
         "extreme": point.setting is None,
@@ -82,9 +82,9 @@ def _figures(front: Front, point: Point) -> dict[str, object]:
     }
     for side, values in sides.items():
         pairs = list(zip(front.objectives, values, strict=True))
-        told[side] = [_SCALE[one.metric] * value if math.isfinite(value) else None for one, value in pairs]
-        told[f"{side}_said"] = [shown(one, value) for one, value in pairs]
-    return told
+        figures[side] = [_SCALE[one.metric] * value if math.isfinite(value) else None for one, value in pairs]
+        figures[f"{side}_said"] = [shown(one, value) for one, value in pairs]
+    return figures
 
 
 def _table(front: Front, every: Sequence[Point]) -> str:

@@ -15,8 +15,8 @@ from ...worker_pool import Workers
 from .checkpoint import Notebook
 from .measurement import Bench, measuring
 from .objectives import Objective, undominated
-from .race import Race, Told, row_of
-from .space import Setting, Space
+from .race import ProgressCallback, Race, row_of
+from .space import SearchSpace, WfqPoint
 
 POPULATION = 20
 
@@ -29,7 +29,7 @@ class Point:
     """A policy with its objectives, on the samples it was found by and on those held out."""
 
     name: str  #: empty for a setting that was found
-    setting: Setting | None  #: None for an extreme
+    setting: WfqPoint | None  #: None for an extreme
     train: tuple[float, ...]
     test: tuple[float, ...]
     holds: bool  #: no other setting that was found beats it on the samples held out
@@ -49,7 +49,7 @@ class Front:
 class Search:
     """A search to make. The same search gives the same front, wherever it runs and however often it was stopped."""
 
-    space: Space
+    space: SearchSpace
     train: Bench
     test: Bench
     evaluations: int  #: simulations to search by, of all samples together
@@ -68,11 +68,11 @@ class Search:
         self,
         workers: Workers | None = None,
         notebook: Notebook | None = None,
-        told: Told = lambda _done, _total: None,
+        progress: ProgressCallback = lambda _done, _total: None,
     ) -> Front:
         """Search, going on where *notebook* ends. ConfigError where pymoo is missing."""
         with measuring(workers) as measure:
-            race = Race(self.train, self.evaluations, self._policy, measure, notebook, told)
+            race = Race(self.train, self.evaluations, self._policy, measure, notebook, progress)
             self._raced(race)
             values = race.values
             best = np.flatnonzero(undominated(values))
@@ -99,12 +99,12 @@ class Search:
         """Let SPEA2 say what to try until no simulations are left."""
         population, algorithm = _pymoo("core.population").Population, self._algorithm()
         while race.affordable > 0:
-            asked = algorithm.ask().get("X")
-            cube = asked[: race.affordable]
+            candidates = algorithm.ask().get("X")
+            cube = candidates[: race.affordable]
             if not len(cube):
                 break
             values = race.run(cube)
-            if len(cube) == len(asked):
+            if len(cube) == len(candidates):
                 algorithm.tell(infills=population.new(X=cube, F=values))
 
     def _algorithm(self) -> Any:

@@ -20,7 +20,7 @@ _SLACK = 1 + 1e-6  #: so that rounding does not make two classes of one
 
 
 @dataclass(frozen=True)
-class Setting:
+class WfqPoint:
     """A point in PCS's own terms, and what it comes to on the sizes it was found for."""
 
     variation: float  #: T
@@ -29,7 +29,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class SearchSpace:
     """The settings for jobs of *sizes*."""
 
     sizes: FloatArray
@@ -48,13 +48,13 @@ class Space:
         """Numbers in a point."""
         return 3 if self.delta is not None else 4
 
-    def setting(self, point: FloatArray) -> Setting:
+    def setting(self, point: FloatArray) -> WfqPoint:
         """What a *point* stands for. T is spread by its logarithm, the others evenly."""
         variation = self.most_variation * LEAST_VARIATION ** (1 - float(point[0]))
         slope = MOST_SLOPE * (2 * float(point[1]) - 1)
         low, high = DELTAS
         delta = self.delta if self.delta is not None else low + (high - low) * float(point[3])
-        return Setting(variation, slope, Wfq.of(self.sizes, variation, slope, float(point[2]), delta))
+        return WfqPoint(variation, slope, Wfq.of(self.sizes, variation, slope, float(point[2]), delta))
 
     def first(self, count: int, seed: int) -> FloatArray:
         """*count* points to begin with: first come, first served, and points that are spread evenly at random.

@@ -14,7 +14,7 @@ from ...elastic.samples import Halves, sample
 from .measurement import Bench
 from .objectives import Objective
 from .search import POPULATION, Search
-from .space import Space
+from .space import SearchSpace
 
 _HELD_OUT = 1_000_000  #: added to the seeds of samples to judge by
 
@@ -38,14 +38,14 @@ def search_on(apps: Applications, wish: Wish) -> tuple[Search, Mapping[str, obje
     """The search for *wish* on *apps*, and what tells it from every other one."""
     halves = Halves.of(len(apps), wish.seed)
     search = Search(
-        Space.of(apps.service_s[halves.train], wish.delta),
+        SearchSpace.of(apps.service_s[halves.train], wish.delta),
         Bench(_samples(apps, halves.train, wish, wish.seed), wish.gpus, wish.objectives),
         Bench(_samples(apps, halves.test, wish, wish.seed + _HELD_OUT), wish.gpus, wish.objectives),
         wish.evaluations,
         wish.seed,
         wish.population,
     )
-    asked = {
+    settings = {
         "objectives": [objective.name for objective in wish.objectives],
         "gpus": wish.gpus,
         "load": wish.load,
@@ -56,7 +56,7 @@ def search_on(apps: Applications, wish: Wish) -> tuple[Search, Mapping[str, obje
         "population": wish.population,
         "trace": _digest((apps.service_s, apps.demand, apps.curve, apps.curves.speed)),
     }
-    return search, asked
+    return search, settings
 
 
 def _samples(apps: Applications, rows: IntArray, wish: Wish, seed: int) -> tuple[Applications, ...]:

@@ -33,7 +33,7 @@ class Knobs:
 
 
 @dataclass(frozen=True)
-class Space:
+class KnobSpace:
     """Which positions there are."""
 
     profile_nodes: tuple[int, ...] = (0,)
@@ -42,15 +42,15 @@ class Space:
     orderings: tuple[str, ...] = ("fifo",)
 
     @classmethod
-    def of(cls, current: Knobs, *, nodes: int, gpus: int, profiling: bool, sharing: bool, widest: int = 1) -> Space:
+    def of(cls, current: Knobs, *, nodes: int, gpus: int, profiling: bool, sharing: bool, widest: int = 1) -> KnobSpace:
         """The positions for *nodes* of *gpus* GPUs, of which the *widest* job still finds enough.
 
         *profiling* and *sharing* are left as they are unless they can be simulated.
         """
         most = min(int(nodes * LENT), nodes - -(-widest // gpus))
-        lent = {0, *(number for number in (1, 2, 4, 8, 16, 32) if number <= most)} if profiling else set()
+        node_counts = {0, *(number for number in (1, 2, 4, 8, 16, 32) if number <= most)} if profiling else set()
         return cls(
-            tuple(sorted(lent | {current.profile_nodes})),
+            tuple(sorted(node_counts | {current.profile_nodes})),
             tuple(sorted({number for number in WIDEST if number <= gpus} | {current.profile_gpus})),
             (0, 1, 2) if sharing else (current.capacity,),
             (current.ordering, *_relatives(current.ordering)),
@@ -73,11 +73,13 @@ def _relatives(line: str) -> Sequence[str]:
     thresholds = ordering.settings.get("thresholds")
     if thresholds is None:
         return ()
-    said = dict(ordering.settings)
+    settings = dict(ordering.settings)
     found = []
     for scale in SCALES:
         steps = ",".join(f"{float(step) * scale:g}" for step in thresholds.split(","))
         found.append(
-            " ".join([ordering.name, *(f"{name}={value}" for name, value in (said | {"thresholds": steps}).items())])
+            " ".join(
+                [ordering.name, *(f"{name}={value}" for name, value in (settings | {"thresholds": steps}).items())]
+            )
         )
     return found

@@ -11,8 +11,8 @@ import numpy as np
 from ....cluster.columns import FloatArray
 from ....errors import ConfigError
 from ...worker_pool import Workers, crew
-from .knobs import Knobs, Space
-from .trial import Site, completion_s
+from .knobs import Knobs, KnobSpace
+from .trial import TuningSite, completion_s
 
 DAY_S = 86400.0
 HELD_OUT_S = 7 * DAY_S
@@ -22,7 +22,7 @@ FEWEST = 100  #: jobs in the held-out week and before it
 DRAWS = 2000  #: of days, for the noise
 SURE = 0.05  #: the gain that the recommended settings exceed in all but this share of the draws is above 0
 
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TuningResult:
     """What the search found, and whether it stands up."""
 
     current: Knobs
@@ -53,15 +53,15 @@ class Verdict:
 
 
 def tuned(
-    site: Site,
+    site: TuningSite,
     current: Knobs,
-    space: Space,
+    space: KnobSpace,
     *,
     evaluations: int,
     seed: int = 0,
     workers: int = 1,
-    told: Told = lambda _done, _total: None,
-) -> Verdict:
+    progress: ProgressCallback = lambda _done, _total: None,
+) -> TuningResult:
     """Search *space* from *current* on, with about so many simulations of a week.
 
     ConfigError where the jobs are too few, or too short in time, to hold out a week.
@@ -74,13 +74,13 @@ def tuned(
             f"tuning needs {FEWEST} jobs in the last seven days and as many before; there are {after} and {before}"
         )
     drawn = space.drawn(evaluations, seed, current)
-    kept = max(1, round(KEPT * len(drawn)))
+    survivors = max(1, round(KEPT * len(drawn)))
     whole = site.until(since_s)
-    steps = _Steps(told, len(drawn) + kept + 2)
+    steps = _Steps(progress, len(drawn) + survivors + 2)
     first = _tried(whole.until(since_s, since_s - SHORT_S), drawn, workers, steps)
     means = np.array([float(jct_s.mean()) for jct_s in first])
     finalists = list(dict.fromkeys([current, *(drawn[place] for place in np.argsort(means, kind="stable").tolist())]))
-    finalists = finalists[: kept + 1]
+    finalists = finalists[: survivors + 1]
     found = _tried(whole, finalists, workers, steps)
     best = int(np.argmin([jct_s.mean() for jct_s in found]))
     judged = [current, finalists[best]]
@@ -89,7 +89,7 @@ def tuned(
     late = submit_s >= since_s
     days = np.floor((submit_s - since_s) / DAY_S).astype(np.int64)
     trials = len(drawn) + len(finalists) + len(last)
-    return Verdict(
+    return TuningResult(
         current,
         finalists[best],
         trials,
@@ -113,15 +113,15 @@ def gain(current_s: FloatArray, tuned_s: FloatArray, day: np.ndarray, seed: int 
 class _Steps:
     """Counts simulations for whoever watches."""
 
-    def __init__(self, told: Told, total: int) -> None:
-        self._told, self._total, self._done = told, total, 0
+    def __init__(self, progress: ProgressCallback, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
 
     def one(self) -> None:
         self._done += 1
-        self._told(min(self._done, self._total), self._total)
+        self._progress(min(self._done, self._total), self._total)
 
 
-def _tried(site: Site, each: Sequence[Knobs], workers: int, steps: _Steps) -> list[FloatArray]:
+def _tried(site: TuningSite, each: Sequence[Knobs], workers: int, steps: _Steps) -> list[FloatArray]:
     found: dict[int, FloatArray] = {}
     with crew(None if workers == 1 or len(each) < 2 else Workers(number=workers)) as spread:
         for place, jct_s in spread(partial(completion_s, site), each):

@@ -13,9 +13,9 @@ from ....cluster.forecast import Forecast
 from ....cluster.gpu_usage import Use
 from ....cluster.job_kind import kind_of
 from ....models.sharing.sharing_model import GpuUse, SharingModel
-from ...cluster_spec import Fleet, Packing, Sharing
+from ...cluster_spec import ClusterSpec, PackingSetup, Sharing
 from ...lucid.packing import LEAST
-from ...lucid.profiler import Profiled, profiled
+from ...lucid.profiler import ProfilingResult, profiled
 from ...run import Setup, simulate
 from ...workload.workload import Workload
 from .knobs import Knobs
@@ -25,12 +25,12 @@ UTIL_STEP, MEMORY_STEP_MIB = 0.05, 2048.0  #: jobs whose use differs by less are
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class TuningSite:
     """The jobs of a site, what was forecast of them when they came, and what they ran on."""
 
     jobs: Workload
-    told: Forecast
-    fleet: Fleet
+    forecast: Forecast
+    fleet: ClusterSpec
     scores: SharingModel | None = None  #: with it and *gpu_mib* sharing can be simulated
     gpu_mib: float = 0.0  #: that two jobs may take of a GPU together
     patience_s: float = 600.0  #: after which a job is not profiled first any more (profile.wait_s)
@@ -43,30 +43,30 @@ class Site:
     @property
     def sharing(self) -> bool:
         """Whether sharing can be: what some jobs do with GPUs is known, and how much memory those have."""
-        return self.scores is not None and self.gpu_mib > 0 and bool(self._known.any())
+        return self.scores is not None and self.gpu_mib > 0 and bool(self._measured_rows.any())
 
     @property
-    def _known(self) -> BoolArray:
+    def _measured_rows(self) -> BoolArray:
         """Which jobs were measured in full."""
         jobs = self.jobs
-        known: BoolArray = np.isfinite(jobs.gpu_util + jobs.memory_util + jobs.gpu_memory_mib)
-        return known
+        has_profile: BoolArray = np.isfinite(jobs.gpu_util + jobs.memory_util + jobs.gpu_memory_mib)
+        return has_profile
 
-    def until(self, end_s: float, since_s: float = -np.inf) -> Site:
+    def until(self, end_s: float, since_s: float = -np.inf) -> TuningSite:
         """The same with the jobs submitted from *since_s* to *end_s* alone."""
         rows = np.flatnonzero((self.jobs.submit_s >= since_s) & (self.jobs.submit_s < end_s))
-        return replace(self, jobs=self.jobs.take(rows), told=self.told.take(rows))
+        return replace(self, jobs=self.jobs.take(rows), forecast=self.forecast.take(rows))
 
     @cached_property
     def kinds(self) -> tuple[Labels, GpuUse]:
         """What kind of use each job is, empty where it was not measured, and what each kind does with a GPU."""
         jobs = self.jobs
-        known = self._known
+        has_profile = self._measured_rows
         steps = (jobs.gpu_util / UTIL_STEP, jobs.memory_util / UTIL_STEP, jobs.gpu_memory_mib / MEMORY_STEP_MIB)
-        table = np.array([np.ceil(np.where(known, step, 0.0)) for step in steps]).T
-        distinct, codes = np.unique(table[known], axis=0, return_inverse=True)
+        table = np.array([np.ceil(np.where(has_profile, step, 0.0)) for step in steps]).T
+        distinct, codes = np.unique(table[has_profile], axis=0, return_inverse=True)
         code = np.zeros(len(jobs), dtype=np.int64)
-        code[known] = codes.reshape(-1) + 1
+        code[has_profile] = codes.reshape(-1) + 1
         names = ("", *(f"use {number}" for number in range(len(distinct))))
         util, memory_util, memory = distinct.T * np.array([[UTIL_STEP], [UTIL_STEP], [MEMORY_STEP_MIB]])
         return Labels(code, names), GpuUse(util, memory_util, memory, np.zeros(len(util)))
@@ -81,13 +81,13 @@ class Site:
         kinds = Labels.of(kind_of(jobs.user.names[user], jobs.name.names[name]) for user, name in pairs.tolist())
         kind = kinds.codes[which.reshape(-1)] if len(jobs) else np.zeros(0, np.int64)
         first_s = np.full(len(kinds.names), np.inf)
-        seen = self._known
-        np.minimum.at(first_s, kind[seen], (jobs.submit_s + jobs.runtime_s)[seen])
+        has_profile = self._measured_rows
+        np.minimum.at(first_s, kind[has_profile], (jobs.submit_s + jobs.runtime_s)[has_profile])
         earlier: BoolArray = first_s[kind] < jobs.submit_s
         return earlier
 
 
-def completion_s(site: Site, knobs: Knobs) -> FloatArray:
+def completion_s(site: TuningSite, knobs: Knobs) -> FloatArray:
     """JCT of each job, had these been the settings; ConfigError where the jobs do not fit.
 
     A job that the profiling partition does not end begins anew in the queue proper. A job can share GPUs where one of
@@ -104,7 +104,9 @@ def completion_s(site: Site, knobs: Knobs) -> FloatArray:
         )
         fleet = replace(site.fleet, nodes=nodes.take(slice(0, len(nodes) - knobs.profile_nodes)))
     else:
-        first = Profiled(np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_), np.zeros(len(jobs), np.bool_))
+        first = ProfilingResult(
+            np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_), np.zeros(len(jobs), np.bool_)
+        )
         fleet = site.fleet
     come_s = np.where(np.isnan(first.left_s), jobs.submit_s, first.left_s)
     rows = np.flatnonzero(~first.done)
@@ -135,9 +137,11 @@ def with_use(jobs: Workload, measured: Iterable[tuple[int, Use]]) -> Workload:
     return replace(jobs, **columns)
 
 
-def _ends(site: Site, knobs: Knobs, fleet: Fleet, left: Workload, rows: IntArray, ran: BoolArray) -> FloatArray:
+def _ends(
+    site: TuningSite, knobs: Knobs, fleet: ClusterSpec, left: Workload, rows: IntArray, ran: BoolArray
+) -> FloatArray:
     """When the jobs *left* end, which are the *rows* of the site's; *ran* says whose profile is known."""
-    told = site.told.take(rows)
+    forecast = site.forecast.take(rows)
     setup = Setup.of(knobs.ordering, "backfill", forecast="history")
     packing = None
     if knobs.capacity and site.sharing and site.scores is not None:
@@ -150,5 +154,5 @@ def _ends(site: Site, knobs: Knobs, fleet: Fleet, left: Workload, rows: IntArray
         left = replace(left, work=labels.take(rows))
         fleet = replace(fleet, sharing=Sharing(labels.names[1:], speeds))
         known_s = np.where(ran[rows] | site.measured[rows], 0.0, np.inf)
-        packing = Packing(speeds, known_s, LEAST, True, told.runtime_s)
-    return simulate(left, fleet, setup, learnt=told, packing=packing).end_s
+        packing = PackingSetup(speeds, known_s, LEAST, True, forecast.runtime_s)
+    return simulate(left, fleet, setup, learnt=forecast, packing=packing).end_s
