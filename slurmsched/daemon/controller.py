@@ -47,7 +47,7 @@ class Components:
     whereabouts: JobPlacements
 
 
-class Controller:
+class DaemonController:
     """What a daemon does cycle by cycle, and how a reload replaces its settings: all or nothing."""
 
     def __init__(self, components: Components) -> None:

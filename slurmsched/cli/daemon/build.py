@@ -17,7 +17,7 @@ from ...daemon.active_policy import ActivePolicy
 from ...daemon.api.live_answers import LiveAnswers
 from ...daemon.api.record_summaries import FigureQueries
 from ...daemon.cluster_facts import ClusterFacts
-from ...daemon.controller import Components, Controller
+from ...daemon.controller import Components, DaemonController
 from ...daemon.database_inspector import Inspector
 from ...daemon.job_placements import JobPlacements
 from ...daemon.metrics import Metrics
@@ -55,7 +55,7 @@ PREDICTION_WORKER = "slurmsched.simulator.prediction_worker"
 class Daemon:
     """A daemon that is ready to run, and its database."""
 
-    controller: Controller
+    controller: DaemonController
     service: Service
     world: CycleContext
     leadership: Leadership
@@ -113,7 +113,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         entering=lambda phase: service.progressed(),
         scored=sharer.scored,
     )
-    controller = Controller(
+    controller = DaemonController(
         Components(
             settings=settings,
             read_settings=app.reload,
