@@ -208,22 +208,23 @@ def test_no_command_does_so_on_a_cluster_that_answers(hostile, lab):
 
 PARENTS = {
     "the reader of pyslurm": (
-        "from slurmsched.slurm.adapters.command_runner import Console\n"
+        "from slurmsched.slurm.adapters.command_runner import CommandRunner\n"
         "from slurmsched.slurm.adapters.pyslurm_worker import PyslurmMissing, Worker\n"
-        "try:\n    Worker(Console(conf='/nonexistent'), lambda *_: None).start()\n"
+        "try:\n    Worker(CommandRunner(conf='/nonexistent'), lambda *_: None).start()\n"
         "except PyslurmMissing:\n    pass\n"
     ),
     "the process that predicts": (
-        "from slurmsched.daemon.predictions.prediction_process import NotPlayed, Player\n"
-        "try:\n    Player('slurmsched.simulator.prediction_worker', timeout_s=120).foretell(None, None, None, {})\n"
-        "except NotPlayed:\n    pass\n"
+        "from slurmsched.daemon.predictions.prediction_process import PredictionFailed, PredictionWorker\n"
+        "worker = PredictionWorker('slurmsched.simulator.prediction_worker', timeout_s=120)\n"
+        "try:\n    worker.predict(None, None, None, {})\n"
+        "except PredictionFailed:\n    pass\n"
     ),
     "the solver": (
         "import operator\n"
         "from slurmsched.policies.deadlines.milp_solver import Guarded, Question\n"
         "if __name__ == '__main__':\n"
         "    with Guarded(operator.attrgetter('limit_s')) as solver:\n"
-        "        assert solver.ask(Question(None, None, 120.0, 0.0)) is not None\n"
+        "        assert solver.solve(Question(None, None, 120.0, 0.0)) is not None\n"
     ),
     "the processes of a sweep": (
         "import os\n"

@@ -1,5 +1,4 @@
 import numpy as np
-
 from slurmsched.policies.contract import ordering
 
 

@@ -111,7 +111,7 @@ ABILITIES = {
 
 @dataclass(frozen=True)
 class SlurmRelease:
-    """A version of slurmctld, such as ``Release((22, 5, 8))``."""
+    """A version of slurmctld, such as ``SlurmRelease((22, 5, 8))``."""
 
     version: tuple[int, ...]
 

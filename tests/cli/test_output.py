@@ -84,7 +84,7 @@ def on_a_terminal(code: str, **environ: str) -> str:
     return b"".join(chunks).decode()
 
 
-SHOW = f"from {output.__name__} import *; emit({{}}, Sheet(('NAME', 'N'), [({HOSTILE!r}, 1)]), as_json=False)"
+SHOW = f"from {output.__name__} import *; emit({{}}, TextTable(('NAME', 'N'), [({HOSTILE!r}, 1)]), as_json=False)"
 
 
 def test_a_terminal_gets_a_table_with_a_ruled_heading_and_markup_left_alone():

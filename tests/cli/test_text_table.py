@@ -122,18 +122,18 @@ def on_a_terminal(cells: int, *argv: str) -> list[str]:
 FOLDERS = {"whatif": "study", "comparison": "study", "accuracy": "models"}
 SHEETS = "from slurmsched.cli.{2} import {0}; from slurmsched.cli.output import *; emit({{}}, {1}, as_json=False)"
 LONG = {
-    "queue": "Sheet(queue.COLUMNS, [[n, 12345678, 1, 'a_user_name', 'train_resnet_152_on_imagenet', 'gpu-long', 128,"
-    " '2d05h03m20s', '23h59m59s', 123456, 'waits for dependency'] for n in range(3)], queue.ORDER, queue.CUT)",
-    "eta": "Sheet(eta.COLUMNS, [[12345678, 'gpu-long', 128, 'not counted', *['2026-11-22 12:00:00'] * 4, 55,"
+    "queue": "TextTable(queue.COLUMNS, [[n, 12345678, 1, 'a_user_name', 'train_resnet_152_on_imagenet', 'gpu-long',"
+    " 128, '2d05h03m20s', '23h59m59s', 123456, 'waits for dependency'] for n in range(3)], queue.ORDER, queue.CUT)",
+    "eta": "TextTable(eta.COLUMNS, [[12345678, 'gpu-long', 128, 'not counted', *['2026-11-22 12:00:00'] * 4, 55,"
     " 'It stands so far back in a long queue that it was not played forward.']] * 3, eta.ORDER, eta.CUT)",
-    "deadline": "Sheet(deadline.COLUMNS, [[12345678, 'a_user_name', 'promised', *['2026-11-22 12:00:00'] * 3,"
+    "deadline": "TextTable(deadline.COLUMNS, [[12345678, 'a_user_name', 'promised', *['2026-11-22 12:00:00'] * 3,"
     " '2d05h03m20s', '2026-11-22 12:00:00']] * 3, deadline.ORDER, deadline.CUT)",
-    "whatif": "Sheet(whatif.COLUMNS, [['qssf + 12 nodes', 12345, *['2d05h03m20s'] * 3, '2026-11-22 12:00:00', 12, 3]]"
-    " * 3, whatif.ORDER)",
-    "accuracy": "Sheet(accuracy.COLUMNS, [['gpu-long', '5-8', *[123, '2d05h03m20s', '90%', '2d05h03m20s'], 123,"
+    "whatif": "TextTable(whatif.COLUMNS, [['qssf + 12 nodes', 12345, *['2d05h03m20s'] * 3, '2026-11-22 12:00:00', 12,"
+    " 3]] * 3, whatif.ORDER)",
+    "accuracy": "TextTable(accuracy.COLUMNS, [['gpu-long', '5-8', *[123, '2d05h03m20s', '90%', '2d05h03m20s'], 123,"
     " '2d05h03m20s', '90%', '90%', '2d05h03m20s', 12, '2d05h03m20s', '2d05h03m20s']] * 3,"
     " accuracy.ORDER, accuracy.CUT)",
-    "comparison": "Sheet(comparison.COLUMNS, [['tiresias-promoting', 'preemptive', *['2d05h03m20s'] * 6, '99.9 %',"
+    "comparison": "TextTable(comparison.COLUMNS, [['tiresias-promoting', 'preemptive', *['2d05h03m20s'] * 6, '99.9 %',"
     " 12345]] * 3, comparison.ORDER[3:6])",
 }
 

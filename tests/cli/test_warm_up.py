@@ -24,7 +24,7 @@ from simulator.test_predict_completion import told, view
 from simulator.worlds import trace
 from slurmsched.policies.compiled import compiled
 from slurmsched.simulator.run import Setup, simulate
-from slurmsched.simulator.cluster_spec import Fleet
+from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.studies.whatif import Option, compare
 
 @compiled
@@ -37,7 +37,7 @@ with event.install_recorder("numba:compile") as recorder:
     assert len(table) == 6
     compare(some, {}, [Option("as now", None)], 30.0)
     for name in ("fifo", "srtf"):
-        simulate(trace((0.0, 10.0, 4), (1.0, 9.0, 2), (2.0, 5.0, 4)), Fleet.of(2, 4), Setup.of(name))
+        simulate(trace((0.0, 10.0, 4), (1.0, 9.0, 2), (2.0, 5.0, 4)), ClusterSpec.of(2, 4), Setup.of(name))
     compiled_here(1)
 print(sorted({record.data["dispatcher"].__name__ for _, record in recorder.buffer}))
 """

@@ -25,7 +25,7 @@ SETUP = r"""set -e
 mkdir "$1"
 mount -t tmpfs fresh-host "$1"
 # Of /etc a copy lies below: accounts come and go on the machine, and a lock of that moment would stay for good.
-cp -a /etc "$1/etc"
+cp -a /etc "$1/etc" || [ -e "$1/etc/passwd" ]  # a file may be gone before it is copied
 rm -f "$1"/etc/passwd.lock "$1"/etc/shadow.lock "$1"/etc/group.lock "$1"/etc/gshadow.lock "$1"/etc/.pwd.lock
 # Users of the host get numbers that no user of the machine has: who ends those would end their processes, too.
 first=$2

@@ -78,10 +78,10 @@ def test_a_complaint_is_told_without_the_marks_of_the_call(console):
 LITTLE = """
 import resource, sys
 from slurmsched.errors import SlurmUnavailable
-from slurmsched.slurm.adapters.command_runner import Console
+from slurmsched.slurm.adapters.command_runner import CommandRunner
 resource.setrlimit(resource.RLIMIT_AS, (500 * 2**20, 500 * 2**20))
 try:
-    Console(bin_dir=sys.argv[1], timeout_s=60.0, answer_b=10**12).run(["zeros", str(10**12)])
+    CommandRunner(bin_dir=sys.argv[1], timeout_s=60.0, answer_b=10**12).run(["zeros", str(10**12)])
 except SlurmUnavailable as error:
     print(error)
 """
