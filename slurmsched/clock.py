@@ -1,4 +1,4 @@
-"""Where time comes from: handed in, never taken."""
+"""Clocks: time is passed in, never read from the system by the code that uses it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from zoneinfo import ZoneInfo
 
 
 class Clock(Protocol):
-    """A source of time; only shells (daemon, CLI, simulator) hold one, everything below takes ``now_s``."""
+    """A source of time. Only the daemon, the CLI and the simulator hold one; all code below them takes ``now_s``."""
 
     def now(self) -> float:
-        """Unix time in seconds (UTC)."""
+        """Return Unix time in seconds (UTC)."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards; only differences mean anything."""
+        """Return seconds that never decrease; only differences have a meaning."""
         ...
 
     def wait(self, seconds: float, wake: threading.Event) -> bool:
-        """Sleep up to *seconds*, less if *wake* is set; true if it was set."""
+        """Sleep up to *seconds*, less if *wake* is set; return whether it was set."""
         ...
 
 
@@ -33,11 +33,11 @@ class SystemClock:
     """The machine's own clock."""
 
     def now(self) -> float:
-        """Unix time in seconds (UTC)."""
+        """Return Unix time in seconds (UTC)."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment."""
+        """Return seconds since an arbitrary fixed moment."""
         return time.monotonic()
 
     def wait(self, seconds: float, wake: threading.Event) -> bool:
@@ -47,30 +47,30 @@ class SystemClock:
 
 @dataclass
 class ManualClock:
-    """A clock that moves only when told to; waiting moves it. For tests and the simulator."""
+    """A clock that advances only when set or waited on. For tests and the simulator."""
 
     now_s: float = 0.0
     waits_s: list[float] = field(default_factory=list)
 
     def now(self) -> float:
-        """The time it was last moved to."""
+        """Return the time that was last set."""
         return self.now_s
 
     def monotonic(self) -> float:
-        """The same as ``now``: this clock never runs backwards."""
+        """Return ``now``, since this clock never runs backwards."""
         return self.now_s
 
     def wait(self, seconds: float, wake: threading.Event) -> bool:
-        """Jump *seconds* ahead without sleeping."""
+        """Advance by *seconds* without sleeping."""
         self.waits_s.append(seconds)
         self.now_s += max(0.0, seconds)
         return wake.is_set()
 
 
 class Timer:
-    """A wait between two tries: due at once, then again when the time it was put off by is over.
+    """A delay between two attempts: due at once, then again when the last ``put_off`` has elapsed.
 
-    It runs on a monotonic clock: setting the wall clock neither prolongs the wait nor cuts it short.
+    It uses a monotonic clock: setting the wall clock neither lengthens nor shortens the delay.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -79,21 +79,21 @@ class Timer:
 
     @property
     def due(self) -> bool:
-        """Whether nothing is left of the wait."""
+        """True if the delay has elapsed."""
         return self._monotonic() >= self._due_s
 
     def put_off(self, seconds: float) -> None:
-        """Be due *seconds* from now."""
+        """Make the timer due *seconds* from now."""
         self._due_s = self._monotonic() + seconds
 
     def expire(self) -> None:
-        """Be due at once."""
+        """Make the timer due at once."""
         self._due_s = -math.inf
 
 
 @cache
 def local_zone() -> tzinfo:
-    """This machine's time zone with its rules, unlike the fixed offset that datetime gives; UTC where it has none."""
+    """Return this machine's time zone with its rules, not datetime's fixed offset; UTC if none is configured."""
     try:
         with open("/etc/localtime", "rb") as rules:
             return ZoneInfo.from_file(rules)

@@ -1,4 +1,4 @@
-"""One cycle: observe, remember, predict, decide, act. In real time in the daemon, in virtual time in the simulator."""
+"""The scheduling cycle: observe, remember, predict, decide, act; the daemon and the simulator run the same one."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from .slurm.write.writer import Writer
 logger = logging.getLogger(__name__)
 
 MISSING_MOST = 100
-"""Jobs that one cycle asks about because the queue no longer shows them; the rest are for later cycles."""
+"""Maximum number of jobs per cycle to look up after they vanished from the queue; later cycles take the rest."""
 
 LATE_EVERY_S = 300.0
-"""So often accounting is asked about jobs whose promises count as lost."""
+"""Minimum interval between accounting queries about jobs whose promises count as lost, in seconds."""
 
 PHASES = ("observe", "remember", "predict", "decide", "act", "send", "answer", "record")
-"""In this order; send and answer only where there is something to write."""
+"""The phases of a cycle in order; send and answer occur only if there is something to write."""
 
 
 def _nothing(news: object) -> None:
-    """Nobody watches."""
+    """Ignore an observation; the default observer."""
 
 
 def _as_it_is(state: ClusterState) -> ClusterState:
-    """Nobody shares."""
+    """Return *state* without share scores; the default where no jobs share GPUs."""
     return state
 
 
 @dataclass
 class CycleContext:
-    """Everything a cycle works with, put together once by ``cli`` or by the simulator."""
+    """The dependencies of a cycle, built once by ``cli`` or by the simulator."""
 
     cluster: Slurm
     memory: Memory
@@ -58,10 +58,10 @@ class CycleContext:
     clock: Clock
     learns: bool = True  #: from jobs as they end
     site: Mapping[str, str] = field(default_factory=dict)  #: ``scontrol show config``
-    entering: Callable[[str], None] = _nothing  #: told of each phase as it begins
-    observed: Callable[[ClusterState], object] = _nothing  #: told what Slurm said, first of all
+    entering: Callable[[str], None] = _nothing  #: called with each phase as it begins
+    observed: Callable[[ClusterState], object] = _nothing  #: called with Slurm's state before anything else
     scored: Callable[[ClusterState], ClusterState] = _as_it_is  #: fills in the share scores of jobs
-    late: Timer = field(init=False)  #: before accounting is asked about lost promises again
+    late: Timer = field(init=False)  #: until the next accounting query about lost promises
 
     def __post_init__(self) -> None:
         self.late = Timer(self.clock.monotonic)
@@ -69,7 +69,7 @@ class CycleContext:
 
 @dataclass(frozen=True)
 class CycleReport:
-    """What one cycle saw, wanted and did."""
+    """The observations, decisions and actions of one cycle."""
 
     number: int
     now_s: float
@@ -81,18 +81,18 @@ class CycleReport:
     ranked: int
     starving: int
     actions: dict[str, int]  #: sent and not refused, by kind
-    refused: int  #: sent, and Slurm said no
-    deferred: int  #: wanted, and left to later cycles by the budget
-    order_lag_s: float  #: for how long a job has waited for the points it should have, at most
-    window: int  #: jobs from the top that are ordered
-    fallbacks: tuple[str, ...]  #: parts that serve in a degraded way
+    refused: int  #: sent and refused by Slurm
+    deferred: int  #: left to later cycles by the write budget
+    order_lag_s: float  #: the longest time that a job has waited for its points
+    window: int  #: number of jobs ordered, from the top
+    fallbacks: tuple[str, ...]  #: parts that work in a degraded mode
     view: View
     plan: Plan
     ended: OutcomeTable
 
 
 def run_cycle(world: CycleContext, number: int, now_s: float, mode: str) -> CycleReport:
-    """The five arrows. Raises SlurmUnavailable where Slurm gives no answer; a lost database costs only the history."""
+    """Run one cycle. Raise SlurmUnavailable if Slurm gives no answer; a lost database costs only the history."""
     watch = _Stopwatch(world)
     watch.enter("observe")
     state = world.cluster.observe()
@@ -113,7 +113,7 @@ def run_cycle(world: CycleContext, number: int, now_s: float, mode: str) -> Cycl
     watch.enter("decide")
     policy = world.policy.capped_for(view.qos, world.site).over(world.writer.lag.window(world.policy.rules.window))
     plan = decide(view, policy.ordering, policy.rules)
-    # Who only looks on can keep nothing new.
+    # In observe mode no new promise can be met, so none is stored.
     world.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
     watch.enter("act")
     answers, deferred = _act(world, watch, number, plan, now_s) if mode == "act" else ((), 0)
@@ -148,7 +148,7 @@ def run_cycle(world: CycleContext, number: int, now_s: float, mode: str) -> Cycl
 
 
 def _predicted(world: CycleContext, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
-    """*state* with share scores and forecasts, as policies see it."""
+    """Return the view that policies get: *state* with share scores and forecasts."""
     state = world.scored(state)
     forecast = world.model.forecast(state.pending, now_s).in_whole_seconds()
     forecast_running = world.model.forecast(state.running, now_s).in_whole_seconds()
@@ -166,7 +166,7 @@ def _predicted(world: CycleContext, state: ClusterState, promises: PromiseTable,
 
 
 def _settled(world: CycleContext, promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
-    """*promises* as they stand now, with the runs of jobs that nobody saw end from accounting, once that answers."""
+    """Return *promises* with outcomes settled; runs whose end was not observed come from accounting, if it answers."""
     unseen, late = ends.unseen(promises), ends.late(promises, now_s) if world.late.due else []
     if late:
         world.late.put_off(LATE_EVERY_S)
@@ -185,7 +185,7 @@ def _settled(world: CycleContext, promises: PromiseTable, ends: JobEnds, now_s: 
 def _act(
     world: CycleContext, watch: _Stopwatch, number: int, plan: Plan, now_s: float
 ) -> tuple[tuple[ActionResult, ...], int]:
-    """Write what the budget allows. What we are about to ask is remembered first: we may be killed between."""
+    """Send the writes that the budget allows. Intents are stored first, since the process may be killed in between."""
     refused = world.memory.recently_refused(now_s)
     sending = world.writer.affordable(plan.actions, refused, world.clock.monotonic())
     if not sending:
@@ -209,7 +209,7 @@ def _sentence(
     lag_s: float,
     fallbacks: tuple[str, ...],
 ) -> str:
-    """The cycle in one line, as the log and ``status`` show it."""
+    """Return the one-line summary of the cycle for the log and ``status``."""
     ranked = int((plan.jobs.rank >= 0).sum())
     parts = [f"{mode}: {len(view.pending)} pending, {len(view.running)} running"]
     order = f"{ranked} in {policy.ordering.name} order"
@@ -230,7 +230,7 @@ def _sentence(
 
 
 class _Stopwatch:
-    """Times the phases, and tells whoever watches that one begins."""
+    """A timer of phases that reports the start of each one."""
 
     def __init__(self, world: CycleContext) -> None:
         self._world = world

@@ -1,39 +1,39 @@
-"""What can go wrong that is not a bug.
+"""Expected failures, as opposed to bugs.
 
 SlurmschedError
-├── ConfigError           the settings cannot mean anything: refuse to start, or keep the old ones
-│   └── MissingExtra      something optional is not installed: say how to install it
-├── CommentError          a job's comment holds a malformed token: refuse at submit, else treat as absent
+├── ConfigError           the settings are invalid: refuse to start, or keep the old ones
+│   └── MissingExtra      an optional dependency is not installed: say how to install it
+├── CommentError          a job's comment has a malformed token: refuse at submit, else treat it as absent
 ├── SlurmError
 │   ├── SlurmUnavailable  no answer: skip this cycle
-│   └── SlurmRefused      answered no: remember why, do not repeat at once
-├── MemoryUnavailable     the database is away or damaged: decide without history
+│   └── SlurmRefused      Slurm refused: remember why, do not repeat at once
+├── MemoryUnavailable     the database is unreachable or damaged: decide without history
 ├── SchemaMismatch        the database belongs to another version: refuse to start
-├── ModelUnusable         a model file is absent, damaged or not for us: serve the baseline
-├── TooLittleHistory      a model cannot be trained yet: serve the baseline, try again later
-└── LabError              the private Slurm could not be brought up or down
+├── ModelUnusable         a model file is absent, damaged or incompatible: use the baseline
+├── TooLittleHistory      a model cannot be trained yet: use the baseline, try again later
+└── LabError              the private Slurm could not be started or stopped
 """
 
 from __future__ import annotations
 
 
 class SlurmschedError(Exception):
-    """Anything the world can do to us; its text is fit to be shown to people."""
+    """Base class of expected failures; the text can be shown to users."""
 
 
 class ConfigError(SlurmschedError):
-    """The settings cannot mean anything; refuse to start, or on reload keep the old ones."""
+    """Invalid settings; refuse to start, or on reload keep the old ones."""
 
 
 class MissingExtra(ConfigError):
-    """Something optional is not installed; the text says how to install it."""
+    """A missing optional dependency; the text says how to install it."""
 
     def __init__(self, needs: str, extra: str) -> None:
         super().__init__(f"{needs}, which is not installed; {install_line(extra)}")
 
 
 def install_line(extra: str) -> str:
-    """The commands that install the optional dependencies *extra*; no package index has slurmsched."""
+    """Return the commands that install the optional dependencies *extra*; no package index has slurmsched."""
     return (
         f"in a checkout of slurmsched: pip install '.[{extra}]', with a wheel:"
         f" pip install './slurmsched-VERSION-py3-none-any.whl[{extra}]'"
@@ -41,36 +41,36 @@ def install_line(extra: str) -> str:
 
 
 class CommentError(SlurmschedError):
-    """A comment holds a malformed ``slurmsched:`` token; treat the token as absent and say so."""
+    """A malformed ``slurmsched:`` token in a comment; treat the token as absent and report it."""
 
 
 class SlurmError(SlurmschedError):
-    """Slurm did not do what was asked."""
+    """A failed request to Slurm."""
 
 
 class SlurmUnavailable(SlurmError):
-    """Slurm gave no answer; this cycle is skipped, the next one tries again."""
+    """No answer from Slurm; this cycle is skipped, the next one tries again."""
 
 
 class SlurmRefused(SlurmError):
-    """Slurm answered no; remember why, and do not ask again at once."""
+    """A refusal by Slurm; remember the reason, and do not repeat the request at once."""
 
 
 class MemoryUnavailable(SlurmschedError):
-    """The database is away, or damaged and left alone; decide without history and write later."""
+    """An unreachable or damaged database; decide without history and write later."""
 
 
 class SchemaMismatch(SlurmschedError):
-    """The database was written by another version of slurmsched; refuse to start."""
+    """A database written by another version of slurmsched; refuse to start."""
 
 
 class ModelUnusable(SlurmschedError):
-    """A model file is absent, damaged or not for us; serve the baseline."""
+    """An absent, damaged or incompatible model file; use the baseline."""
 
 
 class TooLittleHistory(SlurmschedError, ValueError):
-    """There is not enough to train a model on yet; the baseline serves until there is."""
+    """Too few runs to train a model; the baseline is used until there are enough."""
 
 
 class LabError(SlurmschedError):
-    """The private Slurm of ``slurmsched lab`` could not be brought up or down."""
+    """A failure to start or stop the private Slurm of ``slurmsched lab``."""

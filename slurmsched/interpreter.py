@@ -1,4 +1,4 @@
-"""Safe starts of Python: the directory of the caller, which may be any user's, is no place to import from."""
+"""Safe starts of Python child processes: nothing is imported from the caller's directory, which any user may own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DIRECTORY = "/"
-"""Where every child works: a directory that root alone can write."""
+"""The working directory of every child process; only root can write there."""
 
 _SAFE = "PYTHONSAFEPATH"  # as -P, for interpreters that a library starts
 _PATH = "PYTHONPATH"
@@ -17,18 +17,18 @@ _SOURCES = str(Path(__file__).resolve().parents[1])
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """The command line of one of our modules; it takes the environment below and works in DIRECTORY."""
+    """Return the command line of one of our modules; start it in DIRECTORY with ``environment``."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """*base*, in which a child finds this package where it is now, and nothing relative to where it works."""
+    """Return *base* with a PYTHONPATH to this package and without paths relative to the working directory."""
     return dict(base) | {_PATH: os.pathsep.join([_SOURCES, *_absolute(base)])}
 
 
 @contextmanager
 def safe_children() -> Iterator[None]:
-    """Interpreters that a library of ours starts inside are as safe: it writes their command lines itself."""
+    """Set the same safety for interpreters that a library starts, since it builds their command lines itself."""
     before = {name: os.environ.get(name) for name in (_SAFE, _PATH)}
     os.environ[_SAFE] = "1"
     if before[_PATH] is not None:
@@ -44,7 +44,7 @@ def safe_children() -> Iterator[None]:
 
 
 def forget_directory() -> None:
-    """Import nothing more from where ``python -m`` was called, unless this package lies there itself."""
+    """Stop imports from the directory where ``python -m`` was called, unless this package lies there itself."""
     if not sys.flags.safe_path and sys.path[0] != _SOURCES:
         del sys.path[0]
 

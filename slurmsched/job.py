@@ -1,6 +1,6 @@
-"""For the script of a job: know when to stop, save the work, and stop on all ranks after the same iteration.
+"""Library for training scripts: detect a stop request, save the work, stop all ranks after the same iteration.
 
-Standard library only, and it imports nothing of slurmsched: the file may be copied beside a training script.
+It uses only the standard library and nothing of slurmsched: the file may be copied beside a training script.
 
     from slurmsched.job import Lease
 
@@ -13,10 +13,10 @@ Standard library only, and it imports nothing of slurmsched: the file may be cop
             if lease.give_way():
                 break
 
-In a shell: ``python -m slurmsched.job run --dir checkpoints -- ./train.sh`` starts a command in a process group of its
-own, passes on to all of it what asks it to stop, and ends as it ends; where the command has saved its work before, the
-job is queued again. ``python -m slurmsched.job stopping --dir checkpoints`` says by its exit status (0 or 1) whether to
-stop, and ``python -m slurmsched.job done --dir checkpoints --iteration N`` that the work is saved.
+In a shell: ``python -m slurmsched.job run --dir checkpoints -- ./train.sh`` starts a command in its own process group,
+forwards stop signals to the whole group, and exits with the command's status; if the command saved its work first, the
+job is queued again. The exit status of ``python -m slurmsched.job stopping --dir checkpoints`` says whether to stop
+(0 yes, 1 no), and ``python -m slurmsched.job done --dir checkpoints --iteration N`` records that the work is saved.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ from statistics import median
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGURG, signal.SIGUSR1, signal.SIGUSR2)
-"""What asks a job to stop: the end of a run sends the first one, who wants the job to queue itself again another."""
+"""The signals that ask a job to stop: the end of a run sends the first; a request to requeue sends another."""
 
 PATIENCE_S = 600.0
-"""How long a job that has saved its work waits for the end of its run before it goes on."""
+"""Maximum time that a job waits for the end of its run after saving its work; then it goes on."""
 
 MEASURE_S = 60.0
-"""How long iterations are measured before the job says how long one takes."""
+"""Time for which iterations are measured before the job reports its iteration time."""
 
 LEAST = 10
-"""With fewer iterations measured than this nothing is said."""
+"""Minimum number of measured iterations for a report."""
 
 AGAIN_S = 600.0
-"""At most so often it is said again, and only where it has moved by more than ``MOVED``."""
+"""Minimum interval between reports; a new one is made only if the time has changed by more than ``MOVED``."""
 
 MOVED = 0.25
 
 Agree = Callable[[bool], bool]
-"""Given whether this rank was asked to stop, whether any was; called by all ranks after the same iteration."""
+"""A logical OR over ranks of "this rank was asked to stop"; all ranks call it after the same iteration."""
 
 
 class Lease:
     """The right to run, which may end; *directory* is shared by all ranks of the job.
 
-    Where *agree* is given, such as an ``all_reduce`` by maximum, ranks agree by it at every call. Else they agree
-    through a file in two phases: a rank that was asked writes down an iteration *margin* ahead of its own, and all
-    ranks stop after that one. *margin* must be more than ranks can be apart, which for synchronous training is 1.
+    If *agree* is given, such as an ``all_reduce`` by maximum, ranks agree through it at every call. Otherwise they
+    agree through a file in two phases: a rank that was asked to stop writes an iteration *margin* ahead of its own, and
+    all ranks stop after that one. *margin* must exceed the distance between ranks: 1 for synchronous training.
 
-    Where the job's comment has ``slurmsched:iterations=N``, the first rank adds to it how long one takes
-    (``pace=SECONDS``), measured for *measure_s* and at least ``LEAST`` iterations, and how many were done before this
-    run (``done=N``); who queues the job again says how many are done by then.
+    If the job's comment has ``slurmsched:iterations=N``, the first rank adds the time of one iteration
+    (``pace=SECONDS``), measured for *measure_s* and at least ``LEAST`` iterations, and the number done before this run
+    (``done=N``); a requeue by the job updates ``done``.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class Lease:
         self._ranks = int(os.environ.get("SLURM_NTASKS", "1")) if ranks is None else ranks
         self._run = _run_name()
         self._asked = self._ends = False
-        self._saved: int | None = None  # where the work that was saved goes on
-        self._first: int | None = None  # where this run began
+        self._saved: int | None = None  # the iteration at which the saved work resumes
+        self._first: int | None = None  # the first iteration of this run
         self._meter = Meter(measure_s) if _speaks_for_the_job() else None
         for each in SIGNALS:
             signal.signal(each, self._ask)
@@ -97,7 +97,7 @@ class Lease:
         self._ends = self._ends or number == signal.SIGTERM
 
     def should_stop(self, iteration: int) -> bool:
-        """Whether to stop after *iteration*: true on every rank after the same one. Call it once per iteration."""
+        """Return whether to stop after *iteration*, the same on every rank. Call it once per iteration."""
         self._first = iteration if self._first is None else self._first
         pace_s = self._meter.mark(iteration, time.monotonic()) if self._meter else None
         if pace_s is not None:
@@ -110,21 +110,21 @@ class Lease:
             return asked
         last = self._last_iteration()
         if last is None and asked:
-            # The first to link wins; who comes second reads what the first one wrote.
+            # The first rank to link wins; all others read what it wrote.
             _link_once(self.directory / f"last.{self._run}", str(iteration + self._margin))
             last = self._last_iteration()
         return last is not None and iteration >= last
 
     def checkpoint_done(self, iteration: int) -> None:
-        """Say that the work is saved and goes on at *iteration*; one rank is enough."""
+        """Record that the work is saved and resumes at *iteration*; one rank is enough."""
         _say_saved(self.directory, iteration)
         self._saved = iteration
 
     def give_way(self, patience_s: float = PATIENCE_S) -> bool:
-        """Queue the job again, its work being saved, and wait for the end of this run; called by all ranks.
+        """Queue the job again once its work is saved, and wait for the end of this run; called by all ranks.
 
-        True where the run ends now: leave. False where nobody ended it within *patience_s*: go on with the next
-        iteration. Outside Slurm it is true at once.
+        Return True if the run ends now: exit. Return False if nothing ended it within *patience_s*: go on with the next
+        iteration. Outside Slurm, return True at once.
         """
         if "SLURM_JOB_ID" not in os.environ:
             return True
@@ -132,7 +132,7 @@ class Lease:
             _say_progress(None, self._saved)
             if not self._ends:
                 _queue_again()
-        # Who has saved clears up first, so that no other rank takes the old word for a new one.
+        # The rank that saved removes the files first, so that no other rank mistakes the old request for a new one.
         until_s = time.monotonic() + patience_s + (2.0 if self._saved is None else 0.0)
         while not self._ends and time.monotonic() < until_s:
             time.sleep(0.1)
@@ -146,7 +146,7 @@ class Lease:
         return False
 
     def resume_at(self, default: int = 0) -> int:
-        """The iteration that the last ``checkpoint_done`` said; *default* where there was none."""
+        """Return the iteration recorded by the last ``checkpoint_done``; *default* if there was none."""
         try:
             at = int((self.directory / "resume").read_text())
         except FileNotFoundError:
@@ -171,7 +171,7 @@ def _say_saved(directory: Path, iteration: int) -> None:
 
 
 def _queue_again() -> None:
-    """Ask Slurm for a requeue; where it does not hear, slurmsched asks when the job has had its time."""
+    """Ask Slurm for a requeue; if that fails, slurmsched requeues the job when its time to save is over."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             ["scontrol", "requeue", "incomplete", os.environ["SLURM_JOB_ID"]],
@@ -182,17 +182,17 @@ def _queue_again() -> None:
 
 
 def _speaks_for_the_job() -> bool:
-    """Whether this is the first rank of a job with an id of its own."""
+    """Return whether this is the first rank of a job with its own id."""
     return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0" and _has_own_id()
 
 
 def _has_own_id() -> bool:
-    """Whether this is a job with an id of its own: that of an array stands for all its tasks."""
+    """Return whether this job has its own id, unlike an array, whose id stands for all its tasks."""
     return "SLURM_JOB_ID" in os.environ and "SLURM_ARRAY_JOB_ID" not in os.environ
 
 
 class Meter:
-    """How long an iteration takes: the median of the last ones."""
+    """A meter of iteration time: the median of the last iterations."""
 
     def __init__(self, measure_s: float = MEASURE_S) -> None:
         self._measure_s = measure_s
@@ -202,7 +202,7 @@ class Meter:
         self._said_s: float | None = None
 
     def mark(self, iteration: int, monotonic_s: float) -> float | None:
-        """Note that *iteration* ends now; seconds per iteration where it is time to say so, else None."""
+        """Record that *iteration* ends now; return seconds per iteration if a report is due, else None."""
         if self._last is None:
             self._next_s = monotonic_s + self._measure_s
         elif iteration > self._last[0]:
@@ -219,10 +219,10 @@ class Meter:
 
 
 def with_progress(comment: str, pace_s: float | None, done: int) -> str | None:
-    """The *comment* with so many iterations done, that pace unless it is None, and otherwise as it is.
+    """Return *comment* with ``done`` set, ``pace`` set unless it is None, and the rest unchanged.
 
-    None where it says no iterations, and where it holds more than plain characters, which may not be written back.
-    Nothing is said to be done where that is more than all of them.
+    Return None if it has no ``iterations``, or characters that cannot be written back. ``done`` is left out if it
+    is 0 or exceeds the planned number.
     """
     planned = _PLANNED.search(comment)
     if planned is None or not _PLAIN.fullmatch(comment):
@@ -243,11 +243,11 @@ def with_progress(comment: str, pace_s: float | None, done: int) -> str | None:
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_])slurmsched:([^;]*)")
 _PLANNED = re.compile(r"(?<![A-Za-z0-9_])slurmsched:(?:[^;]*,)?iterations=([0-9]{1,12})(?![^,;])")
-_SPEAKING = threading.Lock()  # what one thread has read the other must not overwrite
+_SPEAKING = threading.Lock()  # two threads must not interleave reading and writing the comment
 
 
 def _say_progress(pace_s: float | None, done: int) -> None:
-    """Write it into this job's comment where that says how many iterations are planned; failures are silent."""
+    """Write progress into this job's comment if that has a number of planned iterations; failures are silent."""
     if not _has_own_id():
         return
     job = os.environ["SLURM_JOB_ID"]
@@ -263,7 +263,7 @@ def _slurm(*command: str) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write *text* so that a reader sees the old file or the new one, also after a power cut."""
+    """Replace *path* by *text* atomically and durably: readers see the old file or the new one."""
     part = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}")
     with part.open("w") as file:
         file.write(text)
@@ -273,7 +273,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _link_once(path: Path, text: str) -> None:
-    """Make *path* with *text*, whole at once, unless it is there."""
+    """Create *path* with *text* atomically, unless it exists."""
     part = path.with_name(f"{path.name}.{os.uname().nodename}.{os.getpid()}")
     part.write_text(text)
     try:
@@ -285,18 +285,18 @@ def _link_once(path: Path, text: str) -> None:
 
 
 class _Command:
-    """A command that is told what we are told, in a process group of its own."""
+    """A command in its own process group, to which stop signals are forwarded."""
 
     def __init__(self, directory: Path) -> None:
         self.asked = self.ends = False
         self._stop = directory / f"stop.{_run_name()}"
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
-        # A signal that comes just before we sleep would not be heard until we wake: each writes a byte here.
+        # A signal that arrives just before the sleep would go unnoticed until its end: each signal writes a byte here.
         self._rings, bell = os.pipe()
         os.set_blocking(bell, False)
         signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # rings too
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)  # writes a byte too
         for each in SIGNALS:
             signal.signal(each, self._told)
 
@@ -315,12 +315,12 @@ class _Command:
                 os.killpg(process.pid, number)
 
     def _sleep(self, most_s: float | None) -> None:
-        """Until a signal, an end of a child, or that time."""
+        """Sleep until a signal, the end of a child, or *most_s* seconds (None: no limit)."""
         if select.select([self._rings], [], [], most_s)[0]:
             os.read(self._rings, 512)
 
     def status(self, command: Sequence[str]) -> int:
-        """Run *command* to its end."""
+        """Run *command* to its end and return its exit status, 128 + N if signal N ended it."""
         self._process = process = subprocess.Popen(command, start_new_session=True)
         for number in self._early:
             self._pass_on(process, number)
@@ -330,23 +330,23 @@ class _Command:
         return status if status >= 0 else 128 - status
 
     def ended_within(self, patience_s: float) -> bool:
-        """Whether the run is ended within that time; waits for it."""
+        """Wait up to *patience_s* for the end of the run; return whether it ended."""
         until_s = time.monotonic() + patience_s
         while not self.ends and (left_s := until_s - time.monotonic()) > 0:
             self._sleep(left_s)
         return self.ends
 
     def go_on(self) -> None:
-        """Forget that it was asked."""
+        """Clear the stop request."""
         self._stop.unlink(missing_ok=True)
         self.asked, self._process, self._early = False, None, []
 
 
 def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S) -> int:
-    """Run *command*, passing on what asks it to stop; its exit status, 128 + the number of the signal that ended it.
+    """Run *command*, forward stop signals, and return its exit status, or 128 + N if signal N ended it.
 
-    Where it was asked, has saved its work and ended well, the job is queued again; where nobody ends this run within
-    *patience_s*, the command is started once more.
+    If it was asked to stop, saved its work and succeeded, the job is queued again; if nothing ends this run within
+    *patience_s*, the command is started again.
     """
     directory.mkdir(parents=True, exist_ok=True)
     done, child = directory / f"done.{_run_name()}", _Command(directory)
@@ -366,7 +366,7 @@ def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S)
 
 
 def main(words: Sequence[str]) -> int:
-    """The shell form: ``run [--dir DIR] -- COMMAND...``, ``stopping`` or ``done --iteration N``."""
+    """Run the command line: ``run [--dir DIR] -- COMMAND...``, ``stopping`` or ``done --iteration N``."""
     from argparse import ArgumentParser
 
     parser = ArgumentParser(prog="python -m slurmsched.job", description="Stop a job in good order.")
