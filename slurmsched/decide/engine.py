@@ -1,4 +1,4 @@
-"""decide(): from a view, a policy and rules to a Plan. Pure: the same three give the same Plan, bit for bit."""
+"""decide(): compute a Plan from a view, a policy and rules. Pure: equal inputs give the same Plan, bit for bit."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from .sharing.packing import packing_wishes
 from .sharing.pair_eviction import eviction_wishes, unsteady
 
 ROOM = 8
-"""Where points are few, each job that gets some has so many to itself: one that comes in between finds some free."""
+"""Points reserved per job if points are scarce, so that a new job fits between two others."""
 
 FEW = 64
-"""So many jobs get points even then."""
+"""Minimum number of jobs that get points even if points are scarce."""
 
 
 def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
-    """What should run, in which order, and the writes that make Slurm see it.
+    """Compute the jobs to run, their order, and the writes that make Slurm follow it.
 
-    Jobs that are left alone keep no points of ours. With a native ordering no job gets any, but those that must run now
-    to keep a promise.
+    Jobs that are left alone lose their points. With a native ordering only jobs that must run now to keep a promise get
+    points.
     """
     view = rank_profiling_last(view, rules.profiling)
     jobs = view.pending
@@ -56,13 +56,13 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     blocking, endangered = blocking_jobs(view, promised, ranked[np.argsort(plan.jobs.rank[ranked])])
     if not len(blocking):
         return plan
-    # A starving job stands only behind those that waited longer: it is never made to wait for a promise.
+    # Only jobs that waited longer rank above a starving job: it is never delayed for a promise.
     held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
     return _plan(view, ordering, rules, standings, starving, promised, promised.due | endangered, held, stop_requests)
 
 
 def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
-    """Select jobs that one more begin time would not keep from starting for longer than they may be in all."""
+    """Select jobs whose total delay stays within ``hold_most_s`` after one more hold."""
     return np.asarray(jobs.delayed_s + rules.hold_s <= rules.hold_most_s)
 
 
@@ -77,7 +77,7 @@ def _plan(
     held: IntArray | None = None,
     stop_requests: Sequence[Action] = (),
 ) -> Plan:
-    """The plan with jobs that are *due* to keep a promise before all others, and those that are in their way *held*."""
+    """Return the plan with jobs that are *due* to keep a promise before all others, and the *held* jobs delayed."""
     jobs, rank = view.pending, np.full(len(view.pending), -1, dtype=np.int64)
     tier, base = tiers(jobs, view.partitions), base_priority(jobs)
     due = due & (standings == Standing.RANKED)
@@ -100,7 +100,7 @@ def _plan(
         holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
     promises = view.promises if promised is None else promised.table
     answers = answer_wishes(view, promises) if "comment" in rules.powers else []
-    # Holds are renewed in each cycle: without turns they could take all writes, and no answer would ever go out.
+    # Holds are renewed in each cycle: without alternation they could use up all writes, and no answer would be sent.
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
     wishes = [*releases, *stop_requests, *moves, *_rank_wishes(jobs, tier, rank, points, moves), *turns]
     actions, refusals = judge(wishes, view, rules)
@@ -116,7 +116,7 @@ def _ranked(
     promised: Promised | None,
     due: BoolArray,
 ) -> IntArray:
-    """The *rows* in the wanted order: within a class starving jobs, then those that are due by laxity, then by key."""
+    """Sort *rows*: within a class starving jobs first, then jobs that are due by laxity, then the others by key."""
     jobs, waited = view.pending, waited_s(view.pending, view.now_s)
     tier, qos, base = tiers(jobs, view.partitions), qos_classes(jobs, view.qos), base_priority(jobs)
     if ordering.native:
@@ -149,10 +149,10 @@ def _checked(key: FloatArray, jobs: JobTable, ordering: Ordering) -> FloatArray:
 def _points(
     jobs: JobTable, ranked: IntArray, tier: IntArray, base: IntArray, rules: Rules, native: bool
 ) -> tuple[IntArray, BoolArray]:
-    """Points per pending job: the top of each partition tier is labelled, everything else gets none.
+    """Return points per pending job, and which jobs the cap keeps from their place.
 
-    Slurm serves tiers one after the other, so that only jobs of one tier need be told apart. In Slurm's own order
-    (*native*) the cap alone keeps QOS apart.
+    The top of each partition tier gets points: Slurm serves tiers in turn, so only jobs of one tier compete. In Slurm's
+    own order (*native*) only the cap keeps QOS apart.
     """
     points = np.zeros(len(jobs), dtype=np.int64)
     capped = np.zeros(len(jobs), dtype=bool)
@@ -165,7 +165,7 @@ def _points(
         floor = int(base[rest].max(initial=0))
         labelling = label(base[top], jobs.site_points[top], floor, cap)
         points[top], capped[top] = labelling.points, labelling.capped
-        if not native:  # points of jobs that have just left the top do no harm behind it, and most of them come back
+        if not native:  # jobs just below the top keep harmless points, since most of them come back
             near = chain[length : 2 * length]
             behind = jobs.priority[near] < (base[top] + points[top]).min()
             points[near] = np.where(behind, np.clip(jobs.site_points[near], 0, cap), 0)
@@ -173,9 +173,10 @@ def _points(
 
 
 def _release_wishes(jobs: JobTable, now_s: float, held: IntArray, rules: Rules) -> list[Action]:
-    """Ends of begin times of ours that no policy wants any more (not those of *held*), once a requeue has settled.
+    """Return Releases of our begin times that no policy needs any more, once a requeue has settled.
 
-    A job that left an unstable pair would start on the same GPUs again: it is given its own first, which ends this too.
+    Jobs in *held* keep theirs. So does a job that left an unstable pair, which would start on the same GPUs again: the
+    change back to its own GPUs ends the begin time too.
     """
     released = held
     if rules.sharing is not None:
@@ -188,10 +189,10 @@ def _release_wishes(jobs: JobTable, now_s: float, held: IntArray, rules: Rules) 
 def _rank_wishes(
     jobs: JobTable, tier: IntArray, rank: IntArray, points: IntArray, moves: Sequence[Action]
 ) -> list[Action]:
-    """Writes for jobs whose points differ from what they have: first those that put the top of the order right.
+    """Return writes for jobs whose points must change, those that correct the top of the order first.
 
-    A job is wrong from the place on that it has or should have, whichever is nearer to the top. None for a job that
-    sets out to share by one of the *moves*: once on its way it has no points.
+    Writes are sorted by the higher of a job's present and wanted places. A job that one of the *moves* sends to shared
+    GPUs gets none: it has no points on its way.
     """
     differs = points != jobs.site_points
     if leaving := [wish.job_id for wish in moves if isinstance(wish, Share)]:

@@ -1,4 +1,4 @@
-"""Numbers as sentences say them."""
+"""Wording of numbers in sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def spell(seconds: float) -> str:
-    """A span of time in two units at most: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
+    """Format a span of time in two units at most: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
     if not np.isfinite(seconds):
         return "an unknown time"
     whole = round(max(0.0, seconds))

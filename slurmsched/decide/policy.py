@@ -1,4 +1,4 @@
-"""A policy as it serves: an ordering under rules, and its text form in decision records."""
+"""Policies: an ordering under rules, and its text form in decision records."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NO_LIMIT_POINTS = 1_000_000
 
 @dataclass(frozen=True)
 class Policy:
-    """What decide() needs beside the view."""
+    """The ordering and the rules of decide(); its other input is the view."""
 
     ordering: Ordering
     rules: Rules
 
     def to_json(self) -> str:
-        """One line that ``from_json`` reads back; two policies with the same line decide the same."""
+        """Return one line for ``from_json``; policies with equal lines make equal decisions."""
         rules = asdict(self.rules) | {
             "powers": sorted(self.rules.powers),
             "only_partitions": sorted(self.rules.only_partitions),
@@ -34,7 +34,7 @@ class Policy:
 
     @classmethod
     def from_json(cls, text: str) -> Policy:
-        """The policy that ``to_json`` wrote; ConfigError where its ordering is no longer known."""
+        """Return the policy that ``to_json`` wrote; ConfigError if its ordering no longer exists."""
         stored = json.loads(text)
         rules = stored["rules"]
         rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
@@ -49,21 +49,21 @@ class Policy:
         return cls(find_ordering(stored["ordering"]), Rules(**rules))
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:
-        """The same policy with the site's natural cap where the admin gave none (``max_points`` = 0)."""
+        """Return this policy with the site's natural cap if the admin set none (``max_points`` = 0)."""
         if self.rules.max_points:
             return self
         return replace(self, rules=replace(self.rules, max_points=natural_cap(qos, config)))
 
     def over(self, window: int) -> Policy:
-        """The same policy over the first *window* jobs."""
+        """Return this policy with points for the first *window* jobs."""
         return self if window == self.rules.window else replace(self, rules=replace(self.rules, window=window))
 
 
 def natural_cap(qos: QosTable, config: Mapping[str, str]) -> int:
-    """The most points that leave QOS and fair share their say, from ``scontrol show config``.
+    """Return the most points that keep QOS and fair share effective, from ``scontrol show config``.
 
-    One less than the smallest step between two QOS; where QOS carries no weight, a tenth of the fair-share weight;
-    where neither does, as many as an order ever needs.
+    It is one less than the smallest step between two QOS; if QOS has no weight, a tenth of the fair-share weight; if
+    neither has one, NO_LIMIT_POINTS.
     """
     weight = _whole(config.get("PriorityWeightQOS", ""))
     highest = int(qos.priority.max(initial=0))
@@ -79,7 +79,7 @@ def _fair(config: Mapping[str, str]) -> bool:
 
 
 def _unstable(stored: Iterable[Mapping[str, Any]]) -> tuple[Instability, ...]:
-    """The instabilities in a line that was read."""
+    """Return the instabilities in a stored policy."""
     lists = ("gpus", "partners", "partner_restarts")
     return tuple(Instability(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in stored)
 

@@ -1,7 +1,7 @@
-"""The profiling partition: which new jobs are measured there first, in which order, and who moves on (Lucid 3.2).
+"""The profiling partition: select jobs to measure there, order them, and move the others on (Lucid section 3.2).
 
-A job that is to be measured first asks for the profiling partition and for its own one, and starts where there is room
-first. So its time limit, and the partition it came for, are still in the job when nobody looks after it.
+A job to be measured requests the profiling partition and its own one, and starts where GPUs are free first. So the job
+still has its time limit and its own partition if slurmsched stops.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .rules import ProfilingRules
 
 
 def home_of(partitions: str, profiling: str) -> str:
-    """The comma list *partitions* without the *profiling* one; empty where that is not in it, or alone in it."""
+    """Return the comma list *partitions* without the *profiling* one; empty if that is not in it, or alone in it."""
     names = partitions.split(",")
     return ",".join(name for name in names if name != profiling) if profiling in names else ""
 
 
 def both(jobs: JobTable, rules: ProfilingRules) -> BoolArray:
-    """Which pending jobs ask for the profiling partition and for the one they came for."""
+    """Select pending jobs that request the profiling partition and another one."""
     return jobs.partition.map([bool(home_of(names, rules.partition)) for names in jobs.partition.names], np.bool_)
 
 
 def rank_profiling_last(view: View, rules: ProfilingRules | None) -> View:
-    """*view* with the profiling partition below all others, so that a job counts with the tier of its own one."""
+    """Return *view* with the lowest tier for the profiling partition, so that a job has the tier of its own one."""
     if rules is None:
         return view
     parts = view.partitions
@@ -44,7 +44,7 @@ def rank_profiling_last(view: View, rules: ProfilingRules | None) -> View:
 
 
 class Home(IntEnum):
-    """Why a job is not measured first any more; where several hold, the first is told."""
+    """The reason why a job is no longer measured first; the first of several that apply."""
 
     STAYS = 0
     NOPROFILE = 1
@@ -59,7 +59,7 @@ _UNFIT = ("PartitionTimeLimit", "PartitionNodeLimit", "PartitionDown", "Partitio
 
 
 def why_home(view: View, rules: ProfilingRules) -> IntArray:
-    """Why each pending job should leave the profiling partition's queue: a Home; STAYS for all that are not in it."""
+    """Return per pending job the reason (a Home) to leave the profiling queue; STAYS for jobs outside it."""
     jobs, mine = view.pending, both(view.pending, rules)
     if not mine.any():
         return np.zeros(len(jobs), dtype=np.int64)
@@ -71,15 +71,15 @@ def why_home(view: View, rules: ProfilingRules) -> IntArray:
 
 
 def to_profile(view: View, rules: ProfilingRules) -> BoolArray:
-    """Which pending jobs are to be measured first."""
+    """Select pending jobs to be measured first."""
     new = both(view.pending, rules) & (why_home(view, rules) == Home.STAYS)
     return np.asarray(new, dtype=np.bool_)
 
 
 def least_gpus_first(ranked: IntArray, new: BoolArray, gpus: IntArray, classes: IntArray) -> IntArray:
-    """*ranked* with the *new* jobs of each class in each other's places, the fewest GPUs first (Algorithm 1).
+    """Return *ranked* with the *new* jobs of each class sorted among their own places, fewest GPUs first (Algorithm 1).
 
-    A job has one place in Slurm for all its partitions: so the profiling partition is served in this order, and all
+    A job has one priority in Slurm for all its partitions: so the profiling partition is served in this order, and all
     other jobs keep their places.
     """
     places = np.flatnonzero(new[ranked])
@@ -90,13 +90,13 @@ def least_gpus_first(ranked: IntArray, new: BoolArray, gpus: IntArray, classes: 
 
 
 def limits_s(jobs: JobTable, rules: ProfilingRules) -> list[float]:
-    """How long each of *jobs* is measured: T_prof, and what its owner says it takes to warm up."""
+    """Return the measuring time of each of *jobs* in seconds: T_prof plus the warm-up that its owner declared."""
     warming = [float(read(text)[0].coldstart_s or 0) for text in jobs.comment.names]
     return [rules.t_s + warming[code] for code in jobs.comment.codes.tolist()]
 
 
 def overtime(view: View, rules: ProfilingRules) -> IntArray:
-    """The rows of running jobs that have been in the profiling partition for longer than they are measured."""
+    """Return the rows of running jobs in the profiling partition whose measuring time is over."""
     jobs = view.running
     here = jobs.partition.map([name == rules.partition for name in jobs.partition.names], np.bool_)
     rows = np.flatnonzero(here & (jobs.state == JobState.RUNNING))
@@ -107,16 +107,16 @@ def overtime(view: View, rules: ProfilingRules) -> IntArray:
 
 
 def waiting_gpus(view: View, rules: ProfilingRules, standings: IntArray) -> int:
-    """GPUs that new jobs wait for, of those that wait for nothing else."""
+    """Return the number of GPUs that rankable jobs to be measured wait for."""
     jobs = view.pending
     rows = to_profile(view, rules) & (standings == Standing.RANKED)
     return int((jobs.gpus * jobs.tasks)[rows].sum())
 
 
 def profiling_wishes(view: View, rules: ProfilingRules, standings: IntArray) -> list[Action]:
-    """Who leaves the profiling partition: jobs that need not be measured, and at T_prof those that may be requeued.
+    """Return moves of jobs that need no measuring, and requeues of jobs past T_prof that allow it.
 
-    A requeued job asks for both partitions again, and is sent home as one that ran already.
+    A requeued job requests both partitions again, and is then moved to its own one since it has run.
     """
     jobs = view.pending
     ours = ~(jobs.off | jobs.interactive | (jobs.het_job_id > 0) | jobs.shares)
@@ -128,10 +128,9 @@ def profiling_wishes(view: View, rules: ProfilingRules, standings: IntArray) -> 
 
 
 def _requeues(view: View, rules: ProfilingRules, wanted: int) -> Iterator[Action]:
-    """As many jobs past T_prof as free the *wanted* GPUs, those that ran longest first.
+    """Requeue as many jobs past T_prof as free the *wanted* GPUs, the longest-running first.
 
-    While nobody waits for the place of a job, a requeue would only cost its owner time. One that was requeued before
-    had its turn: it is left where it runs.
+    Without waiting jobs a requeue would only cost the owner time. A job that was requeued once is not requeued again.
     """
     jobs, nodes = view.running, view.nodes
     here = nodes.partitions.map([rules.partition in names.split(",") for names in nodes.partitions.names], np.bool_)

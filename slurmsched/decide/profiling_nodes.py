@@ -1,4 +1,4 @@
-"""Which nodes the profiling partition has: time-aware scaling (Lucid 3.2)."""
+"""The nodes of the profiling partition: time-aware scaling (Lucid section 3.2)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .rules import ProfilingRules
 
 
 def pressure(outlooks: Mapping[str, LoadOutlook]) -> float:
-    """Rate how far submissions exceed the usual: 1/2 for more than usual now, 1/2 for more to come than now.
+    """Rate the load of submissions from 0 to 1: 1/2 for more than usual now, 1/2 for more expected than now.
 
-    The *outlooks* are on jobs and on GPUs; the one under more pressure counts.
+    The *outlooks* are those of jobs and of GPUs; the higher pressure counts.
     """
     pressures = [0.5 * one.busy() + 0.5 * (one.rising() and not one.idle()) for one in outlooks.values()]
     return max(pressures, default=0.0)
 
 
 def lend(view: View, rules: ProfilingRules, current: NodeLists, own: NodeLists, wanted_gpus: int) -> NodeLists:
-    """Return the nodes of the profiling partition and of ``rules.home``, at most one step away from those *current*.
+    """Return the nodes of the profiling partition and of ``rules.home``, at most one move away from *current*.
 
-    A node whose GPUs are held by jobs past T_prof is of no use to the profiling partition: it is lent to the other one,
-    and another comes for it. The aim is as many GPUs as its *own* nodes have, or the *wanted_gpus* if those are more,
-    on no more than ``rules.nodes_most`` nodes beyond as many as its own. Both together keep all their nodes, each in
-    one of them, and neither is left without any.
+    A node whose GPUs are all held by jobs past T_prof is useless for profiling: it moves to the other partition, and
+    another node replaces it. The target is the GPUs of its *own* nodes, or *wanted_gpus* if those are more, on at most
+    ``rules.nodes_most`` nodes more than its own. Each node stays in exactly one of the two partitions, and neither
+    partition becomes empty.
     """
     nodes = _nodes(view, rules)
     everyone = {name for names in (*current.values(), *own.values()) for name in names} & nodes.keys()
@@ -51,9 +51,9 @@ def lend(view: View, rules: ProfilingRules, current: NodeLists, own: NodeLists, 
 
 @dataclass(frozen=True)
 class _Node:
-    room: int  #: GPUs; 0 where it takes no jobs
-    free: int  #: of these, in no use
-    spare: int  #: of these, not held by jobs past T_prof
+    room: int  #: GPUs; 0 if the node takes no jobs
+    free: int  #: GPUs not in use
+    spare: int  #: GPUs not held by jobs past T_prof
     usable: bool
 
 

@@ -1,4 +1,4 @@
-"""Hard rules: what may be done to a job, whatever a policy wishes. Each rule is a named function."""
+"""Hard rules: the limits on actions, whatever a policy requests. Each rule is a named function."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ from ..cluster.text.plural import count
 from .rules import Rules
 
 Rule = Callable[[Action, JobTable, int, Rules], str | None]
-"""Says why an action on this row may not be done, or None. The row is of the pending or the running jobs."""
+"""A function that returns the reason to refuse an action, or None. The row is one of the given job table."""
 
 
 def power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Nothing happens unless an admin switched the power on."""
+    """Refuse any action whose power the admin has not switched on."""
     return None if action.power in rules.powers else f"power.{action.power} is off"
 
 
 def a_holding_power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """A begin time of ours comes from a hold or from the delay Slurm adds to our requeues."""
+    """Refuse unless a power is on that sets begin times: a hold, or a requeue, which Slurm delays."""
     return None if rules.powers & {"hold", "requeue"} else "power.hold and power.requeue are off"
 
 
 def owner_did_not_opt_out(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """``slurmsched:off`` keeps us off the job; giving it back is always allowed."""
+    """Refuse actions on a job with ``slurmsched:off``, except those that give it back."""
     return "its owner said slurmsched:off" if jobs.off[row] and not gives_back(action) else None
 
 
 def nobody_sits_in_front(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """An interactive job (salloc, srun, a portal's) is never held, moved, stopped or requeued."""
+    """Refuse to hold, move, stop or requeue an interactive job (salloc, srun, a portal's)."""
     return "the job is interactive" if jobs.interactive[row] else None
 
 
 def owner_consented(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Requeue=1 is Slurm's default and no consent; ``slurmsched:ckpt`` is."""
+    """Refuse without ``slurmsched:ckpt``: Requeue=1 is Slurm's default and no consent."""
     if not jobs.ckpt[row]:
         return "its owner did not say slurmsched:ckpt"
     return None if jobs.requeueable[row] else "it was submitted with --no-requeue"
 
 
 def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """No job is asked to stop more often within a day than the admin said."""
+    """Refuse stop requests to a job beyond the daily limit (``deadline.asks_a_day``)."""
     most = rules.deadlines.asks_a_day if rules.deadlines is not None else 0
     ask_count = int(jobs.asks[row])
     return (
@@ -73,27 +73,27 @@ def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) 
 
 
 def job_is_pending(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """What has started is no longer ordered, held or moved."""
+    """Refuse to order, hold or move a job that has started."""
     return _in_state(jobs, row, JobState.PENDING)
 
 
 def job_is_running(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Only what runs can be stopped."""
+    """Refuse to stop a job that is not running."""
     return _in_state(jobs, row, JobState.RUNNING)
 
 
 def job_is_suspended(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """Only what was stopped can go on."""
+    """Refuse to resume a job that is not suspended."""
     return _in_state(jobs, row, JobState.SUSPENDED)
 
 
 def hold_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """A begin time that a user set is the user's."""
+    """Refuse to change a begin time that a user set."""
     return None if jobs.held_by_us[row] else "its begin time is not ours"
 
 
 def token_is_ours(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
-    """What we began to change we may end, with that power or without; it is the job's way to GPUs."""
+    """Refuse to change GPU slots that we did not make; our own changes may be finished without power.share."""
     return None if jobs.shares[row] else "we did not make slots of its GPUs"
 
 
@@ -125,16 +125,16 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Unmark: (token_is_ours, job_is_pending),
     Unshare: (token_is_ours, job_is_pending),
 }
-"""What stands over each action; the first rule that says no is the one told."""
+"""The rules of each action; the first one that refuses gives the reason."""
 
 
 def gives_back(action: Action) -> bool:
-    """Whether an action only takes our hands off a job."""
+    """Return whether an action only gives a job back to Slurm: a Release, or a Rank of 0 points."""
     return isinstance(action, Release) or (isinstance(action, Rank) and action.points == 0)
 
 
 def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Action], list[Refusal]]:
-    """Split wishes into what may be done and what a rule stands against; each in the order given."""
+    """Split wishes into allowed actions and refusals; both keep the given order."""
     allowed: list[Action] = []
     refusals: list[Refusal] = []
     for wish, place in zip(wishes, _rows(wishes, view), strict=True):
@@ -152,7 +152,7 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
 
 
 def _rows(wishes: Sequence[Action], view: View) -> list[tuple[JobTable, int] | None]:
-    """Where each wish's job stands, pending before running."""
+    """Return the table and row of each wish's job, None if it is in neither; pending wins over running."""
     wanted = np.unique(np.array([wish.job_id for wish in wishes], dtype=np.int64))
     places: dict[int, tuple[JobTable, int]] = {}
     for jobs in (view.running, view.pending):
@@ -162,7 +162,7 @@ def _rows(wishes: Sequence[Action], view: View) -> list[tuple[JobTable, int] | N
 
 
 def _rows_of(wanted: IntArray, jobs: JobTable) -> IntArray:
-    """The rows of the jobs whose ids are among the *wanted*, which rise."""
+    """Return the rows of jobs whose ids are in *wanted*, a sorted array."""
     if not len(wanted):
         return np.zeros(0, dtype=np.int64)
     at = np.minimum(np.searchsorted(wanted, jobs.job_id), len(wanted) - 1)

@@ -1,4 +1,4 @@
-"""What an admin lets a decision do: the part of the settings that decide() reads, as one value."""
+"""Rules of decisions: the settings that decide() reads, as one value."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ Scope = Literal["points", "qos", "queue"]
 
 
 SOFT_STEPS = ((0.8, 1.1), (0.5, 1.2), (0.2, 1.5))
-"""What a soft deadline without steps of its own is worth by so many times its time from the first submit."""
+"""Default steps (worth, times) of a soft deadline; times multiply its time from the first submit."""
 
 
 @dataclass(frozen=True)
 class DeadlineRules:
-    """What may be promised to jobs with deadlines, and how promises are kept."""
+    """Rules of promises to jobs with deadlines."""
 
-    margin: float = 0.9  #: the share of such runs that end within the runtime planned with
-    reserve: float = 0.05  #: of the GPUs, the share that new promises leave
-    lead_s: float = 120.0  #: from a job's being first in the order to its start, as plans allow for
-    hold_s: float = 30.0  #: how long a job that is in a promise's way is delayed at a time
-    hold_most_s: float = 3_600.0  #: the same over all its delays
-    user_gpu_hours: float = 0.0  #: most that one user is promised in a window; 0 for no limit
-    account_gpu_hours: float = 0.0  #: the same for an account
+    margin: float = 0.9  #: the share of such runs that end within the planned runtime
+    reserve: float = 0.05  #: share of the GPUs left out of new promises
+    lead_s: float = 120.0  #: planned time from first place in the order to the start
+    hold_s: float = 30.0  #: one delay of a job that blocks a promise
+    hold_most_s: float = 3_600.0  #: the limit on the sum of its delays
+    user_gpu_hours: float = 0.0  #: most promised to one user in a window; 0 for no limit
+    account_gpu_hours: float = 0.0  #: most promised to one account in a window; 0 for no limit
     window_s: float = 604_800.0
-    user_gpus: int = 0  #: most GPUs that one user asks deadlines for in an interval; 0 for no limit
+    user_gpus: int = 0  #: most GPUs for which a user requests deadlines in an interval; 0 for no limit
     interval_s: float = 3_600.0
-    user_share: float = 1.0  #: of the GPUs' time until any moment, the most that one user is promised; 1 for no limit
+    user_share: float = 1.0  #: largest share of GPU time until any moment promised to one user; 1 for no limit
     exempt: tuple[str, ...] = ()  #: users and accounts without a quota
     soft_steps: tuple[tuple[float, float], ...] = SOFT_STEPS
-    yields: bool = False  #: running jobs that said ckpt are asked to make room for promises
-    lease_s: float = 300.0  #: how long a job runs at least before it is asked, and asked again
-    stop_s: float = 120.0  #: how long it may take to save its work before it is requeued
-    stop_signal: str = "URG"  #: what asks it
-    asks_a_day: int = 4  #: no job is asked more often
+    yields: bool = False  #: running jobs with ckpt are asked to stop for promises
+    lease_s: float = 300.0  #: minimum runtime before a stop request, and between two of them
+    stop_s: float = 120.0  #: time to save the work before the requeue
+    stop_signal: str = "URG"  #: the signal of a stop request
+    asks_a_day: int = 4  #: most stop requests to a job within a day
 
 
 @dataclass(frozen=True)
 class ProfilingRules:
-    """Which new jobs are measured in a partition of their own first, and for how long (Lucid section 3.2)."""
+    """Rules of measuring new jobs in a profiling partition first (Lucid section 3.2)."""
 
-    partition: str  #: where they are measured
-    n_max: int = 8  #: most GPUs of a job that is (N_prof)
-    n_least: int = 1  #: the same in a burst
-    t_s: float = 200.0  #: for how long at most (T_prof)
-    t_least_s: float = 60.0  #: the same in a burst
+    partition: str  #: the profiling partition
+    n_max: int = 8  #: most GPUs of a measured job (N_prof)
+    n_least: int = 1  #: N_prof in a burst
+    t_s: float = 200.0  #: longest measuring time (T_prof)
+    t_least_s: float = 60.0  #: T_prof in a burst
     wait_s: float = 600.0  #: a job that waited longer is not measured first any more
     home: str = ""  #: the partition that lends nodes and borrows them; empty for none
     nodes_most: int = 2  #: most nodes that the profiling partition has beyond its own
 
     def under(self, pressure: float) -> ProfilingRules:
-        """The same rules under a *pressure* of new jobs, from 0 for none to 1 for a burst."""
+        """Return these rules under a *pressure* of new jobs, from 0 for none to 1 for a burst."""
         n_max = self.n_max + round(pressure * (min(self.n_least, self.n_max) - self.n_max))
         t_s = self.t_s + pressure * (min(self.t_least_s, self.t_s) - self.t_s)
         return replace(self, n_max=n_max, t_s=t_s)
@@ -65,37 +65,37 @@ class ProfilingRules:
 
 @dataclass(frozen=True)
 class SharingRules:
-    """Which jobs may share GPUs, and where; see ``policies.sharing.Packing``."""
+    """Rules of sharing GPUs; see ``policies.sharing.PackingLimits``."""
 
-    partition: str = "shared"  #: of the nodes on which GPUs are shared
+    partition: str = "shared"  #: the partition of nodes on which GPUs are shared
     capacity: int = 2  #: the largest sum of share scores on a GPU, now
-    memory_mib: float = 0.0  #: what two jobs may take of a GPU together
+    memory_mib: float = 0.0  #: GPU memory that two jobs may use together
     other_users: bool = False
-    wait_s: float = 30.0  #: how long a job that is being changed may not start
-    patience_s: float = 300.0  #: how long it then waits to start, before it has its own GPUs again
+    wait_s: float = 30.0  #: delay of the start of a job that is being changed
+    patience_s: float = 300.0  #: time it then waits to start before it gets its own GPUs back
     failed: tuple[tuple[str, ...], ...] = ()  #: kinds of jobs that failed together
-    evict: bool = True  #: one of two jobs whose load together is unstable stops, if it said ckpt
+    evict: bool = True  #: stop one of two jobs with an unstable joint load, if it has ckpt
     unstable: tuple[Instability, ...] = ()  #: the latest such pairs, newest first
 
     def packing(self) -> PackingLimits:
-        """The part of it that says who shares with whom."""
+        """Return the limits on pairs of jobs."""
         failed = frozenset(frozenset(kinds) for kinds in self.failed)
         return PackingLimits(self.capacity, self.memory_mib, self.other_users, failed=failed)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Bounds on a Plan; kept in every decision record, so that a replay has them."""
+    """Bounds on a Plan; every decision record stores them for replays."""
 
-    powers: frozenset[str] = frozenset()  #: switched on, out of ``POWERS``, whatever the mode
+    powers: frozenset[str] = frozenset()  #: the powers switched on, out of ``POWERS``, whatever the mode
     scope: Scope = "points"
     max_points: int = 1_000_000  #: most points a job can get where scope is points
     window: int = 500  #: jobs from the top that get points
     only_partitions: frozenset[str] = field(default_factory=frozenset)  #: empty means all
-    starvation_s: float = 604800.0  #: waited longer: stands only behind jobs that waited longer
-    deadlines: DeadlineRules | None = None  #: None where nothing is promised
-    sharing: SharingRules | None = None  #: who joins whom takes power.share, the way there and back does not
-    profiling: ProfilingRules | None = None  #: None where no job is measured in a partition of its own first
+    starvation_s: float = 604800.0  #: after this wait only jobs that waited longer rank above
+    deadlines: DeadlineRules | None = None  #: None if nothing is promised
+    sharing: SharingRules | None = None  #: new pairs need power.share; finishing or undoing a change does not
+    profiling: ProfilingRules | None = None  #: None if no job is measured first
 
     def __post_init__(self) -> None:
         unknown = self.powers - set(POWERS)
@@ -104,7 +104,7 @@ class Rules:
 
 
 def read_steps(texts: Sequence[str]) -> tuple[tuple[float, float], ...]:
-    """Steps of a soft deadline from texts such as ``80@1.1``: worth in per cent at so many times its time."""
+    """Parse steps of a soft deadline such as ``80@1.1``: per cent of worth at a multiple of its time; ConfigError."""
     steps: list[tuple[float, float]] = []
     for text in texts:
         match = re.fullmatch(r"(\d{1,2})@(\d+(?:\.\d+)?)", text)

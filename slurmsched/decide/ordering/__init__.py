@@ -1,1 +1,1 @@
-"""From a policy's keys to an order of jobs, and to the priority points that make Slurm follow it."""
+"""Ordering: turn a policy's keys into an order of jobs, and into priority points that make Slurm follow it."""

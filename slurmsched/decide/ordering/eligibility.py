@@ -1,4 +1,4 @@
-"""Which pending jobs we order, and why the others are left alone."""
+"""Eligibility: select the pending jobs to order, and give the reason for leaving each other job alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...cluster.nodes import PartitionTable
 from ...cluster.plan import Standing
 
 _WAITING = {"", "None", "Resources", "Priority", "(null)"}
-#: Nodes that a higher partition tier or a reservation has first come free like any others, those that are down come
-#: back; and 22.05 leaves ReqNodeNotAvail on a job that others stand before, though its nodes are long there again.
+#: Nodes taken by a higher partition tier or a reservation become free like any others, and nodes that are down return;
+#: Slurm 22.05 also leaves ReqNodeNotAvail on a job behind others long after its nodes have returned.
 _WAITING_PREFIXES = ("Nodes required for job are DOWN, DRAINED or reserved", "ReqNodeNotAvail")
 _LIMIT_PREFIXES = ("Assoc", "QOS", "Max", "Grp", "Licenses", "JobArrayTaskLimit")
 _BY_REASON = {
@@ -32,10 +32,10 @@ _BY_REASON = {
 
 
 def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] = ()) -> IntArray:
-    """A Standing per pending job. *only* names the partitions we order; empty means all.
+    """Return a Standing per pending job. *only* names the partitions we order; empty means all.
 
-    Where several reasons hold, the one closest to a person's wish is told: the owner's ``off``, then a hold, then a
-    hand-set priority or nice, then what Slurm waits for.
+    If several reasons apply, the one closest to a person's decision wins: the owner's ``off``, then a hold, then a
+    priority or nice value set by hand, then Slurm's reason.
     """
     closed = {name for name, up in zip(partitions.name, partitions.up.tolist(), strict=True) if not up}
     result = jobs.reason.map([_of_reason(reason) for reason in jobs.reason.names], np.int64)
@@ -55,7 +55,7 @@ def standing(jobs: JobTable, partitions: PartitionTable, only: Collection[str] =
         ((jobs.priority == 0) & (result != Standing.HELD_BY_USER), Standing.HELD_BY_ADMIN),
         (result == Standing.HELD_BY_USER, Standing.HELD_BY_USER),
         (jobs.off, Standing.OWNER_SAID_OFF),
-        # What Slurm says of it (BadConstraints, BeginTime) is our doing.
+        # Slurm's reason (BadConstraints, BeginTime) is a result of our own change.
         (jobs.shares, Standing.SHARES),
     ):
         if rows.any():

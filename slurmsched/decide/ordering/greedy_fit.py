@@ -1,4 +1,4 @@
-"""Which pending jobs would run now, by the GPUs we know to be free."""
+"""Greedy fit: select pending jobs that would run now on the free GPUs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...cluster.nodes import NodeTable
 
 
 def free_gpus(nodes: NodeTable) -> int:
-    """GPUs on usable nodes that no job holds."""
+    """Return the number of free GPUs on usable nodes."""
     return int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[nodes.usable].sum())
 
 
 def fill(gpus: IntArray, free: int) -> BoolArray:
-    """Which jobs run when each that still fits is started, in the order given (backfill of whatever fits).
+    """Select the jobs that run if each one that still fits is started, in the given order (unrestricted backfill).
 
-    Counts GPUs over the whole cluster: node boundaries, CPUs and memory are Slurm's to judge. Never more than
-    ``free`` GPUs in all, each job whole.
+    GPUs are counted over the whole cluster: Slurm checks node boundaries, CPUs and memory. The selected jobs use at
+    most ``free`` GPUs.
     """
     runs = np.zeros(len(gpus), dtype=bool)
     rows = np.flatnonzero((gpus > 0) & (gpus <= free))

@@ -1,8 +1,8 @@
-"""Points for an order: the fewest SiteFactor writes that make Slurm see it.
+"""Priority points for an order: the fewest SiteFactor writes that make Slurm follow it.
 
-Slurm adds a job's points to its own priority (its *base*: age, fair share, QOS, ...). Given the order we want, find
-points so that base + points falls from the first job to the last, keeping as many of the present points as possible:
-the jobs on a longest run that already falls are not written, the others get a place in the gaps between those.
+Slurm adds a job's points to its own priority (its *base*: age, fair share, QOS, ...). Given the wanted order, find
+points so that base + points strictly decreases from the first job to the last and as many present points as possible
+stay: a longest decreasing subsequence is left unchanged, the other jobs get values in the gaps between its members.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import numpy as np
 from ...cluster.columns import BoolArray, IntArray
 
 MOST_POINTS = 2_147_483_645
-"""What a SiteFactor can hold (scontrol(1))."""
+"""The largest SiteFactor (scontrol(1))."""
 
 WIDEST_STEP = 1000
 
 ROOM_BELOW = 100_000_000
-"""Points left free below the last job at most: jobs are added there as those at the top start."""
+"""Most points left free below the last job, for jobs that enter there as those at the top start."""
 
 
 @dataclass(frozen=True)
 class Labelling:
-    """Points per job in the wanted order, and whether the cap kept a job from its place."""
+    """The points per job in the wanted order, and whether the cap kept a job from its place."""
 
     points: IntArray
     capped: BoolArray
 
 
 def label(base: IntArray, points: IntArray, floor: int, cap: int) -> Labelling:
-    """Points that put jobs in the order given.
+    """Compute points that put jobs in the given order.
 
-    ``base`` is Slurm's own priority without our points, ``points`` what each job has now, both in the wanted order,
-    soonest first. All shall end above ``floor`` (the highest priority of the jobs that follow), none gets more than
-    ``cap``. Points are never negative: Slurm clamps those and loses the order between them. Labelling what was just
-    labelled changes nothing.
+    ``base`` is Slurm's own priority without our points, ``points`` the present points, both in the wanted order,
+    soonest first. All priorities end above ``floor`` (the highest priority of the jobs that follow); no job gets more
+    than ``cap``. Points are never negative: Slurm clamps negative ones and loses the order between them. The function
+    is idempotent.
     """
     cap = min(cap, MOST_POINTS)
     chain, capped = _chain(base, floor, cap)
@@ -48,15 +48,15 @@ def label(base: IntArray, points: IntArray, floor: int, cap: int) -> Labelling:
 
 
 def _chain(base: IntArray, floor: int, cap: int) -> tuple[IntArray, BoolArray]:
-    """The order that can be had, as rows, and who is kept from its place in the wanted one.
+    """Return the feasible order, as rows, and which jobs the cap keeps from their place in the wanted one.
 
-    A job whom no legal points lift above all that should follow it goes to the highest place it can reach. Below the
-    floor, or where no whole number is left for it, there is no such place: it is in no chain and gets the cap.
+    A job that no legal points lift above all that should follow it goes to the highest place it can reach. If that is
+    below the floor, or no whole number is left, it has no place in the chain and gets the cap.
     """
     if bool(np.all(_lowest(base, floor) <= base + cap)):
         return np.arange(len(base)), np.zeros(len(base), dtype=bool)
     capped = np.ones(len(base), dtype=bool)
-    rows: list[int] = []  # from the last place to the first, with the least priority each needs there
+    rows: list[int] = []  # from the last place to the first, with the least priority needed there
     lowest: list[int] = []
     bases = base.tolist()
     for row in range(len(base) - 1, -1, -1):
@@ -74,7 +74,7 @@ def _chain(base: IntArray, floor: int, cap: int) -> tuple[IntArray, BoolArray]:
 
 
 def _wanted(base: IntArray, points: IntArray, floor: int, cap: int) -> IntArray:
-    """Priorities that fall strictly along a chain, as many as possible of them the present ones."""
+    """Return strictly decreasing priorities along a chain, with as many present ones as possible."""
     count = len(base)
     if not count:
         return base
@@ -87,14 +87,14 @@ def _wanted(base: IntArray, points: IntArray, floor: int, cap: int) -> IntArray:
 
 
 def _lowest(base: IntArray, floor: int) -> IntArray:
-    """The least priority each job needs: its base, and one more than whatever follows it."""
+    """Return the least priority each job needs: at least its base, and one more than any job after it."""
     place = np.arange(len(base))
     need = np.maximum(base, floor + 1) + place
     return np.asarray(np.maximum.accumulate(need[::-1])[::-1] - place)
 
 
 def _unchanged(current: IntArray, lowest: IntArray, highest: IntArray, place: IntArray) -> IntArray:
-    """Places of the longest run of jobs that can stay as they are, leaving a whole number for each job between."""
+    """Return the longest subsequence of jobs that can stay unchanged, with a whole number left for each job between."""
     fits = np.flatnonzero((current >= lowest) & (current <= highest))
     height = -(current + place)[fits]
     if len(fits) < 2 or bool(np.all(height[1:] >= height[:-1])):
@@ -120,10 +120,10 @@ def _unchanged(current: IntArray, lowest: IntArray, highest: IntArray, place: In
 
 
 def _fill(unchanged: IntArray, current: IntArray, highest: IntArray, floor: int, step: int) -> IntArray:
-    """Priorities for all: kept jobs as seen, the others evenly between their neighbours, or a step apart at an end.
+    """Return all priorities: unchanged jobs as they are, others evenly between neighbours, or *step* apart at an end.
 
-    The bottom is where most jobs come in, one for each that starts. To share out what is left above the floor each time
-    would leave no room after a few; then each of them moves hundreds.
+    Most jobs enter at the bottom, one for each that starts. Dividing the range above the floor each time would use it
+    up after a few jobs; each further one would then move hundreds.
     """
     wanted = current.copy()
     count = len(current)

@@ -1,4 +1,4 @@
-"""From keys to a total order that respects the site's own policy."""
+"""Ranking: a total order by keys that respects the site's own policy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ...cluster.nodes import PartitionTable, QosTable
 
 
 def waited_s(jobs: JobTable, now_s: float) -> FloatArray:
-    """Queueing time so far: since eligible, or since the first submit for a job that was requeued.
+    """Return the queueing time so far: since eligible, or since the first submit for a job that was requeued.
 
-    Time under a dependency or a user's begin time is not queueing (Slurm has no eligible time then, or one to come);
-    time under a begin time of ours is. A requeue must not send a job back in time.
+    Time under a dependency or a user's begin time does not count (Slurm then has no eligible time, or a future one);
+    time under a begin time of ours does. A requeue must not cost a job its waiting time.
     """
     eligible_s = np.where(np.isnan(jobs.waiting_since_s), jobs.eligible_s, jobs.waiting_since_s)
     since = np.where(jobs.restarts > 0, jobs.first_submit_s, eligible_s)
@@ -22,7 +22,7 @@ def waited_s(jobs: JobTable, now_s: float) -> FloatArray:
 
 
 def tiers(jobs: JobTable, partitions: PartitionTable) -> IntArray:
-    """The highest PriorityTier among the partitions a job asked for (slurm.conf(5)); 1 where unknown."""
+    """Return the highest PriorityTier among the partitions of each job (slurm.conf(5)); 1 if unknown."""
     tier = dict(zip(partitions.name, partitions.tier.tolist(), strict=True))
     return jobs.partition.map(
         [max(tier.get(name, 1) for name in names.split(",")) for names in jobs.partition.names], np.int64
@@ -30,23 +30,23 @@ def tiers(jobs: JobTable, partitions: PartitionTable) -> IntArray:
 
 
 def qos_classes(jobs: JobTable, qos: QosTable) -> IntArray:
-    """The priority of each job's QOS; 0 where there is none."""
+    """Return the priority of each job's QOS; 0 if it has none."""
     priority = dict(zip(qos.name, qos.priority.tolist(), strict=True))
     return jobs.qos.map([priority.get(name, 0) for name in jobs.qos.names], np.int64)
 
 
 def base_priority(jobs: JobTable) -> IntArray:
-    """Slurm's own priority without our points."""
+    """Return Slurm's own priority without our points."""
     return jobs.priority - jobs.site_points
 
 
 def order(
     key: FloatArray, starving: BoolArray, waited: FloatArray, classes: IntArray, base: IntArray, job_id: IntArray
 ) -> IntArray:
-    """Rows from the one that should run soonest to the last.
+    """Return the rows sorted from the first to run to the last.
 
-    Higher classes first; within a class starving jobs by time waited, then the others by key; what is equal stays in
-    Slurm's own order: higher base priority, then lower job id. A key that is not a number counts as the largest.
+    Higher classes come first; within a class starving jobs by waiting time, then the others by key; ties keep Slurm's
+    own order: higher base priority, then lower job id. A NaN key counts as the largest.
     """
     keys: list[IntArray | FloatArray | BoolArray] = [job_id]
     if len(base) and base.min() != base.max():
@@ -61,15 +61,15 @@ def order(
 
 
 def _words(key: IntArray | FloatArray | BoolArray) -> NDArray[np.uint16]:
-    """Rows that sort as *key* does, which holds no NaN, the weightiest last.
+    """Split *key*, which has no NaN, into rows of 16-bit words with the same order, the most significant last.
 
-    Numpy sorts numbers of 16 bits by counting: a long queue takes a third of the time.
+    Numpy radix-sorts 16-bit numbers, which takes a third of the time for a long queue.
     """
     bits = (key + 0).view(np.int64)  # -0.0 is 0.0 then
     if key.dtype == np.float64:
-        bits = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)  # those of negative numbers fall
+        bits = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)  # negative floats sort in reverse by their bits
     words = np.ascontiguousarray((bits ^ np.iinfo(np.int64).min).astype("<i8").view("<u2").reshape(-1, 4).T)
     differs = (words != words[:, :1]).any(axis=1)
-    differs[0] = True  # one at least, where all are equal
+    differs[0] = True  # keep at least one, if all are equal
     chosen: NDArray[np.uint16] = words[differs]
     return chosen
