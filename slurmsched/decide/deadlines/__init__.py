@@ -1,1 +1,1 @@
-"""Deadlines: which are promised, how promises are kept, and what becomes of them."""
+"""Deadlines: admission, planning and outcomes of promises."""

@@ -1,4 +1,4 @@
-"""Admission: which jobs that ask for a deadline are promised one, users in turn and beside all earlier promises."""
+"""Admission: decide which deadline requests become promises, users in turn, keeping all earlier promises."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .offers import Offer
 from .quotas import Quotas
 
 UNKNOWN = ("no history", "no forecast")
-"""How a forecast's source begins that rests on no run at all."""
+"""Prefixes of the source of a forecast that rests on no run at all."""
 
 GROUPS = 16
-"""Jobs that ask at once are answered in so many groups, each of them with plans of its own."""
+"""Number of groups in which simultaneous requests are answered, each group with its own plans."""
 
 NO_ROOM = "there are not enough GPUs in time beside what was promised before"
 
 
 @dataclass
 class _Candidate:
-    """A job that asks, and what it gets."""
+    """A job that requests a deadline, and its answer."""
 
     row: int
     request: DeadlineRequests  #: with no deadline yet
@@ -39,21 +39,21 @@ class _Candidate:
     step: int = -1  #: the one that was promised
 
     def by(self, step: int) -> DeadlineRequests:
-        """The ask for the deadline of one of its steps."""
+        """Return the request for the deadline of one of its steps."""
         return replace(self.request, due_s=np.array([self.steps[step][0]]))
 
 
 class PromiseAdmission:
-    """Answers to jobs that ask for deadlines, beside the promises of *offer*."""
+    """Answers to deadline requests, beside the promises of *offer*."""
 
     def __init__(self, view: View, rules: DeadlineRules, rooms: GpuAvailability, offer: Offer, quotas: Quotas) -> None:
         self._view, self._rules, self._rooms, self._offer, self._quotas = view, rules, rooms, offer, quotas
 
     def answers(self, rows: IntArray, steers: bool) -> tuple[PromiseTable, IntArray]:
-        """One answer for each of the pending *rows*, and those of them that were promised something; older jobs first.
+        """Return one answer for each of the pending *rows*, older jobs first, and the rows that got a promise.
 
-        Users take turns, and jobs are answered in groups: each has room beside the plan where there is some, the others
-        of a group are planned anew together with all promises.
+        Users take turns, and jobs are answered in groups: jobs that fit beside the plan are promised at once, the
+        others of a group are planned anew together with all promises. *steers* tells whether power.order is on.
         """
         jobs = self._view.pending
         candidates = self._candidates(rows[np.lexsort((jobs.job_id[rows], jobs.first_submit_s[rows]))])
@@ -83,7 +83,7 @@ class PromiseAdmission:
         ]
 
     def _answer(self, group: list[_Candidate], steers: bool) -> None:
-        """Answer the jobs of a group: for the first of its steps that can be promised to each, if any."""
+        """Answer the jobs of a group: promise each the first of its steps that is possible, if any."""
         for one in group:
             one.refused = self._refused_outright(one.row, steers) or self._quotas.share_of_user(one.row)
             one.earliest_s = self._offer.earliest(one.request) + float(one.request.needs_s[0])
@@ -97,7 +97,7 @@ class PromiseAdmission:
                     self._beside(one, step)
 
     def _beside(self, one: _Candidate, step: int) -> bool:
-        """Promise a step if quotas allow it and it fits beside the plan as it is."""
+        """Promise a step if quotas allow it and it fits beside the present plan; return whether it was promised."""
         request = one.by(step)
         one.refused = self._quotas.refusal(one.row, request)
         if one.refused or not self._offer.beside(request):
@@ -108,7 +108,7 @@ class PromiseAdmission:
         return True
 
     def _anew(self, group: list[_Candidate], step: int) -> None:
-        """Promise a step to those of *group* that quotas allow it together and a new plan has room for."""
+        """Promise a step to the jobs of *group* that quotas allow together and that fit into a new plan."""
         tried = []
         for one in group:
             if not self._quotas.refusal(one.row, one.by(step)):
@@ -122,13 +122,13 @@ class PromiseAdmission:
                 self._quotas.remove(one.row, one.by(step))
 
     def _give_up(self, promised: list[_Candidate]) -> None:
-        """Promise nothing to those whose promise would be lost when all is planned afresh, as the next decisions do."""
+        """Revoke promises made in this decision that would not fit when the next decision plans everything afresh."""
         for place in self._offer.untenable([one.by(one.step) for one in promised]):
             one = promised[place]
             one.step, one.refused = -1, NO_ROOM
 
     def _refused_outright(self, row: int, steers: bool) -> str:
-        """Why nothing can be promised to a job whatever the plan says; empty where something may be."""
+        """Return the reason why a job can get no promise under any plan; empty if it can."""
         jobs, needs_s = self._view.pending, self._rooms.needs_s[row]
         if not steers:
             return "power.order is off, and without it no promise can be kept"
@@ -146,7 +146,7 @@ class PromiseAdmission:
         return ""
 
     def _answered(self, candidates: list[_Candidate]) -> PromiseTable:
-        """The answers as rows of the table."""
+        """Return the answers as rows of a promise table."""
         jobs, rows = self._view.pending, np.array([one.row for one in candidates], dtype=np.int64)
         steps = [one.steps[one.step] if one.step >= 0 else (np.nan, 0.0) for one in candidates]
         return promise_table(
@@ -168,7 +168,7 @@ class PromiseAdmission:
 
 
 def in_turn(users: Sequence[str]) -> IntArray:
-    """Places of *users* such that they take turns: the first place of each user, then the second of each."""
+    """Return a round-robin order of *users*: the first place of each user, then the second of each."""
     turns: Counter[str] = Counter()
     turn = []
     for user in users:
@@ -180,9 +180,9 @@ def in_turn(users: Sequence[str]) -> IntArray:
 def steps_of(
     comment: str, deadline_s: float, first_submit_s: float, usual: Sequence[tuple[float, float]] = SOFT_STEPS
 ) -> list[tuple[float, float]]:
-    """Moments and what ending by them is worth, the deadline itself first (1.0); *usual* steps where it has none.
+    """Return (moment, worth) steps, the deadline itself first (worth 1.0); a soft deadline without steps gets *usual*.
 
-    A step in local time counts from the deadline as the clock on the wall does, without a change of its hour between.
+    A step in local time is a distance on the wall clock from the deadline, without a daylight-saving change between.
     """
     wishes = read(comment)[0]
     steps = [(deadline_s, 1.0)]

@@ -1,4 +1,4 @@
-"""What jobs with deadlines are told in their AdminComment, where ``squeue`` and ``scontrol show job`` show it."""
+"""Answers to deadline requests in the AdminComment of jobs, shown by ``squeue`` and ``scontrol show job``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...cluster.state import View
 
 
 def answer_wishes(view: View, promises: PromiseTable) -> list[Action]:
-    """A Tell for each job here whose answer differs from what it was told last."""
+    """Return a Tell for each pending or running job whose answer differs from its AdminComment."""
     if not len(promises):
         return []
     last = {job: place for place, job in enumerate(promises.job_id.tolist())}
@@ -24,7 +24,7 @@ def answer_wishes(view: View, promises: PromiseTable) -> list[Action]:
 
 
 def answer_text(promises: PromiseTable, place: int) -> str:
-    """One answer as a word without blanks, with times in UTC, since scontrol's standard input takes no other."""
+    """Return one answer as a word without blanks, since scontrol's standard input allows none; times are UTC."""
     state = PromiseState(int(promises.state[place]))
     if state is PromiseState.REFUSED:
         earliest = _moment(promises.earliest_s[place])

@@ -1,4 +1,4 @@
-"""Who asks for deadlines: how much was promised to each user and account lately, and what became of it."""
+"""Usage of deadlines per user and account: recent requests, promises and outcomes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .quotas import asked_gpus, held_hours
 
 @dataclass(frozen=True)
 class DeadlineUsage:
-    """What one user or account asked for in the window of the quotas; a deadline that is asked anew counts again."""
+    """The requests of one user or account in the window of the quotas; a repeated request counts again."""
 
     who: str
     account: bool  #: it is an account and not a user
     asked: int
-    promised: int  #: of those, whatever became of it
+    promised: int  #: number of promises, whatever their outcome
     refused: int
     broken: int
     withdrawn: int  #: its owner or an admin changed or cancelled the job
     lost: int  #: Slurm forgot the job
-    gpu_hours: float  #: that count against the quota
+    gpu_hours: float  #: GPU-hours that count against the quota
     most_gpu_hours: float | None  #: None where there is no quota
-    gpus: int  #: of the jobs that asked in the interval of that quota
+    gpus: int  #: GPUs of jobs that requested a deadline in the interval of that quota
     most_gpus: int | None
     exempt: bool
 
 
 def claims(view: View, plan: Plan, rules: DeadlineRules | None) -> tuple[DeadlineUsage, ...]:
-    """All who asked lately, users before accounts, those with most GPU-hours first; nobody where *rules* are None."""
+    """Return the recent users, then accounts, each by falling GPU-hours; empty if *rules* are None."""
     if rules is None:
         return ()
     table = plan.promises
@@ -44,7 +44,7 @@ def claims(view: View, plan: Plan, rules: DeadlineRules | None) -> tuple[Deadlin
 
 
 def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules: DeadlineRules) -> list[DeadlineUsage]:
-    """Those whose *names* stand beside the rows of *table*."""
+    """Return the usage per distinct name; *names* has one per row of *table*."""
     column = Labels.of(names)
 
     def each(values: BoolArray | IntArray | FloatArray) -> FloatArray:

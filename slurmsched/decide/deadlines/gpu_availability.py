@@ -1,4 +1,4 @@
-"""The GPUs of a view over time, as rows of room that jobs with deadlines count in."""
+"""GPU availability over time, as rows of room in which jobs with deadlines are counted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...policies.deadlines.reservations import DeadlineRequests, Room
 from .iteration_runtime import paced, ran_s
 
 MOMENTS = 256
-"""At most so many moments at which running jobs end; where there are more, neighbours count as ending together."""
+"""Maximum number of distinct ends of running jobs; further neighbouring ends are merged."""
 
 _DECILE = NormalDist().inv_cdf(0.9)
 
 
 def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
-    """Runtime within which a *margin* of such jobs end, never above the time limit.
+    """Return the runtime within which a share *margin* of such jobs end, at most the time limit.
 
-    Between and beyond median and upper decile of the forecast runtimes are taken for log-normal. Without a forecast it
-    is the time limit.
+    Runtimes are assumed log-normal, with the median and the upper decile of the forecast. Without a forecast it is the
+    time limit.
     """
     has_forecast = np.isfinite(forecast.runtime_s) & np.isfinite(forecast.high_s) & (forecast.runtime_s > 0)
     median_s, high_s = (np.where(has_forecast, column, 1.0) for column in (forecast.runtime_s, forecast.high_s))
@@ -35,8 +35,8 @@ def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
 class GpuAvailability:
     """Rows of room for a view: a row is a set of nodes, in blocks of some number of GPUs.
 
-    Rows are made for *pending* rows of the view that want promises; other jobs then count in those rows too. *stops_s*
-    says by when running jobs make room, where they do so before their end.
+    ``open`` makes rows for pending jobs that request promises; other jobs are then counted in the same rows. *stops_s*
+    is the time by which each running job can make room before its end.
     """
 
     def __init__(self, view: View, margin: float, lead_s: float, stops_s: FloatArray | None = None) -> None:
@@ -49,7 +49,7 @@ class GpuAvailability:
         self.needs_s = planned_s(paced(view.forecast, view.pending), view.pending, margin)
 
     def open(self, rows: IntArray) -> Room:
-        """Room with a row for each set of nodes and size of blocks that the pending *rows* ask for."""
+        """Return room with a row for each set of nodes and block size that the pending *rows* request."""
         kinds = {}
         for row in rows.tolist():
             nodes, block = self._shape(row)
@@ -60,12 +60,12 @@ class GpuAvailability:
         return self._room(self._begins_s, self._free)
 
     def freed(self, stops_s: FloatArray) -> Room:
-        """The same rows where running jobs make room by *stops_s*, and else by a planned end that is still to come."""
+        """Return the room of the same rows if running jobs end at *stops_s* or at a future planned end, if sooner."""
         ends_s = np.where(self.ends_s > self._view.now_s, self.ends_s, np.inf)
         return self._room(*self._over_time(ends_s, stops_s))
 
     def holding(self, rows: IntArray) -> BoolArray:
-        """Which running jobs hold GPUs on nodes that one of the pending *rows* may run on."""
+        """Select running jobs with GPUs on nodes that one of the pending *rows* may run on."""
         nodes = np.zeros(len(self._view.nodes), dtype=np.bool_)
         for row in rows.tolist():
             nodes |= self._shape(row)[0]
@@ -75,7 +75,7 @@ class GpuAvailability:
         return hosts.map(inside, np.bool_) & (self._view.running.gpus > 0)
 
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
-        """The pending *rows* as asks; each counts in the rows of room that hold all nodes it may run on."""
+        """Return the requests of pending *rows*; each counts in the rows of room that hold all nodes it may run on."""
         shapes = [self._shape(row) for row in rows.tolist()]
         counted = [[_counts(shape, row) for row in self._rows] for shape in shapes]
         return DeadlineRequests(
@@ -87,18 +87,18 @@ class GpuAvailability:
         )
 
     def gpus(self, row: int) -> int:
-        """GPUs that a pending row takes: whole blocks."""
+        """Return the GPUs that a pending row takes, in whole blocks."""
         jobs = self._view.pending
         block = self._shape(row)[1]
         return max(block, -(-int(jobs.gpus[row]) // max(block, 1)) * block)
 
     def own(self, row: int) -> BoolArray:
-        """Rows of room that a pending job may come to run in, in blocks no larger than its own."""
+        """Select rows of room in which a pending job may run, with blocks no larger than its own."""
         nodes, block = self._shape(row)
         return np.array([size <= block and bool((nodes & mine).any()) for mine, size in self._rows], dtype=np.bool_)
 
     def taken(self, row: int, gpus: int, free: IntArray) -> IntArray:
-        """What a pending job takes from each row where so many GPUs are *free*: parts of larger blocks come last."""
+        """Return the GPUs a pending job takes per row, of *free* ones per row; it breaks up larger blocks last."""
         nodes, block = self._shape(row)
         single = {mine.tobytes(): place for place, (mine, size) in enumerate(self._rows) if size == 1}
         taken = np.zeros(len(self._rows), dtype=np.int64)
@@ -110,12 +110,12 @@ class GpuAvailability:
         return taken
 
     def most(self, row: int) -> int:
-        """The most GPUs that one such job can ever have on the nodes that are up."""
+        """Return the most GPUs that a job like this pending row can have on the nodes that are up."""
         nodes, block = self._shape(row)
         return int((self._view.nodes.gpus[nodes] // block * block).sum()) if block else 0
 
     def _shape(self, row: int) -> tuple[BoolArray, int]:
-        """The nodes that a pending job may run on, and its GPUs on each of them (0 where there is no such node)."""
+        """Return the nodes that a pending job may run on, and its GPUs on each of them (0 if there is no such node)."""
         jobs, have = self._view.pending, self._view.nodes
         kind = (jobs.partition[row], jobs.gpu_type[row])
         if kind not in self._nodes:
@@ -135,10 +135,10 @@ class GpuAvailability:
         return Room(begins_s.copy(), np.array(blocks, dtype=np.int64).reshape(len(blocks), len(begins_s)))
 
     def _over_time(self, ends_s: FloatArray, stops_s: FloatArray | None) -> tuple[FloatArray, IntArray]:
-        """When that changes, and the free GPUs of each node from then on, as running jobs end or stop.
+        """Return moments (rising) and the free GPUs of each node from each on, as running jobs end or stop.
 
-        A job that has outlasted what was planned may end any moment: ``lead_s`` from now. GPUs in use of which no
-        running job is known come back when the last one ends, or then where none runs.
+        A job that has outlasted its planned runtime is assumed to end ``lead_s`` from now. GPUs in use by no known
+        running job become free when the last job ends, or after ``lead_s`` if none runs.
         """
         view, have = self._view, self._view.nodes
         ends_s = np.minimum(ends_s, np.inf if stops_s is None else stops_s)
@@ -165,7 +165,7 @@ def _counts(shape: tuple[BoolArray, int], row: tuple[BoolArray, int]) -> bool:
 
 
 def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:
-    """At most MOMENTS moments, none before an end that it stands for, and which each end has; past the last: never."""
+    """Merge ends into at most MOMENTS moments, none before its ends; return both moments and the index per end."""
     moments = np.unique(ends_s[np.isfinite(ends_s)])
     if len(moments) > MOMENTS:
         moments = moments[np.linspace(0, len(moments) - 1, MOMENTS).astype(np.int64)]

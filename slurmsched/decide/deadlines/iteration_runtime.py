@@ -1,4 +1,4 @@
-"""Runtimes of training jobs whose script says how long an iteration takes (`slurmsched.job`)."""
+"""Runtimes of training jobs whose script reports its iteration time (`slurmsched.job`)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...cluster.text.comment import read
 from ...policies.deadlines.iteration_pace import IterationTime, Rest, rest
 
 ERROR = 0.2
-"""Standard error of a pace, in parts of it: the upper decile is then a quarter above, and a pace that moves further
-is said anew."""
+"""Relative standard error of a pace: the upper decile is then a quarter above it, and a pace that moves further is
+reported anew."""
 
 
 def ran_s(view: View) -> FloatArray:
-    """How long the running jobs of a view have run."""
+    """Return how long each running job has run, in seconds."""
     return np.asarray(view.now_s - view.running.started_s)
 
 
 def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) -> Forecast:
-    """The *forecast* of *jobs*, for those with a deadline by number and pace of iterations where they say both.
+    """Return *forecast* with the runtimes of deadline jobs from their remaining iterations times their pace.
 
-    Those count that were not done before this run, or the next one of a job that waits: its comment says how many
-    were. One that has already run longer (*past_s*) does more than iterate, and keeps its forecast.
+    Iterations done before this run (before the next one for a pending job) are subtracted, from the comment. A job that
+    has already run longer than that (*past_s*) does more than iterate, and keeps its forecast.
     """
     saying = [text for text in jobs.comment.names if "pace=" in text]
     if not saying:
@@ -55,6 +55,6 @@ def _rest(comment: str) -> Rest | None:
     wishes = read(comment)[0]
     if wishes.iterations is None or wishes.pace_s is None:
         return None
-    # A job that is queued again when all are done still has something to do.
+    # A job requeued after its last iteration still has work to finish.
     left = max(1, wishes.iterations - (wishes.done or 0))
     return rest(IterationTime(wishes.pace_s, ERROR * wishes.pace_s), left)

@@ -1,4 +1,4 @@
-"""Offers: the room that is left for new promises, beside a plan of those that were made."""
+"""Offers: the room left for new promises beside a plan of the existing ones."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...cluster.columns import FloatArray
 from ...policies.deadlines.reservations import DeadlineRequests, Room, latest_plan, together
 
 PLANNED = 12_000
-"""After plans of so many jobs in one decision, new ones are promised only what fits beside the last plan."""
+"""Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
 
 ATTEMPTS = 4
-"""So many plans lack only what they have no place for; after that half of the new promises goes each time."""
+"""Number of plans that drop only the promises without a place; each later one drops half of the new promises."""
 
 
 class Offer:
-    """What *room* has for new promises but for a *reserve*, with a plan of the promises *held*."""
+    """The room for new promises: *room* less a share *reserve*, beside a plan of the promises *held*."""
 
     def __init__(self, room: Room, reserve: float, held: DeadlineRequests, now_s: float) -> None:
         self._whole, self._room, self._held, self._now_s = room, room.less(reserve), held, now_s
@@ -27,16 +27,16 @@ class Offer:
         self._earlier, self._earlier_starts_s, self._planned_jobs = held, self._starts_s, 0
 
     def afresh(self) -> Offer:
-        """The offer of the next decision, which plans all promises afresh."""
+        """Return the offer of the next decision, which plans all promises afresh."""
         return Offer(self._whole, self._reserve, self._held, self._now_s)
 
     def earliest(self, request: DeadlineRequests, since_s: float | None = None) -> float:
-        """The earliest start beside the plan, from *since_s* on if that is said; NaN where there is none."""
+        """Return the earliest start beside the plan, from *since_s* on if given; NaN if there is none."""
         since_s = float(request.since_s[0]) if since_s is None else since_s
         return self._left.earliest(request.rows[0], int(request.gpus[0]), float(request.needs_s[0]), since_s)
 
     def earliest_tenable(self, request: DeadlineRequests) -> float:
-        """The earliest of these that a plan made afresh can hold, too, as long as this decision may plan."""
+        """Return the earliest start that a fresh plan can hold too, as far as the budget PLANNED allows the search."""
         start_s, needs_s = self.earliest(request), float(request.needs_s[0])
         while np.isfinite(start_s + needs_s) and self._planned_jobs < PLANNED:
             self._planned_jobs += len(self._held) + 1
@@ -49,7 +49,7 @@ class Offer:
         return start_s
 
     def beside(self, request: DeadlineRequests) -> bool:
-        """Promise one more if it fits beside the plan as it is; returns whether it does."""
+        """Promise *request* if it fits beside the present plan; return whether it does."""
         start_s = _latest(self._left, request)
         if np.isnan(start_s):
             return False
@@ -58,9 +58,9 @@ class Offer:
         return True
 
     def anew(self, requests: Sequence[DeadlineRequests]) -> list[bool]:
-        """Promise those of *requests* that a new plan has room for beside all promises; returns which.
+        """Promise the *requests* that fit into a new plan of all promises; return one flag per request.
 
-        Where they would cost an earlier promise its place, fewer of them are tried, the first ones.
+        If they would displace an earlier promise, only the first half of them is tried, and so on.
         """
         promised = [False] * len(requests)
         # the others would not fit if nothing had been promised
@@ -75,9 +75,9 @@ class Offer:
         return promised
 
     def untenable(self, requests: Sequence[DeadlineRequests]) -> set[int]:
-        """Places of *requests*, all promised here in this order, that a plan made afresh cannot hold.
+        """Return the places in *requests*, all promised here in this order, that a fresh plan cannot hold.
 
-        The next decisions plan afresh, and no promise may be lost then that had a place before.
+        The next decisions plan afresh, and must not lose a promise that had a place before.
         """
         tenable = list(range(len(requests)))
         for attempt in range(len(requests)):
@@ -96,7 +96,7 @@ class Offer:
         return set(range(len(requests))) - set(tenable)
 
     def _planned(self, requests: list[DeadlineRequests]) -> list[bool] | None:
-        """Tell which of *requests* a new plan has room for and promises; None where it loses an earlier promise."""
+        """Promise *requests* that fit into a new plan; return one flag each, or None if an earlier promise is lost."""
         self._planned_jobs += len(self._held) + len(requests)
         starts_s, left = latest_plan(self._room, together([self._held, *requests]))
         before_s, new_s = np.split(starts_s, [len(self._held)])
@@ -109,7 +109,7 @@ class Offer:
         return [bool(fit) for fit in fits]
 
     def _hold(self, request: DeadlineRequests, start_s: FloatArray) -> None:
-        """Count *request* among the promises, as it will count from now on."""
+        """Add *request* to the promises."""
         self._held = self._held.plus(replace(request, since_s=np.array([self._now_s])))
         self._starts_s = np.append(self._starts_s, start_s)
 

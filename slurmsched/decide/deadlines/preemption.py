@@ -1,7 +1,7 @@
-"""Making room: running jobs that agreed to stop (``ckpt``) do so for promises that cannot be kept otherwise.
+"""Preemption: stop running jobs with ``ckpt`` for promises that cannot be kept otherwise.
 
-What was asked of a job is read from the view, so that nothing is lost with the process that asked: a job saves its work
-and queues itself again, or is requeued when it was given time enough. Best effort has leases as in Chronus (section 3).
+The view records stop requests, so that none is lost with the process that sent it. A job saves its work and queues
+itself again, or is requeued after its time to save. Best-effort jobs have leases as in Chronus (section 3).
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .gpu_availability import GpuAvailability
 from .promises import Promised
 
 TRIED = 32
-"""So many of the jobs found are tried to be left out again, those that lose most first."""
+"""Maximum number of selected jobs that are tried to be spared again, those with the largest loss first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stops:
-    """Running jobs that can make room, as columns beside them."""
+    """The running jobs that can make room, one column value per running job."""
 
-    by_s: FloatArray  #: when each has done so if it is asked as soon as it may be; infinite where it never is
-    may: BoolArray  #: can be asked now: it had its lease, and was not asked too often
-    awaited: BoolArray  #: was asked and is given time to save its work
-    overdue: BoolArray  #: had that time
+    by_s: FloatArray  #: the end of each if it is asked as soon as allowed; infinite if it never is
+    may: BoolArray  #: can be asked now: its lease is over, and the daily limit is not reached
+    awaited: BoolArray  #: was asked to stop, lately enough to count
+    overdue: BoolArray  #: was asked to stop, and its time to save is over
     leaving: BoolArray  #: is ending already
 
 
 def stops(view: View, rules: Rules) -> Stops | None:
-    """Who can make room for promises; None where nobody is to be asked.
+    """Return the running jobs that can make room for promises; None if the rules allow no stop requests.
 
     Promised jobs, arrays and parts of heterogeneous jobs are left alone: a signal to a task may reach its whole array.
-    So are jobs of partitions that we do not order, and jobs that Slurm would start again before the promised one.
+    So are jobs of partitions that we do not order, and jobs that Slurm would restart before the promised one.
     """
     deadline_rules = rules.deadlines
     if deadline_rules is None or not deadline_rules.yields or "requeue" not in rules.powers:
@@ -71,7 +71,7 @@ def stops(view: View, rules: Rules) -> Stops | None:
 
 
 def _above(view: View, rules: Rules) -> BoolArray:
-    """Running jobs of a higher tier, or of a higher QOS where QOS counts, than some waiting job with a deadline."""
+    """Select running jobs of a higher tier, or a higher QOS if QOS counts, than some pending job with a deadline."""
     waiting = view.pending.take(np.isfinite(view.pending.deadline_s))
     above = np.zeros(len(view.running), dtype=np.bool_)
     if not len(waiting):
@@ -83,9 +83,9 @@ def _above(view: View, rules: Rules) -> BoolArray:
 
 
 def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: Stops | None) -> list[Action]:
-    """What makes room for promised jobs that must start soon and cannot otherwise, at the least loss of work.
+    """Return actions that make room for promised jobs that could not start in time, at the least loss of work.
 
-    Who was asked long enough ago and still runs is requeued; who was not asked yet is.
+    A job that was not asked yet is asked to stop; one that still runs after its time to save is requeued.
     """
     if stopping is None or promised.rooms is None:
         return []
@@ -103,7 +103,7 @@ def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: 
 def _least_loss(
     view: View, rooms: GpuAvailability, waiting: IntArray, due_s: FloatArray, lead_s: float, stopping: Stops
 ) -> IntArray:
-    """Running rows without whose GPUs some of the *waiting* could not start in time; those asked before come first."""
+    """Select running rows whose GPUs the *waiting* jobs need to start in time; jobs asked before come first."""
     jobs, now_s = view.running, view.now_s
     soonest_s = now_s + max(lead_s, 1.0) + rooms.needs_s[waiting] + 1.0
     requests = rooms.requests(waiting, np.maximum(due_s, soonest_s), now_s)
@@ -131,7 +131,7 @@ def _least_loss(
 
 
 def stop_words(view: View, row: int) -> tuple[str, ...]:
-    """What is said of a running job that was asked to stop in this run; nothing where it was not."""
+    """Return a sentence about a running job that was asked to stop in this run; empty if it was not."""
     asked_s, started_s = float(view.running.asked_s[row]), float(view.running.started_s[row])
     if not asked_s >= started_s:
         return ()

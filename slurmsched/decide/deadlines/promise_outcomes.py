@@ -1,4 +1,4 @@
-"""What became of promises: settled by what Slurm shows now."""
+"""Outcomes of promises: settle them by the present state of jobs in Slurm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
 from ...cluster.state import ClusterState
 
 LATE_S = 7 * 86_400.0
-"""So long after a promise was lost a run of its job may still turn up: slurmctld keeps it until slurmdbd is back."""
+"""Time after its loss during which a promise may still be settled: slurmctld keeps runs until slurmdbd is back."""
 
 _GO_ON = (JobState.REQUEUED, JobState.PREEMPTED)
 
@@ -29,18 +29,18 @@ class _End(NamedTuple):
 
 @dataclass(frozen=True)
 class JobEnds:
-    """What is known of the jobs that have promises: where they are now, and how those that are gone ended.
+    """The state of jobs with promises: their present table and row, and the end of those that are gone.
 
-    A run of state OTHER is one that nobody saw end; accounting is asked for it.
+    A run of state OTHER ended unobserved; accounting is asked about it.
     """
 
     present: dict[int, tuple[JobTable, int]]
     ends: dict[int, _End]
-    unsettled: frozenset[int] = field(default_factory=frozenset)  #: nobody knows yet whether they are gone
+    unsettled: frozenset[int] = field(default_factory=frozenset)  #: jobs that may or may not be gone
 
     @classmethod
     def of(cls, state: ClusterState, ended: OutcomeTable, unsettled: Collection[int] = ()) -> JobEnds:
-        """By a look and the runs that it showed to be over."""
+        """Build it from an observed state and the runs that ended by then."""
         present = {
             int(job_id): (table, row)
             for table in (state.running, state.pending)
@@ -49,12 +49,12 @@ class JobEnds:
         return cls(present, _ends((ended, state.ended)), frozenset(unsettled))
 
     def unseen(self, promises: PromiseTable) -> list[int]:
-        """Jobs with an open promise that are gone, of which nobody saw the end."""
+        """Return the jobs with an open promise that are gone and whose end was not observed."""
         rows = np.flatnonzero(promises.open).tolist()
         return sorted({int(promises.job_id[row]) for row in rows if self._unseen(promises, row)})
 
     def late(self, promises: PromiseTable, now_s: float) -> list[int]:
-        """Jobs whose promise was lost lately, of which accounting may have a run by now."""
+        """Return the jobs with a recently lost promise, of which accounting may have a run by now."""
         return sorted(set(promises.job_id[_late(promises, now_s)].tolist()))
 
     def _unseen(self, promises: PromiseTable, row: int) -> bool:
@@ -65,32 +65,32 @@ class JobEnds:
         return end is None or end.state == JobState.OTHER
 
     def here(self, promises: PromiseTable, row: int) -> tuple[JobTable, int] | None:
-        """The job that waits or runs and was promised something; None where there is none, or another of its number."""
+        """Return the table and row of the promised job; None if it is gone, or its id now belongs to another job."""
         place = self.present.get(int(promises.job_id[row]))
         same = place and abs(place[0].first_submit_s[place[1]] - promises.first_submit_s[row]) <= SAME_S
         return place if same else None
 
     def end(self, promises: PromiseTable, row: int) -> _End | None:
-        """How the job ended last, since it was promised something."""
+        """Return the last end of the job since its promise; None if there is none."""
         end = self.ends.get(int(promises.job_id[row]))
         if end is None or end.at_s < promises.asked_s[row] - SAME_S:
             return None
         return end if abs(end.first_submit_s - promises.first_submit_s[row]) <= SAME_S else None
 
     def with_runs(self, past: OutcomeTable) -> JobEnds:
-        """With the runs that accounting has."""
+        """Return a copy with the runs that accounting has."""
         return replace(self, ends=self.ends | _ends((past,)))
 
     def waiting_for(self, jobs: Collection[int]) -> JobEnds:
-        """Without a verdict on *jobs*."""
+        """Return a copy in which *jobs* stay unsettled."""
         return replace(self, unsettled=self.unsettled | frozenset(jobs))
 
 
 def settle(promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
-    """*promises* with those settled that were met, broken, withdrawn or lost.
+    """Return *promises* with those settled that were met, broken, withdrawn or lost.
 
-    A promise is met where a run of the job ended by then, however it ended: what was promised are GPUs in time. One
-    that was lost is settled anew by a run that turns up later.
+    A promise is met if a run of the job ended in time, even if it failed: GPUs in time were promised, not success. A
+    lost promise is settled anew by a run that turns up later.
     """
     verdicts = {row: _verdict(promises, row, ends, now_s) for row in np.flatnonzero(promises.open).tolist()}
     for row in np.flatnonzero(_late(promises, now_s)).tolist():
@@ -107,7 +107,7 @@ def settle(promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
 def _ends(tables: Iterable[JobTable | OutcomeTable]) -> dict[int, _End]:
     end_of: dict[int, _End] = {}
     for table in tables:
-        # Slurm gives a job that it took out of the queue, for its owner or at its --deadline, a start equal to its end.
+        # A job removed from the queue (cancelled, or at its --deadline) has a start equal to its end in Slurm.
         at_once = np.isin(table.state, (JobState.CANCELLED, JobState.TIMEOUT)) & (table.started_s >= table.ended_s)
         columns = (table.ended_s, table.state, table.first_submit_s, np.isfinite(table.started_s) & ~at_once)
         rows = zip(table.job_id.tolist(), *(column.tolist() for column in columns), strict=True)
@@ -116,7 +116,7 @@ def _ends(tables: Iterable[JobTable | OutcomeTable]) -> dict[int, _End]:
 
 
 def _verdict(promises: PromiseTable, row: int, ends: JobEnds, now_s: float) -> tuple[PromiseState, str] | None:
-    """What became of one promise, and why where it was not met; None while it stands."""
+    """Return the outcome of one promise, and the reason if it was not met; None while it is open."""
     until_s = float(promises.promised_s[row])
     if int(promises.job_id[row]) in ends.unsettled:
         return None
@@ -140,7 +140,7 @@ def _late(promises: PromiseTable, now_s: float) -> BoolArray:
 def _verdict_of_end(
     promises: PromiseTable, row: int, end: _End | None, now_s: float
 ) -> tuple[PromiseState, str] | None:
-    """What became of one promise by the end of a run; None where none was seen, or where the job goes on."""
+    """Return the outcome of one promise by the end of a run; None if no end is known, or the job goes on."""
     until_s = float(promises.promised_s[row])
     if end is None or end.state == JobState.OTHER:
         return None

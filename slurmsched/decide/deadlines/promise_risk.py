@@ -1,4 +1,4 @@
-"""Who is told that a promise may be broken."""
+"""Risk of promises: select promises that may be broken, whose owners are warned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...policies.deadlines.reservations import DeadlineRequests, Room
 from .gpu_availability import planned_s
 from .iteration_runtime import paced, ran_s
 
-Rest = tuple[float, float, float, float]  #: from when on, median and upper decile of what is left, end by its limit
+Rest = tuple[float, float, float, float]  #: begin, median and upper decile of remaining time, end by the limit
 
 
 def announced(
@@ -27,10 +27,10 @@ def announced(
     left: Room,
     beat_s: float,
 ) -> PromiseTable:
-    """The table with the moments since when owners are told that their promise may be broken, by the forecast of now.
+    """Return *table* with ``announced_s``: since when the present forecast endangers each promise, NaN if it does not.
 
-    *rows* are pending rows with a promise, *starts_s* when they start by the latest plan, NaN where it has no way left;
-    *beat_s* is how long it is at most until the next look. A job that starts as planned is not in doubt before it runs.
+    *rows* are pending rows with a promise, *starts_s* their starts in the latest plan, NaN if they have none;
+    *beat_s* is the longest time until the next check. A job with a planned start is not in doubt before it runs.
     """
     rest = dict(_running(view)) | dict(_without_plan(view, rows, starts_s, held, left))
     places = np.flatnonzero(table.open)
@@ -48,7 +48,7 @@ def announced(
 
 
 def _running(view: View) -> Iterator[tuple[int, Rest]]:
-    """What is left of running jobs: their forecast knows how long they have run."""
+    """Yield the remaining runtime of running jobs, from a forecast given the time they have run."""
     jobs, past_s = view.running, ran_s(view)
     forecast = paced(view.forecast_running, jobs, past_s)
     median_s = np.maximum(forecast.runtime_s - past_s, 1.0)
@@ -61,7 +61,7 @@ def _running(view: View) -> Iterator[tuple[int, Rest]]:
 def _without_plan(
     view: View, rows: IntArray, starts_s: FloatArray, held: DeadlineRequests, left: Room
 ) -> Iterator[tuple[int, Rest]]:
-    """Pending jobs that cannot start in time by the runtime planned with: from the earliest start there is."""
+    """Yield the runtime of pending jobs without a planned start, from their earliest possible start."""
     jobs = view.pending
     median_s, high_s = (planned_s(paced(view.forecast, jobs), jobs, share) for share in (0.5, 0.9))
     for place in np.flatnonzero(np.isnan(starts_s)).tolist():

@@ -1,4 +1,4 @@
-"""Promises: who is told that their deadline will be kept, who is refused, and who must run by when."""
+"""Promises: answer deadline requests, and plan the latest start of each promised job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .promise_risk import announced
 from .quotas import Quotas
 
 MOST = 256
-"""So many jobs from the top of the order are looked at for being in a promise's way."""
+"""Number of jobs from the top of the order that are checked for blocking a promise."""
 
 _TAKEN_AWAY = {
     Standing.OWNER_SAID_OFF: "its owner said slurmsched:off",
@@ -31,26 +31,26 @@ _TAKEN_AWAY = {
 
 @dataclass(frozen=True, eq=False)
 class Promised:
-    """The promises after a decision, and what keeping them asks for now."""
+    """The promises after a decision, and the requirements of keeping them."""
 
     table: PromiseTable
     due: BoolArray  #: pending jobs that must start now
-    laxity_s: FloatArray  #: of pending jobs with a promise: time to spare before they must start, else infinite
-    rows: IntArray  #: those jobs
-    due_s: FloatArray  #: by when each of those was promised to end
-    rooms: GpuAvailability | None = None  #: where there is anything to keep
-    room: Room | None = None  #: what running jobs leave free
-    left: Room | None = None  #: what the latest plan leaves free
+    laxity_s: FloatArray  #: time until a promised pending job must start, infinite for others
+    rows: IntArray  #: pending jobs with a promise
+    due_s: FloatArray  #: the promised end of each of *rows*
+    rooms: GpuAvailability | None = None  #: None if there is no promise
+    room: Room | None = None  #: GPUs left free by running jobs
+    left: Room | None = None  #: GPUs left free by the latest plan
 
 
 def promise(
     view: View, standings: IntArray, rules: DeadlineRules, steers: bool, stops_s: FloatArray | None = None
 ) -> Promised:
-    """Answer jobs that ask for a deadline and have no answer yet, and plan for all promises.
+    """Answer new deadline requests, and plan all promises.
 
-    Nothing is promised to jobs that we do not order; *steers* says whether we may order at all. No promise made before
-    is given up here: new ones are made only beside them. Where *stops_s* says by when running jobs can have made room,
-    plans count on it, and jobs are due early enough to ask for it.
+    Jobs that we do not order get no promise; *steers* tells whether we may order at all. Earlier promises are never
+    given up here: new ones must fit beside them. If *stops_s* is given, the times by which running jobs can make room,
+    plans rely on them, and jobs become due early enough to send the stop requests.
     """
     count = len(view.pending)
     table = _withdrawn(view, standings, view.promises)
@@ -78,10 +78,10 @@ def promise(
 
 
 def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntArray, BoolArray]:
-    """Those of the pending rows in *order* that would start soon and keep a promised job from its GPUs.
+    """Select pending rows in *order* that would block a promised job from its GPUs, and the jobs they endanger.
 
-    Also which pending jobs they endanger. Jobs count one after the other, each as soon as there is room for it beside
-    those before it; running jobs may end sooner than planned, so that it need not be now.
+    Jobs are placed one after the other, each at its earliest start beside those before it. That start may lie in the
+    future, since running jobs may end sooner than planned.
     """
     endangered = np.zeros(len(view.pending), dtype=np.bool_)
     waiting = np.flatnonzero(np.isfinite(promised.laxity_s))
@@ -110,7 +110,7 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntA
 
 
 def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseTable:
-    """Promises to jobs that somebody has taken out of our hands are withdrawn."""
+    """Withdraw promises to jobs that a user or an admin has excluded from our order."""
     rows = {int(job): row for row, job in enumerate(view.pending.job_id.tolist())}
     withdrawn: dict[int, str] = {}
     for place in np.flatnonzero(table.open).tolist():
@@ -127,7 +127,7 @@ def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseT
 
 
 def _asking(view: View, standings: IntArray, table: PromiseTable) -> IntArray:
-    """Pending rows that say a deadline and have no answer to just that."""
+    """Return pending rows whose deadline and GPUs have no answer yet."""
     jobs = view.pending
     asking = np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED)
     answered = {
@@ -155,7 +155,7 @@ def _due_s(view: View, table: PromiseTable, rows: IntArray) -> FloatArray:
 
 
 def _started_by(view: View, table: PromiseTable, laxity_s: FloatArray) -> PromiseTable:
-    """The table with the moments by which waiting jobs must start, in whole seconds."""
+    """Return the table with the latest start of each pending job, in whole seconds."""
     rows = {int(job): row for row, job in enumerate(view.pending.job_id.tolist())}
     start_by_s = np.full(len(table), np.nan)
     for place in np.flatnonzero(table.open).tolist():

@@ -1,4 +1,4 @@
-"""Quotas: how much may be promised to whom."""
+"""Quotas: limits on promises to users and accounts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ HOUR_S = 3600.0
 
 
 class Quotas:
-    """What counts against the quotas of users and accounts: the answers of *table*, and those that are added.
+    """The usage that counts against quotas of users and accounts: the answers of *table*, and those added later.
 
-    *held* are the asks of the pending rows *kept*, which were promised something and wait.
+    *held* are the requests of the pending *rows* that have a promise.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Quotas:
             self._waiting[self._jobs.user.names[code]] = _Waiting(rows[mine], held.take(mine))
 
     def share_of_user(self, row: int) -> str:
-        """Count that a pending *row* asks; returns the quota that this breaks, in words, empty where none."""
+        """Count a request of a pending *row*; return the violated quota as a sentence, empty if none is."""
         user, gpus, most = self._jobs.user[row], int(self._jobs.gpus[row]), self._rules.user_gpus
         requested = self._requested[user]
         self._requested[user] += gpus
@@ -60,7 +60,7 @@ class Quotas:
         )
 
     def refusal(self, row: int, request: DeadlineRequests) -> str:
-        """Which quota a promise to a pending *row* would break, in words; empty where none."""
+        """Return the quota that a promise to a pending *row* would violate, as a sentence; empty if none."""
         if self._exempt(row):
             return ""
         rules, user, account = self._rules, self._jobs.user[row], self._jobs.account[row]
@@ -94,7 +94,7 @@ class Quotas:
         self._waiting[self._jobs.user[row]] = new if waiting is None else waiting.plus(new)
 
     def remove(self, row: int, request: DeadlineRequests) -> None:
-        """Take back what was counted."""
+        """Undo ``add``."""
         self._count(row, -1)
         self._waiting[self._jobs.user[row]] = self._waiting[self._jobs.user[row]].without(row)
 
@@ -112,7 +112,7 @@ class Quotas:
 
 @dataclass(frozen=True, eq=False)
 class _Waiting:
-    """The promises of a user to jobs that wait."""
+    """The promises to pending jobs of one user."""
 
     jobs: IntArray  #: pending rows
     requests: DeadlineRequests
@@ -125,9 +125,9 @@ class _Waiting:
         return _Waiting(self.jobs[rest], self.requests.take(rest))
 
     def above(self, gpus: float, request: DeadlineRequests, now_s: float) -> bool:
-        """Whether these and one more *request* need more GPU time than *gpus* have, until its end or until a later one.
+        """Return whether these and *request* need more GPU time than *gpus* have, until its due time or any later one.
 
-        Only promises that count in the same room matter. One alone may need more.
+        Only promises that share rows of room with it count. A single promise may always need more.
         """
         near = self.requests.take(np.flatnonzero((self.requests.rows & request.rows).any(axis=1)))
         if not len(near):
@@ -139,12 +139,12 @@ class _Waiting:
 
 
 def asked_gpus(view: View, table: PromiseTable, rules: DeadlineRules) -> IntArray:
-    """GPUs of each job that asked in the last ``interval_s``, promised or not."""
+    """Return the GPUs of each request of the last ``interval_s``, promised or not; 0 for older ones."""
     return np.asarray(np.where(table.asked_s > view.now_s - rules.interval_s, table.gpus, 0))
 
 
 def held_hours(view: View, table: PromiseTable, rules: DeadlineRules) -> FloatArray:
-    """GPU-hours of each row that count against a quota: promised in the last ``window_s`` and not withdrawn."""
+    """Return the GPU-hours of each row that count against a quota: promised in the last ``window_s``, not withdrawn."""
     counts = np.isin(table.state, (PromiseState.OPEN, PromiseState.MET, PromiseState.BROKEN))
     counted = counts & ((table.asked_s > view.now_s - rules.window_s) | table.open)
     return np.asarray(table.gpus * np.where(counted, table.needs_s, 0.0) / HOUR_S)
