@@ -1,4 +1,4 @@
-"""What a job with a deadline is told: promised or not, by when it must start, and what would change the answer."""
+"""Answers about deadlines: promised or not, the latest start, and changes that would help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeadlineAnswer:
     """The answer to one job, in words, with the figures behind them; times are Unix seconds."""
 
     job_id: int
-    known: bool  #: false where neither Slurm nor we know such a job
+    known: bool  #: false if neither Slurm nor slurmsched has such a job
     answer: str  #: promised, in doubt, refused, met, broken, withdrawn, lost, or unasked where there is no answer
     deadline_s: float | None = None
     promised_s: float | None = None  #: the deadline, or a later step of a soft one
@@ -40,7 +40,7 @@ class DeadlineAnswer:
 
 
 def deadline(view: View, plan: Plan, job_id: int) -> DeadlineAnswer:
-    """What *job_id* was promised, and what became of it."""
+    """Return the promise to *job_id* and its outcome."""
     place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
     row, running = view.pending.row_of(job_id), view.running.row_of(job_id)
     if place is not None:
@@ -53,7 +53,7 @@ def deadline(view: View, plan: Plan, job_id: int) -> DeadlineAnswer:
 
 
 def deadlines(view: View, plan: Plan) -> tuple[DeadlineAnswer, ...]:
-    """The latest answer to each job that is in the queue or runs, those that must start soonest first."""
+    """Return the latest answer to each pending or running job, the earliest latest start first."""
     table = plan.promises
     here = dict(
         pair
@@ -67,7 +67,7 @@ def deadlines(view: View, plan: Plan) -> tuple[DeadlineAnswer, ...]:
 
 
 def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rules) -> DeadlineAnswer:
-    """What *job*, a table of one row, would be told if it were submitted now; nothing is promised by asking."""
+    """Return the answer that *job*, a table of one row, would get if submitted now; it creates no promise."""
     job_id = int(job.job_id[0])
     if rules.deadlines is None:
         return DeadlineAnswer(
@@ -87,7 +87,7 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
 
 
 def promise_words(view: View, plan: Plan, job_id: int) -> tuple[str, ...]:
-    """What ``why`` and ``explain`` say about the promise of a job; nothing where it has no answer."""
+    """Return the sentences of ``why`` and ``explain`` about the promise of a job; empty if it has no answer."""
     place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
     return () if place is None else tuple(_sentences(plan.promises, place, view.now_s))
 
@@ -143,7 +143,7 @@ def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
 
 
 def _offer(table: PromiseTable, place: int) -> Iterator[str]:
-    """What could have been promised instead, as a deadline to write."""
+    """Yield the earliest deadline that could have been promised instead."""
     earliest_s = float(table.earliest_s[place])
     if math.isfinite(earliest_s):
         minutes = math.ceil((earliest_s - table.first_submit_s[place]) / 60) + 1
@@ -163,7 +163,7 @@ def _known(value: float) -> float | None:
 
 
 def _unasked(jobs: JobTable, at: int, plan: Plan, row: int | None) -> str:
-    """Why there is no answer to a job that is there."""
+    """Return the reason why a pending or running job has no answer."""
     job_id, comment = int(jobs.job_id[at]), jobs.comment[at]
     wishes, problem = read(comment)
     if math.isfinite(jobs.deadline_s[at]):

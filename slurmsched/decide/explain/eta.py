@@ -1,4 +1,4 @@
-"""When a job will start and finish, as people are told it: figures, what they rest on, and why there are none."""
+"""Predicted start and finish times for users: figures, their basis, and the reason if there are none."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ...cluster.text.plural import count
 from ..phrasing import spell
 
 SKEW_S = 30.0
-"""Clocks that differ by less are taken to agree."""
+"""Smallest difference of clocks that is reported, in seconds."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How the predictions of late came true on this cluster."""
+    """The coverage of recent predictions on this cluster."""
 
     days: float
-    finishes: int  #: jobs that ended in that time and had been predicted
-    done_by: float  #: the share of those that had ended by the moment nine in ten should
+    finishes: int  #: predicted jobs that ended in that time
+    done_by: float  #: the share of those that ended by their predicted 90 % bound
     starts: int
-    started_by: float  #: the same of starts
-    delays: bool = False  #: of predictions made while we delayed jobs for promises, or of the others
+    started_by: float  #: the share of *starts* by their predicted 90 % bound
+    delays: bool = False  #: counts predictions made while we delayed jobs for promises, else the others
 
 
 @dataclass(frozen=True)
 class LivePredictions:
-    """The latest predictions, or why there are none; what a daemon answers from."""
+    """The latest predictions, or the reason why there are none; the daemon answers from them."""
 
     table: PredictionTable | None = None
     coverage: Coverage | None = None
@@ -44,7 +44,7 @@ class LivePredictions:
 
 @dataclass(frozen=True)
 class Eta:
-    """The answer for one job. Times are Unix seconds; None where nothing can be said, and then *notes* say why."""
+    """The answer for one job. Times are Unix seconds, None if unknown; *notes* then give the reason."""
 
     job_id: int
     user: str
@@ -107,7 +107,7 @@ _BESIDE = {
 
 
 def etas(table: PredictionTable, now_s: float, rows: list[int]) -> list[Eta]:
-    """The answers for *rows* of *table*, given at *now_s*."""
+    """Return the answers for *rows* of *table* at *now_s*."""
     some = table.take(np.array(rows, dtype=np.int64))
     columns = {f.name: getattr(some, f.name) for f in fields(some)}
     lists = [list(c) if isinstance(c, Labels) else c.tolist() for c in columns.values()]
@@ -115,19 +115,19 @@ def etas(table: PredictionTable, now_s: float, rows: list[int]) -> list[Eta]:
 
 
 def unpredicted(job_id: int, user: str, partition: str, gpus: int, as_of_s: float) -> Eta:
-    """The answer for a job that came or started after the latest predictions."""
+    """Return the answer for a job that was submitted or started after the latest predictions."""
     note = "It came or started after the latest predictions were made: ask again in a moment."
     return Eta(job_id, user, partition, gpus, 1, "new", as_of_s, notes=(note,))
 
 
 def unknown(job_id: int, as_of_s: float) -> Eta:
-    """The answer for a job that does not wait or run."""
+    """Return the answer for a job that is neither pending nor running."""
     note = f"Slurm listed no pending or running job {job_id} in that cycle; 'slurmsched story {job_id}' knows more."
     return Eta(job_id, "", "", 0, 0, "unknown", as_of_s, notes=(note,))
 
 
 def coverage_words(coverage: Coverage | None) -> str:
-    """How far the times can be trusted, from what came true."""
+    """Return a sentence about the reliability of the times, from past predictions."""
     meanwhile = " while jobs were delayed for promises, as now," if coverage is not None and coverage.delays else ""
     if coverage is None or not coverage.finishes:
         return f"No prediction made here{meanwhile} has come true or failed yet: how far to trust these is not known."
@@ -138,7 +138,7 @@ def coverage_words(coverage: Coverage | None) -> str:
 
 
 def delayed_jobs(view: View, plan: Plan) -> BoolArray:
-    """Select the pending jobs that the plan keeps from starting so that promises can be kept."""
+    """Select pending jobs that the plan delays for promises."""
     return np.isin(view.pending.job_id, [wish.job_id for wish in plan.actions if isinstance(wish, Hold)])
 
 

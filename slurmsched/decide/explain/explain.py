@@ -1,4 +1,4 @@
-"""Why a job waits, what its place is made of, who gains: sentences about one view and its plan."""
+"""Explanations of the place of a job: sentences about one view and its plan."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .deadlines import promise_words
 
 @dataclass(frozen=True)
 class Why:
-    """Why a job is not running, in words, with the figures behind them."""
+    """The reasons why a job is not running, with the figures behind them."""
 
     job_id: int
-    known: bool  #: false where Slurm listed no such job in that cycle
+    known: bool  #: false if Slurm listed no such job in that cycle
     state: str
     standing: str
-    rank: int | None  #: 1 is next; None where not ranked
+    rank: int | None  #: 1 is next; None if not ranked
     ahead: int
     ahead_gpus: int
     free_gpus: int
@@ -36,7 +36,7 @@ class Why:
 
 @dataclass(frozen=True)
 class Term:
-    """One part of a job's place: what it is and how much it weighs."""
+    """A term of a job's priority: its name, value and text."""
 
     name: str
     value: float
@@ -56,12 +56,12 @@ class Explanation:
     source: str
     terms: tuple[Term, ...]
     sentences: tuple[str, ...]
-    factors: tuple[Reason, ...] = ()  #: what a trained model's forecast is the product of
+    factors: tuple[Reason, ...] = ()  #: the factors of a trained model's forecast
 
 
 @dataclass(frozen=True)
 class QueueRow:
-    """One pending job as ``slurmsched queue`` shows it."""
+    """A pending job in ``slurmsched queue``."""
 
     job_id: int
     tasks: int
@@ -73,13 +73,13 @@ class QueueRow:
     gpus: int
     forecast_s: float
     waited_s: float
-    points: int  #: of ours, as Slurm has them now
-    wanted_points: int  #: as our order would have them
+    points: int  #: our points at present
+    wanted_points: int  #: our points in the wanted order
     runs: bool
 
 
 HIDDEN = "(private)"
-"""Stands in a view for a text that its reader may not see; several users may be behind it."""
+"""The placeholder in a view for a text that its reader may not see; it may stand for several users."""
 
 Figures = tuple[float | None, float | None, float | None]
 
@@ -103,7 +103,7 @@ LEFT_ALONE = {
 
 
 def why(view: View, plan: Plan, job_id: int) -> Why:
-    """Why *job_id* is not running: who is ahead, what stands against it, what would change it."""
+    """Explain why *job_id* is not running: jobs ahead, obstacles, and changes that would help."""
     row = view.pending.row_of(job_id)
     if row is None:
         return _why_not_pending(view, plan, job_id)
@@ -135,7 +135,7 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
 
 
 def _begin(view: View, row: int) -> str:
-    """When its begin time comes, and whether a requeue set it."""
+    """Return the reason of a wait for a begin time, with the time left and whether a requeue set it."""
     jobs = view.pending
     left_s = float(jobs.eligible_s[row]) - view.now_s
     if not left_s > 0:
@@ -176,7 +176,7 @@ def _introduction(view: View, row: int) -> str:
 
 
 def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
-    """Where it stands and behind whom."""
+    """Return sentences about the rank of a pending row and the jobs ahead of it."""
     jobs = view.pending
     total = int((plan.jobs.rank >= 0).sum())
     if not len(ahead):
@@ -201,7 +201,7 @@ def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
 
 
 def _room(view: View, plan: Plan, row: int, ahead: IntArray, free: int) -> list[str]:
-    """Whether there are GPUs for it, and what would change the answer."""
+    """Return sentences about free GPUs for a pending row, and changes that would help."""
     gpus = int(view.pending.gpus[row])
     if plan.jobs.runs[row]:
         return [
@@ -236,7 +236,7 @@ def _what_would_help(view: View, plan: Plan, row: int, ahead: IntArray, free: in
 
 
 def _room_for(view: View, gpus: int, free: int) -> float:
-    """Seconds until *gpus* are free if nothing else started, by the forecasts of what runs; infinite if never."""
+    """Return seconds until *gpus* are free by the forecasts of running jobs, with no new starts; infinite if never."""
     left_s = np.maximum(view.running.started_s + view.forecast_running.runtime_s - view.now_s, 0.0)
     soonest = np.argsort(left_s, kind="stable")
     enough = np.flatnonzero(free + np.cumsum(view.running.gpus[soonest]) >= gpus)
@@ -244,7 +244,7 @@ def _room_for(view: View, gpus: int, free: int) -> float:
 
 
 def explain(view: View, plan: Plan, job_id: int) -> Explanation:
-    """What *job_id*'s place is made of."""
+    """Explain the terms of the place of *job_id*."""
     row = view.pending.row_of(job_id)
     if row is None:
         told = _why_not_pending(view, plan, job_id)
@@ -309,7 +309,7 @@ def _forecast_figures(runtime_s: FloatArray, low_s: FloatArray, high_s: FloatArr
 
 
 def queue(view: View, plan: Plan) -> tuple[QueueRow, ...]:
-    """Every pending job, those we ranked first, in their order."""
+    """Return every pending job, ranked ones first, in order."""
     jobs = view.pending
     rank = np.where(plan.jobs.rank < 0, np.iinfo(np.int64).max, plan.jobs.rank)
     waited = waited_s(jobs, view.now_s)

@@ -1,4 +1,4 @@
-"""A forecast as a product: what an additive model of log runtime says, in words and numbers."""
+"""Forecasts as products: the terms of an additive model of log runtime, as a sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = 6  #: factors in the sentence; the others are multiplied together
 
 
 def with_factors(explanation: Explanation, reasons: Sequence[Reason], *, runs: bool = False) -> Explanation:
-    """Add to *explanation* what made its forecast, where *reasons* say so; of a job that *runs*, before that counts."""
+    """Add the factors of the forecast to *explanation* if *reasons* has any; *runs* is true for a running job."""
     if len(reasons) < 2:
         return explanation
     first, *others = reasons

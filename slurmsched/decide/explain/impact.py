@@ -1,4 +1,4 @@
-"""Who would gain and who would lose: our order against Slurm's own, per account and QOS."""
+"""Impact of our order against Slurm's own, per account and QOS."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..phrasing import spell
 
 @dataclass(frozen=True)
 class GroupImpact:
-    """The jobs of one account or QOS, and what our order does to the work ahead of them."""
+    """The jobs of one account or QOS, and the change of the work ahead of them by our order."""
 
     kind: str  #: account or qos
     name: str
     jobs: int
     sooner: int  #: jobs with less work ahead than in Slurm's own order
     later: int
-    change_s: float  #: mean change of the time to work off what is ahead, on all GPUs; negative is sooner
+    change_s: float  #: mean change of the work ahead, as seconds on all GPUs; negative is sooner
 
 
 def advice(view: View, plan: Plan) -> tuple[GroupImpact, ...]:
-    """One Share per account and per QOS of the ranked jobs, those that gain most first.
+    """Return one GroupImpact per account and per QOS of the ranked jobs, the largest gain first.
 
-    The work ahead of a job is the GPU-seconds forecast of all ranked jobs before it, spread over all GPUs: a measure to
-    compare two orders by, not a promise of a start time. A job without a forecast counts as no work.
+    The work ahead of a job is the forecast GPU-seconds of all ranked jobs before it, divided by all GPUs: a measure to
+    compare two orders, not a start time. A job without a forecast counts as no work.
     """
     jobs = view.pending
     rows = np.flatnonzero(plan.jobs.rank >= 0)
@@ -54,7 +54,7 @@ def advice(view: View, plan: Plan) -> tuple[GroupImpact, ...]:
 
 
 def in_words(shares: tuple[GroupImpact, ...]) -> str:
-    """One line for a log: who gains and who loses, by how much."""
+    """Return one line for a log: the groups that gain or lose, and the amounts."""
     moved = [share for share in shares if share.sooner or share.later]
     if not moved:
         return "our order and Slurm's own are the same"
@@ -66,7 +66,7 @@ def in_words(shares: tuple[GroupImpact, ...]) -> str:
 
 
 def _ahead(work: FloatArray, in_order: IntArray) -> FloatArray:
-    """GPU-seconds before each job, by row."""
+    """Return the GPU-seconds before each job, by row."""
     ahead = np.zeros(len(work))
     ahead[in_order] = np.cumsum(work[in_order]) - work[in_order]
     return ahead

@@ -1,4 +1,4 @@
-"""The plan behind a promise as a lease chart: who holds the GPUs that a job would need, and what would help it."""
+"""Lease charts: the plan behind a promise, the jobs on the GPUs it needs, and changes that would help."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ..rules import DeadlineRules, Rules
 from .explain import HIDDEN
 
 BARS = 40
-"""At most so many running jobs are drawn, those with most GPUs."""
+"""Maximum number of running jobs drawn, those with most GPUs first."""
 
 HELPERS = 3
-"""At most so many running jobs are named that would help by saying ``ckpt``."""
+"""Maximum number of running jobs named that would help if they had ``ckpt``."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One job in the chart; times are Unix seconds, None where they are not known."""
+    """A job in the chart; times are Unix seconds, None if unknown."""
 
-    job_id: int  #: 0 where its reader may not know it
+    job_id: int  #: 0 if the reader may not see it
     user: str
     gpus: int
     kind: str  #: this, promised, running, can make room, was asked
@@ -43,7 +43,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class FreeGpus:
-    """GPUs that the plan leaves free from a moment on, in blocks that a job can use."""
+    """The GPUs that the plan leaves free from a moment on, in blocks that a job can use."""
 
     from_s: float
     gpus: int
@@ -51,21 +51,21 @@ class FreeGpus:
 
 @dataclass(frozen=True)
 class LeaseChart:
-    """The plan round one job with a deadline, and what would change its answer."""
+    """The plan around one job with a deadline, and changes that would help it."""
 
     job_id: int
-    known: bool  #: false where nothing can be drawn; the sentences say why
+    known: bool  #: false if nothing can be drawn; the sentences give the reason
     gpus: int = 0
     deadline_s: float | None = None
     promised_s: float | None = None
     bars: tuple[Bar, ...] = ()
     free: tuple[FreeGpus, ...] = ()
-    changes: tuple[str, ...] = ()  #: what would change the answer
+    changes: tuple[str, ...] = ()  #: changes that would help
     sentences: tuple[str, ...] = ()
 
 
 def chart(view: View, plan: Plan, job_id: int, rules: Rules) -> LeaseChart:
-    """The chart of a job that waits and said a deadline."""
+    """Return the chart of a pending job with a deadline."""
     row, deadline_rules = view.pending.row_of(job_id), rules.deadlines
     if row is None:
         return LeaseChart(
@@ -93,7 +93,7 @@ def chart(view: View, plan: Plan, job_id: int, rules: Rules) -> LeaseChart:
 
 @dataclass(frozen=True, eq=False)
 class _Drawing:
-    """The room that a job competes for, all promises kept."""
+    """The room that a job competes for, with all promises kept."""
 
     view: View
     row: int
@@ -104,7 +104,7 @@ class _Drawing:
     held: DeadlineRequests
     starts_s: FloatArray  #: of the promised jobs
     left: Room
-    spare: Room  #: what new promises may take of it
+    spare: Room  #: the part of *left* open to new promises
 
     @classmethod
     def of(cls, view: View, plan: Plan, row: int, rules: Rules, deadline_rules: DeadlineRules) -> _Drawing:
@@ -119,7 +119,7 @@ class _Drawing:
         return cls(view, row, deadline_rules, stopping, promised, rooms, held, starts_s, left, spare)
 
     def bars(self) -> Iterator[Bar]:
-        """This job where it would run, then promised jobs by their start, then running ones, the widest first."""
+        """Yield this job where it would run, then promised jobs by start, then running jobs by falling GPUs."""
         jobs, running = self.view.pending, self.view.running
         start_s = self._start_s()
         needs_s = float(self.rooms.needs_s[self.row])
@@ -136,7 +136,7 @@ class _Drawing:
             yield _bar(running, row, kind, float(running.started_s[row]), end_s)
 
     def free(self) -> Iterator[FreeGpus]:
-        """GPUs on its nodes that neither running nor promised jobs have, it being one of them or not."""
+        """Yield GPUs on its nodes that are left by running jobs and all promises, its own included."""
         rows = self.rooms.requests(np.array([self.row]), np.array([np.inf]), self.view.now_s).rows[0]
         least = self.left.free[rows].min(axis=0) if rows.any() else np.zeros(len(self.left.begins_s), dtype=np.int64)
         before = -1
@@ -146,7 +146,7 @@ class _Drawing:
             before = gpus
 
     def summary(self) -> str:
-        """What the job needs, and who has it now."""
+        """Return a sentence about the needs of the job and the jobs that hold its nodes."""
         holding = self.rooms.holding(np.array([self.row]))
         taken = int(self.view.running.gpus[holding].sum())
         return (
@@ -156,7 +156,7 @@ class _Drawing:
         )
 
     def changes(self) -> Iterator[str]:
-        """What would have it promised its deadline, or what it could be promised instead; each on its own."""
+        """Yield single changes that would get the job a promise."""
         jobs, now_s = self.view.pending, self.view.now_s
         due_s, first_s = float(jobs.deadline_s[self.row]), float(jobs.first_submit_s[self.row])
         earliest_s = self._earliest_s(self.spare)
@@ -174,7 +174,7 @@ class _Drawing:
             yield "Its deadline has passed; a new comment (scontrol update) asks for another."
 
     def _start_s(self) -> float | None:
-        """Its latest start by which it keeps its promise, or the earliest one there is."""
+        """Return its latest start if promised, else its earliest possible one; None if there is none."""
         laxity_s = float(self.promised.laxity_s[self.row])
         if math.isfinite(laxity_s):
             return self.view.now_s + laxity_s
@@ -182,7 +182,7 @@ class _Drawing:
         return end_s - float(self.rooms.needs_s[self.row]) if math.isfinite(end_s) else None
 
     def _running(self, row: int) -> tuple[str, float | None]:
-        """What a running job is in the chart, and until when it holds its GPUs at the latest that is planned with."""
+        """Return the kind of a running job in the chart, and the planned end of its hold on GPUs (None: unknown)."""
         end_s = float(self.rooms.ends_s[row])
         stop_s = float(self.stopping.by_s[row]) if self.stopping is not None else math.inf
         asked_to_stop = self.stopping is not None and bool(self.stopping.awaited[row])
@@ -191,20 +191,20 @@ class _Drawing:
         return kind, until_s if math.isfinite(until_s) else None
 
     def _earliest_s(self, left: Room, needs_s: float | None = None) -> float:
-        """The earliest end beside all promises; NaN where there is none."""
+        """Return the earliest end beside all promises; NaN if there is none."""
         request = self.rooms.requests(np.array([self.row]), np.array([np.inf]), self.view.now_s + self.rules.lead_s)
         takes_s = float(self.rooms.needs_s[self.row]) if needs_s is None else needs_s
         return left.earliest(request.rows[0], int(request.gpus[0]), takes_s, float(request.since_s[0])) + takes_s
 
     def _earliest_by(self, stops_s: FloatArray | None) -> float:
-        """The same in the room there would be if running jobs made room by *stops_s*."""
+        """Return the earliest end beside all promises if running jobs made room by *stops_s*."""
         rooms = GpuAvailability(self.view, self.rules.margin, self.rules.lead_s, stops_s)
         room = rooms.open(np.append(self.promised.rows, self.row)).less(self.rules.reserve)
         held = rooms.requests(self.promised.rows, self.held.due_s, self.view.now_s)
         return replace(self, rooms=rooms)._earliest_s(latest_plan(room, held)[1])
 
     def _fewer(self, due_s: float) -> int | None:
-        """The largest power of two of GPUs below what it asks for with which it would be in time."""
+        """Return the largest power of two below its GPUs with which it would be in time; None if there is none."""
         jobs = self.view.pending
         requested = int(jobs.gpus[self.row])
         for gpus in (1 << power for power in range(max(0, requested - 1).bit_length() - 1, -1, -1)):
@@ -217,7 +217,7 @@ class _Drawing:
         return None
 
     def _shorter(self, due_s: float) -> float | None:
-        """The longest runtime, in whole minutes, with which it would be in time."""
+        """Return the longest runtime, whole minutes in seconds, with which it would be in time; None if none."""
         low, high = 0, int(self.rooms.needs_s[self.row] // 60)
         while low < high:
             middle = (low + high + 1) // 2
@@ -225,7 +225,7 @@ class _Drawing:
         return 60.0 * low if low else None
 
     def _helpers(self, due_s: float) -> list[int]:
-        """Running jobs each of which alone, if it agreed to stop, would let it be in time."""
+        """Return running rows that could each, if it had ckpt, alone bring the job in time."""
         stopping = self.stopping
         if stopping is None:
             return []

@@ -1,4 +1,4 @@
-"""Why a job waits for the profiling partition, is measured there, or leaves it: sentences for ``why``."""
+"""Explanations of the profiling partition for ``why``: waiting for it, running there, leaving it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WHY = {
 
 
 def with_profiling(explanation: Why, view: View, rules: ProfilingRules | None) -> Why:
-    """*explanation*, with what the profiling partition has to do with the job."""
+    """Return *explanation* with the role of the profiling partition for the job."""
     words = (
         ()
         if rules is None

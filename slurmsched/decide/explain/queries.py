@@ -21,7 +21,7 @@ from .sharing import with_eviction, with_score, with_sharing
 
 
 def why(view: View, plan: Plan, rules: Rules, job_id: int) -> Why:
-    """Return why a job waits, and what the profiling partition and sharing have to do with it."""
+    """Explain why a job waits, including the roles of the profiling partition and of sharing."""
     placed = with_profiling(explain.why(view, plan, job_id), view, rules.profiling)
     return with_sharing(placed, view, plan, rules)
 
@@ -29,9 +29,9 @@ def why(view: View, plan: Plan, rules: Rules, job_id: int) -> Why:
 def explanation(
     view: View, plan: Plan, rules: Rules, job_id: int, *, score: str = "", reasons: Sequence[Reason] = ()
 ) -> Explanation:
-    """Return what the place of a job is made of.
+    """Explain the terms of the place of a job.
 
-    A model that is at hand adds how the share *score* came about, and the *reasons* for the forecast.
+    If a model is loaded, it adds the derivation of the share *score* and the *reasons* for the forecast.
     """
     made = with_eviction(explain.explain(view, plan, job_id), view, rules)
     if score:
@@ -40,7 +40,7 @@ def explanation(
 
 
 Answer = Callable[[View, Plan, Rules, int], Any]
-"""The answer about a decision under these rules, and about a job of this id where it is about one."""
+"""A function from a decision, its rules and a job id to an answer; answers about all jobs ignore the id."""
 
 ANSWERS: Mapping[str, Answer] = {
     "why": why,
@@ -52,4 +52,4 @@ ANSWERS: Mapping[str, Answer] = {
     "claims": lambda view, plan, rules, job_id: claims(view, plan, rules.deadlines),
     "chart": lambda view, plan, rules, job_id: chart(view, plan, job_id, rules),
 }
-"""What can be asked about a decision without asking anybody else."""
+"""The queries that a decision alone can answer."""

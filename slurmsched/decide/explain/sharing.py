@@ -1,4 +1,4 @@
-"""Whether a job may share GPUs, with whom and why not: sentences about one view, its plan and the rules."""
+"""Explanations of sharing: possible partners of a job, or the reason for none, from a view, its plan and rules."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..sharing.queue_wait import own_waits_s
 from ..sharing.shared_nodes import SharedNodes, gpus_of, shared_nodes, token_of
 from .explain import Explanation, Why
 
-SHOWN = 3  #: running jobs of which it is told why they are no partners
+SHOWN = 3  #: running jobs for which the reason against pairing is given
 
 
 def with_sharing(explanation: Why, view: View, plan: Plan, rules: Rules) -> Why:
-    """*explanation*, with what *rules* say of sharing."""
+    """Return *explanation* with sentences about sharing under *rules*."""
     sharing = rules.sharing if "share" in rules.powers else None
     if sharing is None or not explanation.known:
         return explanation
@@ -34,17 +34,17 @@ def with_sharing(explanation: Why, view: View, plan: Plan, rules: Rules) -> Why:
 
 
 def with_score(explanation: Explanation, path: str) -> Explanation:
-    """*explanation*, with how the share score of the job came about."""
+    """Return *explanation* with the derivation of the job's share score."""
     return replace(explanation, sentences=(*explanation.sentences, f"Share score: {path}."))
 
 
 def with_eviction(explanation: Explanation, view: View, rules: Rules) -> Explanation:
-    """*explanation*, with what became of a pair that was unstable."""
+    """Return *explanation* with the fate of an unstable pair of the job."""
     return replace(explanation, sentences=(*explanation.sentences, *eviction_words(view, explanation.job_id, rules)))
 
 
 def sharing_words(view: View, plan: Plan, rules: SharingRules, job_id: int) -> tuple[str, ...]:
-    """What can be said of one job and sharing; nothing of a job without GPUs."""
+    """Return sentences about a job and sharing; empty for a job without GPUs."""
     row = view.pending.row_of(job_id)
     if row is not None and view.pending.gpus[row] > 0:
         return (_pending_words(view, plan, rules, row),)
@@ -102,7 +102,7 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
 
 
 def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: SharedNodes) -> str:
-    """Of a job that nothing of its own bars: which running jobs it might join, or what stands against it."""
+    """Return a sentence about running jobs that a job, itself not barred, might join, or the reasons against."""
     rows = np.array([row], dtype=np.int64)
     one, hosts, packing = waiting_sharers(view, rows, rules, nodes), Hosts.of(view, nodes, rules), rules.packing()
     own = next(

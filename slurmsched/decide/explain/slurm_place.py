@@ -1,4 +1,4 @@
-"""The place that Slurm itself gives a job, for the times when our order is not in force. Pure."""
+"""The place of a job by Slurm's own priority, for times when our order is not in force. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def slurm_place(view: View, row: int) -> tuple[int, int]:
 
 
 def with_slurm_place(explained: Sentences, view: View, off: str) -> Sentences:
-    """*explained*, led by what holds now where our order is *off* for that reason and the job waits."""
+    """Return *explained*, led by Slurm's own place of a pending job if our order is *off* (the reason, or empty)."""
     row = view.pending.row_of(explained.job_id)
     if not off or row is None:
         return explained

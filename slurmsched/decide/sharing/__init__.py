@@ -1,1 +1,1 @@
-"""Which jobs share GPUs, where, and which pairs end."""
+"""GPU sharing: pair jobs, place them, and end unstable pairs."""

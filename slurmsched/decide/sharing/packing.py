@@ -1,4 +1,4 @@
-"""Which jobs share GPUs from now on: those on their way go on, others join a job or come first to a GPU. Pure."""
+"""Packing: advance jobs on their way to shared GPUs, and send others to a running job or to free GPUs. Pure."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .queue_wait import left_s, waits
 from .shared_nodes import SharedNodes, gpus_of, gpus_of_all, shared_nodes
 
 WINDOW = 500  #: jobs from the top of the order that may share
-ROUNDED_S = 5.0  #: so far a begin time may be from the one that was asked for
-CRAMPED = 50  #: of these, jobs for which a second place is looked for in one cycle
+ROUNDED_S = 5.0  #: largest difference of a begin time from the requested one
+CRAMPED = 50  #: jobs of the window for which a second place is searched in one cycle
 
 
 def packing_wishes(
     view: View, ranked: IntArray, runs: BoolArray, rules: SharingRules, busy: Collection[int], *, joins: bool
 ) -> list[Action]:
-    """What brings jobs to GPUs that they share; *busy* are jobs of which something else is wished already.
+    """Return actions that bring jobs to shared GPUs; *busy* are jobs with another action already.
 
-    Of the *ranked* jobs those that would start now anyway (*runs*) are left where they are. Unless *joins*, nobody
-    sets out, and who is on the way arrives or has GPUs of its own again.
+    *ranked* jobs that would start now anyway (*runs*) are left alone. Without *joins* no job starts to share, and jobs
+    on their way arrive or get their own GPUs back.
     """
     if not (view.pending.shares.any() or (joins and rules.capacity != OFF)):
         return []
@@ -51,7 +51,7 @@ def packing_wishes(
 
 
 def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -> tuple[IntArray, FloatArray]:
-    """The first of the *able* jobs that would wait longer than the change takes, and by how much."""
+    """Return the first *able* jobs that would wait longer than the change takes, and how much longer."""
     longer = (
         (row, wait_s - rules.wait_s)
         for row, wait_s in waits(view, ranked, rules.partition)
@@ -64,7 +64,7 @@ def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -
 
 @dataclass(frozen=True)
 class Hosts:
-    """Running jobs that a second one may join: each alone on GPUs that can be shared."""
+    """The running jobs that a second job may join: each is alone on GPUs that can be shared."""
 
     rows: IntArray
     jobs: Sharers
@@ -73,7 +73,7 @@ class Hosts:
 
     @classmethod
     def of(cls, view: View, nodes: SharedNodes, rules: SharingRules) -> Hosts:
-        """Those of *view*."""
+        """Return the hosts in *view*."""
         jobs = view.running
         places = jobs.node_list.map([nodes.at.get(name, -1) for name in jobs.node_list.names], np.int64)
         at = np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING) & (places >= 0))
@@ -83,13 +83,13 @@ class Hosts:
         return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), nodes, places[at])
 
     def rooms(self, jobs: JobTable, row: int) -> BoolArray:
-        """Those on whose nodes CPUs and memory are left for a job of *jobs*."""
+        """Select hosts whose nodes have CPUs and memory left for the job in *row* of *jobs*."""
         fits: BoolArray = self.nodes.rooms(jobs, row)[self.place]
         return fits
 
 
 def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> Sharers:
-    """The pending jobs in *rows* as they might share."""
+    """Return the pending jobs in *rows* as candidates for sharing."""
     jobs, barred = view.pending, np.zeros(len(rows), dtype=np.bool_)
     for holds, _ in bars(view, rows, rules, nodes):
         barred |= holds
@@ -98,7 +98,7 @@ def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, nodes: Shar
 
 
 def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> list[tuple[BoolArray, str]]:
-    """What keeps the pending jobs in *rows* from sharing with whomever: which of them, and in words."""
+    """Return the reasons that bar jobs in *rows* from sharing with any job: per reason a mask and its text."""
     jobs = view.pending.take(rows)
     limit_s = view.partitions.max_time_s[
         np.array([name == rules.partition for name in view.partitions.name], dtype=bool)
@@ -150,7 +150,7 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
             f"its time limit is longer than partition {rules.partition} has",
         ),
         (
-            # Half-way it asks for no GPUs at all, and must not find its node in a partition of its own.
+            # Half-way it requests no GPUs at all, and must not start on that node through its own partition.
             of(
                 jobs.partition,
                 [any(not part.isdisjoint(text.split(",")) for part in there) for text in jobs.partition.names],
@@ -162,7 +162,7 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
 
 def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray, rules: SharingRules) -> Sharers:
     user, name = jobs.user.take(rows), jobs.name.take(rows)
-    # Nobody asks for kinds where none has failed, and a long queue has many names.
+    # Kinds matter only if some failed, and a long queue has many names.
     kinds = map(kind_of, user, name) if rules.failed else [""] * len(rows)
     return Sharers(
         job_id=jobs.job_id[rows],
@@ -181,14 +181,14 @@ def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArr
 
 
 def _declined(comment: Labels) -> BoolArray:
-    """Of which jobs the owner wants no other job beside it."""
+    """Select jobs whose owner declines sharing."""
     distinct = Labels.of(comment)
 
     def declines(text: str) -> bool:
         wishes = read(text)[0]
         return wishes.nopack or wishes.off
 
-    # Each word of a wish stands in the text: reading all of a long list of comments takes longer than the rest.
+    # The substring test comes first: parsing a long list of comments takes longer than the rest.
     declined: BoolArray = distinct.map(
         [("nopack" in text or "off" in text) and declines(text) for text in distinct.names], np.bool_
     )
@@ -196,14 +196,14 @@ def _declined(comment: Labels) -> BoolArray:
 
 
 def more_than_gpus(request: str) -> bool:
-    """Whether a request for generic resources names others than GPUs: slots in its place would take those away."""
+    """Return whether a request names generic resources other than GPUs, which a change to slots would lose."""
     return any(name != "gpu" for name in requests_in(request))
 
 
 def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) -> list[Action]:
-    """The next step of each job on its way.
+    """Return the next step of each job on its way.
 
-    Back where its node takes no jobs, it has waited in vain, or it left an unstable pair.
+    A job goes back if its node takes no jobs, its wait was too long, or it left an unstable pair.
     """
     jobs, until_s = view.pending, view.now_s + rules.wait_s
     late = view.now_s - jobs.eligible_s > rules.patience_s
@@ -219,10 +219,9 @@ def _onward(view: View, nodes: SharedNodes, rules: SharingRules, joins: bool) ->
 
 
 def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRules, now_s: float) -> list[Action]:
-    """What leaves no job half-way: those with slots may start, the others have their own GPUs again.
+    """Return actions that end all changes: jobs with slots may start, the others get their own GPUs back.
 
-    So have those that left an unstable pair. Of the pending *jobs* those are ours of which it is known what they
-    *asked_for*.
+    Jobs that left an unstable pair get them back too. Our jobs are those whose former request is in *asked_for*.
     """
     ours, (left, settled) = np.isin(jobs.job_id, list(asked_for)), _left(jobs, rules, now_s)
     waits = _waits(jobs, rules, now_s)
@@ -243,13 +242,13 @@ def settle_shared(jobs: JobTable, asked_for: Mapping[int, str], rules: SharingRu
 
 
 def _waits(jobs: JobTable, rules: SharingRules, now_s: float) -> BoolArray:
-    """Jobs that wait for the begin time that their change gave them; a later one is its owner's or a requeue's."""
+    """Select jobs that wait for the begin time of their change; a later one comes from the owner or a requeue."""
     waits: BoolArray = (jobs.eligible_s > now_s) & (jobs.eligible_s <= now_s + rules.wait_s + ROUNDED_S)
     return jobs.settled(now_s) & waits
 
 
 def _left(jobs: JobTable, rules: SharingRules, now_s: float) -> tuple[BoolArray, BoolArray]:
-    """Which of *jobs* were in an unstable pair before, and of which Slurm is done with that run."""
+    """Select *jobs* that were in an unstable pair, and jobs whose former run Slurm has finished with."""
     left = unsteady(jobs, rules)
     return left, ~left | jobs.submitted_before(now_s - SETTLE_S)
 
@@ -265,7 +264,7 @@ def _step(
     ends: bool,
     joins: bool,
 ) -> Action | None:
-    """The next step of a job on its way, or back where that *ends*; who does not *join* begins no change anew."""
+    """Return the next step of a job on its way, or back if it *ends*; without *joins* no new change begins."""
     comment = jobs.comment[row]
     texts = (jobs.partition[row], jobs.required_nodes[row], jobs.per_node[row], comment)
     home, _, request = asked_for.partition(" ")
@@ -286,7 +285,7 @@ def _step(
 def _join(
     view: View, rows: IntArray, waiting: Sharers, waits_s: FloatArray, hosts: Hosts, rules: SharingRules
 ) -> list[Share]:
-    """Jobs that join a running one, each where most time is gained."""
+    """Pair pending jobs with running ones, each where most time is gained."""
     jobs, packing, nodes = view.pending, rules.packing(), hosts.nodes
     guests = {job_id: at for at, job_id in enumerate(waiting.job_id.tolist())}
     places = {job_id: at for at, job_id in enumerate(hosts.jobs.job_id.tolist())}
@@ -307,7 +306,7 @@ def _join(
     for pair in pairs(waiting, waits_s, hosts.jobs, free, packing):
         if not make(pair):
             cramped.append(guests[pair.guest])
-    for at in cramped[:CRAMPED]:  # where it would gain most its CPUs or memory are not left: the next best
+    for at in cramped[:CRAMPED]:  # the best host lacks CPUs or memory: try the next best
         room = free & hosts.rooms(jobs, int(rows[at]))
         one = np.array([at])
         for pair in pairs(waiting.take(one), waits_s[one], hosts.jobs, room, packing) if room.any() else ():
@@ -316,7 +315,7 @@ def _join(
 
 
 def _come_first(view: View, rows: IntArray, nodes: SharedNodes, rules: SharingRules) -> list[Share]:
-    """Jobs that go to free GPUs of a sharing node, where others may join them: the fullest node that has room."""
+    """Send jobs to free GPUs of the fullest sharing node that has room, where others may join them."""
     jobs, wishes = view.pending, []
     most = int(nodes.free.max(initial=0))
     for row in rows.tolist():

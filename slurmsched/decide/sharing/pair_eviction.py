@@ -1,7 +1,7 @@
-"""Pairs whose load of their GPUs is unstable: who leaves, and where it goes from there (Lucid section 3.3). Pure.
+"""Eviction: stop one job of a pair with an unstable GPU load (Lucid section 3.3). Pure.
 
-What a node has told is about two runs. So it says nothing any more as soon as one of them is over, whoever ended it and
-however often it is read.
+A report of a node is about two runs. So it expires as soon as one of them is over, for any reason, even if it is read
+again.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ..phrasing import spell
 from ..rules import DeadlineRules, Rules, SharingRules
 from .shared_nodes import gpus_of
 
-SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
+SAME_S = 60.0  #: largest difference of the clocks of a node and the controller
 
 
 def unsteady(jobs: JobTable, rules: SharingRules) -> BoolArray:
-    """Which of *jobs* were in an unstable pair, in this run or in an earlier one."""
+    """Select *jobs* that were in an unstable pair, in this run or an earlier one."""
     unstable = np.zeros(len(jobs), dtype=np.bool_)
     bounds: dict[int, list[tuple[int, int]]] = {}
     for instability in rules.unstable:
         for job_id, restart in _runs(instability):
             bounds.setdefault(job_id, []).append((restart, instability.end_s))
     for row in np.flatnonzero(np.isin(jobs.job_id, list(bounds))).tolist() if bounds else ():
-        # Ids begin anew on a new controller: what was seen before a job was submitted is not about it.
+        # Ids restart on a new controller: an observation from before the submission is about another job.
         since_s = jobs.first_submit_s[row] - SAME_S
         words = bounds[int(jobs.job_id[row])]
         unstable[row] = any(jobs.restarts[row] >= restart and since_s <= end_s for restart, end_s in words)
@@ -38,9 +38,9 @@ def unsteady(jobs: JobTable, rules: SharingRules) -> BoolArray:
 
 
 def eviction_wishes(view: View, rules: Rules, busy: Collection[int]) -> list[Action]:
-    """What ends unstable pairs that still run: one job of each stops, if it may be made to.
+    """Return actions that stop one job of each unstable pair that still runs, if the job may be stopped.
 
-    *busy* are jobs of which something else is wished already.
+    *busy* are jobs with another action already.
     """
     if rules.sharing is None or not _may_evict(rules):
         return []
@@ -51,7 +51,7 @@ def eviction_wishes(view: View, rules: Rules, busy: Collection[int]) -> list[Act
 
 
 def eviction_words(view: View, job_id: int, rules: Rules) -> tuple[str, ...]:
-    """What can be said of a job and of unstable pairs; nothing of one that was in none."""
+    """Return sentences about the unstable pair of a job; empty if it was in none."""
     sharing, row = rules.sharing, view.pending.row_of(job_id)
     if sharing is None:
         return ()
@@ -67,7 +67,7 @@ def eviction_words(view: View, job_id: int, rules: Rules) -> tuple[str, ...]:
 
 
 def _runs(instability: Instability) -> list[tuple[int, int]]:
-    """Each job it is about, and how often that had been restarted."""
+    """Return the id and the restart count of each job of an instability."""
     return [
         (instability.job_id, instability.restart),
         *zip(instability.partners, instability.partner_restarts, strict=True),
@@ -75,7 +75,7 @@ def _runs(instability: Instability) -> list[tuple[int, int]]:
 
 
 def _pair(view: View, instability: Instability) -> list[int]:
-    """The rows of the running jobs it is about, who came last first; none where it is over for one of them."""
+    """Return the running rows of an unstable pair, the latest start first; empty if one of its runs is over."""
     jobs = view.running
     rows: list[int] = []
     for job_id, restart in _runs(instability):
@@ -100,7 +100,7 @@ def _may_evict(rules: Rules) -> bool:
 
 
 def _leaving(view: View, rows: list[int]) -> int | None:
-    """The last of those that agreed to be stopped and have no promise; None where there is none."""
+    """Return the first of *rows* with ckpt and without a promise; None if there is none."""
     jobs, promised = view.running, view.promises.job_id[view.promises.open]
     agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off
     single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
@@ -108,7 +108,7 @@ def _leaving(view: View, rows: list[int]) -> int | None:
 
 
 def _stop(view: View, row: int, rules: DeadlineRules | None) -> Action | None:
-    """Stop a running job: ask it first where jobs are asked, and requeue it when it had time; None meanwhile."""
+    """Return the stop of a running job: a stop request if enabled, then a requeue; None while it saves its work."""
     jobs, job_id = view.running, int(view.running.job_id[row])
     if rules is None or not rules.yields:
         return Requeue(job_id)

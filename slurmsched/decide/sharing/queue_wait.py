@@ -1,4 +1,4 @@
-"""How long jobs would wait for GPUs of their own: a plain estimate, to weigh sharing against. Pure."""
+"""Queue wait: estimate the wait of jobs for their own GPUs, to compare sharing with it. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.state import View
 
-MOST = 1000  #: jobs of one list of partitions that are looked at, those to run soonest
+MOST = 1000  #: number of jobs considered per list of partitions, the first to run
 _AT_ONCE = 1000  #: jobs whose columns are read together
 
 
 def own_waits_s(view: View, ranked: IntArray, without: str) -> FloatArray:
-    """Seconds from now until each pending job starts on whole GPUs, as ``waits`` tells; infinite for all others."""
+    """Return the seconds until each pending job starts on whole GPUs, from ``waits``; infinite for jobs not ranked."""
     waits_s = np.full(len(view.pending), np.inf)
     for row, wait_s in waits(view, ranked, without):
         waits_s[row] = wait_s
@@ -23,13 +23,12 @@ def own_waits_s(view: View, ranked: IntArray, without: str) -> FloatArray:
 
 
 def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, float]]:
-    """Each pending job of *ranked*, in this order, and the seconds until it starts on whole GPUs.
+    """Yield the row of each *ranked* pending job, in this order, and the seconds until it starts on whole GPUs.
 
     The jobs of each list of partitions start one after the other, each as soon as enough GPUs of those partitions are
-    free: now, or when what runs there ends by its forecast. No job is backfilled, nodes have no borders, and jobs that
-    name other partitions of the same nodes are not counted. The partition *without* has no GPUs of this kind. Infinite
-    where that cannot be told, and of jobs that need no GPUs. How long a job waits depends on those before it alone: who
-    needs no more of them need not ask.
+    free: now, or when running jobs end by their forecast. There is no backfill, node boundaries do not count, and jobs
+    in other partitions of the same nodes are ignored. GPUs of the partition *without* do not count. The wait is
+    infinite if unknown, and for jobs without GPUs. It depends only on earlier jobs, so that a caller may stop early.
     """
     jobs, running_s = view.pending, left_s(view)
     runtime_s = np.fmin(view.forecast.runtime_s, jobs.time_limit_s)
@@ -48,13 +47,13 @@ def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, flo
 
 
 def left_s(view: View) -> FloatArray:
-    """Forecast seconds until each running job ends; 0 where it should have ended."""
+    """Return the forecast seconds until each running job ends; 0 if it should have ended."""
     runtime_s = np.fmin(view.forecast_running.runtime_s, view.running.time_limit_s)
     return np.maximum(runtime_s - (view.now_s - view.running.started_s), 0.0)
 
 
 class _Line:
-    """The jobs of one list of partitions, one after the other; *running_s* is how long each running job goes on."""
+    """A queue of one list of partitions; *running_s* is the remaining runtime of each running job."""
 
     def __init__(self, view: View, names: frozenset[str], running_s: FloatArray) -> None:
         nodes, running = view.nodes, view.running
@@ -69,7 +68,7 @@ class _Line:
         self._looks = MOST
 
     def wait_s(self, gpus: int, tasks: int, runtime_s: float) -> float:
-        """How long the next job waits, which then runs for so long; infinite for those after one that never starts."""
+        """Return the wait of the next job, which then runs for *runtime_s*; infinite after a job that never starts."""
         self._looks -= 1
         if self._looks < 0 or gpus > self._total:
             return np.inf

@@ -1,4 +1,4 @@
-"""The nodes on which GPUs are shared, and which of their GPUs are taken how often. Pure."""
+"""The nodes with shared GPUs, and the number of slots taken of each GPU. Pure."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ class SharedNodes:
     gpu_types: tuple[str, ...]
     cpus_left: IntArray
     memory_left_mib: FloatArray
-    taken: IntArray  #: node by number of the GPU: slots in use or on their way, all of a GPU that is not there
-    free: IntArray  #: GPUs that nobody has
+    taken: IntArray  #: shape (node, GPU number): slots in use or on their way; SLOTS for a GPU that does not exist
+    free: IntArray  #: free GPUs per node
 
     def __len__(self) -> int:
         return len(self.names)
 
     @cached_property
     def at(self) -> dict[str, int]:
-        """The place of each node by its name."""
+        """The index of each node by its name."""
         return {name: place for place, name in enumerate(self.names)}
 
     def rooms(self, jobs: JobTable, row: int) -> BoolArray:
-        """The nodes on which CPUs and memory are left for a job of *jobs*."""
+        """Select nodes with CPUs and memory left for the job in *row* of *jobs*."""
         fits: BoolArray = (jobs.cpus[row] <= self.cpus_left) & (_memory_mib(jobs, row) <= self.memory_left_mib)
         return fits
 
     def has_room(self, place: int, jobs: JobTable, row: int) -> bool:
-        """Whether they are left on this node."""
+        """Return whether node *place* has CPUs and memory left for the job in *row* of *jobs*."""
         memory_mib = _memory_mib(jobs, row)
         return bool(jobs.cpus[row] <= self.cpus_left[place] and memory_mib <= self.memory_left_mib[place])
 
     def take(self, place: int, jobs: JobTable, row: int, gpus: Sequence[int]) -> None:
-        """Count a job of *jobs* that is to come to these GPUs."""
+        """Count the job in *row* of *jobs* on these GPUs of node *place*."""
         there = [gpu for gpu in gpus if gpu < self.taken.shape[1]]
         self.taken[place, there] += 1
         self.free[place] = np.count_nonzero(self.taken[place] == 0)
@@ -60,13 +60,13 @@ class SharedNodes:
         self.memory_left_mib[place] -= _memory_mib(jobs, row)
 
     def whole(self, place: int, gpus: int) -> tuple[int, ...]:
-        """So many GPUs of a node that nobody has."""
+        """Return the first *gpus* free GPUs of node *place*, by number."""
         return tuple(np.flatnonzero(self.taken[place] == 0)[:gpus].tolist())
 
     def alone(self, places: IntArray, of: IntArray, gpus: IntArray) -> BoolArray:
-        """Of so many jobs, each on the node *places*, which have GPUs and no other job on any of them.
+        """Select jobs that have GPUs and share none of them; *places* is the node of each job.
 
-        *gpus* are the numbers of the GPUs of all of them, *of* says whose each is.
+        *gpus* are the GPU numbers of all jobs together, *of* the index of the job of each GPU.
         """
         is_real = gpus < self.taken.shape[1]
         once = np.zeros(len(gpus), dtype=np.bool_)
@@ -77,9 +77,9 @@ class SharedNodes:
 
 
 def shared_nodes(view: View, partition: str) -> SharedNodes:
-    """The usable nodes with GPUs of the sharing *partition*, with all that run there or are on their way.
+    """Return the usable GPU nodes of the sharing *partition*, with jobs there or on their way counted.
 
-    None while that partition is not up: what is sent there would not start.
+    There are no nodes while the partition is not up: a job sent there would not start.
     """
     nodes, up = view.nodes, dict(zip(view.partitions.name, view.partitions.up.tolist(), strict=True))
     here = nodes.partitions.map([partition in names.split(",") for names in nodes.partitions.names], np.bool_)
@@ -103,7 +103,7 @@ def shared_nodes(view: View, partition: str) -> SharedNodes:
 
 
 def gpus_of(jobs: JobTable, row: int) -> tuple[int, ...]:
-    """The GPUs of which a job has slots, or is to have them by a token of ours; none where it shares none."""
+    """Return the GPUs of which a job has slots, or will have by our token; empty if it shares none."""
     if slots := slots_in(jobs.per_node[row]):
         return slots
     token = token_of(jobs, row)
@@ -111,7 +111,7 @@ def gpus_of(jobs: JobTable, row: int) -> tuple[int, ...]:
 
 
 def gpus_of_all(jobs: JobTable, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """The same of many *rows* at once: whose each GPU is, as a place among *rows*, and its number."""
+    """Return ``gpus_of`` for many *rows* as two columns: the index in *rows* and the number of each GPU."""
     slots = [slots_in(text) for text in jobs.per_node.names]
     codes = jobs.per_node.codes[rows]
     many = np.array([len(numbers) for numbers in slots], dtype=np.int64)
@@ -129,13 +129,13 @@ def gpus_of_all(jobs: JobTable, rows: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def token_of(jobs: JobTable, row: int) -> Token | None:
-    """Our token in a job's comment; None where there is none, or it is not ours."""
+    """Return our share token in a job's comment; None if there is none, or it is not ours."""
     share = read(jobs.comment[row])[0].share if jobs.shares[row] else None
     return Token.of(share) if share else None
 
 
 def _count_running(nodes: SharedNodes, jobs: JobTable) -> None:
-    """Count who has slots; a node on which somebody has whole GPUs is closed, since it is not told which."""
+    """Count jobs with slots; a node with a job on whole GPUs is closed, since its GPU numbers are unknown."""
     there = frozenset[str]().union(*nodes.partitions)
     rows = np.flatnonzero(
         jobs.partition.map([not there.isdisjoint(names.split(",")) for names in jobs.partition.names], np.bool_)
@@ -152,7 +152,7 @@ def _count_running(nodes: SharedNodes, jobs: JobTable) -> None:
 
 
 def _count_coming(nodes: SharedNodes, jobs: JobTable) -> None:
-    """Count who is on the way; of those that run Slurm has counted the CPUs and the memory."""
+    """Count jobs on their way with CPUs and memory; Slurm has counted those of running jobs."""
     places = jobs.required_nodes.map([nodes.at.get(name, -1) for name in jobs.required_nodes.names], np.int64)
     rows = np.flatnonzero(places >= 0)
     of, gpus = gpus_of_all(jobs, rows)
