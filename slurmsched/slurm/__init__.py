@@ -1,1 +1,1 @@
-"""Observe and act: the border to Slurm."""
+"""The interface to Slurm: observing the cluster and acting on it."""

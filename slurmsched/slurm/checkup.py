@@ -1,4 +1,4 @@
-"""What a cluster and our rights on it still lack for what the settings want: each with the line that cures it."""
+"""Check that the cluster and our rights on it meet the needs of the settings, with a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNSET = ("", "(null)", "none", "NONE")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: *ok* is None where the settings do not need it; *remedy* is a line to add or to run."""
+    """The result of one check: *ok* is None where the settings do not need it; *remedy* is a line to add or run."""
 
     name: str
     ok: bool | None
@@ -28,7 +28,7 @@ class Finding:
 
 
 def checkup(facts: ClusterInfo, settings: Settings) -> tuple[Finding, ...]:
-    """Everything there is to say about the cluster, in one order; pure."""
+    """Run all checks on the cluster, in a fixed order; pure."""
     return tuple(rule(facts, settings) for rule in _RULES)
 
 
@@ -210,7 +210,7 @@ def _profiles(facts: ClusterInfo, settings: Settings) -> Finding:
 
 
 def _hooked(facts: ClusterInfo, hook: str) -> bool:
-    """Whether slurmd runs anything there; newer releases number what they run."""
+    """Return True if slurmd runs any program for *hook*; newer releases number the programs."""
     pattern = re.compile(rf"{hook}(\[\d+\])?")
     return any(pattern.fullmatch(key) and value not in _UNSET for key, value in facts.config.items())
 
@@ -265,7 +265,7 @@ def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
 
 
 def _without_slots(facts: ClusterInfo) -> tuple[str, list[str]]:
-    """The nodes with GPUs of their own that lack slots, as a host list, and all types of slots."""
+    """Return the nodes with unshared GPUs that lack slots, as a host list, and all types of slots."""
     slots = {node: slots_on(gres) for node, gres in facts.gres.items()}
     shared = {node for node, has in slots.items() if max(has.values(), default=0) > 1}
     needed = {gpu for node in shared for gpu in slots[node]}
@@ -298,7 +298,7 @@ _RULES: tuple[Callable[[ClusterInfo, Settings], Finding], ...] = (
 
 
 def powers(settings: Settings) -> tuple[str, ...]:
-    """The powers that are switched on, whatever the mode."""
+    """Return the names of the powers that are switched on, in any mode."""
     return tuple(each.name for each in fields(settings.power) if getattr(settings.power, each.name))
 
 

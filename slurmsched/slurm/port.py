@@ -1,4 +1,4 @@
-"""The border to a cluster: what every adapter promises."""
+"""The interface to a cluster, which every adapter implements."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from ..cluster.state import ClusterState
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """What a cluster says about itself; read at start and on reload, not every cycle."""
+    """A cluster's description of itself; read at start and on reload, not every cycle."""
 
     cluster: str
     version: tuple[int, ...]  #: of slurmctld, e.g. (22, 5, 8)
     config: dict[str, str] = field(default_factory=dict)  #: ``scontrol show config``, names as there
-    user: str = ""  #: who we are to Slurm
+    user: str = ""  #: our user name in Slurm
     admin_level: str = "None"  #: None, Operator, Administrator, SlurmUser, or unknown while slurmdbd is away
     operators: frozenset[str] = frozenset()  #: users who may see and change all jobs
-    gres: dict[str, str] = field(default_factory=dict)  #: what each node has, where GresTypes has slot; else empty
-    backend: str = "Slurm's commands"  #: through what it is read
-    backend_reason: str = ""  #: why that and not another
+    gres: dict[str, str] = field(default_factory=dict)  #: GRES of each node, where GresTypes has slot; else empty
+    backend: str = "Slurm's commands"  #: the adapter that reads it
+    backend_reason: str = ""  #: the reason for that choice
 
     @property
     def accounting(self) -> bool:
-        """Whether slurmdbd keeps accounts, QOS and operators."""
+        """True if slurmdbd keeps accounts, QOS and operators."""
         return self.config.get("AccountingStorageType", "").endswith("slurmdbd")
 
     @property
     def multifactor(self) -> bool:
-        """Whether SiteFactor counts; with priority/basic only a fixed Priority does."""
+        """True if SiteFactor takes effect; with priority/basic only a fixed Priority does."""
         return self.config.get("PriorityType", "") == "priority/multifactor"
 
 
 def keeps_jobs_private(config: Mapping[str, str]) -> bool:
-    """Whether users see only their own jobs, by ``scontrol show config``."""
+    """Return True if users see only their own jobs, by ``scontrol show config``."""
     return "jobs" in config.get("PrivateData", "").split(",")
 
 
 @dataclass(frozen=True)
 class ActionResult:
-    """What became of one action: ``refused`` is Slurm's own sentence, None if it said yes."""
+    """The result of one action: ``refused`` is Slurm's own message, None if it accepted."""
 
     action: Action
     refused: str | None = None
@@ -52,7 +52,7 @@ class ActionResult:
 
 @dataclass(frozen=True)
 class ControllerLoad:
-    """How busy slurmctld is (sdiag)."""
+    """The load of slurmctld, by sdiag(1)."""
 
     rpc_mean_s: float  #: mean service time of all RPCs since the counters were reset
     rpc_count: int
@@ -61,57 +61,57 @@ class ControllerLoad:
 
 
 Fence = Callable[[], bool]
-"""Asked before each batch of writes; False means another daemon leads and nothing more may be written."""
+"""A check before each batch of writes; False means that another daemon leads and nothing more may be written."""
 
 
 class Slurm(Protocol):
-    """A cluster: real Slurm, or a public peer of it.
+    """A cluster: a real Slurm or a fake one.
 
-    Every method raises ``SlurmUnavailable`` where no answer comes within the time limit, and leaves nothing half
-    read: the caller gets the whole or an error.
+    Every method raises ``SlurmUnavailable`` where no answer comes within the time limit. The caller gets a complete
+    answer or an error, never a part.
     """
 
     def facts(self) -> ClusterInfo:
-        """What the cluster is; a handful of calls."""
+        """Describe the cluster, in a handful of calls."""
         ...
 
     def observe(self) -> ClusterState:
-        """All jobs, nodes and partitions now, in one bulk read of the queue.
+        """Return all jobs, nodes and partitions now, in one bulk read of the queue.
 
-        ``first_submit_s`` is Slurm's submit time and ``held_by_us`` is false: memory knows better and fills them.
+        ``first_submit_s`` is Slurm's submit time and ``held_by_us`` is false: the caller fills them from its database.
         """
         ...
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """Do *actions* in order, one batch; one Answer each, in the same order.
+        """Execute *actions* in order, as one batch; return one result each, in the same order.
 
-        What became of an accepted action is seen by the next ``observe``, never assumed.
+        Only the next ``observe`` shows the effect of an accepted action; it is never assumed.
         """
         ...
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Do *changes* of partitions in order, up to the first that is refused; Slurm's sentence on that one.
+        """Make *changes* of partitions in order, up to the first refusal; return Slurm's message for that one.
 
         Every node named must be one that ``observe`` shows.
         """
         ...
 
     def load(self) -> ControllerLoad:
-        """How busy the controller is."""
+        """Return the load of the controller."""
         ...
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
-        """Whether it has none of *job_ids* any more; true where there are none to ask about.
+        """Return True if the cluster no longer has any of *job_ids*; also for an empty sequence.
 
-        Asked of each job by number, so that a queue that was read only in part is noticed. SlurmUnavailable where we
-        may not see the jobs of other users: Slurm denies those whether it has them or not.
+        Each job is requested by id, which detects a queue that was read only in part. SlurmUnavailable where we may
+        not see the jobs of other users: Slurm then denies having them in any case.
         """
         ...
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
-        """Runs that ended in [since_s, until_s) by the site's accounting; empty where there is none."""
+        """Return runs that ended in [since_s, until_s) by the site's accounting; empty where there is none."""
         ...
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
-        """Runs of *job_ids* that ended since then by the site's accounting, oldest end first; as ``outcomes``."""
+        """Return runs of *job_ids* that ended since *since_s* by the site's accounting, oldest end first."""
         ...

@@ -1,7 +1,7 @@
-"""What differs between releases of Slurm: everything this package knows of it is on this page.
+"""The differences between releases of Slurm; no other module of the package depends on a release.
 
-Texts are read in the spelling of every release at once, since a cluster may be half-way through an update; what a
-release can do at all is asked of its number.
+Texts are read in the spelling of every release at once, since a cluster may be half-way through an update. Abilities
+follow from the number of the release.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TESTED = ((22, 5), (24, 11), (26, 5))
 """The releases that the conformance suite ran against (docs/releases.md)."""
 
 NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None assigned"})
-"""How commands print a field that has no value, NO_VAL among them; cluster/text/tres.py reads the numbers."""
+"""Texts that commands print for a field without a value, NO_VAL included; cluster/text/tres.py reads the numbers."""
 
 JOB_STATES = {
     **{state.name: state for state in JobState},
@@ -37,7 +37,7 @@ JOB_STATES = {
     "SPECIAL_EXIT": JobState.PENDING,
     "RESV_DEL_HOLD": JobState.PENDING,
 }
-"""squeue's word for a job's state, in any release, and ours; an unknown word is ``JobState.OTHER``, never an error."""
+"""Our state by squeue's word for it, in any release; an unknown word is ``JobState.OTHER``, never an error."""
 
 RUN_STATES = {state.name: state for state in JobState if state.ended} | {
     "BOOT_FAIL": JobState.NODE_FAIL,
@@ -46,43 +46,43 @@ RUN_STATES = {state.name: state for state in JobState if state.ended} | {
     "RECONFIG_FAIL": JobState.FAILED,
     "REVOKED": JobState.CANCELLED,
 }
-"""sacct's first word for the state of a run that is over, in any release, and ours."""
+"""Our state by sacct's first word for the state of an ended run, in any release."""
 
 GOING_ON = frozenset(JOB_STATES) - frozenset(RUN_STATES) - {"OTHER"}
-"""sacct's words for a run that is not over."""
+"""sacct's words for a run that has not ended."""
 
 WHOLE_NODE = frozenset({"NODE"})
-"""How a job that takes its nodes for itself is written, where a field of its own says so."""
+"""Values of the field Exclusive for a job that takes whole nodes."""
 
 WHOLE_NODE_OVERSUBSCRIBE = frozenset({"NO", "EXCLUSIVE"})
-"""The same in the field OverSubscribe, which says it in releases without ``exclusive_field``."""
+"""Values of the field OverSubscribe for such a job, in releases without ``exclusive_field``."""
 
 UNUSABLE_NODE = re.compile(
     r"down|drain|fail|maint|reboot|unk|power|future|not_resp|no_respond|block|perfctrs|inval|external|blacklist|\*",
     re.IGNORECASE,
 )
-"""Words and signs in a node's state (sinfo's StateComplete) with which it takes no job now."""
+"""Words and signs in a node's state (sinfo's StateComplete) with which it accepts no job now."""
 
 IN_A_MOMENT = "Resource temporarily unavailable"
-"""What newer releases say, by chance, to a change of partition of a job whose owner has no association in slurmdbd.
+"""A random refusal by newer releases of a new partition for a job whose owner has no association in slurmdbd.
 
-slurmctld takes it for an error that it finds no association, and answers with whatever errno was left in its thread
-(seen on 24.11 and 26.05, docs/releases.md). Nothing of the line is done, and the same line may be taken at once.
+slurmctld treats the missing association as an error, and answers with whatever errno was left in its thread (seen on
+24.11 and 26.05, docs/releases.md). Nothing of the line takes effect; an immediate retry may succeed.
 """
 
 TASK_UNREFUSED = ("No error", "Job has already finished", "Job is no longer pending execution")
-"""What scontrol says, as ``12_1-2: Job has already finished``, of tasks of an array that were changed or are past it.
+"""Messages of scontrol, such as ``12_1-2: Job has already finished``, about array tasks that are no refusals.
 
-The exit status is not 0 then, though what waits was changed. 22.05 names those tasks too, with ``No error``; 24.11 says
-nothing of them, so that an array of which all is past looks the same there as one that was changed.
+The exit status is then not 0, though the waiting tasks were changed. 22.05 lists the changed tasks too, with
+``No error``; 24.11 does not, so that an array without any waiting task looks the same there as one that was changed.
 """
 
 UNKNOWN_JOB = "Invalid job id specified"
-"""What every release says of a job that it does not have, or has no more."""
+"""The message of every release for a job that it does not have, or no longer has."""
 
 
 class Support(Enum):
-    """How well a release is known."""
+    """The degree to which a release was tested."""
 
     TESTED = "tested"
     BETWEEN = "between two that were tested"
@@ -92,7 +92,7 @@ class Support(Enum):
 
 @dataclass(frozen=True)
 class Ability:
-    """Something only newer releases can do."""
+    """An ability that only newer releases have."""
 
     since: tuple[int, int]
     words: str
@@ -106,7 +106,7 @@ ABILITIES = {
     "native_metrics": Ability((25, 11), "slurmctld's own /metrics, per user too"),
     "exclusive_field": Ability((26, 5), "a job's Exclusive field, apart from OverSubscribe"),
 }
-"""By the name that code asks for; ``slurmsched check`` lists them."""
+"""Abilities by the name that the code uses; ``slurmsched check`` lists them."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class SlurmRelease:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> SlurmRelease:
-        """The one that ``scontrol show config`` names; an empty version where it names none."""
+        """Return the release that ``scontrol show config`` names; an empty version where it names none."""
         return cls(tuple(int(part) for part in re.findall(r"\d+", config.get("SLURM_VERSION", ""))[:3]))
 
     def __str__(self) -> str:
@@ -125,12 +125,12 @@ class SlurmRelease:
 
     @property
     def series(self) -> tuple[int, ...]:
-        """The two numbers that name a release; the third one only counts its corrections."""
+        """The two numbers that name a release; the third one counts its patches."""
         return self.version[:2]
 
     @property
     def support(self) -> Support:
-        """Whether it was tested, or how far it lies from those that were."""
+        """The class of the release: tested, or its position relative to the tested ones."""
         if self.series in TESTED:
             return Support.TESTED
         if self.series < TESTED[0]:
@@ -138,11 +138,11 @@ class SlurmRelease:
         return Support.NEWER if self.series > TESTED[-1] else Support.BETWEEN
 
     def can(self, ability: str) -> bool:
-        """Whether it has one of ``ABILITIES``."""
+        """Return True if the release has *ability*, a key of ``ABILITIES``."""
         return self.series >= ABILITIES[ability].since
 
     def requeue_delay_s(self, config: Mapping[str, str]) -> float:
-        """How long Slurm itself keeps a requeued job from starting: until its old credential has expired, and a second.
+        """Return the seconds for which Slurm delays a requeued job: its old credential's lifetime and one second.
 
         ``cred_expire`` in AuthInfo or, from 25.11, ``requeue_delay`` in SchedulerParameters set it (slurm.conf(5)).
         """

@@ -1,4 +1,4 @@
-"""Which adapter talks to Slurm: pyslurm where it is the site's own release, else Slurm's commands."""
+"""Choose the adapter: pyslurm where it matches the release of slurmctld, else Slurm's commands."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .pyslurm_worker import PyslurmMissing, Worker
 logger = logging.getLogger(__name__)
 
 TRIES = 3
-"""Looks in a row without an answer through pyslurm before ``auto`` goes on with the commands."""
+"""Consecutive unanswered observations through pyslurm after which ``auto`` falls back to the commands."""
 
 
 @dataclass
 class SlurmBackend:
-    """The ``Slurm`` port by the setting ``slurm.backend``; what it chose and why is in ``facts()``.
+    """The ``Slurm`` port by the setting ``slurm.backend``; ``facts()`` holds the choice and its reason.
 
-    ``auto`` goes on with the commands where pyslurm is missing, belongs to another release or fails three looks in a
-    row, and looks again when the facts are asked again. ``pyslurm`` raises SlurmError instead.
+    ``auto`` falls back to the commands where pyslurm is missing, belongs to another release or fails three observations
+    in a row; the next ``facts()`` chooses again. ``pyslurm`` raises SlurmError instead.
     """
 
     command: SlurmCommand
@@ -39,18 +39,18 @@ class SlurmBackend:
     _last_reason: str = ""
     _choice: tuple[str, str] | None = None
     _read_from: Set[tuple[str, str]] = frozenset()
-    """The configuration that was chosen by."""
+    """The configuration on which the choice was based."""
 
     @classmethod
     def of(cls, console: CommandRunner, wanted: str) -> SlurmBackend:
-        """Over *console*; nothing is asked of Slurm yet."""
+        """Build the backend over *console*, without querying Slurm yet."""
         return cls(SlurmCommand(console), wanted)
 
     def facts(self) -> ClusterInfo:
-        """Ask again what the cluster is, and choose."""
+        """Read the cluster's description anew, and choose the adapter."""
         facts = self.command.facts()
         config = facts.config.items() - {("NEXT_JOB_ID", facts.config.get("NEXT_JOB_ID"))}
-        if self._choice is None or self._read_from != config:  # else libslurm would only read the same again
+        if self._choice is None or self._read_from != config:  # else libslurm would only re-read the same file
             self.close()
             self._choice, self._read_from = self._choose(facts), config
         backend, why = self._choice
@@ -60,7 +60,7 @@ class SlurmBackend:
         return replace(facts, backend=backend, backend_reason=why)
 
     def observe(self) -> ClusterState:
-        """What ``Slurm.observe`` promises."""
+        """Implement ``Slurm.observe``."""
         if self._binding is None:
             return self.command.observe()
         try:
@@ -75,27 +75,27 @@ class SlurmBackend:
         return state
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """What ``Slurm.act`` promises."""
+        """Implement ``Slurm.act``."""
         return self._chosen.act(actions)
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """What ``Slurm.set_nodes`` promises."""
+        """Implement ``Slurm.set_nodes``."""
         return self.command.set_nodes(changes)
 
     def load(self) -> ControllerLoad:
-        """What ``Slurm.load`` promises."""
+        """Implement ``Slurm.load``."""
         return self.command.load()
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
-        """What ``Slurm.outcomes`` promises."""
+        """Implement ``Slurm.outcomes``."""
         return self.command.outcomes(since_s, until_s)
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
-        """What ``Slurm.forgot`` promises."""
+        """Implement ``Slurm.forgot``."""
         return self.command.forgot(job_ids)
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
-        """What ``Slurm.past_runs`` promises."""
+        """Implement ``Slurm.past_runs``."""
         return self.command.past_runs(job_ids, since_s)
 
     @property
@@ -103,7 +103,7 @@ class SlurmBackend:
         return self._binding or self.command
 
     def close(self) -> None:
-        """Go on with the commands; the next ``facts`` chooses again."""
+        """Stop pyslurm and fall back to the commands; the next ``facts`` chooses again."""
         if self._binding is not None:
             self._binding.worker.stop()
         self._binding, self._silent, self._choice = None, 0, None
@@ -127,7 +127,7 @@ class SlurmBackend:
 
 
 def _misfit(ours: str, facts: ClusterInfo) -> str:
-    """Why pyslurm of version *ours* does not fit the cluster; empty where it does."""
+    """Return the reason why pyslurm of version *ours* does not fit the cluster; empty where it does."""
     release = SlurmRelease(facts.version)
     series = tuple(int(part) for part in ours.split(".")[:2] if part.isdigit())
     if series == release.series:

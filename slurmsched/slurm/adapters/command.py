@@ -1,4 +1,4 @@
-"""The cluster through Slurm's own commands, as text: works with every release, needs no library."""
+"""The adapter over Slurm's own commands and their text output: works with every release, needs no library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..write.verbs import Request, lines, ours_to_tell, partition_line, signals,
 from .command_runner import CommandRunner, Printed, mark, unreachable
 
 AGAIN = 9
-"""How often a change is asked for once more that Slurm refuses for a moment; then it is for the next cycle."""
+"""Retries of a change that Slurm refuses temporarily; after those it is left to the next cycle."""
 
 _REQUEST = ("JobID", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
 
@@ -47,7 +47,7 @@ class SlurmCommand:
     qos: QosTable = field(default_factory=lambda: table_of(QosTable, 0, {}, {}))
 
     def facts(self) -> ClusterInfo:
-        """Ask again what the cluster is, and who we are to it."""
+        """Read anew the cluster's description and our rights on it."""
         earlier, config = self._facts, self._config()
         self._facts = ClusterInfo(
             cluster=config.get("ClusterName", ""),
@@ -62,7 +62,7 @@ class SlurmCommand:
         return self._facts
 
     def observe(self) -> ClusterState:
-        """Three reads: the whole queue, the priority factors, the nodes."""
+        """Read the whole queue, the priority factors and the nodes."""
         facts = self.known_facts()
         with ThreadPoolExecutor(2) as beside:  # squeue takes longest by far
             nodes = beside.submit(self.nodes)
@@ -71,9 +71,9 @@ class SlurmCommand:
             return state_of(jobs, nodes.result(), factors.result() if factors else None, self.qos)
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """By scontrol, fed on its standard input; a job that Slurm complains about is refused, the others done.
+        """Send *actions* to the standard input of scontrol; a complaint about one job does not affect the others.
 
-        Signals go out one by one, and what jobs are told after one look at what they were told before.
+        Signals go out one by one. AdminComments are written after one read of their present texts.
         """
         stop_answers = iter([self._ask_to_stop(action) for action in actions if isinstance(action, AskToStop)])
         comment_answers = iter(self._write_comments([action for action in actions if isinstance(action, Tell)]))
@@ -82,7 +82,7 @@ class SlurmCommand:
         return [next(kinds.get(type(action), rest)) for action in actions]
 
     def _write_comments(self, actions: Sequence[Tell]) -> list[ActionResult]:
-        """Tell jobs something, unless somebody else wrote into their AdminComment."""
+        """Write AdminComments, except over those that somebody else wrote."""
         why_not = self._why_not_to_tell([action.job_id for action in actions]) if actions else {}
         written = iter(self._batch([action for action in actions if action.job_id not in why_not]))
         return [
@@ -91,7 +91,7 @@ class SlurmCommand:
         ]
 
     def _why_not_to_tell(self, jobs: Sequence[int]) -> dict[int, str]:
-        """Which of *jobs* may not be told anything, and why. What is written to an array all of its tasks get."""
+        """Map each of *jobs* whose AdminComment must not be written to the reason; an array's reaches all tasks."""
         try:
             options = ["-a", "-t", "all", "-j", ",".join(map(str, jobs))]
             shown = self.long("squeue", options, ("JobID", "ArrayJobID", "admin_comment"))
@@ -114,7 +114,7 @@ class SlurmCommand:
         return ActionResult(action)
 
     def _batch(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """All lines of *actions*, and then, where jobs begin to share, the one that is made of what they ask for."""
+        """Send all lines of *actions*; then, for jobs that begin to share, the line that depends on their request."""
         multifactor = self.known_facts().multifactor if actions else True
         requests = self._requests([a.job_id for a in actions if isinstance(a, StartShared | Unshare)])
 
@@ -132,16 +132,16 @@ class SlurmCommand:
         return [ActionResult(action, refused.get(at)) for at, action in enumerate(actions)]
 
     def _written(self, actions: Mapping[int, A], lines_of: Callable[[A], Sequence[str]]) -> dict[int, str]:
-        """One scontrol for the first line of each action, one for the second ones; why not, where one was refused.
+        """Run one scontrol for the first line of each action, one for the second; return refusals by key of *actions*.
 
-        What is refused goes no further. What Slurm may take in a moment is asked ``AGAIN`` times more.
+        A refused action goes no further. A temporary refusal is retried up to ``AGAIN`` times.
         """
         left: dict[int, list[str]] = {}
         refused: dict[int, str] = {}
         for at, action in actions.items():
             try:
                 left[at] = list(lines_of(action))
-            except ValueError as error:  # what a user wrote must never keep the others from being done
+            except ValueError as error:  # a user's text must not block the other actions
                 refused[at] = str(error)
         patience = AGAIN
         while left:
@@ -158,7 +158,7 @@ class SlurmCommand:
         return refused
 
     def _requests(self, jobs: Sequence[int]) -> dict[int, Request]:
-        """The generic resources that each of *jobs* asks for now; none of a job that squeue does not show."""
+        """Return the generic resources that each of *jobs* requests now, without jobs that squeue does not show."""
         if not jobs:
             return {}
         try:
@@ -169,14 +169,14 @@ class SlurmCommand:
         return {int(job): Request(*("" if text in NOTHING else text for text in texts)) for job, *texts in rows}
 
     def _hidden(self, job_id: int) -> str | None:
-        """What squeue does not show of a request and slots would change: tasks per GPU."""
+        """Return the reason against slots that squeue does not show, namely tasks per GPU; None without one."""
         shown = self.console.run(["scontrol", "show", "job", str(job_id)])
         if shown.code:
             return shown.err.strip()[:300] or f"exit status {shown.code}"
         return "it asks for tasks per GPU" if re.search("^ *NtasksPerTRES=", shown.out, re.MULTILINE) else None
 
     def _comments(self, script: Sequence[str], jobs: Set[int]) -> dict[int, str]:
-        """What Slurm says against the lines of *script*, by job; raises where it is about none of *jobs*."""
+        """Send *script* and return Slurm's complaints by job; raise where a failure concerns none of *jobs*."""
         printed = self._send(script)
         complaints = _complaints(printed.err)
         answers = _answers_of_tasks(printed.err)
@@ -188,7 +188,7 @@ class SlurmCommand:
         return complaints | {array: words for array, words in answers.items() if words}
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """One scontrol for each change: its complaints about partitions do not say which."""
+        """Run one scontrol per change, since its complaints about partitions do not name the partition."""
         for change in changes:
             printed = self._send([partition_line(change)])
             if unreachable(printed.err):
@@ -225,9 +225,9 @@ class SlurmCommand:
         return read_runs(self.console.query, wanted, since_s, mark())
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
-        """By one scontrol that is to show each of them: what it says of a job it has may be forged, its denials not.
+        """Request each job from one scontrol and count its denials: users can forge texts of jobs, but not denials.
 
-        SlurmUnavailable where it denies the jobs of others to us, whether it has them or not.
+        Raises SlurmUnavailable where Slurm hides the jobs of other users from us, since it denies those in any case.
         """
         if not job_ids:
             return True
@@ -240,7 +240,7 @@ class SlurmCommand:
         return True
 
     def _demand_sight(self) -> None:
-        """Raise SlurmUnavailable where Slurm keeps others' jobs from us; slurmctld says so without slurmdbd too."""
+        """Raise SlurmUnavailable where Slurm hides others' jobs from us; slurmctld answers that without slurmdbd."""
         config, user = self._config(), self.known_facts().user
         if not keeps_jobs_private(config) or user in _above(config):
             return
@@ -255,21 +255,21 @@ class SlurmCommand:
             )
 
     def known_facts(self) -> ClusterInfo:
-        """What was read last, or now if nothing was."""
+        """Return the last description of the cluster; read it if there is none yet."""
         return self._facts or self.facts()
 
     def long(self, command: str, options: list[str], fields: Sequence[str]) -> RecordColumns:
-        """*fields* of squeue or sinfo, between marks drawn for this call."""
+        """Return *fields* of squeue or sinfo, delimited by marks drawn for this call."""
         field_mark, record_mark = mark(), mark()
         text = self.console.query([command, *options, "-O", long_format(fields, field_mark, record_mark)])
         return cut(command, text, fields, fields[0], field_mark, record_mark)
 
     def nodes(self) -> RecordColumns:
-        """What sinfo says of nodes and partitions."""
+        """Return sinfo's records of nodes and partitions."""
         return self.long("sinfo", ["-a", "-N"], sinfo.FIELDS)
 
     def _config(self) -> dict[str, str]:
-        """``scontrol show config``."""
+        """Return the settings that ``scontrol show config`` prints, by name."""
         config = dict(_settings(self.console.query(["scontrol", "show", "config"])))
         if not {"ClusterName", "SLURM_VERSION"} <= config.keys():
             raise SlurmUnavailable("scontrol printed something that is not the configuration of slurmctld")
@@ -280,19 +280,19 @@ class SlurmCommand:
         return dict(zip(records["NodeList"], records["Gres"], strict=True))
 
     def factors(self) -> RecordColumns:
-        """What sprio says of pending jobs."""
+        """Return sprio's records of pending jobs."""
         field_mark, record_mark = mark(), mark()
         fields = tuple(sprio.FIELDS)
         text = self.console.query(["sprio", "-o", field_mark.join(fields) + record_mark])
         return cut("sprio", text, fields, "JobID", field_mark, record_mark)
 
     def _release_of_commands(self, facts: ClusterInfo) -> SlurmRelease:
-        """What the commands here belong to: slurmctld is updated first and may be ahead of them."""
+        """Return the release of the installed commands; slurmctld is updated first and may be newer."""
         match = re.match(r"slurm\S* (\d+)\.(\d+)", self.console.query(["scontrol", "--version"]))
         return SlurmRelease((int(match[1]), int(match[2])) if match else facts.version)
 
     def _with_rights(self, facts: ClusterInfo, earlier: ClusterInfo | None) -> ClusterInfo:
-        """Who may change all jobs, and whether we may; as *earlier* before while slurmdbd is away."""
+        """Add our rights and the users who may change all jobs; while slurmdbd is away, those of *earlier*."""
         above = _above(facts.config)
         levels: dict[str, str] = {}
         if facts.accounting:
@@ -314,11 +314,11 @@ class SlurmCommand:
             with reading("sacctmgr"):
                 priorities = np.array([int(priority or 0) for priority, _ in rows], dtype=np.int64)
         except SlurmError:
-            return self.qos  # slurmdbd is away: what we knew still holds
+            return self.qos  # slurmdbd is away: the last priorities still hold
         return QosTable(Labels.of(name for _, name in rows), priorities)
 
     def _accounts(self, what: str, field: str) -> list[tuple[str, str]]:
-        """*field* and name of each user or QOS of slurmdbd, by sacctmgr."""
+        """Return (*field*, name) of each user or QOS of slurmdbd, by sacctmgr."""
         name = {"user": "user", "qos": "name"}[what]
         text = self.console.query(["sacctmgr", "-P", "show", what, f"format={field},{name}"])
         header, *lines = text.splitlines() or [""]
@@ -329,7 +329,7 @@ class SlurmCommand:
 
 
 def _request_of(action: Action, requests: Mapping[int, Request]) -> Request:
-    """What the job of *action* asks for; ValueError where that is not known."""
+    """Return the generic resources that the job of *action* requests; ValueError where squeue does not show it."""
     if action.job_id not in requests:
         raise ValueError("squeue does not show it")
     return requests[action.job_id]
@@ -341,14 +341,14 @@ def _settings(text: str) -> list[tuple[str, str]]:
 
 
 def _above(config: Mapping[str, str]) -> set[str]:
-    """Users who may do and see everything without any record in slurmdbd."""
+    """Return the users who may do and see everything without a record in slurmdbd."""
     return {"root", config.get("SlurmUser", "").partition("(")[0]}
 
 
 def _answers_of_tasks(text: str) -> dict[int, str]:
-    """What Slurm says of arrays whose tasks it answers for one by one: why a change was refused, empty if it was not.
+    """Return the refusal by array, empty if there was none, from answers that Slurm gives task by task.
 
-    A task that is over or has started meanwhile needs no change any more.
+    A task that has ended or started meanwhile no longer needs the change.
     """
     answers: dict[int, str] = {}
     for line in text.splitlines():
@@ -360,7 +360,7 @@ def _answers_of_tasks(text: str) -> dict[int, str]:
 
 
 def _complaints(text: str) -> dict[int, str]:
-    """Slurm's sentences by the job they are about."""
+    """Return the first of Slurm's complaints about each job, by job id."""
     found: dict[int, str] = {}
     for line in text.splitlines():
         about = _ABOUT_JOB.search(line)

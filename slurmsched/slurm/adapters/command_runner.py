@@ -1,4 +1,4 @@
-"""One place that runs Slurm's commands: argv only, always a time limit, two ways to fail."""
+"""Run Slurm's commands: by argv without a shell, always with a time limit, with two kinds of failure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ...errors import SlurmRefused, SlurmUnavailable
 from .pipe_exchange import AnswerTooLong, talk
 
 Called = Callable[[str, str, float, int], None]
-"""Told of every command: its name, its result (ok, refused, unavailable), seconds, bytes read."""
+"""A callback after every command, with its name, its result (ok, refused, unavailable), seconds and bytes read."""
 
 ANSWER_B = 256 * 2**20
-"""Most bytes of an answer; squeue's has some 700 for each job."""
+"""The largest accepted answer, in bytes; squeue prints some 700 per job."""
 
 _OURS_TO_SET = ("SQUEUE_", "SINFO_", "SPRIO_", "SACCT_", "SLURM_")
 
 
 def _ignore(command: str, result: str, seconds: float, size_b: int) -> None:
-    """Nobody listens."""
+    """Do nothing: the default callback."""
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What a command left behind."""
+    """The outputs and the exit status of a command."""
 
     out: str
     err: str
@@ -40,17 +40,17 @@ class Printed:
 
 
 class TimeLeft:
-    """The time left for all commands together; endless until it is bounded, at the end of a process."""
+    """The time left for all commands together; unlimited until the process shuts down and bounds it."""
 
     def __init__(self) -> None:
         self._until_s = math.inf
 
     def bound(self, seconds: float) -> None:
-        """Let the time be over *seconds* from now."""
+        """Let the time run out *seconds* from now."""
         self._until_s = perf_counter() + seconds
 
     def of(self, seconds: float) -> float:
-        """So much of *seconds* as is left."""
+        """Return *seconds*, or the time left if that is less."""
         return max(0.0, min(seconds, self._until_s - perf_counter()))
 
 
@@ -68,27 +68,27 @@ class CommandRunner:
     left: TimeLeft = field(default_factory=TimeLeft)
 
     def query(self, argv: Sequence[str], extra: Mapping[str, str] | None = None) -> str:
-        """What *argv* prints. Raises SlurmRefused where it exits non-zero, SlurmUnavailable where it cannot answer."""
+        """Return the output of *argv*; SlurmRefused on a non-zero exit, SlurmUnavailable where it cannot answer."""
         printed = self.run(argv, extra=extra)
         if printed.code:
             raise _failure(argv, printed)
         return printed.out
 
     def run(self, argv: Sequence[str], *, stdin: str = "", extra: Mapping[str, str] | None = None) -> Printed:
-        """Run *argv* whatever it says; SlurmUnavailable only where nothing answers within the time limit."""
+        """Run *argv* and accept any exit status; SlurmUnavailable where it cannot run or exceeds a limit."""
         began = perf_counter()
         try:
             out, err, code = self._exchange(argv, stdin.encode("utf-8", "surrogateescape"), extra or {})
             printed = Printed(_text(out), _text(err), code)
         except (OSError, MemoryError, subprocess.TimeoutExpired, AnswerTooLong) as error:
             self.called(argv[0], "unavailable", perf_counter() - began, 0)
-            # Without the command line and its marks, which whoever reads of the failure has no use for.
+            # The command line with its marks would not help the reader of this message.
             raise SlurmUnavailable(f"{argv[0]} {self._failed(error)}") from error
         self.called(argv[0], "refused" if code else "ok", perf_counter() - began, len(out))
         return printed
 
     def _exchange(self, argv: Sequence[str], text: bytes, extra: Mapping[str, str]) -> tuple[bytearray, bytearray, int]:
-        """What *argv* given *text* writes to its two outputs, and its exit status; it is killed where that fails."""
+        """Send *text* to *argv*; return its two outputs and its exit status. A failure kills the process."""
         until_s = perf_counter() + self.left.of(self.timeout_s)
         with subprocess.Popen(
             [*self.prefix, str(Path(self.bin_dir, argv[0]).absolute()) if self.bin_dir else argv[0], *argv[1:]],
@@ -106,7 +106,7 @@ class CommandRunner:
                 raise
 
     def _failed(self, error: Exception) -> str:
-        """What went wrong, as the rest of a sentence."""
+        """Describe *error* as the predicate of a sentence."""
         if isinstance(error, subprocess.TimeoutExpired):
             return f"did not answer within {self.timeout_s:g} s" if self.left.of(1.0) else "had no time left to answer"
         if isinstance(error, AnswerTooLong):
@@ -116,7 +116,7 @@ class CommandRunner:
         return "gave an answer that does not fit into memory"
 
     def user(self) -> str:
-        """The unix name Slurm sees us under."""
+        """Return the Unix user name under which Slurm sees us."""
         if self.prefix:
             return replace(self, bin_dir="").query(["id", "-un"]).strip()
         try:
@@ -125,7 +125,7 @@ class CommandRunner:
             return str(os.geteuid())
 
     def for_slurm(self) -> dict[str, str]:
-        """Our caller's environment, with slurm.conf named and without what changes the output of Slurm's commands."""
+        """Return our environment with slurm.conf named and without variables that change the commands' output."""
         environment = {k: v for k, v in self.environment.items() if k == "SLURM_CONF" or not k.startswith(_OURS_TO_SET)}
         if conf := self.conf or environment.get("SLURM_CONF", ""):
             environment["SLURM_CONF"] = os.path.abspath(conf)
@@ -133,9 +133,9 @@ class CommandRunner:
 
 
 def mark() -> str:
-    """A fresh separator that no job name written before it was drawn can contain.
+    """Draw a random separator, which no job name written earlier can contain.
 
-    A fixed one is forgeable through a job name; it starts with a sign because Slurm reads a leading digit as a width.
+    A job name could forge a fixed one. It starts with a sign because Slurm reads a leading digit as a width.
     """
     return "~" + secrets.token_urlsafe(7)
 
@@ -157,11 +157,11 @@ _NO_ANSWER = (
     "transport endpoint",
     "slurmdbd: sending",
 )
-"""What Slurm's commands say, in lower case, where a daemon of Slurm is away."""
+"""Parts of the messages, in lower case, that Slurm's commands print where a Slurm daemon is away."""
 
 
 def unreachable(complaint: str) -> bool:
-    """Whether a command's complaint means that a Slurm daemon did not answer, rather than that it said no."""
+    """Return True if a command's complaint means that a Slurm daemon did not answer, rather than that it refused."""
     return any(sign in complaint.lower() for sign in _NO_ANSWER)
 
 

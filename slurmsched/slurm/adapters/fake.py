@@ -1,7 +1,7 @@
-"""A small Slurm in memory, for tests and for people who write policies: a peer of the real adapters, same promises.
+"""A small Slurm in memory, for tests and for authors of policies, behind the same port as the real adapters.
 
-It starts jobs by priority on a pool of GPUs, charges a requeue as Slurm does (new submit time, a begin time two minutes
-off, first submit forgotten) and says no in Slurm's own words.
+It starts jobs by priority on a pool of GPUs, requeues as Slurm does (a new submit time, a begin time two minutes
+later, the first submit time lost) and refuses in Slurm's own words.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ REQUEUE_DELAY_S = 121.0
 
 @dataclass(frozen=True)
 class FakeJob:
-    """One job of the fake; a change makes a new value."""
+    """An immutable job of the fake; a change makes a new value."""
 
     job_id: int
-    runtime_s: float  #: what it will take: the truth no scheduler sees
+    runtime_s: float  #: the true runtime, hidden from the scheduler
     gpus: int = 1
     name: str = "job"
     user: str = "alice"
@@ -84,7 +84,7 @@ class FakeJob:
 
     @property
     def priority(self) -> int:
-        """As squeue would show it."""
+        """The priority as squeue would show it; 0 for a held job."""
         return 0 if self.held else max(1, self.base + self.points - self.nice)
 
 
@@ -120,7 +120,7 @@ class FakeSlurm:
         return job.job_id
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: jobs end when their runtime is over and the best that fit start."""
+        """Advance the clock: jobs end when their runtime is over, and the best that fit start."""
         until_s = self.now_s + seconds
         self._start_jobs()
         while True:
@@ -138,12 +138,12 @@ class FakeSlurm:
                 return
 
     def facts(self) -> ClusterInfo:
-        """What it is; we are its Operator."""
+        """Describe the fake cluster; we have Operator rights on it."""
         self._answering()
         return ClusterInfo("fake", (22, 5, 8), dict(self.config), "slurmsched", "Operator")
 
     def observe(self) -> ClusterState:
-        """Everything at once, as the real adapters give it."""
+        """Return the whole state, as the real adapters do."""
         self._answering()
         self.reads += 1
         jobs = _as_table(list(self.jobs.values()), self.now_s)
@@ -164,7 +164,7 @@ class FakeSlurm:
         )
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """Do each action, or refuse it in Slurm's words."""
+        """Execute each action, or refuse it in Slurm's words."""
         self._answering()
         answers = []
         for action in actions:
@@ -173,7 +173,7 @@ class FakeSlurm:
         return answers
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Change what is shown; jobs start on the one pool of GPUs all the same."""
+        """Change the node lists that ``observe`` shows; jobs still start on the one pool of GPUs."""
         self._answering()
         for change in changes:
             if change.partition not in self.partitions:
@@ -182,23 +182,23 @@ class FakeSlurm:
         return None
 
     def load(self) -> ControllerLoad:
-        """Always at ease."""
+        """Return a load that is always low."""
         self._answering()
         return ControllerLoad(0.001, 100, 0.1, 0)
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
-        """Finished runs with their true times."""
+        """Return finished runs with their true times."""
         self._answering()
         ended = [j for j in self.jobs.values() if j.state.ended and since_s <= j.ended_s < until_s]
         return _as_outcomes(sorted(ended, key=lambda job: (job.ended_s, job.job_id)))
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
-        """Whether none of them is there."""
+        """Return True if it has none of *job_ids*."""
         self._answering()
         return self.jobs.keys().isdisjoint(job_ids)
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
-        """Finished runs with their true times, of jobs that were taken away too."""
+        """Return finished runs with their true times, also of jobs that only accounting still has."""
         self._answering()
         table = _as_outcomes([*self.accounted.values(), *(job for job in self.jobs.values() if job.state.ended)])
         table = table.take(np.isin(table.job_id, list(job_ids)) & (table.ended_s >= since_s))
@@ -222,7 +222,7 @@ class FakeSlurm:
         return None
 
     def _changed(self, job: FakeJob, action: Action) -> FakeJob | str:
-        """The job after *action*, or why not."""
+        """Return the job after *action*, or Slurm's refusal."""
         pending = job.state == JobState.PENDING
         match action:
             case Rank(points=points) if pending:
@@ -245,7 +245,7 @@ class FakeSlurm:
             case AskToStop() if job.state == JobState.RUNNING:
                 return replace(job, stops_s=self.now_s + job.saves_s)
             case AskToStop() if pending or job.state == JobState.SUSPENDED:
-                return job  # a signal passes over what does not run
+                return job  # a signal has no effect on a job that is not running
             case Tell(text=text):
                 theirs = job.admin_comment and not job.admin_comment.startswith(MARK)
                 return "its AdminComment is somebody else's" if theirs else replace(job, admin_comment=text)
@@ -285,7 +285,7 @@ class FakeSlurm:
     def _start_jobs(self) -> None:
         """Start the best pending jobs while they fit, stopping at the first that does not: no backfill here.
 
-        Jobs with slots stand in no queue but that for their GPUs.
+        Jobs with slots wait only for their own GPUs, not behind others.
         """
         full = False
         waiting = [
@@ -314,7 +314,7 @@ class FakeSlurm:
 
     @property
     def free_gpus(self) -> int:
-        """GPUs that no running or suspended job holds and none shares."""
+        """The number of GPUs that are neither shared nor held by a running or suspended job."""
         holding = {JobState.RUNNING, JobState.SUSPENDED}
         whole = (self.nodes - self.shared_nodes) * self.gpus_per_node
         return whole - sum(j.gpus for j in self.jobs.values() if j.state in holding and not j.per_node)

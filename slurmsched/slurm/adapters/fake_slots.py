@@ -18,7 +18,7 @@ EACH = 2  #: slots of one GPU
 
 
 def reshaped(job: FakeJob, action: Share | StartShared | Unmark | Unshare, now_s: float) -> FakeJob:
-    """A pending job after *action*, as by the lines that go to scontrol; ValueError where none may."""
+    """Return a pending job after *action*, as scontrol would change it; ValueError where no line may be sent."""
     lines(action, request=Request(per_node=job.per_node or f"gres:gpu:{job.gpus}"))
     match action:
         case Share(partition=partition, node=node, token=token, comment=comment, until_s=until_s):
@@ -36,7 +36,7 @@ def reshaped(job: FakeJob, action: Share | StartShared | Unmark | Unshare, now_s
 
 
 def has_room(job: FakeJob, others: Iterable[FakeJob], nodes: Iterable[str]) -> bool:
-    """Whether a job with slots may start on its node, one of *nodes*, beside the *others* that run."""
+    """Return True if a job with slots may start on its node, one of *nodes*, beside the running *others*."""
     if job.required_nodes not in nodes:
         return False
     beside = [

@@ -1,4 +1,4 @@
-"""A conversation with a child process through its pipes, bounded in time and in bytes."""
+"""Exchange data with a child process through its pipes, bounded in time and in bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK_B = 2**16
 
 
 class AnswerTooLong(Exception):
-    """The child wrote more than was to be read."""
+    """The child wrote more bytes than the limit."""
 
 
 def talk(process: subprocess.Popen[bytes], text: bytes, until_s: float, most_b: int) -> tuple[bytearray, bytearray]:
@@ -52,7 +52,7 @@ def talk(process: subprocess.Popen[bytes], text: bytes, until_s: float, most_b: 
 
 
 def _written(stdin: IO[bytes], text: memoryview) -> memoryview:
-    """What of *text* is still to be written; nothing where the child reads no more."""
+    """Write a chunk of *text* and return the rest; empty once the child stops reading."""
     with suppress(BrokenPipeError):
         text = text[os.write(stdin.fileno(), text[: select.PIPE_BUF]) :] if text else text
         if text:

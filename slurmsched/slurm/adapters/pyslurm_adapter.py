@@ -1,8 +1,8 @@
-"""The cluster through pyslurm: one bulk read of the queue with no text to parse, where the release matches.
+"""The adapter over pyslurm: one bulk read of the queue without text to parse, where the release matches.
 
-What pyslurm cannot do goes through Slurm's commands: priority factors, GPUs asked for other than per node, CPUs and
-memory asked for per GPU, points of 0 (pyslurm takes 0 for "not set"), and accounting: ``pyslurm.db.Jobs`` keeps one run
-per job id, so the runs of a requeued job would be lost, and it tells no GPUs.
+Slurm's commands do the rest: priority factors, GPUs requested other than per node, CPUs and memory requested per GPU,
+points of 0 (pyslurm takes 0 for "not set"), and accounting: ``pyslurm.db.Jobs`` keeps one run per job id, which would
+lose the runs of a requeued job, and it reports no GPUs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .command import SlurmCommand
 from .pyslurm_worker import Worker
 
 _ASKED = ("JobID", "tres", "tres-per-job", "tres-per-socket", "tres-per-task", "cpus-per-tres", "mem-per-tres")
-_ON_ITS_WAY = "slurmsched:share="  # what such a job asks for changes, and is never taken from an earlier look
+_ON_ITS_WAY = "slurmsched:share="  # the request of such a job changes, so it is never taken from an earlier read
 _PER_NODE, _PER_GPU = "tres-per-node", ("cpus-per-tres", "mem-per-tres")
 
 
@@ -42,13 +42,13 @@ class SlurmBinding:
     _arrays: frozenset[int] = frozenset()
 
     def facts(self) -> ClusterInfo:
-        """Ask again what the cluster is; libslurm reads slurm.conf again too."""
+        """Read the cluster's description anew; libslurm re-reads slurm.conf too."""
         facts = self.command.facts()
         self.worker.start()
         return facts
 
     def observe(self) -> ClusterState:
-        """The queue in one read, the nodes, the priority factors; squeue only about jobs not asked about before."""
+        """Read the queue at once, the nodes and the priority factors; squeue only when there are new jobs."""
         facts = self.command.known_facts()
         counted = "gres/gpu" in facts.config.get("AccountingStorageTRES", "")  # else pyslurm knows no GPUs in use
         with ThreadPoolExecutor(1) as beside:
@@ -59,7 +59,7 @@ class SlurmBinding:
             return state_of(jobs, nodes, factors.result() if factors else None, self.command.qos)
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """Do *actions* in order: those that pyslurm can do by it, the others by scontrol."""
+        """Execute *actions* in order, through pyslurm where it can, else through scontrol."""
         answers: list[ActionResult] = []
         multifactor = self.command.known_facts().multifactor
         calls = {at: self._call(action, multifactor) for at, action in enumerate(actions)}
@@ -74,36 +74,36 @@ class SlurmBinding:
         return answers
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """By scontrol."""
+        """Change partitions through scontrol."""
         return self.command.set_nodes(changes)
 
     def load(self) -> ControllerLoad:
-        """The counters of sdiag(1)."""
+        """Return the counters of sdiag(1)."""
         return self.command.load()
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
-        """Finished runs from sacct, a bounded stretch of time per question."""
+        """Return finished runs from sacct, which is queried for a bounded period at a time."""
         return self.command.outcomes(since_s, until_s)
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
-        """By scontrol, as what pyslurm shows is one message too."""
+        """Check through scontrol, since pyslurm shows the queue in one message too."""
         return self.command.forgot(job_ids)
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
-        """Runs by sacct."""
+        """Return runs of *job_ids* from sacct."""
         return self.command.past_runs(job_ids, since_s)
 
     def _call(self, action: Action, multifactor: bool) -> tuple[int, str, dict[str, object]] | None:
-        """What pyslurm is told; None for what it cannot do, and for arrays, of which it would write one record."""
+        """Return the call to pyslurm; None for actions it cannot do, and for arrays, where it would change one task."""
         if action.job_id in self._arrays or not multifactor:
             return None
         try:
             return call(action)
         except ValueError:
-            return None  # the command adapter says why
+            return None  # the command adapter reports the reason
 
     def _with_requests(self, jobs: RecordColumns) -> RecordColumns:
-        """*jobs* with what was asked for per job, socket, task or GPU, which pyslurm does not tell."""
+        """Add to *jobs* the requests per job, socket, task or GPU, which pyslurm does not report."""
         keys = list(zip(jobs["JobID"], jobs["SubmitTime"], jobs[_PER_NODE], strict=True))
         rows = zip(keys, jobs["State"], jobs["Comment"], strict=True)
         sharing = {key for key, state, comment in rows if state == "PENDING" and _ON_ITS_WAY in comment}
@@ -130,5 +130,5 @@ class SlurmBinding:
 
 
 def _gres_of(tres: str) -> str:
-    """The GRES in a TRES text: they stay as asked, while nodes and CPUs may differ once the job runs."""
+    """Return the GRES in a TRES text: they stay as requested, while nodes and CPUs may differ once the job runs."""
     return ",".join(part for part in tres.split(",") if part.startswith("gres"))

@@ -1,9 +1,9 @@
-"""The one module that touches pyslurm: a process of its own that answers its parent.
+"""The child process that uses pyslurm, the only module that imports it, and answers its parent.
 
-libslurm ends its process where it finds no slurm.conf, keeps Python's lock while it waits for slurmctld, and belongs to
-one release of Slurm: none of that may happen inside a daemon. Started as
-``python -m slurmsched.slurm.adapters.pyslurm_process FD``; reads
-requests from that socket and answers each with (outcome, value). Imports nothing else of ours, to be up at once.
+libslurm exits where it finds no slurm.conf, holds Python's lock while it waits for slurmctld, and belongs to one
+release of Slurm: none of that may happen inside a daemon. It is started as
+``python -m slurmsched.slurm.adapters.pyslurm_process FD``, reads requests from that socket and answers each with
+(outcome, value). It imports nothing else of this package, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _JOB_TEXTS = {
 """Fields of squeue(1) and the attribute of ``pyslurm.Job`` with the same meaning."""
 
 _UNSAID = ("tres-per-job", "tres-per-socket", "tres-per-task", "cpus-per-tres", "mem-per-tres")
-"""What was asked for in these ways pyslurm does not tell."""
+"""Forms of request that pyslurm does not report."""
 
 _CALLS = ("modify", "suspend", "unsuspend")
 
 
 def jobs(slurm: Any) -> Fields:
-    """The whole queue under squeue's names, one text per job; ``tres`` has no GPUs, which pyslurm does not count."""
+    """Return the whole queue by squeue's field names, one text per job; ``tres`` has no GPUs: pyslurm omits them."""
     found = list(slurm.Jobs.load().values())
     fields = {field: _texts(_column(found, name)) for field, name in _JOB_TEXTS.items()}
     return fields | {
@@ -70,7 +70,7 @@ def jobs(slurm: Any) -> Fields:
 
 
 def nodes(slurm: Any) -> Fields:
-    """Nodes and partitions under sinfo's names, one record per node and partition."""
+    """Return nodes and partitions by sinfo's field names, one record per node and partition."""
     partitions = slurm.Partitions.load()
     rows = [
         (node, partitions[name])
@@ -99,9 +99,9 @@ def nodes(slurm: Any) -> Fields:
 
 
 def act(slurm: Any, calls: Iterable[tuple[int, str, dict[str, Any]]]) -> list[str | None]:
-    """Call a method of each job, in order; Slurm's own words where it refuses.
+    """Call a method of each job, in order; return Slurm's message where it refuses, else None.
 
-    The first one that gets no answer raises, since the others would wait as long.
+    The first call without an answer raises, since the others would wait as long.
     """
     answers: list[str | None] = []
     for job_id, method, changes in calls:
@@ -119,7 +119,7 @@ def act(slurm: Any, calls: Iterable[tuple[int, str, dict[str, Any]]]) -> list[st
 
 
 def release(slurm: Any) -> str:
-    """The version of pyslurm, whose first two numbers are Slurm's."""
+    """Return the version of pyslurm, whose first two numbers are Slurm's."""
     return str(slurm.__version__)
 
 
@@ -127,7 +127,7 @@ _ANSWERS: dict[str, Callable[..., Any]] = {"jobs": jobs, "nodes": nodes, "act": 
 
 
 def serve(connection: Connection) -> None:
-    """Answer until the parent goes: ("ok", value), ("refused", words) or ("broken", words)."""
+    """Answer until the parent exits: ("ok", value), ("refused", message) or ("broken", message)."""
     try:
         import pyslurm  # one per release of Slurm, hence optional
     except Exception as error:
@@ -159,7 +159,7 @@ def _column(objects: list[Any], name: str) -> list[object]:
 
 
 def _as_written(one: Any, name: str) -> object:
-    """An attribute; pyslurm takes every text for UTF-8 and raises where a user wrote something else."""
+    """Return an attribute; pyslurm takes every text for UTF-8 and raises where a user wrote something else."""
     try:
         value: object = getattr(one, name)
     except UnicodeDecodeError as error:
@@ -186,7 +186,7 @@ def _user(uid: int) -> str:
 
 
 def _gres(counts: dict[str, object] | None) -> str:
-    """GRES as Slurm writes them: pyslurm has a count, or a dict with one, by ``name`` or ``name:type``."""
+    """Write GRES as Slurm does; pyslurm has a count, or a dict with one, by ``name`` or ``name:type``."""
     counts_by_name = {
         name: value["count"] if isinstance(value, dict) else value for name, value in (counts or {}).items()
     }
@@ -194,7 +194,7 @@ def _gres(counts: dict[str, object] | None) -> str:
 
 
 def _dependency(dependency: dict[str, Any] | None) -> str:
-    """A dependency as sbatch takes it, from pyslurm's lists by kind."""
+    """Write a dependency as sbatch takes it, from pyslurm's lists by kind."""
     kinds = {kind: value for kind, value in (dependency or {}).items() if kind != "satisfy" and value}
     return ",".join(
         f"{kind}:{':'.join(map(str, jobs))}" if isinstance(jobs, list) else kind for kind, jobs in kinds.items()

@@ -1,4 +1,4 @@
-"""The parent's end of ``pyslurm_process``: one child process that may hang, crash or be missing without harm."""
+"""The parent's side of ``pyslurm_process``: one child process that may hang, crash or be missing without harm."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
 from .command_runner import Called, CommandRunner, unreachable
 
 START_S = 30.0
-"""Longest time for Python, pyslurm and libslurm to come up, from a cold file system too."""
+"""The start-up time limit of Python, pyslurm and libslurm, with a cold file cache."""
 
 
 class PyslurmMissing(SlurmError):
-    """pyslurm cannot be used here; the text says why."""
+    """pyslurm cannot be used here; the message gives the reason."""
 
 
 @dataclass
 class Worker:
-    """A process that talks through pyslurm, started when first asked and again after it was lost; it ends with us."""
+    """A process that uses pyslurm, started on the first call and again after a failure; it ends with its parent."""
 
     console: CommandRunner
     called: Called
     _child: _Child | None = None
 
     def start(self) -> str:
-        """A new process on slurm.conf as it is now; pyslurm's version. Raises PyslurmMissing."""
+        """Start a new process on the present slurm.conf and return pyslurm's version; PyslurmMissing on failure."""
         self.stop()
         child = _Child.started(self.console)
         outcome, reply, _ = child.receive(self.console.left.of(START_S)) or ("broken", child.last_words(), 0)
@@ -52,7 +52,7 @@ class Worker:
         self._child = None
 
     def call(self, verb: str, *arguments: object) -> Any:
-        """What the process answers; SlurmRefused where Slurm said no, SlurmUnavailable where no answer came in time."""
+        """Return the process's answer; SlurmRefused where Slurm refuses, SlurmUnavailable without an answer in time."""
         if self._child is None:
             self._restart()
         child = self._child
@@ -81,7 +81,7 @@ class Worker:
 
 
 class _Child:
-    """One process and the line to it, ended together."""
+    """A process and the connection to it, closed together."""
 
     def __init__(self, process: subprocess.Popen[bytes], line: Connection, complaints: IO[bytes]) -> None:
         self._process, self._line, self._complaints = process, line, complaints
@@ -89,7 +89,7 @@ class _Child:
 
     @classmethod
     def started(cls, console: CommandRunner) -> _Child:
-        """``pyslurm_process``, running as *console* runs commands."""
+        """Start ``pyslurm_process`` with the prefix and environment of *console*."""
         ours, theirs = socket.socketpair()
         complaints = tempfile.TemporaryFile()  # noqa: SIM115  _end closes it
         argv = [
@@ -116,7 +116,7 @@ class _Child:
         return cls(process, Connection(ours.detach()), complaints)
 
     def send(self, question: object) -> bool:
-        """False where the process is gone."""
+        """Send *question*; return False where the process is gone."""
         try:
             self._line.send(question)
         except OSError:
@@ -124,7 +124,7 @@ class _Child:
         return True
 
     def receive(self, within_s: float) -> tuple[str, Any, int] | None:
-        """The next answer and its size in bytes; None where the process is gone or too slow."""
+        """Return outcome, value and size in bytes of the next answer; None where the process is gone or too slow."""
         try:
             if self._line.poll(within_s):
                 answer = self._line.recv_bytes()
@@ -135,7 +135,7 @@ class _Child:
         return None
 
     def last_words(self) -> str:
-        """The end of what libslurm wrote to its standard error."""
+        """Return the last line that libslurm wrote to its standard error."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
         size_b = os.fstat(self._complaints.fileno()).st_size

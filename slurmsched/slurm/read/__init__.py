@@ -1,1 +1,1 @@
-"""Parsers of what Slurm prints."""
+"""Parsers of the output of Slurm's commands."""

@@ -1,4 +1,4 @@
-"""One look at the cluster: what was read of jobs, priority factors and nodes, as one state."""
+"""Combine the records of jobs, priority factors and nodes into one cluster state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .records import RecordColumns, reading
 def state_of(
     jobs_seen: RecordColumns, nodes_seen: RecordColumns, factors: RecordColumns | None, qos: QosTable
 ) -> ClusterState:
-    """Jobs under squeue's names, nodes under sinfo's, factors under sprio's, None with priority/basic."""
+    """Build the state from columns by the names of squeue, sinfo and sprio; *factors* is None with priority/basic."""
     with reading("squeue"):
         jobs = squeue.read_jobs(jobs_seen)
     pending = jobs.take(jobs.state == JobState.PENDING)

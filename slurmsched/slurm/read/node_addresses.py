@@ -1,4 +1,4 @@
-"""Which IP addresses belong to a node, by Slurm's configuration and the name service."""
+"""IP addresses of a node, by Slurm's configuration and the name service."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from ...errors import SlurmRefused, SlurmUnavailable
 from .records import heads
 
-KEEP_S = 600.0  #: an address that changed is believed that long; nodes rarely change theirs
+KEEP_S = 600.0  #: lifetime of a cached address; nodes rarely change theirs
 NODES_MOST = 100_000
 
 
 class NodeAddresses:
-    """The addresses of nodes, each looked up once in ten minutes; any thread may call it.
+    """A cache of the addresses of nodes, each looked up at most once in ten minutes; any thread may call it.
 
-    *ask* runs one of Slurm's commands and returns what it printed, as ``CommandRunner.ask`` does.
+    *query* runs one of Slurm's commands and returns its output, as ``CommandRunner.query`` does.
     """
 
     def __init__(self, query: Callable[[Sequence[str]], str], monotonic: Callable[[], float]) -> None:
@@ -23,7 +23,7 @@ class NodeAddresses:
         self._addresses: dict[str, tuple[float, frozenset[str]]] = {}
 
     def __call__(self, node: str) -> frozenset[str]:
-        """What *node*'s name and NodeAddr mean; empty where Slurm knows no such node.
+        """Resolve the name and the NodeAddr of *node*; empty where Slurm has no such node.
 
         Raises SlurmUnavailable where slurmctld does not answer.
         """

@@ -1,4 +1,4 @@
-"""Text answers of Slurm's commands, cut into fields that nobody can forge."""
+"""Split the text output of Slurm's commands into fields that no user can forge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...errors import SlurmUnavailable
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """Fields by name, each a list with one text per record."""
+    """Fields by name, each a list of one text per record."""
 
     by_name: dict[str, list[str]]
 
@@ -20,25 +20,25 @@ class RecordColumns:
 
 
 def long_format(fields: Sequence[str], field_mark: str, record_mark: str) -> str:
-    """The ``-O`` argument of squeue and sinfo that ends each field, and the last of each record, with a mark.
+    """Return the ``-O`` argument of squeue and sinfo that ends each field, and the last of each record, with a mark.
 
-    A field whose width is left out but whose suffix is given is printed whole, without padding.
+    A field with a suffix but no width is printed whole, without padding.
     """
     return ",".join([*(f"{name}:{field_mark}" for name in fields[:-1]), f"{fields[-1]}:{record_mark}"])
 
 
 def heads(word: str, field: str) -> bool:
-    """Whether *word* stands above *field* in a header: releases differ in case and underscores."""
+    """Return True if *word* is the heading of *field*: releases differ in case and underscores."""
     return word.replace("_", "").lower() == field.lower()
 
 
 def cut(
     command: str, text: str, fields: Sequence[str], heading: str, field_mark: str, record_mark: str
 ) -> RecordColumns:
-    """The records that *command* printed under its own header, the first field being *heading*.
+    """Split the output of *command* into records; its header begins with the field *heading*.
 
-    Raises SlurmUnavailable for all that is no whole answer: an empty one has a header too, each line ends with the
-    record mark and the end of the line, and each record has one text per field.
+    Raises SlurmUnavailable unless the answer is complete: even an empty one has a header, each line ends with the
+    record mark and a newline, and each record has one text per field.
     """
     *records, rest = text.split(record_mark)
     width = len(fields)
@@ -57,7 +57,7 @@ def cut(
 
 @contextmanager
 def reading(command: str) -> Iterator[None]:
-    """Take a value of *command* that means nothing for an answer that is none: SlurmUnavailable."""
+    """Raise SlurmUnavailable where the body cannot interpret a value that *command* printed."""
     try:
         yield
     except (ValueError, OverflowError) as error:

@@ -1,7 +1,7 @@
 """Finished runs from the site's accounting, through sacct.
 
-Every field ends with a mark drawn for this call alone, and records are cut by counting fields, so a job's name can end
-neither. Times go in and come out as UTC, so a change to or from daylight saving moves nothing.
+Every field ends with a mark drawn for this call alone, and records are split by counting fields, so that a job's name
+can end neither. Times are UTC in both directions, so that daylight saving shifts nothing.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ..versions import GOING_ON, RUN_STATES
 from .records import heads
 
 Ask = Callable[[Sequence[str], Mapping[str, str]], str]
-"""Runs a command with extra environment and returns what it printed; SlurmUnavailable or SlurmRefused otherwise."""
+"""Runs a command with extra environment and returns its output; SlurmUnavailable or SlurmRefused otherwise."""
 
 DAY_S = 86400
 EARLIEST_S = 1_420_070_400  #: 2015; before Slurm 15.08 nothing about GPUs was accounted
-_LONGEST_S = 16 * DAY_S  #: one question; only quiet times are asked about in such stretches
-_FEW = 1_000  #: records in an answer after which the next question may be about twice the time
+_LONGEST_S = 16 * DAY_S  #: the longest window of one query, reached only in quiet times
+_FEW = 1_000  #: an answer with fewer records doubles the window of the next query
 _IDS_AT_ONCE = 500
-#: A run of the same job id that was submitted so long after the last one ended is another job: ids are used again.
+#: A run submitted so long after the last one of the same id ended belongs to another job: Slurm reuses ids.
 _REQUEUE_S = DAY_S
 _LATE_S = 3600
-"""slurmdbd gives only what was eligible before the end of the window, and a requeue makes a run eligible after its end.
-A job that never became eligible before it was cancelled may be missing; it never waited either."""
+"""slurmdbd returns only runs eligible before the end of the window, and a requeue makes a run eligible after its end.
+A job that was cancelled before it became eligible may be missing; it never waited either."""
 _SLACK_S = 300  #: a requeued run's submit time may be this much later than the end of the run before it
 
 _FIELDS = (
@@ -46,7 +46,7 @@ _DTYPES: dict[object, type] = {IntArray: np.int64, FloatArray: np.float64}
 
 @dataclass(frozen=True)
 class _Run:
-    """One record of sacct; columns of OutcomeTable that need no other record, and the restart once it is known."""
+    """A record of sacct: columns of OutcomeTable that need no other record, and the restart, filled in later."""
 
     job_id: int
     user: str
@@ -68,7 +68,7 @@ class _Run:
 
 
 def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) -> tuple[OutcomeTable, int]:
-    """Runs of all users that ended in [*since_s*, *until_s*), oldest end first, and how many records were refused.
+    """Return all users' runs that ended in [*since_s*, *until_s*), oldest end first, and the number of bad records.
 
     Each requeue is a run of its own, with the first submit time of the job. *nonce* must be drawn for this call.
     """
@@ -84,7 +84,7 @@ def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) 
         refused += bad
         step_s = min(2 * step_s, _LONGEST_S) if len(found) < _FEW else DAY_S
         at_s = end_s
-    # Whoever was queued before the window may have run before it.
+    # A job submitted before the window may have earlier runs.
     older = sorted({run.job_id for run in runs.values() if run.first_submit_s < since_s + _SLACK_S})
     runs |= {_key(run): run for run in _runs_of(run_command, older, EARLIEST_S, nonce) if run.ended_s < since_s}
     numbered = [run for run in _numbered(runs.values()) if run.ended_s >= since_s]
@@ -92,7 +92,7 @@ def read_outcomes(run_command: Ask, since_s: float, until_s: float, nonce: str) 
 
 
 def read_runs(run_command: Ask, job_ids: Sequence[int], since_s: float, nonce: str) -> OutcomeTable:
-    """Runs of *job_ids* that ended since then, oldest end first. *nonce* must be drawn for this call."""
+    """Return runs of *job_ids* that ended since *since_s*, oldest end first. *nonce* must be drawn for this call."""
     runs = _numbered(_runs_of(run_command, sorted(job_ids), EARLIEST_S, nonce))
     return _table(sorted((run for run in runs if run.ended_s >= since_s), key=lambda run: (run.ended_s, run.job_id)))
 
@@ -104,7 +104,7 @@ def _runs_of(run_command: Ask, job_ids: Sequence[int], since_s: float, nonce: st
 
 
 def _argv(nonce: str, *which: str) -> list[str]:
-    """All users, one row per run and none per step, a mark after every field."""
+    """Return the command for all users, with one row per run and none per step, and a mark after every field."""
     return ["sacct", "-a", "-X", "-D", "-p", f"--delimiter={nonce}", "-o", ",".join(_FIELDS), *which]
 
 
@@ -117,7 +117,7 @@ def _key(run: _Run) -> tuple[int, float, float]:
 
 
 def _parsed(text: str, nonce: str) -> tuple[list[_Run], int]:
-    """The finished runs in sacct's answer, and how many records made no sense; SlurmUnavailable where it is none."""
+    """Return the finished runs and the number of bad records in sacct's answer; SlurmUnavailable where it is none."""
     *pieces, rest = text.split(nonce)
     if not pieces or not heads(pieces[0], _FIELDS[0]):
         raise SlurmUnavailable("sacct printed something that is not its answer")
@@ -135,14 +135,14 @@ def _parsed(text: str, nonce: str) -> tuple[list[_Run], int]:
 
 
 def _run(record: list[str]) -> _Run | None:
-    """The run of one record, None while it goes on; ValueError where the fields make no run."""
+    """Return the run of one record, None while it goes on; ValueError for a bad record."""
     fields = dict(zip(_FIELDS, record, strict=True))
     state = fields["State"].split(" ", 1)[0].rstrip("+")
     if state in GOING_ON:
         return None
     if state not in RUN_STATES:
         raise ValueError(f"{state!r} is no state of a job")
-    # sacct shows the cancellation of a job that never started as its start; what it was given tells them apart.
+    # sacct shows the cancellation of a job that never started as its start; such a job has no allocation.
     started_s = _time(fields["Start"]) if fields["AllocTRES"] else math.nan
     limit_s = seconds(fields["Timelimit"])
     return _Run(
@@ -167,12 +167,12 @@ def _run(record: list[str]) -> _Run | None:
 
 
 def _time(text: str) -> float:
-    """Unix seconds; NaN where Slurm has no time."""
+    """Parse Unix seconds; NaN where Slurm has no time."""
     return math.nan if text in ("", "Unknown", "None", "N/A") else float(int(text))
 
 
 def _moment(text: str) -> float:
-    """Unix seconds; ValueError where Slurm has no time."""
+    """Parse Unix seconds; ValueError where Slurm has no time."""
     at_s = _time(text)
     if math.isnan(at_s):
         raise ValueError(f"{text!r} is no time of a finished run")
@@ -180,7 +180,7 @@ def _moment(text: str) -> float:
 
 
 def _numbered(runs: Iterable[_Run]) -> Iterator[_Run]:
-    """The runs with their restart numbers and the first submit time of their job."""
+    """Yield the runs with their restart numbers and the first submit time of their job."""
     before: _Run | None = None
     for run in sorted(runs, key=lambda run: (run.job_id, run.ended_s, run.first_submit_s)):
         if before and _same_job(before, run):

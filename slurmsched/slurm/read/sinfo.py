@@ -1,4 +1,4 @@
-"""Nodes and partitions as sinfo tells them."""
+"""Nodes and partitions from sinfo."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = (
 
 
 def read_nodes(columns: RecordColumns) -> NodeTable:
-    """One row per node, whatever number of partitions it is in."""
+    """Return a table with one row per node, also for a node in several partitions."""
     names = np.array(columns["NodeList"], dtype=object)
     if not len(names):
         return table_of(NodeTable, 0, {}, {})
@@ -53,7 +53,7 @@ def read_nodes(columns: RecordColumns) -> NodeTable:
 
 
 def read_partitions(columns: RecordColumns) -> PartitionTable:
-    """One row per partition that has nodes."""
+    """Return a table with one row per partition that has nodes."""
     rows: dict[str, int] = {}
     nodes: dict[str, list[str]] = {}
     for row, (name, node) in enumerate(zip(columns["PartitionName"], columns["NodeList"], strict=True)):

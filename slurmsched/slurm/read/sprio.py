@@ -1,4 +1,4 @@
-"""Priority factors as sprio tells them: whose points are in a pending job's priority."""
+"""Priority factors from sprio: the points that make up a pending job's priority."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ SLACK = 8
 
 
 def with_factors(jobs: JobTable, columns: RecordColumns) -> JobTable:
-    """*jobs* with the points of each factor; jobs that Slurm does not rank (held, not eligible) keep zeros.
+    """Return *jobs* with the points of each factor; jobs that Slurm does not rank (held, not eligible) keep zeros.
 
-    A priority that its factors do not add up to was set by hand: then multifactor no longer counts for that job.
+    A priority that is not the sum of its factors was set by hand; multifactor no longer applies to that job.
     """
     numbers = {name: _numbers(columns[format_]) for format_, name in FIELDS.items()}
     if not len(numbers["job_id"]):
@@ -59,5 +59,5 @@ def _numbers(texts: list[str]) -> IntArray:
 
 
 def _sum(text: str) -> int:
-    """A number, or the sum of numbers such as ``cpu=1,gres/gpu=20``."""
+    """Parse a number, or sum numbers such as ``cpu=1,gres/gpu=20``."""
     return round(sum(float(part.rpartition("=")[2] or 0) for part in text.strip().split(",")))

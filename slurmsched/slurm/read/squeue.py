@@ -1,4 +1,4 @@
-"""The queue as squeue tells it: one call, one table of jobs."""
+"""The queue from squeue: one call, one table of jobs."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ FIELDS = (
     "Nice", "RestartCnt", "Requeue", "BatchFlag", "OverSubscribe", "Reservation", "Feature", "Licenses", "Dependency",
     "ReqNodes", "NodeList", "Comment",
 )  # fmt: skip
-"""Names of ``squeue -O`` fields (squeue(1)), in the order asked for; ``fields_of`` says what a release has instead."""
+"""Names of ``squeue -O`` fields (squeue(1)), in the order of the output; ``fields_of`` adapts them to a release."""
 
 T = TypeVar("T")
 
 
 def fields_of(release: SlurmRelease) -> tuple[str, ...]:
-    """``FIELDS`` as *release* has them."""
+    """Return ``FIELDS`` under the names that *release* uses."""
     if not release.can("exclusive_field"):
         return FIELDS
     return tuple("Exclusive" if name == "OverSubscribe" else name for name in FIELDS)
 
 
 def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
-    """Every record of squeue as a row; the tasks of one pending array are merged into one.
+    """Return a table with one row per record of squeue; the waiting tasks of an array are merged into one row.
 
-    *zone* is the controller's, which local time in a comment means; this machine's where none is given. What a newer
-    release writes in a way we do not know becomes the neutral value, never an error.
+    *zone* is the controller's time zone, in which comments give local times; by default this machine's. A text in a
+    form that only a newer release has becomes the neutral value, never an error.
     """
     length = len(columns["JobID"])
     tres = _tres(columns["tres"])
@@ -104,7 +104,7 @@ _TEXTS = {
 
 
 def _is_given(texts: list[str]) -> BoolArray:
-    """Where a text has a value."""
+    """Return a boolean per text: True where it has a value."""
     distinct = Labels.of(texts)
     is_given: BoolArray = distinct.map([text not in NOTHING for text in distinct.names], np.bool_)
     return is_given
@@ -126,7 +126,7 @@ def _whole_nodes(columns: RecordColumns) -> list[bool]:
 
 
 def _one_row_per_array(jobs: JobTable) -> JobTable:
-    """Merge what waits of each array into the row with most tasks: writing one task would split the array."""
+    """Merge the waiting tasks of each array into the row with most tasks: writing one task would split the array."""
     waiting = (jobs.state == JobState.PENDING) & (jobs.array_job_id > 0)
     if not waiting.any():
         return jobs
@@ -144,7 +144,7 @@ def _one_row_per_array(jobs: JobTable) -> JobTable:
 
 
 def _tasks(text: str) -> int:
-    """Tasks in an array expression such as ``1-10:2,15%4``."""
+    """Count the tasks in an array expression such as ``1-10:2,15%4``."""
     total = 0
     for part in text.partition("%")[0].split(","):
         span, _, step = part.partition(":")
@@ -154,7 +154,7 @@ def _tasks(text: str) -> int:
 
 
 def _gpus(columns: RecordColumns) -> tuple[IntArray, Labels]:
-    """GPUs per job: the total Slurm counted where it counts GPUs, else what the request adds up to."""
+    """Return GPUs per job and their type: Slurm's total where it counts GPUs, else the sum of the request."""
     names = ("tres", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "NumNodes", "NumTasks")
     requests = list(zip(*(columns[name] for name in names), strict=True))
     gpus_by_request = {request: _gpus_of(*request) for request in set(requests)}
@@ -177,7 +177,7 @@ def _gpus_of(tres: str, job: str, node: str, socket: str, task: str, nodes: str,
 
 
 def _tres(texts: list[str]) -> dict[str, FloatArray]:
-    """CPUs, MiB and nodes out of TRES texts such as ``cpu=4,mem=2000M,node=4``; 0 where not said."""
+    """Return CPUs, MiB and nodes from TRES texts such as ``cpu=4,mem=2000M,node=4``; 0 where missing."""
     distinct = Labels.of(texts)
     rows = [dict(part.split("=", 1) for part in text.split(",") if "=" in part) for text in distinct.names]
     readers: dict[str, Callable[[str], float]] = {"cpu": _float_count, "node": _float_count, "mem": memory_mib}
@@ -201,7 +201,7 @@ def _lenient(reader: Callable[[str], T], text: str, otherwise: T) -> T:
 
 
 def _each(texts: list[str], reader: Callable[[str], Any], otherwise: Any, dtype: Any) -> Any:
-    """*reader* once per distinct text."""
+    """Return an array of *reader* of each text, called once per distinct text; *otherwise* where it fails."""
     distinct = Labels.of(texts)
     return distinct.map([_lenient(reader, text, otherwise) for text in distinct.names], dtype)
 

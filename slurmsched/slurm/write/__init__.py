@@ -1,1 +1,1 @@
-"""What may be sent to Slurm, how much of it, and by whom."""
+"""Writes to Slurm: the allowed commands, their rate, and the check that only the leader sends them."""

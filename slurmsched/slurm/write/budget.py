@@ -1,4 +1,4 @@
-"""How many updates slurmctld is asked to take: a token bucket that slows down when the controller does."""
+"""Limit the rate of updates to slurmctld by a token bucket that slows down when the controller does."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ..port import ControllerLoad
 
 @dataclass
 class Budget:
-    """Updates we may send: *per_s* sustained, *burst* at once, fewer while slurmctld is slow."""
+    """The updates that may be sent: *per_s* sustained, *burst* at once, fewer while slurmctld is slow."""
 
     per_s: float
     burst: int
-    pace: float = 1.0  #: 1 at normal load, halved each time the mean RPC time doubles against the usual
+    pace: float = 1.0  #: 1 at normal load, halved at each reading with twice the usual mean RPC time
     _tokens: float = -1.0
     _filled_s: float = 0.0
     _usual_s: float = 0.0
     _last: ControllerLoad | None = None
 
     def take(self, wanted: int, monotonic_s: float) -> int:
-        """How many of *wanted* updates may go out at *monotonic_s*, a time that is never set."""
+        """Take tokens for *wanted* updates at *monotonic_s*, a monotonic clock; return the number that may go out."""
         if self._tokens < 0:
             self._tokens = float(self.burst)
         else:
@@ -32,7 +32,7 @@ class Budget:
         return granted
 
     def apply_load(self, load: ControllerLoad) -> None:
-        """Compare the RPCs since the last reading with what is usual, and set the pace."""
+        """Compare the mean time of the RPCs since the last reading with the usual one, and set the pace."""
         last, self._last = self._last, load
         if last is None or load.rpc_count < last.rpc_count:  # first reading, or the counters were reset
             self._usual_s = self._usual_s or load.rpc_mean_s
@@ -46,7 +46,7 @@ class Budget:
         slower = mean_s / self._usual_s if self._usual_s > 0 else 1.0
         if slower >= 2:
             self.pace = max(1 / 16, self.pace / 2)
-            weight = 0.005  # a cluster that has grown for good must not crawl for ever
+            weight = 0.005  # after a lasting growth of the cluster the pace must recover
         else:
             self.pace = min(1.0, self.pace * 2)
             weight = 0.05

@@ -1,4 +1,4 @@
-"""Giving every job back to Slurm: no points of ours, no begin time of ours."""
+"""Return every job to Slurm, without our points and our begin times."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 BATCH = 100
 LEAST = 5
-"""So many writes at a time are tried at least, where more have gone unanswered."""
+"""The smallest batch of writes that is tried after larger ones went unanswered."""
 
 
 @dataclass(frozen=True)
 class ReleaseReport:
-    """What was given back; ``left`` jobs remain when the time ran out."""
+    """Counts of the jobs given back; ``left`` is the number of writes not made when the time ran out."""
 
     ranked: int  #: jobs whose points were taken away
     held: int  #: jobs whose begin time was lifted
@@ -34,7 +34,7 @@ class ReleaseReport:
 
     @property
     def sentence(self) -> str:
-        """What was done, for an admin."""
+        """A summary for an admin."""
         healed = f"of jobs on their way to shared GPUs {self.shared} may start, {self.unshared} have their own"
         points = f"points taken from {count(self.ranked, 'job')}, holds of {count(self.held, 'job')} ended"
         return f"{points}; {healed}" if self.shared or self.unshared else points
@@ -50,13 +50,14 @@ def release_all(
     within: Callable[[], bool] = lambda: True,
     rest: Callable[[], object] = lambda: None,
 ) -> ReleaseReport:
-    """Take our hands off every pending job.
+    """Remove our points and begin times from every pending job.
 
-    Points are read from the cluster, so that nothing is missed even without a database; *ranked* names jobs that may
-    have points where sprio shows none (they are not eligible), *held* those whose begin time is ours; one requeued
-    a moment ago keeps it, since starting at once would fail it. *settling* says what brings an end to changes that take
-    several steps. Asked before each batch, *within* ends it early where the time is up. What gets no answer is tried
-    again until then, after a *rest* and in smaller batches. Raises SlurmUnavailable where the queue cannot be read.
+    Points are read from the cluster, so that none are missed even without a database. *ranked* are jobs that may have
+    points although sprio shows none (they are not eligible). *held* are jobs whose begin time is ours; a job requeued
+    a moment ago keeps it, since it would fail if it started at once. *settling* returns the actions that finish
+    changes of several steps. *within* is called before each batch; False ends the release early. Writes without an
+    answer are retried until then, after a *rest* and in smaller batches. Raises SlurmUnavailable where the queue
+    cannot be read.
     """
 
     def observe() -> ClusterState:
@@ -105,7 +106,7 @@ def _count(actions: Sequence[Action], kind: type[Action] | UnionType) -> int:
 
 
 def _wanted(pending: JobTable, ranked: set[int], held: set[int], now_s: float) -> list[Action]:
-    """Ends of holds first, since those keep jobs from starting; then points, in submit order."""
+    """Return the ends of holds first, since holds keep jobs from starting; then the points, by job id."""
     by_id = sorted(pending.job_id.tolist())
     held = held & set(pending.job_id[pending.settled(now_s)].tolist())
     pointed = {

@@ -1,7 +1,7 @@
-"""The allow-list: every line we may ever send to scontrol, every call to pyslurm. Nothing else here writes to Slurm.
+"""The allow-list of every line for scontrol and every call to pyslurm. Nothing else here writes to Slurm.
 
-There is no verb here that cancels a job or shortens a time limit: scancel only sends one of ``SIGNALS``. A comment is
-only ever given or relieved of our share token, as it was otherwise; an AdminComment is only written where it is ours.
+No verb cancels a job or shortens a time limit: scancel only sends one of ``SIGNALS``. A comment only gains or loses our
+share token and is otherwise unchanged. An AdminComment is only written where it is empty or ours.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ BASIC_BAND = 0xFFFF0000
 """Priorities that priority/basic gives lie below this; those we fix lie above, in the order of their points."""
 
 SIGNALS = ("URG", "USR1", "USR2")
-"""What may ask a job to stop. Who does not know of SIGURG ignores it; the other two end a program that does not."""
+"""The signals that may ask a job to stop. By default a program ignores SIGURG; the other two end it."""
 
 MARK = "slurmsched:"
-"""How an AdminComment of ours begins."""
+"""The first characters of an AdminComment of ours."""
 
 _TOKEN = re.compile(r"[0-9]{1,3}(\+[0-9]{1,3})*(:[a-z0-9]+)*")
 _NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
@@ -48,7 +48,7 @@ _NAMES = re.compile(r"[A-Za-z0-9_.,+\[\]-]*")
 
 @dataclass(frozen=True)
 class Request:
-    """The generic resources that a pending job asks for, as squeue writes them; the fields in which it may."""
+    """The generic resources that a pending job requests, by field, as squeue writes them."""
 
     per_job: str = ""
     per_node: str = ""
@@ -57,25 +57,25 @@ class Request:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole request, joined by commas."""
         return ",".join(filter(None, (self.per_job, self.per_node, self.per_socket, self.per_task)))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it asks for, item by item."""
+        """The names of the requested resources, item by item."""
         return requests_in(self.text)
 
     @property
     def one_field(self) -> bool:
-        """Whether all of it, if anything, is asked for either per job or per node."""
+        """True if the whole request is either per job or per node, or is empty."""
         here = [bool(requests_in(text)) for text in (self.per_job, self.per_node, self.per_socket, self.per_task)]
         return sum(here) <= 1 and not any(here[2:])
 
     def replaced_by(self, gres: str) -> str:
-        """The changes that make it ask for *gres* alone; ValueError where no single line does.
+        """Return the changes that make *gres* the whole request; ValueError where no single line does.
 
-        Slurm 22.05 adds what is set to what it has, and takes away only what is set to nothing: so one of the two
-        fields is emptied, and the other one, in which nothing is asked for, is set.
+        Slurm 22.05 adds a new value to the present request, and removes only a field that is set to nothing. One of
+        the two fields is therefore emptied, and the other one, which is empty, is set.
         """
         if not self.one_field:
             raise ValueError("it asks for generic resources in several ways, which no single change replaces")
@@ -85,10 +85,10 @@ class Request:
 
 
 def lines(action: Action, *, multifactor: bool = True, request: Request | None = None) -> tuple[str, ...]:
-    """The scontrol(1) commands that carry *action* out; ValueError where it holds what no command may.
+    """Return the scontrol(1) commands that carry out *action*; ValueError for values that no command may contain.
 
-    Of a ``Share`` this is the first one, and ``slots_line`` the second. What ends or undoes it depends on the
-    *request* of the job as it is now.
+    For a ``Share`` this is the first command, and ``slots_line`` the second. The commands that complete or undo it
+    depend on the present *request* of the job.
     """
     if not (isinstance(action.job_id, int) and action.job_id > 0):
         raise ValueError(f"{action!r}: a job id is a positive number")
@@ -101,10 +101,10 @@ def lines(action: Action, *, multifactor: bool = True, request: Request | None =
 
 
 def partition_line(change: SetNodes) -> str:
-    """The scontrol(1) command that gives a partition its nodes; ValueError where it names what no command may.
+    """Return the scontrol(1) command that sets the nodes of a partition; ValueError for names no command may contain.
 
-    The caller sees to it that all nodes exist: with one that does not, Slurm 22.05 says no and yet leaves the partition
-    only those of the nodes that it knows.
+    The caller ensures that all nodes exist: with an unknown one, Slurm 22.05 refuses and yet reduces the partition to
+    the nodes that it knows.
     """
     if not change.nodes or not change.partition or "," in change.partition:
         raise ValueError(f"{change!r}: one partition gets at least one node")
@@ -112,9 +112,9 @@ def partition_line(change: SetNodes) -> str:
 
 
 def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
-    """The job, the method of ``pyslurm.Job`` and its changes that carry *action* out; None where pyslurm cannot.
+    """Return job id, method of ``pyslurm.Job`` and changes that carry out *action*; None where pyslurm cannot.
 
-    Takes what ``lines`` takes, and is for sites with priority/multifactor.
+    Accepts the actions that ``lines`` accepts, and is for sites with priority/multifactor.
     """
     if isinstance(action, Share | StartShared | Unmark | Unshare):
         return None
@@ -135,10 +135,10 @@ def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
 
 
 def signals(action: AskToStop) -> tuple[tuple[str, ...], ...]:
-    """The scancel(1) commands that ask a running job to stop; ValueError where no such signal may be sent.
+    """Return the scancel(1) commands that ask a running job to stop; ValueError for a signal that may not be sent.
 
-    Its steps get the signal by one command, its script with all it started by the other (seen on 22.05). Without a
-    state, scancel tries for a minute to signal a job that waits again.
+    One command signals the job's steps, the other its script with all processes it started (seen on 22.05). Without
+    a state, scancel tries for a minute to signal a job that is pending again.
     """
     if not (isinstance(action.job_id, int) and action.job_id > 0) or action.signal not in SIGNALS:
         raise ValueError(f"{action!r}: a job id is a positive number, and signals are {', '.join(SIGNALS)}")
@@ -147,7 +147,7 @@ def signals(action: AskToStop) -> tuple[tuple[str, ...], ...]:
 
 
 def ours_to_tell(admin_comment: str) -> bool:
-    """Whether an AdminComment, as squeue shows it, is none or ours."""
+    """Return True if an AdminComment, as squeue shows it, is empty or ours."""
     return admin_comment in NOTHING or admin_comment.startswith(MARK)
 
 
@@ -181,8 +181,8 @@ def _release(action: Release) -> tuple[str, ...]:
 
 
 def _requeue(action: Requeue) -> tuple[str, ...]:
-    # A job that has ended since we looked would run once more without "incomplete". A later cycle releases this one
-    # (StartTime=now): Slurm overwrites a start time given while the job completes.
+    # Without "incomplete", a job that ended after the last observation would run once more. A later cycle releases
+    # this one (StartTime=now): Slurm overwrites a start time given while the job completes.
     return (f"requeue incomplete {action.job_id}",)
 
 
@@ -205,15 +205,15 @@ def _require(action: RequireNodes) -> tuple[str, ...]:
 def _share(action: Share) -> tuple[str, ...]:
     slots_line(action, Request())
     token = f"{_comment(action.comment)}{';' if action.comment else ''}slurmsched:share={action.token}"
-    # From here on job_submit.lua lets nobody else change what the job asks for, so that what is read of it afterwards
-    # holds until the second line. On its own this line changes nothing but the begin time.
+    # From here on job_submit.lua prevents others from changing the request, so that a request read afterwards holds
+    # until the second line. On its own this line changes only the begin time.
     return (f"update jobid={action.job_id} starttime=uts{int(action.until_s)} comment={token}",)
 
 
 def slots_line(action: Share, request: Request) -> str:
-    """The scontrol(1) command that makes slots of the GPUs in the *request* of a job, and moves it, in one.
+    """Return the one scontrol(1) command that replaces the GPUs in the *request* of a job by slots, and moves it.
 
-    Slurm takes or refuses it as a whole, so that no job is ever half-way. ValueError where no single line can.
+    Slurm accepts or refuses it as a whole, so that no job is changed in part. ValueError where no single line can.
     """
     gpus = _gpus_of(action.token)
     if "gpu" in request.names and gpus_in(request.text)[0] != len(gpus):
@@ -245,8 +245,8 @@ def _unshare(action: Unshare, request: Request) -> tuple[str, ...]:
         return (f"{change} {home} reqnodelist= starttime=now{comment}",)
     if request.one_field:
         return (f"{change} {home} reqnodelist= starttime=now{comment} {request.replaced_by(gpus)}",)
-    # Somebody has added to it: all is taken away first, and the node that it requires is in none of its partitions
-    # until it has GPUs again.
+    # Somebody has added to the request: it is emptied first. Until it has GPUs again, the required node is in none of
+    # the job's partitions, so that it cannot start.
     return (
         f"{change} {waits} tresperjob= trespernode= trespersocket= trespertask=",
         f"{change} trespernode={gpus}",

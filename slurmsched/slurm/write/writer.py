@@ -1,4 +1,4 @@
-"""Carries a plan out on Slurm: within the budget, behind the fence, never the same refused write twice at once."""
+"""Carry out a plan on Slurm: within the budget, only while this daemon leads, without retrying a fresh refusal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _always() -> bool:
 
 @dataclass
 class Writer:
-    """Sends actions to a cluster; those that come first matter most and go first."""
+    """The sender of actions to a cluster, the most important first."""
 
     cluster: Slurm
     budget: Budget
@@ -30,14 +30,14 @@ class Writer:
     lag: Lag = field(default_factory=Lag)
 
     def affordable(self, actions: Sequence[Action], shy_of: Collection[int], monotonic_s: float) -> tuple[Action, ...]:
-        """The actions that may go out at *monotonic_s*; *shy_of* are jobs whose last write was just refused."""
+        """Return the actions that may go out at *monotonic_s*; *shy_of* are jobs whose last write was just refused."""
         willing = [action for action in actions if action.job_id not in shy_of]
         count = self.budget.take(len(willing), monotonic_s)
         self.lag.note([action.job_id for action in willing[count:] if isinstance(action, Rank)], monotonic_s)
         return tuple(willing[:count])
 
     def send(self, actions: Sequence[Action]) -> tuple[ActionResult, ...]:
-        """Send *actions* in batches; once another daemon leads nothing more is sent, and the answers say so."""
+        """Send *actions* in batches; once another daemon leads, the rest is not sent, and the results state it."""
         answers: list[ActionResult] = []
         for first in range(0, len(actions), BATCH):
             if not self.fence():
