@@ -1,1 +1,1 @@
-"""Remember: outcomes, decisions and intents in a database."""
+"""Outcomes, decisions and intents in a database."""

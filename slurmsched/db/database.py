@@ -1,4 +1,4 @@
-"""A connection to SQLite or PostgreSQL: addresses, time limits, transactions, errors in our words."""
+"""Connections to SQLite or PostgreSQL: addresses, time limits, transactions, errors as our own exceptions."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool, StaticPool
 from ..clock import Timer
 from ..errors import ConfigError, MemoryUnavailable, MissingExtra
 
-#: The server itself ends a statement after ``timeout_s``, and says so; what it does not end is ended so much later.
+#: The server itself ends a statement after ``timeout_s``; this much later the client gives up.
 SPARE_S = 0.5
 
 _ACCEPTED = "sqlite:////path/to/file.db or postgresql://user@host/database"
 
 
 def database_url(url: str, state_dir: str) -> str:
-    """The address to open: *url*, or where it is empty the SQLite file in *state_dir*."""
+    """Return the address to open: *url*, or the SQLite file in *state_dir* where it is empty."""
     return url or f"sqlite:///{Path(state_dir).absolute() / 'slurmsched.db'}"
 
 
 class Database:
-    """One database; a transaction either happened as a whole or raised ``MemoryUnavailable``.
+    """A database; a transaction either happens as a whole or raises ``MemoryUnavailable``.
 
-    It may be silent for *timeout_s*, and half a second in which a server may give up first. One that gave no answer at
-    all is left alone for twice that time, so that an outage costs one wait, whoever asks.
+    It must answer within *timeout_s*, plus half a second in which a server may give up first. After no answer at all
+    it is not used for twice that time, so that an outage costs all callers together one wait.
     """
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
@@ -46,11 +46,11 @@ class Database:
         self._silence = Timer(time.monotonic)
         self.url = _parse(url)
         self.postgresql = self.url.get_backend_name() == "postgresql"
-        #: Why nothing can be read or written until it is mended, in words; empty for nothing. See ``integrity``.
+        #: A description of damage that prevents all reads and writes; empty for none. See ``integrity``.
         self.damage = ""
         self._file = (0, 0)  # inode and size of the file when it was last used
         self._looking = Lock()
-        #: Fit for messages: without the password.
+        #: The address for messages, without the password.
         self.place = self.url.render_as_string(hide_password=True)
         self._engine = self._postgresql_engine() if self.postgresql else self._sqlite_engine()
 
@@ -62,9 +62,9 @@ class Database:
 
     @contextmanager
     def transaction(self, doing: str, *, write: bool = False) -> Iterator[Connection]:
-        """A transaction; *doing* says in a message what failed. Writers queue for SQLite's one lock at the start.
+        """Open a transaction; *doing* names it in error messages. Writers queue for SQLite's one lock at the start.
 
-        A damaged database is left alone.
+        Raises ``MemoryUnavailable`` for a damaged database, without touching it.
         """
         self._notice_loss()
         if self.damage:
@@ -74,11 +74,11 @@ class Database:
             yield connection
 
     def whole(self) -> None:
-        """Let the database be used again: an inspection found no damage."""
+        """Allow use of the database again, after an inspection found no damage."""
         self.damage, self._file = "", (0, 0)
 
     def _notice_loss(self) -> None:
-        """Leave a file alone that has lost its end: SQLite itself goes on until it misses one of the pages."""
+        """Mark a file that has shrunk as damaged: SQLite itself goes on until it needs one of the missing pages."""
         if self.path is None:
             return
         with self._looking:
@@ -88,7 +88,7 @@ class Database:
 
     @contextmanager
     def inspection(self) -> Iterator[Connection]:
-        """A transaction that reads, also where there is damage, and of a file what lies on the disk now."""
+        """Open a read transaction, also on a damaged database; of an SQLite file it reads the present content."""
         engine = self._engine
         if self.path is not None:
             engine = create_engine(self.url, creator=self._sqlite_connection, hide_parameters=True, poolclass=NullPool)
@@ -97,7 +97,7 @@ class Database:
 
     @contextmanager
     def unhurried(self, connection: Connection) -> Iterator[None]:
-        """Let statements take as long as they need: those of an upgrade."""
+        """Lift the time limit of statements, for an upgrade."""
         if not self.postgresql:
             yield
             return
@@ -121,7 +121,7 @@ class Database:
             raise MemoryUnavailable(f"{doing} in {self.place}: no free connection in {self.timeout_s} s") from error
 
     def connect_alone(self, doing: str) -> Connection:
-        """A connection outside the pool that commits each statement; the caller closes it."""
+        """Open a connection outside the pool that commits each statement; the caller closes it."""
         self._demand_answers(doing)
         try:
             return self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
@@ -129,7 +129,7 @@ class Database:
             raise self._failure(doing, error) from error
 
     def _failure(self, doing: str, error: DBAPIError) -> MemoryUnavailable:
-        """What to raise for *error*; a file that SQLite cannot make sense of is left alone from now on."""
+        """Return the exception for *error*; a file that SQLite finds corrupt is marked as damaged."""
         if is_damage(error.orig):
             self.damage = self.damage or f"the file is damaged: {error.orig}"
         return MemoryUnavailable(f"{doing} in {self.place}: {str(error.orig).strip()}")
@@ -139,9 +139,9 @@ class Database:
             raise MemoryUnavailable(f"{doing} in {self.place}: it gave no answer a moment ago")
 
     def create_file(self) -> None:
-        """Make an empty SQLite file that only its owner can read; nothing where there is one already.
+        """Create an empty SQLite file that only its owner can read, unless it exists.
 
-        Made by root, it belongs to the owner of its directory, so that the daemon's user can open it too.
+        A file created by root belongs to the owner of its directory, so that the daemon's user can open it too.
         """
         if self.path is not None:
             create_private(self.path)
@@ -212,13 +212,13 @@ def _inode_and_size(path: Path) -> tuple[int, int]:
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether *error* of SQLite means that the file holds something else than it wrote."""
+    """Return True if *error* of SQLite means that the content of the file is corrupt."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def create_private(path: Path) -> None:
-    """Make an empty file of mode 0600, owned by the owner of its directory where we may; keep one that is there."""
+    """Create an empty file of mode 0600, if root for the owner of its directory; keep an existing one."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
@@ -236,7 +236,7 @@ def create_private(path: Path) -> None:
 def insert_or(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: Iterable[str] = ()
 ) -> None:
-    """Insert *rows*; where a key is there already, set its *replace* columns, or leave it where there are none."""
+    """Insert *rows*; of an existing key set the *replace* columns, or leave it unchanged if there are none."""
     if not rows:
         return
     key = [column.name for column in table.primary_key]
@@ -253,7 +253,7 @@ def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        # Not repeated: it may hold a password.
+        # The message omits the address, which may hold a password.
         raise ConfigError(f"database.url is no address of a database; write {_ACCEPTED}") from error
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
@@ -263,13 +263,13 @@ def _parse(url: str) -> URL:
 
 
 def _begin(connection: Connection) -> None:
-    # A reader that turns writer would fail at once where another writes; one that says so first waits its turn.
+    # A reader that becomes a writer would fail at once while another writes; a declared writer waits for its turn.
     write = connection.get_execution_options().get("slurmsched_write", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 def _follow_the_file(engine: Engine, path: Path) -> None:
-    """Let no connection outlive its file: one that was moved or replaced would swallow all that is written."""
+    """Drop connections to a file that was moved or replaced, where all writes would be lost."""
 
     def identity() -> tuple[int, int] | None:
         try:
@@ -281,7 +281,7 @@ def _follow_the_file(engine: Engine, path: Path) -> None:
     @event.listens_for(engine, "connect")
     def opened(connection: sqlite3.Connection, entry: ConnectionPoolEntry) -> None:
         entry.info["file"] = identity()
-        # The log survives a killed process; only a power cut can cost its last moments, never the file.
+        # The log survives a killed process; a power failure can only cost the latest writes, never the file.
         connection.execute("PRAGMA synchronous=NORMAL").close()
 
     @event.listens_for(engine, "checkout")

@@ -1,4 +1,4 @@
-"""Whether the database is whole: its tables as this program made them, and the pages of an SQLite file."""
+"""Check the integrity of the database: the definitions of the tables, and the pages of an SQLite file."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .tables import metadata
 logger = logging.getLogger(__name__)
 
 LIMIT_S = 600.0
-"""So long the pages of a file are read at most: a reader keeps the write-ahead log from being emptied."""
+"""The longest read of a file's pages, in seconds: a reader prevents a reset of the write-ahead log."""
 
-_STEPS = 10_000  #: of SQLite's virtual machine between two looks at the time
+_STEPS = 10_000  #: of SQLite's virtual machine between two checks of the time
 
-_NO_MATTER = ("remove_table", "remove_index")  #: tables and indexes of others harm nobody
+_NO_MATTER = ("remove_table", "remove_index")  #: foreign tables and indexes are harmless
 
 
 def find_damage(database: Database, *, thorough: bool, limit_s: float = LIMIT_S) -> str:
-    """What is wrong with the tables, and with *thorough* with the pages of an SQLite file; empty for nothing.
+    """Describe damage to the tables and, if *thorough*, to the pages of an SQLite file; empty for none.
 
-    ``MemoryUnavailable`` where it cannot be known: the database is away.
+    Raises ``MemoryUnavailable`` where the database is away.
     """
     if damage := _damage_of_tables(database):
         return damage
@@ -51,7 +51,7 @@ def _damage_of_tables(database: Database) -> str:
 
 
 def _in_words(change: Any) -> str:
-    """One difference that Alembic found between the tables there are and those there should be."""
+    """Describe one difference that Alembic found between the actual tables and the expected ones."""
     if isinstance(change, list):  # all differences of one column
         return "; ".join(filter(None, map(_in_words, change)))
     kind, *rest = change
@@ -67,7 +67,7 @@ def _in_words(change: Any) -> str:
 
 
 def _damage_of_file(path: Path, limit_s: float) -> str:
-    """What SQLite finds on the pages of the file, read anew; empty also where *limit_s* was too short to read all."""
+    """Describe damage that SQLite finds on the file's pages, read anew; empty also if *limit_s* was too short."""
     until_s = time.monotonic() + limit_s
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True)) as connection:

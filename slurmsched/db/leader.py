@@ -1,4 +1,4 @@
-"""Leadership: of several daemons for one cluster at most one steers it."""
+"""Leadership: at most one of several daemons for a cluster controls it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .store import Store
 
 
 class Leadership(Protocol):
-    """The right to steer a cluster; it ends with the process that has it."""
+    """The right to control a cluster; it ends with the process that has it."""
 
     def acquire(self) -> bool:
-        """Take it if nobody has it; whether we have it now. ``MemoryUnavailable`` where that cannot be known."""
+        """Take it if it is free; return True if we have it now. ``MemoryUnavailable`` where that cannot be checked."""
         ...
 
     def held(self) -> bool:
-        """Whether we have it, asked anew each time; false where that cannot be known."""
+        """Return True if we have it, checked anew on each call; False where that cannot be checked."""
         ...
 
     def release(self) -> None:
@@ -34,7 +34,7 @@ class Leadership(Protocol):
 
 
 def leadership(store: Store, cluster: str) -> Leadership:
-    """A lock of the server where it is PostgreSQL, so that hosts compete; else a lock file beside the database."""
+    """Return a lock of the PostgreSQL server, which works across hosts, or a lock file beside an SQLite database."""
     if store.database.postgresql:
         return ServerLeadership(store.database, cluster)
     name = quote(cluster, safe="")
@@ -42,7 +42,7 @@ def leadership(store: Store, cluster: str) -> Leadership:
 
 
 class FileLeadership:
-    """A lock on a file; the kernel frees it when the process ends, however it ends. Without a file we always lead."""
+    """A lock on a file, which the kernel frees at the end of the process in any case. Without a file we always lead."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class FileLeadership:
         return self.held()
 
     def held(self) -> bool:
-        """Whether we have the lock on the file that is there now; one that was replaced may be locked by another."""
+        """Return True if we have the lock on the present file; another process may have locked a replacement."""
         if self._path is None or self._handle is None:
             return self._alone
         try:
@@ -76,7 +76,7 @@ class FileLeadership:
 
 
 class ServerLeadership:
-    """An advisory lock of PostgreSQL on a connection of its own: who loses the connection loses the lock."""
+    """An advisory lock of PostgreSQL on a connection of its own; losing the connection means losing the lock."""
 
     def __init__(self, database: Database, cluster: str) -> None:
         self._database = database
@@ -102,7 +102,7 @@ class ServerLeadership:
         return bool(taken)
 
     def held(self) -> bool:
-        """Whether the server still knows our lock; false if it does not answer within the time limit."""
+        """Return True if the server still has our lock; False if it does not answer within the time limit."""
         if self._connection is None:
             return False
         mine = text(
@@ -117,7 +117,7 @@ class ServerLeadership:
             return False
 
     def release(self) -> None:
-        """Close the connection, and the lock with it."""
+        """Close the connection, which frees the lock."""
         if self._connection is not None:
             self._connection.invalidate()
             self._connection.close()

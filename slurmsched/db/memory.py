@@ -1,4 +1,4 @@
-"""Memory: what the cycle remembers, with the database or, for a while, without it."""
+"""The state that the daemon keeps between cycles, in the database or, during an outage, in the process."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from .tracking.story import Standings, story_of, story_of_answer, story_of_modif
 
 logger = logging.getLogger(__name__)
 
-#: So much is written to see whether the database is back: more than any record, so that the next one fits as well.
+#: Size of the write that tests a recovered database: larger than any record, so that the next record fits as well.
 PROBE_B = 2 * 2**20
 
-#: Facts kept while the database is away; some hundred bytes each.
+#: The largest number of facts kept while the database is away; some hundred bytes each.
 BACKLOG = 200_000
 
-#: So long an answer to a job with a deadline is kept at hand: quotas look back so far at most.
+#: Promises of this age, in seconds, are kept in memory: the longest period of a quota.
 PROMISES_S = 32 * 86_400.0
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """A look at the cluster, completed by memory, and what it brought."""
+    """An observation of the cluster, completed from memory, and the changes since the last one."""
 
-    state: ClusterState  #: with ``first_submit_s``, ``held_by_us`` and what is known of the use of GPUs
+    state: ClusterState  #: with ``first_submit_s``, ``held_by_us`` and measured GPU usage
     events: tuple[Event, ...]
     ended: OutcomeTable
     available: bool
@@ -53,11 +53,11 @@ class Remembered:
 class Memory:
     """The daemon's memory of one cluster. No method raises for trouble with the database.
 
-    While it is away the ledger and the intents live on in this process, what is new waits in a bounded backlog,
+    During an outage the job tracker and the intents live on in this process, new facts wait in a bounded backlog,
     decision records are dropped (``decisions_dropped``), and the last known pause holds. After a failure the database
-    is left alone for twice its time limit, so that an outage costs a cycle one wait at most; it is back when a write as
-    large as a record was committed: on a full disk a read or a small write proves nothing. Waits run on *monotonic*,
-    whatever the wall clock is set to meanwhile. Where several daemons look at one cluster, one of them *leads*.
+    is not used for twice its time limit, so that an outage costs a cycle one wait at most. It counts as back once a
+    write as large as a record was committed: on a full disk a read or a small write proves nothing. Waits run on
+    *monotonic*, so that changes of the wall clock do not affect them. Of several daemons on one cluster, one *leads*.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Memory:
         monotonic: Callable[[], float] = time.monotonic,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.trouble = ""  #: why the database is away; empty while it is not
+        self.trouble = ""  #: the reason of an outage of the database; empty without one
         self.facts_dropped = 0
         self.decisions_dropped = 0
         self._store, self._cluster, self._limit = store, cluster, backlog
@@ -80,33 +80,33 @@ class Memory:
         self._control = Control()
         self._choice: PolicyChoice | None = None
         self._promises, self._own_promises, self._own_intents = NO_PROMISES, False, False
-        self._adopted = False  #: intents were read, and no look has shown yet whether their jobs are still the same
+        self._adopted = False  #: intents were read, but not yet checked to belong to the same jobs
         self._number = 0
         self._loaded = False
         self._retry, self._usage_wait, self._mismatches_wait = (Timer(monotonic) for _ in range(3))
 
     @property
     def available(self) -> bool:
-        """Whether the database took all that was to be written."""
+        """True if the last use of the database succeeded."""
         return not self.trouble
 
     @property
     def backlog(self) -> int:
-        """How many facts wait for the database."""
+        """The number of facts that wait for the database."""
         return len(self._facts)
 
     def missing(self, state: ClusterState, now_s: float) -> list[int]:
-        """The jobs of earlier looks that had not ended and are not in this one; see ``JobTracker.missing``."""
+        """Return the unfinished jobs of earlier observations that *state* lacks; see ``JobTracker.missing``."""
         self._load(now_s)
         return self._ledger.missing(state)
 
     def remember(
         self, state: ClusterState, now_s: float, *, acting: bool = False, forgotten: Collection[int] = ()
     ) -> Remembered:
-        """Compare a look at the cluster with what is known; save what changed.
+        """Compare an observation with the remembered state, and save the changes.
 
-        Of the jobs that are ``missing`` those *forgotten* by Slurm are over. Who begins *acting* reads what another
-        daemon may have asked for meanwhile.
+        Of the ``missing`` jobs, those *forgotten* by Slurm have ended. A daemon that begins *acting* first reads the
+        intents that another daemon may have made meanwhile.
         """
         self._load(now_s)
         self._intents.not_later_than(now_s)
@@ -120,7 +120,7 @@ class Memory:
         if self._adopted:
             submitted_s, self._adopted = _first_submits(changes.state, now_s) | submitted_s, False
         self._facts.note(self._intents.forget_former(submitted_s, now_s))
-        self._note_modifications(changes.state, now_s)  # first: what is seen of intents is not to be told of others
+        self._note_modifications(changes.state, now_s)  # before intents count as seen, else they look like others'
         self._facts.note(self._intents.observe(changes.state, requeued, now_s))
         self._facts.story += map(story_of, changes.events)
         if len(changes.ended):
@@ -132,14 +132,14 @@ class Memory:
         return Remembered(self._usage.filled(with_intents), changes.events, changes.ended, self.available)
 
     def _note_modifications(self, state: ClusterState, now_s: float) -> None:
-        """Add to the stories what others changed of jobs; of several daemons only the leader does."""
+        """Add changes of jobs by others to the stories; of several daemons only the leader does."""
         ours = self._intents.modifications()
         modified = self._modifications.observe(state.pending, state.running, now_s, ours)
         if modified and self._leads():
             self._facts.story += map(story_of_modification, modified)
 
     def _with_intents(self, state: ClusterState, now_s: float) -> ClusterState:
-        """*state* with what we have asked for: holds, stops, what jobs were told, GPUs they share."""
+        """Return *state* with our requests filled in: holds, stops, AdminComments, shared GPUs."""
         tables = []
         for jobs in (state.pending, state.running):
             asked_s, ask_count = self._intents.ask_counts(jobs, now_s)
@@ -152,13 +152,13 @@ class Memory:
         return replace(state, pending=pending, running=running)
 
     def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> None:
-        """Note what is about to be asked of Slurm, before it is."""
+        """Record *actions* before they are sent to Slurm."""
         self._facts.note(self._intents.intend(cycle, actions, now_s))
         self._flush()
 
     def answered(self, cycle: int, answers: Sequence[tuple[Action, str | None]], now_s: float) -> None:
-        """Note what Slurm said: None for yes, else its sentence."""
-        # A hold is renewed every cycle; only its beginning is news.
+        """Record Slurm's answers: None for accepted, else its message."""
+        # A hold is renewed every cycle; only its start belongs in the story.
         renewed = {(i.job_id, i.kind) for i in self._intents if i.kind == "Hold" and i.cycle != cycle}
         self._facts.note(self._intents.answered(cycle, answers, now_s))
         self._facts.story += [
@@ -169,15 +169,15 @@ class Memory:
         self._flush()
 
     def intents(self) -> tuple[Intent, ...]:
-        """What we have asked of Slurm and has not ended: by job, oldest first."""
+        """Return our open requests to Slurm, by job, oldest first."""
         return tuple(sorted(self._intents, key=lambda intent: (intent.job_id, intent.requested_s)))
 
     def recently_refused(self, now_s: float) -> set[int]:
-        """Jobs of which Slurm refused a write in the last ten minutes: not to be asked again yet."""
+        """Return the jobs whose write Slurm refused in the last ten minutes; these are not retried yet."""
         return self._intents.recently_refused(now_s)
 
     def save_decision(self, record: DecisionRecord) -> None:
-        """Keep a cycle; while the database is away it is dropped, being large."""
+        """Save the record of a cycle; during an outage it is dropped because of its size."""
         self._number = max(self._number, record.number)
         jobs = record.view.pending.job_id
         self._facts.story += self._standings.change(record.number, jobs, record.plan.jobs.standing, record.now_s)
@@ -186,9 +186,9 @@ class Memory:
             self.decisions_dropped += 1
 
     def promises(self, now_s: float, *, acting: bool) -> PromiseTable:
-        """The promises that are to be kept, and all deadlines asked for lately; oldest first.
+        """Return the open promises and all recent requests for a deadline, oldest first.
 
-        Who is not *acting*, or was not last time, reads what another daemon may have promised meanwhile.
+        A daemon that is not *acting*, or was not last time, reads the promises of another daemon from the database.
         """
         if not (acting and self._own_promises) and not self._facts.promises:
             read = self._attempt(lambda: self._read_promises(now_s))
@@ -199,7 +199,7 @@ class Memory:
         return self._promises
 
     def keep_promises(self, promises: PromiseTable, now_s: float) -> None:
-        """Take *promises* for what holds now, and save what changed of them."""
+        """Replace the present promises by *promises*, and save the changes."""
         changed = dict(rows_of(promises.take(changed_rows(self._promises, promises))))
         self._promises = promises
         if changed:
@@ -208,7 +208,7 @@ class Memory:
             self._flush()
 
     def control(self, now_s: float) -> Control:
-        """Whether an admin has paused us; what was last known while the database is away."""
+        """Return the state of the pause switch; during an outage the last known one."""
 
         def read() -> None:
             self._control = self._store.control(self._cluster, now_s)
@@ -217,7 +217,7 @@ class Memory:
         return self._control.at(now_s)
 
     def choice(self) -> PolicyChoice | None:
-        """Which policy an admin chose last; what was last known while the database is away."""
+        """Return an admin's latest choice of a policy; during an outage the last known one."""
 
         def read() -> None:
             latest = self._store.choices(self._cluster, 1)
@@ -227,35 +227,35 @@ class Memory:
         return self._choice
 
     def next_number(self, now_s: float) -> int:
-        """A number for the next cycle, higher than all that are kept."""
+        """Return the number of the next cycle, higher than all earlier ones."""
         self._load(now_s)
         self._number += 1
         return self._number
 
     def history(self, since_s: float | None = None) -> OutcomeTable | None:
-        """Runs that ended since then; None while the database is away."""
+        """Return the runs that ended since *since_s*; None during an outage of the database."""
         found: list[OutcomeTable] = []
         self._attempt(lambda: found.append(self._store.history(self._cluster, since_s, None)))
         return found[0] if found else None
 
     def measured(self) -> list[Measured]:
-        """The newest runs that were measured; none while the database is away."""
+        """Return the newest measured runs; none during an outage of the database."""
         found: list[Measured] = []
         self._attempt(lambda: found.extend(self._store.measured(self._cluster, -math.inf)))
         return found
 
     def mismatches(self, now_s: float) -> Mismatches:
-        """What is known of jobs that do not go together on GPUs; what was last known while the database is away."""
+        """Return known failures of jobs that shared GPUs; during an outage the last known ones."""
         if self._mismatches_wait.due and not self._attempt(lambda: self._read_mismatches(now_s)):
             self.expect_mismatches()
         return self._mismatches
 
     def expect_mismatches(self) -> None:
-        """Read them again the next time: there are new ones. May be called from other threads."""
+        """Request a fresh read of mismatches on the next call; other threads may call this."""
         self._mismatches_wait.expire()
 
     def _load(self, now_s: float) -> None:
-        """Learn what earlier processes knew, once; later than at the start if the database was away then."""
+        """Load the state of earlier processes once, after an outage if necessary."""
         if not self._loaded:
             self._loaded = self._attempt(lambda: self._read_all(now_s))
 
@@ -293,7 +293,7 @@ class Memory:
         self._usage_wait.put_off(EVERY_S)
 
     def _read_mismatches(self, now_s: float) -> None:
-        self._mismatches_wait.put_off(EVERY_S)  # first: what is told meanwhile is read the next time
+        self._mismatches_wait.put_off(EVERY_S)  # before the read, so that a request during it leads to another read
         self._mismatches = self._store.mismatches(self._cluster, now_s)
 
     def _read_promises(self, now_s: float) -> None:
@@ -306,7 +306,7 @@ class Memory:
             self.facts_dropped += self._facts.trim(self._limit)
 
     def _attempt(self, step: Callable[[], None]) -> bool:
-        """Whether *step* worked; after a failure nothing is tried for a while."""
+        """Run *step* and return True if it succeeded; for a while after a failure do not try."""
         if not self._retry.due:
             return False
         try:
@@ -326,12 +326,12 @@ class Memory:
 
 
 def _submitted(events: Iterable[Event]) -> dict[int, float]:
-    """When each of the jobs was first submitted that are there for the first time."""
+    """Return the first submit time of each job that is new in this observation."""
     return {event.job_id: event.first_submit_s for event in events if isinstance(event, JobSubmitted)}
 
 
 def _first_submits(state: ClusterState, now_s: float) -> dict[int, float]:
-    """When the jobs that are there were first submitted; without those of a time when the clock was ahead."""
+    """Return the first submit time of each present job, without times in the future (the clock was ahead)."""
     found: dict[int, float] = {}
     for jobs in (state.pending, state.running):
         found |= dict(zip(jobs.job_id.tolist(), jobs.first_submit_s.tolist(), strict=True))

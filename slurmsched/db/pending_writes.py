@@ -1,4 +1,4 @@
-"""Facts on their way to the database: saved at once, or kept while it is away."""
+"""Facts on their way to the database: saved at once, or kept during an outage."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _JOB = tuple(f.name for f in fields(JobRecord))
-_STEP = 500  #: ids forgotten in one statement
+_STEP = 500  #: ids deleted in one statement
 
 
 @dataclass
 class PendingWrites:
-    """What is not saved yet; of a job (by its unit) and of an intent only the latest counts."""
+    """The facts not saved yet; of each job (by its unit) and each intent only the latest state."""
 
     jobs: dict[int, JobRecord | None] = field(default_factory=dict)
     intents: dict[tuple[int, int, str], Intent] = field(default_factory=dict)
@@ -39,13 +39,13 @@ class PendingWrites:
         return few + sum(len(table) for table in self.outcomes)
 
     def note(self, intents: Iterable[Intent]) -> None:
-        """Take in *intents* as they are now."""
+        """Add the present state of *intents*."""
         self.intents.update((intent.key, intent) for intent in intents)
 
     def trim(self, limit: int) -> int:
-        """Drop the oldest story first, then intents, jobs and outcomes, down to *limit*; returns how many.
+        """Drop facts down to *limit*: the oldest story first, then intents, jobs and outcomes; return the number.
 
-        Promises stay, over and above the limit.
+        Promises are kept and do not count towards the limit.
         """
         before, limit = len(self), limit + len(self.promises)
         del self.story[: max(0, before - limit)]
@@ -62,7 +62,7 @@ def _drop_oldest(pending: dict[K, V], count: int) -> None:
 
 
 def save_facts(connection: Connection, cluster: str, facts: PendingWrites) -> None:
-    """Write *facts*; repeating it changes nothing."""
+    """Write *facts*; a repeat changes nothing."""
     rows = [
         {"cluster": cluster, "unit": unit, **{name: getattr(job, name) for name in _JOB}}
         for unit, job in facts.jobs.items()
@@ -81,7 +81,7 @@ def save_facts(connection: Connection, cluster: str, facts: PendingWrites) -> No
 
 
 def load_jobs(connection: Connection, cluster: str) -> list[JobRecord]:
-    """The jobs as last met."""
+    """Return the jobs as last observed."""
     query = select(*(jobs.c[name] for name in _JOB)).where(jobs.c.cluster == cluster).order_by(jobs.c.unit)
     return [_job(dict(zip(_JOB, row, strict=True))) for row in connection.execute(query)]
 

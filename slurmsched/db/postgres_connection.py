@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that wait for a sign of life, but not long, whatever server, host and network do."""
+"""Connections to PostgreSQL with a client-side time limit, which holds whatever fails: server, host or network."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class PatientConnection(psycopg.Connection[Any]):
     """A connection on which the server may be silent for ``limit_s``: in a statement, a commit or a rollback.
 
     The server's own time limits hold only while its process runs, and TCP's only while its kernel does not answer. A
-    connection that was waited for in vain is closed: what it was doing is rolled back once its process goes on.
+    connection that exceeds the limit is closed; the server rolls back its transaction once its process continues.
     """
 
     limit_s = math.inf
     fell_silent: Callable[[], None] = staticmethod(lambda: None)
 
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-        """Run *gen* to its end, which psycopg does here for all that it does on a connection."""
+        """Run *gen* to its end; psycopg calls this for every operation on a connection."""
         try:
             wanted = next(gen)
             with DefaultSelector() as selector:
@@ -45,9 +45,9 @@ class PatientConnection(psycopg.Connection[Any]):
 
 
 def connect(limit_s: float, fell_silent: Callable[[], None], *arguments: Any, **parameters: Any) -> PatientConnection:
-    """A connection on which the server may be silent for *limit_s*, and for ``connect_timeout`` while it is made.
+    """Connect to a server that may be silent for *limit_s*, and for ``connect_timeout`` during the connection.
 
-    *fell_silent* is called where it was.
+    *fell_silent* is called when the server exceeds either limit.
     """
     try:
         connection = PatientConnection.connect(*arguments, **parameters)

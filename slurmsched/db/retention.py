@@ -1,4 +1,4 @@
-"""Retention: what is too old goes, a bounded amount at a time so that nobody waits long for the lock."""
+"""Delete old records, a bounded number at a time so that the lock is held only briefly."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .tables import (
 
 _CYCLES = 1_000
 _ROWS = 20_000
-_PREDICTIONS_S = 60 * 86_400.0  #: nobody looks back farther than a month
+_PREDICTIONS_S = 60 * 86_400.0  #: no reader looks back farther than a month
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """How many rows went; *more* if there are older ones left for the next call."""
+    """The numbers of deleted rows; *more* if old ones are left for the next call."""
 
     cycles: int
     outcomes: int
@@ -41,8 +41,7 @@ class Pruned:
 
 
 def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_outcomes_s: float) -> Pruned:
-    """Forget cycles and closed intents older than one limit, outcomes, stories, profiles and answered
-    promises older than the other."""
+    """Delete cycles and closed intents older than *keep_decisions_s*, other records older than *keep_outcomes_s*."""
     decided_s, ended_s = now_s - keep_decisions_s, now_s - keep_outcomes_s
     old_cycles = select(cycles.c.cluster, cycles.c.number).where(cycles.c.at_s < decided_s)
     gone = connection.execute(old_cycles.order_by(cycles.c.at_s).limit(_CYCLES)).all()

@@ -1,4 +1,4 @@
-"""The version of the tables: upgraded from inside the package, refused where it is newer than the program."""
+"""The version of the tables: upgraded by the package itself, refused where it is newer than the program."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .database import Database, create_private
 
 UPGRADES = Path(__file__).parent / "upgrades"
 
-#: Serialises upgrades of one PostgreSQL database by several daemons.
+#: Advisory lock that serialises upgrades of one PostgreSQL database by several daemons.
 _UPGRADE_LOCK = 7_305_808_869_229_538
 
 
 def check(database: Database, scripts: Path = UPGRADES) -> None:
     """Raise ``SchemaMismatch`` unless the tables are of this program's version, ``MemoryUnavailable`` for no file."""
-    if database.path is not None and not os.path.exists(database.path):  # or nobody lets us see it
+    if database.path is not None and not os.path.exists(database.path):  # or a directory is not readable
         raise MemoryUnavailable(
             f"there is no database {database.place} that this user may see; "
             "the daemon makes it, or 'slurmsched db upgrade'"
@@ -48,9 +48,9 @@ def check_version(connection: Connection, place: str, scripts: Path = UPGRADES) 
 
 
 def upgrade(database: Database, scripts: Path = UPGRADES) -> str:
-    """Bring the tables to this program's version, in one transaction; returns that version.
+    """Upgrade the tables to this program's version, in one transaction; return that version.
 
-    An SQLite file with older tables is copied first, beside itself, as ``NAME.before-VERSION``.
+    An SQLite file with older tables is first copied to ``NAME.before-VERSION`` in its directory.
     """
     database.create_file()
     config = _config(scripts)
@@ -75,7 +75,7 @@ def upgrade(database: Database, scripts: Path = UPGRADES) -> str:
 
 
 def version(database: Database) -> str | None:
-    """The version of the tables; None where there are none."""
+    """Return the version of the tables; None where there are none."""
     with database.transaction("reading the version of the tables") as connection:
         return _current(connection)
 
@@ -117,7 +117,7 @@ def _demand_utf8(connection: Connection) -> None:
 
 
 def _use_wal(path: Path, timeout_s: float) -> None:
-    """Readers then never wait for the writer; the file itself remembers this choice."""
+    """Set the WAL mode, in which readers never wait for the writer; the file itself stores the mode."""
     try:
         with closing(sqlite3.connect(path, timeout=timeout_s)) as connection:
             connection.execute("PRAGMA journal_mode=WAL").close()

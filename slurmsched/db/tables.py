@@ -1,4 +1,4 @@
-"""The tables, and the two column types that make SQLite and PostgreSQL keep the same values."""
+"""The tables, and two column types with which SQLite and PostgreSQL store the same values."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Words(TypeDecorator[str]):
-    """Any text at all. What a database would refuse (NUL, lone surrogates) is kept as ``json:"..."``."""
+    """Any text; one that a database would refuse (NUL, lone surrogates) is stored as ``json:"..."``."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """The text as it is stored."""
+        """Return the text in its stored form."""
         if value is None or not (value.startswith(_QUOTED) or _UNSTORABLE.search(value)):
             return value
         return _QUOTED + json.dumps(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        """The text that was given to be stored."""
+        """Return the original text."""
         if value is None or not value.startswith(_QUOTED):
             return value
         return str(json.loads(value.removeprefix(_QUOTED)))
 
 
 class Seconds(TypeDecorator[float]):
-    """Unix time or a length of time; NaN is NULL, which is what SQLite makes of it anyway."""
+    """Unix time or a duration; NaN is stored as NULL, as SQLite does anyway."""
 
     impl = Double
     cache_ok = True
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
-        """The number as it is stored."""
+        """Return the number in its stored form."""
         return None if value is None or math.isnan(value) else value
 
     def process_result_value(self, value: float | None, dialect: Dialect) -> float:
-        """The number that was given to be stored."""
+        """Return the original number."""
         return math.nan if value is None else float(value)
 
 
@@ -80,7 +80,7 @@ def _words(name: str) -> Column[str]:
     return Column(name, Words, nullable=False)
 
 
-#: Jobs that Slurm still knows, as last met; a row goes when Slurm has forgotten the job.
+#: Jobs that Slurm still has, as last observed; a row is deleted once Slurm has forgotten the job.
 jobs = Table(
     "jobs",
     metadata,
@@ -102,7 +102,7 @@ jobs = Table(
     Column("delayed_s", Seconds),
 )
 
-#: Runs that ended. The first submit is part of the key and kept in whole seconds, as Slurm counts.
+#: Runs that ended. The first submit time is part of the key and stored in whole seconds, as in Slurm.
 outcomes = Table(
     "outcomes",
     metadata,
@@ -123,7 +123,7 @@ outcomes = Table(
 
 
 def _of_node() -> tuple[Column[Any], ...]:
-    """Whose run a node tells of; the start is part of the key, since a job may run there again."""
+    """Return the columns for a node's record of a run; the start is part of the key: a job may run there again."""
     return (
         _cluster(),
         _key("job_id"),
@@ -134,14 +134,14 @@ def _of_node() -> tuple[Column[Any], ...]:
     )
 
 
-#: What each node measured of a run of a job.
+#: The measurements of each node of a run of a job.
 profiles = Table(
     "profiles",
     metadata,
     *_of_node(),
     _number("gpus"),
     *(
-        Column(name, Seconds)  # shares, MiB and W as well: numbers of which NaN is one
+        Column(name, Seconds)  # also for shares, MiB and W, which may be NaN
         for name in (
             *("measured_s", "process_share", "gpu_util", "gpu_util_sd", "memory_util"),
             *("memory_mib", "power_w", "unstable"),
@@ -152,7 +152,7 @@ profiles = Table(
 
 
 def _of_sharers(name: str, *words: str) -> Table:
-    """What the node of each told of jobs that share GPUs."""
+    """Return a table of nodes' records of jobs that share GPUs."""
     return Table(
         name,
         metadata,
@@ -168,7 +168,7 @@ faults = _of_sharers("faults", "fault")
 #: Jobs whose load of the GPUs that they shared was unstable.
 instabilities = _of_sharers("instabilities", "partner_restarts", "why")
 
-#: Deadlines that were asked for, with what was answered and what became of it; a job may ask again.
+#: Requested deadlines, with our answer and its outcome; a job may request several times.
 promises = Table(
     "promises",
     metadata,
@@ -189,7 +189,7 @@ promises = Table(
     Index("promises_by_state", "cluster", "state"),
 )
 
-#: What was predicted of jobs, and what came of it; a job has several where its prediction changed much.
+#: Predictions of jobs and their outcomes; a job has several where its prediction changed much.
 predictions = Table(
     "predictions",
     metadata,
@@ -217,11 +217,11 @@ job_events = Table(
     Column("at_s", Double, primary_key=True),
     Column("kind", String(32), primary_key=True),
     Column("details", Text, nullable=False),
-    Column("first_submit_s", Seconds),  # of the job that it belongs to: ids are given out again
+    Column("first_submit_s", Seconds),  # identifies the job, since Slurm reuses ids
     Index("job_events_by_time", "cluster", "at_s"),
 )
 
-#: What was asked of Slurm, and what was seen of it since.
+#: Requests to Slurm, and their observed effect.
 intents = Table(
     "intents",
     metadata,
@@ -250,7 +250,7 @@ cycles = Table(
     Index("cycles_by_time", "cluster", "at_s"),
 )
 
-#: Which blob holds which part of a cycle; a part that did not change points to the same blob.
+#: The blob of each part of a cycle; a part that did not change refers to the same blob.
 cycle_blobs = Table(
     "cycle_blobs",
     metadata,
@@ -268,7 +268,7 @@ blobs = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
-#: Which ordering admins chose; the latest row of a cluster holds.
+#: Admins' choices of an ordering; the latest row of a cluster is in effect.
 policy_choices = Table(
     "policy_choices",
     metadata,
@@ -277,7 +277,7 @@ policy_choices = Table(
     *(_words(name) for name in ("line", "by", "reason")),
 )
 
-#: Partitions whose nodes we changed: host lists of what their admin gave them, and of what we asked for last.
+#: Partitions whose nodes we changed: host lists of their admin's nodes, and of the nodes that we set last.
 lent = Table(
     "lent",
     metadata,

@@ -1,4 +1,4 @@
-"""Jobs that did not go together on GPUs that they shared, and the kinds of jobs that are never to share again."""
+"""Failures and instabilities of jobs that shared GPUs, and the pairs of kinds that must not share again."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..tables import faults, instabilities, jobs, outcomes
 from ..tracking.story import StoryEvent, save_story
 
 MOST = 1000  #: faults that count, the newest
-UNSTABLE_MOST = 200  #: instabilities that decisions are told of
-UNSTABLE_S = 7 * 86_400.0  #: and for how long
-SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
-_STEP = 500  #: ids asked for in one query
+UNSTABLE_MOST = 200  #: instabilities that decisions receive, the newest
+UNSTABLE_S = 7 * 86_400.0  #: and their greatest age
+SAME_S = 60.0  #: the greatest difference between the clocks of a node and of the controller
+_STEP = 500  #: ids in one query
 
-_Named = tuple[float, float, str]  #: from when to when a job of this kind was known
+_Named = tuple[float, float, str]  #: start and end of a job's presence, and its kind
 
 
 def add_faults(connection: Connection, cluster: str, news: Iterable[Fault]) -> None:
-    """Write the records that are not there yet, each also as an event of the job's story."""
+    """Write the records that are not stored yet, each also as an event of the job's story."""
     for fault in news:
         insert_or(connection, faults, [_row(cluster, fault)])
         details = {"partners": ", ".join(map(str, fault.partners)), "fault": fault.fault}
@@ -32,7 +32,7 @@ def add_faults(connection: Connection, cluster: str, news: Iterable[Fault]) -> N
 
 
 def add_instabilities(connection: Connection, cluster: str, news: Iterable[Instability]) -> None:
-    """Write the records that are not there yet, each also as an event of the stories of all its jobs."""
+    """Write the records that are not stored yet, each also as an event of the stories of all its jobs."""
     for one in news:
         insert_or(connection, instabilities, [_row(cluster, one)])
         everyone = (one.job_id, *one.partners)
@@ -43,7 +43,7 @@ def add_instabilities(connection: Connection, cluster: str, news: Iterable[Insta
 
 
 def load_instabilities(connection: Connection, cluster: str, now_s: float) -> tuple[Instability, ...]:
-    """The newest of the last days, newest first."""
+    """Return the newest instabilities of the last ``UNSTABLE_S``, newest first."""
     names = [field.name for field in fields(Instability)]
     query = (
         select(*(instabilities.c[name] for name in names))
@@ -66,7 +66,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def load_failed(connection: Connection, cluster: str) -> tuple[tuple[str, ...], ...]:
-    """The sets of kinds of jobs that failed or were unstable together, each sorted; one kind where both were of it."""
+    """Return the sorted sets of kinds of jobs that failed or were unstable together; one kind if both had the same."""
     query = union_all(
         *(
             select(table.c.job_id, table.c.partners, table.c.start_s, table.c.end_s).where(table.c.cluster == cluster)
@@ -91,7 +91,7 @@ def load_failed(connection: Connection, cluster: str) -> tuple[tuple[str, ...], 
 
 
 def _named(connection: Connection, cluster: str, ids: set[int]) -> dict[int, list[_Named]]:
-    """The kinds of these jobs: of runs that are over, and of jobs that Slurm still knows."""
+    """Return the kinds of jobs by id: of ended runs, and of jobs that Slurm still has."""
     found: dict[int, list[_Named]] = defaultdict(list)
     ordered = sorted(ids)
     for start in range(0, len(ordered), _STEP):
@@ -110,7 +110,7 @@ def _named(connection: Connection, cluster: str, ids: set[int]) -> dict[int, lis
 
 
 def _kind(named: list[_Named], start_s: float, end_s: float) -> str:
-    """The kind of the job that ran then; ids begin anew on a new controller."""
+    """Return the kind of the job that ran in that time; ids restart on a new controller."""
     return next(
         (kind for since_s, until_s, kind in named if since_s <= end_s + SAME_S and until_s >= start_s - SAME_S), ""
     )

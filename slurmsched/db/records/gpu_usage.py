@@ -1,4 +1,4 @@
-"""What earlier runs did with their GPUs, kept at hand for the jobs that wait and run now."""
+"""A cache of the GPU usage of earlier runs, for the jobs that wait and run now."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ...cluster.records.profiles import NodeProfile
 from ...cluster.state import ClusterState
 from ..tables import outcomes, profiles
 
-MOST = 20_000  #: records read at once, the newest; as many jobs and kinds are kept at hand
+MOST = 20_000  #: records read at once, the newest; also the most jobs, and the most kinds, in the cache
 EVERY_S = 60.0
-LATE_S = 3600.0  #: a record may come so much later than its job ended, and later yet is known after a restart
-SAME_S = 60.0  #: by which the clocks of a node and of the controller may differ
+LATE_S = 3600.0  #: the greatest delay of a record after its job's end; later ones are read after a restart
+SAME_S = 60.0  #: the greatest difference between the clocks of a node and of the controller
 
 Run = tuple[int, int, int]  #: job, restart, whole second of the end
-Measured = tuple[Run, str, Use]  #: a run, its kind and what it did
+Measured = tuple[Run, str, Use]  #: a run, its kind and its GPU usage
 
 
 class RecentUsage:
-    """The use of runs that were measured lately, by job and by kind of job; a bounded number of them."""
+    """The GPU usage of recently measured runs, by job and by kind of job; bounded in number."""
 
     def __init__(self) -> None:
         self._by_job: dict[int, Use] = {}
@@ -33,12 +33,12 @@ class RecentUsage:
         self._read_s = -math.inf
 
     def since_s(self, now_s: float) -> float:
-        """From when on the next reading has to be."""
+        """Return the start of the period that the next read has to cover."""
         read_s = min(self._read_s, now_s)  # clocks are set back, too
         return read_s - LATE_S
 
     def learn(self, runs: Iterable[Measured], now_s: float) -> None:
-        """Take in what was read at *now_s*, oldest first."""
+        """Add *runs* read at *now_s*, oldest first."""
         for run, kind, use in runs:
             self._by_job.pop(run[0], None)
             self._by_job[run[0]] = use
@@ -54,7 +54,7 @@ class RecentUsage:
         self._read_s = now_s
 
     def filled(self, state: ClusterState) -> ClusterState:
-        """*state* with what is known of the use of its pending and running jobs."""
+        """Return *state* with the known GPU usage of its pending and running jobs."""
         if not self._by_kind:
             return state
         pending, running = (with_use(jobs, self._by_job, self._by_kind) for jobs in (state.pending, state.running))
@@ -62,13 +62,13 @@ class RecentUsage:
 
 
 def load_measured(connection: Connection, cluster: str, since_s: float) -> list[Measured]:
-    """The newest runs measured since then whose outcome is known, oldest end first; MOST records at most."""
+    """Return the newest runs measured since *since_s* with a known outcome, oldest end first; at most MOST records."""
     names = tuple(f.name for f in fields(NodeProfile))
     newest = select(*(profiles.c[name] for name in names)).where(profiles.c.cluster == cluster)
     if math.isfinite(since_s):
         newest = newest.where(profiles.c.end_s >= int(since_s))
     records = newest.order_by(profiles.c.end_s.desc()).limit(MOST).subquery()
-    # Ids begin anew on a new controller: the run that was measured is the one of that time.
+    # Ids restart on a new controller: the measured run is the one at that time.
     same = and_(
         outcomes.c.cluster == cluster,
         outcomes.c.job_id == records.c.job_id,
@@ -90,7 +90,7 @@ def load_measured(connection: Connection, cluster: str, since_s: float) -> list[
 
 
 def _use(rows: list[NodeProfile]) -> Use:
-    """One run, measured by one or more nodes."""
+    """Return the usage of a run from the records of its nodes."""
     return mean_use(
         [
             Use(row.start_s, row.end_s, row.gpu_util, row.memory_util, row.memory_mib / row.gpus, row.unstable == 1.0)

@@ -1,4 +1,4 @@
-"""Which nodes are lent, in the database: what lets a partition have its own again after we were killed."""
+"""Lent nodes in the database, so that partitions get their own back even after the daemon was killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..tables import lent
 
 
 def save_lent(connection: Connection, cluster: str, some: Iterable[LentNodes]) -> None:
-    """Let *some* be all that is lent."""
+    """Replace all stored loans by *some*."""
     connection.execute(delete(lent).where(lent.c.cluster == cluster))
     rows = [
         {"cluster": cluster, "partition": one.partition, "own": fold(one.own), "given": fold(one.given)} for one in some
@@ -22,7 +22,7 @@ def save_lent(connection: Connection, cluster: str, some: Iterable[LentNodes]) -
 
 
 def load_lent(connection: Connection, cluster: str) -> tuple[LentNodes, ...]:
-    """All that is lent, by partition."""
+    """Return all stored loans, by partition."""
     query = select(lent.c.partition, lent.c.own, lent.c.given).where(lent.c.cluster == cluster)
     found = connection.execute(query.order_by(lent.c.partition))
     return tuple(LentNodes(name, expand(own), expand(given)) for name, own, given in found)

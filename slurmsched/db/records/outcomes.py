@@ -1,4 +1,4 @@
-"""Outcomes in the database: added once, whoever saw them first, and read as columns."""
+"""Outcomes in the database: each stored once, from any source, and read as columns."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..tables import outcomes
 _NAMES = tuple(f.name for f in fields(OutcomeTable))
 _KINDS = get_type_hints(OutcomeTable)
 _KEY = ("job_id", "first_submit_s", "restart")
-_STEP = 500  #: ids asked for in one query; SQLite takes some 32,000 parameters
+_STEP = 500  #: ids in one query; SQLite takes some 32,000 parameters
 
 _Key = tuple[int, int, int]
 
 
 def add_outcomes(connection: Connection, cluster: str, table: OutcomeTable) -> int:
-    """Write the runs that are not there yet; returns how many were new or mended.
+    """Write runs that are not stored yet; return the number of those added or corrected.
 
-    A run is the same if job, restart and first submit (in whole seconds) are. One that was noted as OTHER, having
-    vanished unseen, is mended by a report that knows how it ended.
+    A run is identified by job, restart and first submit time (in whole seconds). A run stored as OTHER, because it
+    vanished between two observations, is corrected by a report with its true end.
     """
     rows = {_key(row): row for row in _rows(table)}
     there = _states(connection, cluster, [key[0] for key in rows])
@@ -41,7 +41,7 @@ def add_outcomes(connection: Connection, cluster: str, table: OutcomeTable) -> i
 
 
 def load_outcomes(connection: Connection, cluster: str, since_s: float | None, until_s: float | None) -> OutcomeTable:
-    """Runs that ended in [since, until), oldest end first; in the same order from every database."""
+    """Return the runs that ended in [since_s, until_s), oldest end first, in the same order from every database."""
     query = (
         select(*(outcomes.c[name] for name in _NAMES))
         .where(outcomes.c.cluster == cluster)
@@ -56,7 +56,7 @@ def load_outcomes(connection: Connection, cluster: str, since_s: float | None, u
 
 
 def load_clusters(connection: Connection) -> list[str]:
-    """The clusters that have runs, by name."""
+    """Return the names of the clusters that have runs, sorted."""
     return list(connection.scalars(select(outcomes.c.cluster).distinct().order_by(outcomes.c.cluster)))
 
 

@@ -1,4 +1,4 @@
-"""The switch that admins turn: paused or not."""
+"""The pause switch of admins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..tables import control
 
 @dataclass(frozen=True)
 class Control:
-    """Whether slurmsched is paused, until when, by whom, and since when it is as it is."""
+    """The state of the pause switch: the end of a pause, the admin who set it, and the time of the change."""
 
     paused: bool = False
     until_s: float | None = None  #: None: until somebody resumes
@@ -20,19 +20,19 @@ class Control:
     since_s: float = 0.0
 
     def at(self, now_s: float) -> Control:
-        """What holds at *now_s*: a pause ends by itself when its time comes."""
+        """Return the state at *now_s*: a pause with an end time ends by itself."""
         if self.paused and self.until_s is not None and now_s >= self.until_s:
             return Control(False, None, self.by, self.until_s)
         return self
 
 
 def save_control(connection: Connection, cluster: str, wanted: Control) -> None:
-    """Turn the switch."""
+    """Store the state of the switch."""
     row = {"paused": wanted.paused, "until_s": wanted.until_s, "by": wanted.by, "since_s": wanted.since_s}
     insert_or(connection, control, [{"cluster": cluster, **row}], replace=row)
 
 
 def load_control(connection: Connection, cluster: str) -> Control:
-    """How the switch stands; not paused if nobody ever turned it."""
+    """Return the state of the switch; not paused if it was never set."""
     found = connection.execute(select(control).where(control.c.cluster == cluster)).one_or_none()
     return Control() if found is None else Control(found.paused, found.until_s, found.by, found.since_s)

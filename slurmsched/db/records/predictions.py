@@ -1,4 +1,4 @@
-"""Predictions in the database: one row for each that was kept."""
+"""Predictions in the database, one row each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHANGES = ("slurm_start_s", "started_s", "ended_s", "state")
 
 
 def save_predictions(connection: Connection, cluster: str, records: PredictionRecords) -> None:
-    """Write what is new of *records* and what came of the rest; repeating it changes nothing."""
+    """Write new *records* and the outcomes of older ones; a repeat changes nothing."""
     columns = (getattr(records, name) for name in _NAMES)
     values = zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True)
     rows: list[dict[str, Any]] = [{"cluster": cluster, **dict(zip(_NAMES, row, strict=True))} for row in values]
@@ -28,7 +28,7 @@ def save_predictions(connection: Connection, cluster: str, records: PredictionRe
 
 
 def load_predictions(connection: Connection, cluster: str, since_s: float) -> PredictionRecords:
-    """The predictions made since then, oldest first."""
+    """Return the predictions made since *since_s*, oldest first; at most ``MOST``."""
     query = (
         select(*(predictions.c[name] for name in _NAMES))
         .where(predictions.c.cluster == cluster, predictions.c.made_s >= since_s)

@@ -1,4 +1,4 @@
-"""Profiles in the database: one row per record of a node, read as one row per run of a job."""
+"""Profiles in the database: one row per record of a node, merged on reading to one row per run of a job."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SUMS = ("memory_mib", "power_w")
 
 
 def add_profiles(connection: Connection, cluster: str, news: Iterable[NodeProfile]) -> None:
-    """Write the records that are not there yet: the first one of a job, a node and a start stays."""
+    """Write the records that are not stored yet; the first record of a job, node and start is kept."""
     insert_or(connection, profiles, [{"cluster": cluster, **asdict(profile)} for profile in news])
 
 
 def load_profiles(
     connection: Connection, cluster: str, since_s: float | None = None, until_s: float | None = None
 ) -> ProfileTable:
-    """The runs whose profile ended in [since, until), oldest end first."""
+    """Return the runs whose profile ended in [since_s, until_s), oldest end first."""
     query = (
         select(*(profiles.c[name] for name in _NAMES))
         .where(profiles.c.cluster == cluster)
@@ -45,7 +45,7 @@ def load_profiles(
 
 
 def _runs(rows: list[NodeProfile]) -> list[list[NodeProfile]]:
-    """Rows of one job id cut into runs: a job does not overlap with itself, and ids begin anew on a new controller."""
+    """Split the rows of one job id into runs, which do not overlap; ids restart on a new controller."""
     runs: list[list[NodeProfile]] = []
     end_s = -math.inf
     for row in rows:
@@ -79,7 +79,7 @@ def _table(runs: list[list[NodeProfile]]) -> ProfileTable:
 
 
 def _mean(run: list[NodeProfile], name: str) -> float:
-    """Over the nodes that measured it, each weighing by its GPUs and seconds; NaN where none did."""
+    """Return the mean over the nodes that measured it, weighted by GPUs and seconds; NaN without any."""
     measured = [(getattr(row, name), row.gpus * row.measured_s) for row in run if not math.isnan(getattr(row, name))]
     whole = sum(weight for _, weight in measured)
     return sum(value * weight for value, weight in measured) / whole if whole else math.nan

@@ -1,4 +1,4 @@
-"""Promises in the database: one row for each time a deadline was asked for."""
+"""Promises in the database: one row per request for a deadline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHANGES = tuple(name for name in _NAMES if name not in ("job_id", "asked_s"))
 
 
 def rows_of(table: PromiseTable) -> Iterator[tuple[Key, Row]]:
-    """Each row of *table* as it is stored, by job and moment of asking."""
+    """Yield each row of *table* in its stored form, with its key: job and time of the request."""
     columns = (getattr(table, name) for name in _NAMES)
     for values in zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True):
         row = dict(zip(_NAMES, values, strict=True))
@@ -31,7 +31,7 @@ def rows_of(table: PromiseTable) -> Iterator[tuple[Key, Row]]:
 
 
 def changed_rows(before: PromiseTable, now: PromiseTable) -> IntArray:
-    """Rows of *now* that are stored otherwise than *before* has them, or not at all."""
+    """Return the indices of rows of *now* that are new or differ from *before* in a stored column."""
     places = dict(zip(_keys(before), range(len(before)), strict=True))
     at = np.array([places.get(key, -1) for key in _keys(now)], dtype=np.int64)
     differs = at < 0
@@ -55,12 +55,12 @@ def _texts(column: Labels) -> NDArray[np.object_]:
 
 
 def save_promises(connection: Connection, cluster: str, rows: Iterable[Row]) -> None:
-    """Write *rows* as they are now; repeating it changes nothing."""
+    """Write the present state of *rows*; a repeat changes nothing."""
     insert_or(connection, promises, [{"cluster": cluster, **row} for row in rows], replace=_CHANGES)
 
 
 def load_promises(connection: Connection, cluster: str, since_s: float) -> PromiseTable:
-    """The promises that are to be kept, and all that was asked since then; oldest first."""
+    """Return the open promises and all requests since *since_s*, oldest first."""
     query = (
         select(*(promises.c[name] for name in _NAMES))
         .where(promises.c.cluster == cluster, or_(promises.c.state == PromiseState.OPEN, promises.c.asked_s >= since_s))

@@ -1,1 +1,1 @@
-"""What slurmsched decided and requested, and each job's history of it, in the database."""
+"""Decisions, requests to Slurm and the history of each job, in the database."""

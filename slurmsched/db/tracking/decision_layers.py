@@ -1,4 +1,4 @@
-"""Records of cycles in layers: a whole one now and then, and what changed since."""
+"""Records of cycles in layers: a whole record now and then, and the changes since."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...cluster.records.promises import PromiseTable
 from ...cluster.table_delta import Matching, changed, changes, normal
 
 LAYERS = ("key", "since key", "since then")
-"""Each holds what differs from those before it, so that a record is read from three blobs at most."""
+"""Each layer holds the differences to the layers before it, so that a record is read from at most three blobs."""
 
 _BESIDE = {"placing": "pending", "forecast": "pending", "forecast_running": "running"}
-"""Tables of which row *i* belongs to row *i* of another."""
+"""Tables whose row *i* belongs to row *i* of another."""
 
-_FRESH = 3  #: so many records of a new layer show how small they can be
+_FRESH = 3  #: the number of records on a new layer whose mean size is the smallest to expect
 
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "dict_size": 2**22}]
-"""A sixth smaller than zlib makes the bytes of numbers that lie side by side, in 10 ms."""
+"""Compresses the bytes of adjacent numbers to a sixth less than zlib, in 10 ms."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class RecordParts:
 
 
 def nothing(kinds: Mapping[str, type[Table]]) -> RecordParts:
-    """What the first layer is laid on."""
+    """Return the empty record below the first layer."""
     return RecordParts({name: normal(table_of(kind, 0, {}, {})) for name, kind in kinds.items()}, {})
 
 
 @dataclass
 class _Layer:
-    """The record whose last layer this was, and the sizes of what was stored on it so far."""
+    """A layer: the record that it completes, and the sizes of the blobs stored on it so far."""
 
     parts: RecordParts
     body: bytes
@@ -50,24 +50,24 @@ class _Layer:
 
     @property
     def worn(self) -> bool:
-        """Whether it has cost as much room as a new one, since what is stored on it grew with its age."""
+        """True if the growth of the blobs on this layer has cost as much space as a new layer."""
         fresh_b = sum(self.stored_b[:_FRESH]) / _FRESH
         return sum(size_b - fresh_b for size_b in self.stored_b[_FRESH:]) > len(self.body)
 
 
 @dataclass
 class BlobLayers:
-    """Makes the blobs of one record after the other, of which all but the last are those of an earlier record.
+    """The maker of the blobs of successive records; all but a record's last blob come from an earlier record.
 
-    A layer is laid anew when its age has cost as much room as it takes itself: at most twice what would have been best
-    is stored, however much the cycles change.
+    A layer is replaced when its age has cost as much space as the layer itself. The total is thus at most twice the
+    optimum, however much the cycles change.
     """
 
     kinds: Mapping[str, type[Table]]
     _below: list[_Layer] = field(default_factory=list)
 
     def blobs(self, parts: RecordParts) -> dict[str, bytes]:
-        """The blobs of a record by the names of the layers."""
+        """Return the blobs of a record by the names of the layers."""
         while self._below and self._below[-1].worn:
             self._below.pop()
         before = self._below[-1].parts if self._below else nothing(self.kinds)
@@ -82,7 +82,7 @@ class BlobLayers:
 
 
 def read_layers(blobs: Mapping[str, bytes], kinds: Mapping[str, type[Table]]) -> RecordParts:
-    """The record that ``Layers.blobs`` made *blobs* of; ``ValueError`` where they hold something else."""
+    """Return the record that ``BlobLayers.blobs`` made into *blobs*; ``ValueError`` for other content."""
     parts = nothing(kinds)
     try:
         for name in LAYERS[: len(blobs)]:
@@ -119,7 +119,7 @@ def _read(body: bytes, before: RecordParts, kinds: Mapping[str, type[Table]]) ->
 
 
 def _pair(name: str, tables: Mapping[str, Table], before: Mapping[str, Table]) -> tuple[Table, Table] | None:
-    """The jobs that the rows of a table of what is wanted belong to, now and before."""
+    """Return the tables of jobs, now and before, that the rows of table *name* belong to; None without such."""
     return (tables[_BESIDE[name]], before[_BESIDE[name]]) if name == "placing" else None
 
 
@@ -130,7 +130,7 @@ def _matching(table: Table, before: Table) -> Matching:
 
 
 def _keys(table: JobTable | PromiseTable) -> IntArray:
-    """A number that tells rows apart, nearly always."""
+    """Return a number per row that is almost always unique."""
     if isinstance(table, JobTable):
         return table.job_id
     return np.asarray(table.job_id * 1_000_003 + (1000 * np.nan_to_num(table.asked_s)).astype(np.int64))

@@ -1,4 +1,4 @@
-"""Decision records: everything a decision knew and wanted, so that it can be made again and compared."""
+"""Decision records: all inputs and results of a decision, so that it can be replayed and compared."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _VIEW: dict[str, type[Table]] = {
 #: The type of each table of a record.
 TABLES: dict[str, type[Table]] = _VIEW | {"placing": Placing, "promises": PromiseTable, "promised": PromiseTable}
 
-#: In place of a digest.
+#: The key of the probe, in place of a digest.
 _PROBE = "probe"
 
 
 @dataclass(frozen=True, eq=False)
 class DecisionRecord:
-    """One cycle: what was known, what was wanted, under which settings and models."""
+    """A cycle: the view, the plan, the settings and the models."""
 
     number: int
     now_s: float
@@ -61,7 +61,7 @@ class DecisionRecord:
 
 
 def layers_of(record: DecisionRecord) -> RecordParts:
-    """The record in parts that can be compared with those of another."""
+    """Split the record into parts that can be compared with those of another."""
     plan = record.plan
     tables: dict[str, Table] = {name: getattr(record.view, name) for name in _VIEW}
     tables |= {"placing": plan.jobs, "promises": record.view.promises, "promised": plan.promises}
@@ -74,7 +74,7 @@ def layers_of(record: DecisionRecord) -> RecordParts:
 
 
 def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> DecisionRecord:
-    """The record that ``layers_of`` made *parts* from; ``ValueError`` where they hold something else."""
+    """Return the record that ``layers_of`` split into *parts*; ``ValueError`` for other content."""
     try:
         tables: Any = parts.tables
         view = View(now_s=now_s, **{name: tables[name] for name in _VIEW}, promises=tables["promises"])
@@ -88,7 +88,7 @@ def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> Decisio
 
 
 def record_of(parts: dict[str, bytes], *, now_s: float, **rest: Any) -> DecisionRecord:
-    """The record in *parts* as earlier releases kept them, each table by itself; ``ValueError`` for anything else."""
+    """Return the record in *parts* of earlier releases, one per table; ``ValueError`` for other content."""
     try:
         tables: dict[str, Any] = {name: decode(kind, parts[name]) for name, kind in _VIEW.items()}
         view = View(now_s=now_s, **tables, promises=_promises(parts, "promises"))
@@ -104,12 +104,12 @@ def record_of(parts: dict[str, bytes], *, now_s: float, **rest: Any) -> Decision
 
 
 def restored(parts: dict[str, bytes], **rest: Any) -> DecisionRecord:
-    """The record in the layers that ``Layers`` made of it; ``ValueError`` where they hold something else."""
+    """Return the record in the layers of ``BlobLayers``; ``ValueError`` for other content."""
     return record_of_parts(read_layers(parts, TABLES), **rest)
 
 
 def _promises(parts: dict[str, bytes], name: str) -> PromiseTable:
-    """One part; records of earlier releases have none."""
+    """Return the promises in part *name*, which records of earlier releases lack."""
     return decode(PromiseTable, parts[name]) if name in parts else NO_PROMISES
 
 
@@ -122,7 +122,7 @@ def _action(row: list[Any]) -> Action:
 
 
 def _lines(rows: Iterable[Any]) -> bytes:
-    """*rows* as JSON, each on a line of its own."""
+    """Encode *rows* as JSON, each on a line of its own."""
     return "\n".join(json.dumps(row, separators=(",", ":"), default=_plain) for row in rows).encode("ascii")
 
 
@@ -141,7 +141,7 @@ def _plain(value: Any) -> Any:
 
 
 def save_decision(connection: Connection, cluster: str, record: DecisionRecord, parts: dict[str, bytes]) -> None:
-    """Write one record, made of *parts*; a blob that is there already is not sent again."""
+    """Write one record, made of *parts*; a stored blob is not sent again."""
     here = (cycle_blobs.c.cluster == cluster, cycle_blobs.c.number == record.number)
     connection.execute(delete(cycle_blobs).where(*here))  # another daemon may have used the number
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in parts.items()}
@@ -164,12 +164,12 @@ def save_probe(connection: Connection, size_b: int) -> None:
 
 
 def remove_probe(connection: Connection) -> None:
-    """Remove what ``save_probe`` wrote."""
+    """Delete the blob that ``save_probe`` wrote."""
     connection.execute(delete(blobs).where(blobs.c.digest == _PROBE))
 
 
 def load_decision(connection: Connection, number: int | None, cluster: str | None) -> DecisionRecord | None:
-    """Cycle *number*, or the newest; of *cluster*, or of whichever cluster decided last. None if there is none."""
+    """Return cycle *number* or the newest, of *cluster* or of the one that decided last; None if there is none."""
     query = _newest_first(select(cycles), cluster).limit(1)
     found = connection.execute(query if number is None else query.where(cycles.c.number == number)).one_or_none()
     if found is None:
@@ -198,12 +198,12 @@ def load_decision(connection: Connection, number: int | None, cluster: str | Non
 
 
 def decision_numbers(connection: Connection, cluster: str | None) -> list[int]:
-    """The cycles that are kept, oldest first."""
+    """Return the numbers of the stored cycles, oldest first."""
     return list(connection.scalars(_newest_first(select(cycles.c.number), cluster)))[::-1]
 
 
 def last_number(connection: Connection, cluster: str) -> int:
-    """The highest cycle number so far; 0 if none is kept. One that was killed before it was saved has left intents."""
+    """Return the highest cycle number so far, 0 for none; also of cycles that left only intents (killed early)."""
     numbers = (
         select(func.max(number)).where(owner == cluster)
         for number, owner in ((cycles.c.number, cycles.c.cluster), (intents.c.cycle, intents.c.cluster))

@@ -1,4 +1,4 @@
-"""Intents: what was asked of Slurm, kept apart from what it answered and from what was seen afterwards."""
+"""Intents: requests to Slurm, recorded separately from its answers and from the observed effects."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from ...cluster.text.tres import slots_in
 from ..database import insert_or
 from ..tables import intents
 
-#: Slurm may round a start time; a hold this close to what was asked is ours.
+#: Slurm may round a start time; a hold this close to the requested one is ours.
 HOLD_WITHIN_S = 5.0
 #: Slurm delays a requeued job until its old credential has expired (cred_expire, 120 s by default, and a second).
 REQUEUE_DELAY_S = 600.0
-#: How long a job whose write was refused is left alone.
+#: The wait after a refusal before the job is written again.
 BACK_OFF_S = 600.0
-#: So often in a row Slurm may refuse to change a job on its way to shared GPUs before it is left alone as well.
+#: Refusals in a row after which that wait applies also to a job on its way to shared GPUs.
 EAGER = 4
-#: How long what a job was asked to do may be the reason of its queueing itself again.
+#: The longest time after a stop request in which a requeue of the job counts as its effect.
 GIVING_WAY_S = 3600.0
-#: So far back it counts how often a job was asked to stop.
+#: The period over which the stop requests of a job are counted.
 ASKS_S = 86_400.0
 
-#: Why a question to stop counts as none: who stands still cannot act, and is asked again once it runs.
+#: The reason to ignore a stop request: a suspended job cannot act, and is asked again once it runs.
 SUSPENDED = "it was suspended before it had acted"
 
 _QUEUES_AGAIN = ("Requeue", "AskToStop")
 _SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
-#: Actions that set a StartTime, and how far ahead where their value does not say it.
+#: Actions that set a StartTime, and its distance in seconds where the value does not hold it.
 _DELAYS_S = {
     **dict.fromkeys(("Hold", "Release", "Unmark"), 0.0),
     **dict.fromkeys(("Share", "StartShared", "Unshare"), 3600.0),
 }
 
-#: What a look shows as changed by each action, as ``JobModified.what`` has it.
+#: The change that an observation shows after each action, by its name in ``JobModified.what``.
 _MODIFIES = {
     "Suspend": "suspended",
     "Resume": "resumed",
@@ -57,26 +57,26 @@ _MODIFIES = {
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """One action on its way: planned when made, then answered or refused, then seen, then closed."""
+    """An action in progress: planned when made, then answered or refused, then seen, then closed."""
 
     job_id: int
     kind: str  #: name of the action's class
-    value: Value  #: points, until_s, partition, nodes, what a job that shares asked for; None for an action without
+    value: Value  #: points, until_s, partition, nodes or original GPU request; None for an action without
     requested_s: float
     cycle: int = 0
     answered_s: float | None = None
-    refused: str | None = None  #: Slurm's own sentence
-    seen_s: float | None = None  #: when the cluster first looked as asked
-    closed_s: float | None = None  #: nothing of it is left in Slurm
+    refused: str | None = None  #: Slurm's own message
+    seen_s: float | None = None  #: time of the first observation with the requested state
+    closed_s: float | None = None  #: from then on nothing of it is left in Slurm
 
     @property
     def key(self) -> tuple[int, int, str]:
-        """What makes it unique in one cluster."""
+        """The unique key within a cluster."""
         return self.cycle, self.job_id, self.kind
 
 
 def value_of(action: Action) -> Value:
-    """What *action* asks for beside the job; None where there is nothing more to say."""
+    """Return the value that *action* requests for its job; None for an action without one."""
     if isinstance(action, Share):
         return action.asked_for
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
@@ -96,7 +96,7 @@ class Intents:
         self.adopt(intents)
 
     def adopt(self, intents: Iterable[Intent]) -> None:
-        """Learn *intents* that an earlier process made."""
+        """Add *intents* that an earlier process made."""
         for intent in intents:
             self._count(intent)
             if intent.refused not in (None, SUSPENDED) and intent.kind != "Tell":
@@ -108,9 +108,9 @@ class Intents:
                 self._open.setdefault((intent.job_id, intent.kind), []).append(intent)
 
     def not_later_than(self, now_s: float) -> None:
-        """Date nothing later than *now_s*: after the wall clock was set back a wait begins anew and lasts no longer.
+        """Limit all times to *now_s*: after the wall clock was set back, a wait starts anew and lasts no longer.
 
-        What was asked when the clock was a day ahead would else be waited for until that day is over.
+        Otherwise a wait that began while the clock was a day ahead would last until that day is over.
         """
         self._refused_s = {job: min(at_s, now_s) for job, at_s in self._refused_s.items()}
         for job, asked_s in self._asked_s.items():
@@ -124,7 +124,7 @@ class Intents:
         return (intent for same in self._open.values() for intent in same)
 
     def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> list[Intent]:
-        """Note *actions* before they are tried."""
+        """Record *actions* before they are sent."""
         made = [Intent(a.job_id, type(a).__name__, value_of(a), now_s, cycle) for a in actions]
         for intent in made:
             same = self._open.setdefault((intent.job_id, intent.kind), [])
@@ -132,15 +132,15 @@ class Intents:
         return made
 
     def answered(self, cycle: int, answers: Iterable[tuple[Action, str | None]], now_s: float) -> list[Intent]:
-        """Note what Slurm said: a yes replaces older intents of the kind, a no closes this one."""
+        """Record Slurm's answers: acceptance replaces older intents of the kind, a refusal closes this one."""
         changed: list[Intent] = []
         for action, refused in answers:
             kind = type(action).__name__
             same = self._open.get((action.job_id, kind), [])
             mine = next((intent for intent in same if intent.cycle == cycle), None)
             mine = mine or Intent(action.job_id, kind, value_of(action), now_s, cycle)
-            # What was told and refused stays open, else it would be told again and again.
-            # And of what a refused Share asked for a part may be done: the next look shows it.
+            # A refused comment stays open, else it would be sent again and again. A refused Share stays open because
+            # a part of it may have taken effect, which the next observation shows.
             over = refused is not None and kind not in ("Tell", "Share")
             mine = replace(mine, answered_s=now_s, refused=refused, closed_s=now_s if over else None)
             self._count(mine)
@@ -161,7 +161,7 @@ class Intents:
         return changed
 
     def forget_former(self, submitted_s: Mapping[int, float], now_s: float) -> list[Intent]:
-        """Close what was asked of jobs that had one of these ids before the job did that was submitted at that time."""
+        """Close requests for earlier jobs with the same ids, older than the first submit times in *submitted_s*."""
         changed: list[Intent] = []
         for key, same in list(self._open.items()):
             if (since_s := submitted_s.get(key[0])) is not None:
@@ -174,7 +174,7 @@ class Intents:
         return changed
 
     def observe(self, state: ClusterState, requeued: Iterable[int], now_s: float) -> list[Intent]:
-        """Compare with a look at the cluster: what is seen, what is over. *requeued* are jobs just queued again."""
+        """Mark intents as seen or closed by an observation of the cluster. *requeued* are jobs just queued again."""
         if not self._open:
             return []
         look = _Look(state, set(requeued), now_s)
@@ -197,12 +197,12 @@ class Intents:
         return changed
 
     def holds(self) -> tuple[IntArray, FloatArray]:
-        """The jobs we hold, as far as we know, and until when."""
+        """Return the ids of the jobs we hold, and the end times of the holds."""
         held = [(intent.job_id, intent.value) for intent in self if intent.kind == "Hold"]
         return np.array([job for job, _ in held], dtype=np.int64), np.array([s for _, s in held], dtype=np.float64)
 
     def delays(self) -> dict[int, Delay]:
-        """The begin times that we may have set, by job."""
+        """Return the begin times that we may have set, by job."""
         found: dict[int, Delay] = {}
         for intent in self:
             if (longest_s := _DELAYS_S.get(intent.kind)) is None:
@@ -215,11 +215,11 @@ class Intents:
         return found
 
     def modifications(self) -> set[tuple[int, str]]:
-        """What we asked to have changed and no look has shown yet: job ids with ``JobModified.what``."""
+        """Return our requested changes that no observation has shown yet: job ids with ``JobModified.what``."""
         return {(i.job_id, _MODIFIES[i.kind]) for i in self if i.kind in _MODIFIES and i.seen_s is None}
 
     def held(self, pending: JobTable, now_s: float) -> BoolArray:
-        """Which *pending* jobs wait for a start time of ours: a hold, or Slurm's delay after a requeue we asked for."""
+        """Return a mask of *pending*: jobs that wait for our hold, or for Slurm's delay after a requeue of ours."""
         held = held_rows(pending, *self.holds(), now_s=now_s, within_s=HOLD_WITHIN_S)
         requeued = [intent.job_id for intent in self if intent.kind in _QUEUES_AGAIN and intent.seen_s is not None]
         if requeued:
@@ -229,10 +229,10 @@ class Intents:
         return held
 
     def ask_counts(self, jobs: JobTable, now_s: float) -> tuple[FloatArray, IntArray]:
-        """When each of *jobs* was last asked to stop within a day, NaN where it was not; and how often.
+        """Return the time of the last stop request to each of *jobs* within a day (NaN for none), and their number.
 
-        What was to be asked and never answered may have been: it counts, but nobody had time because of it. So does
-        what was asked of a job that was suspended then.
+        A request that Slurm never answered may have been sent: it counts in the number, but not for the time. The
+        same holds for a request to a job that was suspended.
         """
         self._asked_s = {
             job: recent
@@ -254,16 +254,16 @@ class Intents:
         return last_s, often
 
     def comments(self, jobs: JobTable) -> Labels:
-        """What each of *jobs* was last told in its AdminComment, whatever Slurm said to that."""
+        """Return the last AdminComment that we sent for each of *jobs*, accepted or refused."""
         comment_of = {i.job_id: str(i.value) for i in self if i.kind == "Tell" and i.answered_s is not None}
         if not comment_of:
             return Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
         return Labels.of([comment_of.get(job, "") for job in jobs.job_id.tolist()])
 
     def sharing(self, jobs: JobTable) -> tuple[BoolArray, Labels, BoolArray]:
-        """Which of *jobs* share GPUs or are on their way there, what they asked for before, and which were given back.
+        """Return a mask of *jobs* that share GPUs or are about to, their original requests, and a mask of those undone.
 
-        Our word counts, not the token: an owner may have written another comment since.
+        Our record counts, not the token: an owner may have written another comment since.
         """
         share_of = {intent.job_id: str(intent.value) for intent in self if intent.kind == "Share"}
         given_back = np.isin(jobs.job_id, [intent.job_id for intent in self if intent.kind == "Unshare"])
@@ -278,7 +278,7 @@ class Intents:
         return shares, Labels(codes, tuple(names)), given_back
 
     def share_refusals(self, jobs: JobTable, now_s: float) -> Labels:
-        """Slurm's words about each of *jobs* whose change to shared GPUs, or back, it refused within ten minutes."""
+        """Return Slurm's refusal, within ten minutes, to change each of *jobs* to shared GPUs or back; else empty."""
         self._share_refusals = {
             job: refusal for job, refusal in self._share_refusals.items() if now_s - refusal[0] < BACK_OFF_S
         }
@@ -292,7 +292,7 @@ class Intents:
         return "" if at_s < first_submit_s - SAME_TIME_S else words  # before that another job had the id
 
     def recently_refused(self, now_s: float) -> set[int]:
-        """Jobs of which Slurm refused a write in the last ten minutes; not those that must not stay half-way."""
+        """Return jobs with a write refused in the last ten minutes, except those that must complete a change."""
         self._refused_s = {job: at_s for job, at_s in self._refused_s.items() if now_s - at_s < BACK_OFF_S}
         self._refusals = {job: often for job, often in self._refusals.items() if often and job in self._refused_s}
         return {
@@ -300,7 +300,7 @@ class Intents:
         }
 
     def _count(self, intent: Intent) -> None:
-        """Note that a job was asked to stop, where it is known that it was."""
+        """Record a stop request that Slurm answered."""
         if intent.kind == "AskToStop" and intent.answered_s is not None and intent.refused in (None, SUSPENDED):
             self._asked_s.setdefault(intent.job_id, {})[intent.answered_s] = intent.refused is None
 
@@ -317,7 +317,7 @@ def _not_later_than(intent: Intent, now_s: float) -> Intent:
 
 
 class _Look:
-    """One look at the cluster, as far as intents care."""
+    """An observation of the cluster, indexed for the check of intents."""
 
     def __init__(self, state: ClusterState, requeued: set[int], now_s: float) -> None:
         self._pending, self._running = state.pending, state.running
@@ -326,7 +326,7 @@ class _Look:
         self._requeued, self._now_s = requeued, now_s
 
     def judge(self, intent: Intent) -> Intent:
-        """*intent* itself, or with seen, closed, or that it could not be done filled in."""
+        """Return *intent* itself, or a copy with ``seen_s``, ``closed_s`` or ``refused`` filled in."""
         if self._in_vain(intent):
             intent = replace(intent, refused=SUSPENDED)
         seen_s = intent.seen_s
@@ -338,7 +338,7 @@ class _Look:
         return replace(intent, seen_s=seen_s, closed_s=closed_s)
 
     def _in_vain(self, intent: Intent) -> bool:
-        """Whether a job was asked to stop that stands still; the signal passes over it and Slurm says yes."""
+        """Return True for a stop request to a suspended job, which Slurm accepts though the signal has no effect."""
         if intent.kind != "AskToStop" or intent.answered_s is None or intent.refused is not None:
             return False
         row = self._running_row.get(intent.job_id)
@@ -392,12 +392,12 @@ def _is_free(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
 
 
 def _is_whole(jobs: JobTable, row: int) -> bool:
-    """Whether a job asks for GPUs of its own, on no node of ours."""
+    """Return True if a job requests whole GPUs, on no node that we required."""
     return bool(jobs.gpus[row] > 0) and not slots_in(jobs.per_node[row]) and not jobs.required_nodes[row]
 
 
 def _is_untouched(jobs: JobTable, row: int) -> bool:
-    """Whether nothing of a change is left in a job; its token comes first and goes last, while the job waits."""
+    """Return True if nothing of a change to sharing is left in a job; its token is written first and removed last."""
     waits = jobs.state[row] == JobState.PENDING
     return _is_whole(jobs, row) and not (waits and read(jobs.comment[row])[0].share is not None)
 
@@ -416,7 +416,7 @@ _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
 
 
 def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -> None:
-    """Write *some* intents as they are now."""
+    """Write the present state of *some* intents."""
     rows = [
         {"cluster": cluster, **{f.name: getattr(i, f.name) for f in fields(i)}, "value": json.dumps(i.value)}
         for i in some
@@ -425,7 +425,7 @@ def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -
 
 
 def load_intents(connection: Connection, cluster: str, refused_since_s: float, asked_since_s: float) -> list[Intent]:
-    """Those that are open, those refused lately, and those that asked a job to stop since then."""
+    """Return open intents, those refused since *refused_since_s*, and stop requests since *asked_since_s*."""
     names = [f.name for f in fields(Intent)]
     lately = intents.c.refused.is_not(None) & (intents.c.answered_s >= refused_since_s)
     stop_requests = (intents.c.kind == "AskToStop") & (intents.c.answered_s >= asked_since_s)

@@ -1,4 +1,4 @@
-"""The story of a job: what changed for it, and when."""
+"""The story of a job: its changes with their times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..database import insert_or
 from ..tables import job_events
 from .intents import value_of
 
-#: Every kind of story event; at one instant they are told in this order.
+#: Every kind of story event, in the order for events of the same time.
 KINDS = (
     "submitted",
     "limit changed",
@@ -77,17 +77,17 @@ _OF_ACTION = {
 
 @dataclass(frozen=True)
 class StoryEvent:
-    """One change: *kind* is one of ``KINDS``, *details* are what a sentence about it needs."""
+    """A change: *kind* is one of ``KINDS``, *details* are the values for a sentence about it."""
 
     at_s: float
     kind: str
     details: dict[str, Any] = field(default_factory=dict)
     job_id: int = 0
-    first_submit_s: float = field(default=math.nan, compare=False)  #: of that job; NaN: of the one with this id then
+    first_submit_s: float = field(default=math.nan, compare=False)  #: identifies the job; NaN: the one at that time
 
 
 def story_of(event: Event) -> StoryEvent:
-    """What the ledger saw, as a line of the job's story."""
+    """Convert an event of the job tracker into an event of the story."""
     details = {name: value for name, value in asdict(event).items() if name not in ("job_id", "at_s", "first_submit_s")}
     if isinstance(event, JobEnded):
         details["state"] = event.state.name
@@ -95,7 +95,7 @@ def story_of(event: Event) -> StoryEvent:
 
 
 def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: float) -> StoryEvent:
-    """What Slurm said to *action*, as a line of the job's story."""
+    """Convert Slurm's answer to *action* into an event of the story."""
     kind = type(action).__name__
     details: dict[str, Any] = {"cycle": cycle, "value": value_of(action)}
     if refused is None:
@@ -104,7 +104,7 @@ def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: floa
 
 
 def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:
-    """An answer to a job with a deadline, or what became of it, as a line of the job's story."""
+    """Convert an answer to a deadline request, or its outcome, into an event of the story."""
     details = {name: row[name] if row[name] == row[name] else None for name in ("promised_s", "earliest_s")}
     doubtful = row["state"] == PromiseState.OPEN and row["announced_s"] == row["announced_s"]
     what = "in doubt" if doubtful else PromiseState(row["state"]).name.lower()
@@ -114,7 +114,7 @@ def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:
 
 
 def story_of_modification(event: JobModified) -> StoryEvent:
-    """What somebody else changed of a job, as a line of its story."""
+    """Convert a change of a job by others into an event of the story."""
     details: dict[str, Any] = {}
     if event.what in ("suspended", "resumed"):
         kind = f"{event.what} by others"
@@ -125,14 +125,14 @@ def story_of_modification(event: JobModified) -> StoryEvent:
 
 
 class Standings:
-    """The standing of each pending job in the last decision; tells which of them changed."""
+    """The standing of each pending job in the last decision, for the detection of changes."""
 
     def __init__(self) -> None:
         self._job_id: IntArray = np.zeros(0, dtype=np.int64)
         self._standing: IntArray = np.zeros(0, dtype=np.int64)
 
     def change(self, cycle: int, job_id: IntArray, standing: IntArray, now_s: float) -> list[StoryEvent]:
-        """The changes since the last call; that a new job is ranked goes without saying."""
+        """Return the changes since the last call; a new job that is ranked is no change."""
         before = np.full(len(job_id), Standing.RANKED, dtype=np.int64)
         if len(self._job_id):
             at = np.minimum(np.searchsorted(self._job_id, job_id), len(self._job_id) - 1)
@@ -152,7 +152,7 @@ class Standings:
 
 
 def save_story(connection: Connection, cluster: str, some: Iterable[StoryEvent]) -> None:
-    """Write *some* events; one that is there already stays as it is, so that a repeat does no harm."""
+    """Write *some* events; a stored one stays unchanged, so that a repeat is harmless."""
     names = ("job_id", "at_s", "kind", "first_submit_s")
     rows = [
         {
@@ -168,7 +168,7 @@ def save_story(connection: Connection, cluster: str, some: Iterable[StoryEvent])
 def load_story(
     connection: Connection, cluster: str, job_id: int, first_submit_s: float | None = None
 ) -> list[StoryEvent]:
-    """All that is known of the job of that id and first submission, or of the last job with that id; oldest first."""
+    """Return the events of the job of that id and first submit time, or of the last one of that id; oldest first."""
     names = ("at_s", "kind", "details", "first_submit_s")
     query = select(*(job_events.c[name] for name in names)).where(
         job_events.c.cluster == cluster, job_events.c.job_id == job_id
@@ -186,7 +186,7 @@ def load_story(
 
 
 def _identity(event: StoryEvent, submitted_s: list[float]) -> float:
-    """The first submission of the job of *event*: its own, else the last before it; NaN if none is known."""
+    """Return the first submit time of the job of *event*: its own, else the last before it; NaN if unknown."""
     if not math.isnan(event.first_submit_s):
         return event.first_submit_s
     return max((first_s for first_s in submitted_s if first_s <= event.at_s + SAME_TIME_S), default=math.nan)
@@ -197,5 +197,5 @@ def _same(one_s: float, other_s: float) -> bool:
 
 
 def in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:
-    """*events*, oldest first."""
+    """Return *events*, oldest first."""
     return sorted(events, key=lambda event: (event.at_s, KINDS.index(event.kind)))

@@ -1,4 +1,4 @@
-"""Runs the upgrades on the connection it is handed; called by Alembic."""
+"""Run the upgrades on the connection that the caller passes; called by Alembic."""
 
 from alembic import context
 
