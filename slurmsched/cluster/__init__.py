@@ -1,1 +1,1 @@
-"""What is: jobs, nodes, forecasts and actions as values; no input or output."""
+"""Values for jobs, nodes, forecasts and actions; no input or output."""

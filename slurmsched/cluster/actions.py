@@ -1,4 +1,4 @@
-"""What can be asked of a cluster: imperative, equal when they mean the same."""
+"""Actions on a cluster as values: named by imperatives, equal when they mean the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Action:
-    """A wish about one job; ``power`` is the switch an admin must have turned on for it."""
+    """A change of one job; ``power`` is the switch that an admin must have turned on for it."""
 
     job_id: int
     power: ClassVar[str]
@@ -24,7 +24,7 @@ class Rank(Action):
 
 @dataclass(frozen=True)
 class Hold(Action):
-    """Keep a pending job from starting until a time; frees itself when that time comes."""
+    """Keep a pending job from starting until *until_s*; the hold then ends by itself."""
 
     until_s: float
     power = "hold"
@@ -39,14 +39,14 @@ class Release(Action):
 
 @dataclass(frozen=True)
 class Requeue(Action):
-    """End this run of a job that consented (``ckpt``) and queue it again, eligible at once."""
+    """End this run of a job that allows it (``ckpt``) and queue it again, eligible at once."""
 
     power = "requeue"
 
 
 @dataclass(frozen=True)
 class AskToStop(Action):
-    """Signal a running job that consented (``ckpt``) to save its work and queue itself again."""
+    """Signal a running job that allows it (``ckpt``) to save its work and queue itself again."""
 
     signal: str  #: its name, such as URG
     power = "requeue"
@@ -54,7 +54,7 @@ class AskToStop(Action):
 
 @dataclass(frozen=True)
 class Tell(Action):
-    """Write what a job's deadline was answered into its AdminComment."""
+    """Write the answer to a job's deadline into its AdminComment."""
 
     text: str
     power = "comment"
@@ -84,7 +84,7 @@ class MovePartition(Action):
 
 @dataclass(frozen=True)
 class RequireNodes(Action):
-    """Make a pending job run on these nodes; an empty text lifts the wish."""
+    """Make a pending job run on these nodes; an empty text removes the requirement."""
 
     nodes: str
     power = "partition"
@@ -92,10 +92,10 @@ class RequireNodes(Action):
 
 @dataclass(frozen=True)
 class Share(Action):
-    """Ask for slots in place of the GPUs of a pending job: one of each GPU of *token* (0+1) on *node* of *partition*.
+    """Replace the GPUs of a pending job by slots: one of each GPU of *token* (0+1) on *node* of *partition*.
 
-    It may start by itself from a time on, with its slots, even if nobody ever comes back to it. *home* is where it
-    waited; *comment* is its owner's, to which the token is added.
+    From *until_s* on the job may start with its slots by itself, even if the daemon never returns to it. *home* is its
+    former partition; *comment* is its owner's, to which the token is added.
     """
 
     home: str
@@ -104,19 +104,19 @@ class Share(Action):
     token: str
     comment: str
     until_s: float
-    gpu_type: str = ""  #: that it asked for, to be remembered
+    gpu_type: str = ""  #: the type that the job requested, for a later restore
     power = "share"
 
     @property
     def asked_for(self) -> str:
-        """What the job would have back: its partitions, a blank, its GPUs."""
+        """The original request, for a later restore: partitions, a blank, GPUs."""
         gpus = self.token.partition(":")[0].count("+") + 1
         return f"{self.home} gpu{self.gpu_type and ':'}{self.gpu_type}:{gpus}"
 
 
 @dataclass(frozen=True)
 class StartShared(Action):
-    """Let a job that asks for the slots of *token* and nothing else start now."""
+    """Start now a job that requests exactly the slots of *token*."""
 
     token: str
     power = "share"
@@ -124,7 +124,7 @@ class StartShared(Action):
 
 @dataclass(frozen=True)
 class Unmark(Action):
-    """Give a job whose change to shared GPUs never came to its slots its owner's *comment* back, and let it start."""
+    """Restore the owner's *comment* of a job whose change to shared GPUs never reached its slots, and let it start."""
 
     comment: str
     power = "share"
@@ -132,7 +132,7 @@ class Unmark(Action):
 
 @dataclass(frozen=True)
 class Unshare(Action):
-    """Give a pending job its whole GPUs back, *gpus* per node, and its owner's *comment*; None leaves it as it is."""
+    """Restore a pending job's whole GPUs, *gpus* per node, and its owner's *comment*; None keeps the present one."""
 
     home: str
     gpus: int
@@ -150,12 +150,12 @@ ACTIONS: dict[str, type[Action]] = {
     )
 }
 POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "profile", "nodes"]))
-"""Every switch there is; the last two are about partitions, not about single jobs."""
+"""All switches; the last two concern partitions, not single jobs."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An action that was wanted and not done: the rule that stood against it, and details in words."""
+    """An action that a rule prevented: the name of the rule, and details in words."""
 
     action: Action
     rule: str

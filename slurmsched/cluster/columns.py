@@ -1,4 +1,4 @@
-"""Columns: arrays that describe many things at once, one row each."""
+"""Tables as columns: arrays with one row per thing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T", bound="Table")
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """A text column: each distinct text is kept once and rows hold its number."""
+    """A text column: each distinct text is stored once, and rows hold its number."""
 
     codes: IntArray
     names: tuple[str, ...]
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Self:
-        """The column that holds *texts*, numbered in order of first appearance."""
+        """Build the column of *texts*, numbered in order of first appearance."""
         rows = texts if isinstance(texts, list | tuple) else list(texts)
         names = tuple(dict.fromkeys(rows))
         numbers = dict(zip(names, range(len(names)), strict=True))
@@ -44,29 +44,29 @@ class Labels:
         return (names[code] for code in self.codes.tolist())
 
     def renamed(self, names: Iterable[str]) -> Labels:
-        """The column with *names* (aligned with ``names``) in place of its texts; equal ones become one."""
+        """Return the column with its texts replaced by *names* (aligned with ``names``); equal ones are merged."""
         other = Labels.of(names)
         return Labels(other.codes[self.codes] if len(self) else self.codes, other.names)
 
     def take(self, rows: Rows) -> Labels:
-        """The column of *rows* only; the distinct texts stay shared."""
+        """Return the column of *rows* only; the distinct texts are shared."""
         return Labels(self.codes[rows], self.names)
 
     def map(self, values: Sequence[Any], dtype: Any) -> NDArray[Any]:
-        """One value per row, given one value per distinct text (aligned with ``names``)."""
+        """Return an array with one value per row, given *values* per distinct text (aligned with ``names``)."""
         return np.array(values, dtype=dtype)[self.codes] if len(values) else np.zeros(len(self), dtype=dtype)
 
     def equals(self, other: Labels) -> bool:
-        """Whether both columns hold the same texts row by row."""
+        """Return True if both columns hold the same texts, row by row."""
         return len(self) == len(other) and list(self) == list(other)
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Things as columns: row *i* of every column is the same thing. Columns are never written after creation."""
+    """A table as columns: row *i* of every column describes the same thing. Columns are read-only after creation."""
 
     def __post_init__(self) -> None:
-        # fields() makes its tuple anew each time, and tables are made and measured often
+        # not fields(), which builds a new tuple on each call: tables are created and measured often
         columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
@@ -78,7 +78,7 @@ class Table:
         return len(getattr(self, next(iter(self.__dataclass_fields__))))
 
     def take(self, rows: Rows) -> Self:
-        """The table of *rows* only, in that order."""
+        """Return the table of *rows* only, in that order."""
         columns = {}
         for name in self.__dataclass_fields__:
             column = getattr(self, name)
@@ -86,7 +86,7 @@ class Table:
         return type(self)(**columns)
 
     def joined(self, other: Self) -> Self:
-        """The rows of this table, then those of *other*."""
+        """Return a table of the rows of this one, then those of *other*."""
         columns: dict[str, Any] = {}
         for f in fields(self):
             first, second = getattr(self, f.name), getattr(other, f.name)
@@ -96,16 +96,16 @@ class Table:
         return type(self)(**columns)
 
     def equals(self, other: Self) -> bool:
-        """Whether both tables hold the same values, row by row (NaN equals NaN)."""
+        """Return True if both tables hold the same values, row by row (NaN equals NaN)."""
         if type(self) is not type(other) or len(self) != len(other):
             return False
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
 
 
 def table_of(kind: type[T], length: int, neutral: Mapping[str, Any], columns: Mapping[str, Any]) -> T:
-    """A table of *length* rows from the *columns* that are known; the rest is *neutral*, else zero or empty.
+    """Build a table of *length* rows from *columns*; missing ones are *neutral*, else zero or empty.
 
-    ValueError names a column that the table has not.
+    Raises ValueError with the name of an unknown column.
     """
     types = _types(kind)  # type: ignore[arg-type]  # a class can be hashed
     if unknown := sorted(set(columns) - set(types)):

@@ -1,4 +1,4 @@
-"""Tables as bytes and back, bit for bit, each by itself: how earlier releases kept decisions."""
+"""Encode single tables as bytes, bit for bit: the format of decisions of earlier releases."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
     },
     Forecast: {"floor_s": 0.0},
 }
-"""Columns that tables kept by an earlier release lack, and what they hold then."""
+"""Columns that stored tables of an earlier release lack, with the values to fill in."""
 
 
 def encode(table: Table) -> bytes:
-    """*table* as compressed bytes: a JSON header line, then the columns one after the other."""
+    """Return *table* as compressed bytes: a JSON header line, then the columns one after the other."""
     header: list[dict[str, Any]] = []
     columns: list[bytes] = []
     for f in fields(table):
@@ -54,7 +54,7 @@ def encode(table: Table) -> bytes:
 
 
 def decode(kind: type[T], blob: bytes) -> T:
-    """The table of type *kind* that ``encode`` made *blob* from.
+    """Return the table of type *kind* that ``encode`` made into *blob*.
 
     Columns added since then are filled in. Raises ``ValueError`` where the bytes are damaged or hold other columns.
     """
@@ -75,7 +75,7 @@ def decode(kind: type[T], blob: bytes) -> T:
 
 
 def full(length: int, neutral: float | bool | str) -> Any:
-    """A column of *length* rows that are all *neutral*."""
+    """Return a column of *length* rows that are all *neutral*."""
     if isinstance(neutral, str):
         return Labels(np.zeros(length, dtype=np.int64), (neutral,))
     return np.full(length, neutral)

@@ -1,4 +1,4 @@
-"""What happened to jobs between two looks at the cluster: past tense, equal when they mean the same."""
+"""Events of jobs between two observations of the cluster, named in the past tense, equal when they mean the same."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from .jobs import JobState
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to one job, at Slurm's own time where Slurm tells it."""
+    """An event of one job, at Slurm's own time where Slurm reports it."""
 
     job_id: int
     at_s: float
-    first_submit_s: float = field(default=math.nan, compare=False, kw_only=True)  #: with the id, which job it was
+    first_submit_s: float = field(default=math.nan, compare=False, kw_only=True)  #: identifies the job, with its id
 
 
 @dataclass(frozen=True)
 class JobSubmitted(Event):
-    """Seen for the first time; ``at_s`` is its first submit time."""
+    """The first observation of a job; ``at_s`` is its first submit time."""
 
-    user: str = field(default="", compare=False)  #: its owner, to whom the story may be told
+    user: str = field(default="", compare=False)  #: its owner, who may read the story
 
 
 @dataclass(frozen=True)
 class JobStarted(Event):
-    """A run began: run 0, or run *restart* of a job that was queued again."""
+    """The start of a run: run 0, or run *restart* of a job that was queued again."""
 
     restart: int = 0
 
 
 @dataclass(frozen=True)
 class JobRequeued(Event):
-    """Queued again; run *restart* is the one it waits for now."""
+    """The requeue of a job, which now waits for run *restart*."""
 
     restart: int
 
 
 @dataclass(frozen=True)
 class JobEnded(Event):
-    """Over, in *state*; OTHER where it vanished between two looks and nobody saw how."""
+    """The end of a job, in *state*; OTHER where it vanished between two observations."""
 
     state: JobState
     restart: int = 0
 
 
-#: What a setting of a job may be; None where there is nothing to say, or no limit.
+#: The value of a job's setting; None for no value or no limit.
 Value = int | float | str | None
 
 
 @dataclass(frozen=True)
 class JobModified(Event):
-    """Changed by somebody else; ``at_s`` is when it was noticed."""
+    """A change of a job by somebody else; ``at_s`` is the time of its observation."""
 
     what: str  #: limit, comment, partition, qos, nice, suspended or resumed
     before: Value = None
     after: Value = None
-    last: bool = False  #: no further change of this kind is noted
+    last: bool = False  #: no further change of this kind is recorded

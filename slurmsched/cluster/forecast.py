@@ -1,4 +1,4 @@
-"""What the models say about jobs that have not ended."""
+"""Forecasts of the runtimes of jobs that have not ended."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .columns import FloatArray, Labels, Table
 class Forecast(Table):
     """Runtime in seconds from start to end, with an 80 % interval; row *i* belongs to job *i*.
 
-    No *floor_s* is none for any job.
+    An empty *floor_s* means 0 for every job.
     """
 
     runtime_s: FloatArray  #: median
     low_s: FloatArray  #: 10 % end sooner
     high_s: FloatArray  #: 10 % end later
-    source: Labels  #: where the number comes from, in words: "median of 7 runs of alice/train_#"
+    source: Labels  #: the origin of the number, in words: "median of 7 runs of alice/train_#"
     floor_s: FloatArray = field(default_factory=lambda: np.zeros(0))  #: ranked as no shorter than this; 0 for most jobs
 
     def __post_init__(self) -> None:
@@ -30,16 +30,16 @@ class Forecast(Table):
 
     @property
     def rank_s(self) -> FloatArray:
-        """Seconds by which orderings compare jobs; NaN where there is no forecast."""
+        """The runtime in seconds by which orderings compare jobs; NaN without a forecast."""
         return np.maximum(self.runtime_s, self.floor_s)
 
     def in_whole_seconds(self) -> Forecast:
-        """The same to the second: no forecast knows more, and what moves by less need not be recorded anew."""
+        """Return the forecast rounded to seconds: it is no more exact, and smaller changes need no new record."""
         names = ("runtime_s", "low_s", "high_s", "floor_s")
         return replace(self, **{name: np.rint(getattr(self, name)) for name in names})
 
 
 def no_forecast(length: int) -> Forecast:
-    """A forecast that knows nothing: NaN for each of *length* jobs."""
+    """Return an empty forecast: NaN for each of *length* jobs."""
     unknown = np.full(length, np.nan)
     return Forecast(unknown, unknown.copy(), unknown.copy(), Labels.of(["no forecast"] * length))

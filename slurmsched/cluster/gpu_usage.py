@@ -1,4 +1,4 @@
-"""What is known of jobs' use of their GPUs: from earlier runs of the job itself, else from runs of its kind."""
+"""The expected GPU usage of jobs: from earlier runs of the job itself, else from runs of its kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAST = 5  #: runs of a kind that count
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a run did with each of its GPUs; NaN where that was not measured."""
+    """The measured GPU usage of a run, per GPU; NaN where it was not measured."""
 
     start_s: float  #: Unix time at which it was first measured
     end_s: float
@@ -31,7 +31,7 @@ _UNKNOWN = Use(_NAN, _NAN, _NAN, _NAN, _NAN, False)
 
 
 def mean_use(uses: Sequence[Use]) -> Use:
-    """Several runs of one kind as one: means, and the worst of memory and stability. There is at least one."""
+    """Combine one or more runs of a kind: means, and the worst of memory and stability."""
 
     def mean(values: list[float]) -> float:
         measured = [value for value in values if value == value]
@@ -49,7 +49,7 @@ def mean_use(uses: Sequence[Use]) -> Use:
 
 
 def with_use(jobs: JobTable, by_job: Mapping[int, Use], by_kind: Mapping[str, Use]) -> JobTable:
-    """*jobs* with the columns of what is known of their use filled in, by job and else by kind."""
+    """Return *jobs* with the columns of GPU usage filled in, by job, else by kind."""
     if not len(jobs) or not (by_job or by_kind):
         return jobs
     pairs = jobs.user.codes * len(jobs.name.names) + jobs.name.codes
@@ -64,7 +64,7 @@ def with_use(jobs: JobTable, by_job: Mapping[int, Use], by_kind: Mapping[str, Us
     own = np.isin(jobs.job_id, np.fromiter(by_job, dtype=np.int64, count=len(by_job)))
     for row in np.flatnonzero(own).tolist():
         use = by_job[int(jobs.job_id[row])]
-        # Ids begin anew on a new controller: a run from before the job was submitted is not its own.
+        # Ids restart on a new controller: a run from before the job's submission is not its own.
         if use.start_s >= jobs.first_submit_s[row] - 1.0:
             for name, column in columns.items():
                 column[row] = getattr(use, name)

@@ -1,4 +1,4 @@
-"""What is remembered of each job from one look at the cluster to the next."""
+"""The record of each job between two observations of the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .records.outcomes import OutcomeTable
 
 
 class Phase(IntEnum):
-    """How far a job is; ENDED ones stay known while Slurm does, since they can still be requeued."""
+    """The phase of a job; ENDED jobs are recorded while Slurm has them, since they can still be requeued."""
 
     PENDING = 0
     RUNNING = 1
@@ -24,7 +24,7 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """One job as last met: enough to write its outcome if it is never seen again."""
+    """A job as last observed, with all data for its outcome in case it is never observed again."""
 
     job_id: int
     array_job_id: int
@@ -45,21 +45,21 @@ class JobRecord:
     restarts: int
     first_submit_s: float = float("nan")
     phase: Phase = Phase.PENDING
-    waiting_since_s: float = float("nan")  #: when it became eligible, begin times of ours left out; NaN where unknown
-    delayed_s: float = 0.0  #: how long begin times of ours have kept it from starting
+    waiting_since_s: float = float("nan")  #: when it became eligible, without begin times of ours; NaN where unknown
+    delayed_s: float = 0.0  #: total delay by begin times of ours
 
     @property
     def unit(self) -> int:
-        """What it is followed by: its id, negative for the waiting tasks of an array.
+        """The key of the record: the job id, negative for the waiting tasks of an array.
 
-        The last task of an array that starts takes over the array's id, and tasks of the array may wait again
-        beside it after a requeue: two things, one id.
+        The last task of an array to start takes over the array's id, and other tasks of the array may wait again
+        beside it after a requeue. The sign tells the two apart.
         """
         return -self.job_id if self.array_job_id > 0 and self.task_id < 0 else self.job_id
 
 
 def units_in(table: JobTable) -> IntArray:
-    """The ``unit`` of each row."""
+    """Return the ``unit`` of each row."""
     return np.where((table.array_job_id > 0) & (table.task_id < 0), -table.job_id, table.job_id)
 
 
@@ -67,7 +67,7 @@ _COLUMNS = tuple(f.name for f in fields(JobRecord) if f.default is MISSING)
 
 
 def jobs_in(table: JobTable, rows: IntArray) -> Iterator[JobRecord]:
-    """The jobs in *rows* of *table*, without what one look does not show: first submit, phase, delays."""
+    """Yield the jobs in *rows* of *table*, without fields that one observation lacks: first submit, phase, delays."""
     some = table.take(rows)
     columns = (getattr(some, name) for name in _COLUMNS)
     for values in zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True):
@@ -76,7 +76,7 @@ def jobs_in(table: JobTable, rows: IntArray) -> Iterator[JobRecord]:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """One run of a job that is over."""
+    """A run of a job that has ended."""
 
     job: JobRecord
     ended_s: float
@@ -84,7 +84,7 @@ class EndedRun:
 
 
 def outcomes_of(runs: Iterable[EndedRun]) -> OutcomeTable:
-    """The outcomes of *runs*, oldest end first."""
+    """Return the outcomes of *runs*, oldest end first."""
     ordered = sorted(runs, key=lambda run: (run.ended_s, run.job.job_id, run.job.restarts))
     jobs = [run.job for run in ordered]
     columns: dict[str, Any] = {name: Labels.of(getattr(job, name) for job in jobs) for name in _TEXTS}
@@ -109,7 +109,7 @@ _SECONDS = ("time_limit_s", "first_submit_s", "eligible_s", "started_s")
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """What decides whether a job has changed, as columns sorted by unit."""
+    """The fields by which changes of jobs are detected, as columns sorted by unit."""
 
     unit: IntArray
     submitted_s: FloatArray
@@ -124,7 +124,7 @@ class Index:
 
     @classmethod
     def of(cls, jobs: dict[int, JobRecord]) -> Self:
-        """The index of *jobs*."""
+        """Build the index of *jobs*."""
         ordered = [jobs[unit] for unit in sorted(jobs)]
         kinds = {f.name: np.float64 if f.name.endswith("_s") else np.int64 for f in fields(cls)}
         columns: dict[str, Any] = {
@@ -133,14 +133,14 @@ class Index:
         return cls(**columns)
 
     def find(self, unit: IntArray) -> tuple[IntArray, BoolArray]:
-        """Where each of *unit* stands, and whether it stands there at all."""
+        """Return the index of each of *unit*, and a mask of those that are present."""
         if not len(self.unit):
             return np.zeros(len(unit), dtype=np.int64), np.zeros(len(unit), dtype=np.bool_)
         at = np.minimum(np.searchsorted(self.unit, unit), len(self.unit) - 1)
         return at, self.unit[at] == unit
 
     def unchanged(self, table: JobTable, phase: Phase) -> BoolArray:
-        """Which rows of *table*, all in *phase*, are as they were when last met."""
+        """Return a mask of rows of *table*, all in *phase*, that have not changed since the last observation."""
         at, found = self.find(units_in(table))
         if not len(self.unit):
             return found

@@ -1,4 +1,4 @@
-"""The book of jobs: what changed since the last look, and when each job was first submitted."""
+"""Track jobs across observations: changes since the last one, and first submit times."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ NO_DELAYS: Mapping[int, Delay] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class TrackedChanges:
-    """What one look brought: *jobs* are, by unit, those to be remembered anew, None for those to be forgotten."""
+    """The changes in one observation; *jobs* are the new or changed records by unit, None for those to delete."""
 
-    state: ClusterState  #: the look itself, with first submits filled in
+    state: ClusterState  #: the observation itself, with first submit times filled in
     events: tuple[Event, ...]
     ended: OutcomeTable
     jobs: dict[int, JobRecord | None]
 
 
 class JobTracker:
-    """Follows every job from submit to end by comparing looks; knows no clock and no database.
+    """The history of every job from submit to end, by comparison of observations; without clock or database.
 
     Slurm resets the submit time of a requeued job (its restart count grows); the first submit time is kept here. An
-    id whose submit time moved while its restarts did not grow is a new job, Slurm having begun to count anew.
-    The waiting tasks of an array are one unit; a task that starts is one of its own with the array's first submit,
-    and a task that is queued again melts into the array's unit, since squeue shows it so.
+    id whose submit time moved while its restarts did not grow is a new job: Slurm has restarted its ids.
+    The waiting tasks of an array are one unit. A task that starts becomes its own unit with the array's first submit
+    time; a requeued task merges into the array's unit again, as in squeue.
     """
 
     def __init__(self, jobs: Iterable[JobRecord] = ()) -> None:
@@ -59,7 +59,7 @@ class JobTracker:
         return len(self._jobs)
 
     def adopt(self, jobs: Iterable[JobRecord]) -> dict[int, JobRecord | None]:
-        """Learn *jobs* remembered before this ledger began; what it saw itself is newer. Returns what it mended."""
+        """Add *jobs* of an earlier process; own observations are newer. Return the records that this corrected."""
         changed: dict[int, JobRecord | None] = {}
         for old in jobs:
             mine = self._jobs.get(old.unit)
@@ -72,9 +72,9 @@ class JobTracker:
         return changed
 
     def missing(self, state: ClusterState) -> list[int]:
-        """The jobs that were there, had not ended, and are not in this look; lowest id first.
+        """Return the unfinished jobs of earlier observations that this one lacks, lowest id first.
 
-        Slurm shows how a job ended for a while (MinJobAge): the look may have left them out, or Slurm forgot them.
+        Slurm shows an ended job for a while (MinJobAge): the read was incomplete, or Slurm has forgotten the job.
         """
         arrays = _arrays_begun(state)
         units = np.setdiff1d(self._index.unit[self._index.phase != Phase.ENDED], _units(state)).tolist()
@@ -88,10 +88,10 @@ class JobTracker:
         delays: Mapping[int, Delay] = NO_DELAYS,
         forgotten: Collection[int] = (),
     ) -> TrackedChanges:
-        """Take in one look at the cluster; what is the same as last time costs no Python step per job.
+        """Process one observation of the cluster; unchanged jobs cost no Python step each.
 
-        *delays* are the begin times that we may have set: a job that they keep from starting waits all the same.
-        Of the jobs that are ``missing`` those *forgotten* by Slurm are over; the others stay as they were.
+        *delays* are the begin times that we may have set: a job delayed by them still counts as waiting. Of the
+        ``missing`` jobs, those *forgotten* by Slurm have ended; the others stay unchanged.
         """
         page = _Page(self._jobs, self._index, now_s, delays)
         live = np.concatenate([units_in(state.pending), units_in(state.running)])
@@ -123,7 +123,7 @@ class JobTracker:
 
 @dataclass
 class _Page:
-    """One look being compared with the book."""
+    """The comparison of one observation with the records."""
 
     jobs: dict[int, JobRecord]
     before: Index
@@ -134,7 +134,7 @@ class _Page:
     changed: dict[int, JobRecord | None] = field(default_factory=dict)
 
     def meet(self, table: JobTable, phase: Phase, rows: BoolArray | None = None) -> None:
-        """Take in all *rows* of *table* that are not as they were."""
+        """Process the changed ones of *rows* of *table*."""
         news = ~self.before.unchanged(table, phase)
         some = np.flatnonzero(news if rows is None else news & rows)
         extras = zip(table.state[some].tolist(), table.ended_s[some].tolist(), strict=True)
@@ -149,7 +149,7 @@ class _Page:
                 self._track(replace(self._recognise(job), phase=Phase.PENDING, started_s=math.nan))
 
     def miss(self, state: ClusterState, forgotten: frozenset[int]) -> None:
-        """Settle the jobs that were known and are not there any more."""
+        """Process the recorded jobs that the observation lacks."""
         gone = np.setdiff1d(self.before.unit, _units(state)).tolist()
         if not gone:
             return
@@ -172,15 +172,15 @@ class _Page:
             self.changed[unit] = None
 
     def _between_runs(self, job: JobRecord) -> bool:
-        """Whether *job*, COMPLETING, is to be met when that is over.
+        """Return True if *job*, which is COMPLETING, must be processed only after that.
 
-        A requeued job has the restarts of its next run at once, and the submit time of it only when the old run ended.
+        A requeued job gets the restart count of its next run at once, but its submit time only when the old run ends.
         """
         earlier = self.jobs.get(job.unit)
         return earlier is None or job.restarts > earlier.restarts
 
     def _recognise(self, job: JobRecord) -> JobRecord:
-        """*job* with its first submit time and the phase it was in; settles what must have happened to it before."""
+        """Return *job* with its first submit time and last phase, after recording the events that it implies."""
         earlier = self.jobs.get(job.unit)
         if earlier is not None and job.unit > 0 and job.restarts > earlier.restarts:
             self._requeue(earlier, job)
@@ -198,7 +198,7 @@ class _Page:
         return replace(waiting, first_submit_s=first_s)
 
     def _waiting(self, before: JobRecord, job: JobRecord) -> JobRecord:
-        """*job* with its waiting time counted on through begin times of ours, given what was known *before*."""
+        """Return *job* with its waiting time continued from *before*, across begin times of ours."""
         since_s = before.eligible_s if math.isnan(before.waiting_since_s) else before.waiting_since_s
         delay = self.delays.get(job.job_id) or self.delays.get(job.array_job_id)
         unmoved = before.eligible_s == job.eligible_s or (math.isnan(before.eligible_s) and math.isnan(job.eligible_s))
@@ -217,10 +217,10 @@ class _Page:
         return {job.array_job_id: job.first_submit_s for job in sorted(tasks, key=lambda job: -job.first_submit_s)}
 
     def _requeue(self, earlier: JobRecord, job: JobRecord) -> None:
-        # Slurm sets the submit time of a requeued job to the moment of the requeue, where the old run ended.
+        # Slurm sets the submit time of a requeued job to the time of the requeue, at which the old run ended.
         at_s = job.submitted_s if math.isfinite(job.submitted_s) else self.now_s
         if earlier.phase is Phase.RUNNING:
-            # After several requeues unseen the first end is unknown; OTHER lets an import of the accounting mend it.
+            # After several unobserved requeues the first end is unknown; an import of the accounting corrects OTHER.
             once = job.restarts == earlier.restarts + 1
             self.runs.append(EndedRun(earlier, at_s, JobState.REQUEUED if once else JobState.OTHER))
         self.events.append(JobRequeued(job.job_id, at_s, job.restarts, first_submit_s=earlier.first_submit_s))
@@ -249,7 +249,7 @@ class _Page:
         self._track(replace(run, phase=Phase.ENDED))
 
     def _vanish(self, job: JobRecord) -> None:
-        # The end lies between the last look and this one, and no later than the time limit allows.
+        # The end lies between the last observation and this one, at the latest at the time limit.
         ended_s = self.now_s
         if math.isfinite(job.started_s + job.time_limit_s):
             ended_s = min(ended_s, job.started_s + job.time_limit_s)
@@ -266,12 +266,12 @@ def _units(state: ClusterState) -> IntArray:
 
 
 def _arrays_begun(state: ClusterState) -> set[int]:
-    """Arrays of which a task runs or ended."""
+    """Return the ids of arrays with a task that runs or has ended."""
     return set(np.concatenate([state.running.array_job_id, state.ended.array_job_id]).tolist())
 
 
 def _continues(earlier: JobRecord, job: JobRecord) -> bool:
-    """Whether *job*, met under the unit of *earlier* and not requeued since, is the same job."""
+    """Return True if *job*, with the unit of *earlier* and not requeued since, is the same job."""
     if job.unit > 0:
         same_time = job.restarts > 0 or _same_time(earlier.submitted_s, job.submitted_s)  # a requeue moves it late
         return job.restarts == earlier.restarts and same_time
@@ -284,7 +284,7 @@ def _same_time(one_s: float, other_s: float) -> bool:
 
 
 def held_rows(pending: JobTable, job_id: IntArray, until_s: FloatArray, now_s: float, within_s: float) -> BoolArray:
-    """Which *pending* jobs wait for a start time that is one of the holds (*job_id*, *until_s*), not yet over."""
+    """Return a mask of *pending* jobs that wait for the end of one of the holds (*job_id*, *until_s*)."""
     held = np.zeros(len(pending), dtype=np.bool_)
     order = np.argsort(pending.job_id)
     at = np.searchsorted(pending.job_id, job_id, sorter=order)

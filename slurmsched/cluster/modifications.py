@@ -1,4 +1,4 @@
-"""Modifications of jobs: what users, admins and Slurm changed of them between two looks at the cluster."""
+"""Changes of jobs by users, admins and Slurm between two observations of the cluster."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .job_tracker import SAME_TIME_S
 from .jobs import JobState, JobTable
 from .text.comment import owner_request
 
-#: So many changes of one kind are noted of one job: whoever writes a new comment each second fills no database.
+#: The most changes of one kind recorded of a job, so that a user who changes a comment every second fills no database.
 MOST = 20
 
 
 class ModificationTracker:
-    """Compares the settings of each job with those of the last look; knows no clock and no database.
+    """The comparison of each job's settings with the last observation; without clock or database.
 
-    Jobs are compared while they wait and while they run. What changes as they start or queue again is Slurm's own
-    doing, such as the one partition of several and the default time limit.
+    Jobs are compared while they wait and while they run. Changes at a start or requeue come from Slurm itself, such
+    as the choice of one of several partitions and the default time limit.
     """
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class ModificationTracker:
 
     @property
     def empty(self) -> bool:
-        """Whether there was no look yet."""
+        """True before the first observation."""
         return not self._looks
 
     def observe(
         self, pending: JobTable, running: JobTable, now_s: float, ours: Collection[tuple[int, str]] = ()
     ) -> list[JobModified]:
-        """Take in a look; returns what differs from the last one, less the changes (job id, what) that are *ours*."""
+        """Return the changes since the last observation, without those (job id, what) that are *ours*."""
         before, self._looks = self._looks, tuple(_Look.of(jobs) for jobs in (pending, running))
         units = {unit for look in self._looks for unit in look.unit.tolist()} if self._counts else set()
         self._counts = {unit: counts for unit, counts in self._counts.items() if unit in units}
@@ -60,7 +60,7 @@ class ModificationTracker:
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """What is compared of jobs, one row each, by rising unit."""
+    """The compared fields of jobs, one row each, by rising unit."""
 
     unit: IntArray
     job_id: IntArray
@@ -91,7 +91,7 @@ class _Look:
         )
 
     def rows_of(self, other: _Look) -> tuple[IntArray, IntArray]:
-        """The rows of the runs that are in both, here and in *other*."""
+        """Return the rows of the runs that both observations have: here and in *other*."""
         if not len(self.unit):
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         here = np.minimum(np.searchsorted(self.unit, other.unit), len(self.unit) - 1)
@@ -102,7 +102,7 @@ class _Look:
 
 
 def _differences(before: _Look, now: _Look) -> Iterator[tuple[int, int, float, str, Value, Value]]:
-    """Unit, job id, first submission, what changed, what it was and what it is."""
+    """Yield unit, job id, first submit time, name of the changed setting, old and new value."""
     then_rows, now_rows = before.rows_of(now)
     for what, changed in _changed(before, now, then_rows, now_rows):
         for pick in np.flatnonzero(changed).tolist():
@@ -113,7 +113,7 @@ def _differences(before: _Look, now: _Look) -> Iterator[tuple[int, int, float, s
 
 
 def _changed(before: _Look, now: _Look, then_rows: IntArray, now_rows: IntArray) -> Iterator[tuple[str, BoolArray]]:
-    """Of each kind of change, which pairs of rows have it."""
+    """Yield each kind of change with a mask of the pairs of rows that have it."""
     old_s, new_s = before.time_limit_s[then_rows], now.time_limit_s[now_rows]
     yield "limit", (old_s != new_s) & ~(np.isnan(old_s) | np.isnan(new_s))
     yield "nice", before.nice[then_rows] != now.nice[now_rows]
@@ -133,7 +133,7 @@ def _texts_differ(old: Labels, new: Labels) -> BoolArray:
 
 
 def _value(what: str, look: _Look, row: int) -> Value:
-    """What a story says of it; of a comment only what it asks of slurmsched, None for no limit at all."""
+    """Return a setting as in a story; of a comment only the request to slurmsched, None for no limit."""
     if what == "limit":
         limit_s = float(look.time_limit_s[row])
         return limit_s if math.isfinite(limit_s) else None

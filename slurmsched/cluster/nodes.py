@@ -9,18 +9,18 @@ from .columns import BoolArray, FloatArray, IntArray, Labels, Table
 
 @dataclass(frozen=True, eq=False)
 class NodeTable(Table):
-    """Nodes with what they have and what of it is in use."""
+    """Nodes with their resources and the part of them in use."""
 
     name: Labels
     partitions: Labels  #: comma list of every partition the node is in
-    state: Labels  #: Slurm's own words
+    state: Labels  #: in Slurm's spelling
     usable: BoolArray  #: may take new jobs
     cpus: IntArray
     cpus_used: IntArray
     memory_mib: FloatArray
     memory_used_mib: FloatArray
     gpus: IntArray
-    gpus_used: IntArray  #: all of them on a node whose GPUs are shared: none is for a job alone
+    gpus_used: IntArray  #: all of them on a node whose GPUs are shared, since no job can have a whole one
     gpu_type: Labels
     features: Labels
 

@@ -1,4 +1,4 @@
-"""What a decision wants, as columns beside the pending jobs."""
+"""The result of a decision, as columns beside the pending jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .records.promises import NO_PROMISES, PromiseTable
 
 
 class Standing(IntEnum):
-    """Whether we order a pending job, and if not, why it is left alone."""
+    """The standing of a pending job: ordered by us, or the reason why not."""
 
     RANKED = 0
     OWNER_SAID_OFF = 1
@@ -32,21 +32,21 @@ class Standing(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Placing(Table):
-    """What is wanted of each pending job; row *i* belongs to row *i* of ``View.pending``."""
+    """The decision on each pending job; row *i* belongs to row *i* of ``View.pending``."""
 
     standing: IntArray  #: a Standing
     rank: IntArray  #: 0 runs soonest; -1 where not ranked
-    starving: BoolArray  #: waited longer than the promised bound
-    runs: BoolArray  #: would run now, by the free GPUs we know of
+    starving: BoolArray  #: has waited longer than the configured bound
+    runs: BoolArray  #: would run now, on the GPUs known to be free
     points: IntArray  #: SiteFactor it should have
-    capped: BoolArray  #: wanted more points than the admin lets us give
+    capped: BoolArray  #: would need more points than the admin allows
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The result of deciding: what is wanted per job, the actions for it, and what a rule stood against."""
+    """The result of a decision: the placing of each job, the actions, and the actions that a rule prevented."""
 
     jobs: Placing
     actions: tuple[Action, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    promises: PromiseTable = NO_PROMISES  #: of the view, and what this decision adds
+    promises: PromiseTable = NO_PROMISES  #: those of the view and of this decision

@@ -1,4 +1,4 @@
-"""What a job would ask for, from the options of sbatch(1) that matter to a plan."""
+"""A hypothetical job from the options of sbatch(1) that matter to a plan."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .text.sbatch import features
 from .text.tres import gpus_in, memory_mib, seconds
 
 PROBE_ID = 2**32
-"""The job id of what was never submitted: no job of Slurm has it."""
+"""The id of a hypothetical job, higher than any id of Slurm."""
 
 _COUNTED = re.compile(r"([^:,=]+:)?[1-9][0-9]*")
 
 
 def probe(options: Mapping[str, str], user: str, now_s: float, zone: tzinfo, partitions: tuple[str, ...]) -> JobTable:
-    """The job that *options* would submit now, a table of one row; ConfigError or CommentError says what is wrong."""
+    """Return a table of the one job that *options* would submit now; ConfigError or CommentError for bad options."""
     partition = options.get("partition", partitions[0] if len(partitions) == 1 else "")
     if unknown := set(partition.split(",")) - set(partitions):
         raise ConfigError(f"partition {min(unknown)!r}: say -p and one of {', '.join(partitions)}")
@@ -81,7 +81,7 @@ def _cpus(options: Mapping[str, str], nodes: int, gpus: int) -> int:
 
 
 def _memory_mib(options: Mapping[str, str], nodes: int, gpus: int) -> float:
-    """Over all nodes; 0 where nothing is said, which is what the partition gives."""
+    """Return the memory over all nodes; 0 without an option, which means the partition's default."""
     cpus = _cpus(options, nodes, gpus)
     for name, times in (("mem", nodes), ("mem-per-cpu", cpus), ("mem-per-gpu", gpus)):
         if name in options:
@@ -94,7 +94,7 @@ def _memory_mib(options: Mapping[str, str], nodes: int, gpus: int) -> float:
 
 
 def _number(options: Mapping[str, str], name: str) -> int:
-    """The least of a count such as ``2`` or ``2-4``."""
+    """Return the lower bound of a count such as ``2`` or ``2-4``."""
     match = re.fullmatch(r"([1-9][0-9]{0,5})(?:-[0-9]{1,6})?", options.get(name, "1"))
     if not match:
         raise ConfigError(f"--{name}={options[name]!r}: accepted are a number such as 2, and a range such as 2-4")

@@ -1,4 +1,4 @@
-"""One look at the whole cluster."""
+"""The result of one observation of the whole cluster."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .records.promises import NO_PROMISES, PromiseTable
 
 @dataclass(frozen=True)
 class ClusterState:
-    """Everything Slurm told us in one read."""
+    """All data of one read of Slurm."""
 
     pending: JobTable
     running: JobTable  #: started and not ended: running, suspended, completing
-    ended: JobTable  #: what Slurm still remembers of jobs that are over
+    ended: JobTable  #: ended jobs that Slurm still has
     nodes: NodeTable
     partitions: PartitionTable
     qos: QosTable
     melted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Ids of the pending tasks that are part of another one's row, since waiting tasks of an array are one row."""
+    """Ids of pending tasks without a row of their own, since the waiting tasks of an array are one row."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What a decision may know: read-only columns, and ``now_s`` in place of a clock."""
+    """The input of a decision: read-only columns, and ``now_s`` in place of a clock."""
 
     now_s: float
     pending: JobTable
@@ -39,10 +39,10 @@ class View:
     qos: QosTable
     forecast: Forecast  #: of the pending jobs, row by row
     forecast_running: Forecast  #: of the running jobs, row by row
-    promises: PromiseTable = NO_PROMISES  #: deadlines asked for before, with what was answered
+    promises: PromiseTable = NO_PROMISES  #: earlier requests for deadlines, with their answers
 
     def first_submit_s(self, job_id: int) -> float | None:
-        """When the job was first submitted that has this id now; None where none waits or runs."""
+        """Return the first submit time of the job with this id now; None if no such job waits or runs."""
         for jobs in (self.pending, self.running):
             row = jobs.row_of(job_id)
             if row is not None:
@@ -50,5 +50,5 @@ class View:
         return None
 
     def take(self, rows: Rows) -> View:
-        """The same view with only *rows* of the pending jobs."""
+        """Return the view with only *rows* of the pending jobs."""
         return replace(self, pending=self.pending.take(rows), forecast=self.forecast.take(rows))

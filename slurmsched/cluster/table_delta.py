@@ -1,8 +1,8 @@
-"""Tables as what differs from an earlier table, bit for bit: most of a cycle is as it was in the cycle before.
+"""Encode tables as differences to an earlier table, bit for bit: most of a cycle equals the cycle before.
 
-A row is predicted to be as the row with its key in the earlier table was, and what was predicted wrongly is written
-down: bit patterns are subtracted, so that numbers which moved a little leave zeros, and bytes of equal weight are laid
-side by side for the compressor. A first table differs from an empty one.
+Each row is predicted to equal the row with the same key in the earlier table, and the prediction errors are encoded:
+bit patterns are subtracted, so that small changes of numbers leave zeros, and bytes of equal significance are stored
+together for the compressor. A first table is compared with an empty one.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ T = TypeVar("T", bound=Table)
 Bits = NDArray[Any]
 
 ORDERS = ("rank",)
-"""Columns that number rows; where rows come and go all others move up and keep their order."""
+"""Columns that number rows; where rows come and go, the others move up and keep their order."""
 
 SUMS = {
     "priority": tuple(f"{part}_points" for part in ("site", "age", "fairshare", "size", "partition", "qos", "tres")),
     "points": ("site_points",),
 }
-"""Columns that grow with others: Slurm adds up what its plugins say, and has the points that it was to have."""
+"""Columns that grow with others: Slurm sums the points of its plugins, and adopts the points that we set."""
 
 BESIDE = ("site_points",)
-"""Columns of a table beside that others grow with."""
+"""Columns of the table beside with which others grow."""
 
 _ROWS = "rows"
 _BESIDE = "beside"  #: marks a table that was written with the one beside it; earlier releases had none
 _NOT_WHOLE = {-1: np.nan, -2: np.inf, -3: -np.inf}
-_SCALES, _TOGETHER = 15, 16  #: so many factors at most, each of so many rows at least
-_DIGITS = 11  #: by which logarithms of factors are told apart
-_SPARSE = 8  #: where fewer than one row in so many changed, their numbers are written beside their bits
+_SCALES, _TOGETHER = 15, 16  #: the most factors, and the fewest rows for each
+_DIGITS = 11  #: decimals by which logarithms of factors are distinguished
+_SPARSE = 8  #: if fewer than one row in this many changed, row numbers are written beside the bits
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Of each row of a table the row that it had in an earlier one, -1 where it is new."""
+    """For each row of a table, its row in an earlier one; -1 for a new row."""
 
     rows: IntArray
 
     @classmethod
     def of(cls, keys: IntArray, before: IntArray) -> Matching:
-        """Rows with the same key; a wrong match costs room and no truth."""
+        """Match rows with the same key; a wrong match costs space but no correctness."""
         if not len(before):
             return cls(np.full(len(keys), -1, dtype=np.int64))
         order = np.argsort(before, kind="stable")
@@ -60,20 +60,20 @@ class Matching:
 
     @classmethod
     def in_place(cls, length: int, before: int) -> Matching:
-        """Each row as the one in the same place, as far as there is one."""
+        """Match each row with the one at the same index, if there is one."""
         rows = np.arange(length, dtype=np.int64)
         return cls(np.where(rows < before, rows, -1))
 
     @property
     def new(self) -> BoolArray:
-        """Which rows have none."""
+        """A mask of the rows without an earlier one."""
         return np.asarray(self.rows < 0)
 
 
 def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table, Table] | None = None) -> bytes:
-    """What *table* has that *before*, a table of the same type, has not; both are ``normal``.
+    """Encode the differences of *table* to *before*, a table of the same type; both are ``normal``.
 
-    *beside* is a table with the same rows as *table*, and what it was before.
+    *beside* is a table with the same rows as *table*, and its earlier version.
     """
     head, body = _Writer(), matching.rows - np.concatenate([[-1], matching.rows[:-1]]) - 1
     names = [f.name for f in fields(table)]
@@ -94,9 +94,9 @@ def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table
 
 
 def changed(kind: type[T], blob: bytes, before: T, beside: tuple[Table, Table] | None = None) -> T:
-    """The table that ``changes`` made *blob* of, given what it was *before*, and the table *beside* it.
+    """Return the table that ``changes`` made into *blob*, given its version *before* and the tables *beside* it.
 
-    Columns added since then are filled in. ``ValueError`` where the bytes hold something else.
+    Columns added since then are filled in. Raises ``ValueError`` for other content.
     """
     try:
         reader = _Reader(blob)
@@ -122,7 +122,7 @@ def changed(kind: type[T], blob: bytes, before: T, beside: tuple[Table, Table] |
 
 
 def normal(table: T) -> T:
-    """*table* with the texts that it uses alone, in the order in which they were numbered."""
+    """Return *table* with only the texts that it uses, in the order of their numbers."""
     columns = {f.name: getattr(table, f.name) for f in fields(table)}
     return replace(table, **{name: _normal(c) for name, c in columns.items() if isinstance(c, Labels)})
 
@@ -133,7 +133,7 @@ def _normal(labels: Labels) -> Labels:
 
 
 def _put_labels(head: _Writer, name: str, column: Labels, before: Labels, matching: Matching) -> None:
-    """Texts by their number among those of before and the new ones, and their order where they appear in another."""
+    """Encode texts by their number among the earlier and the new ones, and their order where it differs."""
     numbers = {text: number for number, text in enumerate(before.names)}
     fresh = [text for text in column.names if text not in numbers]
     numbers |= {text: len(before.names) + number for number, text in enumerate(fresh)}
@@ -151,14 +151,14 @@ def _labels(reader: _Reader, name: str, before: Labels, matching: Matching) -> L
     appearing = _appearing(codes)
     order = reader.get(f"{name} order", np.zeros(len(appearing), dtype=np.int64)) + np.arange(len(appearing))
     names = np.empty(len(appearing), dtype=np.int64)
-    names[order] = appearing  # in the order of the numbers that they had
+    names[order] = appearing  # in the order of their earlier numbers
     places = np.zeros(len(texts), dtype=np.int64)
     places[names] = np.arange(len(names))
     return Labels(places[codes] if len(codes) else codes, tuple(texts[number] for number in names.tolist()))
 
 
 def _appearing(codes: IntArray) -> IntArray:
-    """The distinct *codes* in the order in which they appear."""
+    """Return the distinct *codes* in the order of their first appearance."""
     distinct, first = np.unique(codes, return_index=True)
     return np.asarray(distinct[np.argsort(first)], dtype=np.int64)
 
@@ -172,7 +172,7 @@ def _with_beside(table: Table, beside: Table | None) -> dict[str, Any]:
 
 
 def _moved(ranks: IntArray, before: IntArray, matching: Matching) -> BoolArray:
-    """Which rows did not keep their order among the others, or were numbered in only one of the two; the fewest."""
+    """Return the smallest mask of rows that changed their order, or are numbered in only one of the two tables."""
     there = np.flatnonzero(~matching.new)
     earlier, now = before[matching.rows[there]], ranks[there]
     moved = np.zeros(len(ranks), dtype=np.bool_)
@@ -185,7 +185,7 @@ def _moved(ranks: IntArray, before: IntArray, matching: Matching) -> BoolArray:
 
 
 def _longest_rising(numbers: IntArray) -> IntArray:
-    """The places of a longest rising subsequence of *numbers*, by patience sorting."""
+    """Return the indices of a longest rising subsequence of *numbers*, by patience sorting."""
     tops: list[int] = []
     at: list[int] = []
     before = np.full(len(numbers), -1, dtype=np.int64)
@@ -204,7 +204,7 @@ def _longest_rising(numbers: IntArray) -> IntArray:
 def _predicted(
     name: str, before: NDArray[Any], matching: Matching, new: NDArray[Any], moved: BoolArray | None = None
 ) -> NDArray[Any]:
-    """What a column of this name would be if nothing had changed but its *new* rows and *moved* ones; zero in those."""
+    """Predict a column from *before* if nothing else changed; new rows and *moved* ones are zero."""
     if not len(matching.rows):
         return new
     there = ~matching.new if moved is None else ~(matching.new | moved)
@@ -214,14 +214,14 @@ def _predicted(
 
 
 def _sums_last(names: Sequence[str]) -> list[str]:
-    """*names* with the columns that are sums of others of their table behind those."""
+    """Return *names* with columns that are sums of others after those others."""
     return sorted(names, key=lambda name: not set(names).isdisjoint(SUMS.get(name, ())))
 
 
 def _grown(
     predicted: NDArray[Any], name: str, columns: Mapping[str, Any], before: Mapping[str, Any], matching: Matching
 ) -> NDArray[Any]:
-    """A column that is the sum of others, with all that those have grown by."""
+    """Return *predicted*, plus the growth of the columns that column *name* is the sum of."""
     parts = SUMS.get(name, ())
     if not parts or not len(matching.rows) or parts[0] not in columns:
         return predicted
@@ -232,7 +232,7 @@ def _grown(
 
 
 def _in_order(predicted: IntArray, there: BoolArray, new: IntArray) -> IntArray:
-    """Numbers of rows that keep their order round those of the new ones."""
+    """Renumber the rows that keep their order with the numbers that the new rows leave free."""
     numbered = np.flatnonzero(there & (predicted >= 0))
     taken = new[~there]
     free = np.setdiff1d(np.arange(len(numbered) + len(taken)), taken)[: len(numbered)]
@@ -246,17 +246,17 @@ def _bits(values: NDArray[Any]) -> Bits:
 
 
 class _Writer:
-    """A header and the bytes behind it."""
+    """The encoder of a header and the bytes behind it."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, Any]] = {}
         self._bodies: list[bytes] = []
-        self._which = np.zeros(0, dtype=np.uint8)  # of the last column that was scaled: the next is scaled alike
+        self._which = np.zeros(0, dtype=np.uint8)  # of the last scaled column: the next is usually scaled alike
 
     def put(
         self, name: str, values: NDArray[Any], facts: dict[str, Any], predicted: NDArray[Any] | None = None
     ) -> None:
-        """Write down *values* where they are not as *predicted*, or not 0; and *facts* that the reader needs."""
+        """Encode *values* where they differ from *predicted*, else from 0; and *facts* that the reader needs."""
         if predicted is not None and predicted.dtype != values.dtype:
             rows, bodies = _differing(_bits(values))
             coded = _Coded({"type": values.dtype.str} | (rows if bodies else {"zero": 1}), bodies, self._which)
@@ -303,20 +303,20 @@ class _Writer:
 
 @dataclass(frozen=True)
 class _Coded:
-    """A column as the writer may put it down, and the factors that the next column is compared with then."""
+    """One possible encoding of a column, and the factors with which the next column is compared after it."""
 
     entry: dict[str, Any]
     bodies: list[bytes]
     which: NDArray[np.uint8]
 
     def size_b(self) -> int:
-        """How much room it takes, about."""
+        """Return the approximate size in bytes."""
         head = json.dumps(self.entry).encode("ascii")
         return len(zlib.compress(b"".join([head, *self.bodies]), 1))
 
 
 def _differing(bits: Bits) -> tuple[dict[str, int], list[bytes]]:
-    """*bits* that are not zero, with their rows where those are few; nothing where there are none."""
+    """Encode the nonzero *bits*, with their rows where those are few; empty without any."""
     rows = np.flatnonzero(bits)
     if not len(rows):
         return {}, []
@@ -326,7 +326,7 @@ def _differing(bits: Bits) -> tuple[dict[str, int], list[bytes]]:
 
 
 class _Reader:
-    """Reads what a ``_Writer`` wrote, in the same order."""
+    """The decoder of the output of a ``_Writer``, in the same order."""
 
     def __init__(self, blob: bytes) -> None:
         self._at = 4 + int.from_bytes(blob[:4], "big")
@@ -352,7 +352,7 @@ class _Reader:
         grown: Callable[[NDArray[Any]], NDArray[Any]] = lambda rows: rows,
         moved: BoolArray | None = None,
     ) -> NDArray[Any]:
-        """A column, given what it was *before*, how what was predicted of it has *grown*, and which rows *moved*."""
+        """Decode a column from its version *before*, with *grown* applied to the prediction; *moved* rows are new."""
         entry, length = self.entries.get(name, {}), len(matching.rows)
         scales = np.array([1.0, *entry.get("scales", ())])
         if len(scales) > 1:
@@ -364,7 +364,7 @@ class _Reader:
         bits = _unfolded(bits)
         whole = "whole" in entry
         fresh = matching.new if moved is None else matching.new | moved
-        mine = np.where(fresh, bits.view(kind), np.zeros(1, dtype=kind))  # of new rows nothing was predicted
+        mine = np.where(fresh, bits.view(kind), np.zeros(1, dtype=kind))  # new rows have no prediction
         predicted = grown(_predicted(name, before, matching, mine, moved))
         predicted = _whole(predicted) if whole else predicted
         lead = _same_as(predicted) if "led" in entry else None
@@ -377,7 +377,7 @@ class _Reader:
         return _fractional(made.view(np.int64)) if whole else made.view(kind)
 
     def get(self, name: str, zeros: IntArray) -> IntArray:
-        """A column of which zeros were predicted."""
+        """Decode a column whose prediction was zeros."""
         if name not in self.entries:
             return zeros
         bits, kind = self._read(name, zeros.dtype, len(zeros))
@@ -404,13 +404,13 @@ class _Reader:
 
 
 def _whole(values: NDArray[Any]) -> IntArray:
-    """Whole numbers as such, and in place of what is none small ones that times and counts do not have."""
+    """Convert to integers; NaN and infinities become -1 to -3, which times and counts do not have."""
     whole = np.nan_to_num(values, nan=-1.0, posinf=-2.0, neginf=-3.0)
     return np.asarray(np.clip(whole, -(2.0**53), 2.0**53).astype(np.int64))
 
 
 def _fractional(whole: IntArray) -> NDArray[np.float64]:
-    """What ``_whole`` was made of."""
+    """Invert ``_whole``."""
     values = whole.astype(np.float64)
     for code, value in _NOT_WHOLE.items():
         values[whole == code] = value
@@ -418,12 +418,12 @@ def _fractional(whole: IntArray) -> NDArray[np.float64]:
 
 
 def _is_whole(values: NDArray[Any]) -> bool:
-    """Whether ``_whole`` loses nothing of *values*."""
+    """Return True if ``_whole`` is lossless for *values*."""
     return values.dtype == np.float64 and bool((_bits(_fractional(_whole(values))) == _bits(values)).all())
 
 
 def _leads(name: str, predicted: NDArray[Any], values: NDArray[Any]) -> IntArray | None:
-    """Of each row the first for which the same was *predicted*; None where such rows did not change alike."""
+    """Return for each row the first with the same *predicted* value; None where such rows did not change alike."""
     off = np.flatnonzero(_bits(values) != _bits(predicted))
     if not len(off) or name in ORDERS:
         return None
@@ -438,10 +438,10 @@ def _same_as(predicted: NDArray[Any]) -> IntArray:
 
 
 def _scales(values: NDArray[Any], predicted: NDArray[Any], leading: Any) -> tuple[list[float], NDArray[np.uint8]]:
-    """Factors by which many of the numbers *predicted* moved together, and which of each row, 0 for none.
+    """Return common factors of *values* to *predicted*, and for each row the number of its factor, 0 for none.
 
-    A forecast is a middle of earlier runs times a factor for all jobs of which as much is known: each run that ends
-    moves all of them a little.
+    A forecast is an average of earlier runs times a factor shared by all jobs with as much history: each run that ends
+    changes all of them a little.
     """
     which = np.zeros(len(values), dtype=np.uint8)
     if values.dtype != np.float64:
@@ -462,7 +462,7 @@ def _scales(values: NDArray[Any], predicted: NDArray[Any], leading: Any) -> tupl
 
 
 def _folded(differences: Bits) -> Bits:
-    """Small differences, below and above zero, as small numbers."""
+    """Map small differences of either sign to small numbers (zigzag encoding)."""
     if differences.dtype != np.uint64:
         return differences
     signed = differences.view(np.int64)
@@ -476,5 +476,5 @@ def _unfolded(numbers: Bits) -> Bits:
 
 
 def _shuffled(bits: Bits) -> bytes:
-    """The bytes of equal weight of all numbers side by side."""
+    """Return the bytes of all numbers, grouped by significance."""
     return np.ascontiguousarray(bits).view(np.uint8).reshape(len(bits), -1).T.tobytes()

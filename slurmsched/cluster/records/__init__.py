@@ -1,1 +1,1 @@
-"""What is recorded about jobs and nodes, as columns."""
+"""Records about jobs and nodes, as columns."""

@@ -1,4 +1,4 @@
-"""What nodes tell of jobs that shared GPUs and do not go together."""
+"""Nodes' reports of failures and instabilities of jobs that shared GPUs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """What one job of a pair that failed left behind."""
+    """The fault of one job of a pair that failed together."""
 
     job_id: int
     restart: int  #: 0 for the first run
@@ -16,18 +16,18 @@ class Fault:
     end_s: int
     gpus: tuple[int, ...]  #: by the numbers of their device files
     partners: tuple[int, ...]  #: the jobs it shared them with
-    fault: str  #: what was seen of the fault
+    fault: str  #: a description of the fault
 
 
 @dataclass(frozen=True)
 class Instability:
-    """Jobs whose load of the GPUs that they share does not keep its level, or is too much for their memory."""
+    """Jobs with an unsteady load on shared GPUs, or too large a load for their memory."""
 
-    job_id: int  #: the one that came last
+    job_id: int  #: the one that started last
     restart: int
     node: str
-    start_s: int  #: Unix time in whole seconds, when they came together
-    end_s: int  #: when it was seen
+    start_s: int  #: Unix time in whole seconds, when they began to share
+    end_s: int  #: when it was detected
     gpus: tuple[int, ...]
     partners: tuple[int, ...]
     partner_restarts: tuple[int, ...]
@@ -36,7 +36,7 @@ class Instability:
 
 @dataclass(frozen=True)
 class Mismatches:
-    """What is known of jobs that do not go together."""
+    """Known failures and instabilities of jobs that shared GPUs."""
 
-    failed: tuple[tuple[str, ...], ...] = ()  #: sets of kinds of jobs that share no more, each sorted
+    failed: tuple[tuple[str, ...], ...] = ()  #: sets of kinds of jobs that must not share again, each sorted
     unstable: tuple[Instability, ...] = ()  #: the latest, newest first

@@ -11,7 +11,7 @@ from ..text.hostlist import expand, fold
 
 @dataclass(frozen=True)
 class SetNodes:
-    """Give a partition just these nodes. Unlike an Action it is about no job, and takes the rights of SlurmUser."""
+    """Set the nodes of a partition. Unlike an Action it concerns no job, and needs the rights of SlurmUser."""
 
     partition: str
     nodes: str  #: host list, never empty
@@ -19,11 +19,11 @@ class SetNodes:
 
 @dataclass(frozen=True)
 class LentNodes:
-    """What we made of the node list of a partition, and what its admin had made of it before."""
+    """The node list of a partition as we set it, and as its admin set it before."""
 
     partition: str
     own: tuple[str, ...]  #: node names, the admin's
-    given: tuple[str, ...]  #: those we asked for last
+    given: tuple[str, ...]  #: those that we set last
 
 
 NodeLists = Mapping[str, tuple[str, ...]]
@@ -31,16 +31,16 @@ NodeLists = Mapping[str, tuple[str, ...]]
 
 
 def members(partitions: PartitionTable, name: str) -> tuple[str, ...]:
-    """The names of the nodes in partition *name*, sorted; none where there is no such partition with nodes."""
+    """Return the sorted names of the nodes in partition *name*; empty without such a partition."""
     node_lists = [nodes for each, nodes in zip(partitions.name, partitions.nodes, strict=True) if each == name]
     return tuple(sorted(expand(node_lists[0]))) if node_lists else ()
 
 
 def changes(current: NodeLists, wanted: NodeLists) -> list[SetNodes]:
-    """The writes that lead from the nodes *current* in some partitions to those *wanted*.
+    """Return the writes that lead from the *current* nodes of some partitions to those *wanted*.
 
-    Partitions get what they want and keep what they have before any gives a node up, so that at no moment, nor if
-    nothing more is written, a node is in none of them.
+    All partitions first gain nodes, and only then lose some. At no time, even if the writes stop half-way, is a node in
+    none of them.
     """
     differs = [name for name in wanted if set(wanted[name]) != set(current[name])]
     grown = {name: sorted({*wanted[name], *current[name]}) for name in differs}

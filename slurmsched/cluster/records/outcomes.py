@@ -1,4 +1,4 @@
-"""What happened: one row per run of a job, from its start to its end."""
+"""Outcomes: one row per ended run of a job."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class OutcomeTable(Table):
     eligible_s: FloatArray
     started_s: FloatArray
     ended_s: FloatArray
-    runtime_s: FloatArray  #: ended - started, less time suspended where Slurm tells
+    runtime_s: FloatArray  #: ended - started, less time suspended where Slurm reports it
     state: IntArray  #: a JobState that has ended

@@ -1,4 +1,4 @@
-"""Predictions that were kept, and what came of them, as columns."""
+"""Recorded predictions and their outcomes, as columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 
 
 class KeptState(IntEnum):
-    """What became of a prediction."""
+    """The state of a recorded prediction."""
 
     OPEN = 0  #: the job has not ended
     SETTLED = 1  #: it ran to its end
@@ -21,28 +21,28 @@ class KeptState(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class PredictionRecords(Table):
-    """One row for each prediction that was kept, oldest first; times are Unix seconds, NaN where there is none.
+    """Recorded predictions, one row each, oldest first; times are Unix seconds, NaN where missing.
 
-    ``raw`` is the play-forward alone; the others are what people were told.
+    The ``raw`` columns are those of the play-forward alone; the others were shown to users.
     """
 
     job_id: IntArray
     first_submit_s: FloatArray
     restarts: IntArray
     made_s: FloatArray
-    number: IntArray  #: 0 for the first of the job, 1 for the next that differed much
+    number: IntArray  #: 0 for the job's first, 1 for the next that differed much
     partition: Labels
     gpus: IntArray
     raw_start_s: FloatArray
     raw_finish_s: FloatArray
-    scale: FloatArray  #: how uncertain the finish was by itself, in units of log time
+    scale: FloatArray  #: uncertainty of the finish before calibration, in units of log time
     start_s: FloatArray
     start_from_s: FloatArray
     start_by_s: FloatArray
     finish_s: FloatArray
     finish_from_s: FloatArray
     finish_by_s: FloatArray
-    slurm_start_s: FloatArray  #: the first estimate of Slurm's own, then or later
+    slurm_start_s: FloatArray  #: Slurm's own first estimate, then or later
     started_s: FloatArray
     ended_s: FloatArray
     state: IntArray  #: a KeptState
@@ -50,12 +50,12 @@ class PredictionRecords(Table):
 
     @property
     def started(self) -> BoolArray:
-        """Which starts have come and count."""
+        """A mask of predictions whose start is known and counts."""
         return np.asarray(np.isfinite(self.started_s) & (self.state != KeptState.VOID))
 
     @property
     def settled(self) -> BoolArray:
-        """Which finishes have come and count."""
+        """A mask of predictions whose finish is known and counts."""
         return np.asarray(self.state == KeptState.SETTLED)
 
 
@@ -66,9 +66,9 @@ _TIMES = (
 
 
 def kept_table(length: int, **columns: Any) -> PredictionRecords:
-    """A KeptTable of *length* rows from the columns that are known."""
+    """Build PredictionRecords of *length* rows from *columns*; missing times are NaN."""
     return table_of(PredictionRecords, length, dict.fromkeys(_TIMES, np.nan), columns)
 
 
 NO_RECORDS = kept_table(0)
-"""Nothing was predicted yet."""
+"""An empty table."""

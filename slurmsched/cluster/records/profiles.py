@@ -1,4 +1,4 @@
-"""What jobs did with their GPUs, as measured on the nodes."""
+"""GPU usage of jobs, as measured on the nodes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..columns import FloatArray, IntArray, Table
 
 @dataclass(frozen=True)
 class NodeProfile:
-    """What one node measured of one run of a job, over all the GPUs the job had there.
+    """The measurement of one run of a job on one node, over all GPUs of the job there.
 
     Shares are 0..1 and means over the samples in which a process used the GPU. NaN is "not measured"; a run in which no
-    process ever did has ``process_share`` 0, and with it a use of 0.
+    process used the GPU has ``process_share`` 0 and a utilisation of 0.
     """
 
     job_id: int
@@ -21,14 +21,14 @@ class NodeProfile:
     start_s: int  #: Unix time in whole seconds
     end_s: int
     gpus: int
-    measured_s: float  #: of the GPU that was measured longest
+    measured_s: float  #: duration for the GPU that was measured longest
     process_share: float  #: share of the samples in which a process used the GPU
     gpu_util: float
     gpu_util_sd: float  #: standard deviation of single samples
     memory_util: float  #: time the memory controller was busy
     memory_mib: float  #: largest use, summed over the GPUs
     power_w: float  #: mean, summed over the GPUs
-    unstable: float  #: 1 where utilisation did not keep its level, 0 where it did
+    unstable: float  #: 1 for unsteady utilisation, 0 for steady
 
 
 @dataclass(frozen=True, eq=False)

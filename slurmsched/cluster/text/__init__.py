@@ -1,1 +1,1 @@
-"""Slurm's own spellings, read and written: comments, host lists, TRES, options of sbatch."""
+"""Parsers and writers of Slurm's texts: comments, host lists, TRES, options of sbatch."""

@@ -1,4 +1,4 @@
-"""Slurm's short spelling of many node names, ``gpu-[01-16,20]``, written out and folded again."""
+"""Expand and fold Slurm's host lists, such as ``gpu-[01-16,20]``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-MOST = 65536  #: names that one list may stand for; Slurm's own limit for one range
+MOST = 65536  #: the most names in one list; Slurm's own limit for one range
 
 _NOBODY = frozenset(("", "(null)", "n/a", "none assigned"))
 _ITEM = re.compile(r"((?:[^\s,\[\]()]|\[[^\s\[\]()]*\])+)(?:,|\Z)")
@@ -16,7 +16,7 @@ _NAME = re.compile(r"([^\s,\[\]()]*?)([0-9]{0,18})")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """All names of a host list, in its order, zero padding kept; none for ``(null)``.
+    """Return all names of a host list, in its order, with zero padding; none for ``(null)``.
 
     Raises ``ValueError`` where brackets, ranges or commas make no host list, or where it names more than ``MOST``.
     """
@@ -33,7 +33,7 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """The short spelling of *names* in their order; only neighbours fold, so sort them for the shortest.
+    """Return the host list of *names* in their order; only neighbours fold, so sort them for the shortest one.
 
     Raises ``ValueError`` at a name that is empty or holds blanks, commas, brackets or parentheses.
     """
@@ -68,7 +68,7 @@ def _items(text: str) -> Iterator[str]:
 
 
 def _choices(ranges: str, text: str) -> list[str]:
-    """The numbers that one pair of brackets stands for."""
+    """Return the numbers in one pair of brackets."""
     choices: list[str] = []
     for part in ranges.split(","):
         match = _RANGE.fullmatch(part)
@@ -82,13 +82,13 @@ def _choices(ranges: str, text: str) -> list[str]:
 
 
 def _next(run: list[str]) -> str:
-    """The number that would lengthen the run, padded as Slurm pads a range: like its first number."""
+    """Return the next number of the run, padded like its first number, as Slurm pads a range."""
     low, high = run
     return str(int(high) + 1).zfill(len(low))
 
 
 def _written(prefix: str, runs: list[list[str]]) -> list[str]:
-    """The item for one prefix and its runs of numbers; none for no runs."""
+    """Return the items for one prefix and its runs of numbers; empty for no runs."""
     if len(runs) <= 1 and all(low == high for low, high in runs):
         return [prefix + low for low, _ in runs]
     parts = [low if low == high else f"{low}-{high}" for low, high in runs]

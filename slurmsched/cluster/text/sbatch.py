@@ -40,7 +40,7 @@ HARMLESS = _names(
     "oom-kill-step open-mode output parsable profile propagate quiet requeue signal stepmgr test-only uid umask",
     "usage verbose version wait wait-all-nodes wckey wrap",
 )
-"""Options that say nothing about when a job starts or how long it runs."""
+"""Options without an effect on a job's start or runtime."""
 
 OTHERS = _names(
     "batch bb bbf begin cluster-constraint clusters core-spec cores-per-socket deadline delay-boot dependency",
@@ -48,13 +48,13 @@ OTHERS = _names(
     "ntasks-per-core ntasks-per-gpu ntasks-per-socket power prefer priority reservation resources segment",
     "sockets-per-node switches thread-spec threads-per-core time-min tmp tres-bind tres-per-task",
 )
-"""Options that may matter, and are not counted."""
+"""Options that may matter but are not taken into account."""
 
 KNOWN = COUNTED | HARMLESS | OTHERS | FLAGS
 
 
 def read_options(text: str) -> dict[str, str]:
-    """The options in *text* by their long names, up to the script; later ones win, as with sbatch.
+    """Return the options in *text* by their long names, up to the script; later ones win, as with sbatch.
 
     An option of a newer Slurm is kept under its name. ConfigError where *text* is no command line.
     """
@@ -63,7 +63,7 @@ def read_options(text: str) -> dict[str, str]:
 
 
 def read_script(text: str) -> dict[str, str]:
-    """The options in the ``#SBATCH`` lines of a script, which end at its first command.
+    """Return the options in the ``#SBATCH`` lines of a script, which end at its first command.
 
     ConfigError for a script of several components, which Slurm starts together.
     """
@@ -82,7 +82,7 @@ def read_script(text: str) -> dict[str, str]:
 
 
 def not_counted(options: Mapping[str, str]) -> str:
-    """A sentence on the *options* that may matter and were left out; empty where there are none."""
+    """Return a sentence on the *options* that may matter and were left out; empty without any."""
     names = [name for name in sorted(options) if name not in COUNTED | HARMLESS or name in _alternatives(options)]
     unknown = [f"--{name}" for name in names if name not in KNOWN]
     others = [f"--{name}" for name in names if name in KNOWN]
@@ -92,7 +92,7 @@ def not_counted(options: Mapping[str, str]) -> str:
 
 
 def features(options: Mapping[str, str]) -> str:
-    """The features that all have to be there, with ``&``; empty where *options* leave a choice between several."""
+    """Return the features that are all required, with ``&``; empty where *options* allow alternatives."""
     return "" if _alternatives(options) else options.get("constraint", "")
 
 
@@ -102,7 +102,7 @@ def _alternatives(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def as_text(options: Mapping[str, str]) -> str:
-    """*options* that may matter, as a command line."""
+    """Return the *options* that may matter, as a command line."""
     words = (
         shlex.quote(f"--{name}={value}" if value else f"--{name}")
         for name, value in options.items()
@@ -131,7 +131,7 @@ def _options(words: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 
 def _short(word: str, words: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """A letter with its value, or flags in one word such as ``-HQ``."""
+    """Yield the options in *word*: a letter with its value, or several flags such as ``-HQ``."""
     letters = word[1:]
     while letters:
         name = SHORT.get(letters[0])
@@ -146,6 +146,6 @@ def _short(word: str, words: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 
 def _whole(name: str) -> str:
-    """The option that *name* abbreviates, else *name*."""
+    """Return the option that *name* abbreviates, else *name*."""
     longer = [option for option in KNOWN if option.startswith(name)]
     return longer[0] if name not in KNOWN and len(longer) == 1 else name

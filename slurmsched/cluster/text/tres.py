@@ -1,7 +1,7 @@
-"""Slurm's texts for GPUs, memory, time and counts as numbers, for the spellings of every release.
+"""Parse Slurm's texts for GPUs, memory, time and counts, in the spellings of every release.
 
-Each function takes one text and either knows what it means or raises ``ValueError`` naming the text and what is
-accepted. Call them once per distinct text.
+Each function takes one text, and raises ``ValueError`` with the text and the accepted forms where it cannot parse it.
+Call them once per distinct text.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:-[0-9]{1,15}(?:
 
 
 def gpus_in(gres: str) -> tuple[int, str]:
-    """How many GPUs a GRES or TRES text asks for or holds, and the type of the first one typed (empty if none).
+    """Return the number of GPUs in a GRES or TRES text, and the type of the first one with a type (else empty).
 
-    Other GRES (shard, mps, slots, gpumem) count nothing. A TRES text names typed GPUs twice,
+    Other GRES (shard, mps, slots, gpumem) do not count. A TRES text lists GPUs with a type twice,
     ``gres/gpu=4,gres/gpu:a100=4``; they count once.
     """
     plain = _IN_BRACKETS.sub("", gres).strip()
@@ -55,29 +55,29 @@ def gpus_in(gres: str) -> tuple[int, str]:
 
 @lru_cache(maxsize=10_000)  # the same few requests come every cycle
 def slots_in(gres: str) -> tuple[int, ...]:
-    """The numbers of the GPUs of which a GRES text asks for one slot each (docs/sharing.md), rising."""
+    """Return the numbers of the GPUs of which a GRES text requests one slot each (docs/sharing.md), rising."""
     return tuple(sorted(int(number) for number in _SLOT.findall(gres)))
 
 
 def are_slots_of(gres: str, gpus: Iterable[int]) -> bool:
-    """Whether a GRES text asks for one slot of each of *gpus*, and for nothing else."""
+    """Return True if a GRES text requests exactly one slot of each of *gpus*."""
     wanted = tuple(sorted(gpus))
     return requests_in(gres) == ("slot",) * len(wanted) and slots_in(gres) == wanted
 
 
 def slots_on(gres: str) -> dict[int, int]:
-    """How many slots of each GPU a node has by its GRES: two where jobs share, one at most elsewhere."""
+    """Return the number of slots of each GPU of a node by its GRES: two where jobs share, at most one elsewhere."""
     return {int(number): int(count) for number, count in _SLOTS.findall(gres)}
 
 
 def requests_in(gres: str) -> tuple[str, ...]:
-    """The names of the generic resources that a TRES text asks for, one for each of its items."""
+    """Return the names of the generic resources that a TRES text requests, one per item."""
     names = (re.split("[:=/]", re.sub("^gres[:/]", "", item.strip()))[0] for item in gres.split(","))
     return tuple(name for name in names if name.lower() not in _NOT_GENERIC)
 
 
 def memory_mib(text: str) -> float:
-    """MiB that a memory text means: ``500M``, ``62.50G``, ``1T``, ``4000Mc``, ``4Gn``, or a plain number of MiB.
+    """Parse memory as MiB: ``500M``, ``62.50G``, ``1T``, ``4000Mc``, ``4Gn``, or a plain number of MiB.
 
     The old suffix c or n (per CPU, per node) is dropped; NaN where Slurm has no value.
     """
@@ -90,7 +90,7 @@ def memory_mib(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Seconds that a time limit or elapsed time means; infinite for UNLIMITED, NaN where Slurm has no value."""
+    """Parse a time limit or elapsed time as seconds; infinite for UNLIMITED, NaN where Slurm has no value."""
     word = text.strip().lower()
     if word in _ENDLESS:
         return math.inf
@@ -110,7 +110,7 @@ def seconds(text: str) -> float:
 
 
 def timelimit(limit_s: float) -> str:
-    """The text that Slurm reads as *limit_s* seconds, rounded up to whole ones; ``ValueError`` below zero."""
+    """Write *limit_s* seconds, rounded up to whole ones, as Slurm reads it; ``ValueError`` below zero."""
     if math.isnan(limit_s):
         return "NOT_SET"
     if limit_s == math.inf:
@@ -124,7 +124,7 @@ def timelimit(limit_s: float) -> str:
 
 
 def count(text: str) -> int:
-    """The number of nodes, CPUs or tasks that *text* means: ``4``, ``1.5K``, ``2-4`` (the fewest), 0 for N/A."""
+    """Parse a number of nodes, CPUs or tasks: ``4``, ``1.5K``, ``2-4`` (the fewest), 0 for N/A."""
     if text.strip().lower() in _ABSENT:
         return 0
     match = _COUNT.fullmatch(text.strip())
@@ -134,7 +134,7 @@ def count(text: str) -> int:
 
 
 def _gres_item(item: str, whole: str) -> tuple[str, str, int, bool]:
-    """Name, type, count of one item, and whether it is a sum over all items of its name (TRES) or one request."""
+    """Return name, type and count of one item, and True if it is a sum over all items of its name (TRES)."""
     match = _ITEM.fullmatch(item.strip())
     rest = match["rest"].replace(":no_consume", "").replace("::", ":") if match else ""
     gpu = _GPU.fullmatch(rest)
