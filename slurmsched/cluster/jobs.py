@@ -15,15 +15,15 @@ from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 from .text.comment import CommentOptions, Deadline, read
 
 SETTLE_S = 3.0
-"""Never let a requeued job start sooner than this after its requeue.
+"""The shortest time, in seconds, between a job's requeue and its next start.
 
-slurmd still holds the revoked credential of the run that was ended: a run that starts within the same second is
-refused by it, and the job FAILS (seen on 22.05). Slurm's own delay of two minutes guards against just that.
+slurmd still holds the revoked credential of the ended run: it refuses a run that starts within the same second, and
+the job FAILS (seen on 22.05). Slurm's own delay of two minutes prevents this.
 """
 
 
 class JobState(IntEnum):
-    """Where a job is in its life; the base states of squeue(1)."""
+    """The state of a job; the base states of squeue(1)."""
 
     PENDING = 0
     CONFIGURING = 1
@@ -42,7 +42,7 @@ class JobState(IntEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether the job (or this run of it) is over."""
+        """True if the job, or this run of it, has ended."""
         return JobState.COMPLETED <= self <= JobState.REQUEUED
 
 
@@ -56,7 +56,7 @@ class JobTable(Table):
     job_id: IntArray  #: the id that scontrol takes to write this row (the array's for an array)
     array_job_id: IntArray  #: 0 unless part of an array
     task_id: IntArray  #: of one array task that started; -1 for a plain job or a whole pending array
-    tasks: IntArray  #: pending tasks this row stands for; 1 for a plain job
+    tasks: IntArray  #: number of pending tasks in this row; 1 for a plain job
     het_job_id: IntArray  #: leader of a heterogeneous job; 0 otherwise
     name: Labels
     user: Labels
@@ -64,7 +64,7 @@ class JobTable(Table):
     qos: Labels
     partition: Labels  #: comma list as submitted
     state: IntArray  #: a JobState
-    reason: Labels  #: why Slurm says it is pending
+    reason: Labels  #: Slurm's reason for the wait
     gpus: IntArray  #: per task, over all its nodes
     gpu_type: Labels
     nodes: IntArray
@@ -75,10 +75,10 @@ class JobTable(Table):
     first_submit_s: FloatArray  #: ours, kept through requeues
     eligible_s: FloatArray  #: Slurm's, moved by every new StartTime, ours too
     waiting_since_s: FloatArray  #: EligibleTime without begin times of ours; NaN where it is the same
-    delayed_s: FloatArray  #: how long begin times of ours have kept it from starting, all together
+    delayed_s: FloatArray  #: total delay by begin times of ours
     started_s: FloatArray  #: for pending jobs Slurm's own estimate, where it has one
     ended_s: FloatArray  #: for running jobs the latest end by time limit
-    ran_s: FloatArray  #: seconds it has run, this run and earlier ones it went on from
+    ran_s: FloatArray  #: seconds of this run and of the earlier ones that it continues
     priority: IntArray  #: as Slurm has it, our points included
     site_points: IntArray  #: SiteFactor, 0 if none
     age_points: IntArray
@@ -87,7 +87,7 @@ class JobTable(Table):
     partition_points: IntArray
     qos_points: IntArray
     tres_points: IntArray
-    fixed: BoolArray  #: somebody set the priority by hand, multifactor no longer counts
+    fixed: BoolArray  #: somebody set the priority by hand; multifactor no longer applies
     nice: IntArray
     restarts: IntArray
     requeueable: BoolArray
@@ -100,39 +100,39 @@ class JobTable(Table):
     required_nodes: Labels
     node_list: Labels  #: where it runs
     comment: Labels
-    off: BoolArray  #: its owner said ``slurmsched:off``
-    ckpt: BoolArray  #: its owner consented to requeues
-    deadline_s: FloatArray  #: when its owner wants the result; infinite where none was said
+    off: BoolArray  #: its comment has ``slurmsched:off``
+    ckpt: BoolArray  #: its owner allows requeues
+    deadline_s: FloatArray  #: the time by which its owner wants the result; infinite without one
     held_by_us: BoolArray  #: its StartTime is an expiring hold of ours
-    asked_s: FloatArray  #: when we last asked it to stop; NaN where we never did
-    asks: IntArray  #: how often we did within a day
+    asked_s: FloatArray  #: time of our last stop request; NaN without one
+    asks: IntArray  #: number of our stop requests within a day
     told: Labels  #: what we last wrote, or tried to write, into its AdminComment
-    per_node: Labels  #: the generic resources it asks for per job or per node, as squeue writes them
+    per_node: Labels  #: generic resources requested per job or per node, as squeue writes them
     gpu_util: FloatArray  #: 0..1, mean of earlier runs of it or of its kind; NaN where never measured
     memory_util: FloatArray  #: the same of the memory controller
-    gpu_memory_mib: FloatArray  #: the most such runs took of one GPU; NaN where never measured
-    unstable: BoolArray  #: their utilisation did not keep its level
+    gpu_memory_mib: FloatArray  #: the largest use of one GPU by such runs; NaN where never measured
+    unstable: BoolArray  #: the utilisation of such runs was unsteady
     measured: BoolArray  #: there are such runs
-    share_score: IntArray  #: how much it disturbs another job on its GPUs: 0 tiny, 1 medium, 2 jumbo
+    share_score: IntArray  #: its disturbance of another job on its GPUs: 0 tiny, 1 medium, 2 jumbo
     shares: BoolArray  #: the share token in its comment is ours
     asked_for: Labels  #: PARTITIONS GPUS such as gpu gpu:a100:2, of a job that shares: what it has back if it does not
-    given_back: BoolArray  #: it waited in vain for GPUs to share and had its own back
-    share_refusal: Labels  #: Slurm's words where it lately refused a change of its GPUs into shared ones; else empty
-    per_task: BoolArray  #: asks for generic resources per task or socket, which cannot be changed into slots
-    per_gpu: BoolArray  #: it, or its partition for it, asks for CPUs or memory per GPU, which slots would change
+    given_back: BoolArray  #: it waited for GPUs to share without success and got its own back
+    share_refusal: Labels  #: Slurm's message if it recently refused to change its GPUs into shared ones; else empty
+    per_task: BoolArray  #: requests generic resources per task or socket, which cannot be changed into slots
+    per_gpu: BoolArray  #: it or its partition requests CPUs or memory per GPU, which slots would change
 
     def settled(self, now_s: float) -> BoolArray:
-        """Jobs that were never requeued, or so long ago that they may start again."""
+        """Return a mask of jobs that were never requeued, or so long ago that they may start again."""
         settled: BoolArray = (self.restarts == 0) | self.submitted_before(now_s - SETTLE_S)
         return settled
 
     def submitted_before(self, time_s: float) -> BoolArray:
-        """Jobs submitted, or requeued, at *time_s* at the latest."""
+        """Return a mask of jobs submitted, or requeued, at *time_s* at the latest."""
         before: BoolArray = self.submitted_s <= time_s
         return before
 
     def row_of(self, job_id: int) -> int | None:
-        """The row of *job_id*, or of the array that holds it; None if there is none."""
+        """Return the row of *job_id*, or of the array that holds it; None if there is none."""
         for column in (self.job_id, self.array_job_id):
             rows = np.flatnonzero(column == job_id)
             if len(rows):
@@ -159,20 +159,20 @@ NEUTRAL: dict[str, Any] = {
     "gpu_memory_mib": np.nan,
     "share_score": 2,
 }
-"""What a column holds where nothing is known; every other column is zero, false or empty."""
+"""The default values of columns; every other column is zero, false or empty."""
 
 
 def job_table(length: int, **columns: Any) -> JobTable:
-    """A JobTable of *length* rows from the columns that are known; the rest takes the neutral value."""
+    """Build a JobTable of *length* rows from *columns*; missing ones take the neutral value."""
     return table_of(JobTable, length, NEUTRAL, columns)
 
 
 def deadlines(
     comment: Labels, wishes: Sequence[CommentOptions], first_submit_s: FloatArray, zone: tzinfo
 ) -> FloatArray:
-    """When the owner of each job wants the result, given the *wishes* of each distinct *comment*.
+    """Return the deadline of each job, given the *wishes* of each distinct *comment*.
 
-    Local time is that of *zone*. Infinite where no deadline was said, and where one said means no single moment.
+    Local times are those of *zone*. Infinite without a deadline, and for a local time that is skipped or ambiguous.
     """
     texts = [wish.deadline for wish in wishes]
     at_s = comment.map([_since_submit_or_1970_s(deadline, zone) for deadline in texts], np.float64)
@@ -182,7 +182,7 @@ def deadlines(
 
 
 def deadlines_from(jobs: JobTable, first_submit_s: FloatArray) -> FloatArray:
-    """The deadlines of *jobs* with those that count from submission counted from *first_submit_s* instead."""
+    """Return the deadlines of *jobs*; those relative to the submission count from *first_submit_s* instead."""
     later_s = first_submit_s - jobs.first_submit_s
     moved = np.flatnonzero((later_s != 0) & np.isfinite(later_s) & np.isfinite(jobs.deadline_s))
     if not len(moved):

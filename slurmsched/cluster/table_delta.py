@@ -303,7 +303,7 @@ class _Writer:
 
 @dataclass(frozen=True)
 class _Coded:
-    """One possible encoding of a column, and the factors with which the next column is compared after it."""
+    """A possible encoding of a column, and the factors with which the next column is compared after it."""
 
     entry: dict[str, Any]
     bodies: list[bytes]

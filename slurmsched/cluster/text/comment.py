@@ -1,4 +1,4 @@
-"""What a job asks of us in its comment: the one grammar of ``slurmsched:`` tokens.
+"""The grammar of ``slurmsched:`` tokens, the options that a job sets in its comment.
 
 ``slurmsched:`` at the start of the comment or after a character that is no letter, digit or underscore opens a token;
 ASCII whitespace, ``;`` or the end of the comment ends it. Between them stand items, ``key`` or ``key=value``, with
@@ -6,7 +6,7 @@ commas. Tokens may stand anywhere and several times; all other text belongs to s
 what was meant as a token: ``Slurmsched:ckpt``, ``slurmsched :ckpt``, and ``slurmsched`` followed by a blank and a key
 that has a value, another key after a comma, or nothing behind it.
 
-``contrib/slurm.conf.d/job_submit.lua`` accepts and refuses the same comments at submit; a test holds the two together.
+``contrib/slurm.conf.d/job_submit.lua`` accepts and refuses the same comments at submit; a test compares the two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slurmsched.errors import CommentError
 NAME = "slurmsched"
 PREFIX = f"{NAME}:"
 
-#: What a message or a page lists; ``share`` is left out because no user may write it.
+#: The list for messages and pages, without ``share``, which no user may write.
 ACCEPTED = (
     "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
     " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X, off"
@@ -39,7 +39,7 @@ _REQUEST_SHOWN = 300  #: characters of tokens in a story
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment as the comment says it; only `resolve` makes it a time, because ``+6h`` and local time need context.
+    """A time as in the comment; only `resolve` makes it absolute, because ``+6h`` and local time need context.
 
     *at_s* counts seconds since the first submit, since 1970 in UTC, or since 1970 on the controller's wall clock.
     """
@@ -48,7 +48,7 @@ class Deadline:
     since: Literal["submit", "epoch", "local"] = "submit"
 
     def resolve(self, first_submit_s: float, zone: tzinfo) -> float:
-        """Unix seconds, local time meaning *zone*; CommentError where daylight saving makes that none or two."""
+        """Return Unix seconds, local times by *zone*; CommentError for one that daylight saving skips or repeats."""
         if self.since == "submit":
             return first_submit_s + self.at_s
         if self.since == "epoch":
@@ -80,7 +80,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class ValueStep:
-    """Finishing after the deadline but no later than *by* is still worth *value* (0..1 of the full worth)."""
+    """The worth, *value* (0..1 of the full one), of a finish after the deadline but no later than *by*."""
 
     value: float
     by: Deadline
@@ -88,7 +88,7 @@ class ValueStep:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When the owner lets training end early: never, when it has converged, or at an accuracy (0..1)."""
+    """The owner's rule for an early end of training: never, at convergence, or at an accuracy (0..1)."""
 
     rule: Literal["never", "opt", "acc"]
     accuracy: float | None = None
@@ -96,7 +96,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class CommentOptions:
-    """All that a comment asks for; a default means that it said nothing."""
+    """All options of a comment; a default means that the comment does not set it."""
 
     deadline: Deadline | None = None
     soft: bool = False  #: late is worth less, not nothing; steps imply it
@@ -121,7 +121,7 @@ SILENT = CommentOptions()
 
 
 def parse(comment: str) -> CommentOptions:
-    """What *comment* asks for; CommentError, in words for its author, at the first thing malformed."""
+    """Return the options of *comment*; CommentError, in words for its author, at the first malformed item."""
     wishes, problem = read(comment)
     if problem is not None:
         raise CommentError(problem)
@@ -129,9 +129,9 @@ def parse(comment: str) -> CommentOptions:
 
 
 def read(comment: str) -> tuple[CommentOptions, str | None]:
-    """What the well-formed items of *comment* ask for, and what is wrong with the first other one; never raises.
+    """Return the well-formed options of *comment*, and the error of the first malformed item; never raises.
 
-    A malformed item counts as absent; of a key said twice nobody knows which was meant, so it counts as absent too.
+    A malformed item counts as absent; so does a key given twice, since it is ambiguous.
     """
     if NAME not in comment.lower():
         return SILENT, None
@@ -159,7 +159,7 @@ def read(comment: str) -> tuple[CommentOptions, str | None]:
 
 
 def render(wishes: CommentOptions) -> str:
-    """The shortest comment that asks for just these *wishes*; empty for none."""
+    """Return the shortest comment with exactly these *wishes*; empty for none."""
     items = [f"deadline={wishes.deadline}"] if wishes.deadline else []
     items += [flag for flag in _FLAGS if getattr(wishes, flag)]
     items += [f"{round(100 * step.value)}@{step.by}" for step in wishes.steps]
@@ -175,21 +175,21 @@ def render(wishes: CommentOptions) -> str:
 
 
 def is_plain(comment: str) -> bool:
-    """Whether scontrol's standard input takes *comment* as it is: it cuts at blanks, keeps quotes (seen on 22.05)."""
+    """Return True if scontrol's standard input takes *comment* unchanged: it splits at blanks, keeps quotes (22.05)."""
     return _PLAIN.fullmatch(comment) is not None
 
 
 def owner_request(comment: str) -> tuple[str, str]:
-    """What the owner of *comment* asks for, as tokens, and the text around them.
+    """Return the owner's options in *comment*, as tokens, and the text around them.
 
-    Without our share token, and without the pace and progress that the helper in the job's script writes.
+    Our share token is left out, and so are the pace and progress that the helper in the job's script writes.
     """
     wishes = replace(read(comment)[0], share=None, pace_s=None, done=None)
     return render(wishes)[:_REQUEST_SHOWN], _TOKEN.sub("", comment).strip(" ;")
 
 
 class _Malformed(CommentError):
-    """One item that means nothing; the sentence is built only when read, a hostile comment holds thousands."""
+    """A malformed item; its message is built only when read, since a hostile comment holds thousands."""
 
     def __init__(self, item: str, trouble: str = "") -> None:
         super().__init__(item, trouble)
@@ -220,7 +220,7 @@ _SHARE = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 
 
 def _near_token(comment: str) -> CommentError | None:
-    """The first thing in *comment* that only looks like a token; most of its authors meant one."""
+    """Return an error for the first near-miss of a token in *comment*; most authors meant a token."""
     for match in _NEAR.finditer(comment):
         if match[0] != PREFIX:
             return _Malformed(re.split("[;\n]", comment[match.start() :])[0], _NOT_READ)
@@ -256,7 +256,7 @@ def _parse_item(item: str) -> tuple[str, object]:
 
 
 def _settle(wishes: CommentOptions) -> tuple[CommentOptions, str | None]:
-    """Drop what contradicts the rest, and say so."""
+    """Drop options that contradict others; return the rest and the error."""
     wishes, problem = _settle_steps(wishes)
     if wishes.done is None or wishes.iterations is None or wishes.done <= wishes.iterations:
         return wishes, problem
