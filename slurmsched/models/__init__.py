@@ -1,1 +1,1 @@
-"""Predict: from history to forecasts."""
+"""Prediction models: trained on job history, they forecast runtimes, load and GPU sharing."""

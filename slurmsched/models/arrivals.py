@@ -1,4 +1,4 @@
-"""Arrivals: what was submitted in each ten-minute step, and what a forecast of such a step may look at."""
+"""Submissions in ten-minute steps, and the features from which the load of a step is forecast."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Table
 
 STEP_S = 600.0
-LAG = 6  #: a feature of a step looks at steps that are at least this much older
+LAG = 6  #: a feature of a step uses steps that are at least this much older
 DAY, WEEK = 144, 1008  #: steps
-REACH = WEEK + 2 * LAG  #: steps before a step that its features look at
+REACH = WEEK + 2 * LAG  #: how many steps before a step its features reach back
 SERIES = ("jobs", "gpus")
 SETTLED = 0.95
 
@@ -27,7 +27,7 @@ class Arrivals(Table):
 
     @classmethod
     def of(cls, submitted_s: FloatArray, gpus: IntArray, until_s: float) -> Self:
-        """The whole steps before *until_s*, from the first of these jobs on."""
+        """Group the jobs into whole steps before *until_s*, beginning with the step of the first job."""
         last = int(until_s // STEP_S)
         steps = (submitted_s // STEP_S).astype(np.int64)
         complete = steps < last
@@ -40,12 +40,12 @@ class Arrivals(Table):
         )
 
     def latest(self, steps: int) -> Self:
-        """The newest *steps*."""
+        """Return the newest *steps*."""
         return self.take(slice(max(0, len(self) - steps), None))
 
 
 def settled_s(submitted_s: FloatArray, ended_s: FloatArray) -> float:
-    """Until when the submissions of ended jobs are nearly all there were: some of what came later still waits or runs.
+    """Return the Unix time until which nearly all submissions are in the history; later jobs may still wait or run.
 
     Of what was submitted as long before the last end as SETTLED of the jobs took to end, that share has.
     """
@@ -56,7 +56,7 @@ def settled_s(submitted_s: FloatArray, ended_s: FloatArray) -> float:
 
 
 def features(history: Arrivals, ahead: int = 0) -> dict[str, FloatArray]:
-    """The features of each step of *history* and of the *ahead* steps (LAG at most) after it; NaN where history lacks.
+    """Compute the features of each step of *history* and of up to LAG steps *ahead*; NaN where history is too short.
 
     One function for training and for serving: row *i* depends on nothing younger than step *i* - LAG, and on nothing
     older than step *i* - REACH.
@@ -77,13 +77,13 @@ def features(history: Arrivals, ahead: int = 0) -> dict[str, FloatArray]:
 
 
 def rolling_median(history: Arrivals, series: str, ahead: int = 0) -> FloatArray:
-    """The forecast that any model has to beat: the median of the twelve steps up to LAG steps before each step."""
+    """Forecast each step by the median of the twelve steps up to LAG steps before it: the baseline for any model."""
     median: FloatArray = np.median(_window(getattr(history, series), len(history) + ahead, LAG, 12), axis=1)
     return median
 
 
 def _window(values: FloatArray, rows: int, lag: int, width: int) -> FloatArray:
-    """Row *i* holds steps *i* - lag - width + 1 to *i* - lag; NaN for what is not known."""
+    """Return windows of values: row *i* holds steps *i* - lag - width + 1 to *i* - lag; NaN where unknown."""
     padded = np.concatenate((np.full(lag + width - 1, np.nan), values, np.full(LAG, np.nan)))
     return np.lib.stride_tricks.sliding_window_view(padded, width)[:rows]
 

@@ -1,4 +1,4 @@
-"""Artifact: a trained model on disk, as JSON with its data span, its scores and a digest. Never pickle."""
+"""Trained models on disk, as JSON with the data span, the scores and a digest. Never pickle."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ SCHEMA = 1  #: the newest that this version writes and reads
 MAX_B = 512 << 20  #: a larger file is not read
 
 _WRONG = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
-"""What reading JSON that has another shape, or absurd numbers, may come to."""
+"""Errors that malformed JSON or absurd numbers can raise when a model is read."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """What is kept of a model: enough to serve it, to judge it, and to know that nobody changed it.
+    """A trained model with its data span and scores, and a digest that reveals changes.
 
-    The digest finds damage and careless edits. It is no signature: who may write the file may write its digest.
+    The digest finds damage and careless edits. It is no signature: anyone who can write the file can write its digest.
     """
 
     kind: str  #: ``runtime``, ``throughput``, ``sharing``, ...
     trained_from_s: float  #: Unix time of the first event it was trained on
-    trained_until_s: float  #: it knows nothing from this Unix time on
+    trained_until_s: float  #: Unix time; the model uses no data from then on
     scores: Mapping[str, float]  #: what its back-test gave, by name
     model: Mapping[str, Any]  #: JSON values; `read_as` makes the model of them
 
     @property
     def digest(self) -> str:
-        """SHA-256 of everything else, in hex."""
+        """The SHA-256 of all other content, in hex."""
         return digest_of(self._content())
 
     def write(self, path: Path) -> None:
-        """Put it at *path* so that a reader sees the old file or the new one. OSError where that fails."""
+        """Write it to *path* atomically: a reader sees the old file or the new one. OSError where that fails."""
         content = _canonical(self._content() | {"digest": self.digest})
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
@@ -56,7 +56,7 @@ class Artifact:
 
     @classmethod
     def read(cls, path: Path, kind: str) -> Self:
-        """The artifact of this *kind* at *path*. ModelUnusable says why there is none."""
+        """Read the artifact of this *kind* at *path*. ModelUnusable says why it cannot be used."""
         content = _content(path)
         if content.get("format") != FORMAT:
             raise ModelUnusable(f"{path} is not a model that slurmsched wrote")
@@ -82,7 +82,7 @@ class Artifact:
             raise ModelUnusable(f"{path} lacks what every model has: {error!r}") from error
 
     def read_as(self, reader: Callable[[Any], T]) -> T:
-        """What *reader*, an ``of_document``, makes of the model. ModelUnusable where it can make nothing of it."""
+        """Build the model with *reader*, an ``of_document``. ModelUnusable where the document describes no model."""
         try:
             return reader(self.model)
         except _WRONG as error:
@@ -102,7 +102,7 @@ class Artifact:
 
 
 def digest_of(document: Mapping[str, object]) -> str:
-    """SHA-256, in hex, of *document* as canonical JSON. ValueError where it holds a number that is not finite."""
+    """Return the SHA-256, in hex, of *document* as canonical JSON. ValueError for numbers that are not finite."""
     return hashlib.sha256(_canonical(document)).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""A model for people: what it was trained on, how good it is, what it looks at, and the page that draws it."""
+"""A page that describes a model: its training data, its scores, its features, and drawings of its tables."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ pre { white-space: pre-wrap; }
 
 @dataclass(frozen=True, eq=False)
 class ModelCard:
-    """What there is to show of an artifact."""
+    """The parts of an artifact that its page shows."""
 
     artifact: Artifact
     additive: Mapping[str, Additive]  #: its sums of tables, by what they forecast
-    text: str  #: its tree in words, and what else there is to say; empty where nothing
-    covered: FloatArray  #: share of runs done by the 90 % bound, one for each STEP runs held out; empty where unknown
+    text: str  #: the decision tree and further remarks in words; may be empty
+    covered: FloatArray  #: share of runs done by the 90 % bound, per STEP held-out runs; empty where unknown
     calibration: Mapping[str, float]  #: share of the held-out runs below each bound, by the share that was promised
 
     @property
@@ -54,7 +54,7 @@ class ModelCard:
         return found
 
     def page(self) -> str:
-        """One HTML file that loads nothing and sends nothing."""
+        """Return one HTML file that loads nothing and sends nothing."""
         style = files("slurmsched").joinpath("data/page.css").read_text("utf-8") + _STYLE
         title = _text(f"{self.artifact.kind} model")
         policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
@@ -93,7 +93,7 @@ class ModelCard:
 
 
 def model_card(artifact: Artifact) -> ModelCard:
-    """What *artifact* holds. ModelUnusable where it describes no model."""
+    """Collect what the page of *artifact* shows. ModelUnusable where it describes no model."""
     nothing = np.zeros(0)
     if artifact.kind == SHARING:
         model = artifact.read_as(SharingModel.of_document)
@@ -122,7 +122,7 @@ def model_card(artifact: Artifact) -> ModelCard:
 
 
 def span(artifact: Artifact) -> str:
-    """The data it was trained on, in words."""
+    """Return the time span of the training data in words."""
     begin, end = (_date(moment_s) for moment_s in (artifact.trained_from_s, artifact.trained_until_s))
     return f"measurements of {begin}" if begin == end else f"data from {begin} to {end}"
 

@@ -1,4 +1,4 @@
-"""Drawings of models as SVG: what a table adds along its feature, and how pairs of features add up."""
+"""Drawings of models as SVG: the scores of a table along its feature, and of pairs of features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LETTER = 6  # pixels of a letter
 
 
 def shape(model: Additive, term: AdditiveTerm) -> str:
-    """What *term* adds, before the link: steps for a number, bars for a text, shades for a pair."""
+    """Draw the scores of *term*, before the link: steps for a number, bars for a text, shades for a pair."""
     features = {feature.name: feature for feature in model.features}
     first = features[term.features[0]]
     if len(term.features) == 2:
@@ -28,7 +28,7 @@ def shape(model: Additive, term: AdditiveTerm) -> str:
 
 
 def bars(rows: list[tuple[str, float]]) -> str:
-    """A bar for each name and value, to the left of zero where it is negative."""
+    """Draw a bar for each name and value, to the left of zero where it is negative."""
     most = max((abs(value) for _, value in rows), default=0.0) or 1.0
     zero, room = 0.68 * WIDTH, 0.30 * WIDTH
     names_end = zero - 6 - (room if any(value < 0 for _, value in rows) else 0.0)
@@ -46,7 +46,7 @@ def bars(rows: list[tuple[str, float]]) -> str:
 
 
 def line(values: FloatArray, promised: float) -> str:
-    """Shares over time, with the share that was promised."""
+    """Draw shares over time, with the *promised* share as a line."""
     if not len(values):
         return ""
     x = LEFT + (WIDTH - LEFT - 8) * np.arange(len(values)) / max(1, len(values) - 1)
@@ -63,7 +63,7 @@ def line(values: FloatArray, promised: float) -> str:
 
 
 def _steps(feature: Continuous, scores: FloatArray) -> str:
-    """The bins between the cuts in equal widths, for cuts lie where the rows are."""
+    """Draw bins in equal widths, because most cuts lie where most rows are."""
     inner = scores[1:-1]
     low, high = float(min(inner.min(), 0.0)), float(max(inner.max(), 0.0))
     x = LEFT + (WIDTH - LEFT - 8) * np.arange(len(inner) + 1) / len(inner)
@@ -118,7 +118,7 @@ def _shades(scores: FloatArray) -> str:
 
 
 def _up(value: float, low: float, high: float) -> float:
-    """Pixels from the top."""
+    """Return the distance from the top in pixels."""
     share = (value - low) / (high - low) if high > low else 0.5
     return TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - share)
 

@@ -1,4 +1,4 @@
-"""The shelf: the directory in which the models that serve are kept, one file for each kind."""
+"""The directory of the active models, one file for each kind."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .artifact import Artifact
 
 RUNTIME, THROUGHPUT, SHARING = KINDS = ("runtime", "throughput", "sharing")
 LOCK = "train.lock"
-Stamp = tuple[int, int, int]  #: what tells one state of a file from another
+Stamp = tuple[int, int, int]  #: differs between any two versions of a file
 
 
 class ArtifactRegistry:
-    """Where trained models lie. A file appears whole or not at all, so reading needs no lock."""
+    """The directory of trained models. A file appears whole or not at all, so reading needs no lock."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def path(self, kind: str) -> Path:
-        """Where the model of this *kind* lies, if there is one."""
+        """Return the path of the model of this *kind*, whether or not the file exists."""
         return self.directory / f"{kind}.json"
 
     def read(self, kind: str) -> Artifact:
-        """The model of this *kind* that serves. ModelUnusable says why there is none."""
+        """Read the active model of this *kind*. ModelUnusable says why there is none."""
         return Artifact.read(self.path(kind), kind)
 
     def stamp(self, kind: str) -> Stamp | None:
-        """Changes whenever the model of this *kind* does; None where there is none."""
+        """Return a stamp that changes whenever the model of this *kind* does; None where there is none."""
         try:
             found = os.stat(self.path(kind))
         except OSError:
@@ -40,7 +40,7 @@ class ArtifactRegistry:
         return found.st_mtime_ns, found.st_ino, found.st_size
 
     def put(self, artifact: Artifact) -> Path:
-        """Let *artifact* serve in place of its predecessor. ConfigError where it cannot be written."""
+        """Make *artifact* the active model of its kind. ConfigError where it cannot be written."""
         path = self.path(artifact.kind)
         try:
             artifact.write(path)
@@ -50,7 +50,7 @@ class ArtifactRegistry:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Make the directory and keep other trainings out of it; ConfigError where one is under way."""
+        """Create the directory and lock it against other trainings; ConfigError where one is running."""
         path = self.directory / LOCK
         try:
             self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -72,6 +72,6 @@ def _lock(handle: int, path: Path) -> None:
 
 
 def shipped() -> Artifact:
-    """The sharing model that comes with slurmsched, trained on the pairs that Lucid's authors measured."""
+    """Return the sharing model that comes with slurmsched, trained on the pairs that Lucid's authors measured."""
     with as_file(files("slurmsched").joinpath("data/sharing.json")) as path:
         return Artifact.read(path, SHARING)

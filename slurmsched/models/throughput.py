@@ -1,4 +1,4 @@
-"""Throughput: how many jobs, and how many GPUs, the next hour's ten-minute steps will ask for (Lucid section 3.5.2)."""
+"""Forecasts of load: the jobs and GPUs that the next hour's ten-minute steps will request (Lucid section 3.5.2)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..cluster.columns import BoolArray, FloatArray
 from .arrivals import DAY, LAG, REACH, SERIES, STEP_S, WEEK, Arrivals, features, rolling_median
 from .ebm.additive import Additive, AdditiveDocument, Boosting
 
-JUDGED = 4 * WEEK  #: the newest steps, on which a model has to beat the rolling median; a fifth of a short history
-LEAST = 2 * WEEK  #: steps to train on at least, besides those that only serve as features
+JUDGED = 4 * WEEK  #: the newest steps, where a model must beat the rolling median; a fifth of a short history
+LEAST = 2 * WEEK  #: steps to train on at least, besides those used only for features
 PAIRS = 5  #: interactions to look for
-USUAL = 4 * WEEK  #: steps that say what is idle and busy here
+USUAL = 4 * WEEK  #: steps that define idle and busy on this cluster
 
 BOOSTING = Boosting(
     outer_bags=20,
@@ -36,7 +36,7 @@ class ThroughputDocument(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class ThroughputForecast:
-    """Submissions expected in each of the next LAG steps."""
+    """The submissions expected in each of the next LAG steps."""
 
     start_s: FloatArray
     jobs: FloatArray
@@ -45,28 +45,28 @@ class ThroughputForecast:
 
 @dataclass(frozen=True)
 class LoadOutlook:
-    """One series now and in the hour to come, against what is usual; dynamic packing and scaling ask for it."""
+    """The load of one series now and in the next hour against the usual one; used by dynamic packing and scaling."""
 
     now: float  #: mean per step of the last hour
     ahead: float  #: mean per step forecast for the next hour
     rank: float  #: share of the hours of the last four weeks in which less was submitted than now, ties half; 0..1
 
     def idle(self, below: float = 0.25) -> bool:
-        """Whether so little is rare."""
+        """Return True if the current load is unusually low."""
         return self.rank < below
 
     def busy(self, above: float = 0.75) -> bool:
-        """Whether so much is rare."""
+        """Return True if the current load is unusually high."""
         return self.rank > above
 
     def rising(self, by: float = 0.1) -> bool:
-        """Whether more than now is to come, by this share at least."""
+        """Return True if the load is forecast to rise by at least this share."""
         return self.ahead > self.now * (1.0 + by)
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Mean absolute errors per step on the newest steps, by models that had not seen them."""
+    """The mean absolute errors per step on the newest steps, which the models were not trained on."""
 
     model: float  #: infinite where the history was too short to train
     median: float
@@ -85,8 +85,10 @@ class ThroughputModel:
 
     @classmethod
     def fit(cls, history: Arrivals, *, seed: int, boosting: Boosting = BOOSTING) -> Self:
-        """The model of *history*; each series gets a GA2M if one that is trained without the newest steps beats the
-        rolling median on them, and is then trained on all. The same history and seed give the same model.
+        """Train on *history*. The same history and seed give the same model.
+
+        A series gets a GA2M, trained on everything, if one trained without the newest steps beats the rolling median
+        on them.
         """
         judged = min(JUDGED, len(history) // 5)
         split = len(history) - judged
@@ -107,7 +109,7 @@ class ThroughputModel:
         return cls(models, errors)
 
     def forecast(self, history: Arrivals) -> ThroughputForecast:
-        """The LAG steps after *history*, of which the newest REACH steps are enough.
+        """Forecast the LAG steps after *history*, of which the newest REACH steps are enough.
 
         A series forecast is never negative, and 0 where the history is too short even for the median.
         """
@@ -118,7 +120,7 @@ class ThroughputModel:
         return ThroughputForecast(start_s, *(np.nan_to_num(predicted[series]) for series in SERIES))
 
     def predict(self, history: Arrivals, series: str, ahead: int = 0) -> FloatArray:
-        """What it would have said of each step of *history*, and says of the *ahead* steps after it.
+        """Forecast each step of *history* from the steps before it, and the *ahead* steps after it.
 
         NaN for steps with too little history before them.
         """
@@ -130,7 +132,7 @@ class ThroughputModel:
         return np.where(_whole(columns), _predicted(additive, columns), median)
 
     def outlook(self, history: Arrivals, series: str) -> LoadOutlook:
-        """How *series* stands now and in the hour to come; *history* should hold the last four weeks."""
+        """Compare the load of *series*, now and in the next hour, with *history*, which should hold four weeks."""
         values = getattr(history.latest(USUAL), series)
         now = float(values[-LAG:].mean()) if len(values) else 0.0
         hours = np.convolve(values, np.full(LAG, 1.0 / LAG), "valid") if len(values) >= LAG else np.zeros(1)
@@ -138,7 +140,7 @@ class ThroughputModel:
         return LoadOutlook(now, float(getattr(self.forecast(history), series).mean()), rank)
 
     def document(self) -> ThroughputDocument:
-        """The model as JSON values, without loss; an error that is not finite becomes -1."""
+        """Return the model as JSON values, without loss; an error that is not finite becomes -1."""
         return {
             "models": {series: None if model is None else model.document() for series, model in self.models.items()},
             "errors": {
@@ -149,7 +151,7 @@ class ThroughputModel:
 
     @classmethod
     def of_document(cls, document: ThroughputDocument) -> Self:
-        """The model that `document` described. ValueError, KeyError or TypeError where it describes none."""
+        """Rebuild the model from its `document`. ValueError, KeyError or TypeError where it describes none."""
         read = {series: document["models"][series] for series in SERIES}
         errors = {
             series: Errors(*(error if error >= 0.0 else np.inf for error in document["errors"][series]))
@@ -173,7 +175,7 @@ def _predicted(model: Additive, columns: dict[str, FloatArray]) -> FloatArray:
 
 
 def _whole(columns: dict[str, FloatArray]) -> BoolArray:
-    """The rows with enough history before them."""
+    """Select the rows with enough history before them."""
     whole: BoolArray = ~np.isnan(np.array([*columns.values()])).any(axis=0)
     return whole
 
@@ -183,8 +185,8 @@ def _error(predicted: FloatArray, values: FloatArray, rows: BoolArray) -> float:
 
 
 def _bags(rows: int, bags: int, seed: int) -> NDArray[np.int8]:
-    """Rows to train on (1) and to stop by (-1), one column per bag."""
-    # Runs of three days: a single step held out is too easy, its neighbours tell of it.
+    """Split rows into training rows (1) and early-stopping rows (-1), one column per bag."""
+    # Blocks of three days: a single held-out step is too easy, because its neighbours give it away.
     rng = np.random.default_rng(seed)
     block = np.arange(rows) // (3 * DAY)
     blocks = int(block[-1]) + 1

@@ -1,4 +1,4 @@
-"""Training: a new model of each kind, and whether it is better than what serves."""
+"""Training of each kind of model, and the comparison with the active one."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from .throughput import BOOSTING, LEAST, ThroughputModel
 
 SEED = 1
 GOOD_SPEED = 0.85  #: mean speed from which a pair keeps its speed
-DEALS, PARTS = 20, 5  #: how often, and into how many parts, configurations are dealt to be held out in turn
+DEALS, PARTS = 20, 5  #: repeats, and folds in each, of the cross-validation over configurations
 FEWEST = 10  #: configurations to train a sharing model on
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of one training."""
+    """The result of one training."""
 
     kind: str
-    promoted: Artifact | None  #: the model that should serve; None where what serves stays
+    promoted: Artifact | None  #: the model that becomes active; None where the current one stays
     why: str  #: the decision in words
     scores: Mapping[str, Mapping[str, float]]  #: of each candidate, by name
 
@@ -47,13 +47,12 @@ def train_runtime(
     rising: Sequence[str] = (),
     report: Callable[[str], None] = lambda doing: None,
 ) -> Trained:
-    """The best model of runtimes, promoted where it beats the one that serves and the baseline.
+    """Train runtime models and promote the best where it beats the active one and the baseline.
 
-    *profiles* says what was known of the use of runs when they were submitted. What is learnt never falls with the
-    columns *rising*; a model that serves and does not keep to that need not be beaten. *report* receives the
-    progress.
+    *profiles* gives the GPU use of runs as known at their submission. A forecast never falls with the columns *rising*;
+    an active model that violates this need not be beaten. *report* receives the progress.
 
-    TooLittleHistory where that says it, ConfigError where what it needs is not installed.
+    TooLittleHistory where the history is too short, ConfigError where a dependency is not installed.
     """
     current = _estimator(serving, history, profiles)
     if current is not None and not rises_with(current.center, rising):
@@ -84,9 +83,9 @@ def train_throughput(
     *,
     boosting: Boosting = BOOSTING,
 ) -> Trained:
-    """The model of submissions until *until_s*, promoted where it beats the rolling median in a series.
+    """Train the model of submissions until *until_s*; promote it where it beats the rolling median in a series.
 
-    A model that serves stays where it has not seen two weeks and more of this history and does better there.
+    An active model stays where it does better on two weeks or more of this history that it was not trained on.
     TooLittleHistory for less than four weeks of it.
     """
     arrivals = Arrivals.of(submitted_s, gpus, until_s)
@@ -110,10 +109,10 @@ def train_throughput(
 
 
 def train_sharing(measured: Measured, now_s: float, serving: Artifact | None, *, deals: int = DEALS) -> Trained:
-    """The model of *measured* configurations and pairs, promoted where it beats the one that serves.
+    """Train on *measured* configurations and pairs; promote the model where it beats the active one.
 
-    Each configuration is scored by models that were trained without it, over *deals* into parts. The one that serves
-    scores all of them, so one that was trained on these same configurations stays. ValueError for fewer than FEWEST
+    Cross-validation in *deals* repeats scores each configuration by models trained without it. The active model scores
+    all of them, so one that was trained on these same configurations stays. ValueError for fewer than FEWEST
     configurations.
     """
     use, score = measured.use, measured.score
@@ -138,7 +137,7 @@ def train_sharing(measured: Measured, now_s: float, serving: Artifact | None, *,
 
 
 def held_out(use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, deals: int) -> float:
-    """The share of configurations whose score is told right by trees that have not seen them, over *deals*."""
+    """Return the share of configurations whose score is predicted correctly in cross-validation of *deals* repeats."""
     random = np.random.default_rng(SEED)
     right = []
     for _ in range(deals):
@@ -150,7 +149,7 @@ def held_out(use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, de
 
 
 def _estimator(serving: Artifact | None, history: OutcomeTable, profiles: Profiler | None) -> Estimator | None:
-    """The model that serves, with all it may know; None for one that cannot be read."""
+    """Return the active model with the whole history; None where it cannot be read."""
     if serving is None:
         return None
     try:
@@ -164,7 +163,7 @@ def _errors_of(model: ThroughputModel) -> dict[str, float]:
 
 
 def _unseen(serving: Artifact, arrivals: Arrivals) -> dict[str, float] | None:
-    """Mean absolute error of the model that serves on the steps it has not seen; None where these are too few."""
+    """Return the active model's mean absolute error on steps after its training; None where these are too few."""
     later = arrivals.start_s >= serving.trained_until_s
     if later.sum() < LEAST:
         return None

@@ -1,11 +1,11 @@
-"""From a play-forward to times that keep their promise: rolling conformal calibration on this cluster's past.
+"""Calibrated start and finish times from simulated ones: rolling conformal calibration on this cluster's past.
 
-How far off a prediction was is log((what came + 30 s) / (what was predicted + 30 s)), both counted from when it was
-made, in units of how uncertain it was by itself. Quantiles of the last of these, of jobs of the same partition and size
-where there are enough, and of predictions about as far ahead, are the median and both ends. What has not come yet is
-known to be off by so much at least, and counts as that (Kaplan and Meier 1958): those that came soon are the short
-ones. Jobs that wait at one time wait for the same things and miss alike: each counts the less, the more they are (the
-design effect of Kish 1965). The shares asked for move while too few or too many jobs stay below what they were told
+The miss of a prediction is log((actual + 30 s) / (predicted + 30 s)), both counted from the time of the prediction, in
+units of the prediction's own uncertainty. The median and both ends are quantiles of the latest misses: of jobs of the
+same partition and size where there are enough, and of predictions about as far ahead. An open prediction is a censored
+observation: its miss is at least its value by now (Kaplan and Meier 1958), since those that came soon are the short
+ones. Jobs that wait at the same time wait for the same things and miss alike, so each counts less, the more there are
+(the design effect of Kish 1965). The target shares move while too few or too many jobs stay below their predictions
 (adaptive conformal inference, Gibbs and Candes 2021).
 """
 
@@ -21,28 +21,28 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.records.prediction_records import KeptState, PredictionRecords
 from ...cluster.records.predictions import PredictionKind, PredictionTable
 
-GRACE_S = 30.0  #: what matters little: loops of Slurm's, a moment's notice
-LEAST_S = 5.0  #: from the median to either end: whole seconds, and when Slurm's loops happen to look
-LATE_S = 60.0  #: Slurm ends a job that much after its time limit at most, as a rule
+GRACE_S = 30.0  #: a difference of little importance: the intervals of Slurm's loops, a moment's notice
+LEAST_S = 5.0  #: the least distance from the median to either end: rounding, and the intervals of Slurm's loops
+LATE_S = 60.0  #: Slurm ends a job at most about this long after its time limit
 TARGET = 0.9
-ALIKE = 0.05  #: correlation of the misses of two predictions that wait to come true at one time
-WINDOW = 1000.0  #: what the last predictions are worth together that count, of a class or of all
-ENOUGH = 20  #: predictions that came, to call an interval calibrated
-CLASS_ENOUGH = 50  #: predictions that came, for a class to be judged by its own
-NEAR = 50.0  #: what those that came are worth together, of those about as far ahead
+ALIKE = 0.05  #: correlation of the misses of two predictions that are open at the same time
+WINDOW = 1000.0  #: total weight of the latest predictions that count, of a class or of all
+ENOUGH = 20  #: settled predictions needed to call an interval calibrated
+CLASS_ENOUGH = 50  #: settled predictions needed for a class to be calibrated on its own
+NEAR = 50.0  #: total weight of settled predictions used among those about as far ahead
 STEP = 0.25  #: predictions are as far ahead as each other within this log
-BATCH = 25  #: predictions between two looks at what stayed below
-GAIN = 0.5  #: how far one look moves a share, times how far it was off
-GUESS = np.log(3.0)  #: how uncertain any prediction is at least, for all that it knows: a factor of three
+BATCH = 25  #: predictions per update of the target shares
+GAIN = 0.5  #: step of an update, as a multiple of the deviation from the target
+GUESS = np.log(3.0)  #: least uncertainty of any prediction: a factor of three
 PRIOR = np.array([NormalDist(0.0, 1 / NormalDist().inv_cdf(0.9)).inv_cdf((row + 0.5) / 7) for row in range(7)])
-"""Misses that are taken for granted, of which four in five are between the ends that a prediction has by itself."""
+"""Prior misses, of which four in five lie between the ends that a prediction has by itself."""
 
 _LOWER, _UPPER = (0.005, 0.5), (0.5, 0.995)
 _TINY = 1e-9
 
 
 class Shares(NamedTuple):
-    """The shares asked for so that one in ten stays below the low end and nine in ten below the high one."""
+    """The target shares that leave one in ten below the low end and nine in ten below the high one."""
 
     low: float
     high: float
@@ -50,19 +50,19 @@ class Shares(NamedTuple):
 
 @dataclass(frozen=True)
 class MomentErrors:
-    """What is known of one kind of moment, starts or finishes, the oldest prediction first."""
+    """The misses of one kind of moment, starts or finishes, the oldest prediction first."""
 
     key: tuple[str, ...]  #: class of each
     ahead: FloatArray  #: log of the time that was predicted
-    miss: FloatArray  #: log miss in units of the uncertainty; of what is yet to come what it is by now
-    came: BoolArray  #: or is yet to come
-    worth: FloatArray  #: how many predictions that miss by chance of their own each is worth, 1 at most
+    miss: FloatArray  #: log miss in units of the uncertainty; of open predictions the miss so far
+    came: BoolArray  #: True where the moment came, False where it is open
+    worth: FloatArray  #: weight of each, in predictions with independent misses; at most 1
     shares: Shares
 
     def quantiles(self, keys: list[str], ahead: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Low end, middle and high end for jobs of these classes, that log of time ahead, shape (3, keys).
+        """Return low end, middle and high end for jobs of these classes, that log of time ahead; shape (3, keys).
 
-        And how many predictions that came they rest on; 0 for fewer than ENOUGH.
+        The second array holds the number of settled predictions they rest on; 0 for fewer than ENOUGH.
         """
         steps = np.round(ahead / STEP).tolist()
         pairs = list(zip(keys, steps, strict=True))
@@ -73,14 +73,14 @@ class MomentErrors:
         return values, np.array([basis if basis >= ENOUGH else 0 for _, basis in found], dtype=np.int64)
 
     def _rows(self, key: str) -> IntArray:
-        """The last of this class, or of all where too few of it came."""
+        """Select the latest rows of this class, or of all where too few of it are settled."""
         rows = np.flatnonzero(np.array(self.key, dtype=object) == key)
         if self.came[rows].sum() < CLASS_ENOUGH:
             rows = np.arange(len(self.miss))
         return rows[np.cumsum(self.worth[rows][::-1])[::-1] <= WINDOW]
 
     def _near(self, rows: IntArray, ahead: float) -> tuple[FloatArray, int]:
-        """What those of *rows* say that were about so far ahead, and how many of them came."""
+        """Return the ends from those of *rows* that were about so far ahead, and how many of them are settled."""
         rows = rows[np.argsort(np.abs(self.ahead[rows] - ahead), kind="stable")]
         rows = rows[: int(np.searchsorted(np.cumsum(self.worth[rows] * self.came[rows]), NEAR)) + 1]
         miss, worth = np.append(self.miss[rows], PRIOR), np.append(self.worth[rows], np.ones(len(PRIOR)))
@@ -90,16 +90,16 @@ class MomentErrors:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What the past says about predictions to come."""
+    """Corrections for new predictions, from the errors of past ones."""
 
     starts: MomentErrors
     finishes: MomentErrors
 
     @classmethod
     def of(cls, records: PredictionRecords, now_s: float = -np.inf) -> Calibration:
-        """What is known at *now_s* once *records* is.
+        """Compute the calibration from *records* at *now_s*.
 
-        A job that has not started or ended by now is known to do so later: those that have are those that were early.
+        A job that has not started or ended counts as censored at *now_s*: otherwise only the early ones would count.
         """
         is_open = records.state == KeptState.OPEN
         starts_s = np.where(records.started, records.started_s, np.where(is_open, now_s, np.nan))
@@ -128,7 +128,7 @@ class Calibration:
         )
 
     def calibrated(self, raw: PredictionTable) -> PredictionTable:
-        """*raw* with what people are told: calibrated medians, from and by. Rows of running jobs stay as they are."""
+        """Return *raw* with calibrated medians, lower and upper ends. Rows of running jobs stay as they are."""
         waits = raw.has_value & (raw.kind != PredictionKind.RUNNING)
         rows = np.flatnonzero(waits)
         some = raw.take(rows)
@@ -139,7 +139,7 @@ class Calibration:
         finish_s = np.array([_later(some.finish_s, some.made_s, log * scale) for log in finishes])
         last_s = some.time_limit_s + LATE_S
         finish_s = np.clip(finish_s, some.made_s, np.maximum(start_s[2], start_s[1]) + last_s)
-        start_s = np.minimum(start_s, finish_s)  # who is done by then has started by then
+        start_s = np.minimum(start_s, finish_s)  # a job that has finished by then has started by then
         columns: dict[str, Any] = {}
         for name, values in (("start", _apart(start_s, some.made_s)), ("finish", _apart(finish_s, some.made_s))):
             for end, value in zip(("from_s", "s", "by_s"), values, strict=True):
@@ -152,18 +152,18 @@ class Calibration:
 
 
 def scales(raw: PredictionTable) -> FloatArray:
-    """How uncertain the job's own forecast makes its finish: log of the wider side, seen from now."""
+    """Return the uncertainty of each finish from the job's own forecast: the log of its wider side, from now."""
     middle = _span(raw.finish_s, raw.made_s)
     wider = np.maximum(_span(raw.finish_by_s, raw.made_s) / middle, middle / _span(raw.finish_from_s, raw.made_s))
     return np.maximum(GUESS, np.log(wider))
 
 
 def survived(misses: FloatArray, came: BoolArray, worth: FloatArray, shares: tuple[float, ...]) -> FloatArray:
-    """The misses that these *shares* of the next ones stay below, where those that are yet to come only grow.
+    """Return the misses that these *shares* of the next ones stay below, where those of open predictions only grow.
 
-    Where all came and are worth 1 it is the k-th of n, k being (n + 1) times the share, rounded up for the upper half
-    and down for the lower, so that both are one-sided promises (Vovk et al. 2005). The largest where more than that
-    share is to come.
+    Where all are settled and have weight 1 it is the k-th of n, k being (n + 1) times the share, rounded up for the
+    upper half and down for the lower, so that both are one-sided promises (Vovk et al. 2005). The largest where more
+    than that share is still open.
     """
     order = np.lexsort((~came, misses))
     left = np.cumsum(worth[order][::-1])[::-1]
@@ -178,14 +178,14 @@ def survived(misses: FloatArray, came: BoolArray, worth: FloatArray, shares: tup
 
 
 def worths(made_s: FloatArray, until_s: FloatArray) -> FloatArray:
-    """How many predictions that miss by chance of their own each is worth, by how many were open when it was made."""
+    """Return the weight of each prediction, in independent ones, from how many were open when it was made."""
     made = np.searchsorted(np.sort(made_s), made_s, side="right")
     over = np.searchsorted(np.sort(until_s), made_s, side="left")
     return np.asarray(1.0 / (1.0 + ALIKE * np.maximum(made - over - 1, 0)))
 
 
 def keepable(kinds: IntArray) -> BoolArray:
-    """Which predictions are kept: of single jobs that wait and can be told a time."""
+    """Select the predictions to record: those of single pending jobs that have a predicted time."""
     return np.isin(kinds, (PredictionKind.PREDICTED, PredictionKind.LEFT_ALONE, PredictionKind.NO_HISTORY))
 
 
@@ -198,7 +198,7 @@ def _ends(
     by_s: FloatArray,
     scale: FloatArray,
 ) -> MomentErrors:
-    """What is *has_outcome* of moments that came, or else had not come by *came_s*; NaN where nothing ever will."""
+    """Return the errors where *has_outcome*; others are censored at *came_s*, or excluded where that is NaN."""
     rows = np.flatnonzero(np.isfinite(came_s))
     now_s, truly_s = came_s[rows].max(initial=-np.inf), np.where(has_outcome, came_s, np.inf)
     worth = np.ones(len(records))
@@ -231,13 +231,13 @@ def _miss(came_s: FloatArray, said_s: FloatArray, made_s: FloatArray) -> FloatAr
 
 
 def _later(at_s: FloatArray, made_s: FloatArray, log: FloatArray) -> FloatArray:
-    """The moment that misses *at_s* by *log*, never before now."""
+    """Return the moment that misses *at_s* by *log*, never before now."""
     with np.errstate(over="ignore"):
         return np.asarray(made_s + np.maximum(0.0, _span(at_s, made_s) * np.exp(log) - GRACE_S))
 
 
 def _apart(three: FloatArray, made_s: FloatArray) -> FloatArray:
-    """Low end, middle and high end in that order, and none before now."""
+    """Put low end, middle and high end in that order, none of them before now."""
     low, middle, high = three
     return np.array([np.maximum(made_s, np.minimum(low, middle - LEAST_S)), middle, np.maximum(high, middle + LEAST_S)])
 
@@ -249,19 +249,19 @@ def _put(column: FloatArray | IntArray, rows: IntArray, values: FloatArray | Int
 
 
 def _keys(partition: Labels, gpus: IntArray) -> list[str]:
-    """The class of each job: partitions as asked for, and how many GPUs."""
+    """Return the class of each job: its requested partitions and its number of GPUs."""
     return [f"{name} {size_of(many)}" for name, many in zip(partition, gpus.tolist(), strict=True)]
 
 
 def size_of(gpus: int) -> str:
-    """The size of a job in words."""
+    """Return the size class of a job in words."""
     return "no GPU" if gpus <= 0 else "1 GPU" if gpus == 1 else "2-8 GPUs" if gpus <= 8 else "over 8 GPUs"
 
 
 def _moved(share: float, came_s: FloatArray, told_s: FloatArray, worth: FloatArray) -> float:
-    """The share to ask for now instead of *share*, moved batch by batch by how many came before what they were told.
+    """Return the next target share, moved from *share* batch by batch by how many came before their predictions.
 
-    An end counts once it has passed, and ends count in that order: whoever came early would be counted too soon.
+    An end counts once it has passed, in the order of ends: otherwise early jobs would count too soon.
     """
     order = np.argsort(told_s, kind="stable")
     off = worth[order] * (share - (came_s[order] <= told_s[order]))

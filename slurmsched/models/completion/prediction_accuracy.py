@@ -1,4 +1,4 @@
-"""How predictions of starts and finishes came true, beside Slurm's own estimates."""
+"""The accuracy of predicted starts and finishes, beside Slurm's own estimates."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ DAYS = (1.0, 7.0, 30.0)
 
 @dataclass(frozen=True)
 class Side:
-    """Starts, or finishes: how many came, how far off the median was, and how many came by the moment told."""
+    """The accuracy of starts, or of finishes: their number, the error of the median, and the coverage of the ends."""
 
     jobs: int
-    error_s: float  #: median of |came - predicted|; NaN where none came, as all below
-    relative: float  #: mean of |came - predicted| over the predicted time from then on (PCS section 2)
-    by: float  #: the share that came by the moment that nine in ten should
+    error_s: float  #: median of |actual - predicted|; NaN where none came, as all below
+    relative: float  #: mean of |actual - predicted| over the predicted time from then on (PCS section 2)
+    by: float  #: the share that came by the high end, which is meant for nine in ten
     within: float  #: the share between both ends
     width_s: float  #: median distance of the ends
 
 
 @dataclass(frozen=True)
 class PredictionAccuracy:
-    """One row: the first predictions of the jobs whose start or finish came in the last *days*."""
+    """Accuracy of the first predictions of the jobs whose start or finish came in the last *days*."""
 
     days: float
     partition: str  #: empty for all
     size: str  #: empty for all
     starts: Side
     finishes: Side
-    slurm_jobs: int  #: starts of which Slurm said an estimate before they came
-    slurm_error_s: float  #: median of |came - Slurm's estimate|
-    ours_there_s: float  #: of our own for the same jobs
+    slurm_jobs: int  #: starts for which Slurm gave an estimate beforehand
+    slurm_error_s: float  #: median of |actual - Slurm's estimate|
+    ours_there_s: float  #: the same for our own predictions of these jobs
 
 
 def accuracy(records: PredictionRecords, now_s: float, days: Sequence[float] = DAYS) -> tuple[PredictionAccuracy, ...]:
-    """Rows for each span of *days*: over all, per partition, and per size, each where a start or a finish came."""
+    """Compute the rows for each span of *days*: over all, per partition and per size, where any moment came."""
     first = records.take(np.flatnonzero(records.number == 0))
     sizes = np.array([size_of(many) for many in first.gpus.tolist()], dtype=object)
     parts = np.array(list(first.partition), dtype=object)

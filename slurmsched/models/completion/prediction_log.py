@@ -1,4 +1,4 @@
-"""Which predictions are kept, and how they meet what came of them."""
+"""The log of predictions: which are recorded, and how they are matched with outcomes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...cluster.records.predictions import PredictionTable
 from .completion_calibration import keepable, scales
 
 CHANGED, CHANGED_S = 0.25, 120.0
-"""A prediction is kept again where its finish moves by more than that part of the time to it, and that many seconds."""
+"""A new prediction is recorded where its finish moved by more than that share of the time to it, and those seconds."""
 
 MOST_OF_A_JOB = 5
 MOST_CLOSED, OLDEST_S = 20_000, 31 * 86400.0
-"""What is kept at hand of predictions that came true or not."""
+"""The limits on closed predictions in memory."""
 
 _NOT_THE_LAST = (JobState.REQUEUED, JobState.PREEMPTED, JobState.NODE_FAIL)
 
@@ -26,10 +26,10 @@ _NOT_THE_LAST = (JobState.REQUEUED, JobState.PREEMPTED, JobState.NODE_FAIL)
 def with_new(
     records: PredictionRecords, raw: PredictionTable, calibrated: PredictionTable, *, delays: bool = False
 ) -> tuple[PredictionRecords, BoolArray]:
-    """*records* with what is worth it of *calibrated*, whose play-forward is *raw*, and which rows are new or changed.
+    """Return *records* with the new predictions of *calibrated* (*raw* before calibration) added, and the changed rows.
 
-    *delays* says whether we delay jobs for promises now. Slurm says nothing of a job before its backfill has looked at
-    it. What it says first then counts, beside ours of before.
+    *delays* says whether we delay jobs for promises now. Slurm has no estimate for a job before its backfill has tried
+    it. Its first estimate then counts, beside our earlier prediction.
     """
     records, changed = _with_slurms(records, raw)
     number = _numbers(records, raw)
@@ -54,7 +54,7 @@ def with_new(
 
 
 def met(records: PredictionRecords, running: JobTable, ended: OutcomeTable) -> tuple[PredictionRecords, BoolArray]:
-    """*records* after jobs were seen *running* and runs have *ended*, and which rows that changed."""
+    """Return *records* matched with the jobs *running* and the runs that *ended*, and the changed rows."""
     started_s, ended_s, state = records.started_s.copy(), records.ended_s.copy(), records.state.copy()
     rows = np.flatnonzero((state == KeptState.OPEN) & np.isnan(started_s))
     at = _at(running.job_id, running.first_submit_s, records.job_id[rows], records.first_submit_s[rows])
@@ -75,14 +75,14 @@ def met(records: PredictionRecords, running: JobTable, ended: OutcomeTable) -> t
 def without_lost(
     records: PredictionRecords, waiting: JobTable, running: JobTable
 ) -> tuple[PredictionRecords, BoolArray]:
-    """*records* with those of jobs void that neither wait nor run nor were seen to end, and which those are."""
+    """Void *records* of jobs that neither wait nor run and whose end was not observed; return the changed rows too."""
     there = np.isin(records.job_id, waiting.job_id) | np.isin(records.job_id, running.job_id)
     lost = (records.state == KeptState.OPEN) & ~there
     return replace(records, state=np.where(lost, int(KeptState.VOID), records.state)), lost
 
 
 def recent(records: PredictionRecords, now_s: float) -> PredictionRecords:
-    """*records* without what is too old to count; predictions that are open all stay."""
+    """Return *records* without closed predictions that are too old to count; open ones all stay."""
     closed = np.flatnonzero(records.state != KeptState.OPEN)
     closed = closed[records.made_s[closed] >= now_s - OLDEST_S][-MOST_CLOSED:]
     stays = records.state == KeptState.OPEN
@@ -91,7 +91,7 @@ def recent(records: PredictionRecords, now_s: float) -> PredictionRecords:
 
 
 def _with_slurms(records: PredictionRecords, raw: PredictionTable) -> tuple[PredictionRecords, BoolArray]:
-    """*records* with Slurm's estimates of starts where it had none before, and which rows those are."""
+    """Return *records* with Slurm's start estimates filled in where they had none, and the changed rows."""
     slurm_s = records.slurm_start_s.copy()
     rows = np.flatnonzero((records.state == KeptState.OPEN) & np.isnan(records.started_s) & np.isnan(slurm_s))
     at = _at(raw.job_id, raw.first_submit_s, records.job_id[rows], records.first_submit_s[rows])
@@ -104,7 +104,7 @@ def _with_slurms(records: PredictionRecords, raw: PredictionTable) -> tuple[Pred
 
 
 def _numbers(records: PredictionRecords, raw: PredictionTable) -> IntArray:
-    """Of each prediction its number if it is to be kept: 0 for a job that has none, -1 where it changed little."""
+    """Number each prediction within its job if it is to be recorded, from 0; -1 where too little changed."""
     rows = np.flatnonzero(records.state == KeptState.OPEN)[::-1]  # the newest first
     at = _at(records.job_id[rows], records.first_submit_s[rows], raw.job_id, raw.first_submit_s)
     if not len(rows):
@@ -117,7 +117,7 @@ def _numbers(records: PredictionRecords, raw: PredictionTable) -> IntArray:
 
 
 def _at(job_id: IntArray, first_s: FloatArray, wanted: IntArray, wanted_s: FloatArray) -> IntArray:
-    """The first row of each wanted job, by id and first submission; -1 where it is not there."""
+    """Return the first row of each wanted job, by id and first submission; -1 where it is not there."""
     if not len(job_id):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(job_id, kind="stable")

@@ -1,4 +1,4 @@
-"""Additive: a model that is a sum of look-up tables, one per feature or pair of features (a GA2M)."""
+"""Additive models (GA2M): sums of look-up tables, one per feature or pair of features."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AdditiveDocument(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class AdditiveTerm:
-    """What one feature, or a pair, adds: one score per bin, and the weight of the training rows in that bin."""
+    """The scores that one feature, or a pair, adds: one per bin, with the weight of the training rows in that bin."""
 
     features: tuple[str, ...]  #: one or two names
     scores: FloatArray  #: as many axes as features
@@ -54,19 +54,19 @@ class AdditiveTerm:
 
     @property
     def name(self) -> str:
-        """Its features, joined by `` & ``."""
+        """The term's features, joined by `` & ``."""
         return " & ".join(self.features)
 
     @property
     def importance(self) -> float:
-        """Mean absolute score over the training rows."""
+        """The mean absolute score over the training rows."""
         total = self.weights.sum()
         return float((np.abs(self.scores) * self.weights).sum() / total) if total else 0.0
 
 
 @dataclass(frozen=True)
 class Boosting:
-    """How to train; the defaults suit some 100,000 rows. Names are those of interpret where it has them."""
+    """Training parameters; the defaults suit some 100,000 rows. Names follow interpret where it has them."""
 
     objective: str = "rmse"  #: or ``poisson_deviance``, ``gamma_deviance``, ``pseudo_huber:delta=1.0``, ``rmse_log``
     outer_bags: int = 8
@@ -91,7 +91,7 @@ class Additive:
     terms: tuple[AdditiveTerm, ...]
     intercept: float
     link: Link = "identity"
-    #: What was looked up for all values of a Coded column: by term (its scores) or feature (its bins in pairs).
+    #: Cached look-ups for all values of a DictionaryColumn: by term (its scores) or feature (its bins in pairs).
     _scores: dict[str, tuple[FloatArray, FloatArray]] = field(default_factory=dict, init=False, repr=False)
     _places: dict[str, tuple[FloatArray, IntArray]] = field(default_factory=dict, init=False, repr=False)
 
@@ -116,10 +116,10 @@ class Additive:
         bags: NDArray[np.int8] | None = None,
         boosting: Boosting | None = None,
     ) -> Self:
-        """The model that interpret's explainable boosting machine learns from *columns* (numbers, or texts as Labels).
+        """Train interpret's explainable boosting machine on *columns* (numbers, or texts as Labels).
 
-        NaN and the empty text are missing values; a column that holds nothing else is left out. *interactions* is how
-        many pairs to find, or the pairs. *weights* are above 0. *bags*, of shape (rows, outer bags), holds 1 for rows
+        NaN and the empty text are missing values; a column that holds nothing else is left out. *interactions* is the
+        number of pairs to find, or the pairs. *weights* are above 0. *bags*, shape (rows, outer bags), holds 1 for rows
         to train on, -1 for rows to stop by, 0 for neither; by default they are drawn. The same input gives one model.
         ConfigError where interpret is not installed; ValueError for no rows or a target that is not finite.
         """
@@ -156,9 +156,9 @@ class Additive:
         return np.array([term.importance for term in self.terms])
 
     def predict(self, columns: Columns) -> FloatArray:
-        """The prediction of each row. *columns* may hold more than the model's features.
+        """Predict each row. *columns* may hold more than the model's features.
 
-        ValueError names a feature that is not there.
+        ValueError names a missing feature.
         """
         total = np.full(_rows(columns), self.intercept)
         for part in self._parts(columns):
@@ -166,14 +166,14 @@ class Additive:
         return np.exp(total) if self.link == "log" else total
 
     def contributions(self, columns: Columns) -> FloatArray:
-        """What each term adds (before the link) for each row: shape (rows, terms)."""
+        """Return the score of each term (before the link) for each row: shape (rows, terms)."""
         parts = np.empty((_rows(columns), len(self.terms)))
         for place, part in enumerate(self._parts(columns)):
             parts[:, place] = part
         return parts
 
     def monotone(self, *features: str, increasing: bool = True) -> Self:
-        """The model whose prediction never falls (or never rises) as any of the continuous *features* grows.
+        """Return a monotone model, whose prediction never falls (or rises) as any of the continuous *features* grows.
 
         Their terms, the slices of their pairs and the pairs of two of them are replaced by the closest monotone ones,
         weighted by training rows (isotonic regression); bins of missing values stay. ValueError for a feature that is
@@ -186,7 +186,7 @@ class Additive:
         return replace(self, terms=terms)
 
     def document(self) -> AdditiveDocument:
-        """The model as JSON values, without loss."""
+        """Return the model as JSON values, without loss."""
         return {
             "link": self.link,
             "intercept": self.intercept,
@@ -203,7 +203,7 @@ class Additive:
 
     @classmethod
     def of_document(cls, document: AdditiveDocument) -> Self:
-        """The model that `document` described. ValueError, KeyError or TypeError where it describes none."""
+        """Rebuild the model from its `document`. ValueError, KeyError or TypeError where it describes none."""
         features = tuple(feature_of(feature) for feature in document["features"])
         sizes = {feature.name: feature.sizes for feature in features}
         terms = []
@@ -215,7 +215,7 @@ class Additive:
         return cls(features, tuple(terms), float(document["intercept"]), _LINKS[document["link"]])
 
     def _parts(self, columns: Columns) -> Iterator[FloatArray]:
-        """What each term adds for each row, term by term."""
+        """Yield the scores of each term for all rows, term by term."""
         used = {name for term in self.terms for name in term.features}
         if absent := sorted(used - set(columns)):
             raise ValueError(f"the model needs the column {', '.join(absent)}")
@@ -278,7 +278,7 @@ def _monotone(term: AdditiveTerm, features: Sequence[str], sign: float) -> Addit
 
 
 def _rising(axis: int, values: FloatArray, weights: FloatArray) -> FloatArray:
-    """The closest table that never falls along *axis*."""
+    """Return the closest table that never falls along *axis*."""
     rising, weights = np.moveaxis(values.copy(), axis, -1), np.moveaxis(weights, axis, -1)
     for slice_ in np.ndindex(rising.shape[:-1]):
         rising[slice_] = isotonic(rising[slice_], weights[slice_])
@@ -286,10 +286,10 @@ def _rising(axis: int, values: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _rising_both(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """The closest table that never falls along either axis.
+    """Return the closest table that never falls along either axis.
 
-    To make it rise along one may make it fall along the other. So both take turns, each on what the other left and
-    what it took away itself the last time, which comes as close as one likes (Dykstra's projections).
+    Making it rise along one axis may make it fall along the other. So both take turns, each on the result of the other
+    and on what it removed itself the last time, which comes as close as one likes (Dykstra's projections).
     """
     rising, taken = values, np.zeros((2, *values.shape))
     for _ in range(_TURNS):
@@ -305,8 +305,8 @@ def _rising_both(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """The never falling sequence closest to *values* in weighted squares (pool adjacent violators)."""
-    # A bin without rows takes part a little, so that every mean exists.
+    """Return the never falling sequence closest to *values* in weighted squares (pool adjacent violators)."""
+    # A bin without rows takes part with a tiny weight, so that every mean exists.
     heavy = weights + 1e-9 * max(1.0, float(weights.sum()))
     means: list[float] = []
     masses: list[float] = []
@@ -335,7 +335,7 @@ def _known_rows(column: FloatArray | Labels | DictionaryColumn) -> NDArray[np.bo
 
 
 def _coded(column: FloatArray | Labels | DictionaryColumn) -> tuple[FloatArray, tuple[str, ...] | None]:
-    """The column as numbers, and for texts the text behind each number; NaN is missing."""
+    """Return the column as numbers, and for texts the text of each number; NaN is missing."""
     if isinstance(column, DictionaryColumn):
         return column.numbers(), None
     if not isinstance(column, Labels):
@@ -371,7 +371,7 @@ def _machine(
 
 
 def _feature(name: str, levels: Sequence[FloatArray | dict[str, int]], categories: tuple[str, ...] | None) -> Feature:
-    """The feature as interpret binned it; its second level, where it has one, is for pairs."""
+    """Return the feature as interpret binned it; a second level, if any, is for pairs."""
     if categories is None:
         return Continuous(name, np.asarray(levels[0]), np.asarray(levels[-1]))
     places = levels[0]

@@ -1,4 +1,4 @@
-"""Bins: which row of a look-up table a value belongs to."""
+"""Bins: the mapping from values to rows of a look-up table."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Bins(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Continuous:
-    """A number. Bin 0 is missing (NaN); bin *k* + 1 holds the values with *k* cuts at or below them."""
+    """A numeric feature. Bin 0 is missing (NaN); bin *k* + 1 holds the values with *k* cuts at or below them."""
 
     name: str
     cuts: FloatArray  #: increasing
-    pair_cuts: FloatArray  #: increasing; pairs look at it more coarsely
+    pair_cuts: FloatArray  #: increasing; coarser, for the tables of pairs
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Bins in tables of single features and of pairs."""
+        """The number of bins in tables of single features and of pairs."""
         return len(self.cuts) + 3, len(self.pair_cuts) + 3
 
     def bins(self, column: FloatArray | Labels) -> Bins:
-        """The bins of *column*."""
+        """Return the bins of *column*."""
         if isinstance(column, Labels):
             raise ValueError(f"feature {self.name} was trained on numbers, not on texts")
-        # One search over all cut points, then two small tables: the search is what costs.
+        # One search over all cut points, then two small tables: the search dominates the cost.
         cuts, single, pair = self._merged
         place = np.searchsorted(cuts, column, side="right")
         missing = np.isnan(column)
@@ -64,24 +64,24 @@ class Continuous:
         return cuts, single, pair
 
     def document(self) -> FeatureDocument:
-        """As JSON."""
+        """Return the feature as JSON."""
         return {"name": self.name, "cuts": [self.cuts.tolist(), self.pair_cuts.tolist()], "categories": None}
 
 
 @dataclass(frozen=True, eq=False)
 class Nominal:
-    """A text. Bin 0 is missing (the empty text), bin *k* + 1 category *k*, the last bin any other text."""
+    """A text feature. Bin 0 is missing (the empty text), bin *k* + 1 category *k*, the last bin any other text."""
 
     name: str
     categories: tuple[str, ...]
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Bins in tables of single features and of pairs."""
+        """The number of bins in tables of single features and of pairs."""
         return len(self.categories) + 2, len(self.categories) + 2
 
     def bins(self, column: FloatArray | Labels) -> Bins:
-        """The bins of *column*."""
+        """Return the bins of *column*."""
         if not isinstance(column, Labels):
             raise ValueError(f"feature {self.name} was trained on texts, not on numbers")
         unseen, numbers = len(self.categories) + 1, self._category_numbers
@@ -94,7 +94,7 @@ class Nominal:
         return {"": MISSING} | {category: place for place, category in enumerate(self.categories, 1)}
 
     def document(self) -> FeatureDocument:
-        """As JSON."""
+        """Return the feature as JSON."""
         return {"name": self.name, "cuts": None, "categories": list(self.categories)}
 
 
@@ -102,7 +102,7 @@ Feature = Continuous | Nominal
 
 
 def feature_of(document: FeatureDocument) -> Feature:
-    """The feature that its `document` described."""
+    """Rebuild the feature from its `document`."""
     if (categories := document["categories"]) is not None:
         if not all(isinstance(category, str) for category in categories):
             raise ValueError(f"feature {document['name']} has a category that is no text")

@@ -1,4 +1,4 @@
-"""Numbers that many jobs have in common: each kept once, as texts are in Labels."""
+"""Dictionary-encoded numbers: each distinct value is stored once, like texts in Labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...cluster.columns import FloatArray, IntArray, Rows
 class DictionaryColumn:
     """A column of numbers: row *i* holds ``values[codes[i]]``; code -1 is the last value.
 
-    *values* of one model and history stay the same array, so that what is derived from them is derived once.
+    *values* of one model and history stay the same array, so results derived from them can be cached.
     """
 
     values: FloatArray
@@ -24,9 +24,9 @@ class DictionaryColumn:
         return float(self.values[self.codes[row]])
 
     def take(self, rows: Rows) -> DictionaryColumn:
-        """The column of *rows* only."""
+        """Return the column of *rows* only."""
         return DictionaryColumn(self.values, self.codes[rows])
 
     def numbers(self) -> FloatArray:
-        """The column row by row."""
+        """Return the column row by row."""
         return self.values.take(self.codes)

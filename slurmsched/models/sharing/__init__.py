@@ -1,1 +1,1 @@
-"""How much jobs disturb each other on the same GPUs."""
+"""Predictions of how much jobs slow each other down on the same GPUs."""

@@ -1,4 +1,4 @@
-"""Tree: a small decision tree that can be read, grown by scikit-learn and served without it."""
+"""A small, readable decision tree, grown by scikit-learn and evaluated without it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor
 
 FOLDS = 5  #: parts of the training rows by which the pruning strength is chosen
-DEALS = 5  #: times that they are dealt anew, since few rows make one deal a matter of luck
+DEALS = 5  #: repeats of the split into parts, since with few rows one split is a matter of luck
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """An end of the tree: the answer, and how many training rows it rests on."""
+    """An end of the tree: the answer, and the number of training rows behind it."""
 
     value: float
     rows: int
@@ -41,7 +41,7 @@ Node = Leaf | Split
 
 @dataclass(frozen=True)
 class TreeStep:
-    """One question on the way of one row through a tree, answered."""
+    """An answered question on the path of a row through a tree."""
 
     feature: str
     value: float
@@ -49,12 +49,12 @@ class TreeStep:
 
     @property
     def below(self) -> bool:
-        """Whether the answer was "at most"."""
+        """True if the answer was "at most"."""
         return self.value <= self.cut
 
 
 def predict(node: Node, columns: Mapping[str, FloatArray]) -> FloatArray:
-    """The answer for each row."""
+    """Return the answer for each row."""
     rows = len(next(iter(columns.values())))
     answer = np.empty(rows)
     _fill(node, columns, np.arange(rows, dtype=np.int64), answer)
@@ -62,7 +62,7 @@ def predict(node: Node, columns: Mapping[str, FloatArray]) -> FloatArray:
 
 
 def path(node: Node, row: Mapping[str, float]) -> tuple[list[TreeStep], Leaf]:
-    """How one *row* comes to its answer."""
+    """Return the path of one *row*: its steps and its leaf."""
     steps = []
     while isinstance(node, Split):
         step = TreeStep(node.feature, row[node.feature], node.cut)
@@ -72,7 +72,7 @@ def path(node: Node, row: Mapping[str, float]) -> tuple[list[TreeStep], Leaf]:
 
 
 def leaves(node: Node) -> Iterator[Leaf]:
-    """Its ends, from the lowest branch to the highest."""
+    """Yield the leaves of *node*, from the lowest branch to the highest."""
     if isinstance(node, Leaf):
         yield node
     else:
@@ -81,7 +81,7 @@ def leaves(node: Node) -> Iterator[Leaf]:
 
 
 def document(node: Node) -> dict[str, Any]:
-    """The tree as JSON values, without loss."""
+    """Return the tree as JSON values, without loss."""
     if isinstance(node, Leaf):
         return {"value": node.value, "rows": node.rows}
     branches = {"below": document(node.below), "above": document(node.above)}
@@ -89,17 +89,17 @@ def document(node: Node) -> dict[str, Any]:
 
 
 def of_document(text: Mapping[str, Any]) -> Node:
-    """The tree that `document` described. KeyError, TypeError or ValueError where it describes none."""
+    """Rebuild the tree from its `document`. KeyError, TypeError or ValueError where it describes none."""
     if "feature" not in text:
         return Leaf(float(text["value"]), int(text["rows"]))
     return Split(str(text["feature"]), float(text["cut"]), of_document(text["below"]), of_document(text["above"]))
 
 
 def grow(columns: Mapping[str, FloatArray], score: FloatArray, *, rising: Sequence[str], least: int, seed: int) -> Node:
-    """The regression tree of *score*, never falling in the features *rising*, with *least* rows in each leaf.
+    """Grow the regression tree of *score*, never falling in the features *rising*, with *least* rows in each leaf.
 
-    It is pruned by minimal cost complexity, with the strength that has the least squared error on training rows that
-    were held out. The same rows and seed give the same tree. ConfigError where scikit-learn is not installed.
+    It is pruned by minimal cost complexity, with the strength of the least squared error on held-out training rows.
+    The same rows and seed give the same tree. ConfigError where scikit-learn is not installed.
     """
     table = np.column_stack([*columns.values()])
     signs = [int(name in rising) for name in columns]
@@ -133,7 +133,7 @@ def _regressor(signs: list[int], least: int, strength: float) -> DecisionTreeReg
 
 
 def _deals(score: FloatArray, seed: int) -> Iterator[IntArray]:
-    """A part for each row, every score spread evenly over the parts."""
+    """Yield the part of each row, every score spread evenly over the parts."""
     rng = np.random.default_rng(seed)
     for _ in range(DEALS):
         fold = np.empty(len(score), dtype=np.int64)

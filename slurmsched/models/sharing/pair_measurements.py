@@ -1,4 +1,4 @@
-"""Measured: what configurations of training jobs do with a GPU alone, and how fast pairs of them run together."""
+"""Measurements of training configurations alone on a GPU, and of the speed of pairs that share one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PAIR = ("first", "second", "first_speed", "second_speed")  #: columns of the fil
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Configurations, and pairs of them by row."""
+    """Measured configurations, and pairs of them by row."""
 
     use: GpuUse
     score: IntArray  #: TINY, MEDIUM or JUMBO
     first: IntArray
     second: IntArray
-    speeds: FloatArray  #: of both beside each other, relative to alone; shape (pairs, 2)
+    speeds: FloatArray  #: of both while sharing, relative to alone; shape (pairs, 2)
 
     @property
     def sums(self) -> FloatArray:
@@ -39,7 +39,7 @@ class Measured:
     def of(
         cls, use: GpuUse, first: IntArray, second: IntArray, speeds: FloatArray, score: IntArray | None = None
     ) -> Self:
-        """Without *score*, the paper's rule gives it from the mean speed of the pairs each configuration is in."""
+        """Build the table; without *score*, by the paper's rule from the mean speed of each configuration's pairs."""
         if score is None:
             both, mean = np.concatenate((first, second)), np.tile(speeds.mean(axis=1), 2)
             pairs = np.bincount(both, minlength=len(use))
@@ -49,9 +49,9 @@ class Measured:
 
     @classmethod
     def read(cls, configurations: Path, pairs: Path) -> Self:
-        """Both CSV files: columns ALONE, with ``score`` 0 to 2 if there is one, and columns PAIR.
+        """Read both CSV files: columns ALONE, with an optional ``score`` 0 to 2, and columns PAIR.
 
-        Utilisations are 0..1. ConfigError names the line that cannot be read.
+        Utilisations are 0..1. ConfigError names an invalid line.
         """
         alone = _rows(configurations, ALONE)
         places = {row["name"]: place for place, (_, row) in enumerate(alone)}
@@ -77,7 +77,7 @@ class Measured:
 
 
 def _rows(path: Path, columns: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
-    """Rows of a CSV file with their lines."""
+    """Read the rows of a CSV file with their line numbers."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)

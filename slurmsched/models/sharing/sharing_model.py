@@ -1,4 +1,4 @@
-"""Sharing: how much a job disturbs another on its GPU, from what was measured of it (Lucid section 3.5.1)."""
+"""Predictions of how much a job slows another down on its GPU, from its measured use (Lucid section 3.5.1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .decision_tree import Node
 
 TINY, MEDIUM, JUMBO = 0, 1, 2
 NAMES = ("Tiny", "Medium", "Jumbo")
-TINY_SPEED, MEDIUM_SPEED = 0.95, 0.85  #: mean speed beside others, relative to alone, from which a job is such
+TINY_SPEED, MEDIUM_SPEED = 0.95, 0.85  #: least mean speed beside others, relative to alone, of each class
 LEAST = 3  #: configurations in a leaf
 
 _WORDS = {
@@ -28,15 +28,15 @@ _HEAVIER = ("gpu_util", "memory_util", "memory_mib")
 
 @dataclass(frozen=True, eq=False)
 class GpuUse(Table):
-    """What jobs do with one of their GPUs while they have it alone. NaN is "not measured"."""
+    """The use that jobs make of one of their GPUs while they have it alone. NaN is "not measured"."""
 
     gpu_util: FloatArray  #: 0..1
     memory_util: FloatArray  #: 0..1, of the memory controller
     memory_mib: FloatArray
-    amp: FloatArray  #: 1 where the job said that it uses mixed precision
+    amp: FloatArray  #: 1 where the job declares mixed precision
 
     def columns(self) -> dict[str, FloatArray]:
-        """The features: what was not measured counts as the heaviest, and precision that nobody told as full."""
+        """Return the features: unmeasured use counts as the heaviest, undeclared precision as full."""
         heavy = {name: np.nan_to_num(getattr(self, name), nan=np.inf, posinf=np.inf) for name in _HEAVIER}
         return heavy | {"amp": np.nan_to_num(self.amp)}
 
@@ -57,14 +57,14 @@ class SharingDocument(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class PairCurve:
-    """How likely a pair keeps its speed, by the sum of its GPU utilisations: steps that never rise."""
+    """The chance that a pair keeps its speed, by the sum of its GPU utilisations: steps that never rise."""
 
     sums: FloatArray  #: where each step ends, increasing
     chances: FloatArray  #: 0..1
 
     @classmethod
     def fit(cls, sums: FloatArray, good: BoolArray) -> Self:
-        """The curve closest to the measured pairs (isotonic regression)."""
+        """Fit the curve closest to the measured pairs (isotonic regression)."""
         order = np.argsort(sums, kind="stable")
         ordered, share = sums[order], good[order].astype(np.float64)
         # Pairs with one sum share one chance.
@@ -75,13 +75,13 @@ class PairCurve:
         return cls(distinct[ends], chances[ends])
 
     def chance(self, sums: FloatArray) -> FloatArray:
-        """The chance for each sum; 0 above the largest one measured, and where a utilisation was not measured."""
+        """Return the chance for each sum; 0 above the largest measured one and where a utilisation is missing."""
         places = np.searchsorted(self.sums, sums, side="left")
         chances: FloatArray = np.append(self.chances, 0.0)[places]
         return chances
 
     def limit(self, chance: float) -> float:
-        """The largest sum at which pairs have at least this *chance*; -infinity where there is none."""
+        """Return the largest sum at which pairs have at least this *chance*; -infinity where there is none."""
         enough = np.flatnonzero(self.chances >= chance)
         return float(self.sums[enough[-1]]) if len(enough) else -np.inf
 
@@ -91,7 +91,7 @@ class SharingModel:
     """A pruned tree for the share score of a job, and the pair curve. Immutable.
 
     The tree learns the score as a number that never falls as utilisation or memory grows, and rounds it: a heavier job
-    is never taken for a lighter one.
+    never gets a lower score than a lighter one.
     """
 
     root: Node
@@ -99,9 +99,10 @@ class SharingModel:
 
     @classmethod
     def fit(cls, use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, *, seed: int) -> Self:
-        """The model of configurations with known *score*, and of measured pairs with the *sums* of their GPU
-        utilisations and whether each pair kept its speed. ValueError without a configuration, or where one was not
-        measured in full.
+        """Train on configurations of known *score*, and on pairs with the *sums* of their GPU utilisations.
+
+        *good* says which pairs kept their speed. ValueError without a configuration, or where one was not measured in
+        full.
         """
         columns = use.columns()
         if not len(use) or not all(np.isfinite(column).all() for column in columns.values()):
@@ -110,11 +111,11 @@ class SharingModel:
         return cls(root, PairCurve.fit(sums, good))
 
     def score(self, use: GpuUse) -> IntArray:
-        """TINY, MEDIUM or JUMBO for each row."""
+        """Return TINY, MEDIUM or JUMBO for each row."""
         return _rounded(decision_tree.predict(self.root, use.columns()))
 
     def why(self, use: GpuUse, row: int) -> str:
-        """The path of one row through the tree, in words."""
+        """Return the path of one row through the tree in words."""
         steps, leaf = decision_tree.path(
             self.root, {name: float(column[row]) for name, column in use.columns().items()}
         )
@@ -123,17 +124,17 @@ class SharingModel:
         return ", ".join([*told, f"so {name} (mean score {leaf.value:.2f} of {leaf.rows} measured configurations)"])
 
     def text(self) -> str:
-        """The whole tree in words, one line per question and answer."""
+        """Return the whole tree in words, one line per question and answer."""
         return "\n".join(_lines(self.root, ""))
 
     def document(self) -> SharingDocument:
-        """The model as JSON values, without loss."""
+        """Return the model as JSON values, without loss."""
         pairs: PairsDocument = {"sums": self.pairs.sums.tolist(), "chances": self.pairs.chances.tolist()}
         return {"tree": decision_tree.document(self.root), "pairs": pairs}
 
     @classmethod
     def of_document(cls, document: SharingDocument) -> Self:
-        """The model that `document` described. KeyError, TypeError or ValueError where it describes none."""
+        """Rebuild the model from its `document`. KeyError, TypeError or ValueError where it describes none."""
         root = decision_tree.of_document(document["tree"])
         if unknown := {split.feature for split in _splits(root)} - set(_WORDS):
             raise ValueError(f"the tree asks for {', '.join(sorted(unknown))}")
@@ -144,9 +145,9 @@ class SharingModel:
 
 
 def score_of_speed(speed: FloatArray, tiny: float = TINY_SPEED, medium: float = MEDIUM_SPEED) -> IntArray:
-    """The share score by the paper's rule, from the mean speed of the pairs a configuration was measured in.
+    """Compute the share score by the paper's rule, from the mean speed of the pairs a configuration was measured in.
 
-    One that was measured in no pair (NaN) is JUMBO.
+    A configuration measured in no pair (NaN) is JUMBO.
     """
     return np.where(speed >= tiny, TINY, np.where(speed >= medium, MEDIUM, JUMBO)).astype(np.int64)
 
