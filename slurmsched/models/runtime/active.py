@@ -1,4 +1,4 @@
-"""Serving: which model of runtimes forecasts, the one on the shelf or the baseline."""
+"""The choice of the active runtime model: the registered one or the baseline."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BASELINE = "baseline"
 
 
 class ActiveModel:
-    """Makes the model that serves, and knows when it is out of date.
+    """Builds the active model, and detects when it is out of date.
 
-    *wanted* is ``auto``, or ``baseline`` for that whatever lies on the shelf.
+    *wanted* is ``auto``, or ``baseline`` to use that whatever the registry holds.
     """
 
     def __init__(self, artifacts: ArtifactRegistry, wanted: str) -> None:
@@ -32,11 +32,11 @@ class ActiveModel:
         self._trouble = ""
 
     def stale(self) -> bool:
-        """Whether there is none yet, the model on the shelf has changed, or another is wanted. Costs one stat."""
+        """Return True if no model was built yet, the registered one changed, or another is wanted. Costs one stat."""
         return self._made_of != self._now()
 
     def model(self, history: OutcomeTable, profiles: Profiler | None = None) -> Model:
-        """The model that serves and knows *history*, and by *profiles* how its runs used GPUs.
+        """Build the active model with *history*, and with the GPU use of its runs by *profiles*.
 
         It is the baseline, with one warning, where the trained one is unusable.
         """
@@ -58,7 +58,7 @@ class ActiveModel:
         return GuardedModel.of(trained, baseline, history)
 
     def described(self, model: Model) -> str:
-        """What *model*, that this made, is, in words."""
+        """Describe *model*, built here, in words."""
         if isinstance(model, GuardedModel):
             return model.name
         if self.wanted == BASELINE:
@@ -70,10 +70,10 @@ class ActiveModel:
 
 
 def drift_of(model: Model) -> Drift | None:
-    """How the trained model in *model* compares with the baseline; None where there is none."""
+    """Compare the trained model in *model* with the baseline; None where there is no trained one."""
     return model.drift if isinstance(model, GuardedModel) else None
 
 
 def overrunners_of(model: Model) -> tuple[Overrunner, ...]:
-    """Users whose runs went far beyond the forecasts of *model*; nobody where it does not learn."""
+    """Return users whose runs went far beyond the forecasts of *model*; empty where it does not learn."""
     return model.overrunners() if isinstance(model, GuardedModel | RuntimeModel) else ()

@@ -1,4 +1,4 @@
-"""The forecast that is always there: the median of what such runs took lately, with an interval."""
+"""The baseline forecast, which is always available: the median of similar recent runs, with an interval."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .residuals import ResidualQuantiles
 from .training_runs import Runs
 
 JUDGED = 20_000  #: latest runs that the interval is learnt from
-KEPT = 200_000  #: runs kept in memory at most
+KEPT = 200_000  #: runs held in memory at most
 USUAL = 20  #: runs of a user behind the usual runtime
-UNKNOWN_S = 3600.0  #: forecast for a job without a time limit while there is no history at all
+UNKNOWN_S = 3600.0  #: forecast for a job without a time limit while there is no history
 
 _RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
 
 
 class RuntimeModel:
-    """What the user's last runs under such a name took, drawn towards coarser groups where they are few.
+    """The median of the user's last runs under a similar name, shrunk towards coarser groups where they are few.
 
-    The interval holds what was between forecast and runtime of earlier runs, judged as it would have been at their
-    submission. Runs of a user that went far beyond raise the floors of that user's jobs (`overruns`). Immutable.
+    The interval comes from runtime over forecast of earlier runs, each forecast as at its submission. Runs of a user
+    that went far beyond their forecasts raise the floors of that user's jobs (`overruns`). Immutable.
     """
 
     def __init__(self, runs: Runs, trained_until_s: float) -> None:
@@ -44,23 +44,23 @@ class RuntimeModel:
 
     @classmethod
     def fit(cls, history: OutcomeTable, *, until_s: float = np.inf) -> Self:
-        """The model of all that ended before *until_s*."""
+        """Train on all runs that ended before *until_s*."""
         runs = Runs.of(history, until_s)
         return cls(runs, _until(until_s, history))
 
     def learn(self, new: OutcomeTable) -> Self:
-        """The model that also knows *new*: the same as one fitted to both, while KEPT runs hold all that counts."""
+        """Return a model that also knows *new*: the same as one fitted to both, unless KEPT drops runs."""
         runs = self._evidence.runs.plus(Runs.of(new))
         return type(self)(runs, max(self.trained_until_s, _until(np.inf, new)))
 
     @property
     def runs(self) -> int:
-        """How many runs it holds."""
+        """The number of runs in the model."""
         return len(self._evidence.runs)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of what it knows, in hex."""
+        """The SHA-256 of the model's knowledge, in hex."""
         known = hashlib.sha256(b"runtime 1\n")
         for f in fields(Runs):
             column = getattr(self._evidence.runs, f.name)
@@ -71,7 +71,7 @@ class RuntimeModel:
         return known.hexdigest()
 
     def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
-        """Runtime from start to end of each job; with *now_s*, given that running ones have lasted until then."""
+        """Forecast each job's runtime from start to end; with *now_s*, given that running jobs lasted until then."""
         seen = features(jobs)
         groups, which = self._evidence.groups_of(seen).distinct()
         estimate = self._evidence.estimate(groups, np.full(len(groups.user), self.runs))
@@ -90,13 +90,13 @@ class RuntimeModel:
         return floored(Forecast(runtime_s, low_s, high_s, source.take(which)), raised, most_s)
 
     def overrunners(self) -> tuple[Overrunner, ...]:
-        """Users whose runs went far beyond their forecasts."""
+        """Return the users whose runs went far beyond their forecasts."""
         return self.overruns.overrunners(self._evidence.runs.user.names)
 
     def told(self, runs: OutcomeTable) -> FloatArray:
-        """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
+        """Forecast *runs* by what had ended at their submission: log of low end, middle and "done by"; shape (3, runs).
 
-        The interval is the one of now.
+        The interval is the current one.
         """
         evidence = self._evidence
         seen = features(runs)
@@ -113,27 +113,27 @@ class RuntimeModel:
 
 
 def _bounded(runs: Runs) -> Runs:
-    """The runs that any forecast or the interval rests on."""
+    """Select the runs that any forecast or the interval depends on."""
     everything = GroupStatistics(runs).groups
     groups = (
         (everything.name, LAST_OF_NAME),
         (everything.user, LAST_OF_USER),
         (everything.gpus, LAST_OF_ALL),
     )
-    # Twice: runs before the judged ones are what was known then.
+    # Twice: forecasts of the judged runs depend on the runs before them.
     return runs.latest(2 * JUDGED, KEPT, *groups)
 
 
 def log_forecast(evidence: GroupStatistics, estimate: Estimate) -> FloatArray:
-    """The *estimate* of each run within its time limit, natural logarithm of seconds; NaN where nothing was known."""
+    """Limit the *estimate* of each run to its time limit, natural logarithm of seconds; NaN where nothing was known."""
     log = np.minimum(estimate.log_runtime, np.log(np.maximum(evidence.runs.time_limit_s, 1.0)))
     return np.where(estimate.kind == NOTHING, np.nan, log)
 
 
 def overruns_of(evidence: GroupStatistics, estimate: Estimate, trust: Trust = IN_MEDIANS) -> Overruns:
-    """The records of users, by the *estimate* of each run at its submission.
+    """Compute the overrun records of users from the *estimate* of each run at its submission.
 
-    The last runs are few: where the user's usual runtime was longer than their median, the run is held against that.
+    The last runs are few: where the user's usual runtime exceeds their median, the run is compared with that instead.
     """
     runs, groups = evidence.runs, evidence.groups
     log = log_forecast(evidence, estimate)
@@ -148,7 +148,7 @@ def _spread(evidence: GroupStatistics, estimate: Estimate) -> ResidualQuantiles:
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:
-    """Seconds since the start of running jobs, 0 for all others; time suspended counts, Slurm does not tell it."""
+    """Return the seconds since the start of running jobs, 0 for others; includes suspended time, which Slurm omits."""
     if now_s is None:
         return np.zeros(len(jobs))
     running = np.isin(jobs.state, _RUNNING) & np.isfinite(jobs.started_s)

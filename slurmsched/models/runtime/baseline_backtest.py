@@ -1,4 +1,4 @@
-"""Hindsight: what the baseline, ``baseline.RuntimeModel``, would have said of jobs at moments of the past."""
+"""Backtests of the baseline, ``baseline.RuntimeModel``: its forecasts at moments of the past."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SHARES = (0.1, 0.5, 0.9)
 def backtest_forecasts(
     statistics: GroupStatistics, jobs: Described, ended_before: IntArray, every: int = 1, trust: Trust = IN_MEDIANS
 ) -> Forecast:
-    """What was forecast of each of *jobs* when the first *ended_before* runs of *statistics* were all there was.
+    """Forecast each of *jobs* as when only the first *ended_before* runs of *statistics* had ended.
 
-    The interval is that of the last moment at which the number of runs known was a multiple of *every*.
-    Beyond some 40,000 runs the model drops runs that it needs no more to forecast; here none is dropped, which moves
-    its intervals by a few per cent. *trust* is that in users' records of overruns.
+    The interval is that of the last moment at which the number of known runs was a multiple of *every*.
+    Beyond some 40,000 runs the model drops runs that it no longer needs; here none is dropped, which moves its
+    intervals by a few per cent. *trust* is that in users' records of overruns.
     """
     job_features = features(jobs)
     groups = statistics.groups_of(job_features)
@@ -38,7 +38,7 @@ def backtest_forecasts(
 
 
 def _factors(statistics: GroupStatistics, backtest: Estimate, kinds: IntArray, ended_before: IntArray) -> FloatArray:
-    """Runtime / forecast at each of the shares, as the misses of the last runs had it when so many were known."""
+    """Return runtime / forecast at each of the shares, from the misses of the last runs known at that moment."""
     misses = statistics.runs.log_runtime - log_forecast(statistics, backtest)
     factors = np.empty((len(_SHARES), len(ended_before)))
     order = np.argsort(ended_before, kind="stable")

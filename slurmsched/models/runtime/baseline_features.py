@@ -1,4 +1,4 @@
-"""What the baseline looks at in a job: one function for training and for serving."""
+"""The features of the baseline, computed by one function for training and for forecasts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...cluster.job_kind import bucket, printable
 
 
 class Described(Protocol):
-    """What jobs and outcomes have in common."""
+    """The columns that jobs and outcomes share."""
 
     @property
     def name(self) -> Labels:
@@ -37,7 +37,7 @@ class Described(Protocol):
 
 @dataclass(frozen=True)
 class Features:
-    """The columns that forecasts are made from; texts may be listed more than once in ``names``."""
+    """The columns from which forecasts are made; ``names`` may list a text more than once."""
 
     user: Labels
     bucket: Labels
@@ -46,7 +46,7 @@ class Features:
 
 
 def features(jobs: Described) -> Features:
-    """The features of *jobs*, row by row."""
+    """Compute the features of *jobs*, row by row."""
     user = Labels(jobs.user.codes, tuple(printable(name) for name in jobs.user.names))
     buckets = Labels(jobs.name.codes, tuple(bucket(name) for name in jobs.name.names))
     limits = np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s)

@@ -1,4 +1,4 @@
-"""The runtime model that is trained: a middle that can be read, what has ended since, and an interval that adapts."""
+"""The trained runtime model: a readable point predictor, the recent history, and an adaptive interval."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .name_buckets import NameBuckets
 from .overruns import IN_TRAINED, LEAST_S, WINDOW_S, Overrunner, Overruns, floored
 from .point_predictors import Fit, LogForecast, PointPredictor, Reason, center_of, fit_ga2m
 
-KEPT = 60_000  #: latest runs that a serving model keeps
-LEAST = 200  #: runs without which there is nothing to train on
-WEEKS_S = 28 * 86400.0  #: history from which the day of the week can be told from the date
-HINDCAST = 20_000  #: latest runs that are forecast again to find those that went far beyond
+KEPT = 60_000  #: latest runs that an active model holds
+LEAST = 200  #: fewest runs to train on
+WEEKS_S = 28 * 86400.0  #: least span of history for the day of the week as a feature
+HINDCAST = 20_000  #: latest runs that are forecast again to find overruns
 HELD_OUT = 0.2  #: share of the latest runs that the mixture and the first interval are learnt from
 
 _WITHOUT_HISTORY = "no history: the time limit"
@@ -37,18 +37,18 @@ _RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)
 
 @dataclass(frozen=True, eq=False)
 class Estimator:
-    """Forecasts runtimes from a trained Center; ``port.Model``.
+    """A runtime model around a trained point predictor; implements ``port.Model``.
 
-    Learning adds to what is known of earlier runs and moves the interval; the center stays as it was trained.
+    Learning extends the history and moves the interval; the point predictor stays as it was trained.
     """
 
     center: PointPredictor
     buckets: NameBuckets
-    before: Misses  #: of runs that the center had not seen when it forecast them
-    fitted_until_s: float  #: the center and *before* know runs that ended before this moment
+    before: Misses  #: of runs that the point predictor was not trained on when it forecast them
+    fitted_until_s: float  #: *center* and *before* use runs that ended before this moment
     past: HistoryIndex
     trained_until_s: float
-    profiles: Callable[[OutcomeTable], Profiles] | None = None  #: what was known of the use of runs that ended
+    profiles: Callable[[OutcomeTable], Profiles] | None = None  #: measured GPU use of ended runs
 
     @classmethod
     def fit(
@@ -59,9 +59,9 @@ class Estimator:
         profiles: Callable[[OutcomeTable], Profiles] | None = None,
         how: Fit = fit_ga2m,
     ) -> Self:
-        """The model of all that ended before *until_s*; *profiles* gives what was measured of runs, row by row.
+        """Train on all that ended before *until_s*; *profiles* gives the measured GPU use of runs, row by row.
 
-        TooLittleHistory for fewer than LEAST runs. ConfigError where what *how* needs is not installed.
+        TooLittleHistory for fewer than LEAST runs. ConfigError where a dependency of *how* is not installed.
         """
         past = HistoryIndex.of(history, until_s)
         if len(past) < LEAST:
@@ -79,14 +79,14 @@ class Estimator:
         return cls(center, buckets, before, until_s, HistoryIndex.of(runs, most=KEPT), until_s, profiles)
 
     def learn(self, new: OutcomeTable) -> Self:
-        """The model that also knows *new*."""
+        """Return a model that also knows *new*."""
         if not len(new):
             return self
         until_s = max(self.trained_until_s, float(new.ended_s.max(initial=-np.inf)))
         return replace(self, past=self.past.plus(new, KEPT), trained_until_s=until_s)
 
     def forecast(self, jobs: JobTable, now_s: float | None = None, profiles: Profiles | None = None) -> Forecast:
-        """Runtime from start to end of each job; with *now_s*, given that running ones have lasted until then."""
+        """Forecast each job's runtime from start to end; with *now_s*, given that running jobs lasted until then."""
         columns = inputs(jobs, self.past, self.buckets, profiles=profiles)
         limit_s = np.maximum(np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s), 1.0)
         log_forecast, source = self._log_forecast(columns)
@@ -101,9 +101,9 @@ class Estimator:
         return floored(said_s, raised, np.maximum(limit_s, elapsed_s))
 
     def reasons(self, jobs: JobTable, row: int, profiles: Profiles | None = None) -> list[Reason]:
-        """What the forecast of the job in *row* is made of, in words and the weightiest first.
+        """Return the terms of the forecast of the job in *row*, in words and the weightiest first.
 
-        The product of the factors is the forecast before the time limit and what the job has run already count.
+        The product of the factors is the forecast before the time limit and the elapsed time of the job apply.
         """
         one = profiles.take(np.array([row])) if profiles is not None else None
         job = jobs.take(np.array([row]))
@@ -112,17 +112,17 @@ class Estimator:
 
     @cached_property
     def interval(self) -> Interval:
-        """What lies between forecast and runtime, from the last runs whose forecast had not seen them."""
+        """The interval, from the last runs that were not used for their own forecasts."""
         return rolled(self._judged).interval
 
     def judged(self, runs: OutcomeTable, columns: Columns) -> tuple[IntArray, Misses]:
-        """How far off it was about *runs*, given their *columns* at submission, and the rows it said anything of."""
+        """Compute the misses on *runs*, given their *columns* at submission, and the rows that have a forecast."""
         return _misses(runs, columns, self._log_forecast(columns)[0])
 
     def backtest(self, runs: OutcomeTable) -> FloatArray:
-        """Log of low end, middle and "done by" of each of *runs*, by what had ended at its submission; shape (3, runs).
+        """Forecast *runs* by what had ended at their submission: log of low end, middle and "done by"; shape (3, runs).
 
-        The interval is the one of now. NaN where nothing was known.
+        The interval is the current one. NaN where nothing was known.
         """
         columns = self._columns_then(runs)
         limit = _log_limit(runs)
@@ -133,7 +133,7 @@ class Estimator:
 
     @cached_property
     def overruns(self) -> Overruns:
-        """The records of users, by what it says now of each long run of late as of its submission."""
+        """The overrun records of users, from forecasts of recent long runs by this model as of their submission."""
         runs, log = self.past.runs, self.past.log_runtime
         since_s = float(runs.ended_s.max(initial=-np.inf)) - WINDOW_S
         rows = np.flatnonzero((runs.runtime_s >= LEAST_S) & (runs.ended_s >= since_s))[-HINDCAST:]
@@ -143,16 +143,16 @@ class Estimator:
         return Overruns(*self._whose(runs), runs.ended_s, log, log_forecasts, IN_TRAINED)
 
     def overrunners(self) -> tuple[Overrunner, ...]:
-        """Users whose runs went far beyond their forecasts."""
+        """Return the users whose runs went far beyond their forecasts."""
         return self.overruns.overrunners(self.past.runs.user.names)
 
     def _whose(self, jobs: JobTable | OutcomeTable) -> tuple[IntArray, IntArray]:
-        """The groups by which `overruns` keeps records."""
+        """Return the groups by which `overruns` records runs: user and kind."""
         return self.past.groups(jobs, "user"), self.past.groups(jobs, "kind")
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all it knows, in hex."""
+        """The SHA-256 of the model's knowledge, in hex."""
         digest = hashlib.sha256(b"estimate 1\n")
         digest.update(json.dumps(self.document(), sort_keys=True, allow_nan=False).encode())
         digest.update(getattr(self.profiles, "digest", "").encode("ascii"))
@@ -165,7 +165,7 @@ class Estimator:
         return digest.hexdigest()
 
     def document(self) -> dict[str, Any]:
-        """All it has learnt but for the runs it knows, as JSON values without loss."""
+        """Return all that was trained, without the history, as JSON values without loss."""
         center, misses = self.center.document(), self.before.document()
         stems = dict(sorted(self.buckets.stems.items()))
         return {"center": center, "stems": stems, "misses": misses, "fitted_until_s": self.fitted_until_s}
@@ -177,7 +177,7 @@ class Estimator:
         history: OutcomeTable,
         profiles: Callable[[OutcomeTable], Profiles] | None = None,
     ) -> Self:
-        """The model that `document` described, knowing the runs of *history*, and by *profiles* how these used GPUs.
+        """Rebuild the model from its `document`, with the runs of *history*, whose GPU use *profiles* gives.
 
         ValueError, KeyError or TypeError where it describes none.
         """
@@ -189,12 +189,12 @@ class Estimator:
         return cls(center, buckets, misses, until_s, past, latest_s, profiles)
 
     def _log_forecast(self, columns: Columns) -> tuple[LogForecast, Labels]:
-        """What is said of each job, and where it comes from."""
+        """Forecast each job, and name the source of each forecast."""
         forecast = self.center.log_forecast(columns)
         return forecast, Labels(np.isnan(forecast.middle).astype(np.int64), (self.center.kind, _WITHOUT_HISTORY))
 
     def _columns_then(self, runs: OutcomeTable) -> Columns:
-        """The columns of *runs* as they were at their submission."""
+        """Return the columns of *runs* as they were at their submission."""
         measured = None if self.profiles is None else self.profiles(runs)
         return inputs(runs, self.past, self.buckets, self.past.known_at(runs.first_submit_s), measured)
 
@@ -211,14 +211,14 @@ class Estimator:
 
 
 def _split(runs: OutcomeTable) -> tuple[IntArray, IntArray]:
-    """Rows to fit on, and later ones that were submitted after all of those had ended."""
+    """Return the rows to fit on, and later ones that were submitted after all of those had ended."""
     at = int(len(runs) * (1 - HELD_OUT))
     rows = np.arange(len(runs))
     return rows[:at], rows[at:][runs.first_submit_s[at:] >= runs.ended_s[at - 1]]
 
 
 def _misses(runs: OutcomeTable, columns: Columns, forecast: LogForecast) -> tuple[IntArray, Misses]:
-    """How far off what was *forecast* was, and of which rows: there is none of runs about which nothing was known."""
+    """Compute the misses of *forecast*, and the rows they are of; runs without a forecast have none."""
     middle, base = np.minimum(forecast, _log_limit(runs))
     miss = np.log(np.maximum(runs.runtime_s, 1.0)) - base
     forecast_rows = np.flatnonzero(~np.isnan(miss))
@@ -228,20 +228,20 @@ def _misses(runs: OutcomeTable, columns: Columns, forecast: LogForecast) -> tupl
 
 
 def _log_limit(runs: OutcomeTable) -> FloatArray:
-    """Natural logarithm of the time limit in seconds; infinite where there is none."""
+    """Return the natural logarithm of the time limit in seconds; infinite where there is none."""
     log: FloatArray = np.log(np.maximum(np.where(np.isnan(runs.time_limit_s), np.inf, runs.time_limit_s), 1.0))
     return log
 
 
 def _seconds(log_runtime: FloatArray, limit_s: FloatArray) -> FloatArray:
-    """The runtime within its limit; where it is not known, the limit."""
+    """Return the runtime within its limit; where it is unknown, the limit."""
     guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
     with np.errstate(over="ignore"):
         return np.clip(np.where(np.isnan(log_runtime), guess_s, np.exp(log_runtime)), 1.0, limit_s)
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:
-    """Seconds since the start of running jobs, 0 for all others; time suspended counts, Slurm does not tell it."""
+    """Return the seconds since the start of running jobs, 0 for others; includes suspended time, which Slurm omits."""
     if now_s is None:
         return np.zeros(len(jobs))
     running = np.isin(jobs.state, _RUNNING) & np.isfinite(jobs.started_s)

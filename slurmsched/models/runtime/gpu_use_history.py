@@ -1,4 +1,4 @@
-"""What was known of jobs' use of their GPUs when they were submitted: from runs of their kind that had ended."""
+"""The GPU use expected of jobs at their submission, from ended runs of their kind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .model_inputs import Profiles
 
 @dataclass(frozen=True, eq=False)
 class UseHistory:
-    """Runs that were measured, by kind and end; called with runs, it says what was known of each at its submission.
+    """Measured runs by kind and end; a call with runs returns the use that was known of each at its submission.
 
-    That is what ``gpu_usage`` fills in for jobs that wait: means of the last runs of the kind, and the most memory.
+    These are the values of ``gpu_usage`` for pending jobs: means of the last runs of the kind, and the most memory.
     """
 
     kinds: dict[str, int]  #: number of each kind
@@ -33,7 +33,7 @@ class UseHistory:
 
     @classmethod
     def of(cls, measured: Iterable[tuple[str, Use]]) -> Self:
-        """The history of *measured* runs, each with its kind, in any order."""
+        """Build the history from *measured* runs, each with its kind, in any order."""
         runs = sorted(measured, key=lambda run: (run[0], run[1].end_s, run[1].start_s))
         kinds = {kind: number for number, kind in enumerate(dict.fromkeys(kind for kind, _ in runs))}
         number = np.array([kinds[kind] for kind, _ in runs], dtype=np.int64)
@@ -45,7 +45,7 @@ class UseHistory:
         return len(self.kind)
 
     def __call__(self, runs: OutcomeTable) -> Profiles:
-        """What was known of each of *runs* when it was first submitted; NaN where nothing was."""
+        """Return the use known of each of *runs* when it was first submitted; NaN where nothing was."""
         kind = self._kinds_of(runs.user, runs.name)
         # Ends by rank: two sorted numbers in one.
         rank = np.searchsorted(self._ends, runs.first_submit_s, side="right")
@@ -62,7 +62,7 @@ class UseHistory:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all it knows, in hex."""
+        """The SHA-256 of the whole history, in hex."""
         digest = hashlib.sha256("\n".join(self.kinds).encode("utf-8", "surrogateescape"))
         for column in (self.kind, self.end_s, self.gpu_util, self.memory_util, self.gpu_memory_mib):
             digest.update(np.ascontiguousarray(column).tobytes())

@@ -1,7 +1,7 @@
-"""What earlier runs say about a job: the finest level that knows it, drawn towards the coarser ones.
+"""Runtime estimates from earlier runs: the finest level that has runs, shrunk towards the coarser ones.
 
-The levels are the user's runs under such a name, the user's runs, runs with as many GPUs, and all runs. The fewer runs
-a level rests on, the more it is drawn towards the next one.
+The levels are the user's runs under a similar name, the user's runs, runs with as many GPUs, and all runs. The fewer
+runs a level has, the more it is shrunk towards the next one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .baseline_features import Features
 from .group_windows import Windows
 from .training_runs import Runs
 
-LAST_OF_NAME = 3  #: more are slower to notice that a user has changed the job
+LAST_OF_NAME = 3  #: more would react more slowly when a user changes the job
 LAST_OF_USER = 5
 LAST_OF_ALL = 1000  #: of runs with as many GPUs, and of all runs
 
@@ -31,14 +31,14 @@ NOTHING, ALL, GPUS, USER, NAME_FEW, NAME = KINDS = range(6)
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The group of each job at every level; -1 where no run belongs to it."""
+    """The group of each job at every level; -1 where it is new."""
 
     name: IntArray
     user: IntArray
     gpus: IntArray
 
     def distinct(self) -> tuple[Groups, IntArray]:
-        """Each combination once, and which of them each job has."""
+        """Return each combination once, and the index of each job's combination."""
         sizes = [int(codes.max(initial=0)) + 2 for codes in (self.user, self.gpus)]
         keys = ((self.name + 1) * sizes[0] + self.user + 1) * sizes[1] + self.gpus + 1
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
@@ -47,7 +47,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Natural logarithm of the runtime in seconds, what kind of evidence it is, and on how many runs it rests."""
+    """The natural logarithm of the runtime in seconds, the kind of evidence, and the number of runs behind it."""
 
     log_runtime: FloatArray
     kind: IntArray
@@ -55,7 +55,7 @@ class Estimate:
 
 
 class GroupStatistics:
-    """Runs, ready to be asked about jobs."""
+    """The statistics of ended runs by group, from which jobs are estimated."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
@@ -70,14 +70,14 @@ class GroupStatistics:
         self._all = Windows.of(np.zeros_like(gpus), min(1, len(gpus)), runs.log_runtime)
 
     def groups_of(self, jobs: Features) -> Groups:
-        """The groups that *jobs* belong to."""
+        """Return the groups that *jobs* belong to."""
         users = jobs.user.map([self.users.get(name, -1) for name in jobs.user.names], np.int64)
         buckets = jobs.bucket.map([self.buckets.get(name, -1) for name in jobs.bucket.names], np.int64)
         names = _places(self.pairs, self._pairs(users, buckets))
         return Groups(np.where((users < 0) | (buckets < 0), -1, names), users, _places(self.sizes, jobs.gpus))
 
     def estimate(self, groups: Groups, ended_before: IntArray) -> Estimate:
-        """What the first *ended_before* runs say about jobs of *groups*; logarithm and kind are 0 where nothing."""
+        """Estimate jobs of *groups* from the first *ended_before* runs; logarithm and kind are 0 where none exist."""
         log, runs = self._all.means(np.zeros_like(groups.user), ended_before, LAST_OF_ALL)
         kind = np.where(runs > 0, ALL, NOTHING)
         levels = (
@@ -92,20 +92,20 @@ class GroupStatistics:
         return Estimate(log, np.where((kind == NAME) & (runs < LAST_OF_NAME), NAME_FEW, kind), runs)
 
     def backtest(self, last: int) -> tuple[Estimate, IntArray]:
-        """What was known about each of the *last* runs when it was submitted, and the rows of those runs."""
+        """Estimate each of the *last* runs as at its submission; return the rows of those runs too."""
         rows = np.arange(max(0, len(self.runs) - last), len(self.runs))
         ended_before = np.searchsorted(self.runs.ended_s, self.runs.submitted_s[rows], side="right")
         groups = Groups(self.groups.name[rows], self.groups.user[rows], self.groups.gpus[rows])
         return self.estimate(groups, ended_before), rows
 
     def usual(self, last: int) -> FloatArray:
-        """Mean log runtime of the *last* runs of each run's user as of its submission; NaN for a user's first."""
+        """Return the mean log runtime of the user's *last* runs as of each run's submission; NaN for a user's first."""
         ended_before = np.searchsorted(self.runs.ended_s, self.runs.submitted_s, side="right")
         mean, number = self._user.means(self.groups.user, ended_before, last)
         return np.where(number > 0, mean, np.nan)
 
     def source(self, groups: Groups, estimate: Estimate) -> Labels:
-        """Where each number comes from, in words."""
+        """Return the source of each estimate in words."""
         columns = (groups.name, groups.user, groups.gpus, estimate.kind, estimate.runs)
         return Labels.of([self._sentence(*row) for row in zip(*(c.tolist() for c in columns), strict=True)])
 
@@ -127,7 +127,7 @@ class GroupStatistics:
 
 
 def _places(ended_before: IntArray, wanted: IntArray) -> IntArray:
-    """Where each wanted number stands in the sorted *ended_before* ones; -1 where it does not."""
+    """Return the index of each wanted number in the sorted *ended_before*; -1 where it is absent."""
     if not len(ended_before):
         return np.full(len(wanted), -1)
     places = np.minimum(np.searchsorted(ended_before, wanted), len(ended_before) - 1)

@@ -1,4 +1,4 @@
-"""The last runs of a group as known at a moment."""
+"""The last runs of a group, as known at a moment."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Windows:
 
     @classmethod
     def of(cls, codes: IntArray, groups: int, values: FloatArray) -> Windows:
-        """Windows over *values*, row *i* being of group ``codes[i]`` and the *i*-th to become known."""
+        """Build windows over *values*: row *i* is of group ``codes[i]`` and the *i*-th to become known."""
         order = np.argsort(codes, kind="stable")
         keys = codes[order] * (len(codes) + 1) + order
         starts = np.searchsorted(codes[order], np.arange(groups))
         return cls(groups, keys, starts, values[order])
 
     def bounds(self, codes: IntArray, ended_before: IntArray, last: int) -> tuple[IntArray, IntArray]:
-        """Return where the *last* values of a group begin and end, of the first *ended_before*; empty for code -1."""
+        """Return begin and end of a group's *last* values among the first *ended_before*; empty for code -1."""
         if not self.groups:
             return np.zeros_like(codes), np.zeros_like(codes)
         to = np.searchsorted(self.keys, codes * (len(self.values) + 1) + ended_before)
@@ -37,7 +37,7 @@ class Windows:
         return np.where(codes < 0, 0, np.maximum(self.starts[codes], to - last)), to
 
     def medians(self, codes: IntArray, ended_before: IntArray, last: int) -> tuple[FloatArray, IntArray]:
-        """Median of the last values of each query's group (0 for none) and how many there were."""
+        """Return the median of the last values of each query's group (0 for none) and their number."""
         begin, to = self.bounds(codes, ended_before, last)
         found = np.zeros(len(codes))
         for at in range(0, len(codes), _CHUNK):
@@ -46,7 +46,7 @@ class Windows:
         return found, to - begin
 
     def means(self, codes: IntArray, ended_before: IntArray, last: int) -> tuple[FloatArray, IntArray]:
-        """Mean of the last values of each query's group (0 for none) and how many there were."""
+        """Return the mean of the last values of each query's group (0 for none) and their number."""
         begin, to = self.bounds(codes, ended_before, last)
         sums = np.concatenate([[0.0], np.cumsum(self.values)])
         return (sums[to] - sums[begin]) / np.maximum(to - begin, 1), to - begin

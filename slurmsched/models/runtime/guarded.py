@@ -1,4 +1,4 @@
-"""The trained model as it serves: beside the baseline, and in its place only as long as it is not clearly worse."""
+"""The trained model with a guard: the baseline replaces it while it is clearly worse."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .model_selection import losses
 from .overruns import Overrunner
 from .point_predictors import Reason
 
-WINDOW = 1000  #: last runs by which the two are compared
-LEAST = 200  #: runs below which the trained model is trusted
-BY = 0.05  #: share by which its pinball loss has to exceed the baseline's to be clearly worse
-SURE = 3.0  #: and standard errors of the difference
+WINDOW = 1000  #: latest runs on which the two are compared
+LEAST = 200  #: with fewer runs the trained model is trusted
+BY = 0.05  #: clearly worse is a pinball loss above the baseline's by this share,
+SURE = 3.0  #: and by as many standard errors of the difference
 
 
 @dataclass(frozen=True, eq=False)
 class Losses(Table):
-    """How far off both models were about runs that the trained one was not fitted to, in the order they ended."""
+    """The losses of both models on runs that the trained one was not fitted to, in the order they ended."""
 
     model: FloatArray  #: pinball loss of the middle and the 90 % bound of log runtime
     baseline: FloatArray
@@ -46,7 +46,7 @@ class Drift:
     baseline: float
     model_coverage: float  #: share of runs done by the 90 % bound
     baseline_coverage: float
-    worse: bool  #: whether the trained model is clearly worse, so that the baseline serves
+    worse: bool  #: True if the trained model is clearly worse, so that the baseline is active
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,13 @@ class GuardedModel:
 
     @classmethod
     def of(cls, model: Estimator, baseline: RuntimeModel, history: OutcomeTable) -> Self:
-        """Both models, which know *history*, compared on what ended after the trained one was fitted."""
+        """Combine both models, which know *history*, compared on what ended after the trained one was fitted."""
         runs = HistoryIndex.of(history.take(history.ended_s > model.fitted_until_s), most=WINDOW).runs
         return cls(model, baseline, _losses(model, baseline, runs))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that both know, in hex."""
+        """The SHA-256 of all the knowledge of both, in hex."""
         digest = hashlib.sha256(f"served 1 {self.model.digest} {self.baseline.digest}\n".encode("ascii"))
         for column in vars(self.losses).values():
             digest.update(np.ascontiguousarray(column).tobytes())
@@ -73,12 +73,12 @@ class GuardedModel:
 
     @property
     def trained_until_s(self) -> float:
-        """They know only runs that ended before this Unix time."""
+        """The Unix time before which all known runs ended."""
         return max(self.model.trained_until_s, self.baseline.trained_until_s)
 
     @property
     def name(self) -> str:
-        """Which of the two forecasts now, in words."""
+        """The name of the active model, with the reason."""
         drift = self.drift
         if drift.worse:
             return (
@@ -89,7 +89,7 @@ class GuardedModel:
 
     @cached_property
     def drift(self) -> Drift:
-        """How the two compare."""
+        """The comparison of the two on the last runs."""
         losses = self.losses
         if not len(losses):
             return Drift(0, np.nan, np.nan, np.nan, np.nan, False)
@@ -101,7 +101,7 @@ class GuardedModel:
         return Drift(len(more), model, baseline, covered, baseline_covered, worse)
 
     def learn(self, new: OutcomeTable) -> Self:
-        """The models that also know *new*; first each is judged by what it says of these runs."""
+        """Return the models with *new* added; before that, both are scored on these runs."""
         if not len(new):
             return self
         runs = HistoryIndex.of(new.take(new.ended_s > self.model.fitted_until_s)).runs
@@ -109,15 +109,15 @@ class GuardedModel:
         return replace(self, model=self.model.learn(new), baseline=self.baseline.learn(new), losses=losses)
 
     def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
-        """Runtime from start to end of each job, by the one that serves."""
+        """Forecast each job's runtime from start to end with the active model."""
         return self._serving.forecast(jobs, now_s)
 
     def overrunners(self) -> tuple[Overrunner, ...]:
-        """Users whose runs went far beyond their forecasts, by the one that serves."""
+        """Return the users whose runs went far beyond their forecasts, by the active model."""
         return self._serving.overrunners()
 
     def reasons(self, jobs: JobTable, row: int) -> list[Reason]:
-        """What the forecast of the job in *row* is made of; nothing while the baseline serves."""
+        """Return the terms of the forecast of the job in *row*; empty while the baseline is active."""
         return [] if self.drift.worse else self.model.reasons(jobs, row)
 
     @property

@@ -1,4 +1,4 @@
-"""What is known of ended runs: the last ones of each group a job belongs to, at any moment."""
+"""An index of ended runs: statistics of the last ones of each group a job belongs to, at any moment."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ..ebm.dictionary_column import DictionaryColumn
 from .group_windows import Windows
 from .training_runs import TELLING
 
-_ROUNDING = 1e-6  # variance that sums over a long history may make of equal values
-_MOST_ASKED = 100_000  # names remembered with their numbers
-_DENSE = 1_000_000  # possible keys up to which a group is looked up rather than searched for
-LAST, SOME, MANY = 2, 5, 20  #: runs of a group behind its mean, its median, and its usual value and spread
+_ROUNDING = 1e-6  # variance that rounding can make of equal values in sums over a long history
+_MOST_ASKED = 100_000  # names in the cache of their numbers
+_DENSE = 1_000_000  # possible keys up to which a table replaces the search for a group
+LAST, SOME, MANY = 2, 5, 20  #: runs of a group in its mean, its median, and its usual value and spread
 
 PAIR = "user and name"  #: the group of level ``name``, as a part of a finer level
 
@@ -41,7 +41,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
 
 STATISTICS = ("last", "median", "usual", "spread", "runs")
 ALL = tuple(f"{level}_{statistic}" for level in LEVELS for statistic in STATISTICS)
-"""Every column that `Past.columns` can make."""
+"""Every column that `HistoryIndex.columns` can compute."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class GroupIndex:
 
     @classmethod
     def of(cls, keys: IntArray, possible: int) -> tuple[GroupIndex, IntArray]:
-        """The groups of runs that have the same of *keys*, which are below *possible*, and the group of each run."""
+        """Group runs with equal *keys*, which are below *possible*; return the groups and the group of each run."""
         distinct, codes = np.unique(keys, return_inverse=True)
         dense = None
         if possible <= _DENSE:
@@ -62,7 +62,7 @@ class GroupIndex:
         return cls(distinct, dense), codes
 
     def codes(self, keys: IntArray) -> IntArray:
-        """The group of each of *keys*; -1 where there is none."""
+        """Return the group of each of *keys*; -1 where there is none."""
         return _places(self.keys, keys) if self.dense is None else self.dense.take(keys)
 
 
@@ -75,12 +75,12 @@ class Group:
 
     @classmethod
     def of(cls, grouped: tuple[GroupIndex, IntArray], values: FloatArray) -> Group:
-        """The groups of runs, given the group of each and what is known of it."""
+        """Index *values* by group, given the groups and the group of each run."""
         places, codes = grouped
         return cls(places, Windows.of(codes, len(places.keys), values))
 
     def columns(self, codes: IntArray, ended_before: IntArray) -> dict[str, FloatArray]:
-        """What the first *ended_before* runs of the history say about jobs of groups *codes*; NaN where nothing."""
+        """Return the statistics of groups *codes* over the first *ended_before* runs of the history; NaN where none."""
         last, _ = self.windows.means(codes, ended_before, LAST)
         median, _ = self.windows.medians(codes, ended_before, SOME)
         usual, runs = self.windows.means(codes, ended_before, MANY)
@@ -98,9 +98,9 @@ class Group:
 
 
 class HistoryIndex:
-    """Ended runs that say something about the next one, each once, in the order they ended. Immutable.
+    """Ended runs that are evidence for the next one, each once, in the order they ended. Immutable.
 
-    Runs that a lost node, a preemption or a requeue cut short are left out (`TELLING`), and so are runs that never
+    Runs cut short by a lost node, a preemption or a requeue are left out (`TELLING`), and so are runs that never
     started. Runtimes are natural logarithms of seconds, at least one second.
     """
 
@@ -110,16 +110,16 @@ class HistoryIndex:
 
     @classmethod
     def of(cls, history: OutcomeTable, until_s: float = np.inf, most: int | None = None) -> HistoryIndex:
-        """What *history* tells about runs that ended before *until_s*, in whatever order its rows come.
+        """Index the runs of *history* that ended before *until_s*, in whatever order its rows come.
 
-        With *most*, only that many latest.
+        With *most*, only that many of the latest.
         """
         is_dated = np.isfinite(history.started_s) & np.isfinite(history.first_submit_s)
         usable = is_dated & (history.runtime_s >= 0) & (history.ended_s < until_s) & np.isin(history.state, TELLING)
         return cls(_canonical(history.take(usable), most))
 
     def plus(self, new: OutcomeTable, most: int | None = None) -> HistoryIndex:
-        """The runs of both, and with *most* only that many latest."""
+        """Return the runs of both; with *most*, only that many of the latest."""
         more = HistoryIndex.of(new)
         return HistoryIndex(_canonical(_both(self.runs, more.runs), most)) if len(more) else self
 
@@ -128,22 +128,22 @@ class HistoryIndex:
 
     @cached_property
     def log_runtime(self) -> FloatArray:
-        """Of each run."""
+        """The natural logarithm of each run's seconds, at least one second."""
         log: FloatArray = np.log(np.maximum(self.runs.runtime_s, 1.0))
         return log
 
     def known_at(self, moments_s: FloatArray) -> IntArray:
-        """How many runs had ended by each of the *moments_s*."""
+        """Return the number of runs that had ended by each of *moments_s*."""
         return np.searchsorted(self.runs.ended_s, moments_s, side="right").astype(np.int64)
 
     def columns(
         self, jobs: JobTable | OutcomeTable, wanted: Collection[str], ended_before: IntArray | None = None
     ) -> dict[str, FloatArray]:
-        """The columns *wanted* of what the first *ended_before* runs (all, by default) say about each of *jobs*.
+        """Return the *wanted* columns of statistics for *jobs* over the first *ended_before* runs (all, by default).
 
         They are named ``LEVEL_STATISTIC``. Statistics are the mean of the last two runs, the median of the last five,
-        the mean (``usual``) and standard deviation (``spread``) of the last twenty, all of log runtime and NaN where
-        there is no run, and how many of twenty ``runs`` there are.
+        the mean (``usual``) and standard deviation (``spread``) of the last twenty, all of log runtime and NaN without
+        a run, and ``runs``, their number up to twenty.
         """
         if ended_before is None:
             return {name: column.numbers() for name, column in self.coded(jobs, wanted).items()}
@@ -154,7 +154,7 @@ class HistoryIndex:
         return columns
 
     def coded(self, jobs: JobTable | OutcomeTable, wanted: Collection[str]) -> dict[str, DictionaryColumn]:
-        """The same of all runs, each group's values once: they stay the same arrays from one call to the next."""
+        """Return the columns over all runs, dictionary-encoded by group; the arrays of values stay the same."""
         columns: dict[str, DictionaryColumn] = {}
         for level, codes in self._codes(jobs).items():
             table = self._tables[level]
@@ -164,7 +164,7 @@ class HistoryIndex:
         return columns
 
     def groups(self, jobs: JobTable | OutcomeTable, level: str) -> IntArray:
-        """The group of each job at a level of LEVELS; -1 where there is none."""
+        """Return the group of each job at a level of LEVELS; -1 where there is none."""
         return self._groups[level].places.codes(self._keys(level, self._parts(jobs)))
 
     @cached_property
@@ -186,7 +186,7 @@ class HistoryIndex:
 
     @cached_property
     def _pairs(self) -> GroupIndex:
-        """The groups of level ``name``, of which finer levels are parts."""
+        """The groups of level ``name``, which are parts of finer levels."""
         return self._places_of("name", self._given_parts(self.runs))[0]
 
     def _places_of(self, level: str, parts: Mapping[str, IntArray]) -> tuple[GroupIndex, IntArray]:
@@ -195,7 +195,7 @@ class HistoryIndex:
 
     @cached_property
     def _tables(self) -> dict[str, dict[str, FloatArray]]:
-        """The columns of each group when everything is known; the last row is for jobs of no group."""
+        """The columns of each group over all runs; the last row is for jobs of no group."""
         tables = {}
         for level, group in self._groups.items():
             codes = np.append(np.arange(len(group.places.keys)), -1)
@@ -203,17 +203,17 @@ class HistoryIndex:
         return tables
 
     def _codes(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
-        """The group of each job at each level; -1 where there is none."""
+        """Return the group of each job at each level; -1 where there is none."""
         parts = self._parts(jobs)
         return {level: group.places.codes(self._keys(level, parts)) for level, group in self._groups.items()}
 
     def _parts(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
-        """The number of each job's user, name, ... among those of the history; -1 where it is new."""
+        """Return the number of each job's user, name, ... among those of the history; -1 where it is new."""
         given = self._given_parts(jobs)
         return given | {PAIR: self._pairs.codes(self._keys("name", given))}
 
     def _given_parts(self, jobs: JobTable | OutcomeTable) -> dict[str, IntArray]:
-        """The parts that a job says itself."""
+        """Return the parts that come directly from a job's own columns."""
         user, name = compact(jobs.user), compact(jobs.name)
         of_name, of_stem = self._of_names(name.names)
         return {
@@ -226,7 +226,7 @@ class HistoryIndex:
         }
 
     def _of_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """The number of each of *names* and that of its stem; -1 where it is new."""
+        """Return the number of each of *names* and that of its stem; -1 where it is new."""
         try:
             codes = np.fromiter(map(self._similar.__getitem__, names), np.int64, len(names))
         except KeyError:  # rare: the same names come every cycle
@@ -235,11 +235,11 @@ class HistoryIndex:
         return of_name - 1, of_stem - 1
 
     def _similar_names(self, names: Sequence[str]) -> Mapping[str, int]:
-        """What is remembered from now on, with the numbers of *names*: both in one, each counted from 1."""
+        """Cache the numbers of *names* and their stems and return the cache: both in one, each counted from 1."""
         similar, numbers, stems = self._similar, self._numbers["name"], self._numbers["stem"]
         if len(similar) > _MOST_ASKED:
-            similar = self._similar = {}  # other threads still look into the old one
-        # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
+            similar = self._similar = {}  # other threads may still read the old one
+        # In the order of the names, which is the order of later look-ups: that suits the processor's caches.
         for name in names:
             if name not in similar:
                 of_name, of_stem = numbers.get(name, -1) + 1, stems.get(bucket(name), -1) + 1
@@ -252,7 +252,7 @@ class HistoryIndex:
         return max(1, len(self._numbers[part] if part in self._numbers else self._values[part]))
 
     def _keys(self, level: str, parts: Mapping[str, IntArray]) -> IntArray:
-        """One number per combination of the level's parts; -1 where one is new."""
+        """Return one number per combination of the level's parts; -1 where one is new."""
         first, *others = LEVELS[level] or ("site",)
         keys = parts[first]
         for part in others:
@@ -262,17 +262,17 @@ class HistoryIndex:
 
 
 def _named(level: str) -> list[tuple[str, str]]:
-    """The statistics of a level, and the columns that hold them."""
+    """Return the statistics of a level, and the columns that hold them."""
     return [(statistic, f"{level}_{statistic}") for statistic in STATISTICS]
 
 
 def _looked_up(numbers: Mapping[str, int], texts: Sequence[str]) -> IntArray:
-    """The number of each text; -1 where it has none."""
+    """Return the number of each text; -1 where it has none."""
     return np.fromiter(map(numbers.get, texts, repeat(-1)), np.int64, len(texts))
 
 
 def compact(texts: Labels) -> Labels:
-    """The same texts without those that no row has, where these are many."""
+    """Drop texts that no row has, where there are more texts than rows."""
     if len(texts.names) <= len(texts):
         return texts
     used, codes = np.unique(texts.codes, return_inverse=True)
@@ -284,7 +284,7 @@ def _unlimited(limit_s: FloatArray) -> FloatArray:
 
 
 def _places(ended_before: IntArray | FloatArray, wanted: IntArray | FloatArray) -> IntArray:
-    """Where each wanted number stands in the sorted *ended_before* ones; -1 where it does not."""
+    """Return the index of each wanted number in the sorted *ended_before*; -1 where it is absent."""
     if not len(ended_before):
         return np.full(len(wanted), -1)
     places = np.minimum(np.searchsorted(ended_before, wanted), len(ended_before) - 1)
@@ -292,7 +292,7 @@ def _places(ended_before: IntArray | FloatArray, wanted: IntArray | FloatArray) 
 
 
 def _canonical(runs: OutcomeTable, most: int | None) -> OutcomeTable:
-    """The rows in the order they ended, each once, with texts in alphabetical order."""
+    """Return the rows in the order they ended, each once, with texts in alphabetical order."""
     order = np.lexsort((runs.runtime_s, runs.first_submit_s, runs.restart, runs.job_id, runs.ended_s))
     new = np.zeros(len(order), dtype=np.bool_)
     new[:1] = True
@@ -316,7 +316,7 @@ def _joined(first: Any, second: Any) -> Any:
 
 
 def _alphabetical(texts: Labels) -> Labels:
-    """The same texts, only those in use, each once and in order: equal columns get equal codes."""
+    """Drop unused and repeated texts and sort the rest: equal columns get equal codes."""
     used = sorted({texts.names[code] for code in np.unique(texts.codes).tolist()})
     numbers = {name: number for number, name in enumerate(used)}
     return Labels(texts.map([numbers.get(name, -1) for name in texts.names], np.int64), tuple(used))

@@ -1,9 +1,9 @@
-"""Intervals round a forecast that keep their promise as habits change: rolling conformal prediction.
+"""Forecast intervals that keep their coverage as habits change: rolling conformal prediction.
 
-A run's miss is log(runtime / base), with the base as it was when the run was submitted: the forecast itself, or what
-the forecast was mixed from. Quantiles of the last misses, class by class, are the ends of the interval; the share asked
-of them is moved as long as too few or too many runs stay below (adaptive conformal inference, Gibbs and Candes 2021).
-The middle is the forecast: what ended lately is what was short, and would draw it down.
+A run's miss is log(runtime / base), with the base as at its submission: the forecast itself, or a component of it. The
+ends of the interval are quantiles of the last misses, class by class; the target shares move while too few or too many
+runs stay below (adaptive conformal inference, Gibbs and Candes 2021).
+The middle stays the forecast: runs that ended lately are mostly short ones and would bias it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .model_inputs import CLASSES
 from .residuals import ResidualQuantiles
 
 SHARES = (0.1, 0.5, 0.9)  #: low end, middle, and "done by"
-WINDOW = 2000  #: last misses that count
-STEP = 100  #: runs between two looks at what stayed below
-GAIN = 0.1  #: how far one look moves a share, times how far it was off
+WINDOW = 2000  #: latest misses that count
+STEP = 100  #: runs per update of the target shares
+GAIN = 0.1  #: step of an update, as a multiple of the deviation from the target
 _LEAST, _MOST = 0.02, 0.995
-_ENDS = np.array([1.0, 0.0, 1.0])  # which shares move
+_ENDS = np.array([1.0, 0.0, 1.0])  # 1 for the shares that move
 
 
 @dataclass(frozen=True, eq=False)
 class Misses(Table):
-    """How far off forecasts were, in the order the runs ended."""
+    """The misses of forecasts, in the order the runs ended."""
 
     submitted_s: FloatArray
     ended_s: FloatArray  #: never falling
@@ -37,12 +37,12 @@ class Misses(Table):
     middle: FloatArray  #: log(forecast / base)
 
     def document(self) -> dict[str, list[float]]:
-        """As JSON values, without loss."""
+        """Return the misses as JSON values, without loss."""
         return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Sequence[float]]) -> Self:
-        """The misses that `document` described. ValueError, KeyError or TypeError where it describes none."""
+        """Rebuild the misses from their `document`. ValueError, KeyError or TypeError where it describes none."""
         submitted_s, ended_s, miss, middle = (
             np.array(document[name], np.float64) for name in ("submitted_s", "ended_s", "miss", "middle")
         )
@@ -53,14 +53,14 @@ class Misses(Table):
 
 
 class Interval(NamedTuple):
-    """What the next jobs get: the spread of the last misses, the shares asked of it, and how it went lately."""
+    """The interval of the next jobs: the quantiles of the last misses, the target shares, and the recent coverage."""
 
     spread: ResidualQuantiles
-    shares: tuple[float, ...]  #: to ask for, one for each of SHARES
-    coverage: float  #: of the runs of the last WINDOW, the share that was done by the 90 % bound; NaN for none
+    shares: tuple[float, ...]  #: target shares, one for each of SHARES
+    coverage: float  #: share of the last WINDOW runs that were done by the 90 % bound; NaN for none
 
     def factors(self, kinds: IntArray, forecast: FloatArray, survived: FloatArray) -> FloatArray:
-        """The interval at SHARES, shape (3, jobs), of jobs of that *forecast* and age *survived*; all are over base."""
+        """Return the interval at SHARES for jobs of *forecast* and age *survived*, shape (3, jobs); all over base."""
         middle = forecast
         if not survived.any():
             low, high = (self.spread.fresh(kinds, share) for share in self.shares[::2])
@@ -73,15 +73,15 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rolled:
-    """What each run was told when it was submitted, and what the next ones are."""
+    """The interval of each run as at its submission, and that of the next ones."""
 
     log_factors: FloatArray  #: log(bound / base), shape (3, runs)
-    informed: BoolArray  #: whether it was told by what had ended, shape (runs,); the first ones were told by nothing
+    informed: BoolArray  #: True where ended runs had informed the interval, shape (runs,); False for the first ones
     interval: Interval
 
 
 def rolled(misses: Misses) -> Rolled:
-    """Tell each run its interval from what had ended by its submission, in steps of STEP runs."""
+    """Compute the interval of each run from what had ended by its submission, in steps of STEP runs."""
     bounds = np.empty((len(SHARES), len(misses)))
     shares = np.array(SHARES)
     misses_before = (

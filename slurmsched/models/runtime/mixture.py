@@ -1,8 +1,8 @@
-"""How much of a forecast comes from the additive model, and how much straight from the last runs.
+"""The mixture of the additive model with the last runs themselves.
 
 A sum of tables cannot say "repeat the last run exactly", which is what most jobs of a steady user do. For each class of
-evidence the blend mixes the model with the one median or mean of earlier runs that did best beside it: by one share
-where the two nearly agree, by another where they are far apart and either may be badly wrong.
+evidence the mixture combines the model with the one median or mean of earlier runs that fitted best: with one share
+where the two nearly agree, and another where they are far apart and either may be badly wrong.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ...cluster.columns import FloatArray
 from ..ebm.additive import Columns
 from .model_inputs import CLASSES, classes, numbers
 
-#: Columns of log runtime that may stand beside the model.
+#: Columns of log runtime that may be mixed with the model.
 REPEATS = (
     *("task_last", "task_median", "name_last", "name_median", "kind_last", "kind_median"),
     *("user_last", "user_median", "width_median", "limit_median"),
 )
 _SHARES = tuple(tenths / 10 for tenths in range(11))
-_APART = (0.5, 1.0, 2.0)  # differences of log runtime from which on two forecasts may be called far apart
-_ENOUGH = 50  # runs of a class to judge by
+_APART = (0.5, 1.0, 2.0)  # candidate differences of log runtime from which two forecasts count as far apart
+_ENOUGH = 50  # fewest runs of a class to fit a mixture to
 
 
 class PartDocument(TypedDict):
@@ -38,26 +38,26 @@ class PartDocument(TypedDict):
 
 @dataclass(frozen=True)
 class Part:
-    """What stands beside the model for one class: a column of REPEATS and its shares, 0..1."""
+    """The column of REPEATS that is mixed with the model for one class, and its shares, 0..1."""
 
     column: str
-    near: float  #: its share where it differs from the model by less than *apart*
-    far: float  #: and where it differs by more
+    near: float  #: share of the column where it differs from the model by less than *apart*
+    far: float  #: share where it differs by more
     apart: float  #: difference of log runtime
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """For some classes a Part; the others take the model alone."""
+    """A Part for some classes; the others use the model alone."""
 
     parts: Mapping[int, Part]
 
     @classmethod
     def fit(cls, columns: Columns, model: FloatArray, log_runtime: FloatArray) -> Self:
-        """The mixture that did best on runs the model had not seen, whose forecasts by it alone are *model*.
+        """Fit the mixture that did best on held-out runs, for which the additive model alone forecast *model*.
 
         Best is the lowest sum of mean absolute and mean squared error of log runtime, each relative to the model alone:
-        the median matters to one who waits, the variance to the order.
+        the median matters to waiting users, the variance to the order of the queue.
         """
         kinds = classes(columns)
         parts = {}
@@ -71,14 +71,14 @@ class Mixture:
         return cls(parts)
 
     def mixed(self, columns: Columns, model: FloatArray) -> FloatArray:
-        """Log runtime of each job; where there is no run to repeat, the *model* alone."""
+        """Return the log runtime of each job; where there is no run to repeat, the *model* alone."""
         if not self.parts:
             return model
         repeat, share = self.beside(columns, model)
         return np.where(np.isnan(repeat), model, share * repeat + (1 - share) * model)
 
     def beside(self, columns: Columns, model: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What stands beside the *model* for each job, and its share."""
+        """Return the value that is mixed with the *model* for each job, and its share."""
         names = list(dict.fromkeys(part.column for part in self.parts.values()))
         repeats = np.array([numbers(columns, name) for name in names])
         place, (near, far, apart) = np.zeros(CLASSES, dtype=np.int64), np.zeros((3, CLASSES))
@@ -89,7 +89,7 @@ class Mixture:
         return repeat, np.where(np.abs(repeat - model) < apart.take(kinds), near.take(kinds), far.take(kinds))
 
     def document(self) -> dict[str, PartDocument]:
-        """As JSON values."""
+        """Return the mixture as JSON values."""
         return {
             str(kind): {"column": part.column, "near": part.near, "far": part.far, "apart": part.apart}
             for kind, part in self.parts.items()
@@ -97,7 +97,7 @@ class Mixture:
 
     @classmethod
     def of_document(cls, document: Mapping[str, PartDocument]) -> Self:
-        """The blend that `document` described. ValueError, KeyError or TypeError where it describes none."""
+        """Rebuild the mixture from its `document`. ValueError, KeyError or TypeError where it describes none."""
         parts = {
             int(kind): Part(part["column"], *(float(part[name]) for name in ("near", "far", "apart")))
             for kind, part in document.items()
@@ -121,7 +121,7 @@ def _best(repeats: Mapping[str, FloatArray], model: FloatArray, log_runtime: Flo
         by = np.where(np.isnan(repeat), 0.0, repeat - model)
         for apart in _APART:
             near = np.abs(by) < apart
-            # The errors of what is near and of what is far add up, so each has a best share of its own.
+            # The errors of near and of far runs add up, so each has a best share of its own.
             (near_loss, near_share), (far_loss, far_share) = (
                 min((float((_errors(off[rows] - share * by[rows]) / weights).sum()), share) for share in _SHARES)
                 for rows in (near, ~near)
@@ -132,5 +132,5 @@ def _best(repeats: Mapping[str, FloatArray], model: FloatArray, log_runtime: Flo
 
 
 def _errors(off: FloatArray) -> FloatArray:
-    """Sums of absolute and squared errors."""
+    """Return the sums of absolute and squared errors."""
     return np.array([np.abs(off).sum(), (off**2).sum()])

@@ -1,4 +1,4 @@
-"""What the runtime model looks at in a job: one function for training and for serving."""
+"""The features of the runtime model, computed by one function for training and for forecasts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..ebm.dictionary_column import DictionaryColumn
 from .history_index import HistoryIndex, compact
 from .name_buckets import NameBuckets
 
-#: Statistics of `Past.columns` that are looked at.
+#: Statistics of `HistoryIndex.columns` that serve as features.
 HISTORY = (
     *("task_last", "task_median", "task_spread", "task_runs"),
     *("name_last", "name_median", "name_spread", "name_runs"),
@@ -78,7 +78,7 @@ CLASSES = 1 + len(_LEVELS) * (len(_STEADINESS) + 1)  #: of `classes`
 
 @dataclass(frozen=True, eq=False)
 class Profiles(Table):
-    """What earlier runs of each job's kind did with a GPU, as it was known; NaN where none was measured."""
+    """The GPU use of earlier runs of each job's kind, as known at its submission; NaN where none was measured."""
 
     gpu_util: FloatArray  #: 0..1
     gmem_util: FloatArray  #: 0..1, of the memory controller
@@ -92,12 +92,12 @@ def inputs(
     ended_before: IntArray | None = None,
     profiles: Profiles | None = None,
 ) -> Columns:
-    """Return the columns for forecasts of *jobs*, given the first *ended_before* runs of *past* (by default all).
+    """Compute the columns for forecasts of *jobs*, given the first *ended_before* runs of *past* (by default all).
 
-    What was measured is in the columns of jobs; for runs that ended it comes as *profiles*. Nothing here was unknown
-    when the job was submitted: for training, *ended_before* is what had ended by then.
+    Measured use is in the columns of jobs; for ended runs it comes as *profiles*. All of it was known when the job was
+    submitted: for training, *ended_before* is the number of runs that had ended by then.
     """
-    day = np.floor(jobs.first_submit_s / DAY_S)  # floors and products: what % says of floats takes ten times as long
+    day = np.floor(jobs.first_submit_s / DAY_S)  # floor and product: % on floats takes ten times as long
     columns: dict[str, FloatArray | Labels | DictionaryColumn] = {
         "user": compact(jobs.user),
         "account": jobs.account,
@@ -119,13 +119,13 @@ def inputs(
 
 
 def classes(columns: Columns) -> IntArray:
-    """How well each job is known, 0 to CLASSES - 1.
+    """Classify each job by the evidence about it, 0 to CLASSES - 1.
 
-    0 without two runs of its user, else by the finest of user, kind of name and name with two, and by how steady it is.
+    0 without two runs of its user, else by the finest of user, kind of name and name with two, and by its steadiness.
     """
     found = np.zeros(len(columns["user_runs"]), dtype=np.int64)
     for place, level in enumerate(_LEVELS):
-        # NaN is searched for as the largest of all numbers: nothing is known to be steady.
+        # searchsorted puts NaN last, so an unknown spread counts as the least steady.
         kind = np.searchsorted(_STEADINESS, numbers(columns, f"{level}_spread"), side="right")
         kind += 1 + place * (len(_STEADINESS) + 1)
         found = np.where(numbers(columns, f"{level}_runs") >= 2, kind, found)
@@ -133,7 +133,7 @@ def classes(columns: Columns) -> IntArray:
 
 
 def numbers(columns: Columns, name: str) -> FloatArray:
-    """The column *name*, which holds numbers. ValueError where it holds texts."""
+    """Return the column *name*, which holds numbers. ValueError where it holds texts."""
     column = columns[name]
     if isinstance(column, Labels):
         raise ValueError(f"{name} is a column of texts, not of numbers")
@@ -141,7 +141,7 @@ def numbers(columns: Columns, name: str) -> FloatArray:
 
 
 def rows_of(columns: Columns, rows: IntArray) -> Columns:
-    """The *rows* of all columns."""
+    """Select the *rows* of all columns."""
     return {
         name: column.take(rows) if isinstance(column, Labels | DictionaryColumn) else column[rows]
         for name, column in columns.items()
@@ -149,7 +149,7 @@ def rows_of(columns: Columns, rows: IntArray) -> Columns:
 
 
 def _log_limit(limit_s: FloatArray) -> FloatArray:
-    """Natural logarithm of the time limit; NaN where there is none."""
+    """Return the natural logarithm of the time limit; NaN where there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         log = np.log(limit_s)
     return np.where(np.isfinite(log), log, np.nan)

@@ -1,7 +1,7 @@
-"""Which runtime model serves: each forecasts the last part of the history as it would have, and one is chosen by that.
+"""The choice of a runtime model: candidates are backtested on the last part of the history, and the best is chosen.
 
-Every forecast rests on runs that had ended when the job was submitted, every model on runs that had ended when it was
-fitted; nothing is known of the runs it is judged by.
+Every forecast uses runs that had ended when the job was submitted, and every model those that had ended when it was
+fitted; so no model knows the runs it is judged by.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .point_predictors import LAST_OF_NAME, LAST_OF_USER, LIMIT, Fit, fit_ga2m, 
 from .training_runs import Runs
 
 Profiler = Callable[[OutcomeTable], Profiles]
-"""Gives what was measured of runs, row by row."""
+"""Returns the measured GPU use of runs, row by row."""
 
-SERVING = "serving"  #: the name of the model that serves already, among the scores
-BASELINE = "baseline"  #: the name of ``baseline.RuntimeModel``, which any other has to beat, among the scores
-WINDOW = 0.2  #: share of the history, by end, that candidates are judged by
+SERVING = "serving"  #: the name of the active model among the scores
+BASELINE = "baseline"  #: the name of ``baseline.RuntimeModel``, which a new model must beat, among the scores
+WINDOW = 0.2  #: share of the history, by end, on which candidates are judged
 SIMPLE: Mapping[str, Fit] = {
     LAST_OF_NAME.kind: repeating(LAST_OF_NAME),
     LAST_OF_USER.kind: repeating(LAST_OF_USER),
@@ -42,7 +42,7 @@ CANDIDATES: Mapping[str, Fit] = {**READABLE, "trees": fit_trees}  #: the easier 
 
 @dataclass(frozen=True, eq=False)
 class BacktestForecasts:
-    """What was said of runs when they were submitted, in the order they ended; logarithms of seconds."""
+    """Forecasts of runs as at their submission, in the order they ended; logarithms of seconds."""
 
     runs: OutcomeTable
     misses: Misses  #: of the same rows
@@ -50,19 +50,19 @@ class BacktestForecasts:
 
     @property
     def log_runtime(self) -> FloatArray:
-        """The truth."""
+        """The actual runtimes."""
         log: FloatArray = np.log(np.maximum(self.runs.runtime_s, 1.0))
         return log
 
     def since(self, submitted_s: float) -> BacktestForecasts:
-        """The part about runs submitted from then on."""
+        """Select the runs submitted from then on."""
         rows = np.flatnonzero(self.runs.first_submit_s >= submitted_s)
         return BacktestForecasts(self.runs.take(rows), self.misses.take(rows), self.bounds[:, rows])
 
 
 @dataclass(frozen=True)
 class Scores:
-    """How good forecasts were; errors are of the natural logarithm of the runtime."""
+    """The accuracy of forecasts; errors are of the natural logarithm of the runtime."""
 
     runs: int
     r2: float  #: share of the variance that is explained
@@ -74,21 +74,21 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class ModelChoice:
-    """The model that was chosen, and how each candidate did."""
+    """The chosen model, and the scores of each candidate."""
 
     chosen: str
     model: Estimator
     scores: Mapping[str, Scores]
-    why: str  #: how those that learn compare with the rules that do not, in words
+    why: str  #: the comparison of trained models with simple rules, in words
 
     @property
     def beats_baseline(self) -> bool:
-        """Whether the model did better than the forecast that is always there."""
+        """True if the model did better than the baseline."""
         return self.scores[self.chosen].pinball < self.scores[BASELINE].pinball
 
     @property
     def promoted(self) -> bool:
-        """Whether there is a new model, and it should serve."""
+        """True if there is a new model that should become active."""
         return self.chosen != SERVING and self.beats_baseline
 
 
@@ -102,11 +102,11 @@ def judge(
     rising: Sequence[str] = (),
     report: Callable[[str], None] = lambda doing: None,
 ) -> ModelChoice:
-    """The candidate that `elected` takes by the last WINDOW of what ended before *until_s*, fitted to all of it.
+    """Choose a candidate with `elected` on the last WINDOW of what ended before *until_s*, and fit it to all of it.
 
-    The model that is *serving* stays where that one's pinball loss is no lower on those runs of the window that it has
-    not seen either, if these are LEAST and more. What candidates have learnt never falls with the columns *rising*.
-    *report* is told what is under way.
+    The active model, *serving*, stays where the candidate's pinball loss is no lower on those runs of the window that
+    are new to both, if these are LEAST and more. Forecasts of candidates never fall with the columns *rising*.
+    *report* receives the progress.
     TooLittleHistory for fewer than 2 * LEAST runs.
     """
     past = HistoryIndex.of(history, until_s)
@@ -139,10 +139,10 @@ def judge(
 
 
 def elected(candidates: Mapping[str, BacktestForecasts]) -> tuple[str, str]:
-    """Which of CANDIDATES serves, by what each *candidates* of the same runs, and why, in words.
+    """Choose among CANDIDATES by forecasts of the same runs; return the name and the reason in words.
 
-    It is the simple rule with the lowest pinball loss, unless a model that learns has one that is lower beyond chance;
-    and of two such models the readable one, unless the other is better beyond chance.
+    The choice is the simple rule with the lowest pinball loss, unless a trained model's is significantly lower; of two
+    such models the readable one, unless the other is significantly better.
     """
     loss = {name: losses(one.log_runtime, one.bounds[1:], SHARES[1:]) for name, one in candidates.items()}
     chosen = min((name for name in SIMPLE if name in candidates), key=lambda name: loss[name].mean())
@@ -169,7 +169,7 @@ def backtest_models(
     until_s: float = np.inf,
     profiles: Profiler | None = None,
 ) -> BacktestForecasts:
-    """What models fitted at each of the rising moments *fitted_s* say of runs submitted from then to the next moment.
+    """Forecast runs by models fitted at each of the rising moments *fitted_s*, each until the next moment.
 
     The interval starts from the held-out runs of the first fit and rolls on.
     """
@@ -185,7 +185,7 @@ def backtest_models(
 
 
 def score(forecasts: BacktestForecasts) -> Scores:
-    """How good *forecasts* was; NaN where there is no run."""
+    """Compute the scores of *forecasts*; NaN where there is no run."""
     truth = forecasts.log_runtime
     if not len(truth):
         return Scores(0, *[np.nan] * 5)
@@ -201,12 +201,12 @@ def score(forecasts: BacktestForecasts) -> Scores:
 
 
 def pinball(truth: FloatArray, bounds: FloatArray, shares: Sequence[float]) -> float:
-    """Mean pinball loss of *bounds*, one row for each of *shares*."""
+    """Return the mean pinball loss of *bounds*, one row for each of *shares*."""
     return float(losses(truth, bounds, shares).mean())
 
 
 def losses(truth: FloatArray, bounds: FloatArray, shares: Sequence[float]) -> FloatArray:
-    """The same of each run, over all *shares*."""
+    """Return the pinball loss of each run, averaged over *shares*."""
     off = truth - bounds
     levels = np.array(shares)[:, None]
     loss: FloatArray = np.maximum(levels * off, (levels - 1) * off).mean(axis=0)
@@ -216,7 +216,7 @@ def losses(truth: FloatArray, bounds: FloatArray, shares: Sequence[float]) -> Fl
 def _judged(
     model: Estimator, past: HistoryIndex, since_s: float, until_s: float, profiles: Profiler | None
 ) -> tuple[IntArray, Misses]:
-    """What *model* says of the runs submitted from *since_s* to *until_s*, and their rows."""
+    """Compute the misses of *model* on the runs submitted from *since_s* to *until_s*, and their rows."""
     submit_s = past.runs.first_submit_s
     rows = np.flatnonzero((submit_s >= since_s) & (submit_s < until_s))
     runs = past.runs.take(rows)
@@ -227,7 +227,7 @@ def _judged(
 
 
 def _judged_baseline(runs: OutcomeTable, since_s: float) -> BacktestForecasts:
-    """What the baseline said of the *runs* submitted from *since_s* on."""
+    """Backtest the baseline on the *runs* submitted from *since_s* on."""
     chosen = runs.take(np.flatnonzero(runs.first_submit_s >= since_s))
     statistics = GroupStatistics(Runs.of(runs))
     ended_before = np.searchsorted(statistics.runs.ended_s, chosen.first_submit_s, side="right")

@@ -1,4 +1,4 @@
-"""Buckets of job names: names that differ little are one category (Lucid section 3.5.3)."""
+"""Buckets of job names: similar names are one category (Lucid section 3.5.3)."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.job_kind import bucket
 from ...errors import MissingExtra
 
-CLUSTERED = 300  #: most frequent stems that are clustered; the work grows with its square
-FEW = 40  #: up to so many stems each is a bucket of its own
-NEAR = 0.5  #: share of the longer of two stems that may differ, for a stem that was not clustered
+CLUSTERED = 300  #: most frequent stems that are clustered; the cost grows with the square
+FEW = 40  #: up to as many stems, each is a bucket of its own
+NEAR = 0.5  #: share of the longer of two stems that may differ when a new stem joins a bucket
 OTHER = "other names"
 
-_FINENESS = 0.7  # quantile of the similarities that a stem needs for itself to be a speaker; more makes more buckets
-_AT_ONCE = 2_000_000  # pairs: bounds the memory of distances
-_MOST_ASKED = 100_000  # names and stems remembered with their speakers
+_FINENESS = 0.7  # quantile of similarities used as the preference of a stem; a higher one makes more buckets
+_AT_ONCE = 2_000_000  # pairs at once: bounds the memory of distances
+_MOST_ASKED = 100_000  # names and stems in the caches
 
 
 @dataclass(frozen=True, eq=False)
 class NameBuckets:
-    """For each stem (a name without its numbers) the stem that speaks for its bucket.
+    """Buckets of stems (names without their numbers), each named after a representative stem, its speaker.
 
-    A stem not met in training goes to the nearest speaker, or to OTHER where none is near.
+    A stem not met in training joins the nearest speaker, or OTHER where none is near.
     """
 
     speakers: tuple[str, ...]  #: in alphabetical order
     stems: Mapping[str, str]  #: stems of training, with their speakers
     _met: dict[str, str] = field(default_factory=dict, repr=False)  # speakers of stems
-    _buckets: dict[str, int] = field(default_factory=dict, repr=False)  # and of names, as their numbers
+    _buckets: dict[str, int] = field(default_factory=dict, repr=False)  # numbers of the buckets of names
 
     @classmethod
     def fit(cls, names: Labels, most: int = CLUSTERED) -> Self:
-        """The buckets of *names*: affinity propagation over the Levenshtein distances of the *most* frequent stems.
+        """Cluster *names*: affinity propagation over the Levenshtein distances of the *most* frequent stems.
 
         The same names in any order give the same buckets. MissingExtra without scikit-learn or rapidfuzz.
         """
@@ -54,22 +54,22 @@ class NameBuckets:
 
     @classmethod
     def of(cls, stems: Mapping[str, str]) -> Self:
-        """The buckets that `stems` once described; ValueError where these are no texts."""
+        """Rebuild the buckets from `stems`; ValueError where these are no texts."""
         if not all(isinstance(speaker, str) for speaker in stems.values()):
             raise ValueError("a stem that no text speaks for")
         return cls(tuple(sorted(set(stems.values()) - {OTHER})), dict(stems))
 
     def label(self, names: Labels) -> Labels:
-        """The bucket of each row; empty for a job without a name."""
+        """Return the bucket of each row; empty for a job without a name."""
         return Labels(self._numbers_of(names.names).take(names.codes), self._all)
 
     def speakers_of(self, names: Iterable[str]) -> list[str]:
-        """The bucket of each of *names*."""
+        """Return the bucket of each of *names*."""
         return [self._all[number] for number in self._numbers_of(tuple(names)).tolist()]
 
     @cached_property
     def _all(self) -> tuple[str, ...]:
-        """Every bucket there may be, by its number."""
+        """Every possible bucket, by its number."""
         return ("", OTHER, *self.speakers)
 
     def _numbers_of(self, names: Sequence[str]) -> IntArray:
@@ -79,12 +79,12 @@ class NameBuckets:
             return np.fromiter(map(self._lookup(names).__getitem__, names), np.int64, len(names))
 
     def _lookup(self, names: Sequence[str]) -> dict[str, int]:
-        """The numbers of *names*, remembered from now on. Other threads ask too, and forget what we rely on."""
+        """Look up and cache the numbers of *names*. Other threads may clear the cache meanwhile."""
         buckets, met = self._buckets, self._met
         if len(buckets) > _MOST_ASKED:
             buckets.clear()
         found = {name: number for name in names if (number := buckets.get(name)) is not None}
-        # In the order of the names, in which they are asked for again: that is kind to the processor's caches.
+        # In the order of the names, which is the order of later look-ups: that suits the processor's caches.
         stems = {name: bucket(name) if name else "" for name in names if name not in found}
         speakers = {stem: speaker for stem in set(stems.values()) if (speaker := met.get(stem)) is not None}
         if unmet := sorted(set(stems.values()) - speakers.keys()):
@@ -116,7 +116,7 @@ class NameBuckets:
 
 
 def levenshtein(texts: Sequence[str], others: Sequence[str]) -> IntArray:
-    """Insertions, deletions and replacements from each text to each other one: shape (texts, others).
+    """Count the insertions, deletions and replacements from each text to each other one: shape (texts, others).
 
     MissingExtra where rapidfuzz is not installed.
     """
@@ -130,14 +130,14 @@ def levenshtein(texts: Sequence[str], others: Sequence[str]) -> IntArray:
 
 
 def _differing(stems: Sequence[str], others: Sequence[str]) -> FloatArray:
-    """Levenshtein distance over the length of the longer stem."""
+    """Return the Levenshtein distance over the length of the longer stem."""
     longer = np.maximum.outer([len(s) for s in stems], [len(o) for o in others])
     share: FloatArray = levenshtein(stems, others) / np.maximum(longer, 1)
     return share
 
 
 def _clustered(stems: Sequence[str]) -> dict[str, str]:
-    """Each of *stems* with the one that speaks for it."""
+    """Map each of *stems* to the representative of its cluster."""
     if len(stems) <= FEW:
         return {stem: stem for stem in stems}
     try:
@@ -149,7 +149,7 @@ def _clustered(stems: Sequence[str]) -> dict[str, str]:
     fine = np.quantile(alike, _FINENESS)
     machine = AffinityPropagation(affinity="precomputed", damping=0.8, max_iter=400, random_state=0, preference=fine)
     with warnings.catch_warnings():
-        # Without agreement every stem speaks for itself, which is as good an answer.
+        # Without convergence every stem represents itself, which is an acceptable answer.
         warnings.simplefilter("ignore", ConvergenceWarning)
         machine.fit(alike)
     speakers = machine.cluster_centers_indices_

@@ -1,14 +1,14 @@
-"""Each user's record of runs that went far beyond their forecasts, and what it does to the next forecasts.
+"""Each user's record of runs that went far beyond their forecasts, and its effect on the next forecasts.
 
-Short runs under a name make the next forecast under it short, and cost next to nothing. Whoever profits from that
-leaves a trace: the time goes into runs that were forecast to be a fraction of it. The record weighs runs by their
-length, so that a short run counts for as little as it costs, and covers the last WINDOW_S of the history.
+Short runs under a name make the next forecast under it short, at almost no cost. Abuse of this leaves a trace: much
+time goes into runs that were forecast to take a fraction of it. The record weighs runs by their length, so that a short
+run counts for as little as it costs, and covers the last WINDOW_S of the history.
 
 Orderings rank a job as no shorter than a floor between its forecast and the length of the user's overruns, in
-logarithms: the product of three shares says how far up. They are how sure the record is, how much of the time of runs
-that were forecast to be short went into overruns, and how little went into runs under the job's own name that were
-forecast rightly. The forecast itself stays: most runs after a short forecast are short, honest or bait, and only the
-order pays for bait. Nobody else's record counts.
+logarithms. The position of the floor is the product of three shares: the certainty of the record, the share of
+overruns in the time of runs with a short forecast, and the share of overruns beside rightly forecast runs under the
+job's own name. The forecast itself stays: most runs after a short forecast are short, honest or bait, and only the
+order rewards bait. Records of other users have no effect.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ...cluster.forecast import Forecast
 from ...cluster.job_kind import printable
 from .baseline_features import Described, features
 
-RIGHT = 4.0  #: runtime over forecast up to which a run speaks for its name
+RIGHT = 4.0  #: runtime over forecast up to which a run counts as rightly forecast
 LEAST_S = 600.0  #: shorter runs are no overruns
-WINDOW_S = 30 * 86400.0  #: before the last end that is known
-NAME = (0.3, 0.8)  #: overruns' share of the time under the job's name, and one typical overrun, that begins to count
+WINDOW_S = 30 * 86400.0  #: length of the record, before the last known end
+NAME = (0.3, 0.8)  #: overruns' share of the time under the job's name, and one typical overrun: ends of the ramp
 WHY = "ranked as longer: the user's runs went far beyond their forecasts"
 
 _BANDS = 16  # of lengths, each twice as long as the one before
@@ -36,22 +36,22 @@ _PIECES = 4
 
 
 class Trust(NamedTuple):
-    """How much a record has to say before it raises a floor: from none to all of the way."""
+    """The evidence a record needs to raise a floor: where the effect begins, and where it is complete."""
 
     far: float  #: runtime over forecast from which a run is an overrun
     log_excess: tuple[float, float]  #: sum of log(runtime / forecast) over the overruns
     share: tuple[float, float]  #: of overruns in the time of runs that were forecast to be short
-    short: float  #: overruns' length over a forecast from which that was short
+    short: float  #: overruns' length over a forecast from which that forecast was short
 
 
-#: Of medians of the last runs, which a few short runs steer.
+#: For medians of the last runs, which a few short runs can steer.
 IN_MEDIANS = Trust(16.0, (7.0, 14.0), (0.5, 0.75), 8.0)
-#: Of trained models, which are nearer.
+#: For trained models, which are more accurate.
 IN_TRAINED = Trust(8.0, (7.0, 14.0), (0.5, 0.75), 4.0)
 
 
 class Record(NamedTuple):
-    """What the overruns of each of some users are like."""
+    """Statistics of the overruns of each user."""
 
     overruns: FloatArray  #: how many
     log_length: FloatArray  #: their mean log runtime, weighted by runtime
@@ -61,10 +61,10 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Overrunner:
-    """A user some of whose runs of the last WINDOW_S went far beyond their forecasts."""
+    """A user with runs in the last WINDOW_S that went far beyond their forecasts."""
 
     user: str
-    runs: int  #: that went far beyond
+    runs: int  #: number that went far beyond
     times: float  #: their runtime over forecast, geometric mean
     length_s: float  #: their typical runtime
     raised: float  #: 0..1, how far up a job under a new name is ranked towards that, in logarithms
@@ -75,18 +75,18 @@ class Sums:
     """Running sums of columns by group, at any moment of a history."""
 
     keys: IntArray  #: group * (rows + 1) + row, sorted
-    running: IntArray  #: in thousandths, shape (columns, rows + 1); whole, so that no row rounds another's sum
+    running: IntArray  #: in thousandths, shape (columns, rows + 1); integers, so that sums do not depend on rounding
 
     @classmethod
     def of(cls, groups: IntArray, columns: FloatArray) -> Self:
-        """Sums of *columns*, shape (columns, rows), over rows of the same of *groups*."""
+        """Compute the sums of *columns*, shape (columns, rows), over rows with equal *groups*."""
         order = np.argsort(groups, kind="stable")
         running = np.zeros((len(columns), len(groups) + 1), dtype=np.int64)
         np.cumsum(np.rint(columns[:, order] * 1000.0).astype(np.int64), axis=1, out=running[:, 1:])
         return cls(groups[order] * (len(groups) + 1) + order, running)
 
     def between(self, groups: IntArray, since: IntArray, ended_before: IntArray) -> FloatArray:
-        """Sums over rows *since* to *ended_before* of each of *groups*, shape (columns, groups); 0 for group -1."""
+        """Return sums over rows *since* to *ended_before* of *groups*, shape (columns, groups); 0 for group -1."""
         begin, end = (np.searchsorted(self.keys, groups * self.running.shape[1] + row) for row in (since, ended_before))
         sums: FloatArray = (self.running.take(end, axis=1) - self.running.take(begin, axis=1)) / 1000.0
         return np.where(groups >= 0, sums, 0.0)
@@ -97,7 +97,7 @@ class Overruns:
     """The records of all users, from runs in the order they ended."""
 
     user: IntArray  #: of each run, 0 and more
-    name: IntArray  #: likewise; no two users have one in common
+    name: IntArray  #: of each run, 0 and more; no two users have one in common
     ended_s: FloatArray
     log_runtime: FloatArray
     log_forecast: FloatArray  #: at submission; NaN where there was none
@@ -107,7 +107,7 @@ class Overruns:
     def of(
         cls, runs: Described, ended_s: FloatArray, log_runtime: FloatArray, log_forecast: FloatArray, trust: Trust
     ) -> Self:
-        """The records of *runs*, whose names count without their numbers."""
+        """Compute the records of *runs*, whose names are compared without their numbers."""
         job_features = features(runs)
         users, buckets = (_distinct(texts) for texts in (job_features.user, job_features.bucket))
         names = np.unique(users * (int(buckets.max(initial=0)) + 1) + buckets, return_inverse=True)[1]
@@ -115,7 +115,7 @@ class Overruns:
 
     @cached_property
     def beyond(self) -> BoolArray:
-        """Which runs are overruns."""
+        """The runs that are overruns."""
         beyond: BoolArray = (self.log_runtime >= np.log(LEAST_S)) & (self._miss > np.log(self.trust.far))
         return beyond
 
@@ -129,14 +129,14 @@ class Overruns:
         )
 
     def raised_now(self, user: IntArray, name: IntArray, log_forecast: FloatArray) -> FloatArray:
-        """The same when all runs have ended, at the price of look-ups."""
+        """Return *log_forecast* raised by the records of all runs, from precomputed sums."""
         if not self.active:
             return log_forecast
         record = Record(*(np.append(column, 0.0).take(user) for column in self.now))
         return _raised(record, self._names_now.take(name, axis=1), log_forecast)
 
     def overrunners(self, users: Sequence[str]) -> tuple[Overrunner, ...]:
-        """Those of *users*, by their numbers, who have overruns; whose jobs are ranked up most come first."""
+        """Return those of *users*, by their numbers, who have overruns, the highest *raised* first."""
         record = self.now
         rows = np.flatnonzero(record.overruns > 0)
         found = [
@@ -152,7 +152,7 @@ class Overruns:
 
     @property
     def active(self) -> bool:
-        """Whether any record raises a floor when all runs have ended."""
+        """True if any record raises a floor when all runs have ended."""
         return bool(self.now.weight.any())
 
     @cached_property
@@ -168,13 +168,13 @@ class Overruns:
 
     @cached_property
     def _names_now(self) -> FloatArray:
-        """What ``_names`` sums up of each name; the last is for a new one."""
+        """The sums of ``_names`` for each name; the last is for a new one."""
         names = np.append(np.arange(int(self.name.max(initial=-1)) + 1), -1)
         ended_before = np.full(len(names), len(self.name))
         return self._names.between(names, self._since(ended_before), ended_before)
 
     def _since(self, ended_before: IntArray) -> IntArray:
-        """The first run that counts when the first *ended_before* ones have ended."""
+        """Return the first run that counts when the first *ended_before* ones have ended."""
         if not len(self.ended_s):
             return np.zeros_like(ended_before)
         return np.searchsorted(self.ended_s, self.ended_s[np.maximum(ended_before - 1, 0)] - WINDOW_S).astype(np.int64)
@@ -191,7 +191,7 @@ class Overruns:
 
     @cached_property
     def _users(self) -> Sums:
-        """By user: of overruns, what a Record is made of; of others, the time of those forecast shorter than a band."""
+        """Sums by user: of overruns the columns of a Record, of others the time of those forecast below a band."""
         length_s = np.exp(self.log_runtime)
         pieces = (np.ones(len(length_s)), length_s, length_s * self.log_runtime, self._miss)
         band = _band(self.log_runtime - self._miss + np.log(self.trust.short))
@@ -200,12 +200,12 @@ class Overruns:
 
     @cached_property
     def _names(self) -> Sums:
-        """By name: the seconds of overruns, and of runs that were forecast rightly."""
+        """Sums by name: the seconds of overruns, and of rightly forecast runs."""
         return Sums.of(self.name, np.where([self.beyond, self._miss <= np.log(RIGHT)], np.exp(self.log_runtime), 0.0))
 
 
 def floored(forecast: Forecast, log_raised: FloatArray, most_s: FloatArray) -> Forecast:
-    """The *forecast* with floors where *log_raised* is above its middle; none is above *most_s*."""
+    """Set floors of *forecast* where *log_raised* is above its middle; none is above *most_s*."""
     floor_s = np.minimum(np.exp(log_raised), most_s)
     higher = floor_s > forecast.runtime_s * (1.0 + 1e-9)
     if not higher.any():
@@ -216,14 +216,14 @@ def floored(forecast: Forecast, log_raised: FloatArray, most_s: FloatArray) -> F
 
 
 def _raised(record: Record, of_name: FloatArray, log_forecast: FloatArray) -> FloatArray:
-    """Forecasts moved towards the lengths in *record*; *of_name* are the seconds of `_names` of each job's name."""
+    """Move forecasts towards the lengths in *record*; *of_name* are the seconds of `_names` of each job's name."""
     beyond_s = np.exp(record.log_length) + of_name[0]
     weight = record.weight * _ramp(beyond_s / (beyond_s + of_name[1]), NAME)
     return log_forecast + weight * np.maximum(record.log_length - log_forecast, 0.0)
 
 
 def _band(log_length: FloatArray) -> IntArray:
-    """Doublings of LEAST_S, rounded down."""
+    """Return the doublings of LEAST_S, rounded down."""
     band: IntArray = np.floor((log_length - np.log(LEAST_S)) / np.log(2.0)).astype(np.int64)
     return band
 
@@ -233,7 +233,7 @@ def _ramp(value: FloatArray, ends: tuple[float, float]) -> FloatArray:
 
 
 def _distinct(texts: Labels) -> IntArray:
-    """A number for each text, the same wherever it is listed more than once."""
+    """Return a number for each text, the same wherever it is listed more than once."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.names))}
     codes: IntArray = texts.map([numbers[text] for text in texts.names], np.int64)
     return codes

@@ -1,4 +1,4 @@
-"""By how much one forecast was better than another of the same runs, and whether that may be chance."""
+"""A paired significance test of two forecasts of the same runs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 
-SURE = 2.0  #: standard errors by which one has to be ahead
-STRETCHES = 8  #: of the runs, in which a user's runs count as one
+SURE = 2.0  #: standard errors by which one must be ahead
+STRETCHES = 8  #: of the history; a user's runs in one stretch count as one observation
 
 
 class PairedTest(NamedTuple):
-    """How much lower the loss of the one was."""
+    """The mean difference of the losses of two forecasts, with its standard error."""
 
     mean: float  #: over the runs; below 0 where the other was better
-    error: float  #: its standard error; infinite for a single group, which says nothing of the next
-    groups: int  #: of runs that tell the same
+    error: float  #: its standard error; infinite for a single group, which allows no inference
+    groups: int  #: of runs that are not independent
 
     @classmethod
     def of(cls, gain: FloatArray, user: IntArray) -> Self:
-        """The lead of one whose loss was lower by *gain* for each run, in the order the runs ended.
+        """Test the *gain* in loss of each run, in the order the runs ended.
 
-        A user's runs of one stretch are a group: in a burst of like jobs who is right about one is right about all. The
+        A user's runs of one stretch are a group: in a burst of similar jobs, a forecast is right about all or none. The
         standard error is that of a mean over groups of different sizes.
         """
         stretch = np.arange(len(gain)) * STRETCHES // max(1, len(gain))
@@ -38,5 +38,5 @@ class PairedTest(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether it is beyond chance."""
+        """True if the difference is significant."""
         return self.mean > SURE * self.error

@@ -1,4 +1,4 @@
-"""Where the middle of a runtime forecast comes from: the additive model, and what it has to beat."""
+"""Point predictors, which give the middle of a runtime forecast: the additive model, and the rules it must beat."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from .mixture import Mixture
 from .model_inputs import LOGARITHMS, WORDS, classes, numbers, rows_of
 
 SEED = 5
-TRAINED = 1_000_000  #: latest runs that a model is trained on
+TRAINED = 1_000_000  #: latest runs used for training
 PAIRS = 5  #: tables of two columns
-SEARCHED = 20_000  #: latest runs in which these are looked for
-STRETCHES = 40  #: of the history, as far as a user's runs are held out together
-STOPPED_BY = 0.15  #: share of users' stretches that tell when to stop training
+SEARCHED = 20_000  #: latest runs used to find the pairs
+STRETCHES = 40  #: of the history; a user's runs in one stretch are held out together
+STOPPED_BY = 0.15  #: share of users' stretches used for early stopping
 
 
 class LogForecast(NamedTuple):
-    """Natural logarithm of the runtime in seconds of each job; NaN where nothing is said."""
+    """The natural logarithm of each job's runtime in seconds; NaN where there is no forecast."""
 
     middle: FloatArray  #: the forecast
-    base: FloatArray  #: what its interval lies round
+    base: FloatArray  #: the centre of its interval
 
 
 class PointPredictor(Protocol):
-    """Says the middle of a forecast from the columns of `model_inputs.inputs`. Immutable."""
+    """Forecasts the middle from the columns of `model_inputs.inputs`. Immutable."""
 
     @property
     def kind(self) -> str:
-        """Its name among CENTERS."""
+        """The predictor's name among CENTERS."""
         ...
 
     def log_forecast(self, columns: Columns) -> LogForecast:
-        """What it says of each job."""
+        """Forecast each job."""
         ...
 
     def reasons(self, columns: Columns) -> list[Reason]:
-        """What the forecast of the first job is made of, the weightiest first."""
+        """Return the terms of the first job's forecast, the weightiest first."""
         ...
 
     def document(self) -> dict[str, Any]:
-        """All it knows as JSON values, without loss."""
+        """Return all that was trained as JSON values, without loss."""
         ...
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One term of a forecast: it multiplies the runtime by *factor*."""
+    """A term of a forecast: it multiplies the runtime by *factor*."""
 
     words: str
     factor: float
@@ -65,20 +65,20 @@ class Reason:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Runs like the last ones: the first of *columns* that knows the job."""
+    """A repetition of the last runs: the first of *columns* that has a value for the job."""
 
     kind: str
     columns: tuple[str, ...]
 
     def log_forecast(self, columns: Columns) -> LogForecast:
-        """The first column that is not NaN."""
+        """Return the first column that is not NaN."""
         log = np.full(len(numbers(columns, self.columns[0])), np.nan)
         for name in self.columns:
             log = np.where(np.isnan(log), numbers(columns, name), log)
         return LogForecast(log, log)
 
     def reasons(self, columns: Columns) -> list[Reason]:
-        """The column that was taken."""
+        """Return the chosen column as the only term."""
         for name in self.columns:
             value = float(numbers(columns, name)[0])
             if not np.isnan(value):
@@ -86,13 +86,13 @@ class Repeat:
         return []
 
     def document(self) -> dict[str, Any]:
-        """Nothing but its kind: it has learnt nothing."""
+        """Return the kind only, since nothing is trained."""
         return {"kind": self.kind}
 
 
 Fit = Callable[[Columns, FloatArray, IntArray, IntArray], tuple[PointPredictor, LogForecast]]
-"""Columns and log runtime of all runs, the rows held out, the rows to fit on: gives the center that knows all runs, and
-what one that never saw the held-out rows says of them."""
+"""From the columns and log runtime of all runs, the held-out rows and the rows to fit on: returns the predictor trained
+on all runs, and the forecasts of the held-out rows by one trained without them."""
 
 LAST_OF_NAME = Repeat("last two of user and name", ("name_last", "user_last", "gpus_usual", "site_usual"))
 LAST_OF_USER = Repeat("last two of user", ("user_last", "gpus_usual", "site_usual"))
@@ -110,12 +110,12 @@ class Ga2m:
     kind: str = "additive"
 
     def log_forecast(self, columns: Columns) -> LogForecast:
-        """The mixture, with an interval round the tables alone: of the ends, the last runs of a burst tell little."""
+        """Forecast by the mixture, with an interval around the tables alone: ends of a burst's last runs say little."""
         alone = self.additive.predict(columns)
         return LogForecast(self.blend.mixed(columns, alone), alone)
 
     def reasons(self, columns: Columns) -> list[Reason]:
-        """The typical runtime, a factor for each term, and what the last runs do to that."""
+        """Return the typical runtime, a factor for each term, and the effect of the last runs."""
         first = rows_of(columns, np.array([0]))
         model = self.additive.predict(first)
         parts = self.additive.contributions(first)[0]
@@ -133,13 +133,13 @@ class Ga2m:
         return found
 
     def document(self) -> dict[str, Any]:
-        """Tables and mixture."""
+        """Return tables and mixture."""
         return {"kind": self.kind, "additive": self.additive.document(), "blend": self.blend.document()}
 
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Boosted trees (LightGBM): for sites that do not insist on a model one can read."""
+    """Boosted trees (LightGBM), for sites that do not require a readable model."""
 
     text: str  #: as LightGBM writes it
     categories: Mapping[str, tuple[str, ...]]  #: of each column of texts
@@ -147,12 +147,12 @@ class Trees:
     kind: str = "trees"
 
     def log_forecast(self, columns: Columns) -> LogForecast:
-        """The sum over all trees."""
+        """Return the sum over all trees."""
         log: FloatArray = np.asarray(self._booster.predict(_matrix(columns, self.names, self.categories)))
         return LogForecast(log, log)
 
     def reasons(self, columns: Columns) -> list[Reason]:
-        """Its own contributions (SHAP values of the trees): the typical runtime, and a factor for each column."""
+        """Return the SHAP values of the trees: the typical runtime, and a factor for each column."""
         first = rows_of(columns, np.array([0]))
         matrix = _matrix(first, self.names, self.categories)
         parts = np.asarray(self._booster.predict(matrix, pred_contrib=True))[0]
@@ -164,7 +164,7 @@ class Trees:
         return [Reason("typical runtime", float(np.exp(parts[-1]))), *terms]
 
     def document(self) -> dict[str, Any]:
-        """LightGBM's own text, and the categories behind its numbers."""
+        """Return LightGBM's own text, and the categories behind its numbers."""
         categories = {name: list(texts) for name, texts in self.categories.items()}
         return {"kind": self.kind, "text": self.text, "categories": categories, "names": list(self.names)}
 
@@ -174,7 +174,7 @@ class Trees:
 
 
 def boosting(rows: int) -> Boosting:
-    """How to train on so many runs: few wide bins where runs are few, since habits change; many average themselves."""
+    """Choose training parameters: few wide bins for few runs, since habits change; more bags then average the noise."""
     return Boosting(
         outer_bags=4 if rows < 100_000 else 2,
         max_bins=int(np.clip(np.sqrt(rows) / 8, 16, 128)),
@@ -189,9 +189,9 @@ def boosting(rows: int) -> Boosting:
 def fit_ga2m(
     columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray, *, rising: Sequence[str] = ()
 ) -> tuple[Ga2m, LogForecast]:
-    """The additive model of all rows, and its forecasts of the *unseen* ones by a model of the *fitted* ones alone.
+    """Train the additive model on all rows; forecast the *unseen* rows by one trained on the *fitted* rows alone.
 
-    The mixture is learnt from those forecasts. Tables never fall with the columns *rising*.
+    The mixture is fitted to those forecasts. Tables never fall with the columns *rising*.
     """
     pairs = _pairs(columns, log_runtime, fitted[-SEARCHED:])
     first = rising_with(_additive(columns, log_runtime, fitted, pairs), rising)
@@ -203,13 +203,13 @@ def fit_ga2m(
 
 
 def rising_with(model: Additive, columns: Sequence[str]) -> Additive:
-    """The *model* whose tables never fall with these *columns*; those that it does not look at count for nothing."""
+    """Return *model* with tables that never fall with *columns*; columns that it does not use are ignored."""
     looked_at = {feature.name for feature in model.features}
     return model.monotone(*(name for name in columns if name in looked_at))
 
 
 def rises_with(center: PointPredictor, columns: Sequence[str]) -> bool:
-    """Whether what *center* has learnt never falls with these *columns*; of trees nobody knows."""
+    """Return True if the forecast of *center* never falls with *columns*; False for trees, which cannot be checked."""
     if not columns or isinstance(center, Repeat):
         return True
     if not isinstance(center, Ga2m):
@@ -223,13 +223,13 @@ def rises_with(center: PointPredictor, columns: Sequence[str]) -> bool:
 def fit_trees(
     columns: Columns, log_runtime: FloatArray, unseen: IntArray, fitted: IntArray, *, rising: Sequence[str] = ()
 ) -> tuple[Trees, LogForecast]:
-    """The same of boosted trees with LightGBM's own settings and the squared error of log runtime."""
+    """Train boosted trees like `fit_ga2m`, with LightGBM's own settings and the squared error of log runtime."""
     first = _trees(rows_of(columns, fitted), log_runtime[fitted], rising)
     return _trees(columns, log_runtime, rising), first.log_forecast(rows_of(columns, unseen))
 
 
 def _pairs(columns: Columns, log_runtime: FloatArray, rows: IntArray) -> list[tuple[str, str]]:
-    """The pairs of columns that tell most beyond the sum of both."""
+    """Find the pairs of columns that explain most beyond the sum of both."""
     model = _additive(columns, log_runtime, rows, PAIRS)
     return [(term.features[0], term.features[1]) for term in model.terms if len(term.features) == 2]
 
@@ -244,9 +244,9 @@ def _additive(
 
 
 def stopping_bags(users: Labels | FloatArray | DictionaryColumn, bags: int) -> NDArray[np.int8]:
-    """Which runs train (1) and which tell when to stop (-1), shape (runs, bags); runs come in the order they ended.
+    """Split runs into training (1) and early stopping (-1), shape (runs, bags); runs come in the order they ended.
 
-    A user's runs of one stretch of the history go together: one of a burst held out is told by its siblings.
+    A user's runs of one stretch of the history go together: a single run of a burst is predictable from the others.
     """
     if not isinstance(users, Labels):
         raise ValueError("user is a column of texts")
@@ -259,7 +259,7 @@ def stopping_bags(users: Labels | FloatArray | DictionaryColumn, bags: int) -> N
 
 
 def repeating(repeat: Repeat) -> Fit:
-    """The way to get a model that repeats the last runs and learns nothing."""
+    """Return a fit function for a rule that repeats the last runs and trains nothing."""
 
     def fit(columns: Columns, _: FloatArray, unseen: IntArray, fitted: IntArray) -> tuple[Repeat, LogForecast]:
         return repeat, repeat.log_forecast(rows_of(columns, unseen))
@@ -286,7 +286,7 @@ def _trees(columns: Columns, log_runtime: FloatArray, rising: Sequence[str]) -> 
 
 
 def center_of(document: Mapping[str, Any]) -> PointPredictor:
-    """The center that `document` described. ValueError, KeyError or TypeError where it describes none."""
+    """Rebuild the predictor from its `document`. ValueError, KeyError or TypeError where it describes none."""
     kind = document["kind"]
     if kind in REPEATS:
         return REPEATS[kind]
@@ -299,7 +299,7 @@ def center_of(document: Mapping[str, Any]) -> PointPredictor:
 
 
 def _refusal_text(name: str, columns: Columns) -> str:
-    """The column and what the first job has there, in words: a logarithm as the time it stands for."""
+    """Return the first job's value of the column in words; a logarithm appears as the time it stands for."""
     column = columns[name]
     value = column[0]
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""How far forecasts were off, by what they rested on: what an interval is made of."""
+"""Quantiles of forecast misses by kind of evidence, from which intervals are made."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class ResidualQuantiles:
 
     @classmethod
     def of(cls, kinds: IntArray, misses: FloatArray, number: int) -> ResidualQuantiles:
-        """The spread of *misses* by kind, 0 to *number*; a kind with too few takes those of all kinds."""
+        """Compute the quantiles of *misses* by kind, 0 to *number*; a kind with too few uses those of all kinds."""
         pooled = np.quantile(misses, _SHARES) if len(misses) >= ENOUGH else _GUESS
         rows = [misses[kinds == kind] for kind in range(number)]
         return cls(np.array([np.quantile(row, _SHARES) if len(row) >= ENOUGH else pooled for row in rows]))
 
     def factor(self, kinds: IntArray, share: float, survived: FloatArray) -> FloatArray:
-        """Runtime / forecast that *share* of those runs stay below whose factor exceeds *survived* (0 for all)."""
+        """Return the factor that *share* of the runs stay below whose factor exceeds *survived* (0 for all)."""
         with np.errstate(divide="ignore"):
             log_survived = np.log(survived)
         result = np.empty(len(kinds))
@@ -38,7 +38,7 @@ class ResidualQuantiles:
         return result
 
     def fresh(self, kinds: IntArray, share: float) -> FloatArray:
-        """``factor`` of jobs that have not started, whatever their number at the price of a look-up."""
+        """Return ``factor`` of jobs that have not started, by one look-up for all."""
         place = share * (len(_SHARES) - 1)
         below = min(int(place), len(_SHARES) - 2)
         low, high = self.quantiles[:, below], self.quantiles[:, below + 1]
@@ -49,6 +49,6 @@ class ResidualQuantiles:
     def _later(quantiles: FloatArray, share: float, log_survived: FloatArray) -> FloatArray:
         gone = np.interp(log_survived, quantiles, _SHARES, left=0.0)
         later = np.maximum(np.interp(gone + share * (1 - gone), _SHARES, quantiles), log_survived)
-        # Longer than any run before: what has lasted so long has an even chance to last as long again.
+        # Longer than any run before: assume an even chance to last as long again.
         beyond = log_survived - np.log1p(-share)
         return np.exp(np.where(log_survived >= quantiles[-1], beyond, later))

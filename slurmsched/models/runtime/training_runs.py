@@ -1,4 +1,4 @@
-"""The runs that a model has learnt from: a bounded, canonical extract of the history."""
+"""The training runs of a model: a bounded, canonical extract of the history."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ...cluster.jobs import JobState
 from ...cluster.records.outcomes import OutcomeTable
 from .baseline_features import features
 
-#: Ends that came from the job, its owner or its own limit. A lost node, a preemption and a requeue end a run for
-#: reasons of others and say only that it would have lasted longer.
+#: Ends caused by the job, its owner or its own limit. After a lost node, a preemption or a requeue one knows only that
+#: the run would have lasted longer.
 TELLING = (JobState.COMPLETED, JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.TIMEOUT, JobState.CANCELLED)
 
 
 @dataclass(frozen=True, eq=False)
 class Runs(Table):
-    """Runs whose length says something about the next one, in the order they ended, each once.
+    """Runs whose length is evidence for the next one, in the order they ended, each once.
 
-    A run that met its time limit counts as it is: its successor with the same limit will hold its GPUs as long. A run
-    that was cancelled counts if it had started.
+    A run that met its time limit counts as it is: its successor with the same limit will hold its GPUs as long. A
+    cancelled run counts if it had started.
     """
 
     job_id: IntArray
@@ -31,13 +31,13 @@ class Runs(Table):
     bucket: Labels
     gpus: IntArray
     time_limit_s: FloatArray  #: infinite where there is none
-    submitted_s: FloatArray  #: when a forecast of it was first wanted
+    submitted_s: FloatArray  #: when a forecast of it was first needed
     ended_s: FloatArray
     log_runtime: FloatArray  #: natural logarithm of seconds, at least one second
 
     @classmethod
     def of(cls, history: OutcomeTable, until_s: float = np.inf) -> Runs:
-        """What *history* tells about runs that ended before *until_s*, in whatever order its rows come."""
+        """Extract the runs of *history* that ended before *until_s*, in whatever order its rows come."""
         started = np.isfinite(history.started_s) & np.isfinite(history.first_submit_s)
         measured = started & (history.runtime_s >= 0) & (history.ended_s < until_s)
         rows = history.take(measured & np.isin(history.state, TELLING))
@@ -55,14 +55,14 @@ class Runs(Table):
         )._canonical()
 
     def plus(self, other: Runs) -> Runs:
-        """The runs of both."""
+        """Return the runs of both."""
         columns: dict[str, Any] = {f.name: _joined(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
         return Runs(**columns)._canonical()
 
     def latest(self, recent: int, most: int, *groups: tuple[IntArray, int]) -> Runs:
-        """The last *recent* runs and those among the last *n* of a group, for each ``(codes, n)``; *most* in all.
+        """Take the last *recent* runs and those among the last *n* of a group, for each ``(codes, n)``; *most* in all.
 
-        Up to *most*, extracts may be added up in any order: what they leave out never comes back.
+        Up to *most*, extracts may be added up in any order: dropped runs never come back.
         """
         chosen = _among_last(np.zeros(len(self), dtype=np.int64), recent)
         for codes, last in groups:
@@ -88,7 +88,7 @@ def _joined(mine: Any, theirs: Any) -> Any:
 
 
 def _among_last(codes: IntArray, last: int) -> BoolArray:
-    """Which rows are among the *last* ones of their code."""
+    """Select the rows among the *last* ones of their code."""
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], codes[order], side="right")
     chosen = np.zeros(len(order), dtype=np.bool_)
@@ -97,7 +97,7 @@ def _among_last(codes: IntArray, last: int) -> BoolArray:
 
 
 def _alphabetical(texts: Labels) -> Labels:
-    """The same texts, only those in use, each once and in order: equal columns get equal codes."""
+    """Drop unused and repeated texts and sort the rest: equal columns get equal codes."""
     used = sorted({texts.names[code] for code in np.unique(texts.codes).tolist()})
     numbers = {name: number for number, name in enumerate(used)}
     return Labels(texts.map([numbers.get(name, -1) for name in texts.names], np.int64), tuple(used))
