@@ -1,1 +1,1 @@
-"""The shell round the cycle in real time."""
+"""The process that runs cycles in real time."""

@@ -1,4 +1,4 @@
-"""What orders jobs in a daemon: the ordering of the settings file, or the one an admin chose instead."""
+"""The policy in force: the ordering in the settings file, or the one an admin set in its place."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..errors import ConfigError
 logger = logging.getLogger(__name__)
 
 MadeOf = Callable[[Settings, str], Policy]
-"""Settings and the line of an ordering as a policy; ConfigError where the line means nothing."""
+"""Build a policy from the settings and the line of an ordering; ConfigError for an invalid line."""
 
 
 class ActivePolicy:
-    """The policy that serves; ConfigError at the start where the settings name no ordering."""
+    """The policy in force; construction raises ConfigError where the settings name no ordering."""
 
     def __init__(self, made_of: MadeOf, settings: Settings) -> None:
         self._made_of, self._settings = made_of, settings
@@ -27,13 +27,13 @@ class ActivePolicy:
         self.policy = made_of(settings, settings.policy.ordering)
 
     def take(self, settings: Settings) -> None:
-        """Serve by *settings* from now on, and by the choice if there is one; on ConfigError nothing changes."""
+        """Use *settings* from now on, and the admin's choice if there is one; on ConfigError nothing changes."""
         self._made_of(settings, settings.policy.ordering)
         self._settings = settings
         self._serve()
 
     def apply(self, choice: PolicyChoice | None) -> None:
-        """Serve what was chosen. Where that means nothing here, the settings serve and the log says why."""
+        """Use the admin's *choice*. Where it is invalid, the settings' ordering applies and the log says why."""
         if choice != self._choice:
             self._choice = choice
             self._serve()
@@ -53,7 +53,7 @@ class ActivePolicy:
             self.policy = self._made_of(self._settings, own)
 
     def status(self) -> dict[str, Any]:
-        """What serves and the latest choice, ready for JSON; ``from`` says whether that choice or the settings rule."""
+        """Return the ordering in force and the latest choice, ready for JSON; ``from`` is the ordering's source."""
         ordering, choice = self.policy.ordering, self._choice
         ruled = choice is not None and bool(choice.line) and not self._trouble
         return {

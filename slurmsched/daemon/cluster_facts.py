@@ -1,4 +1,4 @@
-"""What the cluster is, asked for again now and then: its configuration, its operators, its release."""
+"""Facts of the cluster, refreshed regularly: its configuration, its operators, its release."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RETRY_S = 2.0
 class ClusterFacts:
     """The latest facts of a cluster.
 
-    Making one waits *patience_s* for a slurmctld that is starting too, then raises SlurmUnavailable.
+    Construction waits *patience_s* for a slurmctld that is still starting, then raises SlurmUnavailable.
     """
 
     def __init__(self, cluster: Slurm, clock: Clock, patience_s: float = 0.0) -> None:
@@ -29,11 +29,11 @@ class ClusterFacts:
 
     @property
     def private_jobs(self) -> bool:
-        """Whether users see their own jobs alone (PrivateData, slurm.conf(5))."""
+        """True if users see only their own jobs (PrivateData, slurm.conf(5))."""
         return keeps_jobs_private(self.latest.config)
 
     def restraint(self, allow_untested: bool) -> str:
-        """Return why this Slurm is only observed; empty where it may be written to."""
+        """Return why this Slurm may only be observed; empty where writes are allowed."""
         release = SlurmRelease(self.latest.version)
         if release.support is not Support.NEWER or allow_untested:
             return ""
@@ -42,7 +42,7 @@ class ClusterFacts:
         )
 
     def refresh(self) -> ClusterInfo:
-        """Ask again; without an answer the latest facts hold."""
+        """Read the facts again; where Slurm does not answer, the latest ones hold."""
         self._read_s = self._clock.monotonic()
         try:
             self.latest = self._cluster.facts()
@@ -51,7 +51,7 @@ class ClusterFacts:
         return self.latest
 
     def refresh_if_old(self) -> ClusterInfo:
-        """Ask again where the latest facts are older than MOST_AGE_S."""
+        """Read the facts again where the latest are older than MOST_AGE_S."""
         return self.refresh() if self._clock.monotonic() >= self._read_s + MOST_AGE_S else self.latest
 
 

@@ -1,4 +1,4 @@
-"""The daemon's cycles with what belongs round them: history, an admin's choice, load, retention, reload, stop."""
+"""The daemon's cycles and their surroundings: history, an admin's choice, load, retention, reload, stop."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Components:
-    """What the cycles of one daemon share."""
+    """The parts that the cycles of one daemon share."""
 
     settings: Settings
-    read_settings: Callable[[], Settings]  #: as they are on disk now; ConfigError where they mean nothing
+    read_settings: Callable[[], Settings]  #: as they are on disk now; ConfigError where they are invalid
     clock: Clock
     store: Store
     facts: ClusterFacts
@@ -48,7 +48,7 @@ class Components:
 
 
 class DaemonController:
-    """What a daemon does cycle by cycle, and how a reload replaces its settings: all or nothing."""
+    """The daemon's work around each cycle, and its reload: either all new settings apply or none."""
 
     def __init__(self, components: Components) -> None:
         self._parts = components
@@ -63,15 +63,15 @@ class DaemonController:
 
     @property
     def settings(self) -> Settings:
-        """The settings as they hold now."""
+        """The settings in force."""
         return self._parts.settings
 
     def restraint(self) -> str:
-        """Return why this Slurm is only observed; empty where it is not."""
+        """Return why this Slurm may only be observed; empty where writes are allowed."""
         return self._facts.restraint(self.settings.slurm.allow_untested)
 
     def cycle(self, now_s: float, mode: str) -> CycleReport:
-        """Run one cycle in *mode*, with what belongs round it."""
+        """Run one cycle in *mode*, with the work around it."""
         self._prepare(now_s)
         if mode == "act":
             self._adapt_to_load()
@@ -90,7 +90,7 @@ class DaemonController:
         return run_cycle(self._world, self._world.memory.next_number(now_s), now_s, "observe")
 
     def reload(self) -> DaemonSettings:
-        """Take the settings as they are on disk now; on any error everything stays as it was."""
+        """Apply the settings as they are on disk now; on any error everything stays as it was."""
         settings = self._parts.read_settings()
         demand_valid(settings)
         self._chosen.take(settings)
@@ -104,7 +104,7 @@ class DaemonController:
         self._world.writer.budget = replace(
             budget, per_s=settings.slurm.writes_per_s, burst=settings.slurm.writes_burst
         )
-        # Where things lie stays as it was at the start: the lock and the sockets are there.
+        # Directories stay as they were at the start: they hold the lock and the sockets.
         before = self.settings.daemon
         daemon = replace(settings.daemon, state_dir=before.state_dir, run_dir=before.run_dir)
         self._parts.settings = replace(settings, daemon=daemon)
@@ -113,7 +113,7 @@ class DaemonController:
     def give_back(self, budget_s: float) -> None:
         """Give jobs and nodes back on an ordered stop, if they carry our marks and no other daemon has taken over.
 
-        SlurmError or MemoryUnavailable where some jobs keep our marks, or where it cannot be known who leads.
+        SlurmError or MemoryUnavailable where some jobs keep our marks, or where the leader is unknown.
         """
         intents = self._world.memory.intents()
         if self.settings.daemon.mode != "act" and not intents and not self._flow.lends():
@@ -134,7 +134,7 @@ class DaemonController:
         self._adopt_choice(now_s)
 
     def _learn_history(self, now_s: float) -> None:
-        """Teach the model what the database holds, once it answers, and again when another model is to serve."""
+        """Train the model on the database's history as soon as it answers, and again when the active model changes."""
         serving = self._parts.serving
         if self._taught and not serving.stale():
             return
@@ -148,13 +148,13 @@ class DaemonController:
             logger.info("the forecast knows %d runs (%s)", len(history), serving.described(model))
 
     def _adopt_choice(self, now_s: float) -> None:
-        """Order by what an admin chose last, from this cycle on."""
+        """Apply the ordering an admin chose last, from this cycle on."""
         self._chosen.apply(self._world.memory.choice())
         policy = self._flow.under_pressure(self._chosen.policy, now_s)
         self._world.policy = self._sharing_context.with_sharing(policy, now_s)
 
     def _adapt_to_load(self) -> None:
-        """Slow our writes down while slurmctld is slow; without its figures they keep their pace."""
+        """Reduce the write rate while slurmctld is slow; without its figures the rate stays."""
         try:
             self._world.writer.budget.apply_load(self._world.cluster.load())
         except SlurmError as error:
@@ -168,7 +168,7 @@ class DaemonController:
         self._warn_of_partitions(tuple(state.partitions.name))
 
     def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:
-        """Log what the settings name and the cluster has not, once until that changes."""
+        """Log partitions that the settings name and the cluster lacks; once until the list changes."""
         unknown = unknown_partitions(self.settings, partitions)
         for sentence in unknown:
             if sentence not in self._unknown_partitions:

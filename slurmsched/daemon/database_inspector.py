@@ -1,4 +1,4 @@
-"""Looks after the database: whether its tables and its file are whole, at the start and now and then."""
+"""Integrity checks of the database's tables and file, at the start and periodically."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..errors import MemoryUnavailable
 
 logger = logging.getLogger(__name__)
 
-TABLES_S = 60.0  #: between two looks at the tables
-PAGES_S = 86_400.0  #: between two looks at every page of the file
+TABLES_S = 60.0  #: between two checks of the tables
+PAGES_S = 86_400.0  #: between two checks of every page of the file
 
 
 class Inspected(Protocol):
-    """What is looked at."""
+    """The database under inspection."""
 
     def inspect(self, *, thorough: bool) -> str:
-        """What is wrong, in words; empty for nothing. MemoryUnavailable where that cannot be known."""
+        """Describe the damage found; empty for none. MemoryUnavailable where the check is impossible."""
         ...
 
 
 class Inspector:
-    """Inspects *database* in a thread of its own, so that no cycle waits for it; a damaged one is left alone by all."""
+    """Inspects *database* in a thread of its own, so that no cycle waits for it; a damaged one is used by no part."""
 
     def __init__(self, database: Inspected, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -34,15 +34,15 @@ class Inspector:
         self._thread = Thread(target=self._run, name="inspector", daemon=True)
 
     def start(self) -> None:
-        """Begin with a look at everything."""
+        """Start with a complete inspection."""
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more; an inspection under way ends with the process."""
+        """Inspect no more; an inspection under way ends with the process."""
         self._stopping.set()
 
     def once(self) -> None:
-        """Inspect now; the log tells what has changed since the last time."""
+        """Inspect now, and log changes since the last time."""
         thorough = self._pages.due
         try:
             damage = self._database.inspect(thorough=thorough)
@@ -61,6 +61,6 @@ class Inspector:
         while not self._stopping.is_set():
             try:
                 self.once()
-            except Exception:  # a bug here must not end the looking
+            except Exception:  # a bug here must not end the inspections
                 logger.exception("a bug in the inspection of the database, please report it")
             self._clock.wait(TABLES_S, self._stopping)

@@ -1,4 +1,4 @@
-"""How well forecasts did: what was said when a job started, against how long it ran."""
+"""The accuracy of forecasts: the one in force when a job started, against its runtime."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..cluster.jobs import JobTable
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import View
 
-WINDOW = 1000  #: how many of the last ended runs the coverage speaks of
+WINDOW = 1000  #: the latest ended runs that the coverage counts
 
 
 @dataclass(frozen=True)
 class PendingForecast:
-    """One forecast, in seconds."""
+    """A forecast, in seconds."""
 
     runtime_s: float
     low_s: float
@@ -25,9 +25,9 @@ class PendingForecast:
 
 
 class ForecastTracker:
-    """Remembers the forecast each running job had when it was last pending, and judges it when the run ends.
+    """Remembers the last forecast of each job before its start, and judges it when the run ends.
 
-    Keeps one number triple per running job and ``WINDOW`` verdicts; forgets all of it with the process.
+    Stores three numbers per running job and ``WINDOW`` verdicts, in memory only.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class ForecastTracker:
         self._inside: deque[bool] = deque(maxlen=WINDOW)
 
     def observe(self, view: View) -> None:
-        """Note what *view* forecasts for the jobs that started since the last one, and forget those that are gone."""
+        """Record the forecasts in *view* for newly started jobs, and forget jobs that are gone."""
         ids = view.running.job_id.tolist()
         still_running = {job_id: self._running[job_id] for job_id in ids if job_id in self._running}
         for row, job_id in enumerate(ids):
@@ -47,7 +47,7 @@ class ForecastTracker:
         self._running, self._pending = still_running, (view.pending, view.forecast)
 
     def judge(self, ended: OutcomeTable) -> list[float]:
-        """The error of each forecast that met its outcome in *ended*: |forecast - runtime| as a share of the runtime.
+        """Return the error of each forecast whose run is in *ended*: |forecast - runtime| / runtime.
 
         Call before ``observe`` of the same cycle, which forgets the jobs that ended.
         """
@@ -62,7 +62,7 @@ class ForecastTracker:
 
     @property
     def coverage(self) -> float:
-        """The share of the last runs that ended inside their interval; NaN before the first."""
+        """The share of the latest runs that ended inside their interval; NaN before the first."""
         return sum(self._inside) / len(self._inside) if self._inside else float("nan")
 
     def _when_pending(self, job_id: int) -> PendingForecast | None:

@@ -1,4 +1,4 @@
-"""Whether the daemon does its work, by the age of its last good cycle and of what it last wrote down."""
+"""The daemon's health, from the age of its last successful cycle and of its last write to the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Mark:
 
 
 class Health:
-    """Healthy while the last good cycle, and the last one that was written down, ended at most three beats ago.
+    """Healthy while the last successful cycle, and the last recorded one, ended at most three beats ago.
 
     Written by the cycle's thread, read by the endpoint's: each field is replaced whole.
     """
@@ -30,22 +30,22 @@ class Health:
         self._trouble = "no cycle has ended yet"
 
     def ended(self, error: str, every_s: float, bug: bool = False) -> None:
-        """A cycle ended now; *error* is empty if it did its work.
+        """Note the end of a cycle; *error* is empty if it succeeded.
 
-        What a *bug* says may hold anything, and is for the log alone.
+        The text of a *bug* may contain anything, and goes only to the log.
         """
         self._trouble = (BUG if bug else error) or "no cycle has ended since"
         if not error:
             self._success = _Mark(self._clock.monotonic(), every_s)
 
     def remembered(self, trouble: str) -> None:
-        """The cycle that ended now wrote down what it did; *trouble* is why it did not, empty if it did."""
+        """Note whether the cycle that ended now was recorded; *trouble* is the reason if not, else empty."""
         self._forgetting = trouble
         if self._success and (not trouble or self._remembered is None):
             self._remembered = _Mark(self._clock.monotonic(), self._success.every_s)
 
     def problem(self) -> str:
-        """Why the daemon is not healthy, in one sentence; empty if it is."""
+        """Describe in one sentence why the daemon is not healthy; empty if it is."""
         success = self._success
         if success is None:
             return f"no cycle has succeeded yet: {self._trouble}"

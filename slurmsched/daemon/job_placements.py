@@ -1,4 +1,4 @@
-"""Which job ran where, as the cycles saw it."""
+"""The nodes each job ran on, from successive observations."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ GONE_S = 3600.0  #: a job that is not listed so long after its end never will be
 
 
 class JobPlacements:
-    """The node lists of the jobs that were seen started, the latest *most* of them; any thread may ask."""
+    """The node lists of observed running jobs, the latest *most* of them; safe to call from any thread."""
 
     def __init__(self, most: int = JOBS_MOST) -> None:
         self._most = most
-        self._nodes_of: OrderedDict[int, tuple[frozenset[str], bool]] = OrderedDict()  # lists, and whether one is whole
+        self._nodes_of: OrderedDict[int, tuple[frozenset[str], bool]] = OrderedDict()  # lists, complete?
         self._looked_s = -math.inf
 
     def note_scan(self, now_s: float) -> None:
-        """All jobs that Slurm listed at *now_s* were seen."""
+        """Note that all jobs that Slurm listed at *now_s* were observed."""
         self._looked_s = now_s
 
     def observe(self, jobs: JobTable) -> None:
-        """Take in where *jobs* run, or ran."""
+        """Record the nodes that *jobs* run or ran on."""
         for job_id, state, nodes in zip(jobs.job_id.tolist(), jobs.state.tolist(), jobs.node_list, strict=True):
             if nodes:
                 # A requeued job runs elsewhere the next time, and the record of the first run may still be on its way.
@@ -39,12 +39,12 @@ class JobPlacements:
             self._nodes_of.popitem(last=False)
 
     def ran(self, job_id: int, node: str) -> bool | None:
-        """Whether the job was seen on *node*; None where it was never seen at all, or not all of its nodes yet."""
+        """Report whether the job ran on *node*; None for an unobserved job, or while its node list is incomplete."""
         lists, whole = self._nodes_of.get(job_id, (frozenset(), False))
         if any(node in expand(text) for text in lists):
             return True
         return False if whole else None
 
     def gone(self, job_id: int, end_s: float) -> bool:
-        """Whether the job was never seen, and will not be if it ended at *end_s*: Slurm has forgotten it since."""
+        """Report whether the job was never observed and, having ended at *end_s*, is no longer listed by Slurm."""
         return job_id not in self._nodes_of and end_s < self._looked_s - GONE_S

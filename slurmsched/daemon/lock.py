@@ -1,4 +1,4 @@
-"""One daemon per state directory."""
+"""The lock that allows one daemon per state directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "daemon.lock"
 
 
 class StateLock:
-    """Holds *state_dir* for this process while entered; the kernel frees it when the process dies, however it dies.
+    """Locks *state_dir* for this process while entered; the kernel releases it when the process ends in any way.
 
     Entering raises ConfigError where another daemon has it or the directory cannot be used.
     """

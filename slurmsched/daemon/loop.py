@@ -1,4 +1,4 @@
-"""The beat: one cycle every so many seconds, whatever happens in it."""
+"""The loop: one cycle every so many seconds, whatever happens in it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ BACKOFF_MOST_S = 300.0
 
 @dataclass(frozen=True)
 class BeatResult:
-    """What became of one beat: a report, or the reason why there is none."""
+    """The result of one beat: a report, or the reason why there is none."""
 
     now_s: float  #: when it began, Unix seconds
     took_s: float
     report: CycleReport | None = None
     error: str = ""  #: why it failed; empty if it did not
-    bug: bool = False  #: it failed through our own fault
+    bug: bool = False  #: it failed through a bug of ours
 
     @property
     def ok(self) -> bool:
-        """Whether the cycle did all it was to do."""
+        """True if the cycle completed."""
         return not self.error
 
 
 def _nothing(turn: BeatResult) -> None:
-    """What is done with a turn that nobody asked about."""
+    """Ignore a beat: the default observer."""
 
 
 class Loop:
@@ -60,7 +60,7 @@ class Loop:
     ) -> None:
         self.every_s = every_s
         self.flags = flags or Flags()
-        self.bug = ""  #: what our own fault was; empty while there is none
+        self.bug = ""  #: our own bug, described; empty while there is none
         self._cycle = cycle
         self._clock = clock
         self._reload = reload
@@ -70,7 +70,7 @@ class Loop:
         self._failures = 0
 
     def run(self) -> None:
-        """Beat until the stop flag; the cycle under way is always finished."""
+        """Run cycles until the stop flag is set; the cycle under way is always finished."""
         due_s = self._clock.monotonic()
         while not self.flags.stop:
             if self.flags.take_reload():
@@ -81,7 +81,7 @@ class Loop:
             self._rest(due_s)
 
     def once(self) -> BeatResult:
-        """One cycle. A cluster that does not answer costs this cycle, never the daemon; nor does a bug of ours."""
+        """Run one cycle. Neither an unreachable cluster nor a bug of ours costs more than this cycle."""
         now_s, began_s = self._clock.now(), self._clock.monotonic()
         report, error, bug = None, "", False
         try:
@@ -90,10 +90,10 @@ class Loop:
         except SlurmschedError as trouble:
             error = str(trouble)
             logger.warning("a cycle was lost: %s", error)
-        except MemoryError:  # what was read or made did not fit: no bug, and the next cycle may do with less
+        except MemoryError:  # not a bug, and the next cycle may need less
             error = "there was not enough memory for a cycle"
             logger.exception("a cycle was lost: %s", error)
-        except Exception as fault:  # the daemon must outlive its own bugs: it says so and stops acting
+        except Exception as fault:  # the daemon must survive its own bugs: it logs them and stops acting
             error, bug = self._record_bug("the cycle", fault), True
         self._failures = self._failures + 1 if error else 0
         turn = BeatResult(now_s, self._clock.monotonic() - began_s, report, error, bug)
@@ -109,7 +109,7 @@ class Loop:
         return self.bug
 
     def _take_settings(self) -> None:
-        """Reload; a file that cannot be used changes nothing."""
+        """Reload; an invalid file changes nothing."""
         if self._reload is None:
             return
         try:
@@ -141,7 +141,7 @@ class Loop:
         return spacing_s
 
     def _rest(self, due_s: float) -> None:
-        """Sleep until *due_s*, or until asked for something, feeding the watchdog meanwhile."""
+        """Sleep until *due_s* or until a request arrives, and feed the watchdog meanwhile."""
         self._alive()
         while (left_s := due_s - self._clock.monotonic()) > 0 and not (self.flags.stop or self.flags.reload):
             if self._clock.wait(min(left_s, self._alive_every_s), self.flags.wake):

@@ -1,4 +1,4 @@
-"""What Prometheus is told. No label ever holds a user's text: users, accounts and job names stay out."""
+"""Prometheus metrics. No label ever holds a user's text: users, accounts and job names stay out."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Metrics:
         )
 
     def predictions(self, coverage: Coverage, alarm: bool) -> None:
-        """Say how predictions came true; called from another thread than the rest."""
+        """Set the coverage of predictions; called from another thread than the rest."""
         self._predictions.labels("start").set(coverage.started_by)
         self._predictions.labels("finish").set(coverage.done_by)
         self._uncovered.set(alarm)
@@ -182,7 +182,7 @@ class Metrics:
             self._done_by.labels(model).set(coverage)
 
     def turn(self, turn: BeatResult) -> None:
-        """Count a cycle that ended, well or not."""
+        """Count a cycle that ended, successful or not."""
         self._cycles.labels("ok" if turn.ok else "bug" if turn.bug else "failed").inc()
         self._cycle_s.observe(turn.took_s)
         self._model_age.set(turn.now_s - self._trained_until_s())
@@ -194,7 +194,7 @@ class Metrics:
             self._report(turn.report)
 
     def state(self, *, mode: str, paused: bool, leader: bool, database: bool, bug: bool) -> None:
-        """Say how the daemon stands now."""
+        """Set the daemon's current state."""
         for name in MODES:
             self._mode.labels(name).set(name == mode)
         self._paused.set(paused)
@@ -208,7 +208,7 @@ class Metrics:
         self._call_s.labels(command).observe(took_s)
 
     def profile_record(self, result: str) -> None:
-        """Count one delivery of a node: ok, or what it was not taken for."""
+        """Count one delivery of a node: ok, or the reason for its refusal."""
         self._profiles.labels(result).inc()
 
     def _report(self, report: CycleReport) -> None:

@@ -1,4 +1,4 @@
-"""What systemd is told: the sd_notify protocol, one datagram per message."""
+"""Messages to systemd: the sd_notify protocol, one datagram per message."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ SEND_TIMEOUT_S = 1.0
 
 
 class Notifier:
-    """Tells the service manager how the daemon fares; silent where there is none.
+    """Reports the daemon's state to the service manager; does nothing where there is none.
 
     A message that cannot be sent is logged and dropped: systemd must not be able to stop a cycle.
     """
 
     def __init__(self, address: str = "", watchdog_s: float | None = None) -> None:
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        self.watchdog_s = watchdog_s  #: silence that systemd takes for death; None where it does not watch
+        self.watchdog_s = watchdog_s  #: systemd's limit for silence; None without a watchdog
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Notifier:
-        """The one systemd set up through NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID."""
+        """Return the notifier that systemd set up through NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID."""
         usec, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
         meant = usec.isdecimal() and int(usec) > 0 and pid in ("", str(os.getpid()))
         return cls(environ.get("NOTIFY_SOCKET", ""), int(usec) / 1e6 if meant else None)
 
     def ready(self, status: str) -> None:
-        """The daemon serves, or serves again after a reload."""
+        """Report that the daemon serves, or serves again after a reload."""
         self._send(f"READY=1\nSTATUS={_line(status)}")
 
     def status(self, text: str) -> None:
-        """One line that ``systemctl status`` shows."""
+        """Set the line that ``systemctl status`` shows."""
         self._send(f"STATUS={_line(text)}")
 
     def alive(self) -> None:
@@ -43,11 +43,11 @@ class Notifier:
             self._send("WATCHDOG=1")
 
     def reloading(self, monotonic_s: float) -> None:
-        """A reload begins; *monotonic_s* is CLOCK_MONOTONIC, by which systemd matches it to the coming READY."""
+        """Report the start of a reload; *monotonic_s* (CLOCK_MONOTONIC) matches it to the coming READY."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={int(monotonic_s * 1e6)}")
 
     def stopping(self, status: str) -> None:
-        """An ordered end begins."""
+        """Report the start of an ordered stop."""
         self._send(f"STOPPING=1\nSTATUS={_line(status)}")
 
     def _send(self, message: str) -> None:

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def policy_of(settings: Settings, line: str | None = None) -> Policy:
-    """What decides, by the settings, and the ordering of *line* in place of theirs; ConfigError if it means nothing."""
+    """Build the policy of the settings, with the ordering *line* in place of theirs; ConfigError for an invalid one."""
     order = settings.order
     rules = Rules(
         powers=frozenset(powers(settings)),
@@ -58,7 +58,7 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
 
 
 def profiling_rules(settings: Settings) -> ProfilingRules:
-    """What ``[profile]`` says of it; ConfigError where the partitions make no sense."""
+    """Return the rules of ``[profile]``; ConfigError for partitions that make no sense."""
     section = settings.profile
     for key, name in (("partition", section.partition), ("home", section.home or "none")):
         if not _NAME.fullmatch(name):
@@ -70,9 +70,9 @@ def profiling_rules(settings: Settings) -> ProfilingRules:
 
 
 def sharing_rules(settings: Settings) -> SharingRules:
-    """The rules of ``[share]``, under which nobody sets out to share without power.share; ConfigError where they clash.
+    """Return the rules of ``[share]``; no job begins to share without power.share. ConfigError for a conflict.
 
-    Jobs on their way when the power is switched off need them, to arrive or to go back.
+    Jobs under way when the power is switched off need the rules, to arrive or to go back.
     """
     section, on = settings.share, settings.power.share
     if not _NAME.fullmatch(section.partition):
@@ -82,7 +82,7 @@ def sharing_rules(settings: Settings) -> SharingRules:
             f"share.partition = {section.partition!r}: no job may have whole GPUs there, so it is neither"
             " profile.partition nor profile.home"
         )
-    # Slurm shows what was asked of it in the next cycle, and one cycle may be lost.
+    # Slurm shows a request's effect in the next cycle, and one cycle may be lost.
     wait_s = 2 * settings.daemon.every_s
     return SharingRules(
         partition=section.partition,

@@ -1,4 +1,4 @@
-"""Every job given back to Slurm: on an ordered stop, and for ``slurmsched release-all``."""
+"""The release of every job to Slurm: on an ordered stop, and for ``slurmsched release-all``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..slurm.write.release import ReleaseReport, release_all
 
 REST_S = 1.0
 FOR_JOBS = 0.75
-"""So much of the time is for jobs; the rest for the command under way then, and for nodes to go back."""
+"""The share of the time for jobs; the rest is for the command then under way, and for returning nodes."""
 
 
 def give_back(
     cluster: Slurm, intents: Sequence[Intent], clock: Clock, budget_s: float, sharing: SharingRules
 ) -> ReleaseReport:
-    """Take our hands off every job; the last writes begin within ``FOR_JOBS`` of *budget_s* seconds.
+    """Undo our changes to every job; the last writes begin within ``FOR_JOBS`` of *budget_s* seconds.
 
     *sharing* names the partitions of shared GPUs.
     """

@@ -1,4 +1,4 @@
-"""The database cleaned now and then, a bounded amount after a cycle."""
+"""Periodic removal of old database records, a bounded amount after each cycle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY_S = 3600.0
 
 
 class Retention:
-    """Removes what the settings no longer keep."""
+    """Removes records that are older than the settings allow."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._timer = store, Timer(clock.monotonic)

@@ -1,4 +1,4 @@
-"""The daemon as a whole: the loop, and who hears of it."""
+"""The daemon as a whole: the loop and its observers."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from .profiles.profile_receiver import ProfileReceiver
 logger = logging.getLogger(__name__)
 
 LEAST_S = 20.0
-"""So long jobs are given back at least, where a stop was asked for in the middle of a long cycle."""
+"""The least time for giving jobs back, where a stop is requested during a long cycle."""
 
 STANDBY = "another daemon leads this cluster"
 
 
 class PauseSource(Protocol):
-    """What an admin said with ``pause`` and ``resume``."""
+    """An admin's last ``pause`` or ``resume``."""
 
     @property
     def paused(self) -> bool:
-        """Whether we are to observe only."""
+        """True if we may only observe."""
         ...
 
     @property
     def by(self) -> str:
-        """Who said so."""
+        """The admin who ran the command."""
         ...
 
 
@@ -55,11 +55,11 @@ class LeaderElection(Protocol):
     """The right to steer a cluster, which one daemon has at a time."""
 
     def acquire(self) -> bool:
-        """Try to take it; true if it is ours now."""
+        """Try to take it; return True if it is ours now."""
         ...
 
     def held(self) -> bool:
-        """Whether it is ours still, really looked up."""
+        """Report whether it is still ours, by reading it anew."""
         ...
 
     def release(self) -> None:
@@ -68,37 +68,37 @@ class LeaderElection(Protocol):
 
 
 class MemoryStatus(Protocol):
-    """The part of the memory that the daemon itself looks at."""
+    """The part of the memory that the daemon itself reads."""
 
     @property
     def available(self) -> bool:
-        """Whether the database takes what is written."""
+        """True if the database accepts writes."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why it does not; empty while it does."""
+        """The reason why it does not; empty while it does."""
         ...
 
     def control(self, now_s: float) -> PauseSource:
-        """What an admin last said and holds at *now_s*; never raises for database trouble."""
+        """Return the admin's command in force at *now_s*; never raises for database trouble."""
         ...
 
 
 @dataclass(frozen=True)
 class AllowedMode:
-    """What a cycle may do, and why it is less than the settings say (empty if it is not)."""
+    """The mode allowed to a cycle, and why it is less than the settings say (empty if it is not)."""
 
     mode: str
     why: str = ""
     paused: bool = False
     leader: bool = True
-    hindered: str = ""  #: why it is less though nobody wants it so, fit for everybody's eyes
+    hindered: str = ""  #: why it is less against the settings' wish, fit for all users
 
 
 @dataclass
 class ServiceParts:
-    """What ``cli`` builds and a Service runs."""
+    """The parts that ``cli`` builds and a Service runs."""
 
     cycle: Callable[[float, str], CycleReport]  #: (now_s, mode)
     clock: Clock
@@ -106,21 +106,21 @@ class ServiceParts:
     memory: MemoryStatus
     leadership: LeaderElection
     metrics: Metrics
-    sources: Callable[[Callable[[], dict[str, Any]]], Sources]  #: given status, where answers come from
+    sources: Callable[[Callable[[], dict[str, Any]]], Sources]  #: builds the sources of answers, given status
     listen: str = ""  #: metrics.listen
     notifier: Notifier = field(default_factory=Notifier)
     flags: signals.Flags = field(default_factory=signals.Flags)
     reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
     release_budget_s: float = 60.0  #: from when the stop was asked for; TimeoutStopSec of the unit is longer by far
-    collector: Callable[[], ProfileReceiver] | None = None  #: opens it; none where no node delivers
-    predictions: PredictionService | None = None  #: none where nothing is to be predicted
-    inspector: Inspector | None = None  #: none where the database is not looked after
+    collector: Callable[[], ProfileReceiver] | None = None  #: opens it; None where no node delivers
+    predictions: PredictionService | None = None  #: None where predictions are off
+    inspector: Inspector | None = None  #: None where the database is not inspected
     restraint: Callable[[], str] = str  #: why nothing may be written, whatever the settings say; empty if it may
 
 
 class Service:
-    """Runs the loop between an ordered start and an ordered stop; see docs/operations.md for what degrades how."""
+    """Runs the loop between an ordered start and an ordered stop; docs/operations.md describes degraded operation."""
 
     def __init__(self, parts: ServiceParts) -> None:
         self._parts = parts
@@ -143,9 +143,9 @@ class Service:
         )
 
     def run(self) -> None:
-        """Serve until told to stop; ConfigError where a lock, a socket or an address is taken.
+        """Serve until stopped; ConfigError where a lock, a socket or an address is in use.
 
-        SlurmError where jobs were to be given back at the end and some were not: systemd then tries once more.
+        SlurmError where some jobs could not be given back at the end: systemd then tries again.
         """
         parts, settings = self._parts, self._settings
         with ExitStack() as stack:
@@ -163,17 +163,17 @@ class Service:
         logger.info("stopped")
 
     def once(self) -> BeatResult:
-        """One cycle and no more, under the same lock, with no socket opened."""
+        """Run a single cycle under the same lock, with no socket opened."""
         with StateLock(self._settings.state_dir), ExitStack() as stack:
             stack.callback(self._give_up_leadership)
             return self._loop.once()
 
     def progressed(self) -> None:
-        """The cycle under way came one phase further; for cycles that may outlast the watchdog."""
+        """Note that the cycle under way came one phase further; for cycles that may outlast the watchdog."""
         self._parts.notifier.alive()
 
     def allowed_mode(self, now_s: float) -> AllowedMode:
-        """What a cycle that begins at *now_s* may do."""
+        """Return the mode allowed to a cycle that begins at *now_s*."""
         leader, away = self._lead()
         unknown = self._settings.mode == "act" and away != STANDBY
         control = self._parts.memory.control(now_s)
@@ -189,7 +189,7 @@ class Service:
         return AllowedMode(self._settings.mode, "", paused, leader)
 
     def status(self) -> dict[str, Any]:
-        """How the daemon fares, ready for JSON; called from other threads."""
+        """Return the daemon's state, ready for JSON; called from other threads."""
         allowed, turn, report = self._allowed_mode, self._turn, self._report
         body: dict[str, Any] = {
             "version": __version__,
@@ -220,13 +220,13 @@ class Service:
         return body
 
     def _degraded(self) -> str:
-        """What fails beside the cycles, which go on; empty where nothing does."""
+        """Describe failures beside the cycles, which go on; empty where there are none."""
         made = self._parts.predictions
         trouble = made.latest().trouble if made else ""
         return f"predictions: none new, {trouble}" if trouble else ""
 
     def problem(self) -> str:
-        """Why the daemon does not do its work, in one sentence; empty if it does, or is not to."""
+        """Describe in one sentence why the daemon does not do its work; empty if it does, or is not meant to."""
         if self._loop.bug:
             return f"{BUG}; it only observes until a reload"
         hindered = self._allowed_mode.hindered

@@ -1,4 +1,4 @@
-"""What decisions about sharing rest on beside one look: share scores, pairs that failed, and what is to come."""
+"""Inputs to sharing decisions beyond one observation: share scores, failed pairs and the load forecast."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Outlooks = Callable[[float], Mapping[str, LoadOutlook]]
 class SharingContext:
     """Completes the views and the rules of decisions about sharing.
 
-    At a moment (Unix time) *mismatches* tells of jobs that do not go together, and *outlooks* what is forecast of
-    submissions, if anything.
+    For a time (Unix seconds), *mismatches* returns the pairs of jobs that clash, and *outlooks* the forecasts of
+    submissions, if any.
     """
 
     def __init__(self, artifacts: ArtifactRegistry, mismatches: MismatchSource, outlooks: Outlooks) -> None:
@@ -42,21 +42,21 @@ class SharingContext:
 
     @property
     def model(self) -> SharingModel:
-        """The model that scores: the one on the shelf, else the one that comes with slurmsched."""
+        """The model that scores: the trained one, else the one shipped with slurmsched."""
         stamp = self._artifacts.stamp(SHARING)
         if self._model is None or stamp != self._made_of:
             self._made_of, self._model = stamp, self._read(stamp)
         return self._model
 
     def scored(self, state: ClusterState) -> ClusterState:
-        """*state* with the share score of each job that waits or runs, where jobs share."""
+        """Return *state* with the share scores of pending and running jobs, where jobs share."""
         if not self._scores:
             return state
         pending, running = (self._scored(jobs) for jobs in (state.pending, state.running))
         return replace(state, pending=pending, running=running)
 
     def with_sharing(self, policy: Policy, now_s: float) -> Policy:
-        """*policy* with the mode that fits this moment, and what is known of jobs that do not go together."""
+        """Return *policy* with the mode for this moment, and the known mismatches of jobs."""
         rules = policy.rules.sharing
         self._scores = rules is not None and rules.capacity != OFF
         if rules is None:
@@ -69,12 +69,12 @@ class SharingContext:
         return replace(policy, rules=replace(policy.rules, sharing=sharing))
 
     def note_scan(self, view: View, rules: SharingRules | None) -> None:
-        """Note how busy the GPUs are that are not shared."""
+        """Note how busy the GPUs outside the shared partition are."""
         if rules is not None:
             self._busy_share = busy_share(view, rules.partition)
 
     def why(self, jobs: JobTable, row: int) -> str:
-        """How the share score of one job came about, in words."""
+        """Explain the share score of one job."""
         return self.model.why(use_of(jobs.take(np.array([row]))), 0)
 
     def _scored(self, jobs: JobTable) -> JobTable:
@@ -95,16 +95,16 @@ class SharingContext:
 
 
 def use_of(jobs: JobTable) -> GpuUse:
-    """What is known of the use of *jobs*, as the model of share scores takes it."""
+    """Return the measured GPU use of *jobs*, as the input of the model of share scores."""
     comment = Labels.of(jobs.comment)
     amp = comment.map([float("amp" in text and read(text)[0].amp) for text in comment.names], np.float64)
     return GpuUse(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib, amp)
 
 
 def busy_share(view: View, without: str) -> float:
-    """The share of the GPUs in use, 0..1, on nodes outside the partition *without*; 1 where there are none."""
+    """Return the share of the GPUs in use, 0..1, on nodes outside the partition *without*; 1 where there are none."""
     nodes = view.nodes
     counted = ~nodes.partitions.map([without in text.split(",") for text in nodes.partitions.names], np.bool_)
-    # What is free of a node that takes no jobs is of no use to anybody.
+    # Free GPUs of a node that takes no jobs cannot be used.
     gpus = int(np.where(nodes.usable, nodes.gpus, nodes.gpus_used)[counted].sum())
     return float(nodes.gpus_used[counted].sum()) / gpus if gpus else 1.0

@@ -1,4 +1,4 @@
-"""Signals as flags: what the outside asked for, looked at between cycles."""
+"""Signals as flags, read between cycles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESTART = signal.SIGUSR1
 
 @dataclass
 class Flags:
-    """What was asked of the daemon; ``wake`` is set with every request so that nobody sleeps through one."""
+    """Requests to the daemon; each of them sets ``wake``, which ends a sleep."""
 
     stop: bool = False
     keep_jobs: bool = False  #: at the stop jobs stay as they are, not given back
@@ -31,7 +31,7 @@ class Flags:
 
     @property
     def since_stop_s(self) -> float:
-        """How long ago the stop was asked for; 0 where it was not."""
+        """The seconds since the request to stop; 0 where there was none."""
         return max(0.0, self.monotonic() - self.stop_s)
 
     def ask_stop(self) -> None:
@@ -52,15 +52,15 @@ class Flags:
         self.wake.set()
 
     def take_reload(self) -> bool:
-        """Whether a reload was asked for; asks that came together count once."""
+        """Report whether a reload was requested, and clear the request; simultaneous requests count once."""
         requested, self.reload = self.reload, False
         return requested
 
 
 @contextmanager
 def listening(flags: Flags) -> Iterator[None]:
-    """While open, SIGHUP asks for a reload, the first SIGTERM or SIGINT for a stop, SIGUSR1 for one
-    that leaves the order in place; a second signal to stop ends the process.
+    """Turn signals into *flags* while open: SIGHUP requests a reload, the first SIGTERM or SIGINT a stop, SIGUSR1 a
+    stop that leaves the order in place; a second signal to stop ends the process.
 
     Must be entered in the main thread. The flags are set by a thread of their own: an Event must not be set inside a
     signal handler, which may have interrupted that same Event's ``wait`` while it holds the lock; and the second

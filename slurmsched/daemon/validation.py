@@ -1,4 +1,4 @@
-"""Settings that their parts refuse: one validation for ``config check``, a start and a reload."""
+"""Validation of settings by the parts that use them, for ``config check``, a start and a reload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import ConfigError
 
 
 def problems_of(settings: Settings) -> list[str]:
-    """Every reason for which no daemon starts with *settings*."""
+    """Return every reason why no daemon can start with *settings*."""
     problems = []
     for test in _tests(settings):
         try:
@@ -28,9 +28,9 @@ def demand_valid(settings: Settings) -> None:
 
 
 def unknown_partitions(settings: Settings, partitions: Iterable[str]) -> list[str]:
-    """A sentence for each name in *settings* that is none of the cluster's *partitions*.
+    """Return a sentence for each name in *settings* that is not one of the cluster's *partitions*.
 
-    No reason to refuse a start: partitions come and go with slurm.conf.
+    Such a name does not prevent a start: partitions come and go with slurm.conf.
     """
     existing = list(partitions)
     return [
@@ -41,7 +41,7 @@ def unknown_partitions(settings: Settings, partitions: Iterable[str]) -> list[st
 
 
 def named_partitions(settings: Settings) -> Iterator[tuple[str, str]]:
-    """The partitions that *settings* name for what is switched on, each after the setting that does."""
+    """Yield the partitions that *settings* name for enabled features, each with the name of its setting."""
     for name in settings.order.partitions:
         yield "order.partitions", name
     if settings.power.share:

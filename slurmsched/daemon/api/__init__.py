@@ -1,1 +1,1 @@
-"""What the daemon serves: queries on its socket, and metrics over HTTP."""
+"""The daemon's servers: queries on its socket, and metrics over HTTP."""

@@ -1,4 +1,4 @@
-"""``/metrics`` and ``/healthz`` over HTTP, for the machine itself only."""
+"""``/metrics`` and ``/healthz`` over HTTP, for local clients only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD_B = 16384
 
 @dataclass(frozen=True)
 class Address:
-    """Where the endpoint listens: a loopback address and port, or the path of a unix socket."""
+    """The endpoint's address: a loopback address and port, or the path of a unix socket."""
 
     host: str = ""
     port: int = 0
@@ -33,7 +33,7 @@ class Address:
 
 
 def parse_listen(text: str) -> Address | None:
-    """What ``metrics.listen`` means, None for no endpoint; ConfigError for all that others could reach."""
+    """Parse ``metrics.listen``; None for no endpoint, ConfigError for an address that other hosts could reach."""
     if not text:
         return None
     if text.startswith("unix:"):
@@ -54,9 +54,9 @@ def parse_listen(text: str) -> Address | None:
 
 
 class MetricsServer:
-    """Serves *registry* and the verdict of *problem* (empty: healthy) at *address*; ConfigError if it is taken.
+    """Serves *registry* and the verdict of *problem* (empty: healthy) at *address*; ConfigError if it is in use.
 
-    What *degraded* says stands beside a good verdict: something fails that no cycle needs.
+    A healthy verdict includes the text of *degraded*: a failure of a part that no cycle needs.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class MetricsServer:
         self._registry, self._problem, self._degraded = registry, problem, degraded
         server = unix_server(Path(address.path), 0o660) if address.path else _tcp_server(address)
         self._path = Path(address.path) if address.path else None
-        #: where it really listens: port 0 has become a free one
+        #: the actual address: a free port in place of port 0
         self.address = address if address.path else Address(address.host, server.getsockname()[1])
         self._listener = Listener(
             server,
@@ -83,11 +83,11 @@ class MetricsServer:
         )
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start to serve."""
         self._listener.start()
 
     def close(self) -> None:
-        """End, and take the socket file away."""
+        """Stop, and remove the socket file."""
         self._listener.close()
         if self._path:
             self._path.unlink(missing_ok=True)

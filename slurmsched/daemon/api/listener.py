@@ -1,4 +1,4 @@
-"""A socket that talks to strangers without ever making the cycle wait."""
+"""A socket for untrusted clients that never makes the cycle wait."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UCRED = struct.Struct("3i")
 
 @dataclass(frozen=True)
 class Peer:
-    """Who is at the other end, as the kernel says."""
+    """The client, as identified by the kernel."""
 
     uid: int = -1  #: the unix user; -1 over TCP
     address: str = ""  #: the IP address; empty over a unix socket
@@ -45,14 +45,14 @@ class _Visit:
 
 
 class Turns:
-    """Work for visitors in some threads, one piece at a time for each peer, whatever it asks for."""
+    """Work for clients in a few threads, one piece at a time for each peer, whatever it requests."""
 
     def __init__(self, workers: int, name: str) -> None:
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix=name)
         self._turns: dict[Peer, tuple[asyncio.Lock, int]] = {}  #: and how many need it
 
     async def run(self, peer: Peer, work: Callable[[], T], within_s: float) -> T:
-        """What *work* returns, begun when the peer's earlier work is done; TimeoutError if not *within_s*."""
+        """Run *work* when the peer's earlier work is done and return its result; TimeoutError after *within_s*."""
         loop = asyncio.get_running_loop()
         lock, users = self._turns.get(peer, (asyncio.Lock(), 0))
         self._turns[peer] = lock, users + 1
@@ -64,16 +64,16 @@ class Turns:
             raise
 
         def done(future: Future[T]) -> None:
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            with suppress(RuntimeError):  # the loop has ended, and no client waits any more
                 loop.call_soon_threadsafe(self._release, peer)
 
         future = self._workers.submit(work)
-        # Not when the visitor has gone, but when the work is done: nobody has two pieces of work by hanging up.
+        # Freed when the work is done, not when the client has gone: hanging up must not buy a second piece of work.
         future.add_done_callback(done)
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no further work."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def _release(self, peer: Peer) -> None:
@@ -87,11 +87,11 @@ class Turns:
 
 
 class Listener:
-    """Answers a request to each visitor in a thread of its own, a bounded number at a time, within ``patience_s``.
+    """Answers one request per client in a thread of its own, a bounded number at a time, within ``patience_s``.
 
-    A request ends with *end*. Over ``most`` visits, or ``most_per_peer`` of one unix user or address, the oldest one
-    that has not said its request yet makes room for a newcomer: of the same peer, or of the one with most visits. Where
-    there is none, newcomers hear *busy*. Who says more than *request_b* without an end hears *too_long*.
+    A request ends with *end*. Above ``most`` visits, or ``most_per_peer`` of one unix user or address, a new visit
+    replaces the oldest visit without a complete request: of the same peer, or of the peer with most visits. Where
+    there is none, the new client gets *busy*. A request of more than *request_b* bytes without an end gets *too_long*.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening and drop the visitors that are there."""
+        """Stop listening and drop all connected clients."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(self._patience_s)
@@ -148,7 +148,7 @@ class Listener:
             return
         visit = _Visit(task)
         self._visits[peer].append(visit)
-        # Without a buffer drain() waits until the client took everything: an answer left lying is a client's memory.
+        # Without a buffer drain() waits until the client has read everything: unread answers use the client's memory.
         writer.transport.set_write_buffer_limits(high=0)
         try:
             async with asyncio.timeout(self._patience_s):
@@ -174,7 +174,7 @@ class Listener:
         return await self._answer(request, peer)
 
     def _has_room(self, peer: Peer) -> bool:
-        """Whether one more visit of *peer* finds room, or it is made."""
+        """Report whether there is room for one more visit of *peer*, evicting an idle visit if necessary."""
         if len(self._visits.get(peer, ())) >= self._most_per_peer:
             return self._evict(peer)
         if sum(map(len, self._visits.values())) < self._most:
@@ -182,7 +182,7 @@ class Listener:
         return any(map(self._evict, sorted(self._visits, key=lambda one: len(self._visits[one]), reverse=True)))
 
     def _evict(self, peer: Peer) -> bool:
-        """Send away the oldest visit of *peer* that has said nothing yet; returns whether there was one."""
+        """Drop the oldest visit of *peer* without a complete request; return whether there was one."""
         visit = next((visit for visit in self._visits[peer] if not visit.request_complete), None)
         if visit is None:
             return False

@@ -1,4 +1,4 @@
-"""What the daemon answers from: its latest cycle, its model, its predictions and its database."""
+"""Answers from the daemon's latest cycle, its model, its predictions and its database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .record_summaries import FigureQueries
 
 @dataclass(frozen=True)
 class LiveAnswers:
-    """Where the answers of a running daemon come from; called in threads that are not the cycle's."""
+    """The sources of a running daemon's answers; called in threads other than the cycle's."""
 
     world: CycleContext
     facts: ClusterFacts
@@ -47,7 +47,7 @@ class LiveAnswers:
     predict: Callable[[], PredictSettings]
 
     def sources(self, status: Callable[[], dict[str, Any]]) -> Sources:
-        """Return all of them, given how the daemon fares."""
+        """Return all sources; *status* reports the state of the daemon."""
         return Sources(
             status=lambda: (
                 status() | {"model": self.serving.described(self.world.model), "policy": self.chosen.status()}
@@ -76,7 +76,7 @@ class LiveAnswers:
         return self.world.policy.rules
 
     def _explanation(self, view: View, plan: Plan, job_id: int) -> Explanation:
-        """What the place of a job is made of, and its forecast where the model can be taken apart."""
+        """Explain the place of a job in the order, and its forecast where the model can be decomposed."""
         waits, model = view.pending.row_of(job_id), self.world.model
         jobs, row = (view.running, view.running.row_of(job_id)) if waits is None else (view.pending, waits)
         if row is None:
@@ -86,7 +86,7 @@ class LiveAnswers:
         return queries.explanation(view, plan, self._rules, job_id, score=score, reasons=reasons)
 
     def _check(self, view: View, plan: Plan, options: str, user: str) -> DeadlineAnswer:
-        """What a job of *user* with these *options* of sbatch would be promised now."""
+        """Check the deadline that a job of *user* with these sbatch *options* would be promised now."""
         read = read_options(options)
         job = probe(read, user, view.now_s, local_zone(), tuple(view.partitions.name))
         answer = check(view, plan, job, self.world.model.forecast(job, view.now_s), self._rules)
@@ -94,7 +94,7 @@ class LiveAnswers:
         return replace(answer, sentences=(*answer.sentences, *([left_out] if left_out else [])))
 
     def _eta_check(self, view: View, plan: Plan, options: str, user: str) -> Eta:
-        """When a job of *user* with these *options* of sbatch would start and finish."""
+        """Predict the start and finish of a job of *user* with these sbatch *options*."""
         policy = self.world.policy
         return try_out(
             view,

@@ -1,4 +1,4 @@
-"""What a user may see of a view where Slurm keeps jobs private."""
+"""The part of a view that a user may see where Slurm keeps jobs private."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ T = TypeVar("T", bound=Table)
 
 HIDDEN = "(private)"
 TELLING = ("name", "user", "account", "comment", "dependency", "reservation")
-"""Columns of a job that say whose it is or what it does."""
+"""The columns of a job that reveal its owner or its purpose."""
 
 
 def owns(jobs: JobTable, asker: str) -> BoolArray:
-    """Which rows of *jobs* are *asker*'s."""
+    """Return the mask of the rows of *jobs* that belong to *asker*."""
     return jobs.user.map([name == asker for name in jobs.user.names], np.bool_)
 
 
 def veil(view: View, asker: str) -> View:
-    """*view* with the texts of other users' jobs hidden; who is ahead stays countable, row by row."""
+    """Return *view* with the texts of other users' jobs hidden; jobs ahead remain countable, row by row."""
     pending, running = owns(view.pending, asker), owns(view.running, asker)
     return replace(
         view,
@@ -38,7 +38,7 @@ def veil(view: View, asker: str) -> View:
 
 
 def narrow(view: View, plan: Plan, rows: BoolArray, asker: str) -> tuple[View, Plan]:
-    """*view* and *plan* with only the pending *rows* and *asker*'s own running jobs."""
+    """Return *view* and *plan* with only the pending *rows* and *asker*'s own running jobs."""
     running = owns(view.running, asker)
     ids = set(view.pending.job_id[rows].tolist()) | set(view.running.job_id[running].tolist())
     narrowed = replace(

@@ -1,4 +1,4 @@
-"""What people ask the daemon, and who may know the answer."""
+"""The daemon's queries, and the rules for who may see the answers."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ ASKS = (
     *FIGURES,
 )
 SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims")
-"""Those that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
+"""Queries that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
 
 QUEUE_MOST = 10_000  #: rows in one answer
 QUEUE_USUAL = 500
 OVERRUNNERS_MOST = 20  #: users in one answer
 ETA_USUAL = 100
-ETA_MOST = 500  #: rows in one answer: one of many more takes longer than 50 ms, and whoever asks next waits for it
+ETA_MOST = 500  #: rows in one answer: a longer one takes more than 50 ms, which delays the next query
 
 DAYS_MOST = 3650
-JOBS_MOST = 100  #: asked about by number at once
-OPTIONS_MOST = 2_000  #: characters of the options of a job that is only asked about
+JOBS_MOST = 100  #: in one query by job id
+OPTIONS_MOST = 2_000  #: characters of the options of a hypothetical job
 
 Explainer = Callable[[View, Plan, int], Any]
 
 
 class AnswerRefused(SlurmschedError):
-    """The daemon heard the question and will not or cannot answer it; show the text to who asked."""
+    """The daemon refuses or cannot answer a query; the text is fit for the user who sent it."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where answers come from; all are called in a thread that is not the cycle's."""
+    """The sources of answers; all are called in a thread other than the cycle's."""
 
     status: Callable[[], dict[str, Any]]
     why: Explainer
@@ -67,7 +67,7 @@ class Sources:
     chart: Explainer = lambda view, plan, job_id: None
     check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
     predictions: Callable[[], LivePredictions] = LivePredictions
-    eta_check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: likewise
+    eta_check: Callable[[View, Plan, str, str], Any] = lambda view, plan, options, user: None  #: for a user's new job
     order_off: Callable[[str], str] = lambda mode: ""  #: why our order is not in force in a mode; empty where it is
     figures: Callable[[str, float | None, str | None], dict[str, Any]] = lambda about, days, only: {}
     private: Callable[[], bool] = lambda: False  #: whether PrivateData includes jobs
@@ -76,7 +76,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks, as the kernel says; ``only`` is the one user whose jobs they may see, None for all."""
+    """The client's user, identified by the kernel; ``only`` is the one user whose jobs they may see, None for all."""
 
     uid: int
     only: str | None
@@ -95,7 +95,7 @@ class QueryHandlers:
         self._latest = report
 
     def answer(self, request: object, uid: int) -> dict[str, Any]:
-        """The answer to *request* for the unix user *uid*, ready for JSON; AnswerRefused where there is none."""
+        """Answer *request* for the unix user *uid*, ready for JSON; AnswerRefused where there is no answer."""
         if not isinstance(request, Mapping) or request.get("ask") not in ASKS:
             raise AnswerRefused(f'a question is one JSON object with "ask" one of {", ".join(ASKS)}')
         kind = request["ask"]
@@ -139,7 +139,7 @@ class QueryHandlers:
         return body
 
     def _choice(self, choice: Mapping[str, Any], uid: int) -> dict[str, Any]:
-        """An ordering that was chosen; by whom and why is for operators, and for who chose it."""
+        """Return an ordering choice; its author and reason are visible only to operators and to the author."""
         user = _name(uid)
         if uid in self._trusted or (user and (choice["by"] == user or self._sources.operator(user))):
             return dict(choice)
@@ -263,7 +263,7 @@ class QueryHandlers:
             return unknown(job_id, report.now_s)
         row = table.row_of(job_id)
         if row is not None and abs(table.first_submit_s[row] - jobs.first_submit_s[at]) > SAME_S:
-            row = None  # another job had the id
+            row = None  # of another job with the same id
         # A job may have come, or started, since the predictions were made.
         if row is None or (waits is None and table.kind[row] not in (PredictionKind.RUNNING, PredictionKind.SUSPENDED)):
             return unpredicted(job_id, jobs.user[at], jobs.partition[at], int(jobs.gpus[at]), report.now_s)
@@ -284,7 +284,7 @@ class QueryHandlers:
         }
 
     def _story(self, job_id: int, asker: Asker) -> dict[str, Any]:
-        # Whose job it is only the queue says: the story of one that is over stays with those who may see all.
+        # Only the queue names a job's owner: the story of a job that has ended is for users who may see all jobs.
         owner, first_submit_s = self._identity(job_id)
         if asker.only is not None and owner != asker.only:
             raise _not_yours(job_id)
@@ -294,7 +294,7 @@ class QueryHandlers:
         return self._identity(job_id)[0]
 
     def _identity(self, job_id: int) -> tuple[str | None, float | None]:
-        """Whose job has that id, and when it was first submitted: together they tell it from others with the id."""
+        """Return the owner and first submission of a job (Unix seconds): they tell it from others with its id."""
         latest = self._latest
         for jobs in (latest.view.pending, latest.view.running) if latest else ():
             row = jobs.row_of(job_id)
@@ -306,7 +306,7 @@ class QueryHandlers:
 
 
 def _still_there(table: PredictionTable, view: View) -> BoolArray:
-    """Which rows of *table* are of jobs that wait or run now, and not of others that had their ids."""
+    """Return the mask of the rows of *table* for jobs that wait or run now, excluding others that had their ids."""
     job_id = np.concatenate([view.pending.job_id, view.running.job_id])
     first_s = np.concatenate([view.pending.first_submit_s, view.running.first_submit_s])
     if not len(job_id):
@@ -318,7 +318,7 @@ def _still_there(table: PredictionTable, view: View) -> BoolArray:
 
 
 def takes_long(request: object) -> bool:
-    """Whether the answer to *request* may take long; what is no question does not."""
+    """Report whether the answer to *request* may take long; false for anything that is not a request."""
     return isinstance(request, Mapping) and request.get("ask") in SLOW
 
 
@@ -329,7 +329,7 @@ def _user(uid: int, why: str = "") -> str:
 
 
 def _name(uid: int) -> str:
-    """The user's name; empty where there is none."""
+    """Return the user's name; empty for an unknown uid."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -337,7 +337,7 @@ def _name(uid: int) -> str:
 
 
 def plain(value: Any) -> Any:
-    """*value* as JSON can hold it: dataclasses become objects, arrays lists, NaN and infinity null."""
+    """Convert *value* for JSON: dataclasses become objects, arrays lists, NaN and infinity null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Enum):
@@ -354,7 +354,7 @@ def plain(value: Any) -> Any:
 
 
 def _not_yours(job_id: int) -> AnswerRefused:
-    # The same words for a job that does not exist: the refusal must not tell which ids are taken.
+    # The same text for a job that does not exist: the refusal must not reveal which ids are in use.
     return AnswerRefused(f"job {job_id} is not yours, or there is none; jobs are private on this cluster")
 
 

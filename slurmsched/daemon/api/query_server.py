@@ -1,4 +1,4 @@
-"""The socket people ask the daemon on: one JSON line in, one JSON line out, nothing changed by asking."""
+"""The query socket: one JSON line in, one JSON line out; a query changes nothing."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SOCKET = "slurmsched.sock"
 REQUEST_B = 4096
 ANSWER_B = 8 * 2**20
 WORKERS = 2
-MOST = 128  #: visitors at a time
+MOST = 128  #: clients at a time
 
 
 class DaemonUnreachable(SlurmschedError):
-    """No daemon answers on its socket; say how to start one, or read the database instead."""
+    """No daemon answers on its socket; callers explain how to start one, or read the database instead."""
 
 
 class QueryServer:
     """Serves *questions* on ``run_dir``/slurmsched.sock to every user of the machine; ConfigError if it cannot.
 
     The kernel says who asks (SO_PEERCRED). Work goes to two threads beside the cycle, whatever the number of askers,
-    and what takes long to a third one: a user has one such question worked on at a time, and the next one waits for
-    at most *turn_s*.
+    and slow queries to a third one: each user has one of these in progress at a time, and the next one waits for at
+    most *turn_s*.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class QueryServer:
         )
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer."""
         self._listener.start()
 
     def close(self) -> None:
-        """End, and take the socket file away."""
+        """Stop, and remove the socket file."""
         self._listener.close()
         self._workers.shutdown(wait=False, cancel_futures=True)
         self._slow.close()
@@ -87,7 +87,7 @@ class QueryServer:
             answer = _line(self._questions.answer(request, uid))
         except SlurmschedError as error:
             return _line(_refusal(str(error)))
-        except Exception:  # a question must never end the thread that answers; the asker hears of it, the log has more
+        except Exception:  # a query must never end the answering thread; the client gets an error, the log has more
             logger.exception("a bug in answering %.200r", request)
             return _line(_refusal("a bug in the daemon; its log says more"))
         return (
@@ -96,9 +96,9 @@ class QueryServer:
 
 
 def query(path: str | Path, request: Mapping[str, Any], timeout_s: float = 10.0) -> dict[str, Any]:
-    """The daemon's answer to *request* on its socket at *path*, within *timeout_s* in all.
+    """Send *request* to the daemon's socket at *path* and return the answer, within *timeout_s* in all.
 
-    Raises DaemonUnreachable where none answers, AnswerRefused with the daemon's own words where it says no.
+    Raises DaemonUnreachable where none answers, AnswerRefused with the daemon's own text where it refuses.
     """
     until_s = time.monotonic() + timeout_s
     try:
@@ -126,7 +126,7 @@ def query(path: str | Path, request: Mapping[str, Any], timeout_s: float = 10.0)
 
 
 def _exchange(stream: socket.socket, request: bytes, until_s: float) -> bytes:
-    # A busy daemon says so and hangs up without listening: its words are still to be read.
+    # A busy daemon replies and hangs up without reading the request: its reply can still be read.
     with suppress(BrokenPipeError, ConnectionResetError):
         stream.sendall(request)
     line = bytearray()

@@ -1,4 +1,4 @@
-"""Figures of what was recorded, for those who cannot read the database and the models' directory themselves."""
+"""Summaries of recorded data, for users who cannot read the database and the models' directory themselves."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from ...models.model_card import span
 from ...models.registry import SHARING, ArtifactRegistry, shipped
 
 DAY_S = 86400.0
-BEFORE_S = 30 * DAY_S  #: a job that ended lately may have been predicted so long before
+BEFORE_S = 30 * DAY_S  #: a recently ended job may have been predicted so long before
 KINDS = ("runtime", "throughput", "sharing")
-FRESH_S = 60.0  #: so long an answer serves all who ask the same
+FRESH_S = 60.0  #: how long an answer is reused for the same query
 KEPT = 16  #: answers
 
 
 class Records(Protocol):
-    """What is read of the database."""
+    """The part of the database that is read."""
 
     def predictions(self, cluster: str, since_s: float) -> PredictionRecords:
-        """Predictions made since then."""
+        """Return the predictions made since then."""
         ...
 
     def history(self, cluster: str, since_s: float | None = None) -> OutcomeTable:
-        """Runs that ended since then."""
+        """Return the runs that ended since then."""
         ...
 
     def choices(self, cluster: str) -> list[PolicyChoice]:
-        """Which orderings an admin chose, the latest first."""
+        """Return the orderings an admin chose, the latest first."""
         ...
 
 
 class FigureQueries:
-    """Answers about accuracy, history, models and choices, from what *records* and *shelf* hold.
+    """Answers about accuracy, history, models and choices, from the contents of *records* and *shelf*.
 
-    Each answer is kept for a minute, whoever asks. No user's name is in one, except that of who made a choice.
+    Each answer is cached for a minute, for all users. It names no user except the author of a choice.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FigureQueries:
         self._answers: OrderedDict[tuple[str, float | None, str | None], tuple[float, dict[str, Any]]] = OrderedDict()
 
     def answer(self, about: str, days: float | None = None, only: str | None = None) -> dict[str, Any]:
-        """The figures *about* the last *days*, or all; of the jobs of a single user where *only* that one is known.
+        """Return the figures *about* the last *days*, or all; only those of the user *only*, where that is given.
 
         Called from one thread at a time. MemoryUnavailable where the database does not answer.
         """
@@ -103,14 +103,14 @@ class FigureQueries:
 
 
 def serving_model(artifacts: ArtifactRegistry, kind: str) -> Artifact:
-    """The model of this *kind* that serves; for sharing the one that is shipped where the site trained none."""
+    """Return the model of this *kind* in force; for sharing the shipped one where the site trained none."""
     if kind == SHARING and artifacts.stamp(kind) is None:
         return shipped()
     return artifacts.read(kind)
 
 
 def facts_of(artifact: Artifact) -> dict[str, Any]:
-    """What a model was trained on, and how well it did."""
+    """Return the training data and the scores of a model."""
     return {
         "kind": artifact.kind,
         "data": span(artifact),

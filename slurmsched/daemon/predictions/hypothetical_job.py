@@ -1,4 +1,4 @@
-"""When a job would start and finish that nobody has submitted yet."""
+"""The start and finish of a hypothetical job."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from ...decide.explain.eta import Eta
 from ...models.port import Model
 
 PredictCompletion = Callable[[JobTable, Forecast], Eta]
-"""When a job, a table of one row, would start and finish with this forecast."""
+"""Predicts the start and finish of a job (a table of one row) with this forecast."""
 
 
 def try_out(view: View, model: Model, predict: PredictCompletion, options: str, user: str) -> Eta:
-    """When a job of *user* with these *options* of sbatch would start and finish if it came now.
+    """Predict the start and finish of a job of *user* with these sbatch *options* if it were submitted now.
 
-    A job without -t has the longest limit of its partitions. ConfigError or CommentError says what is wrong with the
-    options.
+    A job without -t gets the longest limit of its partitions. ConfigError or CommentError describes invalid options.
     """
     read_back = read_options(options)
     names = tuple(view.partitions.name)

@@ -1,4 +1,4 @@
-"""Predictions put together for a daemon: the play-forward in its process, the database, the figures."""
+"""The daemon's prediction service: the play-forward in its process, the database, the figures."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ class PredictionStore:
     cluster: str
 
     def load(self, since_s: float) -> PredictionRecords:
-        """Those made since then."""
+        """Return the predictions made since then."""
         return self.store.predictions(self.cluster, since_s)
 
     def save(self, records: PredictionRecords) -> None:
-        """Write what is new of *records*, and what came of the rest."""
+        """Write the new predictions of *records*, and the outcomes of the others."""
         if len(records):
             self.store.save_predictions(self.cluster, records)
 
 
 @dataclass(frozen=True)
 class Forward:
-    """The play-forward in the order that serves: ours where we act and may order, else Slurm's."""
+    """The play-forward in the order in force: ours where we act and may order, else Slurm's."""
 
     policy: Callable[[], Policy]
     config: Callable[[], Mapping[str, str]]
     player: PredictionWorker
 
     def predict(self, view: View, plan: Plan, mode: str) -> PredictionTable:
-        """What becomes of the jobs of *view*."""
+        """Predict the starts and finishes of the jobs of *view*."""
         rules = self.policy().rules
         if mode != "act" or "order" not in rules.powers:
             nobody = np.full(len(view.pending), -1, dtype=np.int64)
@@ -65,14 +65,14 @@ class Forward:
         return self.player.predict(view, plan.jobs.rank, plan.jobs.standing, self.config(), until_s)
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         self.player.close()
 
 
 def prediction_service(
     settings: PredictSettings, served: Forward, log: PredictionStore, clock: Clock, metrics: Metrics
 ) -> PredictionService | None:
-    """What makes predictions by these settings; None where it is off, or what it needs is missing."""
+    """Build the prediction service of these settings; None where it is off, or a dependency is missing."""
     if not settings.enabled or find_spec("numba") is None:
         return None
     band = settings.least, settings.most
@@ -80,14 +80,14 @@ def prediction_service(
 
 
 def live_predictions(settings: PredictSettings, made: PredictionService | None) -> LivePredictions:
-    """The latest predictions, or why there are none."""
+    """Return the latest predictions, or why there are none."""
     if made is not None:
         return made.latest()
     return LivePredictions(trouble=NEEDS if settings.enabled else "predictions are off (predict.enabled)")
 
 
 def with_new_job(made: PredictionService | None, view: View, job: JobTable, forecast: Forecast, policy: Policy) -> Eta:
-    """When *job*, one that nobody has submitted, would start and finish; it comes last where priorities decide."""
+    """Predict the start and finish of the hypothetical *job*; it comes last where priorities decide."""
     if made is None:
         raise PredictionFailed(NEEDS)
     least = int(view.pending.priority[view.pending.priority > 0].min(initial=1000))

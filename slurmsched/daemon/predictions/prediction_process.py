@@ -1,4 +1,4 @@
-"""The play-forward as the daemon asks for it: in a process of its own, started when it is first needed."""
+"""The play-forward in a process of its own, started when it is first needed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ...cluster.state import View
 from ...errors import SlurmschedError
 
 TIMEOUT_S = 300.0
-"""For one answer; the first one may have to wait for the compiler."""
+"""The limit for one answer; the first one may have to wait for the compiler."""
 
 PATIENCE_S = 5.0
-"""So long a question waits for the one before it: whoever asks the daemon has left after ten seconds."""
+"""The longest wait for the request before: the daemon's clients give up after ten seconds."""
 
 
 class PredictionFailed(SlurmschedError):
-    """Nothing could be predicted this time; the text says why."""
+    """No prediction is possible this time; the text says why."""
 
 
 class PredictionWorker:
-    """Asks the process that runs the module *worker*, one question at a time.
+    """Queries the process that runs the module *worker*, one request at a time.
 
-    One that died or hangs is replaced at the next question.
+    A process that died or hangs is replaced at the next request.
     """
 
     def __init__(self, worker: str, timeout_s: float = TIMEOUT_S, patience_s: float = PATIENCE_S) -> None:
@@ -46,7 +46,7 @@ class PredictionWorker:
         config: Mapping[str, str],
         delayed_until_s: FloatArray | None = None,
     ) -> PredictionTable:
-        """What ``simulator.predict_completion.foretell`` says; NotPlayed where it says nothing."""
+        """Return the result of ``simulator.predict_completion``; PredictionFailed where there is none."""
         if not self._lock.acquire(timeout=self._patience_s):
             raise PredictionFailed(
                 f"other predictions are being made, for {self._patience_s:g} s already; ask again in a moment"
@@ -74,7 +74,7 @@ class PredictionWorker:
         return table
 
     def close(self) -> None:
-        """End the process, also in the middle of an answer."""
+        """Stop the process, also in the middle of an answer."""
         self._closed = True
         child = self._child
         if child is not None:

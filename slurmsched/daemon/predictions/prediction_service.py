@@ -1,4 +1,4 @@
-"""Predictions beside the cycle: when jobs start and finish, made in a thread of their own and kept."""
+"""Predictions of starts and finishes, made in a thread beside the cycle and recorded."""
 
 from __future__ import annotations
 
@@ -26,39 +26,40 @@ from ...models.completion.prediction_log import OLDEST_S, met, recent, with_new,
 
 logger = logging.getLogger(__name__)
 
-DAYS = 30.0  #: what a coverage speaks of
-JUDGED = 50  #: finishes that it takes to raise an alarm
+DAYS = 30.0  #: the period of a coverage
+JUDGED = 50  #: finishes needed to raise an alarm
 
 
 class Predictor(Protocol):
     """The play-forward."""
 
     def predict(self, view: View, plan: Plan, mode: str) -> PredictionTable:
-        """What becomes of the jobs of *view*, ordered by *plan* where the daemon acts; SlurmschedError for nothing."""
+        """Predict the jobs of *view*, ordered by *plan* where the daemon acts; SlurmschedError where it cannot."""
         ...
 
     def close(self) -> None:
-        """Say no more, also in the middle of an answer."""
+        """Make no more predictions; one under way is abandoned."""
         ...
 
 
 class PredictionLog(Protocol):
-    """Where predictions outlive the daemon; raises MemoryUnavailable while it is away."""
+    """The store in which predictions outlive the daemon; raises MemoryUnavailable while it is away."""
 
     def load(self, since_s: float) -> PredictionRecords:
-        """Those made since then."""
+        """Return the predictions made since then."""
         ...
 
     def save(self, records: PredictionRecords) -> None:
-        """Write what is new of *records*, and what came of the rest."""
+        """Write the new predictions of *records*, and the outcomes of the others."""
         ...
 
 
 class PredictionService:
-    """Makes predictions at most every *every_s* seconds of the latest cycle there is; no cycle ever waits for them.
+    """Predicts for the latest cycle, at most every *every_s* seconds; no cycle ever waits for it.
 
-    *band* is where the share of jobs that end by the moment told should lie; *covered* is told the shares, and whether
-    the finishes left it. Where nothing can be predicted the last table stays, with the trouble beside it.
+    *band* is the accepted range for the share of jobs that end by their predicted time; *covered* is called with the
+    coverage, and whether the finishes left the band. Where no prediction is possible the last table stays, with the
+    error beside it.
     """
 
     def __init__(
@@ -82,11 +83,11 @@ class PredictionService:
         self._thread = Thread(target=self._run, name="foretelling", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen to cycles."""
+        """Start to follow cycles."""
         self._thread.start()
 
     def close(self) -> None:
-        """Make no more; what is being made is given up."""
+        """Make no more predictions; one under way is abandoned."""
         with self._news:
             self._stopping = True
             self._news.notify()
@@ -95,7 +96,7 @@ class PredictionService:
             self._thread.join(5.0)
 
     def observe(self, report: CycleReport) -> None:
-        """Take note of a cycle; returns at once."""
+        """Note a cycle; return at once."""
         with self._news:
             self._report = report
             if len(report.ended):
@@ -103,16 +104,16 @@ class PredictionService:
             self._news.notify()
 
     def latest(self) -> LivePredictions:
-        """The latest predictions."""
+        """Return the latest predictions."""
         return self._latest
 
     def try_out(self, view: View, plan: Plan) -> PredictionTable:
-        """What would be told of the jobs of *view*, which nobody has submitted all of; nothing is kept."""
+        """Predict for the jobs of *view*, some of them hypothetical; nothing is recorded."""
         mode = "observe" if self._report is None else self._report.mode
         return self._calibration.calibrated(self._predictor.predict(view, plan, mode))
 
     def once(self) -> None:
-        """Predict for the latest cycle, in this thread; SlurmschedError where that does not work."""
+        """Predict for the latest cycle, in this thread; SlurmschedError where that fails."""
         with self._news:
             report, ended, self._ended = self._report, self._ended, []
         if report is None:
@@ -130,7 +131,7 @@ class PredictionService:
         self._save()
 
     def _follow(self, report: CycleReport, ended: list[OutcomeTable], delays: bool) -> None:
-        """Let what was predicted meet what came of it."""
+        """Compare earlier predictions with their outcomes."""
         if self._records is None:
             try:
                 self._records = self._log.load(report.now_s - OLDEST_S)
@@ -149,7 +150,7 @@ class PredictionService:
         self._cover(records, report.now_s, delays)
 
     def _cover(self, records: PredictionRecords, now_s: float, delays: bool) -> None:
-        """Tell people of predictions made in times like these, and the metrics of all."""
+        """Publish coverage: to users that of predictions under like conditions, to the metrics that of all."""
         alike = _coverage(records.take(np.flatnonzero(records.delays == delays)), now_s, delays)
         self._latest = replace(self._latest, coverage=alike)
         coverage = _coverage(records, now_s)
@@ -185,7 +186,7 @@ class PredictionService:
                 self.once()
             except SlurmschedError as error:
                 self._failed(error)
-            except Exception:  # a bug here must not leave people without a reason
+            except Exception:  # a bug here must not leave users without a reason
                 logger.exception("a bug in the predictions, please report it; they end here")
                 self._latest = replace(self._latest, trouble="a bug has ended the predictions; see the log")
                 return
@@ -200,7 +201,7 @@ class PredictionService:
 
 
 def _coverage(records: PredictionRecords, now_s: float, delays: bool = False) -> Coverage | None:
-    """How the *records* predictions came true; None where nothing came yet and no *delays* have to be told of."""
+    """Return the coverage of *records*; None where there are no outcomes yet and no *delays* to report."""
     rows = accuracy(records, now_s, (DAYS,))
     if not rows:
         return Coverage(DAYS, 0, np.nan, 0, np.nan, delays) if delays else None

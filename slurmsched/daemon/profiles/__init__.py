@@ -1,1 +1,1 @@
-"""Records that nodes send of jobs, received and checked."""
+"""Records of jobs from the nodes, received and checked."""

@@ -1,4 +1,4 @@
-"""The records a node sends of jobs that do not go together on their GPUs, version 1 (docs/sharing.md): checked."""
+"""Records of jobs that clash on shared GPUs, version 1 (docs/sharing.md), sent by nodes: checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT_MOST = 200  #: characters
 
 
 def read_delivery(payload: bytes, now_s: float) -> NodeProfile | Fault | Instability:
-    """What *payload* says; BadRecord where it is malformed, of another version, or absurd."""
+    """Parse *payload*; BadRecord where it is malformed, of another version, or implausible."""
     record = opened(payload)
     if "unstable" in record:
         return instability_of(record, now_s)
@@ -19,13 +19,13 @@ def read_delivery(payload: bytes, now_s: float) -> NodeProfile | Fault | Instabi
 
 
 def fault_of(record: Record, now_s: float) -> Fault:
-    """What *record* says; BadRecord where it is malformed or absurd."""
+    """Parse a fault from *record*; BadRecord where it is malformed or implausible."""
     job_id, restart, node, start_s, end_s, gpus, partners = _shared(record, now_s)
     return Fault(job_id, restart, node, start_s, end_s, gpus, partners, _text(record, "fault"))
 
 
 def instability_of(record: Record, now_s: float) -> Instability:
-    """What *record* says; BadRecord where it is malformed or absurd."""
+    """Parse an instability from *record*; BadRecord where it is malformed or implausible."""
     job_id, restart, node, start_s, end_s, gpus, partners = _shared(record, now_s)
     restarts = _wholes(record, "with_restarts", 0, ID_MOST, PARTNERS_MOST)
     if len(restarts) != len(partners) or job_id in partners:
@@ -35,7 +35,7 @@ def instability_of(record: Record, now_s: float) -> Instability:
 
 
 def _shared(record: Record, now_s: float) -> tuple[int, int, str, int, int, tuple[int, ...], tuple[int, ...]]:
-    """What records of jobs that share have in common, in the order of their fields."""
+    """Parse the common fields of records about sharing jobs, in their order."""
     node = record.get("node")
     if not isinstance(node, str) or not NODE.fullmatch(node):
         raise BadRecord("node is no name of a node")

@@ -1,4 +1,4 @@
-"""Where nodes deliver what they measured: one munge credential in, one line out."""
+"""The receiver of nodes' measurements: one munge credential in, one line out."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Refused(Exception):
-    """A record that is not taken; ``result`` is what it is counted as.
+    """A rejected record; ``result`` is the label it is counted under.
 
-    *final*: it never will be, so that the node need not keep it. What an admin can cure is not final.
+    *final*: it will never be accepted, so the node may drop it. A cause that an admin can remove is not final.
     """
 
     def __init__(self, result: str, text: str, *, final: bool = False) -> None:
@@ -47,19 +47,19 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Receiver:
-    """What a Collector asks and tells; all of it is called from its threads."""
+    """The receiver's dependencies; all are called from its threads."""
 
-    addresses: Callable[[str], frozenset[str]]  #: the IP addresses of a node; empty where it is not known
-    ran: Callable[[int, str], bool | None]  #: whether a job ran on a node; None where that cannot be told (yet)
-    save: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it once more later
+    addresses: Callable[[str], frozenset[str]]  #: the IP addresses of a node; empty for an unknown node
+    ran: Callable[[int, str], bool | None]  #: whether a job ran on a node; None where that is unknown (yet)
+    save: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it again later
     keep_fault: Callable[[Fault], None] = lambda fault: None  #: the same of jobs that failed together
     save_unstable: Callable[[Instability], None] = lambda seen: None  #: and of jobs whose load together is unstable
-    gone: Callable[[int, float], bool] = lambda job_id, end_s: False  #: whether a job that ended then never can be told
-    counted: Callable[[str], None] = lambda result: None  #: told the result of each delivery
+    gone: Callable[[int, float], bool] = lambda job_id, end_s: False  #: whether an ended job's nodes will stay unknown
+    counted: Callable[[str], None] = lambda result: None  #: called with the result of each delivery
 
 
 def parse_listen(text: str) -> tuple[str, int] | None:
-    """Address and port of ``profile.listen``, None for no collector; ConfigError where it is neither."""
+    """Parse the address and port of ``profile.listen``; None for no receiver, ConfigError for an invalid one."""
     if not text:
         return None
     host, _, port = text.rpartition(":")
@@ -73,7 +73,7 @@ def parse_listen(text: str) -> tuple[str, int] | None:
 
 
 class ProfileReceiver:
-    """Takes records on TCP at *address*, checks them and hands them on; ConfigError if the address is taken.
+    """Receives records on TCP at *address*, checks them and hands them on; ConfigError if the address is in use.
 
     A record counts only if root of a node of the cluster sent it, about a job that ran on that very node. Answers are
     ``ok``, ``refused: WHY`` (never again) and ``later: WHY``. *unmunge* is the command that opens credentials.
@@ -85,7 +85,7 @@ class ProfileReceiver:
         self._receiver, self._clock = receiver, clock
         self._unmunge = [*unmunge, "--keys=STATUS,ENCODE_HOST,UID"]
         server = _tcp_server(address)
-        #: where it really listens: port 0 has become a free one
+        #: the actual address: a free port in place of port 0
         self.address: tuple[str, int] = server.getsockname()[:2]
         self._results: Counter[str] = Counter()
         self._counting = threading.Lock()
@@ -104,16 +104,16 @@ class ProfileReceiver:
 
     @property
     def results(self) -> dict[str, int]:
-        """How many deliveries ended how: ``ok``, or what they were refused for."""
+        """Return the number of deliveries per result: ``ok``, or the reason for refusal."""
         with self._counting:
             return dict(self._results)
 
     def start(self) -> None:
-        """Begin to take records."""
+        """Start to receive records."""
         self._listener.start()
 
     def close(self) -> None:
-        """End; deliveries under way are lost and come again."""
+        """Stop; deliveries under way are lost and sent again."""
         self._listener.close()
         self._workers.close()
 
@@ -148,7 +148,7 @@ class ProfileReceiver:
             record = read_delivery(payload, self._clock.now())
         except BadRecord as error:
             raise Refused("record", str(error), final=True) from error
-        # The munged of a node whose name means 127.0.1.1 to itself tells no more than that.
+        # On a node whose name resolves to 127.0.1.1 on itself, munged reports only that address.
         host = peer if origin.is_loopback or origin.is_unspecified else origin
         addresses = {_address(text) for text in self._receiver.addresses(record.node)}
         if host not in addresses:
@@ -165,7 +165,7 @@ class ProfileReceiver:
             self._receiver.save(record)
 
     def _open(self, line: bytes) -> tuple[bytes, int, IpAddress]:
-        """Payload, user and address of the encoder; what munged refuses (forged, used twice, not ours) is refused."""
+        """Return payload, user and address of the encoder; Refused for a forged, replayed or foreign one."""
         try:
             done = subprocess.run(
                 self._unmunge,

@@ -1,4 +1,4 @@
-"""The record a node sends of a job, version 1 (docs/profiling.md): checked, and reduced to what is kept."""
+"""A node's record of a job, version 1 (docs/profiling.md): checked, and reduced to the stored fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION = 1
 RECORD_B = 64 * 1024
 GPUS_MOST = 64
 CLOCK_S = 600  #: by which the clocks of a node and of ours may differ
-AGE_S = 400 * 86400  #: longer than any spool keeps a record
+AGE_S = 400 * 86400  #: longer than any spool holds a record
 
 NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 ID_MOST = 2**32 - 1
@@ -25,12 +25,12 @@ _MOST = {"gpu_util": 100.0, "memory_util": 100.0, "memory_mib": 2.0**24, "power_
 
 
 class BadRecord(Exception):
-    """A record that cannot be true, or that we cannot read; the text says what is wrong with it."""
+    """A record that is implausible or unreadable; the text says what is wrong with it."""
 
 
 @dataclass(frozen=True)
 class _Figure:
-    """One quantity of one GPU over the samples in which a process used it."""
+    """A quantity of one GPU over the samples in which a process used it."""
 
     count: int
     mean: float
@@ -43,19 +43,19 @@ class _Gpu:
     samples: int
     no_process: int
     unstable: bool | None
-    figures: dict[str, _Figure]  #: of what was measured
+    figures: dict[str, _Figure]  #: by the name of the quantity
 
 
 Record = dict[str, Any]
 
 
 def read_record(payload: bytes, now_s: float) -> NodeProfile:
-    """What *payload* says; BadRecord where it is malformed, of another version, or absurd."""
+    """Parse *payload*; BadRecord where it is malformed, of another version, or implausible."""
     return profile_of(opened(payload), now_s)
 
 
 def opened(payload: bytes) -> Record:
-    """The JSON object that *payload* is; BadRecord where it is none of this version."""
+    """Decode *payload* as a JSON object of this version; BadRecord where it is not one."""
     if len(payload) > RECORD_B:
         raise BadRecord(f"{len(payload)} bytes; at most {RECORD_B}")
     try:
@@ -68,7 +68,7 @@ def opened(payload: bytes) -> Record:
 
 
 def profile_of(record: Record, now_s: float) -> NodeProfile:
-    """What *record* says; BadRecord where it is malformed or absurd."""
+    """Parse *record*; BadRecord where it is malformed or implausible."""
     node = record.get("node")
     if not isinstance(node, str) or not NODE.fullmatch(node):
         raise BadRecord("node is no name of a node")
@@ -155,7 +155,7 @@ def _sum(values: list[float]) -> float:
 
 
 def whole(record: Record, name: str, least: int, most: int) -> int:
-    """A whole number of a record; BadRecord outside *least* to *most*."""
+    """Return an integer field of a record; BadRecord outside *least* to *most*."""
     value = record.get(name)
     if type(value) is not int or not least <= value <= most:
         raise BadRecord(f"{name} = {_shown(value)}; accepted: {least} to {most}")

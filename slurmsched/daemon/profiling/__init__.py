@@ -1,1 +1,1 @@
-"""The profiling partition beside the cycles: arrivals, its rules and its nodes."""
+"""The profiling partition: arrivals, its rules and its nodes."""

@@ -1,4 +1,4 @@
-"""What is being submitted: counts for the forecast of arrivals, kept up by the cycles."""
+"""Counts of submissions for the forecast of arrivals, updated each cycle."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ KEPT = USUAL + REACH  #: steps
 
 
 def by_median() -> ThroughputModel:
-    """The forecast where no model was trained: the rolling median of each series."""
+    """Return the forecast for a site without a trained model: the rolling median of each series."""
     return ThroughputModel(dict.fromkeys(SERIES), dict.fromkeys(SERIES, Errors(math.inf, math.inf)))
 
 
 class ArrivalCounter:
-    """Submissions per step of the last weeks: those of a history, then what each cycle sees for the first time."""
+    """Submissions per step of the last weeks: those of a history, then each cycle's new jobs."""
 
     def __init__(self) -> None:
         self._counts: dict[int, tuple[float, float]] = {}  # jobs and GPUs
@@ -30,15 +30,15 @@ class ArrivalCounter:
         self._outlooks: tuple[float, Mapping[str, LoadOutlook]] = (-math.inf, {})
 
     def learn(self, history: OutcomeTable) -> None:
-        """Start again from *history*; what waits and runs comes with the next cycle."""
+        """Start again from *history*; pending and running jobs come with the next cycle."""
         self._counts, self._until_s = {}, -math.inf
         first = history.restart == 0
         self._add(history.first_submit_s[first], np.ones(int(first.sum())), history.gpus[first])
 
     def observe(self, report: CycleReport) -> None:
-        """Count the jobs that were submitted since the last cycle, whatever became of them."""
+        """Count the jobs submitted since the last cycle, including those that have already ended."""
         view = report.view
-        self._until_s = min(self._until_s, report.now_s)  # clocks are set back, too
+        self._until_s = min(self._until_s, report.now_s)  # clocks may be set back
         for jobs in (view.pending, view.running):
             new = self._new(jobs.first_submit_s, report.now_s)
             self._add(jobs.first_submit_s[new], jobs.tasks[new].astype(np.float64), (jobs.gpus * jobs.tasks)[new])
@@ -50,7 +50,7 @@ class ArrivalCounter:
             del self._counts[step]
 
     def outlooks(self, model: ThroughputModel, now_s: float) -> Mapping[str, LoadOutlook]:
-        """Each series now and in the hour to come; none before a day is known. Reckoned once per step."""
+        """Return each series now and in the next hour; none before one day of data. Computed once per step."""
         made_s, outlooks = self._outlooks
         if now_s // STEP_S != made_s // STEP_S:
             history = self._arrivals(now_s)
@@ -59,7 +59,7 @@ class ArrivalCounter:
         return outlooks
 
     def _arrivals(self, now_s: float) -> Arrivals:
-        """The whole steps before *now_s*."""
+        """Return the complete steps before *now_s*."""
         last = int(now_s // STEP_S)
         steps = range(max(min(self._counts, default=last), last - KEPT), last)
         rows = [self._counts.get(step, (0.0, 0.0)) for step in steps]

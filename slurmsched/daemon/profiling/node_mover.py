@@ -19,53 +19,53 @@ from ...slurm.port import Slurm
 logger = logging.getLogger(__name__)
 
 STEP_S = 60.0
-"""From one move to the next: slurmctld builds its tables anew after each, and jobs need time to take to the nodes."""
+"""The time between moves: slurmctld rebuilds its tables after each, and jobs need time to start on the nodes."""
 
 BACK_OFF_S = 600.0
 
 
 class LoanStore(Protocol):
-    """What remembers that nodes are lent; raises MemoryUnavailable where it cannot."""
+    """The record of lent nodes; raises MemoryUnavailable where it is away."""
 
     def loans(self, cluster: str) -> tuple[LentNodes, ...]:
-        """The partitions whose nodes we changed."""
+        """Return the partitions whose nodes we changed."""
         ...
 
     def save_loans(self, cluster: str, loans: tuple[LentNodes, ...]) -> None:
-        """Let these be all of them."""
+        """Replace the record by these loans."""
         ...
 
 
 @dataclass
 class NodeMover:
-    """One move at a time, remembered before it is made; while the database is away none is made."""
+    """Moves nodes one step at a time, each recorded before it is made; none while the database is away."""
 
     cluster: Slurm
     name: str  #: of the cluster
     loans: LoanStore
-    leads: Callable[[], bool]  #: whether no other daemon may be at it
+    leads: Callable[[], bool]  #: whether this daemon leads
     wait: Timer = field(default_factory=lambda: Timer(time.monotonic))  #: before the next move
     _clear: bool = False  #: nothing is lent, for sure
 
     def turn(self, view: View, rules: ProfilingRules, wanted_gpus: int) -> None:
-        """Make the next move, if there is one and it is time."""
+        """Make the next move, if there is one and it is due."""
         self._clear = False
         self._in_turn(lambda: self._move(view, rules, wanted_gpus))
 
     def end(self) -> None:
-        """Lending was switched off: give back what is lent, when it is time."""
+        """Give back lent nodes, when due, after lending was switched off."""
         if not self._clear:
             self._in_turn(self._end)
 
     def lends(self) -> bool:
-        """Whether any partition has other nodes than its admin gave it, as far as is known."""
+        """True if any partition is known to have other nodes than its admin gave it."""
         try:
             return bool(self.loans.loans(self.name))
         except SlurmschedError:
             return False
 
     def give_back(self) -> str:
-        """Let every partition have its own nodes again; why not, empty if so."""
+        """Restore the nodes of every partition; return why that failed, empty for success."""
         try:
             return give_nodes_back(self.cluster, self.name, self.loans)
         except SlurmschedError as error:
@@ -84,7 +84,7 @@ class NodeMover:
             self.wait.put_off(BACK_OFF_S if trouble else STEP_S)
 
     def _end(self) -> tuple[bool, str]:
-        """Whether nodes were given back, and what went wrong."""
+        """Return whether nodes were given back, and the error, if any."""
         lends = bool(self.loans.loans(self.name))
         if lends and not self.leads():
             return False, ""
@@ -93,7 +93,7 @@ class NodeMover:
         return lends, trouble
 
     def _move(self, view: View, rules: ProfilingRules, wanted_gpus: int) -> tuple[bool, str]:
-        """Whether anything was moved, and what went wrong."""
+        """Return whether nodes were moved, and the error, if any."""
         current = {name: members(view.partitions, name) for name in (rules.partition, rules.home)}
         loans = self.loans.loans(self.name)
         if not all(current.values()):
@@ -119,9 +119,9 @@ class NodeMover:
 
 
 def own_lists(loans: tuple[LentNodes, ...], current: NodeLists) -> NodeLists:
-    """The nodes that an admin gave each partition *current*, where some are *loans*.
+    """Return the nodes that an admin gave each partition *current*, where some are *loans*.
 
-    Nodes that came to a partition or left both since are the admin's doing: Slurm shows them there, or does not.
+    The admin's later changes hold: nodes that Slurm shows as added to a partition, or removed from both.
     """
     own = {one.partition: set(one.own) for one in loans if one.partition in current}
     if own.keys() != current.keys():
@@ -131,13 +131,13 @@ def own_lists(loans: tuple[LentNodes, ...], current: NodeLists) -> NodeLists:
 
 
 def give_nodes_back(cluster: Slurm, name: str, store: LoanStore) -> str:
-    """Let every partition have its own nodes again; why not, empty if so. SlurmschedError where nobody answers."""
+    """Restore the nodes of every partition; return why that failed, else empty. SlurmschedError on any outage."""
     loans = store.loans(name)
     if not loans:
         return ""
     state = cluster.observe()
     current = {one.partition: members(state.partitions, one.partition) for one in loans}
-    # Of a list with one name that it does not know, Slurm keeps no node at all (seen on 22.05).
+    # Given a list with one unknown name, Slurm drops every node of it (observed on 22.05).
     there = set(state.nodes.name.names)
     bare = {one.partition: tuple(sorted(there & set(one.own))) for one in loans if not current[one.partition]}
     own = {**own_lists(loans, {partition: nodes for partition, nodes in current.items() if nodes}), **bare}

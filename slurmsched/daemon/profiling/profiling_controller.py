@@ -1,4 +1,4 @@
-"""The profiling flow beside the cycles: rules that follow the forecast of arrivals, and nodes that follow the jobs."""
+"""Profiling around each cycle: limits follow the forecast of arrivals, and nodes follow the jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProfilingController:
-    """What the daemon does for new jobs around each cycle; nothing where the rules have no profiling partition."""
+    """The daemon's work for new jobs around each cycle; none without a profiling partition in the rules."""
 
     def __init__(self, artifacts: ArtifactRegistry, lender: NodeMover) -> None:
         self._artifacts, self._node_mover = artifacts, lender
@@ -30,11 +30,11 @@ class ProfilingController:
         self._made_of: Stamp | None = None
 
     def learn(self, history: OutcomeTable) -> None:
-        """Know what was submitted before."""
+        """Learn the earlier submissions."""
         self._arriving.learn(history)
 
     def under_pressure(self, policy: Policy, now_s: float) -> Policy:
-        """*policy* with the limits of profiling that fit the burst there is now."""
+        """Return *policy* with the profiling limits for the current load."""
         rules = policy.rules.profiling
         if rules is None:
             return policy
@@ -42,7 +42,7 @@ class ProfilingController:
         return replace(policy, rules=replace(policy.rules, profiling=rules))
 
     def after(self, report: CycleReport, policy: Policy) -> None:
-        """Count what came, and in act mode move nodes where that power is on."""
+        """Count arrivals, and in act mode move nodes where that power is on."""
         self._arriving.observe(report)
         rules = policy.rules.profiling
         if report.mode != "act":
@@ -54,18 +54,18 @@ class ProfilingController:
         self._node_mover.turn(report.view, rules, wanted)
 
     def lends(self) -> bool:
-        """Whether any partition has other nodes than its admin gave it, as far as is known."""
+        """True if any partition is known to have other nodes than its admin gave it."""
         return self._node_mover.lends()
 
     def give_back(self) -> str:
-        """Let every partition have its own nodes again; why not, empty if so."""
+        """Restore the nodes of every partition; return why that failed, empty for success."""
         return self._node_mover.give_back()
 
     def _pressure(self, now_s: float) -> float:
         return pressure(self.outlooks(now_s))
 
     def outlooks(self, now_s: float) -> Mapping[str, LoadOutlook]:
-        """What is forecast of submissions, jobs and GPUs; nothing before a day is known."""
+        """Return the forecasts of submissions, in jobs and GPUs; none before one day of data."""
         stamp = self._artifacts.stamp(THROUGHPUT)
         if stamp != self._made_of:
             self._made_of, self._model = stamp, self._trained() if stamp else by_median()
