@@ -1,4 +1,4 @@
-"""The ``slurmsched`` command: the one place that knows every part and puts them together."""
+"""The ``slurmsched`` command, which builds all parts and connects them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .command_table import COMMANDS
 from .lazy import LazyGroup
 from .logs import LEVELS, log_to_stderr
 
-EPILOG = "Exit status: 0 fine, 1 the world said no, 2 wrong usage, 3 nothing found or no such job."
+EPILOG = "Exit status: 0 fine, 1 request failed, 2 wrong usage, 3 nothing found or no such job."
 
 
 @click.group(
@@ -32,7 +32,7 @@ def main(context: click.Context, config: str | None, log_level: str | None) -> N
     """Let jobs finish sooner on a GPU cluster that runs stock Slurm."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a C locale cannot print every name
+            stream.reconfigure(errors="backslashreplace")  # a C locale cannot print every character
     log_to_stderr(log_level or "warning", os.environ)
     if context.obj is None:
         context.obj = App(config)

@@ -1,4 +1,4 @@
-"""The parts of slurmsched, put together from the settings when a command first needs them."""
+"""The parts of slurmsched, built from the settings when a command first needs them."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ Called = Callable[[str, str, float, int], None]
 
 
 def has_tables(store: Store) -> bool:
-    """Whether the database holds tables of ours, of whatever version."""
+    """Report whether the database holds tables of ours, of any version."""
     there = store.path is None or os.path.exists(store.path)
     return there and store.version() is not None
 
 
 def make_tables(store: Store) -> None:
-    """Make the tables where there are none; others stay as they are. MemoryUnavailable where they cannot be made."""
+    """Create the tables where there are none; leave others unchanged. MemoryUnavailable where that fails."""
     if not has_tables(store):
         store.upgrade()
 
 
 class App:
-    """What a command works with; tests hand in one with other parts."""
+    """The parts that a command works with; tests pass in substitutes."""
 
     def __init__(
         self, config: str | None = None, *, clock: Clock | None = None, environ: Mapping[str, str] | None = None
@@ -51,41 +51,41 @@ class App:
         self.config = config
         self.clock = clock or SystemClock()
         self.environ = os.environ if environ is None else environ
-        self.log_level: str | None = None  #: what the command line said
+        self.log_level: str | None = None  #: from the command line
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The settings with their origins; ConfigError where they mean nothing."""
+        """Return the settings with their origins; ConfigError where they are invalid."""
         return load(self.config, self.environ)
 
     def settings(self) -> Settings:
-        """The settings."""
+        """Return the settings."""
         return self.loaded.settings
 
     def run_dir(self) -> Path:
-        """Where the daemon's sockets are; by the settings that this user may read, else by their defaults."""
+        """Return the directory of the daemon's sockets: the one in settings readable by this user, else the default."""
         try:
             return Path(self.settings().daemon.run_dir)
         except Unreadable as error:
             return Path(error.rest.settings.daemon.run_dir)
 
     def reload(self) -> Settings:
-        """The settings as they are on disk now; where they mean nothing, those known before stay."""
+        """Read the settings from disk again and return them; where they are invalid, the current ones stay."""
         self.loaded = load(self.config, self.environ)
         return self.loaded.settings
 
     def store(self) -> Store:
-        """The database, with tables that fit; MemoryUnavailable or SchemaMismatch."""
+        """Return the database, checked for fitting tables; MemoryUnavailable or SchemaMismatch."""
         self._store.check()
         return self._store
 
     def writable_store(self) -> Store:
-        """The same for a command that writes, which makes the tables where there are none."""
+        """Return the database for a command that writes; creates the tables where there are none."""
         make_tables(self._store)
         return self.store()
 
     def has_tables(self) -> bool:
-        """Whether the database holds tables, of whatever version; MemoryUnavailable where it does not answer."""
+        """Report whether the database holds tables, of any version; MemoryUnavailable where it does not answer."""
         return has_tables(self._store)
 
     @cached_property
@@ -93,7 +93,7 @@ class App:
         return self.open_store()
 
     def open_store(self, kind: type[Store] | None = None) -> Store:
-        """The database, whether it answers or not and whatever its tables; the caller closes it."""
+        """Open the database, even an unreachable one or one with other tables; the caller closes it."""
         from ..db.database import database_url
         from ..db.store import Store
 
@@ -102,7 +102,7 @@ class App:
         return (kind or Store)(url, timeout_s=settings.database.timeout_s)
 
     def cluster(self, called: Called | None = None) -> Slurm:
-        """The real Slurm; nothing is asked of it yet. *called* hears of every command that is run."""
+        """Return the port to the real Slurm, without a call yet; *called* is notified of each command run."""
         from ..slurm.adapters.backend import SlurmBackend
 
         console = self.console()
@@ -110,18 +110,18 @@ class App:
         return SlurmBackend.of(console if called is None else replace(console, called=called), wanted)
 
     def partitions(self) -> tuple[str, ...]:
-        """The names of the cluster's partitions; SlurmError where it does not answer."""
+        """Return the names of the cluster's partitions; SlurmError where it does not answer."""
         return tuple(self.cluster().observe().partitions.name)
 
     def artifacts(self) -> ArtifactRegistry:
-        """Where trained models lie."""
+        """Return the registry of trained models."""
         from ..models.registry import ArtifactRegistry
 
         settings = self.settings()
         return ArtifactRegistry(Path(settings.models.directory or Path(settings.daemon.state_dir, "models")))
 
     def console(self) -> CommandRunner:
-        """What runs Slurm's commands, by the settings."""
+        """Return the runner of Slurm's commands, by the settings."""
         from ..slurm.adapters.command_runner import CommandRunner
 
         slurm = self.settings().slurm
@@ -131,13 +131,13 @@ class App:
 
     @cached_property
     def time_left(self) -> TimeLeft:
-        """The time left for all of Slurm's commands together; endless until it is bounded."""
+        """The time left for all of Slurm's commands together; unlimited until it is bounded."""
         from ..slurm.adapters.command_runner import TimeLeft
 
         return TimeLeft()
 
     def cluster_name(self) -> str:
-        """The name under which the database knows the cluster; from slurm.conf where slurmctld does not answer."""
+        """Return the cluster's name in the database; from slurm.conf where slurmctld does not answer."""
         try:
             return self.cluster().facts().cluster
         except SlurmUnavailable:
@@ -151,7 +151,7 @@ class App:
             return named[1].lower()
 
     def answers(self) -> QueryClient:
-        """Whom to ask about jobs: the daemon, or else the latest record of its decisions."""
+        """Return the client for queries about jobs: to the daemon, else to the latest decision record."""
         from ..daemon.api.query_server import SOCKET
         from .query import QueryClient
 
@@ -163,17 +163,17 @@ class App:
         )
 
     def figures(self) -> FigureQueries:
-        """Figures of what the database and the models' directory hold."""
+        """Return the figures in the database and the models' directory."""
         from ..daemon.api.record_summaries import FigureQueries
 
         return FigureQueries(self.store, self.cluster_name, self.artifacts(), self.clock)
 
     def decision(self, cycle: int) -> DecisionRecord | None:
-        """A recorded cycle; None where it is not kept."""
+        """Return a recorded cycle; None where it is not stored."""
         return self.store().decision(cycle)
 
     def open_intents(self) -> Sequence[Intent]:
-        """What we asked of Slurm and has not ended, as far as the database can tell."""
+        """Return our open requests to Slurm, as far as the database can tell."""
         try:
             return self.store().intents(self.cluster_name(), self.clock.now())
         except SlurmschedError as error:
@@ -181,6 +181,6 @@ class App:
             return ()
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the database, if open."""
         if "_store" in self.__dict__:
             self._store.close()

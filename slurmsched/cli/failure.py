@@ -1,4 +1,4 @@
-"""How a command ends when it cannot do what was asked."""
+"""Errors of commands, and their exit statuses."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from .terminal_text import clean_lines
 
 
 class Failed(click.ClickException):
-    """The world said no: exit status 1."""
+    """The request failed: exit status 1."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """One message on standard error, safe for a terminal."""
+        """Print one message on standard error, safe for a terminal."""
         click.echo(f"slurmsched: {clean_lines(self.message)}", file=file, err=file is None)
 
 
 def open_files_limit() -> str:
-    """The limit of open files, and where it is set."""
+    """Describe the limit of open files, and where it is set."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return f"the limit of this process is {limit} (ulimit -n, LimitNOFILE= of systemd)"
 
 
 class NotFound(Failed):
-    """There is nothing of that name or number: exit status 3."""
+    """There is no object of that name or number: exit status 3."""
 
     exit_code = 3
 
 
 @contextmanager
 def wrong_usage() -> Iterator[None]:
-    """Turn what is wrong with words of the command line into wrong usage: exit status 2."""
+    """Turn errors in command-line arguments into usage errors: exit status 2."""
     try:
         yield
     except SlurmschedError as error:

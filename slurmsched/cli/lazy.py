@@ -1,4 +1,4 @@
-"""A group of commands that imports one only when it is called."""
+"""A group of commands that imports each only when it is called."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .failure import Failed, open_files_limit
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by place; any SlurmschedError below it becomes one clean message and exit status 1."""
+    """Finds its commands by module path; any SlurmschedError below it becomes one message and exit status 1."""
 
     def __init__(self, *args: Any, commands_at: Mapping[str, CommandEntry], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.commands_at = commands_at
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """Return the names, in the order of the table."""
         return list(self.commands_at)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now; None where there is none of that name."""
+        """Import and return the command; None for an unknown name."""
         if cmd_name not in self.commands_at:
             return None
         place = self.commands_at[cmd_name]
@@ -38,19 +38,19 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word names; wrong usage asks whether one of a like name was meant."""
+        """Return the command that the first word names; a usage error suggests one of a similar name."""
         near = get_close_matches(args[0], self.commands_at, n=1)
         if near and near[0] != args[0] and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}: did you mean {near[0]}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list for ``--help``, without importing a single command."""
+        """Write the list for ``--help``, without importing a single command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.help) for name, place in self.commands_at.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what the world does to it is told without a traceback."""
+        """Run the command; external errors are shown without a traceback."""
         try:
             return super().invoke(ctx)
         except SlurmschedError as error:

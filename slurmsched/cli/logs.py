@@ -1,4 +1,4 @@
-"""Where log lines go: standard error, in journald's manner where journald reads it."""
+"""Logging to standard error, in journald's format where journald reads it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ER
 
 
 class LineFormatter(logging.Formatter):
-    """A record as lines that no user's text can break or colour."""
+    """Formats a record as lines that no user's text can break or colour."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record, control characters escaped; only a traceback has line ends."""
+        """Return the record with control characters escaped; only a traceback has line ends."""
         record.message = record.getMessage().replace("\n", "\\n")
         if self.usesTime():
             record.asctime = self.formatTime(record, self.datefmt)
@@ -27,10 +27,10 @@ class LineFormatter(logging.Formatter):
 
 
 class JournalFormatter(LineFormatter):
-    """The same with the ``<4>`` in front of each line that tells journald the priority."""
+    """Formats a record with ``<4>`` in front of each line, which gives journald the priority."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record, each line marked."""
+        """Return the record with each line marked."""
         mark = f"<{_PRIORITIES.get(record.levelno, 5)}>"
         return mark + super().format(record).replace("\n", f"\n{mark}")
 
@@ -43,4 +43,4 @@ def log_to_stderr(level: str, environ: Mapping[str, str]) -> None:
     else:
         handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of its plug-ins at INFO
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it lists its plug-ins at INFO

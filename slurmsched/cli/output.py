@@ -1,4 +1,4 @@
-"""What commands print: sentences and tables for people, one JSON object for programs."""
+"""Output of commands: sentences and tables for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -28,19 +28,23 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 @dataclass(frozen=True)
 class _Tables:
-    """How the tables of one command are to be printed."""
+    """The table options of one command."""
 
     wide: bool = False
     columns: tuple[str, ...] = ()
 
 
 def table_options(command: _Command) -> _Command:
-    """``--json``, and which columns of tables are shown; *command* gets the first alone, as ``as_json``."""
+    """Add ``--json`` and the choice of table columns; *command* gets only the first, as ``as_json``."""
     wide = click.option(
-        "--wide", is_flag=True, expose_value=False, callback=_remember, help="Show all columns, also beyond the screen."
+        "--wide",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember,
+        help="Show all columns, even if wider than the screen.",
     )
     columns = click.option(
-        "--columns", metavar="A,B", expose_value=False, callback=_remember, help="Show these columns of tables alone."
+        "--columns", metavar="A,B", expose_value=False, callback=_remember, help="Show only these columns of tables."
     )
     return columns(wide(json_option(command)))
 
@@ -77,7 +81,7 @@ def _demand(columns: Sequence[str], sheets: Sequence[TextTable]) -> None:
 
 
 def _print(sheet: TextTable, *, whole: bool) -> None:
-    """A table; on a terminal with a ruled heading, and the columns that there is room for unless *whole*."""
+    """Print a table; on a terminal with a ruled heading, and only the columns that fit unless *whole*."""
     if not _for_people():
         return click.echo(plain(sheet), nl=bool(sheet.columns))
     shown, gone = (sheet, []) if whole else fitted(sheet, get_terminal_size().columns)

@@ -1,4 +1,4 @@
-"""Progress, where people watch."""
+"""Progress bars, on a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def bar(of: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error that is told how many *of* these are done, and of how many; nothing where nobody is."""
+    """Show a bar on standard error; yields its update (done, total), which does nothing without a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return

@@ -1,4 +1,4 @@
-"""Asking about jobs: the daemon where one answers, else the latest record of its decisions."""
+"""Queries about jobs: to the daemon where one answers, else to the latest record of its decisions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from ..db.tracking.decisions import DecisionRecord
 
 NO_DAEMON = "no daemon runs"
-"""Why the order of a recorded cycle is not in force now: an ordered stop gave every job back."""
+"""The reason why the order of a recorded cycle is not in force now: an ordered stop gave every job back."""
 
 Recorded = Callable[[], "DecisionRecord | None"]
 
 
 class QueryClient:
-    """Answers in the daemon's own form; ``source`` in each says whether it came from the daemon or from a record."""
+    """Answers in the daemon's own form; ``source`` in each is the daemon or a record."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class QueryClient:
         self._socket, self._recorded, self._story, self._figures = socket, recorded, story, figures
 
     def query(self, about: str, **details: int | float | str | list[int]) -> dict[str, Any]:
-        """What the daemon says *about* a job or the queue; where no daemon answers, what its last record says.
+        """Return the daemon's answer *about* a job or the queue; without a daemon, that of its last record.
 
-        Raises AnswerRefused where the daemon will not tell, DaemonUnreachable where there is no record either.
+        Raises AnswerRefused where the daemon refuses, DaemonUnreachable where there is no record either.
         """
         from ..daemon.api.query_server import DaemonUnreachable, query
 
@@ -71,7 +71,7 @@ class QueryClient:
 
 
 def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer about a recorded decision, by the rules that were recorded with it."""
+    """Answer from a recorded decision, by the rules recorded with it."""
     from ..daemon.api.query_handlers import plain
     from ..decide.explain.queries import ANSWERS
     from ..decide.explain.slurm_place import with_slurm_place
@@ -88,7 +88,7 @@ def _recorded_answer(about: str, record: DecisionRecord, details: Mapping[str, A
 
 
 def print_reply(reply: Mapping[str, Any], *parts: str | TextTable, now_s: float, as_json: bool) -> None:
-    """Print an answer and how old it is; JSON gets the answer whole."""
+    """Print an answer and its age; JSON gets the whole answer."""
     age = as_of(reply["as_of_s"], reply["cycle"], now_s)
     emit(
         reply,

@@ -1,4 +1,4 @@
-"""The reference pages, written from what the code says: ``python -m slurmsched.cli.reference commands|settings``."""
+"""The reference pages, generated from the code: ``python -m slurmsched.cli.reference commands|settings``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMANDS_HEAD = """\
 Made from `--help` by `python -m slurmsched.cli.reference commands`; a test keeps it true.
 
 Every command that reads takes `--json` and then prints one object with `"schema": "slurmsched/1"`. Exit status: 0 fine,
-1 the world said no, 2 wrong usage, 3 nothing found or no such job. Tables are plain text with all their columns when
+1 request failed, 2 wrong usage, 3 nothing found or no such job. Tables are plain text with all their columns when
 piped. On a terminal a row is one line: long texts are cut and the least important columns left out until it fits;
 `--wide` shows all columns, `--columns JOB,USER` those that you name.
 """
@@ -34,13 +34,13 @@ SIGHUP the daemon reads everything again; where that fails it keeps what it had 
 
 
 def commands_page() -> str:
-    """``docs/commands.md``."""
+    """Return the text of ``docs/commands.md``."""
     pages = [f"## {path}\n\n```text\n{text.rstrip()}\n```\n" for path, text in _helps(main, "slurmsched", None)]
     return "\n".join([COMMANDS_HEAD, *pages])
 
 
 def settings_page() -> str:
-    """``docs/settings.md``."""
+    """Return the text of ``docs/settings.md``."""
     parts = [SETTINGS_HEAD]
     for section, keys in catalogue().items():
         parts.append(f"## [{section}]\n\n{section_title(section)}\n")

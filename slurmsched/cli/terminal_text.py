@@ -1,4 +1,4 @@
-"""Text that came from users, made safe for a terminal."""
+"""Users' text, made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import unicodedata
 
 
 def clean(text: str) -> str:
-    r"""*text* on one line without anything a terminal would obey: controls, escapes, bidi marks become ``\x1b``."""
+    r"""Return *text* on one line, safe for a terminal: controls, escapes and bidi marks become ``\x1b``."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def clean_lines(text: str) -> str:
-    """*text* with each line cleaned; only the line ends stay."""
+    """Return *text* with each line cleaned; only the line ends stay."""
     return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def width(text: str) -> int:
-    """Terminal cells that *text* fills: East Asian wide characters two, combining ones none."""
+    """Return the terminal cells that *text* fills: East Asian wide characters two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(

@@ -1,4 +1,4 @@
-"""Tables: aligned text, one line a row, as wide as there is room for."""
+"""Tables: aligned text, one line per row, as wide as the terminal allows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .terminal_text import clean, width
 Cell = str | int | float | None
 
 GAP = "  "
-CUT_LEAST = 8  #: cells that a text keeps where it is cut
+CUT_LEAST = 8  #: cells that are left of a cut text
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table to print; columns of numbers stand right."""
+    """A table to print; columns of numbers are right-aligned."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -25,7 +25,7 @@ class TextTable:
 
 
 def plain(sheet: TextTable) -> str:
-    """*sheet* as aligned text without tabs, borders or colours; an empty cell reads ``-``."""
+    """Format *sheet* as aligned text without tabs, borders or colours; an empty cell reads ``-``."""
     lines = _texts(sheet)
     widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     right = _right(sheet)
@@ -33,9 +33,9 @@ def plain(sheet: TextTable) -> str:
 
 
 def fitted(sheet: TextTable, most: int) -> tuple[TextTable, list[str]]:
-    """*sheet* in *most* cells, and the columns that had no room: texts are cut first, then the least important go.
+    """Fit *sheet* to *most* cells; also return the dropped columns. Texts are cut first, least important columns next.
 
-    The most important column stays whole in any case, and so do all headings.
+    The most important column and all headings are always complete.
     """
     cells = zip(*_texts(sheet), strict=True)
     widths = {name: max(map(width, column)) for name, column in zip(sheet.columns, cells, strict=True)}
@@ -51,7 +51,7 @@ def fitted(sheet: TextTable, most: int) -> tuple[TextTable, list[str]]:
 
 
 def chosen(sheet: TextTable, names: Sequence[str]) -> TextTable:
-    """*sheet* with the columns of these *names* that it has, in any case; whole where it has none."""
+    """Return *sheet* with those columns in *names* that it has, in any case; whole where it has none."""
     by_name = {name.upper(): name for name in sheet.columns}
     shown = [by_name[name.upper()] for name in names if name.upper() in by_name]
     return _with_columns(sheet, shown, {}) if shown else sheet
@@ -67,7 +67,7 @@ def _total(widths: Iterable[int]) -> int:
 
 
 def _limits(widths: dict[str, int], least: dict[str, int], most: int) -> dict[str, int]:
-    """The cells of each column, the widest that may be cut made narrower until all fit."""
+    """Return the cells of each column, the widest columns that may be cut made narrower until all fit."""
     limits = dict(widths)
     while _total(limits.values()) > most:
         name = max(limits, key=lambda name: limits[name] - least[name])

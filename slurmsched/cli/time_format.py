@@ -1,4 +1,4 @@
-"""Seconds and moments as people read them."""
+"""Seconds and times, formatted for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TIME = "%Y-%m-%d %H:%M:%S"
 
 
 def span(seconds: float | None) -> str:
-    """A span such as ``12 s``, ``3m20s``, ``5h03m20s`` or ``2d05h03m20s``; ``-`` where unknown."""
+    """Format a span such as ``12 s``, ``3m20s``, ``5h03m20s`` or ``2d05h03m20s``; ``-`` where unknown."""
     if seconds is None or math.isnan(seconds):
         return "-"
     if math.isinf(seconds):
@@ -27,7 +27,7 @@ def span(seconds: float | None) -> str:
 
 
 def moment(at_s: float | None, now_s: float | None = None) -> str:
-    """Local time; without the date where it is the day of *now_s*."""
+    """Format local time; without the date on the day of *now_s*."""
     if at_s is None or math.isnan(at_s):
         return "-"
     at = datetime.fromtimestamp(at_s).astimezone()
@@ -36,5 +36,5 @@ def moment(at_s: float | None, now_s: float | None = None) -> str:
 
 
 def as_of(at_s: float, cycle: int, now_s: float) -> str:
-    """How old an answer is: ``as of 10:02:41, cycle 812, 12 s ago``."""
+    """Describe the age of an answer: ``as of 10:02:41, cycle 812, 12 s ago``."""
     return f"as of {moment(at_s, now_s)}, cycle {cycle}, {span(max(0.0, now_s - at_s))} ago"

@@ -1,1 +1,1 @@
-"""Commands for the administration of a site."""
+"""Administration commands."""

@@ -23,7 +23,7 @@ _WORDS = {True: "ok", False: "missing", None: "-"}
 @json_option
 @click.pass_obj
 def check(app: App, as_json: bool) -> None:
-    """Say what the cluster and we still need, with the lines to add.
+    """Report missing or wrong settings of Slurm and slurmsched, with the lines to add.
 
     Nothing is changed. Exit status 1 if anything is missing.
     """
@@ -62,7 +62,7 @@ def _of_partitions(app: App) -> list[str]:
     try:
         return unknown_partitions(app.settings(), app.partitions()) if any(named_partitions(app.settings())) else []
     except SlurmError:
-        return []  # said by another finding
+        return []  # reported by another finding
 
 
 def _of_database(app: App) -> list[Finding]:

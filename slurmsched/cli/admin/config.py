@@ -28,7 +28,7 @@ def config() -> None:
 def check(app: App, file: str | None, as_json: bool) -> None:
     """Read the settings, or FILE in their place, and list everything wrong with them.
 
-    What passes, a daemon starts with. Partitions that the settings name are looked up where Slurm answers.
+    A daemon starts with any settings that pass. Partitions in the settings are looked up where Slurm answers.
     """
     notes: list[str] = []
     try:
@@ -48,7 +48,7 @@ def check(app: App, file: str | None, as_json: bool) -> None:
 
 
 def _unknown_partitions(app: App, notes: list[str]) -> list[str]:
-    """What is wrong with the partitions that are named; *notes* gets why they could not be looked up."""
+    """Return the unknown partitions in the settings; *notes* gets the reason where they cannot be checked."""
     if not any(named_partitions(app.settings())):
         return []
     try:
@@ -59,11 +59,11 @@ def _unknown_partitions(app: App, notes: list[str]) -> list[str]:
 
 
 @config.command()
-@click.option("--origin", is_flag=True, help="Say where each setting comes from.")
+@click.option("--origin", is_flag=True, help="Show the origin of each setting.")
 @table_options
 @click.pass_obj
 def show(app: App, origin: bool, as_json: bool) -> None:
-    """Show every setting as it is in force; secrets are hidden."""
+    """Show every setting in force; secrets are hidden."""
     loaded = app.loaded
     rows = [(setting.name, setting.shown(loaded.settings), loaded.origins[setting.name]) for setting in every_setting()]
     facts: dict[str, Any] = {"settings": {name: value for name, value, _ in rows}}

@@ -9,13 +9,13 @@ from ..app import App
 
 @click.group()
 def db() -> None:
-    """Look after the database."""
+    """Maintain the database."""
 
 
 @db.command()
 @click.pass_obj
 def upgrade(app: App) -> None:
-    """Bring the tables to this program's version; an SQLite file is copied first."""
+    """Upgrade the tables to this program's version; an SQLite file is copied first."""
     store = app.open_store()
     try:
         version = store.upgrade()

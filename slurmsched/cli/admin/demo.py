@@ -24,17 +24,17 @@ SIMULATED = "SIMULATED: no Slurm ran. slurmctld is a model, time is virtual; slu
 @click.command()
 @click.option("--quick", is_flag=True, help="A burst of 28 short jobs: about a minute, and figures that say little.")
 @click.option("--simulated", is_flag=True, help="On a model of Slurm in virtual time: no root, no Slurm, seconds.")
-@click.option("--or-simulated", is_flag=True, help="The same, where no private Slurm can be had; says so.")
+@click.option("--or-simulated", is_flag=True, help="As --simulated, but only where no private Slurm can run; says so.")
 @json_option
 def demo(quick: bool, simulated: bool, or_simulated: bool, as_json: bool) -> None:
-    """Show on a private Slurm what slurmsched gains.
+    """Show the gains of slurmsched on a private Slurm.
 
-    Runs a burst of jobs cut from a real trace under stock Slurm and again under slurmsched, which knows only an earlier
-    burst. Takes about four minutes and needs root. Progress goes to standard error.
+    Runs a burst of jobs cut from a real trace under stock Slurm and again under slurmsched, which has learned only from
+    an earlier burst. Takes about four minutes and needs root. Progress goes to standard error.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
-    # A burst is simulated in seconds as it is; compiling the simulator's loops first would take a minute.
+    # A burst takes only seconds to simulate uncompiled; compiling the simulator's loops would take a minute.
     os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
     shown = _shown(quick, simulated, or_simulated)
     facts = shown.to_json()
@@ -77,5 +77,5 @@ def _print_line(line: str) -> None:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """End as Ctrl-C does, with everything taken down."""
+    """Exit as Ctrl-C does, after cleaning up."""
     raise KeyboardInterrupt

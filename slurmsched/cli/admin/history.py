@@ -15,13 +15,13 @@ from ..time_format import moment, span
 
 DAY_S = 86400.0
 SPAN_MOST_S = 32 * DAY_S
-FEW = 10_000  #: runs in a span after which the next may be twice as long; each span is stored before the next is read
-OVERLAP_S = 2 * DAY_S  #: slurmdbd can learn of an end late; what is known already is not stored twice
+FEW = 10_000  #: runs below which the next span is twice as long; each span is stored before the next is read
+OVERLAP_S = 2 * DAY_S  #: slurmdbd may learn of an end late; runs that are stored already are skipped
 
 
 @click.group()
 def history() -> None:
-    """Import or count what past jobs did."""
+    """Import past jobs, or summarize them."""
 
 
 @history.command("import")
@@ -31,7 +31,7 @@ def history() -> None:
 def import_(app: App, days: float | None, as_json: bool) -> None:
     """Read finished runs from sacct into the database.
 
-    Runs that are there already are left as they are, so that it may be run any time and again after a failure.
+    Runs that are already stored stay unchanged, so the import may be repeated at any time.
     """
     now_s = app.clock.now()
     cluster, store, name = app.cluster(), app.writable_store(), app.cluster_name()
@@ -59,7 +59,7 @@ def import_(app: App, days: float | None, as_json: bool) -> None:
 def stats(app: App, days: float | None, as_json: bool) -> None:
     """Count the runs in the database, with waits and runtimes by GPUs.
 
-    Where jobs are private on the cluster, users hear of their own runs alone.
+    Where jobs are private on the cluster, users see only their own runs.
     """
     facts = app.answers().query("history", **({} if days is None else {"days": days}))
     if not facts["runs"]:

@@ -16,7 +16,7 @@ USER_DIR = ".local/state"
 
 
 def default_directory() -> Path:
-    """Where a lab goes when nobody says where."""
+    """Return the default directory of a lab."""
     if os.geteuid() == 0:
         return Path("/var/tmp/slurmsched-lab")  # noqa: S108  refused below unless it is ours and empty
     state = os.environ.get("XDG_STATE_HOME")
@@ -32,12 +32,12 @@ def default_directory() -> Path:
 )
 @click.pass_context
 def lab(context: click.Context, directory: Path | None) -> None:
-    """A private real Slurm on loopback, beside whatever this host runs."""
+    """Run a private real Slurm on loopback, beside any Slurm of this host."""
     context.obj = directory or default_directory()
 
 
 @lab.command()
-@click.option("--nodes", default=4, show_default=True, type=click.IntRange(1, 2000), help="How many nodes.")
+@click.option("--nodes", default=4, show_default=True, type=click.IntRange(1, 2000), help="Number of nodes.")
 @click.option("--gpus", default=4, show_default=True, type=click.IntRange(0, 64), help="Fake GPUs per node.")
 @click.option("--cpus", default=8, show_default=True, type=click.IntRange(1), help="CPUs per node.")
 @click.option("--memory-mib", default=16_000, show_default=True, type=click.IntRange(1), help="Memory per node.")
@@ -49,7 +49,7 @@ def lab(context: click.Context, directory: Path | None) -> None:
 @click.option(
     "--slurm-root",
     type=click.Path(exists=True, file_okay=False, resolve_path=True),
-    help="Run the Slurm in this root tree (made with debootstrap, say); the tree is not changed.",
+    help="Run the Slurm in this root tree (from debootstrap, for example); the tree is not changed.",
 )
 @click.option("--conf", "extra_conf", multiple=True, metavar="LINE", help="A line of slurm.conf; repeatable.")
 @click.option(
@@ -67,7 +67,7 @@ def up(
     extra_conf: tuple[str, ...],
     job_submit_lua: str | None,
 ) -> None:
-    """Bring a lab up and say how to use it."""
+    """Start a lab and explain how to use it."""
     spec = LabSpec(
         nodes=nodes,
         gpus=gpus,
@@ -92,7 +92,7 @@ def up(
 @json_option
 @click.pass_obj
 def status(directory: Path, as_json: bool) -> None:
-    """Say which daemons run and how the nodes are; exit 1 unless all is well."""
+    """Show which daemons run and the states of the nodes; exit 1 unless all are healthy."""
     state = Lab(directory).status()
     sentence = f"{state.cluster} in {state.directory}: slurmctld {'answers' if state.answers else 'does not answer'}"
     daemons = TextTable(("daemon", "pid", "state"), [(each.name, each.pid, each.state) for each in state.processes])
@@ -103,11 +103,11 @@ def status(directory: Path, as_json: bool) -> None:
 
 
 @lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--user", help="Be this lab user: alice, bob, carol, dave or operator.")
+@click.option("--user", help="Run as this lab user: alice, bob, carol, dave or operator.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj
 def shell(directory: Path, user: str | None, command: tuple[str, ...]) -> None:
-    """Run COMMAND, or else a shell, in which Slurm's commands mean the lab."""
+    """Run COMMAND, else a shell, in which Slurm's commands act on the lab."""
     there = Lab(directory)
     argv = there.command(command or (os.environ.get("SHELL", "/bin/sh"),), user)
     environment = there.env(user)
@@ -122,7 +122,7 @@ def shell(directory: Path, user: str | None, command: tuple[str, ...]) -> None:
 @lab.command()
 @click.pass_obj
 def restart(directory: Path) -> None:
-    """Restart slurmctld, after a change of slurm.conf say; running jobs go on."""
+    """Restart slurmctld, for example after a change of slurm.conf; running jobs continue."""
     there = Lab(directory)
     there.restart_controller()
     there.wait_for_nodes()
@@ -132,6 +132,6 @@ def restart(directory: Path) -> None:
 @lab.command()
 @click.pass_obj
 def down(directory: Path) -> None:
-    """End everything the lab runs and remove all it made, also after a crash."""
+    """Stop everything in the lab and remove all its files, also after a crash."""
     Lab(directory).down()
     click.echo(f"Nothing is left of {directory}")

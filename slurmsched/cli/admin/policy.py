@@ -20,15 +20,15 @@ REASON_MOST = 200
 
 @click.group()
 def policy() -> None:
-    """Show which ordering serves, or let another one serve."""
+    """Show or set the ordering in force."""
 
 
 @policy.command()
-@click.option("--all", "whole", is_flag=True, help="Also list all choices that were made, the latest first.")
+@click.option("--all", "whole", is_flag=True, help="Also list all earlier choices, the latest first.")
 @table_options
 @click.pass_obj
 def show(app: App, whole: bool, as_json: bool) -> None:
-    """Show the ordering that serves, its parameters, since when and by whom."""
+    """Show the ordering in force, its parameters, since when and by whom."""
     now_s, reply = app.clock.now(), _status(app)
     facts: dict[str, Any] = {"source": reply["source"], "mode": reply["mode"]}
     facts |= reply["policy"] if "policy" in reply else _wanted(app)
@@ -45,18 +45,20 @@ def show(app: App, whole: bool, as_json: bool) -> None:
 
 @policy.command("set")
 @click.argument("words", nargs=-1, metavar="[ORDERING [NAME=VALUE]...]")
-@click.option("--reset", is_flag=True, help="Back to the ordering of the settings.")
+@click.option("--reset", is_flag=True, help="Return to the ordering of the settings.")
 @click.option("--from-history", is_flag=True, help="Make the classes of wfq from the sizes of past runs.")
 @click.option("--days", type=click.FloatRange(0.01, 3650), help="How far back --from-history looks.  [default: 30]")
-@click.option("--variation", type=float, help="T, the most that sizes in a class of --from-history vary.  [default: 1]")
+@click.option(
+    "--variation", type=float, help="T, the greatest variation of sizes in a class of --from-history.  [default: 1]"
+)
 @click.option("--slope", type=float, help="W of the weights of --from-history, e^(-iW).  [default: 0.5]")
-@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, for the record.")
 @json_option
 @click.pass_obj
 def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: bool, **options: Any) -> None:
-    """Let ORDERING serve, from the daemon's next cycle on.
+    """Set the ordering to ORDERING, from the daemon's next cycle on.
 
-    The settings file stays as it is. What was set survives restarts, until it is set anew or reset:
+    The settings file stays unchanged. The choice survives restarts, until it is replaced or reset:
 
     \b
         slurmsched policy set sjf --reason "many short jobs before the deadline"
@@ -82,7 +84,7 @@ def set_(app: App, /, words: Sequence[str], reset: bool, reason: str, as_json: b
 
 
 def serving(policy: Mapping[str, Any], now_s: float) -> str:
-    """What serves and who said so, as one sentence."""
+    """Describe the ordering in force and its author in one sentence."""
     since, by = moment(policy["since_s"], now_s), f" by {policy['by']}" if policy["by"] else ""
     if policy["from"] == "settings":
         reset = f", back to it since {since}{by}" if policy["since_s"] else ""
@@ -110,7 +112,7 @@ def _status(app: App) -> dict[str, Any]:
 
 
 def _wanted(app: App) -> dict[str, Any]:
-    """What a daemon would serve if there were one."""
+    """Return the status of the ordering that a daemon would use."""
     from ...daemon.active_policy import ActivePolicy
     from ...daemon.policy_settings import policy_of
 
@@ -125,7 +127,7 @@ def _row(choice: Mapping[str, Any]) -> list[Cell]:
 
 
 def _with_history(app: App, words: Sequence[str], options: Mapping[str, Any]) -> Sequence[str]:
-    """*words* with thresholds and weights from past runs, where they were asked for."""
+    """Return *words* with thresholds and weights from past runs, where requested."""
     details = ("days", "variation", "slope")
     if not options["from_history"]:
         if unused := [name for name in details if options[name] is not None]:

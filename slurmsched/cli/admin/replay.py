@@ -26,7 +26,7 @@ SHOWN = 20
 @json_option
 @click.pass_obj
 def replay(app: App, cycle: int, as_json: bool) -> None:
-    """Decide a recorded CYCLE again and compare.
+    """Decide a recorded CYCLE again and compare the plans.
 
     Exit status 1 if the plan differs in any bit, 3 if the cycle is not on record (any more).
     """
@@ -48,7 +48,7 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
 
 
 def differences(recorded: Plan, again: Plan, jobs: JobTable) -> Iterator[str]:
-    """Where two plans for *jobs* are not the same, one line each."""
+    """Yield one line per difference between two plans for *jobs*."""
     import numpy as np
 
     for column in fields(recorded.jobs):

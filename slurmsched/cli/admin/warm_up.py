@@ -16,11 +16,12 @@ from ..time_format import span
 @click.command("warm-up")
 @json_option
 def warm_up(as_json: bool) -> None:
-    """Compile what predictions and simulations need.
+    """Compile the code of predictions and simulations in advance.
 
-    Nobody waits for it later. As root, once after each installation: beside the program's own files, for all users. As
-    another user, where root did not: in that user's cache. Takes a minute or two, and seconds where nothing has
-    changed. Compiled code of earlier sources is removed. Exit status 1 if what was compiled cannot be kept.
+    Later commands then need not wait for the compiler. Run it as root once after each installation: the code goes
+    beside the program's own files, for all users. Run by another user, it goes to that user's cache. Takes a minute or
+    two, or seconds if nothing has changed. Compiled code of earlier sources is removed. Exit status 1 if the code
+    cannot be stored.
     """
     from ...policies.codecache import clean, directories
     from ...policies.compiled import HAVE_NUMBA

@@ -1,1 +1,1 @@
-"""Commands that run, steer or show the daemon."""
+"""Commands that run, control or show the daemon."""

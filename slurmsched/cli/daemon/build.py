@@ -1,4 +1,4 @@
-"""The daemon put together: the one place where settings become parts."""
+"""The construction of the daemon's parts from the settings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from ..app import App, make_tables
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_S = 60.0  #: how long a starting daemon waits for slurmctld before it gives up and is started again
+PATIENCE_S = 60.0  #: limit for a starting daemon's wait for slurmctld; then it exits and is started again
 PREDICTION_WORKER = "slurmsched.simulator.prediction_worker"
 """The module that predicts in a process of its own."""
 
@@ -63,7 +63,7 @@ class Daemon:
 
     @property
     def policy(self) -> Policy:
-        """What orders jobs now, an admin's choice included."""
+        """The policy in force, including an admin's choice."""
         return self.world.policy
 
     def dry_run(self, now_s: float) -> CycleReport:
@@ -76,9 +76,9 @@ class Daemon:
 
 
 def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
-    """Put a daemon together; raises where the settings, the tables or slurmctld do not let it.
+    """Build a daemon; raises where the settings, the tables or slurmctld prevent it.
 
-    *patience_s* is how long a slurmctld that does not answer is waited for. With *dry* only ``dry_run`` is of use.
+    *patience_s* limits the wait for a slurmctld that does not answer. With *dry* only ``dry_run`` is usable.
     """
     settings, artifacts, monotonic = app.settings(), app.artifacts(), app.clock.monotonic
     demand_valid(settings)
@@ -164,7 +164,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
 def _predictions(
     app: App, world: CycleContext, facts: ClusterFacts, store: Store, metrics: Metrics
 ) -> PredictionService | None:
-    """What predicts, where that is wanted and can be."""
+    """Return the prediction service, where it is on and possible."""
     forward = Forward(lambda: world.policy, lambda: facts.latest.config, PredictionWorker(PREDICTION_WORKER))
     predict = app.settings().predict
     return prediction_service(predict, forward, PredictionStore(store, facts.latest.cluster), app.clock, metrics)
@@ -179,7 +179,7 @@ def _collector(
     store: Store,
     metrics: Metrics,
 ) -> Callable[[], ProfileReceiver] | None:
-    """What opens the door for what nodes measured; ConfigError where ``profile.listen`` is no address."""
+    """Return the constructor of the profile receiver; ConfigError where ``profile.listen`` is not an address."""
     address = parse_listen(settings.profile.listen)
     if address is None:
         return None
@@ -198,7 +198,7 @@ def _collector(
         save_unstable=keep_unstable,
         counted=metrics.profile_record,
     )
-    socket = re.search(r"\bsocket=([^,]+)", facts.latest.config.get("AuthInfo", ""))  # where munged is not at home
+    socket = re.search(r"\bsocket=([^,]+)", facts.latest.config.get("AuthInfo", ""))  # munged may be elsewhere
     unmunge = ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]
     return lambda: ProfileReceiver(address, receiver, app.clock, unmunge=unmunge)
 

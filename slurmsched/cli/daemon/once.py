@@ -32,7 +32,7 @@ SHOWN = 20
 @table_options
 @click.pass_obj
 def once(app: App, dry_run: bool, as_json: bool) -> None:
-    """Run one cycle and say what it did."""
+    """Run one cycle and report the result."""
     from ...decide.explain.impact import advice
     from .build import build
 

@@ -21,7 +21,7 @@ ACCEPTED = "+30m, +2h, +1d, 2026-08-01T10:00 (local time) or with an offset: 202
 def pause(app: App, until: str | None) -> None:
     """Make the daemon observe only.
 
-    From its next cycle on it looks and records but writes nothing to Slurm; SiteFactors that are there stay.
+    From its next cycle on it observes and records but writes nothing to Slurm; existing SiteFactors stay.
     """
     now_s = app.clock.now()
     until_s = None if until is None else time_from(until, now_s)
@@ -40,7 +40,7 @@ def resume(app: App) -> None:
 
 
 def time_from(text: str, now_s: float) -> float:
-    """Unix seconds of *text*, by the grammar that deadlines have; a usage error where it means no single moment."""
+    """Parse *text* into Unix seconds, in the grammar of deadlines; a usage error where it is not one moment."""
     from ...cluster.text.comment import PREFIX, parse
     from ...errors import CommentError
 

@@ -21,17 +21,18 @@ logger = logging.getLogger(__name__)
 
 
 @click.command("release-all")
-@click.option("--budget", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Most seconds to take.")
+@click.option(
+    "--budget", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="Time limit in seconds."
+)
 @json_option
 @click.pass_obj
 def release_all(app: App, budget: float, as_json: bool) -> None:
-    """Give every job back to Slurm.
+    """Return every job to Slurm.
 
-    Every SiteFactor becomes 0, every hold of ours ends, jobs on their way to shared GPUs get there or have their own
-    again, and nodes that partitions lent each other go back. Needs no daemon. Without the database nodes stay where
-    they are, and a hold of ours is not known from a user's begin time: it ends by itself within two cycles, and jobs
-    on their way then start by themselves. Stop or pause a running daemon first: it would order again. Exit status 1 if
-    anything is left.
+    Every SiteFactor becomes 0, every hold of ours ends, jobs that are moving to shared GPUs arrive there or return to
+    whole ones, and lent nodes return to their partitions. Needs no daemon. Without the database nodes stay where they
+    are, and our holds cannot be told from users' begin times: they end within two cycles, and the held jobs then start
+    by themselves. Stop or pause a running daemon first: it would order jobs again. Exit status 1 if anything is left.
     """
     from ...daemon.policy_settings import sharing_rules
     from ...daemon.release import give_back

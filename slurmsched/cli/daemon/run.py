@@ -11,15 +11,15 @@ from ..failure import Failed, open_files_limit
 from ..logs import log_to_stderr
 
 OPEN_FILES = 256
-"""Sockets of all who may ask and deliver at once, pipes of Slurm's commands, the database."""
+"""The sockets of all simultaneous clients and deliveries, pipes of Slurm's commands, the database."""
 
 
 @click.command()
 @click.pass_obj
 def run(app: App) -> None:
-    """Steer the cluster until stopped: the daemon.
+    """Run the daemon, which schedules the cluster until stopped.
 
-    SIGTERM stops it after the cycle under way and gives every job back to Slurm; SIGHUP reads the settings again.
+    SIGTERM stops it after the cycle under way and returns every job to Slurm; SIGHUP reloads the settings.
     """
     log_to_stderr(app.log_level or app.settings().daemon.log_level, app.environ)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < OPEN_FILES:

@@ -17,7 +17,7 @@ from ..time_format import as_of, span
 @json_option
 @click.pass_obj
 def status(app: App, as_json: bool) -> None:
-    """Say how the daemon is.
+    """Show the state of the daemon.
 
     Exit status 1 if no daemon answers or its last cycles failed.
     """
@@ -33,7 +33,7 @@ def _living(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
     configured = f" (configured: {reply['configured_mode']})" if reply["mode"] != reply["configured_mode"] else ""
     yield f"slurmsched {reply['version']}, pid {reply['pid']}: mode {reply['mode']}{configured}{why}"
     yield f"health: {reply['problem'] or 'fine'}"
-    trouble = reply.get("database_trouble")  # not said by a daemon of an earlier release
+    trouble = reply.get("database_trouble")  # absent from daemons of earlier releases
     away = "away, deciding without history" + (f": {trouble}" if trouble else "")
     yield f"database: {'answers' if reply['database_available'] else away}"
     if policy := reply.get("policy"):

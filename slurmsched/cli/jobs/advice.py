@@ -20,14 +20,15 @@ COLUMNS = ("WHO GAINS", "NAME", "JOBS", "SOONER", "LATER", "CHANGE")
 @table_options
 @click.pass_obj
 def advice(app: App, as_json: bool) -> None:
-    """Say which accounts and QOS our order helps and harms.
+    """Show which accounts and QOS gain or lose by our order.
 
-    CHANGE is how much sooner (negative) or later the work ahead of a job is done in our order than in Slurm's own, on
-    average, by the forecasts.
+    CHANGE is the average time by which the work ahead of a job ends sooner (negative) or later in our order than in
+    Slurm's own, by the forecasts.
 
-    The second table, from the daemon alone, shows whose runs went far beyond their forecasts in the last 30 days: RUNS
-    that lasted 16 times as long and more (8 times where a trained model forecasts), TIMES as long on average, TYPICALLY
-    so long. RAISED is how far up this user's jobs are ranked towards that.
+    The second table, which needs a daemon, shows users whose runs went far beyond their forecasts in the last 30 days.
+    RUNS counts those that lasted at least 16 times as long as forecast (8 times with a trained model), TIMES is their
+    average ratio, TYPICALLY their typical runtime. RAISED is how far the runtimes that rank this user's jobs are raised
+    towards it.
     """
     reply = app.answers().query("advice")
     parts = [sheet(reply["advice"])]
@@ -37,12 +38,12 @@ def advice(app: App, as_json: bool) -> None:
 
 
 def sheet(shares: Iterable[Mapping[str, Any]]) -> TextTable:
-    """Shares as rows, those that gain most first."""
+    """Return the shares as rows, greatest gain first."""
     rows = [(s["kind"], s["name"], s["jobs"], s["sooner"], s["later"], span(s["change_s"])) for s in shares]
     return TextTable(COLUMNS, rows)
 
 
 def beyond_sheet(users: Iterable[Mapping[str, Any]]) -> TextTable:
-    """Users as rows, in the order given."""
+    """Return the users as rows, in the order given."""
     rows = [(u["user"], u["runs"], round(u["times"]), span(u["length_s"]), f"{u['raised']:.0%}") for u in users]
     return TextTable(BEYOND, rows)

@@ -26,9 +26,14 @@ CUT = ("USER",)
 @click.command()
 @click.argument("job", type=JobType(), metavar="[JOB]", required=False)
 @job_options
-@click.option("--chart", "charted", is_flag=True, help="Draw the plan: who holds what JOB needs, and what would help.")
+@click.option(
+    "--chart",
+    "charted",
+    is_flag=True,
+    help="Draw the plan: the jobs on the GPUs that JOB needs, and changes that would help.",
+)
 @click.option("--html", "page", type=click.Path(path_type=Path), help="Write the plan of JOB as a page to this file.")
-@click.option("--users", "who", is_flag=True, help="List who asked for how much, and what became of it.")
+@click.option("--users", "who", is_flag=True, help="List requests and their outcomes by user.")
 @table_options
 @click.pass_obj
 def deadline(
@@ -41,10 +46,10 @@ def deadline(
     who: bool,
     as_json: bool,
 ) -> None:
-    """Say what JOB was promised, or what a new job would be.
+    """Show the promise for JOB, or the one for a new job.
 
-    Without JOB all answers to jobs with deadlines are listed. With --check or --script the exit status is 1 where
-    nothing would be promised, and nothing is promised by asking:
+    Without JOB the answers to all jobs with deadlines are listed. With --check or --script the exit status is 1 where
+    no promise would be made; the check itself promises nothing:
 
         slurmsched deadline --check "-p gpu -G 4 -t 2:00:00 --comment=slurmsched:deadline=+6h"
     """

@@ -21,7 +21,7 @@ ORDER = ("JOB", "DONE BY", "START", "FINISH", "IS", "START BY", "GPUS", "AHEAD",
 CUT = ("PARTITION", "NOTE")
 WATCH_S = 10.0
 SKEW_S = 5.0
-TRIES = 3  #: to have a long list as of one cycle
+TRIES = 3  #: attempts to get a long list as of one cycle
 
 
 @click.command()
@@ -42,11 +42,11 @@ def eta(
     watch: bool,
     as_json: bool,
 ) -> None:
-    """Say when jobs will start and finish, and how sure that is.
+    """Predict when jobs will start and finish, with intervals.
 
-    Without JOB all your jobs are listed. START and FINISH are as likely too early as too late; of ten jobs nine start
-    and are done by the times after them. With --check or --script a job is tried out that is not submitted; options
-    that are not counted are named:
+    Without JOB all your jobs are listed. START and FINISH are as likely too early as too late; nine of ten jobs start
+    and finish by the times after them. With --check or --script a job is evaluated without being submitted; options
+    that have no effect on the answer are listed:
 
     \b
         slurmsched eta --check "-p gpu -G 4 -t 2:00:00"
@@ -67,7 +67,7 @@ def eta(
 def _one_page(
     app: App, jobs: Sequence[JobName], options: str | None, everybody: bool, limit: int, as_json: bool
 ) -> str:
-    """Print one answer; returns what was asked about and is not there."""
+    """Print one answer; return the queried job ids that do not exist."""
     answers = app.answers()
     if options is not None:
         reply = answers.query("eta_check", options=options)
@@ -84,9 +84,9 @@ def _one_page(
 
 
 def _list(answers: QueryClient, everybody: bool, limit: int) -> dict[str, Any]:
-    """As many jobs as are asked for, whatever number a daemon tells at once.
+    """Return the requested number of jobs, over as many queries as that takes.
 
-    All as of one cycle, unless even the last of ``TRIES`` lists took longer than one.
+    All are as of one cycle, unless even the last of ``TRIES`` attempts took longer than a cycle.
     """
     first: dict[str, Any] = {}
     predictions: list[Mapping[str, Any]] = []
@@ -103,7 +103,7 @@ def _list(answers: QueryClient, everybody: bool, limit: int) -> dict[str, Any]:
 
 
 def _alone(one: Mapping[str, Any], now_s: float) -> Iterator[str]:
-    """One job in sentences."""
+    """Describe one job in sentences."""
     if one["kind"] == "unknown":
         return
     who = f"Job {one['job_id']}" if one["job_id"] else "Such a job"
@@ -150,7 +150,7 @@ def _cells(one: Mapping[str, Any], now_s: float) -> list[Cell]:
 
 
 def _clocks(reply: Mapping[str, Any], now_s: float) -> Iterator[str]:
-    """What to know where the daemon's clock and this one differ."""
+    """Explain a difference between the daemon's clock and this one."""
     ahead_s = reply["as_of_s"] - now_s
     if ahead_s > SKEW_S:
         yield f"The daemon's clock is {span(ahead_s)} ahead of this machine's: read the times by its clock."

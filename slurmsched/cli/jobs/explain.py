@@ -16,7 +16,7 @@ from .job_argument import JobName, job_argument
 @json_option
 @click.pass_obj
 def explain(app: App, job: JobName, as_json: bool) -> None:
-    """Explain forecast, rank and points of JOB, term by term."""
+    """Explain the forecast, rank and points of JOB, term by term."""
     reply = app.answers().query("explain", job_id=job.job_id)
     if not reply["explain"]["known"]:
         raise NotFound(" ".join(reply["explain"]["sentences"]))

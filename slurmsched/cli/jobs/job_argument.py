@@ -1,4 +1,4 @@
-"""Jobs as people name them on a command line."""
+"""The JOB argument of commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class JobName:
     """A job as typed: ``123``, a task ``123_4`` of an array, a part ``123+0`` of a heterogeneous job."""
 
     text: str
-    job_id: int  #: what Slurm's tables call it: the array's id for a task, leader plus offset for a part
+    job_id: int  #: the id in Slurm's tables: the array's id for a task, leader plus offset for a part
     task_id: int | None = None
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class JobType(click.ParamType):  # type: ignore[type-arg]  # click has none befo
     name = "JOB"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> JobName:
-        """The job named by *value*; a usage error where that is no job id."""
+        """Parse *value* into a job; a usage error where it is not a job id."""
         if isinstance(value, JobName):
             return value
         shape = _SHAPE.fullmatch(str(value))

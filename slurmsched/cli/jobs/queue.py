@@ -22,10 +22,10 @@ CUT = ("USER", "PARTITION", "NAME")
 @table_options
 @click.pass_obj
 def queue(app: App, limit: int, as_json: bool) -> None:
-    """List pending jobs in the order we want.
+    """List pending jobs in our order.
 
-    Jobs that we leave alone follow, by Slurm's priority; their standing says why. POINTS are those of ours that
-    Slurm has now.
+    Jobs that we leave alone follow, by Slurm's priority; their standing gives the reason. POINTS are our points that
+    Slurm holds now.
     """
     reply = app.answers().query("queue", limit=limit)
     rows = reply["queue"]

@@ -1,4 +1,4 @@
-"""A lease chart as text, and as one HTML file that needs nothing else."""
+"""A lease chart as text, and as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEGEND = "Orange: this job. Blue: promised. Grey: running. Light grey: running,
 
 
 def text_chart(chart: Mapping[str, Any], now_s: float) -> list[str]:
-    """The chart in lines: a row per job from now on, what stays free, and what the signs mean."""
+    """Return the chart as lines: a row per job from now on, the free GPUs, and the legend."""
     end_s = _end_s(chart, now_s)
     marks = [
         chart[key] for key in ("deadline_s", "promised_s") if chart[key] is not None and now_s < chart[key] <= end_s
@@ -43,7 +43,7 @@ def text_chart(chart: Mapping[str, Any], now_s: float) -> list[str]:
 
 
 def html_chart(chart: Mapping[str, Any], sentences: Sequence[str], now_s: float) -> str:
-    """The page: sentences, the chart as a drawing, and what would change the answer."""
+    """Return the page: sentences, the chart as a drawing, and changes that would alter the answer."""
     title = f"Job {chart['job_id']}: the plan for its deadline"
     points = "".join(f"<li>{html.escape(clean(text))}</li>" for text in chart["changes"])
     paragraphs = "".join(f"<p>{html.escape(clean(text))}</p>" for text in sentences)
@@ -62,7 +62,7 @@ def html_chart(chart: Mapping[str, Any], sentences: Sequence[str], now_s: float)
 
 
 def _drawing(chart: Mapping[str, Any], now_s: float) -> str:
-    """One rectangle per job on a common time axis, with the deadline as a line."""
+    """Draw a rectangle per job on a common time axis, with the deadline as a line."""
     end_s, parts = _end_s(chart, now_s), []
     height = _ROW * (len(chart["bars"]) + 1)
     for row, bar in enumerate(chart["bars"], start=1):
@@ -80,7 +80,7 @@ def _drawing(chart: Mapping[str, Any], now_s: float) -> str:
         if chart[key] is not None and now_s < chart[key] <= end_s:
             x = _x(chart[key], now_s, end_s)
             place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_ROW - 4}" y2="{height}"'
-            # On a ground of its own, so that it is seen on bars of any colour.
+            # A background of its own keeps it visible on bars of any colour.
             parts.append(f'<line {place} stroke="var(--ground)" stroke-width="5"/>')
             parts.append(f'<line {place} stroke="var(--ink)" stroke-width="2" stroke-dasharray="5 3"/>')
     axis = "".join(
@@ -98,7 +98,7 @@ def _short(name: str) -> str:
 
 
 def _end_s(chart: Mapping[str, Any], now_s: float) -> float:
-    """Where the axis ends: a little after the last thing that is known about this job and the promised ones."""
+    """Return the end of the axis: a little after the last known moment of this job and the promised ones."""
     moments_s = [bar["until_s"] for bar in chart["bars"] if bar["kind"] in ("this", "promised")]
     moments_s += [chart["deadline_s"], chart["promised_s"]]
     ahead_s = max((at_s - now_s for at_s in moments_s if at_s is not None), default=0.0)

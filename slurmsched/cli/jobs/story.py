@@ -21,7 +21,7 @@ from .job_argument import JobName, job_argument
 @json_option
 @click.pass_obj
 def story(app: App, job: JobName, as_json: bool) -> None:
-    """Tell the whole history of JOB."""
+    """Show the whole history of JOB."""
     reply = app.answers().query("story", job_id=job.job_id)
     events = reply["story"]
     if not events:
@@ -33,7 +33,7 @@ def story(app: App, job: JobName, as_json: bool) -> None:
 
 
 def sentence(event: Mapping[str, Any]) -> str:
-    """One event of a story, in words."""
+    """Describe an event of a story in a sentence."""
     details = defaultdict[str, Any](lambda: "?", event["details"])
     run = f", run {details['restart'] + 1}" if details.get("restart") else ""
     if event["kind"] == "policy":
@@ -64,7 +64,7 @@ _SETTINGS: dict[str, Callable[[Any], str]] = {
     "qos changed": lambda qos: qos or "none",
     "nice changed": str,
 }
-"""How the settings are written that others may change."""
+"""The formats of settings that users and admins may change."""
 
 
 _STANDINGS = {

@@ -1,4 +1,4 @@
-"""A job to ask about that nobody has submitted: options of sbatch, or a script."""
+"""A hypothetical job: options of sbatch, or a script."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def job_options(command: _Command) -> _Command:
     """``--check OPTIONS`` and ``--script FILE``, as *options* and *script*."""
     check = click.option(
-        "--check", "options", metavar="OPTIONS", help="The options of sbatch, as one word, of a job to ask about."
+        "--check", "options", metavar="OPTIONS", help="The sbatch options of a hypothetical job, as one word."
     )
     script = click.option(
-        "--script", type=click.File(errors="replace"), help="A job script to ask about; - reads standard input."
+        "--script", type=click.File(errors="replace"), help="The script of a hypothetical job; - reads standard input."
     )
     return check(script(command))
 
 
 def options_of(options: str | None, script: TextIO | None) -> str | None:
-    """The options of the job to ask about, those of the command line before those of the script; None for no job."""
+    """Return the hypothetical job's options, the command line's before the script's; None without a job."""
     from ...cluster.text.sbatch import as_text, read_options, read_script
 
     with wrong_usage():

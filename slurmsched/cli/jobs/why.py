@@ -16,7 +16,7 @@ from .job_argument import JobName, job_argument
 @json_option
 @click.pass_obj
 def why(app: App, job: JobName, as_json: bool) -> None:
-    """Say why JOB is not running yet."""
+    """Explain why JOB is not running yet."""
     reply = app.answers().query("why", job_id=job.job_id)
     if not reply["why"]["known"]:
         raise NotFound(" ".join(reply["why"]["sentences"]))

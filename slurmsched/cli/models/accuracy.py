@@ -29,12 +29,12 @@ CUT = ("PARTITION",)
 @table_options
 @click.pass_obj
 def accuracy(app: App, days: str, as_json: bool) -> None:
-    """Say how predicted starts and finishes came true.
+    """Compare predicted starts and finishes with the actual ones.
 
     The first prediction of each job counts, over all, by partition and by GPUs. OFF is the median difference, ERROR the
-    mean one of finishes over the predicted time; ON TIME is the share that came by the time said for nine in ten, and
-    WIDTH the median length of the interval. SLURM SAID counts starts that Slurm's own estimate (squeue --start)
-    predicted too, SLURM OFF how far it was off, and OURS THERE how far our prediction was off for the same jobs.
+    mean difference of finishes over the predicted time; ON TIME is the share of jobs that met the time predicted for
+    nine in ten, and WIDTH the median length of the interval. SLURM SAID counts starts that Slurm's own estimate (squeue
+    --start) predicted too, SLURM OFF is its difference, and OURS THERE the difference of our prediction for those jobs.
     """
     facts = app.answers().query("accuracy", days=float(days))
     if not facts["rows"]:

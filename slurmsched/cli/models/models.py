@@ -23,14 +23,14 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.group()
 def models() -> None:
-    """Show what was trained, and what it rests on."""
+    """Show trained models and what they are based on."""
 
 
 @models.command("list")
 @table_options
 @click.pass_obj
 def list_(app: App, as_json: bool) -> None:
-    """List the models there are, with their data, scores and digests."""
+    """List all models, with their data, scores and digests."""
     facts = app.answers().query("models")
     cells: list[list[Cell]] = [
         [row["kind"], row.get("data", row.get("unusable")), _digest(row)] for row in facts["models"]
@@ -43,7 +43,7 @@ def list_(app: App, as_json: bool) -> None:
 @table_options
 @click.pass_obj
 def show(app: App, name: str, as_json: bool) -> None:
-    """Show the model NAME: data, scores, what it looks at most, and its rules."""
+    """Show the model NAME: data, scores, most important inputs and rules."""
     from ...daemon.api.record_summaries import facts_of
     from ...models.model_card import model_card
 
@@ -75,7 +75,7 @@ def show(app: App, name: str, as_json: bool) -> None:
 )
 @click.pass_obj
 def plot(app: App, name: str, path: Path) -> None:
-    """Draw the model NAME as a page that needs nothing else: shapes, importances, rules and calibration."""
+    """Draw the model NAME as a self-contained page: shapes, importances, rules and calibration."""
     from ...models.model_card import model_card
 
     page = model_card(_serving(app, name)).page()
@@ -132,7 +132,7 @@ def _short(value: float | None) -> Cell:
 
 
 def _kind_of(path: Path) -> str:
-    """What the file says it is; reading it as that checks the rest."""
+    """Return the kind that the file states; reading it as that kind checks the rest."""
     try:
         kind = json.loads(path.read_bytes())["kind"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...models.training import Trained
 
 Step = Callable[[Callable[[str], None]], "Trained"]
-"""Trains, and tells what it is given what is under way."""
+"""Trains a model; reports progress to its argument."""
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 DAY_S = 86400.0
@@ -39,14 +39,14 @@ DAY_S = 86400.0
     "kinds",
     type=click.Choice(["runtime", "throughput", "sharing"]),
     multiple=True,
-    help="Which; may be given again.  [default: runtime throughput]",
+    help="The kind of model; repeatable.  [default: runtime throughput]",
 )
 @click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The last 30d, 52w of the database.")
-@click.option("--cluster-name", help="Whose history, where the database knows several clusters.")
+@click.option("--cluster-name", help="The cluster, where the database has several.")
 @click.option("--trace", metavar="TRACE", help="A file of jobs, or synthetic:JOBS[:LOAD], not the database.")
-@click.option("--configs", type=FILE, help="CSV of configurations alone, for the sharing model.")
-@click.option("--pairs", type=FILE, help="CSV of pairs of them and their speeds.")
-@click.option("--dry-run", is_flag=True, help="Train and judge, and let nothing serve.")
+@click.option("--configs", type=FILE, help="CSV of configurations run alone, for the sharing model.")
+@click.option("--pairs", type=FILE, help="CSV of pairs of configurations and their speeds.")
+@click.option("--dry-run", is_flag=True, help="Train and test, but activate nothing.")
 @table_options
 @click.pass_obj
 def train(
@@ -60,11 +60,11 @@ def train(
     as_json: bool,
     **files: Path | None,
 ) -> None:
-    """Train models on history, and let those serve that are better.
+    """Train models on history, and activate those that are better.
 
-    Each is judged on the last part of the history, which it does not see, against simple rules and against what
-    serves. Exit status 1 where a training failed. That another model is better is no failure, nor is a history that is
-    too short yet.
+    Each is tested on the last part of the history, which it is not trained on, against simple rules and against the
+    active model. Exit status 1 where a training failed. It is no failure if another model is better, or if the history
+    is still too short.
     """
     if trace and from_db_s is not None:
         raise click.UsageError("--trace and --from-db exclude each other: history comes from one of them.")
@@ -93,7 +93,7 @@ def train(
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What came of one kind; *trained* is None where *why* says that it could not be trained."""
+    """The result for one kind; *trained* is None where *why* gives the reason for a failure."""
 
     kind: str
     trained: Trained | None
@@ -102,7 +102,7 @@ class TrainingOutcome:
 
     @property
     def failed(self) -> bool:
-        """Whether there should be a model and is none."""
+        """True if there should be a model and is none."""
         return self.trained is None and not self.too_early
 
 
@@ -114,7 +114,7 @@ def _step(
     use: UseHistory,
     files: dict[str, Path | None],
 ) -> Step:
-    """How to train a model of this *kind*."""
+    """Return the training step for a model of this *kind*."""
     from ...models.arrivals import settled_s
     from ...models.registry import shipped
     from ...models.sharing.pair_measurements import Measured
@@ -137,7 +137,7 @@ def _step(
 
 
 def _serving(artifacts: ArtifactRegistry, kind: str) -> Artifact | None:
-    """The model that serves, if it is fit to: one that is damaged is replaced."""
+    """Return the active model if it is usable; a damaged one is replaced."""
     try:
         return artifacts.read(kind)
     except ModelUnusable:
@@ -145,7 +145,7 @@ def _serving(artifacts: ArtifactRegistry, kind: str) -> Artifact | None:
 
 
 def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[TrainingOutcome]:
-    """What comes of each step, and on standard error what is under way."""
+    """Yield the result of each step, and show progress on standard error."""
     for kind, step in steps:
         with _showing(f"training the {kind} model") as report:
             try:
@@ -160,7 +160,7 @@ def _watched(steps: Sequence[tuple[str, Step]]) -> Iterator[TrainingOutcome]:
 
 @contextmanager
 def _showing(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show people what is under way; gives what to tell of its parts."""
+    """Show progress; yields the function that reports the current part."""
     if not sys.stderr.isatty():
         yield lambda part: None
         return
@@ -171,7 +171,7 @@ def _showing(doing: str) -> Iterator[Callable[[str], None]]:
 
 
 def _of_database(app: App, span_s: float | None, cluster_name: str | None) -> tuple[OutcomeTable, UseHistory]:
-    """Runs, and what was measured of them."""
+    """Return the runs in the database, and their measurements."""
     from ...models.runtime.gpu_use_history import UseHistory
 
     span_s = span_s or app.settings().models.train_days * DAY_S
@@ -184,7 +184,7 @@ def _of_database(app: App, span_s: float | None, cluster_name: str | None) -> tu
 
 
 def _of_trace(trace: str) -> tuple[OutcomeTable, UseHistory]:
-    """The same of a file of jobs, each as if it had never waited."""
+    """Return the runs and measurements of a trace file, each job as if it had never waited."""
     from ...models.runtime.gpu_use_history import UseHistory
     from ...simulator.trace_forecasts import as_outcomes, measured_in
     from ...simulator.traces.source import Source

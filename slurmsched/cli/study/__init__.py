@@ -1,1 +1,1 @@
-"""Commands that simulate."""
+"""Commands that run simulations."""

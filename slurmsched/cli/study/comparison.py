@@ -42,7 +42,7 @@ class ComparisonRow:
     harm: Harm | None  #: None for the baseline itself
 
     def facts(self) -> dict[str, Any]:
-        """Every figure."""
+        """Return every figure."""
         where = {"trace": self.case.source.name, "load": self.case.load, "seed": self.case.seed}
         return asdict(self.summary) | where | {"harm": None if self.harm is None else asdict(self.harm)}
 
@@ -50,9 +50,9 @@ class ComparisonRow:
 def compared(
     cells: Sequence[RunCell], runs: Iterable[tuple[int, CellResult]], whole: Callable[[Sequence[CellResult]], None]
 ) -> list[ComparisonRow]:
-    """A row for each of *cells*, given its run with its place; *whole* sees the runs of each case together.
+    """Return a row for each of *cells*, given its run and index; *whole* gets the runs of each case together.
 
-    Replays are let go as soon as all of their case are there.
+    Replays are freed as soon as all of their case are complete.
     """
     places: dict[Case, list[int]] = {}
     for place, cell in enumerate(cells):
@@ -79,7 +79,7 @@ def _beside_baseline(runs: Sequence[CellResult]) -> Iterator[ComparisonRow]:
 
 
 def sheet(rows: Sequence[ComparisonRow]) -> TextTable:
-    """The table for people; trace, load and seed only where there are several."""
+    """Return the table for people; trace, load and seed only where there are several."""
     several: dict[str, Sequence[Cell]] = {
         "TRACE": [row.case.source.name for row in rows],
         "LOAD": [row.case.load for row in rows],
@@ -98,7 +98,7 @@ def sheet(rows: Sequence[ComparisonRow]) -> TextTable:
 
 
 def as_csv(rows: Iterable[ComparisonRow]) -> str:
-    """One line per run under a header; of harm only how many are worse off."""
+    """Return one line per run under a header; of harm only the number of jobs that are worse off."""
     lines = [dict(_flat("", _counted(row.facts()))) for row in rows]
     names = list(dict.fromkeys(name for line in lines for name in line))
     text = io.StringIO()

@@ -27,30 +27,32 @@ SPEEDUPS = "pcs_speedups.json"
 @click.command()
 @click.option("--trace", "trace", metavar="TRACE", help="A file of jobs, or synthetic:JOBS[:LOAD].")
 @click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The last 12h, 30d, 4w of history.")
-@click.option("--cluster-name", help="Whose history, where the database knows several clusters.")
+@click.option("--cluster-name", help="The cluster, where the database has several.")
 @click.option("--speedups", type=FILE, help=f"JSON file of speed-ups by job name.  [default: {SPEEDUPS} by TRACE]")
 @click.option("--gpus", type=click.IntRange(1, 1_000_000), required=True, help="GPUs of the cluster.")
 @click.option("--objective", "objectives", multiple=True, help="jct, error or unfairness with :avg, :p90 or :p99.")
 @click.option("--load", type=float, help="Work arriving over what the GPUs do.  [default: the trace's, at most 0.9]")
 @click.option("--jobs", type=click.IntRange(10), default=1000, help="Jobs in a sample.  [default: 1000]")
-@click.option("--samples", type=click.IntRange(1), default=5, help="Samples each setting is tried on.  [default: 5]")
+@click.option("--samples", type=click.IntRange(1), default=5, help="Samples per setting.  [default: 5]")
 @click.option("--evaluations", type=click.IntRange(1), default=1000, help="Simulations in total.  [default: 1000]")
 @click.option("--population", type=click.IntRange(4), default=20, help="Settings tried at a time.  [default: 20]")
-@click.option("--delta", type=float, help="Steps by which the cap is lowered.  [default: searched too]")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of samples and search.  [default: 0]")
-@click.option("--state", "state_path", type=click.Path(dir_okay=False), help="A file to go on from when stopped.")
-@click.option("--backend", type=click.Choice(["loky", "dask"]), help="Processes here, or a Dask cluster.")
-@click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1; with --backend all CPUs]")
-@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that runs: tcp://host:8786.")
+@click.option("--delta", type=float, help="Step size for lowering the cap.  [default: searched too]")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of samples and search.  [default: 0]")
+@click.option(
+    "--state", "state_path", type=click.Path(dir_okay=False), help="State file, from which a stopped search continues."
+)
+@click.option("--backend", type=click.Choice(["loky", "dask"]), help="Local processes, or a Dask cluster.")
+@click.option("--workers", type=click.IntRange(1), help="Number of processes.  [default: 1; with --backend all CPUs]")
+@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask cluster: tcp://host:8786.")
 @click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write an interactive page.")
 @table_options
 @click.pass_obj
 def pareto(
     app: App, /, trace: str | None, state_path: str | None, page_path: str | None, as_json: bool, **options: Any
 ) -> None:
-    """Find settings of weighted fair queueing of which none is better in all objectives.
+    """Find Pareto-optimal settings of weighted fair queueing.
 
-    Jobs of the trace are taken to be elastic. Half of them are drawn from to search by, the other half to judge by.
+    Jobs of the trace are assumed to be elastic. Half of them are sampled for the search, the other half for validation.
     """
     from ...simulator.studies.pareto.checkpoint import Notebook
     from ...simulator.studies.pareto.objectives import DEFAULT, objectives_of
@@ -84,7 +86,7 @@ def _workers(backend: str | None, number: int | None, scheduler: str | None) -> 
 
 
 def _applications(app: App, trace: str | None, options: dict[str, Any]) -> tuple[Applications, str]:
-    """The jobs as elastic ones, and where they come from."""
+    """Return the jobs as elastic ones, and their source."""
     from ...simulator.elastic.applications import applications, read_speedups
     from ...simulator.traces.source import Source
 

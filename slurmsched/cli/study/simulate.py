@@ -33,13 +33,11 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.command()
 @click.argument("traces", metavar="[TRACE]...", nargs=-1)
 @click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="The last 12h, 30d, 4w of the database.")
-@click.option("--cluster-name", help="Whose history, where the database knows several clusters.")
-@click.option("--nodes", type=click.IntRange(1, 100_000), help="How many nodes.")
+@click.option("--cluster-name", help="The cluster, where the database has several.")
+@click.option("--nodes", type=click.IntRange(1, 100_000), help="Number of nodes.")
 @click.option("--gpus-per-node", type=click.IntRange(1, 64), help="GPUs of each node.  [default: 8]")
 @click.option("--cluster", "cluster_file", type=FILE, help="A TOML file of nodes, partitions and QOS, not --nodes.")
-@click.option(
-    "--policy", "policies", multiple=True, help="An ordering; may be given again. Default: fifo sjf qssf srtf."
-)
+@click.option("--policy", "policies", multiple=True, help="An ordering; repeatable. Default: fifo sjf qssf srtf.")
 @click.option("--policy-file", "policy_files", type=FILE, multiple=True, help="A policy in a TOML file; repeatable.")
 @click.option("--baseline/--no-baseline", default=True, help="Compare with a model of stock Slurm.  [default: yes]")
 @click.option(
@@ -58,18 +56,18 @@ FILE = click.Path(exists=True, dir_okay=False)
 )
 @click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs asked for by admitted jobs over all.")
 @click.option("--executor", help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs.")
-@click.option("--depth", type=click.IntRange(1), help="Waiting jobs that a reserving selection looks at.")
+@click.option("--depth", type=click.IntRange(1), help="Pending jobs that a reserving selection considers.")
 @click.option("--restart-cost", "restart_s", type=click.FloatRange(0), help="Seconds a preemption costs.")
 @click.option(
     "--restart-doubling",
     "restart_doubling_s",
     type=click.FloatRange(0),
-    help="Seconds it costs more for each doubling of its GPUs.",
+    help="Additional seconds per doubling of its GPUs.",
 )
 @click.option("--beat", "beat_s", type=click.FloatRange(0), help="Seconds between decisions; 0: at each event.")
 @click.option("--jobs", "taken", type=RowsType(), help="Only these jobs, in order of submission from 0, B left out.")
-@click.option("--scale-load", "loads", type=ABOVE_0, multiple=True, help="Make jobs arrive so many times as fast.")
-@click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Of what is made up; repeatable.")
+@click.option("--scale-load", "loads", type=ABOVE_0, multiple=True, help="Factor on the arrival rate of jobs.")
+@click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Seed of all random choices; repeatable.")
 @click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
 @click.option("--cpu-jobs", is_flag=True, help="Keep jobs without GPUs.")
 @click.option(
@@ -78,14 +76,14 @@ FILE = click.Path(exists=True, dir_okay=False)
     type=MappingType(),
     multiple=True,
     metavar="all|NAME=NAME",
-    help="Let jobs of the trace's partition run in one of the cluster, or all in any; repeatable.",
+    help="Map a partition of the trace to one of the cluster, or all to any; repeatable.",
 )
-@click.option("--strict", is_flag=True, help="Refuse jobs that could never run, in place of leaving them out.")
-@click.option("--format", "form", help="The trace's format, where its first lines do not tell.")
-@click.option("--backend", type=click.Choice(["loky", "dask"]), help="Processes here, or a Dask cluster.")
-@click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1; with --backend all CPUs]")
-@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that runs: tcp://host:8786.")
-@click.option("--check", is_flag=True, help="Verify that the result was possible at all.")
+@click.option("--strict", is_flag=True, help="Fail on jobs that could never run, rather than omit them.")
+@click.option("--format", "form", help="The trace's format, where its first lines do not show it.")
+@click.option("--backend", type=click.Choice(["loky", "dask"]), help="Local processes, or a Dask cluster.")
+@click.option("--workers", type=click.IntRange(1), help="Number of processes.  [default: 1; with --backend all CPUs]")
+@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask cluster: tcp://host:8786.")
+@click.option("--check", is_flag=True, help="Verify that the result is feasible.")
 @click.option("--html", "page_path", type=click.Path(dir_okay=False, writable=True), help="Write a page with charts.")
 @click.option("--csv", "csv_wanted", is_flag=True, help="Print one CSV line per run.")
 @table_options
@@ -93,8 +91,8 @@ FILE = click.Path(exists=True, dir_okay=False)
 def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, as_json: bool, **options: Any) -> None:
     """Replay TRACE under one or more policies and compare them.
 
-    TRACE is a file of jobs, synthetic:JOBS[:LOAD], or a TOML file that says what workload to make. Several traces,
-    loads and seeds give a comparison each. Cleaning of the trace is listed.
+    TRACE is a file of jobs, synthetic:JOBS[:LOAD], or a TOML file that describes a workload. Each trace, load and seed
+    gets a comparison of its own. Jobs removed or corrected in the trace are listed.
     """
     from ...simulator.sweep import Cell, sweep
     from .comparison import as_csv, compared, sheet
@@ -130,7 +128,7 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
 def _that_fit(
     cases: Sequence[Case], fleet: ClusterSpec, setups: Sequence[Setup]
 ) -> tuple[list[Case], list[list[dict[str, Any]]]]:
-    """*cases* without the jobs that could never run under one of *setups*, and those jobs."""
+    """Return *cases* without the jobs that could never run under one of *setups*, and those jobs."""
     from ...simulator.run import unfit
 
     fitting, left_out = [], []
@@ -143,7 +141,7 @@ def _that_fit(
 
 
 def _read(case: Case) -> Trace:
-    """The jobs of *case*, with a bar while they are read."""
+    """Read the jobs of *case*, with a progress bar."""
     from ...simulator.traces.file import PROGRESS
 
     with bar(f"reading {case.source.name}") as progress:
@@ -154,7 +152,7 @@ def _read(case: Case) -> Trace:
 
 
 def _missing(left_out: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Which jobs are not replayed, and why."""
+    """Describe the jobs that are not replayed, and why."""
     if left_out:
         listed = ", ".join(f"{one['job_id']} ({one['why']})" for one in left_out[:NAMED])
         more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
@@ -175,7 +173,7 @@ def _trace_facts(case: Case, left_out: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def _notes_on_setups(setups: Sequence[Setup], fleet: ClusterSpec) -> list[str]:
-    """What people should know of these policies here."""
+    """Return notes on these policies and this cluster for the user."""
     alone, knowing = [], []
     for setup in setups:
         shares = fleet.sharing is not None and setup.executor == "direct"
@@ -200,7 +198,7 @@ def _head(trace: dict[str, Any], fleet: ClusterSpec) -> str:
 
 
 def _watched(runs: Iterator[tuple[int, CellResult]], total: int) -> Iterator[tuple[int, CellResult]]:
-    """The same runs, with a bar on standard error where people watch."""
+    """Yield the runs unchanged, with a progress bar on standard error if it is a terminal."""
     if not sys.stderr.isatty():
         yield from runs
         return
@@ -212,7 +210,7 @@ def _watched(runs: Iterator[tuple[int, CellResult]], total: int) -> Iterator[tup
 
 
 def _titled(case: Case) -> str:
-    """What *case* is called on a page: a file by its name alone."""
+    """Return the title of *case* on a page: a file by its name alone."""
     name = Path(case.source.path).name if case.source.name == case.source.path else case.source.name
     return str(replace(case, source=replace(case.source, name=name)))
 

@@ -1,4 +1,4 @@
-"""What ``slurmsched simulate`` is asked: from options to nodes, jobs and policies."""
+"""The options of ``slurmsched simulate``, converted to nodes, jobs and policies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SpanType(click.ParamType):  # type: ignore[type-arg]  # click has none bef
     name = "span"
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds; a usage error says what is accepted."""
+        """Convert to seconds; a usage error names the accepted forms."""
         if isinstance(value, float):
             return value
         match = _SPAN.fullmatch(value)
@@ -48,7 +48,7 @@ class RowsType(click.ParamType):  # type: ignore[type-arg]  # click has none bef
     name = "A:B"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The same text; a usage error says what is accepted."""
+        """Return *value* unchanged; a usage error names the accepted forms."""
         if not re.fullmatch(r"\d*:\d*", value.strip()):
             self.fail(f"{value!r} chooses no jobs: accepted are a:b, a: and :b, counted from 0, b left out", param, ctx)
         return value
@@ -62,7 +62,7 @@ class MappingType(click.ParamType):  # type: ignore[type-arg]  # click has none 
     def convert(
         self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """The two names, both empty for ``all``; a usage error says what is accepted."""
+        """Return the two names, both empty for ``all``; a usage error names the accepted forms."""
         if isinstance(value, tuple):
             return value
         left, equals, right = value.partition("=")
@@ -73,7 +73,7 @@ class MappingType(click.ParamType):  # type: ignore[type-arg]  # click has none 
 
 @dataclass(frozen=True)
 class SimulateOptions:
-    """The options as they were given; None and empty where they were not."""
+    """The options as given; None and empty where they were not."""
 
     traces: tuple[str, ...]
     from_db_s: float | None
@@ -107,7 +107,7 @@ class SimulateOptions:
     scheduler: str | None
 
     def fleet(self) -> ClusterSpec:
-        """The nodes; a usage error unless they are told once."""
+        """Return the nodes; a usage error unless they are given exactly once."""
         from ...simulator.cluster_file import read_cluster
         from ...simulator.cluster_spec import ClusterSpec
 
@@ -121,7 +121,7 @@ class SimulateOptions:
         return read_cluster(self.cluster_file)
 
     def cases(self, app: App, fleet: ClusterSpec) -> list[Case]:
-        """Every trace with every seed at every load."""
+        """Return every trace with every seed at every load."""
         from ...simulator.case import Case
 
         sources, mapping = list(self._sources(app, fleet)), self._mapping(fleet)
@@ -144,7 +144,7 @@ class SimulateOptions:
         return tuple((name, target or every) for name, target in self.mapping)
 
     def setups(self) -> list[Setup]:
-        """The policies, the model of stock Slurm first."""
+        """Return the policies, the model of stock Slurm first."""
         from ...simulator.policy_file import read_policy
         from ...simulator.run import LEARNT, STOCK, Setup
 
@@ -162,7 +162,7 @@ class SimulateOptions:
         return setups
 
     def who(self) -> Workers | None:
-        """Who makes the runs; None for this process."""
+        """Return the workers that make the runs; None for this process."""
         from ...simulator.worker_pool import Workers
 
         if self.scheduler and self.backend != "dask":
@@ -174,7 +174,7 @@ class SimulateOptions:
         return Workers(self.backend or "loky", self.workers, self.scheduler or "")
 
     def _parts(self) -> dict[str, Any]:
-        """What was said about all policies."""
+        """Return the options that apply to all policies."""
         from ...simulator.policy_file import admission
 
         values = {
@@ -209,7 +209,7 @@ class SimulateOptions:
             yield source
 
     def _history(self, app: App, span_s: float) -> Source:
-        """The project's own database, copied to where processes can read it until the command ends."""
+        """Return the site's own database, copied to a file for worker processes until the command ends."""
         from ...simulator.traces import from_store
         from ...simulator.traces.source import Source
 

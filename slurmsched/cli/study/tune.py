@@ -27,26 +27,28 @@ MONTH_S = 30 * 86400.0
 @click.command()
 @click.option("--trace", metavar="TRACE", help="A file of jobs, or synthetic:JOBS[:LOAD], not the database.")
 @click.option("--from-db", "from_db_s", type=SpanType(), metavar="SPAN", help="How much history.  [default: 30d]")
-@click.option("--cluster-name", help="Whose history, where the database knows several clusters.")
-@click.option("--nodes", type=click.IntRange(2, 100_000), help="How many nodes.")
+@click.option("--cluster-name", help="The cluster, where the database has several.")
+@click.option("--nodes", type=click.IntRange(2, 100_000), help="Number of nodes.")
 @click.option("--gpus-per-node", type=click.IntRange(1, 64), help="GPUs of each node.  [default: 8]")
 @click.option("--cluster", "cluster_file", type=FILE, help="A TOML file of nodes, partitions and QOS, not --nodes.")
 @click.option("--ordering", help="The order of the queue.  [default: policy.ordering]")
 @click.option(
     "--profile-nodes", type=click.IntRange(0), default=0, help="Nodes of the profiling partition now.  [default: 0]"
 )
-@click.option("--gpu-memory", type=click.FloatRange(0), help="MiB two jobs may take.  [default: share.memory_mib]")
-@click.option("--evaluations", type=click.IntRange(2), default=30, help="Settings that are tried.  [default: 30]")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of what is tried and of the noise.  [default: 0]")
-@click.option("--workers", type=click.IntRange(1), default=1, help="How many processes.  [default: 1]")
+@click.option(
+    "--gpu-memory", type=click.FloatRange(0), help="MiB that two jobs may use together.  [default: share.memory_mib]"
+)
+@click.option("--evaluations", type=click.IntRange(2), default=30, help="Number of settings to try.  [default: 30]")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the search and of the noise.  [default: 0]")
+@click.option("--workers", type=click.IntRange(1), default=1, help="Number of processes.  [default: 1]")
 @table_options
 @click.pass_obj
 def tune(app: App, /, as_json: bool, **options: Any) -> None:
-    """Search better settings by simulating the site's own last month.
+    """Search for better settings by simulating the site's own last month.
 
-    Tries limits and width of profiling, nodes for it, how far jobs share GPUs, and the parameters of the ordering. The
-    last seven days take no part in the search: the settings that are best before them are recommended only where they
-    are better there too, by more than days differ. Changes nothing.
+    Tries limits and width of profiling, nodes for it, degrees of GPU sharing, and the parameters of the ordering. The
+    last seven days take no part in the search: the best settings found are recommended only where they are better on
+    these days too, by more than the variation between days. Changes nothing.
     """
     from ...simulator.studies.tuning.knobs import KnobSpace
     from ...simulator.studies.tuning.search import tuned
@@ -94,7 +96,7 @@ def _current(settings: Settings, options: dict[str, Any]) -> Knobs:
 
 
 def _site(app: App, settings: Settings, options: dict[str, Any]) -> TuningSite:
-    """The jobs with all that is known of them."""
+    """Return the jobs with all known data about them."""
     from ...models.registry import shipped
     from ...models.sharing.sharing_model import SharingModel
     from ...simulator.studies.tuning.trial import TuningSite
@@ -112,7 +114,7 @@ def _site(app: App, settings: Settings, options: dict[str, Any]) -> TuningSite:
 
 
 def _simulate_options(options: dict[str, Any]) -> SimulateOptions:
-    """The options that say nodes and jobs, as ``simulate`` has them."""
+    """Return the options for nodes and jobs in the form of ``simulate``."""
     nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(SimulateOptions))
     span_s = None if options["trace"] else options["from_db_s"] or MONTH_S
     given = {name: options[name] for name in ("cluster_name", "nodes", "gpus_per_node", "cluster_file")}
@@ -125,7 +127,7 @@ def _simulate_options(options: dict[str, Any]) -> SimulateOptions:
 
 
 def _measured(app: App, jobs: Workload, cluster_name: str | None) -> Workload:
-    """The jobs with what nodes measured of them."""
+    """Return the jobs with the nodes' measurements."""
     from ...simulator.studies.tuning.trial import with_use
 
     store = app.store()
@@ -178,7 +180,7 @@ def _share(value: float) -> str:
 
 
 def _lines(site: TuningSite, verdict: TuningResult, settings: Settings) -> list[str]:
-    """The lines of the settings file that differ from the current ones."""
+    """Return the lines of the settings file that differ from the current ones."""
     best, current = verdict.best, verdict.current
     wanted: dict[str, dict[str, str]] = {}
 

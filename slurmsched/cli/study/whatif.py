@@ -35,22 +35,20 @@ KINDS = {
 
 
 @click.command("what-if")
+@click.option("--policy", "policies", metavar="NAME", multiple=True, help="An ordering in act mode; repeatable.")
 @click.option(
-    "--policy", "policies", metavar="NAME", multiple=True, help="An ordering in act mode; may be given again."
+    "--add-nodes", "more", type=click.IntRange(1, 10_000), metavar="N", help="Repeat all of these with N more nodes."
 )
 @click.option(
-    "--add-nodes", "more", type=click.IntRange(1, 10_000), metavar="N", help="All of these once more with N more nodes."
-)
-@click.option(
-    "--like", metavar="NODE", help="What they are copies of. Default: the usual GPU node of most queued jobs."
+    "--like", metavar="NODE", help="The node they are copies of. Default: the usual GPU node of most queued jobs."
 )
 @table_options
 @click.pass_obj
 def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | None, as_json: bool) -> None:
-    """Say what another policy or more nodes would do to the jobs that wait now.
+    """Simulate the effect of another policy or more nodes on pending jobs.
 
-    Simulates the queue to its end from what Slurm shows at this moment: as things are now, under each --policy, and
-    with --add-nodes each of these once more with the nodes. Forecasts are taken for the truth. Writes nothing
+    Simulates the queue to its end from Slurm's current state: under the present policy, under each --policy, and with
+    --add-nodes each of these again with the additional nodes. Assumes that forecasts are exact. Writes nothing
     anywhere.
     """
     if like and not more:
@@ -89,7 +87,7 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
 
 
 def _options(settings: Settings, ours: Policy, policies: tuple[str, ...]) -> Iterator[Option]:
-    """As now first, then each policy in act mode under the rules of the settings."""
+    """Yield the current policy first, then each policy in act mode under the rules of the settings."""
     from ...policies.contract import find_ordering
     from ...simulator.studies.whatif import Option
 
@@ -108,7 +106,7 @@ def _with_nodes(option: Option, nodes: NodeTable) -> Option:
 
 
 def _head(result: Comparison, settings: Settings, ours: Policy, from_database: bool) -> Iterator[str]:
-    """What was looked at and what is assumed."""
+    """Describe the simulated state and the assumptions."""
     yield f"{count(result.queued, 'job')} waiting, {result.running} running, as of {moment(result.now_s)}"
     now = f"{ours.ordering.line}, in act mode" if _steers(settings) else "Slurm's own order, slurmsched not acting"
     yield f"as now: {now}; times are from now on, of the {count(result.counted, 'job')} that start under every row"
@@ -145,7 +143,7 @@ def _sheet(result: Comparison) -> TextTable:
 
 
 def _after(result: Comparison) -> Iterator[str]:
-    """Whom each row hurts, and who is in none."""
+    """Describe the users worst off in each row, and the jobs left out of all rows."""
     for row in result.rows:
         if row.worst_off:
             users = (f"{one.user} +{span(one.wait_s)} ({count(one.jobs, 'job')})" for one in row.worst_off)
