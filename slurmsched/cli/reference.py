@@ -28,8 +28,8 @@ Made by `python -m slurmsched.cli.reference settings`; a test keeps it true.
 
 Settings are read from the file of `--config`, else of `$SLURMSCHED_CONFIG`, else `/etc/slurmsched/slurmsched.toml`;
 then from `conf.d/*.toml` beside it in the order of their names; then, secrets only, from the environment or from
-systemd credentials. What is said last wins. Unknown keys and wrong types are errors, all of them reported at once. On
-SIGHUP the daemon reads everything again; where that fails it keeps what it had and says why.
+systemd credentials. The last source wins. Unknown keys and wrong types are errors, all reported at once. On SIGHUP the
+daemon reads everything again; where that fails it keeps the old settings and logs why.
 """
 
 

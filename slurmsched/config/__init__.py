@@ -1,4 +1,4 @@
-"""What an admin can say, where it is said, and what is refused."""
+"""The settings: their sources, their values and their validation."""
 
 from .files import DEFAULT_PATH, Loaded, Unreadable, load
 from .settings import (

@@ -1,4 +1,4 @@
-"""Every setting there is: its place, what it accepts, its default and its help."""
+"""The catalogue of settings: place, accepted values, default and help of each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ HIDDEN = "(hidden)"
 
 
 class InvalidValue(Exception):
-    """A value that a setting does not accept; the text says what it does."""
+    """A value that a setting does not accept; the text names the accepted ones."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One key of one section."""
+    """A key of a section."""
 
     section: str
     key: str
@@ -34,27 +34,27 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """One line for people."""
+        """The help line."""
         return str(self.rules["help"])
 
     @property
     def secret(self) -> bool:
-        """Whether the value is hidden wherever settings are shown."""
+        """True if the value is hidden wherever settings are shown."""
         return bool(self.rules.get("secret"))
 
     @property
     def variable(self) -> str:
-        """The environment variable that a secret may come from."""
+        """The environment variable that may supply a secret."""
         return f"SLURMSCHED_{self.section}_{self.key}".upper()
 
     @property
     def credential(self) -> str:
-        """The name of the systemd credential that a secret may come from."""
+        """The name of the systemd credential that may supply a secret."""
         return f"{self.section}-{self.key}".replace("_", "-")
 
     @property
     def accepts(self) -> str:
-        """What a value must be, in words."""
+        """The accepted values, in words."""
         if choices := self.rules.get("choices"):
             listed = ", ".join(choices)
             return f"a list of {listed}" if self.kind == tuple[str, ...] else f"one of {listed}"
@@ -64,12 +64,12 @@ class Setting:
         return noun
 
     def shown(self, settings: Settings) -> Any:
-        """The value it has, fit to be seen: a secret that is set reads ``(hidden)``."""
+        """Return the value, safe to display: a secret that is set reads ``(hidden)``."""
         value = getattr(getattr(settings, self.section), self.key)
         return HIDDEN if self.secret and value != self.default else value
 
     def check(self, value: object) -> Any:
-        """*value* as the setting holds it; Misfit where it is not accepted. Nothing is converted but int to float."""
+        """Validate *value* and return it; InvalidValue where it is not accepted. Only int is converted, to float."""
         fitting = self._typed(value)
         choices, least, most = (self.rules.get(rule) for rule in ("choices", "least", "most"))
         if choices and not set(fitting if self.kind == tuple[str, ...] else (fitting,)) <= set(choices):
@@ -103,12 +103,12 @@ _NOUNS = {
 
 @cache
 def catalogue() -> dict[str, dict[str, Setting]]:
-    """All settings, by section and key, in the order of the classes."""
+    """Return all settings, by section and key, in the order of the classes."""
     return {section: dict(_keys(section, kind)) for section, kind in get_type_hints(Settings).items()}
 
 
 def every_setting() -> Iterator[Setting]:
-    """All settings, one after the other."""
+    """Yield all settings."""
     for keys in catalogue().values():
         yield from keys.values()
 

@@ -8,28 +8,28 @@ from .catalogue import Setting, catalogue
 from .settings import Settings
 
 HEAD = """\
-# slurmsched.toml: everything an admin can say. Each line shows a default; take away its # to change it.
+# slurmsched.toml: all settings. Each line shows a default; remove its # to change it.
 # Files in conf.d/ beside this one are read after it, in the order of their names.
-# `slurmsched config check` finds mistakes, `slurmsched config show --origin` says what is in force and why.
+# `slurmsched config check` finds mistakes, `slurmsched config show --origin` shows values and their origins.
 # Keep secrets elsewhere: {secrets}.
 """
 
 
 def example() -> str:
-    """The text of ``contrib/slurmsched.toml``."""
+    """Return the text of ``contrib/slurmsched.toml``."""
     secrets = [s for keys in catalogue().values() for s in keys.values() if s.secret]
     places = "; ".join(f"{s.name} in ${s.variable} or the systemd credential {s.credential}" for s in secrets)
     return HEAD.format(secrets=places) + "".join(_section(section) for section in catalogue())
 
 
 def section_title(section: str) -> str:
-    """What a section is about, in one line: its class says it."""
+    """Return the subject of a section in one line, from its class's docstring."""
     about = (get_type_hints(Settings)[section].__doc__ or "").partition(": ")[2].strip()
     return about[:1].upper() + about[1:]
 
 
 def toml_value(value: Any) -> str:
-    """*value* as TOML writes it."""
+    """Format *value* as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

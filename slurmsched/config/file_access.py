@@ -1,4 +1,4 @@
-"""Files that the user of this process may not read: what bars them, and whom it lets in."""
+"""Files that this process's user may not read: the path that denies access, and the users who have it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 
 def barrier_of(path: Path) -> Path:
-    """The outermost directory on the way to *path* that may not be entered, else *path* itself."""
+    """Return the outermost directory on the way to *path* that may not be entered, else *path* itself."""
     ways = [parent for parent in reversed(path.absolute().parents) if not os.access(parent, os.X_OK)]
     return next(iter(ways), path)
 
 
 def readers_of(barrier: Path) -> str:
-    """A sentence that names who may read what lies behind *barrier*."""
+    """Describe who may read files behind *barrier*, in a sentence."""
     try:
         status = barrier.stat()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Reading the settings: a TOML file, ``conf.d`` beside it, secrets from the environment."""
+"""The reading of settings: a TOML file, ``conf.d`` beside it, secrets from the environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VARIABLE = "SLURMSCHED_CONFIG"
 
 
 class Problems(ConfigError):
-    """Everything that is wrong with the settings, one line each."""
+    """All errors in the settings, one line each."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(problems)
@@ -34,7 +34,7 @@ class Problems(ConfigError):
 
 
 class Unreadable(Problems):
-    """Files that this user may not read are all that is wrong; ``rest`` is what the others say."""
+    """The only errors are files that this user may not read; ``rest`` holds the settings of the others."""
 
     def __init__(self, problems: list[str], rest: Loaded) -> None:
         super().__init__(problems)
@@ -43,7 +43,7 @@ class Unreadable(Problems):
 
 @dataclass(frozen=True)
 class Loaded:
-    """Settings, and for each ``section.key`` where it was said: ``default``, ``FILE:LINE`` or the environment."""
+    """Settings, and for each ``section.key`` its origin: ``default``, ``FILE:LINE`` or the environment."""
 
     settings: Settings
     origins: dict[str, str]
@@ -51,10 +51,10 @@ class Loaded:
 
 
 def load(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
-    """The settings of *path*, else of ``$SLURMSCHED_CONFIG``, else of the default file, which may be missing.
+    """Read the settings of *path*, else of ``$SLURMSCHED_CONFIG``, else of the default file, which may be missing.
 
     ``conf.d/*.toml`` beside it follow in the order of their names, then secrets from ``$SLURMSCHED_...`` or from
-    systemd credentials; who speaks last wins. Raises ConfigError with every problem of every file at once, and
+    systemd credentials; the last source wins. Raises ConfigError with every problem of every file at once, and
     Unreadable where permissions are the only one.
     """
     environ = os.environ if environ is None else environ
@@ -76,12 +76,12 @@ def load(path: str | Path | None = None, environ: Mapping[str, str] | None = Non
 
 @dataclass
 class _Reading:
-    """What has been said so far, where, and what was wrong with it."""
+    """The values read so far, their origins, and the errors found."""
 
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)  #: what this user may not read
+    closed: list[str] = field(default_factory=list)  #: files that this user may not read
     _barred: list[Path] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
@@ -93,7 +93,7 @@ class _Reading:
         return Loaded(settings, origins, tuple(self.files))
 
     def present(self, file: Path) -> list[Path]:
-        """*file* if it exists, or may exist in a directory that is closed to this user."""
+        """Return *file* if it exists, or may exist in a directory that is closed to this user."""
         try:
             file.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -103,7 +103,7 @@ class _Reading:
         return [file]
 
     def drop_ins(self, directory: Path) -> list[Path]:
-        """The files of *directory* in the order of their names."""
+        """Return the files of *directory* in the order of their names."""
         try:
             names = os.listdir(directory)
         except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +122,7 @@ class _Reading:
             self.closed.append(f"{path}: {readers_of(barrier)}")
 
     def read(self, file: Path) -> None:
-        """Take in what *file* says; what is wrong with it goes to ``problems`` or ``closed``."""
+        """Read *file*; errors go to ``problems`` or ``closed``."""
         self.files.append(file)
         try:
             text = file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Where the files lie that an admin copies: units, drop-ins of slurm.conf, the submit plugin, the scripts of nodes."""
+"""The location of files that an admin copies: units, drop-ins of slurm.conf, the submit plugin, the nodes' scripts."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ _PLACES = (
 
 
 def shipped(name: str) -> Path:
-    """The path of a file called as in a checkout, ``contrib/node.conf`` for one; the bare name where it is nowhere."""
+    """Return the path of a file named as in a checkout, for example ``contrib/node.conf``; the bare name if absent."""
     return next((place / name for place in _PLACES if (place / name).exists()), Path(name))

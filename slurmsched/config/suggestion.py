@@ -1,4 +1,4 @@
-"""What a word that is not known may have been meant for."""
+"""Suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def suggestion(word: str, accepted: Iterable[str]) -> str:
-    """``: did you mean NEAREST?``, or where none is near ``; known: ALL``."""
+    """Return ``: did you mean NEAREST?``, or where none is near ``; known: ALL``."""
     names = list(accepted)
     near = get_close_matches(word, names, n=1, cutoff=0.5)
     return f": did you mean {near[0]}?" if near else f"; known: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""On which line of a TOML text a key stands; tomllib does not tell."""
+"""Line numbers of keys in a TOML text, which tomllib does not report."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _KEY = re.compile(r"""\s*["']?([A-Za-z0-9_.\-]+?)["']?\s*=""")
 
 
 def lines_of(text: str) -> dict[str, int]:
-    """Line numbers by ``section`` and ``section.key``, from 1, the first mention each.
+    """Return line numbers by ``section`` and ``section.key``, from 1, for the first mention of each.
 
-    Good enough to guide an eye: a line inside a multi-line text may be taken for a key.
+    An aid for readers only: a line inside a multi-line text may be mistaken for a key.
     """
     found: dict[str, int] = {}
     section = ""
