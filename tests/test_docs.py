@@ -13,7 +13,15 @@ from slurmsched.cli.reference import commands_page, settings_page
 from slurmsched.cluster.text.comment import CommentOptions
 from slurmsched.config.catalogue import every_setting
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("examples/**/*.md"))]
+TEXTS += sorted(file for file in (ROOT / "contrib").rglob("*") if file.is_file())
+SUBJECTS = ("ordering", "deadlines", "sharing", "profiling", "predictions", "explanation")
+TOPS = [ROOT, ROOT / "slurmsched", *(file.parent for file in (ROOT / "slurmsched").glob("*/__init__.py"))]
+"""Names of files are relative to one of these."""
+SUFFIXES = {"conf", "service", "lua", "toml", "db", "sock"}
+"""Of files called slurmsched."""
 
 
 @pytest.mark.parametrize(("name", "page"), [("commands", commands_page), ("settings", settings_page)])
@@ -67,3 +75,95 @@ def test_extras_are_installed_from_a_checkout_or_a_wheel_since_no_index_has_us()
         for extra in found.split(",")
     }
     assert named - set(setup["options.extras_require"]) == set()
+
+
+def links(page: Path) -> list[Path]:
+    """The files of the repository that a page links to, in the order of the page."""
+    found = re.findall(r"\]\(((?!\w+:)[^)#\s]+)[^)]*\)", page.read_text())
+    return [(page.parent / name).resolve() for name in found]
+
+
+def test_the_index_links_every_page_and_the_readme_links_the_index():
+    index = DOCS / "index.md"
+    assert set(DOCS.glob("*.md")) - {index} - set(links(index)) == set()
+    assert index in links(DOCS.parent / "README.md")
+
+
+def test_the_index_has_one_line_on_each_page():
+    lines = re.findall(r"^(?:\d+\.|-) \[.*$", (DOCS / "index.md").read_text(), re.MULTILINE)
+    assert len(lines) >= len([*DOCS.glob("*.md")]) - 1
+    assert [line for line in lines if not re.fullmatch(r"(?:\d+\.|-) \[[^]]+\]\([^)]+\): .+\.", line)] == []
+
+
+@pytest.mark.parametrize("page", [page for page in TEXTS if page.suffix == ".md"], ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_to_a_file(page):
+    assert [str(file) for file in links(page) if not file.exists()] == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+def test_every_python_file_that_a_page_names_is_there(page):
+    named = re.findall(r"[\w.-]+/(?:[\w.-]+/)*[\w.-]+\.py\b", page.read_text())
+    assert [name for name in named if not any((top / name).exists() for top in TOPS)] == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+def test_every_module_that_a_page_names_is_there(page):
+    named = re.findall(r"(?<![\w/.-])(?:slurmsched|tests)(?:\.\w+)+", page.read_text())
+    assert [name for name in named if name.split(".")[1] not in SUFFIXES and not is_module(name)] == []
+
+
+def is_module(name: str) -> bool:
+    """Whether a dotted name is a module, a package, or a name in the text of one."""
+    path, last = ROOT.joinpath(*name.split(".")), name.rpartition(".")[2]
+    holders = (path.parent.with_suffix(".py"), path.parent / "__init__.py")
+    return (
+        path.is_dir()
+        or path.with_suffix(".py").exists()
+        or any(re.search(rf"\b{last}\b", file.read_text()) for file in holders if file.exists())
+    )
+
+
+def test_a_module_that_is_gone_is_noticed():
+    assert not is_module("slurmsched.policies.hooks")
+    assert is_module("slurmsched.policies.contract")
+    assert is_module("slurmsched.policies.contract.ordering")
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the table below a heading of the design page, as cells, with the head and without the rule."""
+    part = (DOCS / "design.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")]
+    return [row for row in rows if not set(row[0]) <= {"-"}]
+
+
+def names(cell: str) -> list[str]:
+    """What a cell has in backquotes."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_the_table_of_subjects_names_files_and_folders_that_are_there():
+    head, *rows = table("Six subjects")
+    assert tuple(head[1:]) == SUBJECTS
+    named = [
+        ROOT / folder / name for row in rows for folder in names(row[0]) for cell in row[1:] for name in names(cell)
+    ]
+    assert len(named) > 80
+    assert [str(path) for path in named if not path.exists()] == []
+
+
+def test_the_table_of_subjects_has_each_package_and_all_that_is_called_after_a_subject():
+    _, *rows = table("Six subjects")
+    listed = {
+        ROOT / folder / name for row in rows for folder in names(row[0]) for cell in row[1:] for name in names(cell)
+    }
+    stems = {"ordering", "deadlines", "sharing", "profiling", "profiles", "promises", "predictions", "explain"}
+    called = {path for path in (ROOT / "slurmsched").rglob("*") if path.stem in stems and path.suffix in ("", ".py")}
+    assert {path for path in called if not listed & {path, *path.parents}} == set()
+    packages = {file.parent for file in (ROOT / "slurmsched").glob("*/__init__.py")}
+    assert packages <= {ROOT / folder for row in rows for folder in names(row[0])}
+
+
+def test_the_table_of_folders_names_every_package_folder():
+    _, *rows = table("All folders")
+    folders = {file.parent for file in (ROOT / "slurmsched").rglob("__init__.py")} - {ROOT / "slurmsched"}
+    assert {ROOT / name for row in rows for name in names(row[0])} == folders
