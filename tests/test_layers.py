@@ -1,14 +1,13 @@
-"""Imports point down only, and packages of one level never import each other."""
+"""Imports point down only, packages of one level never import each other, and inside no package there is a cycle."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-
-PACKAGE = Path(__file__).parent.parent / "slurmsched"
+from layers import KNOWN_CYCLES, cycle, imports, modules, units, without_known_cycles
 
 LEVELS = (
     {"errors"},
@@ -26,36 +25,11 @@ FREE = {"__init__", "__main__"}  # the package itself, and the way into it
 ALONE = {"prolog", "job"}  # run on compute nodes, where slurmsched is not installed
 
 
-def part_of(parts: tuple[str, ...]) -> str:
-    """The first name below the package of a module path: its part."""
-    return parts[0]
-
-
-def imported_parts(source: str, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Line and part of each import of ours in *source*; *module* is its path below the package."""
-    package = module[:-1]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            for name in node.names:
-                below = name.name.split(".")
-                if below[0] == "slurmsched":
-                    yield node.lineno, below[1] if len(below) > 1 else "__init__"
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                base = package[: len(package) - (node.level - 1)]
-                below = [*base, *(node.module.split(".") if node.module else [])]
-            elif node.module and node.module.split(".")[0] == "slurmsched":
-                below = node.module.split(".")[1:]
-            else:
-                continue
-            yield from ((node.lineno, below[0] if below else name.name) for name in node.names)
-
-
 def bad_imports(source: str, module: tuple[str, ...]) -> list[str]:
     """What *source* imports that it may not, in words."""
-    importer = part_of(module)
+    importer = module[0]
     bad = []
-    for line, imported in imported_parts(source, module):
+    for line, (imported, *_) in imports(source, module):
         if imported in (importer, "__version__", *FREE) or importer in FREE:
             continue
         if importer in ALONE or LEVEL.get(imported, 99) >= LEVEL[importer]:
@@ -63,17 +37,49 @@ def bad_imports(source: str, module: tuple[str, ...]) -> list[str]:
     return bad
 
 
-def modules() -> Iterator[tuple[tuple[str, ...], str]]:
-    for file in sorted(PACKAGE.rglob("*.py")):
-        yield file.relative_to(PACKAGE).with_suffix("").parts, file.read_text()
-
-
 def test_imports_point_down():
-    assert [bad for module, source in modules() for bad in bad_imports(source, module)] == []
+    assert [bad for module, source in modules().items() for bad in bad_imports(source, module)] == []
+
+
+PACKAGES = sorted(module[:-1] for module in modules() if module[-1] == "__init__")
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids="/".join)
+def test_the_modules_of_a_package_import_each_other_without_a_cycle(package):
+    assert cycle(without_known_cycles(package, units(package, modules()))) == []
+
+
+def test_every_known_cycle_is_still_there():
+    sources = modules()
+    found = {package: set(cycle(units(tuple(package.split("/")), sources))) for package in KNOWN_CYCLES}
+    assert found == KNOWN_CYCLES
+
+
+def test_a_cycle_of_modules_and_packages_is_found():
+    sources = {
+        ("a", "__init__"): "from . import b",
+        ("a", "b"): "from .c.d import f",
+        ("a", "c", "__init__"): "",
+        ("a", "c", "d"): "def f():\n    from ...a import e",
+        ("a", "c", "g"): "from . import d",
+        ("a", "e"): "NAME = 'slurmsched.a.b'",
+        ("a", "h"): "from .b import x",
+    }
+    assert cycle(units(("a",), sources)) == ["b", "c", "e"]
+    assert cycle(units(("a", "c"), sources)) == []
+
+
+def test_the_tree_shows_every_package_and_its_docstring():
+    root = Path(__file__).parent.parent
+    command = [sys.executable, "-m", "tests.layers"]
+    shown = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    lines = {name: text for name, _, text in (line.partition(": ") for line in shown.splitlines()) if text}
+    assert set(lines) == {".".join(("slurmsched", *package)) for package in PACKAGES}
+    assert lines["slurmsched"] == "The scheduler brain for GPU clusters that run stock Slurm."
 
 
 def test_every_part_has_a_level():
-    parts = {part_of(module) for module, _ in modules()}
+    parts = {module[0] for module in modules()}
     assert parts - set(LEVEL) - FREE - ALONE == set()
 
 
@@ -95,6 +101,8 @@ def test_every_part_has_a_level():
         ("demo/show", "from ..cli.app import App"),
         ("prolog/sampler", "from ..errors import SlurmschedError"),
         ("models/runtime", "from ..policy import sjf"),
+        ("daemon/loop", 'WORKER = "slurmsched.simulator.prediction_worker"'),
+        ("slurm/command", "import_module('slurmsched.db.store')"),
     ],
 )
 def test_a_bad_import_is_found(module, source):
@@ -113,6 +121,8 @@ def test_a_bad_import_is_found(module, source):
         ("db/upgrades/versions/one", "from alembic import op\nfrom ...tables import metadata"),
         ("demo/modelled", "from ..simulator.cluster import SimulatedCluster"),
         ("prolog/sampler", "import os\nfrom .record import Record"),
+        ("cli/daemon/build", 'WORKER = "slurmsched.simulator.prediction_worker"'),
+        ("cluster/jobs", 'raise ValueError("slurmsched.db is no file")\nADDRESS = "slurmsched.example.org:80"'),
     ],
 )
 def test_a_good_import_is_not(module, source):

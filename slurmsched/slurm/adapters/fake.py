@@ -41,51 +41,11 @@ from ...cluster.text.hostlist import expand, fold
 from ...errors import SlurmUnavailable
 from ..port import ActionResult, ClusterInfo, ControllerLoad
 from ..write.verbs import MARK
+from .fake_job import FakeJob
 from .fake_slots import has_room, reshaped
 
 REQUEUE_DELAY_S = 121.0
 """Slurm lets the credential of the last run expire before it starts a requeued job again."""
-
-
-@dataclass(frozen=True)
-class FakeJob:
-    """An immutable job of the fake; a change makes a new value."""
-
-    job_id: int
-    runtime_s: float  #: the true runtime, hidden from the scheduler
-    gpus: int = 1
-    name: str = "job"
-    user: str = "alice"
-    account: str = "physics"
-    qos: str = "normal"
-    partition: str = "gpu"
-    comment: str = ""
-    time_limit_s: float = 3600.0
-    submitted_s: float = 0.0
-    begin_s: float = 0.0
-    base: int = 1000  #: priority without our points
-    points: int = 0
-    nice: int = 0
-    held: bool = False
-    state: JobState = JobState.PENDING
-    started_s: float = float("nan")
-    ended_s: float = float("nan")
-    left_s: float = 0.0
-    restarts: int = 0
-    requeueable: bool = True
-    interactive: bool = False
-    per_gpu: bool = False  #: it asks for CPUs or memory per GPU
-    required_nodes: str = ""
-    per_node: str = ""  #: the slots it asks for in place of its GPUs
-    admin_comment: str = ""
-    saves_s: float = float("inf")  #: how long it takes to save its work and queue itself again when it is asked to stop
-    stops_s: float = float("inf")  #: when it does
-    requested_partitions: str = ""  #: the partitions it asked for, while it is in one of them
-
-    @property
-    def priority(self) -> int:
-        """The priority as squeue would show it; 0 for a held job."""
-        return 0 if self.held else max(1, self.base + self.points - self.nice)
 
 
 @dataclass

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ...cluster.actions import Share, StartShared, Unmark, Unshare
 from ...cluster.jobs import JobState
 from ...cluster.text.tres import slots_in
 from ..write.verbs import Request, lines
-
-if TYPE_CHECKING:
-    from .fake import FakeJob
+from .fake_job import FakeJob
 
 EACH = 2  #: slots of one GPU
 

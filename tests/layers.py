@@ -1,0 +1,132 @@
+"""The modules of the package, what each imports, and in which order they stand.
+
+``python -m tests.layers`` prints the packages, one line each, and the order of the modules in each.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "slurmsched"
+
+NAMED_MODULES = {
+    "cli/command_table.py": "the module of each command, imported when the command is called",
+    "cli/daemon/build.py": "the command line of the prediction worker, a process of its own",
+    "slurm/adapters/pyslurm_worker.py": "the command line of the process that holds pyslurm",
+    "policies/contract.py": "the group of entry points of plug-in policies",
+}
+"""Files that name modules of ours in strings, and what for."""
+
+FILE_NAMES = {"slurmsched.sock", "slurmsched.toml"}
+"""Strings of the same shape that name no module."""
+
+NOT_IMPORTED = {"cli/command_table.py"}
+"""Files whose strings are no imports of theirs: a command is imported by its caller, which knows every part."""
+
+KNOWN_CYCLES = {"simulator": {"lucid", "run"}}
+"""Units that import each other until Lucid's simulation is replaced: it replays by ``run``, which uses its packing."""
+
+_MODULE = re.compile(r"slurmsched(\.[a-z_]\w*)+")
+
+
+@cache
+def modules(package: Path = PACKAGE) -> dict[tuple[str, ...], str]:
+    """Sources by path below the package, as ("cluster", "jobs"); a package is ("cluster", "__init__")."""
+    files = sorted(package.rglob("*.py"))
+    return {file.relative_to(package).with_suffix("").parts: file.read_text("utf-8") for file in files}
+
+
+def named_modules(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each string in *source* that is a dotted name below the package."""
+    for node in ast.walk(ast.parse(source)):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and _MODULE.fullmatch(text) and text not in FILE_NAMES:
+            yield node.lineno, text
+
+
+@cache
+def imports(source: str, module: tuple[str, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Line and path below the package of each name of ours that *source* imports, or names in a string."""
+    return tuple(_imports(source, module))
+
+
+def _imports(source: str, module: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    package = module[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                below = name.name.split(".")
+                if below[0] == "slurmsched":
+                    yield node.lineno, tuple(below[1:]) or ("__init__",)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = [*package[: len(package) - (node.level - 1)], *(node.module.split(".") if node.module else [])]
+            elif node.module and node.module.split(".")[0] == "slurmsched":
+                base = node.module.split(".")[1:]
+            else:
+                continue
+            yield from ((node.lineno, (*base, name.name)) for name in node.names)
+    if f"{'/'.join(module)}.py" not in NOT_IMPORTED:
+        yield from ((line, tuple(text.split(".")[1:])) for line, text in named_modules(source))
+
+
+def units(package: tuple[str, ...], sources: Mapping[tuple[str, ...], str]) -> dict[str, set[str]]:
+    """What each module or subpackage of *package* imports of the others; ``__init__`` imports nothing here."""
+    depth, graph = len(package), defaultdict[str, set[str]](set)
+    inside = {path for path in sources if path[:depth] == package}
+    names = {path[depth] for path in inside} - {"__init__"}
+    for path in inside:
+        if (unit := path[depth]) != "__init__":
+            graph[unit] |= {
+                name[depth]
+                for _, name in imports(sources[path], path)
+                if name[:depth] == package and len(name) > depth and name[depth] in names - {unit}
+            }
+    return dict(graph)
+
+
+def order(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The units of *graph* in steps, each of which imports only earlier ones; ``CycleError`` where there is no such."""
+    sorter, steps = TopologicalSorter(graph), []
+    sorter.prepare()
+    while sorter.is_active():
+        steps.append(sorted(sorter.get_ready()))
+        sorter.done(*steps[-1])
+    return steps
+
+
+def cycle(graph: Mapping[str, set[str]]) -> list[str]:
+    """The units of one cycle in *graph*; none where there is none."""
+    try:
+        order(graph)
+    except CycleError as error:
+        return sorted(set(error.args[1]))
+    return []
+
+
+def without_known_cycles(package: tuple[str, ...], graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """*graph* with the imports among the units of a known cycle left out."""
+    known = KNOWN_CYCLES.get("/".join(package), set())
+    return {unit: found - known if unit in known else found for unit, found in graph.items()}
+
+
+def tree() -> Iterator[str]:
+    """Lines about each package: its name, its docstring's first line, and its modules in order."""
+    sources = modules()
+    for *package, last in sorted(sources):
+        if last == "__init__":
+            docstring = ast.get_docstring(ast.parse(sources[*package, last])) or ""
+            yield f"{'.'.join(['slurmsched', *package])}: {docstring.partition(chr(10))[0]}"
+            steps = order(without_known_cycles(tuple(package), units(tuple(package), sources)))
+            if steps:
+                yield "    " + " < ".join(" ".join(step) for step in steps)
+
+
+if __name__ == "__main__":
+    print(*tree(), sep="\n")
