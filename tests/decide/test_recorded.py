@@ -1,0 +1,51 @@
+"""Cycles that the code recorded before its modules, classes and fields were renamed are read and decided as ever."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from slurmsched.cli.admin.replay import differences
+from slurmsched.db.tracking.decision_layers import read_layers
+from slurmsched.db.tracking.decisions import TABLES, layers_of, restored
+from slurmsched.decide.engine import decide
+from slurmsched.decide.policy import Policy
+
+RECORDS = json.loads(Path(__file__).parents[1].joinpath("golden", "records.json").read_text("utf-8"))
+"""Cycles of a queue with deadlines, shared GPUs and requeues, each with the layers in which it was stored."""
+
+KINDS = {"Rank", "Hold", "Release", "Requeue", "AskToStop", "Tell", "Share", "StartShared", "Unmark", "Unshare"}
+
+
+def stored(record):
+    return {name: base64.b64decode(blob) for name, blob in record["parts"].items()}
+
+
+def read(record):
+    return restored(stored(record), **{name: value for name, value in record.items() if name != "parts"})
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record['now_s']:.0f}")
+def test_a_recorded_cycle_is_decided_again_bit_for_bit(record):
+    found = read(record)
+    policy = Policy.from_json(found.settings_json)
+    again = decide(found.view, policy.ordering, policy.rules)
+    assert list(differences(found.plan, again, found.view.pending)) == []
+    assert found.plan.actions
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record['now_s']:.0f}")
+def test_a_recorded_cycle_is_stored_again_in_the_same_spelling(record):
+    before, again = read_layers(stored(record), TABLES), layers_of(read(record))
+    assert again.texts == before.texts
+    assert {name for name, table in again.tables.items() if not table.equals(before.tables[name])} == set()
+
+
+def test_the_recorded_cycles_hold_every_action_of_the_built_in_policies():
+    found = {
+        json.loads(line)[0] for record in RECORDS for line in layers_of(read(record)).texts["actions"].split(b"\n")
+    }
+    assert found == KINDS
