@@ -20,7 +20,7 @@ class Forecast(Table):
     low_s: FloatArray  #: 10 % end sooner
     high_s: FloatArray  #: 10 % end later
     source: Labels  #: the origin of the number, in words: "median of 7 runs of alice/train_#"
-    floor_s: FloatArray = field(default_factory=lambda: np.zeros(0))  #: ranked as no shorter than this; 0 for most jobs
+    floor_s: FloatArray = field(default_factory=lambda: np.zeros(0))  #: least runtime for the ranking; 0 for most jobs
 
     def __post_init__(self) -> None:
         """Fill in the floors."""

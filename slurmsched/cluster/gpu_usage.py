@@ -22,8 +22,8 @@ class Use:
     end_s: float
     gpu_util: float  #: 0..1, mean
     memory_util: float  #: 0..1, mean of the memory controller
-    gpu_memory_mib: float  #: the most it took of one GPU
-    unstable: bool  #: its utilisation did not keep its level
+    gpu_memory_mib: float  #: the largest use of one GPU
+    unstable: bool  #: its utilisation was unsteady
 
 
 _NAN = float("nan")

@@ -157,7 +157,7 @@ class _Page:
         for unit in gone:
             job = self.jobs[unit]
             if job.phase is Phase.ENDED or (unit < 0 and job.job_id in arrays):
-                pass  # an array of which the last tasks began goes on as those tasks
+                pass  # an array whose last tasks have started continues as those tasks
             elif job.job_id in melted:
                 if job.phase is Phase.RUNNING:
                     self.runs.append(EndedRun(job, self.now_s, JobState.REQUEUED))
@@ -190,7 +190,7 @@ class _Page:
         if earlier is not None and earlier.phase is not Phase.ENDED:
             self._vanish(earlier)
         first_s = job.submitted_s
-        if job.restarts and job.array_job_id:  # a requeued task that was forgotten while it was part of the unit
+        if job.restarts and job.array_job_id:  # a requeued task without a record since it merged into the array's unit
             first_s = min(first_s, self._array_submit_s.get(job.array_job_id, first_s))
         self.events.append(JobSubmitted(job.job_id, first_s, job.user, first_submit_s=first_s))
         array = self.jobs.get(-job.array_job_id) if job.unit > 0 else None
@@ -275,7 +275,7 @@ def _continues(earlier: JobRecord, job: JobRecord) -> bool:
     if job.unit > 0:
         same_time = job.restarts > 0 or _same_time(earlier.submitted_s, job.submitted_s)  # a requeue moves it late
         return job.restarts == earlier.restarts and same_time
-    # The row of an array shows the submit time and restarts of whichever of its tasks it was merged from.
+    # The row of an array shows the submit time and restarts of any one of its tasks.
     return job.restarts > 0 or _same_time(earlier.first_submit_s, job.submitted_s)
 
 

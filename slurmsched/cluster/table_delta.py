@@ -33,7 +33,7 @@ SUMS = {
 """Columns that grow with others: Slurm sums the points of its plugins, and adopts the points that we set."""
 
 BESIDE = ("site_points",)
-"""Columns of the table beside with which others grow."""
+"""Columns of the table *beside* with which columns of this table grow."""
 
 _ROWS = "rows"
 _BESIDE = "beside"  #: marks a table that was written with the one beside it; earlier releases had none
@@ -337,7 +337,7 @@ class _Reader:
     def column(
         self, name: str, columns: Mapping[str, Any], earlier: Mapping[str, Any], matching: Matching
     ) -> NDArray[Any]:
-        """A column of numbers, given those that were read already and those of the *earlier* table."""
+        """Decode a column of numbers, given the *columns* decoded so far and those of the *earlier* table."""
         length = len(matching.rows)
         moved = self.get(f"{name} moved", np.zeros(length, dtype=np.int64)) > 0 if name in ORDERS else None
         return self.codes(

@@ -163,7 +163,7 @@ class Database:
 
     def _sqlite_connection(self) -> sqlite3.Connection:
         path = self.path
-        # mode=rw: a file that went away is an error, not a reason to begin an empty one.
+        # mode=rw: a missing file is an error; SQLite must not create an empty one.
         name = f"file:{quote(str(path))}?mode=rw" if path else ":memory:"
         return sqlite3.connect(
             name, uri=path is not None, timeout=self.timeout_s, isolation_level=None, check_same_thread=False
@@ -172,7 +172,7 @@ class Database:
     def _postgresql_engine(self) -> Engine:
         limit_ms = math.ceil(self.timeout_s * 1000)
         arguments: dict[str, Any] = {
-            "connect_timeout": max(2, math.ceil(self.timeout_s)),  # libpq takes anything less for 2
+            "connect_timeout": max(2, math.ceil(self.timeout_s)),  # the minimum of libpq
             "client_encoding": "utf8",
             "application_name": "slurmsched",
             "tcp_user_timeout": limit_ms,

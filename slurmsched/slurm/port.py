@@ -18,7 +18,7 @@ class ClusterInfo:
 
     cluster: str
     version: tuple[int, ...]  #: of slurmctld, e.g. (22, 5, 8)
-    config: dict[str, str] = field(default_factory=dict)  #: ``scontrol show config``, names as there
+    config: dict[str, str] = field(default_factory=dict)  #: ``scontrol show config``, by the names there
     user: str = ""  #: our user name in Slurm
     admin_level: str = "None"  #: None, Operator, Administrator, SlurmUser, or unknown while slurmdbd is away
     operators: frozenset[str] = frozenset()  #: users who may see and change all jobs

@@ -21,14 +21,14 @@ class PredictionKind(IntEnum):
     NO_HISTORY = 4  #: predicted, but without a run like it: its runtime is taken from its time limit
     HELD = 5  #: its user or an admin holds it
     DEPENDENT = 6  #: waits for other jobs
-    RESERVED = 7  #: asks for a reservation
+    RESERVED = 7  #: requests a reservation
     LIMITED = 8  #: a limit of its account or QOS blocks it, or another reason that is not played forward
     HETEROGENEOUS = 9  #: a component of a heterogeneous job
     PARTITION_DOWN = 10  #: none of its partitions is up
     CANNOT_RUN = 11  #: no nodes could ever hold it
     NO_ROOM = 12  #: the nodes that could hold it do not become free within the play-forward
     SUSPENDED = 13  #: the time at which it continues is unknown
-    BEYOND = 14  #: so far back in a very long queue that it was not played forward
+    BEYOND = 14  #: too far back in a very long queue to be played forward
 
     @property
     def has_value(self) -> bool:

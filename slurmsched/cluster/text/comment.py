@@ -55,7 +55,7 @@ class Deadline:
             return float(self.at_s)
         wall = _EPOCH + timedelta(seconds=self.at_s)
         readings = [wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
-        # A wall time that the clock skips comes back as another one from UTC.
+        # A skipped wall time changes on the way to UTC and back.
         meant = {
             reading.timestamp()
             for reading in readings
@@ -110,13 +110,13 @@ class CommentOptions:
     urgency: int | None = None  #: 0..10
     iterations: int | None = None  #: planned training iterations
     pace_s: float | None = None  #: seconds per iteration, as the helper in the job's script measured them
-    done: int | None = None  #: of the iterations, how many were done before the present run, or the next if it waits
+    done: int | None = None  #: iterations done before the present run, or before the next run of a waiting job
     stop: Stop | None = None
     off: bool = False  #: leave this job alone altogether
     share: str | None = None  #: written by slurmsched alone: the pair the prolog sets up
 
 
-#: The wishes of a comment without tokens.
+#: The options of a comment without tokens.
 SILENT = CommentOptions()
 
 
@@ -204,7 +204,7 @@ class _Malformed(CommentError):
         return f"is not known{f' (did you mean {near[0]}?)' if near else ''}; accepted: {ACCEPTED}"
 
 
-# [^\w] and \s would follow Unicode; Lua at the other end of the grammar sees bytes.
+# [^\w] and \s would match by Unicode; the Lua counterpart of this grammar matches bytes.
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_])slurmsched:([^ \t\n\v\f\r;]*)")
 _STEP = re.compile(r"([1-9][0-9]?)@(.+)", re.DOTALL)
 _LATER = re.compile(r"\+(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?")
@@ -333,7 +333,7 @@ def _read_share(text: str) -> str | None:
 
 
 _FLAGS = ("soft", "ckpt", "nopack", "noprofile", "amp", "off")
-_FIELDS = {"coldstart": "coldstart_s", "pace": "pace_s"}  #: the fields of Wishes that are not called like their key
+_FIELDS = {"coldstart": "coldstart_s", "pace": "pace_s"}  #: fields of CommentOptions that differ from their key
 _TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "deadline": (_TIME, _read_time),

@@ -34,7 +34,7 @@ class RecentUsage:
 
     def since_s(self, now_s: float) -> float:
         """Return the start of the period that the next read has to cover."""
-        read_s = min(self._read_s, now_s)  # clocks are set back, too
+        read_s = min(self._read_s, now_s)  # the clock may have been set back
         return read_s - LATE_S
 
     def learn(self, runs: Iterable[Measured], now_s: float) -> None:

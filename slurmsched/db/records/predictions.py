@@ -13,7 +13,7 @@ from ..database import insert_or
 from ..tables import predictions
 
 MOST = 100_000
-"""Rows read at once, the newest."""
+"""The most rows read at once, the newest."""
 
 _NAMES = tuple(f.name for f in fields(PredictionRecords))
 _CHANGES = ("slurm_start_s", "started_s", "ended_s", "state")

@@ -91,8 +91,8 @@ class Intents:
         self._open: dict[tuple[int, str], list[Intent]] = {}
         self._refused_s: dict[int, float] = {}
         self._share_refusals: dict[int, tuple[float, str]] = {}
-        self._refusals: dict[int, int] = {}  # in a row, of jobs on their way to shared GPUs
-        self._asked_s: dict[int, dict[float, bool]] = {}  # when, and whether it could act
+        self._refusals: dict[int, int] = {}  # in a row, by job on its way to shared GPUs
+        self._asked_s: dict[int, dict[float, bool]] = {}  # times of stop requests; True if the job could act
         self.adopt(intents)
 
     def adopt(self, intents: Iterable[Intent]) -> None:

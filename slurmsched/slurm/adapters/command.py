@@ -64,7 +64,7 @@ class SlurmCommand:
     def observe(self) -> ClusterState:
         """Read the whole queue, the priority factors and the nodes."""
         facts = self.known_facts()
-        with ThreadPoolExecutor(2) as beside:  # squeue takes longest by far
+        with ThreadPoolExecutor(2) as beside:  # squeue takes by far the longest
             nodes = beside.submit(self.nodes)
             factors = beside.submit(self.factors) if facts.multifactor else None
             jobs = self.long("squeue", ["-a", "-t", "all"], self._fields)
@@ -95,7 +95,7 @@ class SlurmCommand:
         try:
             options = ["-a", "-t", "all", "-j", ",".join(map(str, jobs))]
             shown = self.long("squeue", options, ("JobID", "ArrayJobID", "admin_comment"))
-        except SlurmRefused as error:  # one single job, and it is gone
+        except SlurmRefused as error:  # with a single job id: Slurm no longer has the job
             return dict.fromkeys(jobs, str(error))
         there: set[int] = set()
         theirs: set[int] = set()
@@ -163,7 +163,7 @@ class SlurmCommand:
             return {}
         try:
             shown = self.long("squeue", ["-a", "-t", "all", "-j", ",".join(map(str, jobs))], _REQUEST)
-        except SlurmRefused:  # one single job, and it is gone
+        except SlurmRefused:  # with a single job id: Slurm no longer has the job
             return {}
         rows = zip(*shown.by_name.values(), strict=True)
         return {int(job): Request(*("" if text in NOTHING else text for text in texts)) for job, *texts in rows}
@@ -201,7 +201,7 @@ class SlurmCommand:
         return self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
 
     def load(self) -> ControllerLoad:
-        """The counters of sdiag(1) over all message types."""
+        """Return the counters of sdiag(1) over all message types."""
         text = self.console.query(["sdiag"])
         section = text.partition("Remote Procedure Call statistics by message type")[2].partition("statistics by user")[
             0

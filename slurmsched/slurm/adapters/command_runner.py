@@ -60,7 +60,7 @@ class CommandRunner:
 
     conf: str = ""  #: path of slurm.conf; empty means what the environment says
     bin_dir: str = ""
-    prefix: tuple[str, ...] = ()  #: what each command runs through: chroot, setpriv, ...
+    prefix: tuple[str, ...] = ()  #: the wrapper of each command: chroot, setpriv, ...
     timeout_s: float = 10.0
     answer_b: int = ANSWER_B
     called: Called = _ignore

@@ -45,7 +45,7 @@ from .fake_job import FakeJob
 from .fake_slots import has_room, reshaped
 
 REQUEUE_DELAY_S = 121.0
-"""Slurm lets the credential of the last run expire before it starts a requeued job again."""
+"""The delay of a requeued job, in seconds: Slurm first lets the credential of its last run expire."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class FakeSlurm:
 
     nodes: int = 4
     gpus_per_node: int = 4
-    shared_nodes: int = 0  #: the last so many nodes have slots and no whole GPUs; see ``node_lists``
+    shared_nodes: int = 0  #: number of nodes, the last ones, with slots instead of whole GPUs; see ``node_lists``
     now_s: float = 1_000_000.0
     partitions: dict[str, int] = field(default_factory=lambda: {"gpu": 1})  #: tier by name
     qos: dict[str, int] = field(default_factory=lambda: {"normal": 0})  #: priority by name
@@ -66,8 +66,8 @@ class FakeSlurm:
         }
     )
     jobs: dict[int, FakeJob] = field(default_factory=dict)
-    node_lists: dict[str, str] = field(default_factory=dict)  #: host lists of partitions that have not all nodes
-    accounted: dict[int, FakeJob] = field(default_factory=dict)  #: finished jobs that only accounting still knows
+    node_lists: dict[str, str] = field(default_factory=dict)  #: host lists of partitions without all nodes
+    accounted: dict[int, FakeJob] = field(default_factory=dict)  #: finished jobs that only accounting still has
     away: bool = False  #: answer nothing, as a stopped slurmctld
     reads: int = 0
     written: list[Action] = field(default_factory=list)

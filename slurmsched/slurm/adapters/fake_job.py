@@ -9,10 +9,10 @@ from ...cluster.jobs import JobState
 
 @dataclass(frozen=True)
 class FakeJob:
-    """One job of the fake; a change makes a new value."""
+    """An immutable job of the fake; a change makes a new value."""
 
     job_id: int
-    runtime_s: float  #: what it will take: the truth no scheduler sees
+    runtime_s: float  #: the true runtime, hidden from the scheduler
     gpus: int = 1
     name: str = "job"
     user: str = "alice"
@@ -34,15 +34,15 @@ class FakeJob:
     restarts: int = 0
     requeueable: bool = True
     interactive: bool = False
-    per_gpu: bool = False  #: it asks for CPUs or memory per GPU
+    per_gpu: bool = False  #: requests CPUs or memory per GPU
     required_nodes: str = ""
-    per_node: str = ""  #: the slots it asks for in place of its GPUs
+    per_node: str = ""  #: requested slots, in place of GPUs
     admin_comment: str = ""
-    saves_s: float = float("inf")  #: how long it takes to save its work and queue itself again when it is asked to stop
-    stops_s: float = float("inf")  #: when it does
-    requested_partitions: str = ""  #: the partitions it asked for, while it is in one of them
+    saves_s: float = float("inf")  #: seconds from a stop request until it has saved its work and requeued itself
+    stops_s: float = float("inf")  #: time of that requeue
+    requested_partitions: str = ""  #: all requested partitions, while it runs in one of them
 
     @property
     def priority(self) -> int:
-        """As squeue would show it."""
+        """The priority as squeue would show it; 0 for a held job."""
         return 0 if self.held else max(1, self.base + self.points - self.nice)

@@ -114,13 +114,13 @@ class SlurmBinding:
             states = (JOB_STATES.get(text, JobState.OTHER) for text in jobs["State"])
             if any(not state.ended and key[0] not in by_id for state, key in zip(states, keys, strict=True)):
                 raise SlurmUnavailable("squeue left out jobs that pyslurm shows")
-            nothing = ("",) * (len(_ASKED) - 1)  # of jobs that are over, and forgotten since
+            nothing = ("",) * (len(_ASKED) - 1)  # for ended jobs that Slurm has forgotten since
             self._requests |= {key: by_id.get(key[0], nothing) for key in keys}
         self._requests = {key: self._requests[key] for key in keys}
         columns = {name: list(jobs[name]) for name in _ASKED[1:]}
         for at, key in enumerate(keys):
             gres, *rest = self._requests[key]
-            counted = bool(key[2])  # by pyslurm, on the nodes that the job really got
+            counted = bool(key[2])  # by pyslurm, on the allocated nodes
             if not counted:
                 columns["tres"][at] = ",".join(filter(None, (columns["tres"][at], gres)))
             for name, text in zip(_ASKED[2:], rest, strict=True):

@@ -25,7 +25,7 @@ Ask = Callable[[Sequence[str], Mapping[str, str]], str]
 """Runs a command with extra environment and returns its output; SlurmUnavailable or SlurmRefused otherwise."""
 
 DAY_S = 86400
-EARLIEST_S = 1_420_070_400  #: 2015; before Slurm 15.08 nothing about GPUs was accounted
+EARLIEST_S = 1_420_070_400  #: 2015; before 15.08 Slurm did not account GPUs
 _LONGEST_S = 16 * DAY_S  #: the longest window of one query, reached only in quiet times
 _FEW = 1_000  #: an answer with fewer records doubles the window of the next query
 _IDS_AT_ONCE = 500

@@ -19,7 +19,7 @@ LEAST = 16
 class Lag:
     """The jobs that wait for their points, and the number of top jobs to order, which bounds their wait."""
 
-    _since: dict[int, tuple[int, float]] = field(default_factory=dict)  #: cycles and since when, by job
+    _since: dict[int, tuple[int, float]] = field(default_factory=dict)  #: cycles and start of the wait, by job
     _halvings: int = 0
     _calm: int = 0
 

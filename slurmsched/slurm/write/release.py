@@ -29,8 +29,8 @@ class ReleaseReport:
     held: int  #: jobs whose begin time was lifted
     refused: tuple[str, ...]  #: Slurm's own words
     left: int = 0
-    shared: int = 0  #: jobs on their way to GPUs that they share that may start there now
-    unshared: int = 0  #: those that keep their own GPUs, or have them back
+    shared: int = 0  #: jobs on their way to shared GPUs that may start there now
+    unshared: int = 0  #: such jobs that keep their own GPUs, or get them back
 
     @property
     def sentence(self) -> str:
@@ -88,7 +88,7 @@ def release_all(
         refused |= {answer.action.job_id: answer.refused for answer in answers if answer.refused}
         done += batch
         size = min(2 * size, BATCH)
-    if refused:  # a job that started meanwhile needs nothing more
+    if refused:  # a job that started meanwhile needs no further write
         waiting = set(observe().pending.job_id.tolist())
         refused = {job_id: words for job_id, words in refused.items() if job_id in waiting}
     return ReleaseReport(

@@ -159,7 +159,7 @@ def _comment_arguments(action: Tell) -> tuple[str, ...]:
 
 def _ask_to_stop(action: AskToStop) -> tuple[str, ...]:
     signals(action)
-    return ()  # scontrol has no word for it
+    return ()  # scontrol cannot send signals; scancel does
 
 
 def _rank(action: Rank) -> tuple[str, ...]:

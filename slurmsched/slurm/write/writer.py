@@ -11,7 +11,7 @@ from .budget import Budget
 from .order_lag import Lag
 
 BATCH = 100
-"""Writes between two looks at the fence."""
+"""The number of writes between two checks of the fence."""
 
 NOT_SENT = "not sent: another daemon leads this cluster now"
 
