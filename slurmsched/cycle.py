@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .clock import Clock, Timer
-from .cluster.actions import Action
+from .cluster.actions import Action, spelling
 from .cluster.plan import Plan
 from .cluster.records.outcomes import OutcomeTable
 from .cluster.records.promises import SAME_S, PromiseTable
@@ -135,7 +135,7 @@ def run_cycle(world: CycleContext, number: int, now_s: float, mode: str) -> Cycl
         running=len(view.running),
         ranked=int((plan.jobs.rank >= 0).sum()),
         starving=int(plan.jobs.starving.sum()),
-        actions=dict(Counter(type(answer.action).__name__ for answer in answers if answer.refused is None)),
+        actions=dict(Counter(spelling(answer.action) for answer in answers if answer.refused is None)),
         refused=sum(answer.refused is not None for answer in answers),
         deferred=deferred,
         order_lag_s=lag_s,

@@ -53,7 +53,7 @@ class AskToStop(Action):
 
 
 @dataclass(frozen=True)
-class Tell(Action):
+class SetAdminComment(Action):
     """Write the answer to a job's deadline into its AdminComment."""
 
     text: str
@@ -143,14 +143,33 @@ class Unshare(Action):
 
 
 ACTIONS: dict[str, type[Action]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Rank, Hold, Release, Requeue, AskToStop, Suspend, Resume, MovePartition, RequireNodes, Tell),
-        *(Share, StartShared, Unmark, Unshare),
-    )
+    "Rank": Rank,
+    "Hold": Hold,
+    "Release": Release,
+    "Requeue": Requeue,
+    "AskToStop": AskToStop,
+    "Suspend": Suspend,
+    "Resume": Resume,
+    "MovePartition": MovePartition,
+    "RequireNodes": RequireNodes,
+    "Tell": SetAdminComment,
+    "Share": Share,
+    "StartShared": StartShared,
+    "Unmark": Unmark,
+    "Unshare": Unshare,
 }
+"""The classes of actions by their stored spelling: in records, intents, metrics and JSON. It outlives class names."""
+
+SPELLINGS = {kind: name for name, kind in ACTIONS.items()}
+"""The stored spellings by class."""
+
 POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "profile", "nodes"]))
 """All switches; the last two concern partitions, not single jobs."""
+
+
+def spelling(action: Action) -> str:
+    """The stored spelling of an action's class."""
+    return SPELLINGS[type(action)]
 
 
 @dataclass(frozen=True)

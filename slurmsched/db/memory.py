@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..clock import Timer
-from ..cluster.actions import Action
+from ..cluster.actions import Action, spelling
 from ..cluster.events import Event, JobRequeued, JobSubmitted
 from ..cluster.job_tracker import JobTracker
 from ..cluster.modifications import ModificationTracker
@@ -164,7 +164,7 @@ class Memory:
         self._facts.story += [
             story_of_answer(cycle, action, refused, now_s)
             for action, refused in answers
-            if refused is not None or (action.job_id, type(action).__name__) not in renewed
+            if refused is not None or (action.job_id, spelling(action)) not in renewed
         ]
         self._flush()
 

@@ -17,10 +17,10 @@ from ..cluster.actions import (
     Requeue,
     RequireNodes,
     Resume,
+    SetAdminComment,
     Share,
     StartShared,
     Suspend,
-    Tell,
     Unmark,
     Unshare,
 )
@@ -117,7 +117,7 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         owner_consented,
         not_asked_too_often,
     ),
-    Tell: (power_is_on, owner_did_not_opt_out),
+    SetAdminComment: (power_is_on, owner_did_not_opt_out),
     Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front),
     Resume: (power_is_on, job_is_suspended),
     Share: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
@@ -126,6 +126,25 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Unshare: (token_is_ours, job_is_pending),
 }
 """The rules of each action; the first one that refuses gives the reason."""
+
+
+UNKNOWN_JOB = "job_is_known"
+"""The stored spelling of the rule over every action: Slurm knows its job."""
+
+SPELLINGS: dict[Rule, str] = {
+    power_is_on: "power_is_on",
+    a_holding_power_is_on: "a_holding_power_is_on",
+    owner_did_not_opt_out: "owner_did_not_opt_out",
+    nobody_sits_in_front: "nobody_sits_in_front",
+    owner_consented: "owner_consented",
+    not_asked_too_often: "not_asked_too_often",
+    job_is_pending: "job_is_pending",
+    job_is_running: "job_is_running",
+    job_is_suspended: "job_is_suspended",
+    hold_is_ours: "hold_is_ours",
+    token_is_ours: "token_is_ours",
+}
+"""The stored spelling of each rule: in records, metrics and JSON. A new function name changes none."""
 
 
 def gives_back(action: Action) -> bool:
@@ -139,12 +158,12 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     refusals: list[Refusal] = []
     for wish, place in zip(wishes, _rows(wishes, view), strict=True):
         if place is None:
-            refusals.append(Refusal(wish, "job_is_known", "Slurm knows no such job"))
+            refusals.append(Refusal(wish, UNKNOWN_JOB, "Slurm knows no such job"))
             continue
         for rule in RULES[type(wish)]:
             why = rule(wish, *place, rules)
             if why is not None:
-                refusals.append(Refusal(wish, rule.__name__, why))
+                refusals.append(Refusal(wish, SPELLINGS[rule], why))
                 break
         else:
             allowed.append(wish)

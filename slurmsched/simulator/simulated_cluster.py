@@ -18,10 +18,10 @@ from ..cluster.actions import (
     Requeue,
     RequireNodes,
     Resume,
+    SetAdminComment,
     Share,
     StartShared,
     Suspend,
-    Tell,
     Unmark,
     Unshare,
 )
@@ -270,7 +270,7 @@ class SimulatedCluster:
                     requeue(model, row, now_s)
             case AskToStop() if state == PENDING:
                 pass  # a signal passes over what does not run
-            case Tell(text=text):
+            case SetAdminComment(text=text):
                 self.admin_comments[action.job_id] = text
             case Suspend() if state == RUNNING:
                 pause(model.stage, row, now_s)

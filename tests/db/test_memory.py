@@ -19,9 +19,9 @@ from slurmsched.cluster.actions import (
     Release,
     Requeue,
     Resume,
+    SetAdminComment,
     Share,
     Suspend,
-    Tell,
     Unshare,
 )
 from slurmsched.cluster.jobs import JobState
@@ -62,7 +62,7 @@ def test_a_job_is_remembered_from_submit_to_end(store, memory):
 
 def test_a_question_to_stop_that_was_never_answered_counts_but_gives_no_reason_to_requeue(store, memory):
     memory.remember(look(None, running()), 210)
-    memory.intend(1, [AskToStop(1, "URG"), Tell(1, "slurmsched:met")], 211)
+    memory.intend(1, [AskToStop(1, "URG"), SetAdminComment(1, "slurmsched:met")], 211)
     for later in (memory, Memory(store, cluster="c")):
         seen = later.remember(look(None, running()), 220).state.running
         assert (seen.asks.tolist(), np.isnan(seen.asked_s).all(), seen.told[0]) == ([1], True, "")

@@ -6,7 +6,7 @@ import pytest
 from db_worlds import jobs, look
 from sqlalchemy import text
 
-from slurmsched.cluster.actions import AskToStop, Rank, Share, Tell
+from slurmsched.cluster.actions import AskToStop, Rank, SetAdminComment, Share
 from slurmsched.cluster.jobs import JobState
 from slurmsched.db import schema
 from slurmsched.db.memory import Memory
@@ -24,8 +24,8 @@ def job(user, since_s, **columns):
 def had_and_has(memory):
     """Id 7 is alice's, then, with nobody looking in between, bob's."""
     memory.remember(look(job("alice", FIRST_S)), 110.0)
-    memory.intend(1, [Rank(7, 5), Tell(7, "slurmsched:promised")], 120.0)
-    memory.answered(1, [(Rank(7, 5), "no such job"), (Tell(7, "slurmsched:promised"), None)], 121.0)
+    memory.intend(1, [Rank(7, 5), SetAdminComment(7, "slurmsched:promised")], 120.0)
+    memory.answered(1, [(Rank(7, 5), "no such job"), (SetAdminComment(7, "slurmsched:promised"), None)], 121.0)
     return memory.remember(look(job("bob", SECOND_S)), SECOND_S + 10.0)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmsched.clock import ManualClock
-from slurmsched.cluster.actions import AskToStop, Requeue, Resume, Suspend, Tell
+from slurmsched.cluster.actions import AskToStop, Requeue, Resume, SetAdminComment, Suspend
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cycle import CycleContext, run_cycle
@@ -337,7 +337,7 @@ def test_the_answer_stands_in_the_admin_comment_and_is_written_when_it_changes(s
     cluster.submit(300.0, gpus=4, time_limit_s=300.0, comment="slurmsched:deadline=+9h", admin_comment="ticket 12")
     Site(store, cluster).run(60)
     Site(store, cluster).run(60)
-    told = [action for action in cluster.written if isinstance(action, Tell)]
+    told = [action for action in cluster.written if isinstance(action, SetAdminComment)]
     assert [action.job_id for action in told] == [2, 3, 4], "each once, by whatever daemon"
     assert cluster.jobs[2].admin_comment == "slurmsched:guaranteed,finish-by=1970-01-12T13:58:10Z"
     assert cluster.jobs[3].admin_comment.startswith("slurmsched:not-guaranteed,earliest=")

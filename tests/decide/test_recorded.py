@@ -13,6 +13,7 @@ from slurmsched.db.tracking.decision_layers import read_layers
 from slurmsched.db.tracking.decisions import TABLES, layers_of, restored
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
+from slurmsched.decide.referee import SPELLINGS
 
 RECORDS = json.loads(Path(__file__).parents[1].joinpath("golden", "records.json").read_text("utf-8"))
 """Cycles of a queue with deadlines, shared GPUs and requeues, each with the layers in which it was stored."""
@@ -42,6 +43,12 @@ def test_a_recorded_cycle_is_stored_again_in_the_same_spelling(record):
     before, again = read_layers(stored(record), TABLES), layers_of(read(record))
     assert again.texts == before.texts
     assert {name for name, table in again.tables.items() if not table.equals(before.tables[name])} == set()
+
+
+def test_the_rules_of_recorded_refusals_have_the_spelling_of_today():
+    rules = {refusal.rule for record in RECORDS for refusal in read(record).plan.refusals}
+    assert rules
+    assert rules <= set(SPELLINGS.values())
 
 
 def test_the_recorded_cycles_hold_every_action_of_the_built_in_policies():

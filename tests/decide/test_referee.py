@@ -15,16 +15,16 @@ from slurmsched.cluster.actions import (
     Requeue,
     RequireNodes,
     Resume,
+    SetAdminComment,
     Suspend,
-    Tell,
 )
 from slurmsched.cluster.jobs import JobState
-from slurmsched.decide.referee import RULES, judge
+from slurmsched.decide.referee import RULES, SPELLINGS, UNKNOWN_JOB, judge
 from slurmsched.decide.rules import DeadlineRules, Rules
 
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
 PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), RequireNodes(1, "n1")]
-RUNNING = [Requeue(901), AskToStop(901, "URG"), Suspend(901), Tell(901, "slurmsched:met")]
+RUNNING = [Requeue(901), AskToStop(901, "URG"), Suspend(901), SetAdminComment(901, "slurmsched:met")]
 
 
 def verdict(action, rules=ALL, **columns) -> str | None:
@@ -66,7 +66,7 @@ def test_a_suspended_job_may_be_resumed():
         (AskToStop(901, "URG"), {"ckpt": False}, "owner_consented"),
         (AskToStop(901, "URG"), {"asks": 4}, "not_asked_too_often"),
         (AskToStop(1, "URG"), {}, "job_is_running"),
-        (Tell(901, "slurmsched:x"), {"off": True}, "owner_did_not_opt_out"),
+        (SetAdminComment(901, "slurmsched:x"), {"off": True}, "owner_did_not_opt_out"),
         (Suspend(901), {"off": True}, "owner_did_not_opt_out"),
         (Suspend(901), {"interactive": True}, "nobody_sits_in_front"),
         (Rank(901, 1), {}, "job_is_pending"),
@@ -99,6 +99,24 @@ def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
     for rules in RULES.values():
         assert rules
         assert all(rule.__doc__ for rule in rules)
+
+
+def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_know():
+    assert sorted(SPELLINGS.values()) == [
+        "a_holding_power_is_on",
+        "hold_is_ours",
+        "job_is_pending",
+        "job_is_running",
+        "job_is_suspended",
+        "nobody_sits_in_front",
+        "not_asked_too_often",
+        "owner_consented",
+        "owner_did_not_opt_out",
+        "power_is_on",
+        "token_is_ours",
+    ]
+    assert set(SPELLINGS) == {rule for rules in RULES.values() for rule in rules}
+    assert verdict(Rank(12345, 1)) == UNKNOWN_JOB == "job_is_known"
 
 
 def test_every_kind_of_action_has_a_switch():

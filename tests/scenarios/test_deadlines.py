@@ -14,7 +14,7 @@ import pytest
 from lab_site import Site, history
 
 import slurmsched.job
-from slurmsched.cluster.actions import Tell
+from slurmsched.cluster.actions import SetAdminComment
 from slurmsched.lab.users import nobody_gid, uid_of
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
@@ -143,14 +143,17 @@ def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_tha
 
 def test_answers_are_written_into_admin_comments_with_the_right_to_and_never_over_another(lab):
     job = lab.submit("-H", "-t1", "--wrap=true", "-o/dev/null", user="alice")
-    ours, answers = SlurmCommand(CommandRunner(environment=lab.env())), [Tell(job, "slurmsched:guaranteed,finish-by=x")]
+    ours, answers = (
+        SlurmCommand(CommandRunner(environment=lab.env())),
+        [SetAdminComment(job, "slurmsched:guaranteed,finish-by=x")],
+    )
     operator = SlurmCommand(
         CommandRunner(environment=lab.env("operator"), prefix=tuple(lab.command([], user="operator")))
     )
     assert "denied" in operator.act(answers)[0].refused
     assert ours.act(answers)[0].refused is None
     assert "AdminComment=slurmsched:guaranteed,finish-by=x" in lab.ask(["scontrol", "show", "job", str(job)])
-    assert ours.act([Tell(job, "slurmsched:met")])[0].refused is None
+    assert ours.act([SetAdminComment(job, "slurmsched:met")])[0].refused is None
     lab.ask(["scontrol", "update", f"jobid={job}", "admincomment=ticket 12"])
     assert "somebody else" in ours.act(answers)[0].refused
     assert "AdminComment=ticket 12" in lab.ask(["scontrol", "show", "job", str(job)])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from headers import HEADER
 
-from slurmsched.cluster.actions import AskToStop, Rank, Share, StartShared, Tell
+from slurmsched.cluster.actions import AskToStop, Rank, SetAdminComment, Share, StartShared
 from slurmsched.errors import SlurmRefused, SlurmUnavailable
 from slurmsched.slurm.adapters.command import AGAIN, SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
@@ -356,7 +356,7 @@ def test_an_admin_comment_of_somebody_else_stays_and_all_others_are_written_at_o
     rows = [f"show {job} {30 if job > 29 else job} '{text}'" for job, text in told.items()]
     commands.says("squeue", SHOWN + "\n".join(rows))
     commands.says("scontrol", f'if [ "$1" ]; then {CONFIG}else cat >> {commands.directory}/sent; fi')
-    answers = commands.cluster().act([Tell(job, "slurmsched:met") for job in (7, 8, 9, 10, 30)])
+    answers = commands.cluster().act([SetAdminComment(job, "slurmsched:met") for job in (7, 8, 9, 10, 30)])
     somebody = "its AdminComment is somebody else's"
     assert [answer.refused for answer in answers] == [somebody, None, None, "squeue does not show it", somebody]
     sent = (commands.directory / "sent").read_text().splitlines()
@@ -375,4 +375,4 @@ def test_a_job_whose_request_cannot_be_looked_at_keeps_its_gpus(commands):
 
 def test_a_job_that_is_gone_is_told_nothing(commands):
     commands.says("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
-    assert "Invalid job id" in commands.cluster().act([Tell(7, "slurmsched:met")])[0].refused
+    assert "Invalid job id" in commands.cluster().act([SetAdminComment(7, "slurmsched:met")])[0].refused

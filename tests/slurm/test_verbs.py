@@ -20,10 +20,10 @@ from slurmsched.cluster.actions import (
     Requeue,
     RequireNodes,
     Resume,
+    SetAdminComment,
     Share,
     StartShared,
     Suspend,
-    Tell,
     Unmark,
     Unshare,
 )
@@ -44,7 +44,7 @@ actions = st.one_of(
     st.builds(Hold, job_ids, st.floats(0, 4e9)),
     st.builds(MovePartition, job_ids, st.text(max_size=20)),
     st.builds(RequireNodes, job_ids, st.text(max_size=20)),
-    st.builds(Tell, job_ids, st.text(max_size=20).map("slurmsched:".__add__)),
+    st.builds(SetAdminComment, job_ids, st.text(max_size=20).map("slurmsched:".__add__)),
     *(st.builds(kind, job_ids) for kind in (Release, Requeue, Suspend, Resume)),
 )
 
@@ -54,7 +54,9 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
     try:
         written = lines(action, multifactor=multifactor)
     except ValueError:
-        assert isinstance(action, MovePartition | RequireNodes | Tell), "only names can be what no command may hold"
+        assert isinstance(action, MovePartition | RequireNodes | SetAdminComment), (
+            "only names can be what no command may hold"
+        )
         return
     assert written
     for line in written:
@@ -65,7 +67,7 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
 @pytest.mark.parametrize("kind", ACTIONS.values(), ids=lambda kind: kind.__name__)
 def test_every_kind_of_action_has_its_words(kind):
     arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",), RequireNodes: ("n[1-4]",)}
-    arguments |= {AskToStop: ("URG",), Tell: ("slurmsched:met",)}
+    arguments |= {AskToStop: ("URG",), SetAdminComment: ("slurmsched:met",)}
     arguments |= {Share: ("gpu", "shared", "n4", "0+1", "note", 100.0)}
     arguments |= {Unshare: ("gpu", 2, "note", 100.0)}
     arguments |= {StartShared: ("0+1",), Unmark: ("note",)}
@@ -92,7 +94,7 @@ def test_an_admin_comment_is_written_only_where_it_is_empty_or_ours():
     assert not any(ours_to_tell(shown) for shown in ("see ticket 12", " slurmsched:x", "ticket\nslurmsched:x"))
     for text in ("see ticket 12", "slurmsched:a b", "slurmsched:a\nshutdown"):
         with pytest.raises(ValueError, match=r"ours|blanks"):
-            lines(Tell(1, text))
+            lines(SetAdminComment(1, text))
 
 
 @pytest.mark.parametrize("text", ["a b", "a\nshutdown", "n1;n2", "gpu priority=9", "$(id)", "'x'", "é", "n1\n"])

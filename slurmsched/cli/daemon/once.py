@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...cluster.actions import spelling
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import Failed
@@ -56,7 +57,7 @@ def _turn(daemon: Daemon) -> CycleReport:
 def _facts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> dict[str, Any]:
     numbers = ("number", "now_s", "mode", "sentence", "pending", "running", "ranked", "starving")
     return {name: getattr(report, name) for name in numbers} | {
-        "wanted": [{"kind": type(action).__name__, **asdict(action)} for action in report.plan.actions],
+        "wanted": [{"kind": spelling(action), **asdict(action)} for action in report.plan.actions],
         "not_allowed": dict(Counter(refusal.rule for refusal in report.plan.refusals)),
         "done": report.actions,
         "refused": report.refused,
@@ -83,4 +84,4 @@ def _parts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> Iterator[str
 
 def _cells(action: Action) -> list[Cell]:
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
-    return [type(action).__name__, action.job_id, *(rest or [None])]
+    return [spelling(action), action.job_id, *(rest or [None])]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Select, delete, func, select
 
-from ...cluster.actions import ACTIONS, Action, Refusal
+from ...cluster.actions import ACTIONS, Action, Refusal, spelling
 from ...cluster.columns import Table
 from ...cluster.encoding import decode
 from ...cluster.forecast import Forecast
@@ -114,7 +114,7 @@ def _promises(parts: dict[str, bytes], name: str) -> PromiseTable:
 
 
 def _action_row(action: Action) -> list[Any]:
-    return [type(action).__name__, *(getattr(action, f.name) for f in fields(action))]
+    return [spelling(action), *(getattr(action, f.name) for f in fields(action))]
 
 
 def _action(row: list[Any]) -> Action:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, Share
+from ...cluster.actions import Action, Share, spelling
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.events import Value
 from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
@@ -125,7 +125,7 @@ class Intents:
 
     def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> list[Intent]:
         """Record *actions* before they are sent."""
-        made = [Intent(a.job_id, type(a).__name__, value_of(a), now_s, cycle) for a in actions]
+        made = [Intent(a.job_id, spelling(a), value_of(a), now_s, cycle) for a in actions]
         for intent in made:
             same = self._open.setdefault((intent.job_id, intent.kind), [])
             same[:] = [other for other in same if other.cycle != cycle] + [intent]
@@ -135,7 +135,7 @@ class Intents:
         """Record Slurm's answers: acceptance replaces older intents of the kind, a refusal closes this one."""
         changed: list[Intent] = []
         for action, refused in answers:
-            kind = type(action).__name__
+            kind = spelling(action)
             same = self._open.get((action.job_id, kind), [])
             mine = next((intent for intent in same if intent.cycle == cycle), None)
             mine = mine or Intent(action.job_id, kind, value_of(action), now_s, cycle)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, select
 
-from ...cluster.actions import Action
+from ...cluster.actions import Action, spelling
 from ...cluster.columns import IntArray
 from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
 from ...cluster.job_tracker import SAME_TIME_S
@@ -96,7 +96,7 @@ def story_of(event: Event) -> StoryEvent:
 
 def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: float) -> StoryEvent:
     """Convert Slurm's answer to *action* into an event of the story."""
-    kind = type(action).__name__
+    kind = spelling(action)
     details: dict[str, Any] = {"cycle": cycle, "value": value_of(action)}
     if refused is None:
         return StoryEvent(now_s, _OF_ACTION[kind], details, action.job_id)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from ...cluster.actions import Action, Tell
+from ...cluster.actions import Action, SetAdminComment
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
 
 
 def answer_wishes(view: View, promises: PromiseTable) -> list[Action]:
-    """Return a Tell for each pending or running job whose answer differs from its AdminComment."""
+    """Return a SetAdminComment for each pending or running job whose answer differs from its AdminComment."""
     if not len(promises):
         return []
     last = {job: place for place, job in enumerate(promises.job_id.tolist())}
@@ -19,7 +19,7 @@ def answer_wishes(view: View, promises: PromiseTable) -> list[Action]:
     for jobs in (view.pending, view.running):
         for row, job in enumerate(jobs.job_id.tolist()):
             if job in last and (text := answer_text(promises, last[job])) != jobs.told[row]:
-                wishes.append(Tell(job, text))
+                wishes.append(SetAdminComment(job, text))
     return wishes
 
 

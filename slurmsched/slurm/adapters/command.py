@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...cluster.actions import Action, AskToStop, Share, StartShared, Tell, Unshare
+from ...cluster.actions import Action, AskToStop, SetAdminComment, Share, StartShared, Unshare
 from ...cluster.columns import Labels, table_of
 from ...cluster.nodes import QosTable
 from ...cluster.records.node_loans import SetNodes
@@ -76,12 +76,13 @@ class SlurmCommand:
         Signals go out one by one. AdminComments are written after one read of their present texts.
         """
         stop_answers = iter([self._ask_to_stop(action) for action in actions if isinstance(action, AskToStop)])
-        comment_answers = iter(self._write_comments([action for action in actions if isinstance(action, Tell)]))
-        rest = iter(self._batch([action for action in actions if not isinstance(action, AskToStop | Tell)]))
-        kinds = {AskToStop: stop_answers, Tell: comment_answers}
+        comments = [action for action in actions if isinstance(action, SetAdminComment)]
+        comment_answers = iter(self._write_comments(comments))
+        rest = iter(self._batch([action for action in actions if not isinstance(action, AskToStop | SetAdminComment)]))
+        kinds = {AskToStop: stop_answers, SetAdminComment: comment_answers}
         return [next(kinds.get(type(action), rest)) for action in actions]
 
-    def _write_comments(self, actions: Sequence[Tell]) -> list[ActionResult]:
+    def _write_comments(self, actions: Sequence[SetAdminComment]) -> list[ActionResult]:
         """Write AdminComments, except over those that somebody else wrote."""
         why_not = self._why_not_to_tell([action.job_id for action in actions]) if actions else {}
         written = iter(self._batch([action for action in actions if action.job_id not in why_not]))

@@ -23,10 +23,10 @@ from ...cluster.actions import (
     Requeue,
     RequireNodes,
     Resume,
+    SetAdminComment,
     Share,
     StartShared,
     Suspend,
-    Tell,
     Unmark,
     Unshare,
 )
@@ -206,7 +206,7 @@ class FakeSlurm:
                 return replace(job, stops_s=self.now_s + job.saves_s)
             case AskToStop() if pending or job.state == JobState.SUSPENDED:
                 return job  # a signal has no effect on a job that is not running
-            case Tell(text=text):
+            case SetAdminComment(text=text):
                 theirs = job.admin_comment and not job.admin_comment.startswith(MARK)
                 return "its AdminComment is somebody else's" if theirs else replace(job, admin_comment=text)
             case Suspend() if job.state == JobState.RUNNING:

@@ -21,10 +21,10 @@ from ...cluster.actions import (
     Requeue,
     RequireNodes,
     Resume,
+    SetAdminComment,
     Share,
     StartShared,
     Suspend,
-    Tell,
     Unmark,
     Unshare,
 )
@@ -151,7 +151,7 @@ def ours_to_tell(admin_comment: str) -> bool:
     return admin_comment in NOTHING or admin_comment.startswith(MARK)
 
 
-def _comment_arguments(action: Tell) -> tuple[str, ...]:
+def _comment_arguments(action: SetAdminComment) -> tuple[str, ...]:
     if not action.text.startswith(MARK):
         raise ValueError(f"{action.text!r} does not say that it is ours")
     return (f"update jobid={action.job_id} admincomment={_comment(action.text)}",)
@@ -278,7 +278,7 @@ _WRITERS: dict[type[Action], Callable[[Any], tuple[str, ...]]] = {
     Release: _release,
     Requeue: _requeue,
     AskToStop: _ask_to_stop,
-    Tell: _comment_arguments,
+    SetAdminComment: _comment_arguments,
     Suspend: _suspend,
     Resume: _resume,
     MovePartition: _move,
