@@ -23,8 +23,8 @@ NAMED_MODULES = {
 }
 """Files that name modules of ours in strings, and what for."""
 
-FILE_NAMES = {"slurmsched.sock", "slurmsched.toml"}
-"""Strings of the same shape that name no module."""
+FILE_NAMES = {"slurmsched.db", "slurmsched.sock", "slurmsched.toml"}
+"""Strings of the same shape that name no module but a file."""
 
 NOT_IMPORTED = {"cli/command_table.py"}
 """Files whose strings are no imports of theirs: a command is imported by its caller, which knows every part."""
