@@ -14,8 +14,7 @@ from slurmsched.decide.rules import Rules
 from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.budget import Budget
-from slurmsched.slurm.write.order_lag import CALM, LEAST, PATIENCE, Lag
-from slurmsched.slurm.write.writer import Writer
+from slurmsched.slurm.write.writer import CALM, LEAST, PATIENCE, Lag, Writer
 
 SJF = find_ordering("sjf")
 EVERY_S = 15.0
