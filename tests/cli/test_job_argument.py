@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmsched.cli.jobs.job_argument import JobName, JobType
+from slurmsched.cli.jobs.arguments import JobName, JobType
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from ..failure import NotFound
 from ..output import Cell, TextTable, table_options
 from ..query import print_reply
 from ..time_format import moment, span
-from .job_argument import JobName, JobType
-from .submission_options import job_options, options_of
+from .arguments import JobName, JobType, job_options, options_of
 
 CLAIMS = ("WHO", "ASKED", "PROMISED", "REFUSED", "BROKEN", "WITHDRAWN", "LOST", "GPU-HOURS", "GPUS LATELY")
 COLUMNS = ("JOB", "USER", "ANSWER", "DEADLINE", "PROMISED", "START BY", "SLACK", "EARLIEST")

@@ -13,8 +13,7 @@ from ..failure import NotFound
 from ..output import Cell, TextTable, table_options
 from ..query import QueryClient, print_reply
 from ..time_format import moment, span
-from .job_argument import JobName, JobType
-from .submission_options import job_options, options_of
+from .arguments import JobName, JobType, job_options, options_of
 
 COLUMNS = ("JOB", "PARTITION", "GPUS", "IS", "START", "START BY", "FINISH", "DONE BY", "AHEAD", "NOTE")
 ORDER = ("JOB", "DONE BY", "START", "FINISH", "IS", "START BY", "GPUS", "AHEAD", "PARTITION")

@@ -8,7 +8,7 @@ from ..app import App
 from ..failure import NotFound
 from ..output import json_option
 from ..query import print_reply
-from .job_argument import JobName, job_argument
+from .arguments import JobName, job_argument
 
 
 @click.command()

@@ -13,7 +13,7 @@ from ..app import App
 from ..failure import NotFound
 from ..output import emit, json_option
 from ..time_format import moment
-from .job_argument import JobName, job_argument
+from .arguments import JobName, job_argument
 
 
 @click.command()

@@ -1,12 +1,17 @@
-"""The JOB argument of commands."""
+"""The arguments that name a job: one of the cluster, or a hypothetical one by options of sbatch or a script."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TextIO, TypeVar
 
 import click
 
+from ..failure import wrong_usage
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 _SHAPE = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,9})|\+([0-9]{1,4}))?")
 
 
@@ -38,3 +43,25 @@ class JobType(click.ParamType):  # type: ignore[type-arg]  # click has none befo
 
 
 job_argument = click.argument("job", type=JobType(), metavar="JOB")
+
+
+def job_options(command: _Command) -> _Command:
+    """``--check OPTIONS`` and ``--script FILE``, as *options* and *script*."""
+    check = click.option(
+        "--check", "options", metavar="OPTIONS", help="The sbatch options of a hypothetical job, as one word."
+    )
+    script = click.option(
+        "--script", type=click.File(errors="replace"), help="The script of a hypothetical job; - reads standard input."
+    )
+    return check(script(command))
+
+
+def options_of(options: str | None, script: TextIO | None) -> str | None:
+    """Return the hypothetical job's options, the command line's before the script's; None without a job."""
+    from ...cluster.text.sbatch import as_text, read_options, read_script
+
+    with wrong_usage():
+        read = read_options(options or "")
+        if script is None:
+            return options
+        return as_text(read_script(script.read()) | read) or "sbatch"
