@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
 
 from .columns import Labels, Table
+from .comment_columns import DERIVED, comment_columns
 from .forecast import Forecast
 from .jobs import JobTable
 
@@ -34,15 +36,28 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
 """Columns that stored tables of an earlier release lack, with the values to fill in."""
 
 
+def stored_columns(kind: type[Table]) -> list[str]:
+    """Return the columns of a table of type *kind* that records hold; the others are derived from these."""
+    return [f.name for f in fields(kind) if kind is not JobTable or f.name not in DERIVED]
+
+
+def derived_columns(kind: type[Table], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that records leave out, from the stored ones of a table of type *kind*."""
+    if kind is not JobTable:
+        return {}
+    derived = comment_columns(columns["comment"])
+    return {name: derived[name] for name in DERIVED}
+
+
 def encode(table: Table) -> bytes:
     """Return *table* as compressed bytes: a JSON header line, then the columns one after the other."""
     header: list[dict[str, Any]] = []
     columns: list[bytes] = []
-    for f in fields(table):
-        column = getattr(table, f.name)
+    for name in stored_columns(type(table)):
+        column = getattr(table, name)
         array = column.codes if isinstance(column, Labels) else column
         raw = np.ascontiguousarray(array).tobytes()
-        entry: dict[str, Any] = {"name": f.name, "dtype": array.dtype.str, "bytes": len(raw)}
+        entry: dict[str, Any] = {"name": name, "dtype": array.dtype.str, "bytes": len(raw)}
         if isinstance(column, Labels):
             used, codes = np.unique(array, return_inverse=True)
             entry["labels"] = [column.names[code] for code in used.tolist()]
@@ -56,7 +71,8 @@ def encode(table: Table) -> bytes:
 def decode(kind: type[T], blob: bytes) -> T:
     """Return the table of type *kind* that ``encode`` made into *blob*.
 
-    Columns added since then are filled in. Raises ``ValueError`` where the bytes are damaged or hold other columns.
+    Columns added since then are filled in, and derived ones are derived. Raises ``ValueError`` where the bytes are
+    damaged or hold other columns.
     """
     try:
         head, _, rest = zlib.decompress(blob).partition(b"\n")
@@ -69,7 +85,7 @@ def decode(kind: type[T], blob: bytes) -> T:
             columns[entry["name"]] = Labels(array, tuple(entry["labels"])) if "labels" in entry else array
         length = len(next(iter(columns.values()), ()))
         added = {name: full(length, neutral) for name, neutral in ADDED.get(kind, {}).items()}
-        return kind(**(added | columns))
+        return kind(**(added | columns | derived_columns(kind, columns)))
     except (zlib.error, KeyError, TypeError) as error:
         raise ValueError(f"these bytes hold no {kind.__name__}: {error}") from error
 

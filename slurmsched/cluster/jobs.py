@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import IntEnum
@@ -12,7 +11,8 @@ import numpy as np
 
 from ..errors import CommentError
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
-from .text.comment import CommentOptions, Deadline, read
+from .comment_columns import comment_columns
+from .text.comment import Deadline
 
 SETTLE_S = 3.0
 """The shortest time, in seconds, between a job's requeue and its next start.
@@ -120,6 +120,20 @@ class JobTable(Table):
     share_refusal: Labels  #: Slurm's message if it recently refused to change its GPUs into shared ones; else empty
     per_task: BoolArray  #: requests generic resources per task or socket, which cannot be changed into slots
     per_gpu: BoolArray  #: it or its partition requests CPUs or memory per GPU, which slots would change
+    # The columns from here on are derived from the comment (``comment_columns``).
+    nopack: BoolArray  #: its owner wants no other job on its GPUs
+    noprofile: BoolArray  #: its owner wants it never measured
+    amp: BoolArray  #: it trains in mixed precision
+    soft: BoolArray  #: a result after its deadline has value too
+    coldstart_s: FloatArray  #: seconds before its GPU use is typical; 0 where none were said
+    iterations: IntArray  #: planned training iterations; 0 where none were said
+    pace_s: FloatArray  #: seconds per iteration; NaN where none were said
+    done: IntArray  #: iterations done before the present run, or the next one of a job that waits
+    deadline_at_s: IntArray  #: the deadline in seconds since the moment that ``deadline_since`` names
+    deadline_since: Labels  #: submit, epoch or local (see ``Deadline``); empty where there is no deadline
+    steps: Labels  #: its own steps after a soft deadline, as ``soft_steps`` reads them
+    share_token: Labels  #: the GPUs that a share token names, ours or not; empty where there is none
+    comment_problem: Labels  #: the first thing wrong with its tokens, in words for its owner
 
     def settled(self, now_s: float) -> BoolArray:
         """Return a mask of jobs that were never requeued, or so long ago that they may start again."""
@@ -158,41 +172,60 @@ NEUTRAL: dict[str, Any] = {
     "memory_util": np.nan,
     "gpu_memory_mib": np.nan,
     "share_score": 2,
+    "pace_s": np.nan,
 }
 """The default values of columns; every other column is zero, false or empty."""
 
 
 def job_table(length: int, **columns: Any) -> JobTable:
-    """Build a JobTable of *length* rows from *columns*; missing ones take the neutral value."""
+    """Build a JobTable of *length* rows from *columns*; missing ones take the neutral value.
+
+    The columns of what a comment says are derived here, unless *columns* has them too.
+    """
+    if "comment" in columns:
+        comment = columns["comment"]
+        comment = comment if isinstance(comment, Labels) else Labels.of(comment)
+        columns = comment_columns(comment) | columns | {"comment": comment}
     return table_of(JobTable, length, NEUTRAL, columns)
 
 
-def deadlines(
-    comment: Labels, wishes: Sequence[CommentOptions], first_submit_s: FloatArray, zone: tzinfo
-) -> FloatArray:
-    """Return the deadline of each job, given the *wishes* of each distinct *comment*.
+def deadlines(jobs: JobTable, zone: tzinfo) -> FloatArray:
+    """Return the deadline of each of *jobs*, from the columns of its comment and its first submission.
 
     Local times are those of *zone*. Infinite without a deadline, and for a local time that is skipped or ambiguous.
     """
-    texts = [wish.deadline for wish in wishes]
-    at_s = comment.map([_since_submit_or_1970_s(deadline, zone) for deadline in texts], np.float64)
-    relative = comment.map([deadline is not None and deadline.since == "submit" for deadline in texts], np.bool_)
-    deadline_s = np.where(relative, first_submit_s, 0.0) + at_s
+    deadline_s = np.full(len(jobs), np.inf)
+    found: dict[Deadline, float] = {}
+    for row in np.flatnonzero(_since(jobs.deadline_since, *_SINCE)).tolist():
+        deadline = deadline_of(jobs, row)
+        if deadline not in found:
+            found[deadline] = _since_submit_or_1970_s(deadline, zone)
+        deadline_s[row] = found[deadline]
+    deadline_s += np.where(_since(jobs.deadline_since, "submit"), jobs.first_submit_s, 0.0)
     return np.where(np.isnan(deadline_s), np.inf, deadline_s)
 
 
 def deadlines_from(jobs: JobTable, first_submit_s: FloatArray) -> FloatArray:
     """Return the deadlines of *jobs*; those relative to the submission count from *first_submit_s* instead."""
     later_s = first_submit_s - jobs.first_submit_s
-    moved = np.flatnonzero((later_s != 0) & np.isfinite(later_s) & np.isfinite(jobs.deadline_s))
-    if not len(moved):
-        return jobs.deadline_s
-    comment = Labels.of(jobs.comment.take(moved))
-    texts = [read(text)[0].deadline for text in comment.names]
-    relative = comment.map([deadline is not None and deadline.since == "submit" for deadline in texts], np.bool_)
-    deadline_s = jobs.deadline_s.copy()
-    deadline_s[moved[relative]] += later_s[moved[relative]]
-    return deadline_s
+    moved = (later_s != 0) & np.isfinite(later_s) & np.isfinite(jobs.deadline_s)
+    moved &= _since(jobs.deadline_since, "submit")
+    return np.where(moved, jobs.deadline_s + later_s, jobs.deadline_s) if moved.any() else jobs.deadline_s
+
+
+def deadline_of(jobs: JobTable, row: int) -> Deadline | None:
+    """Return the deadline of a job as its comment has it; None where it has none."""
+    since = jobs.deadline_since[row]
+    return Deadline(int(jobs.deadline_at_s[row]), since) if since else None  # type: ignore[arg-type]  # a Deadline's
+
+
+_SINCE = ("submit", "epoch", "local")
+
+
+def _since(column: Labels, *origins: str) -> BoolArray:
+    """Select the rows whose deadline counts from one of *origins*."""
+    counted: BoolArray = column.map([name in origins for name in column.names], np.bool_)
+    return counted
 
 
 def _since_submit_or_1970_s(deadline: Deadline | None, zone: tzinfo) -> float:

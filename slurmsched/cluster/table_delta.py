@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .columns import BoolArray, IntArray, Labels, Table
-from .encoding import ADDED, full
+from .encoding import ADDED, derived_columns, full, stored_columns
 
 T = TypeVar("T", bound=Table)
 Bits = NDArray[Any]
@@ -76,7 +76,7 @@ def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table
     *beside* is a table with the same rows as *table*, and its earlier version.
     """
     head, body = _Writer(), matching.rows - np.concatenate([[-1], matching.rows[:-1]]) - 1
-    names = [f.name for f in fields(table)]
+    names = stored_columns(type(table))
     facts: dict[str, Any] = {"length": len(table)} if len(before) else {"length": len(table), "columns": names}
     head.put(_ROWS, body, facts | ({_BESIDE: 1} if beside else {}))
     now, then = _with_beside(table, beside and beside[0]), _with_beside(before, beside and beside[1])
@@ -96,27 +96,27 @@ def changes(table: Table, before: Table, matching: Matching, beside: tuple[Table
 def changed(kind: type[T], blob: bytes, before: T, beside: tuple[Table, Table] | None = None) -> T:
     """Return the table that ``changes`` made into *blob*, given its version *before* and the tables *beside* it.
 
-    Columns added since then are filled in. Raises ``ValueError`` for other content.
+    Columns added since then are filled in, and derived ones are derived. Raises ``ValueError`` for other content.
     """
     try:
         reader = _Reader(blob)
         length = reader.entries[_ROWS]["length"]
         steps = reader.get(_ROWS, np.zeros(length, dtype=np.int64))
         matching = Matching(np.cumsum(steps + 1) - 1)
-        names = {f.name for f in fields(kind)}
+        names = set(stored_columns(kind))
         there = set(reader.entries[_ROWS].get("columns", names))
         if there - names:
             raise ValueError(f"they have the columns {', '.join(sorted(there - names))}")
         columns = {name: full(length, neutral) for name, neutral in ADDED.get(kind, {}).items() if name not in there}
         used = beside if _BESIDE in reader.entries[_ROWS] else None
         now, then = _beside(used and used[0]) | columns, _with_beside(before, used and used[1])
-        for name in _sums_last([f.name for f in fields(kind) if f.name in there]):
+        for name in _sums_last([name for name in stored_columns(kind) if name in there]):
             earlier = then[name]
             if isinstance(earlier, Labels):
                 now[name] = _labels(reader, name, earlier, matching)
             else:
                 now[name] = reader.column(name, now, then, matching)
-        return kind(**{name: now[name] for name in names})
+        return kind(**{name: now[name] for name in names}, **derived_columns(kind, now))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"these bytes hold no change of a {kind.__name__}: {error!r}") from error
 

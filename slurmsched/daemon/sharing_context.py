@@ -8,11 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cluster.columns import Labels
 from ..cluster.jobs import JobTable
 from ..cluster.records.faults import Mismatches
 from ..cluster.state import ClusterState, View
-from ..cluster.text.comment import read
 from ..decide.policy import Policy
 from ..decide.rules import SharingRules
 from ..errors import ConfigError, ModelUnusable
@@ -96,9 +94,7 @@ class SharingContext:
 
 def use_of(jobs: JobTable) -> GpuUse:
     """Return the measured GPU use of *jobs*, as the input of the model of share scores."""
-    comment = Labels.of(jobs.comment)
-    amp = comment.map([float("amp" in text and read(text)[0].amp) for text in comment.names], np.float64)
-    return GpuUse(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib, amp)
+    return GpuUse(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib, jobs.amp.astype(np.float64))
 
 
 def busy_share(view: View, without: str) -> float:

@@ -17,7 +17,6 @@ from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
-from ..cluster.text.comment import read
 from .ordering.ranking import waited_s
 from .rules import ProfilingRules
 
@@ -63,10 +62,9 @@ def why_home(view: View, rules: ProfilingRules) -> IntArray:
     jobs, mine = view.pending, both(view.pending, rules)
     if not mine.any():
         return np.zeros(len(jobs), dtype=np.int64)
-    silent = jobs.comment.map([read(text)[0].noprofile for text in jobs.comment.names], np.bool_)
     unfit = jobs.reason.map([reason in _UNFIT for reason in jobs.reason.names], np.bool_)
     late = waited_s(jobs, view.now_s) > rules.wait_s
-    holds = [~mine, silent, jobs.restarts > 0, jobs.measured, jobs.gpus > rules.n_max, unfit, late]
+    holds = [~mine, jobs.noprofile, jobs.restarts > 0, jobs.measured, jobs.gpus > rules.n_max, unfit, late]
     return np.asarray(np.select(holds, list(Home), Home.STAYS), dtype=np.int64)
 
 
@@ -91,8 +89,7 @@ def least_gpus_first(ranked: IntArray, new: BoolArray, gpus: IntArray, classes: 
 
 def limits_s(jobs: JobTable, rules: ProfilingRules) -> list[float]:
     """Return the measuring time of each of *jobs* in seconds: T_prof plus the warm-up that its owner declared."""
-    warming = [float(read(text)[0].coldstart_s or 0) for text in jobs.comment.names]
-    return [rules.t_s + warming[code] for code in jobs.comment.codes.tolist()]
+    return [rules.t_s + coldstart_s for coldstart_s in jobs.coldstart_s.tolist()]
 
 
 def overtime(view: View, rules: ProfilingRules) -> IntArray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from ..cluster.actions import Action, Share, StartShared, Unmark, Unshare
-from ..cluster.text.comment import PREFIX, read
+from ..cluster.text.comment import PREFIX
 from ..cluster.text.tres import are_slots_of, requests_in
 
 _TOKEN = re.compile(
@@ -52,6 +52,7 @@ class SlotRequest:
     required_nodes: str
     request: str  #: generic resources, per job or per node
     comment: str
+    share: str  #: the share token in its comment; empty where there is none
     waits: bool = False  #: until the begin time that the change gave it
     beside: bool = False  #: it asks for generic resources per task or per socket too
 
@@ -63,11 +64,10 @@ def next_step(job: SlotRequest, sharing: str, home: str, until_s: float) -> Acti
     jobs wait that are in no other partition; *until_s* when a job that is changed may start. A job whose change never
     came to the slots has its comment back; one to whose request somebody has added, its own GPUs.
     """
-    share = read(job.comment)[0].share
-    token = Token.of(share) if share else None
-    if share is None or token is None:
+    token = Token.of(job.share)
+    if token is None:
         return None
-    own = without_token(job.comment, share)
+    own = without_token(job.comment, job.share)
     elsewhere = ",".join(name for name in job.partition.split(",") if name != sharing) or home
     names = set(requests_in(job.request))
     if names == {"gpu"} and not (job.required_nodes or job.beside):

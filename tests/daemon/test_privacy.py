@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 from daemon_worlds import plan, view
 
 from slurmsched.cluster.actions import Rank, Refusal
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.comment_columns import DERIVED
+from slurmsched.cluster.jobs import job_table
 from slurmsched.daemon.api.privacy import HIDDEN, narrow, owns, veil
 from slurmsched.decide.explain import explain
 
@@ -27,6 +29,16 @@ def test_nothing_that_another_user_wrote_is_left_behind_a_veil():
         "median of 7 runs of user2/train_#",
     ]
     assert not [text for text in texts(shown) if "bob" in text or "carol" in text]
+
+
+def test_what_a_comment_says_is_left_of_own_jobs_alone():
+    comments = ["slurmsched:nopack,pace=0.5", "slurmsched:nopack,amp,secret,pace=0.5,deadline=+6h,soft"]
+    pending = job_table(2, job_id=[7, 8], user=["alice", "bob"], comment=comments)
+    shown = veil(replace(view(pending={7: "alice", 8: "bob"}), pending=pending), "alice").pending
+    assert "secret" in pending.comment_problem[1]
+    for name in DERIVED:
+        column, own, none = (getattr(table, name) for table in (shown, pending, job_table(2)))
+        assert [repr(column[0]), repr(column[1])] == [repr(own[0]), repr(none[1])], name
 
 
 def test_a_veil_keeps_what_is_needed_to_count_who_is_ahead():

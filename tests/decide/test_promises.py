@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slurmsched.cluster.actions import Hold, Rank, spelling
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
+from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState
 from slurmsched.decide.deadlines.deadline_admission import steps_of
 from slurmsched.decide.engine import decide
@@ -192,17 +193,23 @@ def test_a_soft_deadline_is_promised_a_later_step_where_the_first_cannot_be_kept
     assert promises.promised_s.tolist() == [NOW_S - 60 + 2.2 * HOUR_S]
 
 
+def asking(options, deadline_s, first_submit_s=0.0):
+    """A job with a deadline of its own."""
+    columns = {"deadline_s": [deadline_s], "first_submit_s": [first_submit_s]}
+    return job_table(1, comment=[f"slurmsched:{options}"], **columns)
+
+
 def test_steps_of_a_soft_deadline_are_its_own_or_the_usual_ones():
-    assert steps_of("slurmsched:deadline=+10h", 36e3, 0.0) == [(36e3, 1.0)]
-    usual = steps_of("slurmsched:deadline=+10h,soft", 36e3, 0.0)
+    assert steps_of(asking("deadline=+10h", 36e3), 0) == [(36e3, 1.0)]
+    usual = steps_of(asking("deadline=+10h,soft", 36e3), 0)
     assert [(round(at_s), worth) for at_s, worth in usual] == [(36000, 1.0), (39600, 0.8), (43200, 0.5), (54000, 0.2)]
-    own = "slurmsched:deadline=2026-12-01T18:00,80@2026-12-01T20:00,50@+10h"
-    assert steps_of(own, 100.0, 5.0)[1:] == [(7300.0, 0.8), (36005.0, 0.5)]
+    own = asking("deadline=2026-12-01T18:00,80@2026-12-01T20:00,50@+10h,20@2026-12-09T00:00Z", 100.0, 5.0)
+    assert steps_of(own, 0)[1:] == [(7300.0, 0.8), (36005.0, 0.5), (1796774400.0, 0.2)]
 
 
 def test_an_admin_can_say_other_steps_and_bad_ones_are_refused_in_words():
     assert read_steps(["80@1.1", "50@1.2", "20@1.5"]) == SOFT_STEPS
-    own = steps_of("slurmsched:deadline=+10h,soft", 36e3, 0.0, read_steps(["50@2"]))
+    own = steps_of(asking("deadline=+10h,soft", 36e3), 0, read_steps(["50@2"]))
     assert own == [(36e3, 1.0), (72e3, 0.5)]
     for texts in (["80"], ["50@1.1", "80@1.2"], ["80@1.2", "50@1.1"], ["80@0.9"], ["0@1.1"], ["100@1.1"]):
         with pytest.raises(ConfigError, match=r"accepted are PERCENT@TIMES"):

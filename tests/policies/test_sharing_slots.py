@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cluster.actions import Share, StartShared, Unmark, Unshare
-from slurmsched.cluster.text.comment import parse
+from slurmsched.cluster.text.comment import parse, read
 from slurmsched.policies.sharing_slots import SlotRequest, Token, next_step, without_token
 
 SLOTS = "gres:slot:i0:1,gres:slot:i1:1"
 COMMENT = "slurmsched:ckpt;slurmsched:share=0+1:t60"
-THERE = SlotRequest(7, "shared", "n2", SLOTS, COMMENT)
+THERE = SlotRequest(7, "shared", "n2", SLOTS, COMMENT, "0+1:t60")
 tokens = st.builds(
     Token,
     st.lists(st.integers(0, 999), min_size=1, max_size=4, unique=True).map(tuple),
@@ -72,7 +72,7 @@ def test_a_job_that_nobody_knows_the_node_of_gets_its_gpus_back():
 
 @pytest.mark.parametrize("comment", ["", "slurmsched:ckpt", "slurmsched:share=", "slurmsched:share=abc"])
 def test_a_job_without_our_token_is_none_of_ours(comment):
-    assert step(replace(THERE, comment=comment)) is None
+    assert step(replace(THERE, comment=comment, share=read(comment)[0].share or "")) is None
 
 
 @given(tokens)

@@ -19,6 +19,7 @@ from node_worlds import PROGRAMS, patient_path, wait_until
 
 from slurmsched.cluster.actions import Share, StartShared, Unshare
 from slurmsched.cluster.jobs import SETTLE_S
+from slurmsched.cluster.text.comment import read
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.policies.sharing_slots import SlotRequest, next_step
@@ -86,7 +87,8 @@ class Site:
             "" if (text := shown[at * 99 : at * 99 + 99].strip()) in ("N/A", "(null)") else text for at in range(5)
         ]
         partition, node, per_node, comment, per_job = texts
-        return SlotRequest(job_id, partition, node, ",".join(filter(None, (per_job, per_node))), comment)
+        share = read(comment)[0].share or ""
+        return SlotRequest(job_id, partition, node, ",".join(filter(None, (per_job, per_node))), comment, share)
 
     def state(self, job_id: int) -> str:
         return self.lab.ask(["squeue", "-h", "-t", "all", "-j", str(job_id), "-o", "%T"]).strip()

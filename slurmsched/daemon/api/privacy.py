@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, Labels, Table
+from ...cluster.comment_columns import DERIVED
 from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobTable
+from ...cluster.jobs import JobTable, job_table
 from ...cluster.plan import Plan
 from ...cluster.state import View
 
@@ -30,8 +31,8 @@ def veil(view: View, asker: str) -> View:
     pending, running = owns(view.pending, asker), owns(view.running, asker)
     return replace(
         view,
-        pending=_hide(view.pending, ~pending, TELLING),
-        running=_hide(view.running, ~running, TELLING),
+        pending=_hide_jobs(view.pending, ~pending),
+        running=_hide_jobs(view.running, ~running),
         forecast=_hide_source(view.forecast, ~pending),
         forecast_running=_hide_source(view.forecast_running, ~running),
     )
@@ -53,6 +54,20 @@ def narrow(view: View, plan: Plan, rows: BoolArray, asker: str) -> tuple[View, P
 
 def _hide_source(forecast: Forecast, rows: BoolArray) -> Forecast:
     return _hide(forecast, rows, ("source",))
+
+
+def _hide_jobs(jobs: JobTable, rows: BoolArray) -> JobTable:
+    """Return *jobs* with the texts of *rows* hidden, and the columns of their comments as of empty ones."""
+    silent = job_table(len(jobs))
+    derived = {name: _chosen(rows, getattr(silent, name), getattr(jobs, name)) for name in DERIVED}
+    return replace(_hide(jobs, rows, TELLING), **derived)
+
+
+def _chosen(rows: BoolArray, column: Any, other: Any) -> Any:
+    """Return *column* in *rows*, elsewhere *other*."""
+    if not isinstance(column, Labels):
+        return np.where(rows, column, other)
+    return Labels(np.where(rows, column.codes, other.codes + len(column.names)), (*column.names, *other.names))
 
 
 def _hide(table: T, rows: BoolArray, columns: tuple[str, ...]) -> T:

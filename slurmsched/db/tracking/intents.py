@@ -17,7 +17,6 @@ from ...cluster.events import Value
 from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.state import ClusterState
-from ...cluster.text.comment import read
 from ...cluster.text.tres import slots_in
 from ..database import insert_or
 from ..tables import intents
@@ -399,7 +398,7 @@ def _is_whole(jobs: JobTable, row: int) -> bool:
 def _is_untouched(jobs: JobTable, row: int) -> bool:
     """Return True if nothing of a change to sharing is left in a job; its token is written first and removed last."""
     waits = jobs.state[row] == JobState.PENDING
-    return _is_whole(jobs, row) and not (waits and read(jobs.comment[row])[0].share is not None)
+    return _is_whole(jobs, row) and not (waits and jobs.share_token[row])
 
 
 _PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...cluster.columns import IntArray
+from ...cluster.comment_columns import soft_steps
+from ...cluster.jobs import JobTable, deadline_of
 from ...cluster.records.promises import PromiseState, PromiseTable, promise_table
 from ...cluster.state import View
-from ...cluster.text.comment import read
 from ...policies.deadlines.reservations import DeadlineRequests
 from ..rules import SOFT_STEPS, DeadlineRules
 from .gpu_availability import GpuAvailability
@@ -75,9 +76,7 @@ class PromiseAdmission:
             _Candidate(
                 row,
                 requests.take(np.array([place])),
-                steps_of(
-                    jobs.comment[row], float(jobs.deadline_s[row]), float(jobs.first_submit_s[row]), rules.soft_steps
-                ),
+                steps_of(jobs, row, rules.soft_steps),
             )
             for place, row in enumerate(rows.tolist())
         ]
@@ -177,23 +176,22 @@ def in_turn(users: Sequence[str]) -> IntArray:
     return np.argsort(turn, kind="stable")
 
 
-def steps_of(
-    comment: str, deadline_s: float, first_submit_s: float, usual: Sequence[tuple[float, float]] = SOFT_STEPS
-) -> list[tuple[float, float]]:
+def steps_of(jobs: JobTable, row: int, usual: Sequence[tuple[float, float]] = SOFT_STEPS) -> list[tuple[float, float]]:
     """Return (moment, worth) steps, the deadline itself first (worth 1.0); a soft deadline without steps gets *usual*.
 
     A step in local time is a distance on the wall clock from the deadline, without a daylight-saving change between.
     """
-    wishes = read(comment)[0]
+    deadline_s, first_submit_s = float(jobs.deadline_s[row]), float(jobs.first_submit_s[row])
+    deadline, own = deadline_of(jobs, row), soft_steps(jobs.steps[row])
     steps = [(deadline_s, 1.0)]
-    if wishes.deadline is None or not wishes.soft:
+    if deadline is None or not jobs.soft[row]:
         return steps
-    if not wishes.steps:
+    if not own:
         ahead_s = deadline_s - first_submit_s
         return steps + [(first_submit_s + times * ahead_s, value) for value, times in usual]
-    for step in wishes.steps:
-        if step.by.since == wishes.deadline.since:
-            steps.append((deadline_s + step.by.at_s - wishes.deadline.at_s, step.value))
+    for step in own:
+        if step.by.since == deadline.since:
+            steps.append((deadline_s + step.by.at_s - deadline.at_s, step.value))
         elif step.by.since == "submit":
             steps.append((first_submit_s + step.by.at_s, step.value))
         elif step.by.since == "epoch":

@@ -10,7 +10,6 @@ from ...cluster.columns import FloatArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
-from ...cluster.text.comment import read
 from ...policies.deadlines.iteration_pace import IterationTime, Rest, rest
 
 ERROR = 0.2
@@ -29,14 +28,7 @@ def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) 
     Iterations done before this run (before the next one for a pending job) are subtracted, from the comment. A job that
     has already run longer than that (*past_s*) does more than iterate, and keeps its forecast.
     """
-    saying = [text for text in jobs.comment.names if "pace=" in text]
-    if not saying:
-        return forecast
-    rest_by_text = {text: _rest(text) for text in saying}
-    nothing = Rest(np.nan, np.nan)
-    rests = np.array([rest_by_text.get(text) or nothing for text in jobs.comment.names]).reshape(-1, 2)[
-        jobs.comment.codes
-    ]
+    rests = _rests(jobs)
     has_rest = np.isfinite(jobs.deadline_s) & (rests[:, 1] > past_s)
     if not has_rest.any():
         return forecast
@@ -51,10 +43,18 @@ def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) 
     )
 
 
-def _rest(comment: str) -> Rest | None:
-    wishes = read(comment)[0]
-    if wishes.iterations is None or wishes.pace_s is None:
-        return None
+def _rests(jobs: JobTable) -> FloatArray:
+    """Return the seconds of the remaining iterations: median and upper decile of each row, NaN where not known."""
+    rests = np.full((len(jobs), 2), np.nan)
+    rest_by: dict[tuple[int, int, float], Rest] = {}
+    for row in np.flatnonzero((jobs.iterations > 0) & np.isfinite(jobs.pace_s)).tolist():
+        known = int(jobs.iterations[row]), int(jobs.done[row]), float(jobs.pace_s[row])
+        if known not in rest_by:
+            rest_by[known] = _rest(*known)
+        rests[row] = rest_by[known]
+    return rests
+
+
+def _rest(iterations: int, done: int, pace_s: float) -> Rest:
     # A job requeued after its last iteration still has work to finish.
-    left = max(1, wishes.iterations - (wishes.done or 0))
-    return rest(IterationTime(wishes.pace_s, ERROR * wishes.pace_s), left)
+    return rest(IterationTime(pace_s, ERROR * pace_s), max(1, iterations - done))

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...cluster.forecast import Forecast
-from ...cluster.jobs import JobTable
+from ...cluster.jobs import JobTable, deadline_of
 from ...cluster.plan import Plan, Standing
 from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
 from ...cluster.state import View
-from ...cluster.text.comment import read
 from ..deadlines.preemption import stops
 from ..deadlines.promises import promise
 from ..phrasing import spell
@@ -164,8 +163,7 @@ def _known(value: float) -> float | None:
 
 def _unasked(jobs: JobTable, at: int, plan: Plan, row: int | None) -> str:
     """Return the reason why a pending or running job has no answer."""
-    job_id, comment = int(jobs.job_id[at]), jobs.comment[at]
-    wishes, problem = read(comment)
+    job_id, deadline, problem = int(jobs.job_id[at]), deadline_of(jobs, at), jobs.comment_problem[at]
     if math.isfinite(jobs.deadline_s[at]):
         if row is None:
             return f"Job {job_id} runs, and nothing was promised to it before it started."
@@ -174,9 +172,9 @@ def _unasked(jobs: JobTable, at: int, plan: Plan, row: int | None) -> str:
             words = standing.name.lower().replace("_", " ")
             return f"Job {job_id} has no answer while we leave it alone ({words}); see 'slurmsched why {job_id}'."
         return f"Job {job_id} has no answer: deadline.enabled is off, or the next cycle gives one."
-    if wishes.deadline is not None:
+    if deadline is not None:
         return (
-            f"The deadline {wishes.deadline} of job {job_id} means no single moment: that local time happens twice or "
+            f"The deadline {deadline} of job {job_id} means no single moment: that local time happens twice or "
             "never (daylight saving). Add the offset from UTC."
         )
     return f"Job {job_id} asks for no deadline" + (f": {problem}." if problem else " in its comment.")

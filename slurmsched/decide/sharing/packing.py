@@ -13,7 +13,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.job_kind import kind_of
 from ...cluster.jobs import SETTLE_S, JobState, JobTable
 from ...cluster.state import View
-from ...cluster.text.comment import is_plain, read
+from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import gpus_in, requests_in
 from ...policies.sharing import OFF, Pair, Sharers, packable, pairs
 from ...policies.sharing_slots import SlotRequest, Token, next_step, without_token
@@ -78,8 +78,7 @@ class Hosts:
         places = jobs.node_list.map([nodes.at.get(name, -1) for name in jobs.node_list.names], np.int64)
         at = np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING) & (places >= 0))
         at = at[nodes.alone(places[at], *gpus_of_all(jobs, at))]
-        barred = _declined(jobs.comment.take(at))
-        barred |= (jobs.interactive | unsteady(jobs, rules))[at]
+        barred = (jobs.nopack | jobs.off | jobs.interactive | unsteady(jobs, rules))[at]
         return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), nodes, places[at])
 
     def rooms(self, jobs: JobTable, row: int) -> BoolArray:
@@ -110,11 +109,13 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
         return barred
 
     comment = Labels.of(jobs.comment)
-    options = [read(text)[0] for text in comment.names]
     named = {"required_nodes": "nodes", "features": "features", "reservation": "a reservation"}
     return [
-        (of(comment, [wish.nopack or wish.off for wish in options]) | jobs.off, "its owner does not want to share"),
-        (of(comment, [wish.share is not None for wish in options]), "its comment has a share token that is not ours"),
+        (jobs.nopack | jobs.off, "its owner does not want to share"),
+        (
+            of(jobs.share_token, [bool(text) for text in jobs.share_token.names]),
+            "its comment has a share token that is not ours",
+        ),
         (
             of(comment, [not is_plain(text) for text in comment.names]),
             "its comment has blanks or quotes, and could not be written back as it is",
@@ -178,21 +179,6 @@ def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArr
         unstable=jobs.unstable[rows],
         barred=barred,
     )
-
-
-def _declined(comment: Labels) -> BoolArray:
-    """Select jobs whose owner declines sharing."""
-    distinct = Labels.of(comment)
-
-    def declines(text: str) -> bool:
-        wishes = read(text)[0]
-        return wishes.nopack or wishes.off
-
-    # The substring test comes first: parsing a long list of comments takes longer than the rest.
-    declined: BoolArray = distinct.map(
-        [("nopack" in text or "off" in text) and declines(text) for text in distinct.names], np.bool_
-    )
-    return declined
 
 
 def more_than_gpus(request: str) -> bool:
@@ -266,11 +252,11 @@ def _step(
 ) -> Action | None:
     """Return the next step of a job on its way, or back if it *ends*; without *joins* no new change begins."""
     comment = jobs.comment[row]
-    texts = (jobs.partition[row], jobs.required_nodes[row], jobs.per_node[row], comment)
+    share = jobs.share_token[row]
+    texts = (jobs.partition[row], jobs.required_nodes[row], jobs.per_node[row], comment, share)
     home, _, request = asked_for.partition(" ")
     job = SlotRequest(int(jobs.job_id[row]), *texts, waits, bool(jobs.per_task[row]))
     step = next_step(job, rules.partition, home, until_s)
-    share = read(comment)[0].share or ""
     token, (gpus, kind) = Token.of(share), gpus_in(request)
     plain = is_plain(comment)
     if isinstance(step, Unmark) and plain:

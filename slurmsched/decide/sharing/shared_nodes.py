@@ -13,7 +13,6 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
-from ...cluster.text.comment import read
 from ...cluster.text.hostlist import expand
 from ...cluster.text.tres import requests_in, slots_in
 from ...policies.sharing_slots import Token
@@ -130,8 +129,7 @@ def gpus_of_all(jobs: JobTable, rows: IntArray) -> tuple[IntArray, IntArray]:
 
 def token_of(jobs: JobTable, row: int) -> Token | None:
     """Return our share token in a job's comment; None if there is none, or it is not ours."""
-    share = read(jobs.comment[row])[0].share if jobs.shares[row] else None
-    return Token.of(share) if share else None
+    return Token.of(jobs.share_token[row]) if jobs.shares[row] else None
 
 
 def _count_running(nodes: SharedNodes, jobs: JobTable) -> None:

@@ -36,7 +36,6 @@ from ...cluster.nodes import NodeTable, PartitionTable, QosTable
 from ...cluster.records.node_loans import SetNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
-from ...cluster.text.comment import read
 from ...cluster.text.hostlist import expand, fold
 from ...errors import SlurmUnavailable
 from ..port import ActionResult, ClusterInfo, ControllerLoad
@@ -312,13 +311,11 @@ _ALSO = (
 
 
 def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:
-    comment = Labels.of(job.comment for job in jobs)
-    wishes = [read(text)[0] for text in comment.names]
     submitted_s = np.array([job.submitted_s for job in jobs], dtype=np.float64)
-    return job_table(
+    table = job_table(
         len(jobs),
         **{name: [getattr(job, name) for job in jobs] for name in (*_SAME, *_ALSO)},
-        comment=comment,
+        comment=[job.comment for job in jobs],
         first_submit_s=submitted_s,
         eligible_s=[job.begin_s for job in jobs],
         site_points=[job.points for job in jobs],
@@ -326,10 +323,8 @@ def _as_table(jobs: list[FakeJob], now_s: float) -> JobTable:
         reason=[_reason(job, now_s) for job in jobs],
         node_list=[(job.required_nodes or "n1") if job.state == JobState.RUNNING else "" for job in jobs],
         per_node=[job.per_node or f"gres:gpu:{job.gpus}" for job in jobs],
-        off=comment.map([wish.off for wish in wishes], np.bool_),
-        ckpt=comment.map([wish.ckpt for wish in wishes], np.bool_),
-        deadline_s=deadlines(comment, wishes, submitted_s, UTC),
     )
+    return replace(table, deadline_s=deadlines(table, UTC))
 
 
 def _reason(job: FakeJob, now_s: float) -> str:

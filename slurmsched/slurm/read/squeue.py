@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, TypeVar
 
@@ -11,7 +12,6 @@ import numpy as np
 from ...clock import local_zone
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
-from ...cluster.text.comment import read
 from ...cluster.text.tres import count, gpus_in, memory_mib, requests_in, seconds, slots_in
 from ..versions import JOB_STATES, NOTHING, WHOLE_NODE, WHOLE_NODE_OVERSUBSCRIBE, SlurmRelease
 from .records import RecordColumns
@@ -45,8 +45,6 @@ def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
     tres = _tres(columns["tres"])
     gpus, gpu_type = _gpus(columns)
     task_text = columns["ArrayTaskID"]
-    comments = _labels(columns["Comment"])
-    wishes = [read(comment)[0] for comment in comments.names]
     submitted_s = _times(columns["SubmitTime"])
     array_job_id = _ints(columns["ArrayJobID"])
     array_job_id[[text in NOTHING for text in task_text]] = 0
@@ -78,13 +76,10 @@ def read_jobs(columns: RecordColumns, zone: tzinfo | None = None) -> JobTable:
         per_node=_requests(columns),
         per_task=[bool(requests_in(f"{task},{socket}")) for task, socket in _beside_nodes(columns)],
         per_gpu=_is_given(columns["cpus-per-tres"]) | _is_given(columns["mem-per-tres"]),
-        comment=comments,
-        off=comments.map([wish.off for wish in wishes], np.bool_),
-        ckpt=comments.map([wish.ckpt for wish in wishes], np.bool_),
-        deadline_s=deadlines(comments, wishes, submitted_s, zone or local_zone()),
+        comment=_labels(columns["Comment"]),
         **{name: _labels(columns[field]) for name, field in _TEXTS.items()},
     )
-    return _one_row_per_array(jobs)
+    return _one_row_per_array(replace(jobs, deadline_s=deadlines(jobs, zone or local_zone())))
 
 
 _TEXTS = {
