@@ -10,6 +10,7 @@ import pytest
 
 from slurmsched.cli.command_table import COMMANDS
 from slurmsched.cli.reference import commands_page, settings_page
+from slurmsched.cluster.comment_columns import DERIVED, STORED
 from slurmsched.cluster.text.comment import CommentOptions
 from slurmsched.config.catalogue import every_setting
 
@@ -53,9 +54,10 @@ def tokens(section: str) -> set[str]:
 
 
 def test_the_page_of_tokens_says_which_have_an_effect_today():
-    read = re.compile(r"(?:wish|wishes|read\([^()]*\)\[0\])\.([a-z_]+)")
-    sources = (file.read_text() for file in (DOCS.parent / "slurmsched").rglob("*.py") if file.name != "comment.py")
-    used = {name for text in sources if "comment import" in text for name in read.findall(text)}
+    column = re.compile(r"(?:jobs|pending|running)\.([a-z_]+)")
+    files = [file for part in ("decide", "daemon") for file in (DOCS.parent / "slurmsched" / part).rglob("*.py")]
+    used = {name for file in files for name in column.findall(file.read_text())}
+    used = {"deadline" if name == "deadline_s" else name for name in used & {"deadline_s", *STORED, *DERIVED}}
     fields = set(CommentOptions.__slots__) - {"share"}  # no user's to say
     assert tokens("In effect now") == fields & used
     assert tokens("Accepted and checked, not acted on yet") == fields - used

@@ -16,7 +16,7 @@ _NUMBERS: dict[str, tuple[Any, Callable[[CommentOptions], float | None], float]]
     "iterations": (np.int64, lambda options: options.iterations, 0),
     "pace_s": (np.float64, lambda options: options.pace_s, np.nan),
     "done": (np.int64, lambda options: options.done, 0),
-    "deadline_at_s": (np.int64, lambda options: options.deadline and options.deadline.at_s, 0),
+    "deadline_at_s": (np.int64, lambda options: options.deadline.at_s if options.deadline else None, 0),
 }
 """Columns of numbers: their type, their value, and the value that stands for none."""
 

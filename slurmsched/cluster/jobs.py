@@ -195,7 +195,7 @@ def deadlines(jobs: JobTable, zone: tzinfo) -> FloatArray:
     Local times are those of *zone*. Infinite without a deadline, and for a local time that is skipped or ambiguous.
     """
     deadline_s = np.full(len(jobs), np.inf)
-    found: dict[Deadline, float] = {}
+    found: dict[Deadline | None, float] = {}
     for row in np.flatnonzero(_since(jobs.deadline_since, *_SINCE)).tolist():
         deadline = deadline_of(jobs, row)
         if deadline not in found:
