@@ -1,4 +1,4 @@
-"""Decide, the wishes: pure functions over a view."""
+"""Policies: pure functions over a view."""
 
 from .ordering import attained_service, baselines, fair_queueing, static
 

@@ -1,9 +1,9 @@
-"""Compiled code on disk, which Numba unpickles: read and kept only where nobody else could have put it.
+"""Cache of compiled code, which Numba unpickles: used only in directories that no other user can write.
 
-There are three places. Beside the sources lies what those who may change the sources compiled: root, on installing.
-CacheDirectory= of the unit has what the daemon's user compiled, and ``~/.cache`` what the caller did. All are read; new
-code is kept in the first that the caller can write, or in NUMBA_CACHE_DIR. The names of files carry a fingerprint of
-their sources, so that machine code of other sources is never opened.
+There are three directories. The one beside the sources has code compiled by users who may change the sources: root, at
+installation. CacheDirectory= of the unit has code of the daemon's user, and ``~/.cache`` code of the caller. All are
+read; new code goes to the first that the caller can write, or to NUMBA_CACHE_DIR. File names contain a fingerprint of
+the sources, so that machine code of other sources is never opened.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .fingerprint import fingerprint
 _MARK = "_"
 
 SERVICE = "/var/cache/slurmsched"
-"""What systemd makes for the daemon's user, below a directory of root's."""
+"""The directory that systemd creates for the daemon's user, below one owned by root."""
 
 
 def trusted(place: Path, owners: frozenset[int]) -> bool:
-    """Whether nobody but *owners* and root can change *place*, or put another in its stead."""
+    """Return whether only *owners* and root can change or replace *place*."""
     found = [each.lstat() for each in (place, *place.parents)]
     return all(
         stat.S_ISDIR(each.st_mode)
@@ -37,9 +37,9 @@ def trusted(place: Path, owners: frozenset[int]) -> bool:
 
 
 def directories(source: Path) -> tuple[list[Path], Path | None]:
-    """Where compiled code of *source* is read, and where it is kept; None where there is no place of the caller's own.
+    """Return the directories with compiled code of *source*, and the one to write to (None if the caller has none).
 
-    Directories to write in are made here; what cannot be trusted is left out.
+    Directories to write to are created here; untrusted ones are left out.
     """
     return _directories(source.parent, os.environ.get("NUMBA_CACHE_DIR", ""))
 
@@ -71,7 +71,7 @@ def _home() -> Path | None:
 
 
 def _writable(place: Path, beside: Path) -> bool:
-    """Whether the caller's code can be kept there; makes the directory."""
+    """Create the directory; return whether the caller's code can be stored there."""
     try:
         place.mkdir(mode=0o755, parents=True, exist_ok=True)
         place = place if place == beside else place.resolve()
@@ -81,7 +81,7 @@ def _writable(place: Path, beside: Path) -> bool:
 
 
 def _readable(place: Path, beside: Path) -> bool:
-    """Whether code from there may run here: beside the sources it is as good as these."""
+    """Return whether code from *place* may run; the directory beside the sources is as trusted as they are."""
     if place == beside:
         return True
     try:
@@ -91,14 +91,14 @@ def _readable(place: Path, beside: Path) -> bool:
 
 
 def _daemons_user() -> Iterator[int]:
-    """Who owns the daemon's cache, since root gave it to them; root itself trusts nobody else."""
+    """Yield the owner of the daemon's cache, appointed by root; nothing for root, who trusts no other user."""
     service = _service()
     if os.geteuid() != 0 and service.is_dir() and trusted(service.resolve().parent, frozenset()):
         yield service.stat().st_uid
 
 
 class CacheDirectory:
-    """A directory with code of one source file, as Numba's caches ask for it (its ``_CacheLocator``)."""
+    """A directory with code of one source file, with the interface of Numba's ``_CacheLocator``."""
 
     def __init__(self, function: Callable[..., Any], directory: Path) -> None:
         self._py_file = function.__code__.co_filename
@@ -106,23 +106,23 @@ class CacheDirectory:
         self._directory = directory
 
     def ensure_cache_path(self) -> None:
-        """Nothing: it was made when it was chosen."""
+        """Do nothing: the directory exists already."""
 
     def get_cache_path(self) -> str:
-        """Where the files lie."""
+        """Return the directory of the files."""
         return str(self._directory)
 
     def get_source_stamp(self) -> str:
-        """Fingerprint of the source and of what it imports."""
+        """Return the fingerprint of the source and of its imports."""
         return fingerprint(Path(self._py_file))
 
     def get_disambiguator(self) -> str:
-        """Line and fingerprint, which stand in the names of files."""
+        """Return the line and the fingerprint, which are part of file names."""
         return f"{self._lineno}{_MARK}{self.get_source_stamp()}"
 
 
 def clean(package: Path) -> int:
-    """Remove what the caller keeps of compiled code of earlier sources of *package*; returns how many files."""
+    """Remove the caller's compiled code of earlier sources of *package*; return the number of files."""
     sources = [file for file in package.rglob("*.py") if "compiled import" in file.read_text()]
     current = {f"{_MARK}{fingerprint(source)}" for source in sources}
     places = {kept for kept in (directories(source)[1] for source in sources) if kept is not None}
@@ -134,14 +134,14 @@ def clean(package: Path) -> int:
 
 
 def _fingerprints(file: Path) -> set[str]:
-    """Parts of a file's name that may be a fingerprint, with the mark; qualified names may have dots and marks too."""
+    """Return the parts of a file name that may be a fingerprint, with the mark; names may have dots and marks too."""
     return {f"{_MARK}{part.rpartition(_MARK)[2]}" for part in file.name.split(".")}
 
 
 class CacheLayers:
-    """The cache of one function: several of Numba's own, of which one takes what is new.
+    """The cache of one function: several of Numba's caches, one of which is writable.
 
-    Neither a file that cannot be read nor a full disk is worth more than compiling again.
+    An unreadable file or a full disk only leads to compiling again.
     """
 
     def __init__(self, read: list[Any], writable: Any | None) -> None:
@@ -149,11 +149,11 @@ class CacheLayers:
         self.cache_path = writable.cache_path if writable else None
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The compiled code for a signature; None where there is none yet."""
+        """Return the compiled code for a signature; None if there is none yet."""
         for layer in self._read:
             try:
                 found = layer.load_overload(signature, context)
-            except Exception:  # whatever a damaged file makes of unpickling
+            except Exception:  # unpickling a damaged file may raise anything
                 if layer is self._writable:
                     self.flush()
                 continue
@@ -162,7 +162,7 @@ class CacheLayers:
         return None
 
     def save_overload(self, signature: Any, code: Any) -> None:
-        """Keep what was compiled, if that is possible."""
+        """Store compiled code, if possible."""
         if self._writable is not None:
             try:
                 self._writable.save_overload(signature, code)
@@ -170,22 +170,22 @@ class CacheLayers:
                 self._writable = None
 
     def enable(self) -> None:
-        """Nothing: it is never disabled."""
+        """Do nothing: the cache is never disabled."""
 
     def disable(self) -> None:
-        """Nothing."""
+        """Do nothing: the cache is never disabled."""
 
     def flush(self) -> None:
-        """Forget what is kept."""
+        """Clear the writable cache."""
         if self._writable is not None:
             with suppress(OSError):
                 self._writable.flush()
 
 
 def layers(function: Callable[..., Any], caching: Any) -> CacheLayers:
-    """The cache of *function*; *caching* is ``numba.core.caching``."""
+    """Return the cache of *function*; *caching* is ``numba.core.caching``."""
     source = Path(function.__code__.co_filename)
-    if not source.exists():  # typed by hand: nothing would tell when it changes
+    if not source.exists():  # interactive code: a change could not be detected
         return CacheLayers([], None)
     read, writable = directories(source)
     made = {place: _layer(function, caching, place) for place in read}
@@ -193,7 +193,7 @@ def layers(function: Callable[..., Any], caching: Any) -> CacheLayers:
 
 
 def _layer(function: Callable[..., Any], caching: Any, directory: Path) -> Any:
-    """One of Numba's caches, that looks nowhere but in *directory*."""
+    """Return a Numba cache limited to *directory*."""
 
     class In(caching.CompileResultCacheImpl):  # type: ignore[misc]
         def __init__(self, function: Callable[..., Any]) -> None:
@@ -206,7 +206,7 @@ def _layer(function: Callable[..., Any], caching: Any, directory: Path) -> Any:
 
         def save_overload(self, signature: Any, code: Any) -> None:
             super().save_overload(signature, code)
-            for file in directory.glob(f"{self._impl.filename_base}.*"):  # whatever the umask: it is for others too
+            for file in directory.glob(f"{self._impl.filename_base}.*"):  # despite the umask: other users read it too
                 file.chmod(0o644)
 
     return Layer(function)

@@ -1,4 +1,4 @@
-"""Compiling of inner loops: the same Python function with Numba where it is installed, without it where not."""
+"""Compilation of inner loops with Numba if it is installed; otherwise the plain Python functions run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from . import codecache
 F = TypeVar("F", bound=Callable[..., Any])
 
 HAVE_NUMBA = find_spec("numba") is not None
-"""The daemon needs none of it; a simulation is a hundred times slower without."""
+"""True if Numba is installed. The daemon does not need it; a simulation is a hundred times slower without it."""
 
-_SETTINGS = ".numba_config.yaml"  # Numba obeys one in the working directory, whoever put it there
+_SETTINGS = ".numba_config.yaml"  # Numba reads it from the working directory, where any user may have put one
 
 
 def compiled(function: F) -> F:
-    """*function*, compiled on its first call where Numba is installed; the result is kept on disk."""
+    """Compile *function* on its first call if Numba is installed; the result is cached on disk."""
     return _jit(function)
 
 
 def inner(function: F) -> F:
-    """The same for a function that only compiled ones call: compiling its way in from Python would cost as much again
-    where it takes many arrays."""
+    """Compile a function that only compiled ones call, without an entry from Python.
+
+    For many array arguments such an entry would double the compile time.
+    """
     return _jit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
@@ -35,16 +37,16 @@ def _jit(function: F, **flags: bool) -> F:
     if not HAVE_NUMBA:
         return function
     jitted: F = _numba().njit(function, **flags)
-    if jitted is not function:  # where compiling is switched off it is
+    if jitted is not function:  # it is the same if compiling is switched off
         jitted._cache = codecache.layers(function, import_module("numba.core.caching"))  # type: ignore[attr-defined]
     return jitted
 
 
 @cache
 def _numba() -> Any:
-    """Numba, without the settings that lie where we are called."""
+    """Import Numba without reading settings from the working directory."""
     with chdir("/") if os.path.exists(_SETTINGS) else nullcontext():
         numba = import_module("numba")
     config: Any = import_module("numba.core.config")
-    config._config_fname = ""  # it looks again whenever it compiles
+    config._config_fname = ""  # it rereads the file at each compilation
     return numba

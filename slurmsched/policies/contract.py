@@ -1,4 +1,4 @@
-"""The policy contract: a policy is a pure function of a View; adding one is writing it and registering its name."""
+"""The policy contract: a policy is a pure function of a View, registered under a name."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ..cluster.state import View
 from ..errors import ConfigError
 
 Key = Callable[[View], FloatArray]
-"""One finite number per pending job; the smaller runs sooner, equal ones in Slurm's own order.
+"""A function to one finite number per pending job; smaller runs sooner, ties keep Slurm's own order.
 
-It may read the view only: no clock, no input, no randomness, no state of its own.
+It may read only the view: no clock, no input, no randomness, no state of its own.
 """
 
 Changes = Literal["never", "while_running", "with_time"]
 
 Tuned = Callable[[Mapping[str, str]], Key]
-"""The key function for parameters, given as texts by name; ConfigError where they make no sense."""
+"""A function from parameters, texts by name, to a key function; ConfigError if they are invalid."""
 
 
 @dataclass(frozen=True)
 class Ordering:
-    """A named way to say who runs sooner."""
+    """A named order of pending jobs."""
 
     name: str
     key: Key
-    summary: str  #: one sentence for people
-    changes: Changes = "never"  #: when a pending job's key can change while its forecast does not
+    summary: str  #: one sentence for users
+    changes: Changes = "never"  #: when a pending job's key can change under an unchanged forecast
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a key jumps; between them it is linear
-    native: bool = False  #: Slurm's own order is the order: nothing is written
+    native: bool = False  #: it is Slurm's own order: nothing is written
     tuned: Tuned | None = None  #: for orderings that take parameters
-    defaults: str = ""  #: of those parameters, ``name=value`` one after the other
-    parameters: str = ""  #: what was said of them, likewise
+    defaults: str = ""  #: default parameters, as ``name=value`` separated by blanks
+    parameters: str = ""  #: configured parameters, likewise
 
     @property
     def line(self) -> str:
@@ -48,14 +48,14 @@ class Ordering:
         return _by_name(self.name, self.defaults.split()) | _by_name(self.name, self.parameters.split())
 
     def __call__(self, view: View) -> FloatArray:
-        """The key per pending job."""
+        """Return the key per pending job."""
         return self.key(view)
 
 
 ORDERINGS: dict[str, Ordering] = {}
 
 PLUGINS = "slurmsched.policies"
-"""Entry-point group; each entry names a module that registers its orderings on being loaded."""
+"""The entry-point group of plug-ins; each entry names a module that registers its orderings when loaded."""
 
 
 def ordering(
@@ -69,7 +69,7 @@ def ordering(
 ) -> Callable[[Key], Key]:
     """Register the decorated key function under *name*; its docstring's first line is its summary.
 
-    One that takes parameters also says by *tuned* what they make of it, and what they are by default.
+    An ordering with parameters also gives *tuned*, which builds its key function, and *defaults*.
     """
 
     def register(key: Key) -> Key:
@@ -83,9 +83,9 @@ def ordering(
 
 
 def find_ordering(line: str) -> Ordering:
-    """The ordering that *line* names, from here or from a plug-in, with the parameters that follow the name.
+    """Return the ordering that *line* names, built-in or from a plug-in, with the parameters after the name.
 
-    ConfigError names what there is, or what is wrong with the parameters.
+    ConfigError lists the existing orderings, or describes the invalid parameter.
     """
     name, *words = line.split() or [line]
     if name not in ORDERINGS:

@@ -1,6 +1,6 @@
 """Fingerprints of sources: they change with a module and with every module of ours that it imports.
 
-Compiled code has its callees and its global constants inside, so that it is as old as the oldest of their modules.
+Compiled code contains its callees and global constants, so that it is stale once any of their modules changes.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from hashlib import sha256
 from pathlib import Path
 
 OURS = Path(__file__).resolve().parents[2]
-"""The directory that has the package."""
+"""The directory that contains the package."""
 
 
 @cache
 def fingerprint(source: Path) -> str:
-    """Sixteen hexadecimal digits for *source* and all that it imports, directly or not."""
+    """Return sixteen hexadecimal digits for *source* and all its direct and indirect imports."""
     digests = sorted({_digest(file) for file in closure(source)})
     return sha256("".join(digests).encode()).hexdigest()[:16]
 
 
 def closure(source: Path) -> set[Path]:
-    """The file *source* and those it imports, directly or not, of its own package or of ours."""
+    """Return *source* and the files it imports, directly or indirectly, from its own package or ours."""
     found, waiting = {source}, [source]
     while waiting:
         new = _imported(waiting.pop()) - found
@@ -34,7 +34,7 @@ def closure(source: Path) -> set[Path]:
 
 @cache
 def _digest(file: Path) -> str:
-    """Digest of *file* as this process first saw it: what it has imported since does not change either."""
+    """Return the digest of *file* at its first reading: modules that are already imported do not change either."""
     return sha256(file.read_bytes()).hexdigest()
 
 
@@ -42,13 +42,13 @@ def _digest(file: Path) -> str:
 def _imported(file: Path) -> frozenset[Path]:
     try:
         statements = ast.parse(file.read_bytes()).body
-    except SyntaxError:  # nobody has imported it then
+    except SyntaxError:  # such a file cannot have been imported
         return frozenset()
     return frozenset(path for statement in _imports(statements) for path in _files(statement, file))
 
 
 def _imports(statements: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports at the level of the module; those under ``if`` and ``try`` too."""
+    """Yield imports at module level, including those under ``if``, ``try`` and ``with``."""
     for statement in statements:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             yield statement
@@ -61,7 +61,7 @@ def _has_blocks(statement: ast.stmt) -> bool:
 
 
 def _files(statement: ast.Import | ast.ImportFrom, file: Path) -> Iterator[Path]:
-    """The files that a statement of *file* may mean; what lies elsewhere, such as a library, is left out."""
+    """Yield the files that an import statement of *file* may refer to; libraries elsewhere are left out."""
     if isinstance(statement, ast.Import):
         modules, bases = [name.name for name in statement.names], _roots(file)
     else:
@@ -73,7 +73,7 @@ def _files(statement: ast.Import | ast.ImportFrom, file: Path) -> Iterator[Path]
 
 
 def _roots(file: Path) -> list[Path]:
-    """Where absolute imports of *file* are looked up: above its own package, and above ours."""
+    """Return the directories for absolute imports of *file*: the parents of its own package and of ours."""
     own = file.parent
     while (own / "__init__.py").exists():
         own = own.parent

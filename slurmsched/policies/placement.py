@@ -1,4 +1,4 @@
-"""Placements: which nodes a job's GPUs come from. Loops that compile; the daemon and the simulator call the same."""
+"""Placements: choose the nodes of a job's GPUs. Compiled loops that the daemon and the simulator share."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ PLACEMENTS = {
     "consolidate": (CONSOLIDATE, CONSOLIDATE),
     "tiresias-skew": (CONSOLIDATE, FIRST_FREE),
 }
-"""How jobs are placed that slow down when spread, and how the others.
+"""Per name, the placement of jobs that slow down when spread, and that of all other jobs.
 
-pool: node boundaries do not count; first-free: any free GPUs, lowest node first; consolidate: as few nodes as can be,
-on the nodes that it fills best; tiresias-skew: consolidated only where spreading slows a job down (Gu et al., NSDI'19).
+pool: node boundaries do not count; first-free: any free GPUs, lowest node first; consolidate: the fewest nodes,
+best fit for the rest; tiresias-skew: consolidate only jobs that spreading slows down (Gu et al., NSDI'19).
 """
 
 
 @compiled
 def place(how: int, free: IntArray, size: int, gpus: int, nodes: IntArray, taken: IntArray) -> int:
-    """Find room for a job of *gpus* GPUs on nodes of *size* GPUs with *free* ones each.
+    """Find room for a job of *gpus* GPUs on nodes of *size* GPUs, of which *free* are free on each.
 
-    Writes the nodes chosen and the GPUs of each into *nodes* and *taken* and returns how many nodes those are; 0 where
-    there is no room. *free* is not changed. A job is placed whole or not at all.
+    Write the chosen nodes and the GPUs on each into *nodes* and *taken*, and return the number of nodes; 0 if there is
+    no room. *free* is not changed. A job is placed whole or not at all.
     """
     if how == CONSOLIDATE:
         return _consolidate(free, size, gpus, nodes, taken)
@@ -42,7 +42,7 @@ def place(how: int, free: IntArray, size: int, gpus: int, nodes: IntArray, taken
 
 @compiled
 def _consolidate(free: IntArray, size: int, gpus: int, nodes: IntArray, taken: IntArray) -> int:
-    """Whole free nodes for the bulk, and the fullest node that still holds the rest."""
+    """Take wholly free nodes first, then the fullest node that still holds the rest."""
     whole, rest = gpus // size, gpus % size
     found = 0
     if whole > 0:

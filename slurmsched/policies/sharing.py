@@ -1,4 +1,4 @@
-"""Indolent packing: which waiting job joins which running one on its GPUs (Lucid section 3.3). Pure."""
+"""Indolent packing: pair pending jobs with running ones on their GPUs (Lucid section 3.3). Pure."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ import numpy as np
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table
 
 OFF, APATHETIC, INDOLENT = 0, 1, 2
-"""Modes: the largest sum of share scores on a GPU (the paper's G_SS); with OFF nobody shares."""
+"""Modes: the largest sum of share scores on a GPU (the paper's G_SS); OFF disables sharing."""
 
-_AT_ONCE = 256  # waiting jobs looked at together at first, then twice as many: the work ends with the hosts
-_MANY_PAIRS = 50_000  # from which on it pays to leave out first who cannot gain
-_PAIRS_AT_ONCE = 2_000_000  # bounds the memory they take
+_AT_ONCE = 256  # first batch of waiting jobs, doubled each time: the work ends when no host is left
+_MANY_PAIRS = 50_000  # from here on it pays to filter out jobs that cannot gain first
+_PAIRS_AT_ONCE = 2_000_000  # bounds the memory of a batch
 
 IDLE_BELOW = 0.75
-"""A cluster with a smaller share of its GPUs in use is called idle."""
+"""The share of GPUs in use below which a cluster counts as idle."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sharers(Table):
-    """Jobs that might share GPUs. NaN is "not known"."""
+    """Candidates for sharing GPUs, as columns. NaN means unknown."""
 
     job_id: IntArray
     user: Labels
-    kind: Labels  #: what kind of job it is, such as USER/NAME-PATTERN; a pair of kinds that failed is barred
+    kind: Labels  #: the kind of the job, such as USER/NAME-PATTERN; a pair of kinds that failed is barred
     gpus: IntArray
     nodes: IntArray
     score: IntArray  #: 0 tiny, 1 medium, 2 jumbo
-    memory_mib: FloatArray  #: the most it takes of each GPU; NaN where it was never measured
-    speed: FloatArray  #: 0..1, the least it is believed to keep beside another job; NaN counts as the limit
-    left_s: FloatArray  #: forecast seconds until it ends when it has its GPUs alone
+    memory_mib: FloatArray  #: peak use of each GPU; NaN if it was never measured
+    speed: FloatArray  #: 0..1, lower estimate of its relative speed beside another job; NaN counts as ``slowest``
+    left_s: FloatArray  #: forecast seconds until it ends alone on its GPUs
     measured: BoolArray  #: it, or an earlier run of its kind, was profiled
-    unstable: BoolArray  #: its utilisation did not keep its level
+    unstable: BoolArray  #: its utilisation was not steady
     barred: BoolArray  #: by its owner (``nopack``, ``off``), interactive, or asking for whole nodes
 
 
 @dataclass(frozen=True)
 class PackingLimits:
-    """How far an admin lets jobs share."""
+    """The admin's limits on sharing."""
 
     capacity: int = INDOLENT  #: a mode
-    memory_mib: float = 0.0  #: what two jobs may take of a GPU together: below the GPU's memory
-    other_users: bool = False  #: jobs of different users too; they have no MPS then and take turns
-    slowest: float = 0.85  #: 0..1, the speed at least assumed of a job beside another whose speed is not known
+    memory_mib: float = 0.0  #: GPU memory that two jobs may use together, below that of the GPU
+    other_users: bool = False  #: jobs of different users too; they take turns without MPS
+    slowest: float = 0.85  #: 0..1, the speed assumed of a job beside another if it is unknown
     failed: frozenset[frozenset[str]] = (
         frozenset()
     )  #: pairs of kinds; a kind that failed beside its like, or is here alone, shares with none
 
 
 class Pair(NamedTuple):
-    """A waiting job and the running one it joins, and by how much that shortens the sum of their completion times."""
+    """A waiting job, the running one it joins, and the reduction of the sum of their completion times."""
 
     guest: int
     host: int
@@ -63,11 +63,11 @@ class Pair(NamedTuple):
 def pairs(
     waiting: Sharers, wait_s: FloatArray, running: Sharers, free: BoolArray, packing: PackingLimits
 ) -> tuple[Pair, ...]:
-    """The pairs to make, in the order of *waiting* (soonest first): each job takes the best host left for it.
+    """Return the pairs to make, in the order of *waiting* (soonest first): each job takes the best host left.
 
-    *wait_s* is how long each waiting job would wait for GPUs of its own; *free* says which running jobs are alone on
-    their GPUs, with CPUs and memory for a second job on their node. Each job is in one pair at most, and a job that
-    would gain nothing is in none.
+    *wait_s* is the wait of each waiting job for its own GPUs; *free* selects running jobs that are alone on their GPUs,
+    with CPUs and memory for a second job on their node. Each job is in at most one pair; a job without a gain is in
+    none.
     """
     if packing.capacity == OFF:
         return ()
@@ -80,7 +80,7 @@ def pairs(
     made: list[tuple[int, int, float]] = []
     at_once, left = _AT_ONCE, np.ones(len(running), dtype=np.bool_)
     while len(guests) and len(hosts):
-        many = np.bincount(host_group[hosts], minlength=groups + 1)  # none of the last one, of guests without a group
+        many = np.bincount(host_group[hosts], minlength=groups + 1)  # the last one, of guests without a group, is 0
         some, guests = guests[:at_once], guests[at_once:]
         at_once *= 2
         beside = np.cumsum(many[guest_group[some]])
@@ -105,7 +105,7 @@ def pairs(
 
 
 class _Least(NamedTuple):
-    """The least there is among the hosts of each group; infinite where there are none."""
+    """The minimum of each column over the hosts of each group; infinite for an empty group."""
 
     score: FloatArray
     memory_mib: FloatArray
@@ -114,7 +114,7 @@ class _Least(NamedTuple):
 
     @classmethod
     def of(cls, running: Sharers, hosts: IntArray, many: IntArray, speed: FloatArray) -> _Least:
-        """That of *hosts*, rows of *running* of which *many* of each group stand one after the other."""
+        """Return the minima over *hosts*, rows of *running* sorted by group with *many* rows per group."""
         there = np.flatnonzero(many)
         begin = (np.cumsum(many) - many)[there]
         least = np.full((4, len(many)), np.inf)
@@ -134,9 +134,9 @@ class _Least(NamedTuple):
         speed: FloatArray,
         packing: PackingLimits,
     ) -> BoolArray:
-        """Which of the *rows* of *waiting* could fit and gain beside a host that is the least in everything.
+        """Select *rows* of *waiting* that would fit and gain beside an ideal host, with the minimum of every column.
 
-        No other could beside any.
+        No other row can gain beside any host.
         """
         of_row, slow = group[rows], 1.0 - speed[rows]
         fits = waiting.score[rows] + self.score[of_row] <= packing.capacity
@@ -148,7 +148,7 @@ class _Least(NamedTuple):
 
 
 def _in_turn(rows: IntArray, columns: IntArray, gains_s: FloatArray) -> list[tuple[int, int, float]]:
-    """Row, column and gain of the pairs to make of those given, row by row: each row takes the best column left."""
+    """Select pairs (row, column, gain) from those given, row by row: each row takes the best column left."""
     chosen: list[tuple[int, int, float]] = []
     taken: set[int] = set()
     served, best, best_s = -1, -1, 0.0
@@ -164,7 +164,7 @@ def _in_turn(rows: IntArray, columns: IntArray, gains_s: FloatArray) -> list[tup
 
 
 def allowed(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolArray:
-    """Which of *waiting* (rows) may join which of *running* (columns), by every rule but time."""
+    """Return a matrix of allowed pairs of *waiting* (rows) and *running* (columns), by every rule but the gain."""
     fits = np.zeros((len(waiting), len(running)), dtype=np.bool_)
     if packing.capacity != OFF:
         guest_group, host_group, _ = _groups(waiting, running, packing.other_users)
@@ -176,7 +176,7 @@ def allowed(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolA
 def _fitting(
     waiting: Sharers, rows: IntArray, running: Sharers, columns: IntArray, packing: PackingLimits
 ) -> tuple[IntArray, IntArray]:
-    """Those of the pairs of a row of *waiting* and one of *running* that may be by the rules about two jobs."""
+    """Keep the pairs of rows of *waiting* and *running* that obey the rules about two jobs."""
     fits = waiting.score.take(rows) + running.score.take(columns) <= packing.capacity
     fits &= waiting.memory_mib.take(rows) + running.memory_mib.take(columns) <= packing.memory_mib  # false for NaN
     fits &= waiting.job_id.take(rows) != running.job_id.take(columns)
@@ -189,9 +189,9 @@ def _fitting(
 
 
 def _groups(waiting: Sharers, running: Sharers, other_users: bool) -> tuple[IntArray, IntArray, int]:
-    """A number for each job of both, the same for those with as many GPUs (of one user unless *other_users*).
+    """Number the groups of jobs of both with equal GPUs (and equal users unless *other_users*).
 
-    -1 for a job of *waiting* with more or fewer GPUs than all of *running* have. Last how many numbers there may be.
+    Return a number per waiting job (-1 if no running job has as many GPUs), one per running job, and their upper bound.
     """
     sizes = np.unique(running.gpus)
     place = np.searchsorted(sizes, waiting.gpus)
@@ -205,7 +205,7 @@ def _groups(waiting: Sharers, running: Sharers, other_users: bool) -> tuple[IntA
 
 
 def _numbered_alike(one: Labels, other: Labels) -> tuple[Labels, Labels]:
-    """Both columns with one tuple of texts, so that equal codes are equal texts."""
+    """Return both columns over one tuple of texts, so that equal codes mean equal texts."""
     if one.names is other.names and len(set(one.names)) == len(one.names):
         return one, other
     names = tuple(dict.fromkeys((*one.names, *other.names)))
@@ -215,7 +215,7 @@ def _numbered_alike(one: Labels, other: Labels) -> tuple[Labels, Labels]:
 
 
 def _each_beside(groups: IntArray, many: IntArray) -> tuple[IntArray, IntArray]:
-    """Each place in *groups* with each place of that group, where *many* of each group stand one after the other."""
+    """Pair each index of *groups* with each place of its group; places are sorted by group, *many* per group."""
     count = many[groups]
     rows = np.repeat(np.arange(len(groups)), count)
     begin = (np.cumsum(many) - many)[groups] - (np.cumsum(count) - count)
@@ -223,7 +223,7 @@ def _each_beside(groups: IntArray, many: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def packable(jobs: Sharers, packing: PackingLimits) -> BoolArray:
-    """Which of *jobs* could share with the lightest job there may be of their own kind of request."""
+    """Select *jobs* that could share with the lightest possible job of an equal request."""
     if packing.capacity == OFF:
         return np.zeros(len(jobs), dtype=np.bool_)
     light = (jobs.score <= packing.capacity) & (jobs.memory_mib < packing.memory_mib)
@@ -234,11 +234,11 @@ def packable(jobs: Sharers, packing: PackingLimits) -> BoolArray:
 
 
 def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: PackingLimits) -> FloatArray:
-    """Seconds by which each pair shortens the sum of both completion times; negative where sharing harms.
+    """Return the seconds by which each pair shortens the sum of both completion times; negative if sharing harms.
 
-    Apart, the guest waits and then runs alone. Together, both run at the speed they keep until the shorter one ends,
-    and the other goes on alone: this is what keeps a long job from being slowed by a short one for nothing, and a short
-    one from a long one where its own GPUs are about to be free. -infinity where a forecast is missing.
+    Apart, the guest waits and then runs alone. Together, both run at reduced speed until the shorter one ends, and the
+    other goes on alone. So a short job does not slow a long one without a gain, nor join a long one shortly before its
+    own GPUs become free. The gain is -infinity if a forecast is missing.
     """
     speeds = _speed(waiting, packing)[:, None], _speed(running, packing)[None, :]
     return _gain_s(waiting.left_s[:, None], wait_s[:, None], running.left_s[None, :], *speeds)
@@ -255,11 +255,11 @@ def _gain_s(
 
 
 def capacity(packing: int, busy_share: float, arriving: float, usual: float) -> int:
-    """The mode for now (the paper's dynamic strategy): no sharing where it is not needed.
+    """Return the present mode (the paper's dynamic strategy): no sharing if it is not needed.
 
-    *busy_share* is the share of the GPUs in use, 0..1; *arriving* the jobs forecast for the next hour and *usual* those
-    of a usual one. With free GPUs and no more jobs coming than usual nobody shares; with free GPUs and more coming only
-    the lightest do; otherwise the admin's own mode *packing* holds.
+    *busy_share* is the share of the GPUs in use, 0..1; *arriving* the jobs forecast for the next hour, *usual* those of
+    a usual hour. On an idle cluster no jobs share, or only the lightest if more jobs than usual arrive; otherwise the
+    admin's mode *packing* holds.
     """
     if busy_share >= IDLE_BELOW:
         return packing
@@ -267,7 +267,7 @@ def capacity(packing: int, busy_share: float, arriving: float, usual: float) -> 
 
 
 def why_not(waiting: Sharers, row: int, running: Sharers, column: int, packing: PackingLimits) -> str:
-    """The first rule that stands against a pair, in words; empty where none does."""
+    """Return the first rule against a pair as a sentence; empty if there is none."""
     memory_mib = float(waiting.memory_mib[row] + running.memory_mib[column])
     score = int(waiting.score[row] + running.score[column])
     both = ((waiting, row), (running, column))
@@ -302,7 +302,7 @@ def _speed(jobs: Sharers, packing: PackingLimits) -> FloatArray:
 
 
 def _failures(one: Labels, other: Labels, failed: Collection[frozenset[str]]) -> BoolArray:
-    """For each text of *one* (rows) and of *other* (columns) whether such kinds have failed."""
+    """Return a matrix of failed pairs of kinds, for the texts of *one* (rows) and *other* (columns)."""
     rows: dict[str, list[int]] = {}
     columns: dict[str, list[int]] = {}
     for places, names in ((rows, one.names), (columns, other.names)):

@@ -1,7 +1,7 @@
-"""Slots: how a job asks Slurm for GPUs that it shares, and the next step of a job that is on its way there. Pure.
+"""Slots: the requests of jobs for shared GPUs in Slurm, and the next step of a job on its way there. Pure.
 
-A sharing node has, beside its GPUs, two slots of type ``iK`` for each GPU K. A job that shares asks for one slot of
-each of its GPUs in place of them, and its comment ends in our token, which tells the prolog the GPUs.
+A sharing node has, beside its GPUs, two slots of type ``iK`` for each GPU K. A sharing job requests one slot of each of
+its GPUs instead of the GPUs, and its comment ends in our token, from which the prolog reads the GPUs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """What our share token says: ``0+1:t60:m20000``."""
+    """The content of our share token, such as ``0+1:t60:m20000``."""
 
-    gpus: tuple[int, ...]  #: by the numbers of their device files
+    gpus: tuple[int, ...]  #: numbers of their device files
     threads: int = 0  #: percent of a GPU's threads that MPS lets the job use; 0 is all
-    memory_mib: int = 0  #: of each GPU; 0 is no limit
-    turns: bool = False  #: no MPS: the jobs take turns, as different users must
+    memory_mib: int = 0  #: limit on each GPU; 0 is no limit
+    turns: bool = False  #: no MPS: the jobs take turns, as jobs of different users must
 
     @classmethod
     def of(cls, text: str) -> Self | None:
-        """The token that *text* is; None where it is none."""
+        """Parse a token; None if *text* is none."""
         found = _TOKEN.fullmatch(text)
         if not found:
             return None
@@ -45,7 +45,7 @@ class Token:
 
 @dataclass(frozen=True)
 class SlotRequest:
-    """What a pending job asks for, as Slurm shows it."""
+    """The request of a pending job, as Slurm shows it."""
 
     job_id: int
     partition: str
@@ -53,16 +53,16 @@ class SlotRequest:
     request: str  #: generic resources, per job or per node
     comment: str
     share: str  #: the share token in its comment; empty where there is none
-    waits: bool = False  #: until the begin time that the change gave it
-    beside: bool = False  #: it asks for generic resources per task or per socket too
+    waits: bool = False  #: waits for the begin time of its change
+    beside: bool = False  #: requests generic resources per task or per socket too
 
 
 def next_step(job: SlotRequest, sharing: str, home: str, until_s: float) -> Action | None:
-    """What brings a job with our token on its way into the partition *sharing*; None where nothing is to be done.
+    """Return the next action for a job with our token on its way into the partition *sharing*; None if none is needed.
 
-    Needs no memory of what was begun: the token is written first, so that every job on its way has one. *home* is where
-    jobs wait that are in no other partition; *until_s* when a job that is changed may start. A job whose change never
-    came to the slots has its comment back; one to whose request somebody has added, its own GPUs.
+    No other state is needed: the token is written first, so that every job on its way has one. *home* is the partition
+    of jobs that are in no other one; *until_s* is the begin time of a changed job. A job that never got slots gets its
+    comment back; a job with other requests added gets its own GPUs back.
     """
     token = Token.of(job.share)
     if token is None:
@@ -80,5 +80,5 @@ def next_step(job: SlotRequest, sharing: str, home: str, until_s: float) -> Acti
 
 
 def without_token(comment: str, share: str) -> str:
-    """The comment as its owner wrote it."""
+    """Return the comment as its owner wrote it."""
     return comment.removesuffix(f"{PREFIX}share={share}").removesuffix(";")

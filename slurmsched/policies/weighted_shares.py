@@ -1,4 +1,4 @@
-"""Sharing GPUs out by weight: a loop that compiles."""
+"""Weighted division of GPUs: a compiled loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .compiled import compiled
 
 @compiled
 def share_out(gpus: float, weights: FloatArray, wanted: FloatArray, share: FloatArray) -> None:
-    """Fill *share*: GPUs in proportion to *weights*, to none more than *wanted*, all of them while any wants more."""
+    """Fill *share* with GPUs in proportion to *weights*, each at most *wanted*; none stays unused if any wants more."""
     count = len(wanted)
     weight, left = 0.0, gpus
     for at in range(count):

@@ -1,5 +1,4 @@
-"""Deadlines by leases (Chronus, SoCC'21): which job gets which slots of time, what can be promised, and on which GPUs.
+"""Deadlines by leases (Chronus, SoCC'21): assign time slots to jobs, admit promises, and choose GPUs.
 
-Pure decisions on columns. Planning needs the extra ``deadlines``; without it a deadline is still kept
-by the greedy plan, which needs nothing.
+Pure decisions on columns. Optimal planning needs the extra ``deadlines``; without it the greedy plan keeps deadlines.
 """

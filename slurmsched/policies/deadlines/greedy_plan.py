@@ -1,4 +1,4 @@
-"""Plans in a millisecond: the earliest deadline first, and those that came off badly first the next time."""
+"""Greedy plans within a millisecond: earliest deadline first, then jobs that lost reward move forward."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from ..compiled import compiled
 from .lease_problem import LeasePlan, LeaseProblem, plan_of
 
 ROUNDS = 20
-"""How often the order is mended before the best plan so far is taken."""
+"""Number of revisions of an order before the best plan so far is taken."""
 
 
 def greedy(problem: LeaseProblem, rounds: int = ROUNDS, gap: float = 0.0) -> LeasePlan:
-    """The best of several greedy plans: promised jobs first, each job as early as it fits.
+    """Return the best of several greedy plans: promised jobs first, each job as early as it fits.
 
-    Orders tried are the earliest deadline, the least laxity and the largest value per GPU and lease. Each is mended
-    *rounds* times: jobs that earned less than they could move towards the front (squeaky wheel). Stops as soon as no
-    plan could be better.
+    The orders tried are earliest deadline, least laxity and largest value per GPU and lease. Each is revised *rounds*
+    times: jobs that earned less than they could move forward (squeaky wheel). It stops once no plan can be better.
     """
     best = _planned(problem, _order(problem, _deadline(problem)))
     area = problem.gpus * problem.leases
@@ -33,24 +32,24 @@ def greedy(problem: LeaseProblem, rounds: int = ROUNDS, gap: float = 0.0) -> Lea
 
 
 def perfect(problem: LeaseProblem, plan: LeasePlan, gap: float = 0.0) -> bool:
-    """Whether every promise is kept and no plan is worth more by *gap* of its value."""
+    """Return whether every promise is kept and the plan is within *gap* of the bound."""
     return plan.kept == int(np.count_nonzero(problem.promised >= 0)) and plan.gap <= gap
 
 
 def _deadline(problem: LeaseProblem) -> FloatArray:
-    """By which slot each job should end: the promised step's, else the first one's."""
+    """Return the slot by which each job should end: that of the promised step, else of the first one."""
     rows = np.arange(len(problem))
     return problem.slots[rows, np.maximum(problem.promised, 0)].astype(np.float64)
 
 
 def _order(problem: LeaseProblem, key: FloatArray) -> IntArray:
-    """Jobs to plan: promised ones before others, then by *key*, the larger one first of equals."""
+    """Return the jobs to plan: promised ones first, then by *key*, ties by falling GPUs times leases."""
     order = np.lexsort((-problem.gpus * problem.leases, key, problem.promised < 0))
     return order[~problem.fixed[order]]
 
 
 def _mended(problem: LeaseProblem, key: FloatArray, plan: LeasePlan) -> FloatArray:
-    """*key* with every job that earned less than it could moved towards the front, by how much it lost."""
+    """Return *key* with each job moved forward in proportion to the share of its reward that it lost."""
     rows = np.arange(len(problem))
     earned = np.where(plan.step >= 0, problem.values[rows, np.maximum(plan.step, 0)], 0.0)
     full = problem.values[:, 0]

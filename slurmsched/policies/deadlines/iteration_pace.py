@@ -1,7 +1,7 @@
-"""Runtimes from iteration times: training repeats itself, so that a few minutes say how long the rest takes.
+"""Runtimes from iteration times: training is repetitive, so that a few minutes predict the rest.
 
-For jobs that say when each iteration ends. A job is measured on one node and, where it asks for more, on two; how long
-an iteration takes on n nodes follows from these (section 3.2.2).
+For jobs that report the end of each iteration. A job is measured on one node and, if it requests more, on two; the
+iteration time on n nodes follows from these (section 3.2.2).
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from typing import NamedTuple
 import numpy as np
 
 PROFILE_S = 300.0
-"""So long a job is measured at most (T_profile)."""
+"""Longest measurement of a job (T_profile)."""
 
 WARM_UP = 0.1
-"""Of the iterations measured, the share at the beginning that does not count: loading, compiling, filling caches."""
+"""Share of measured iterations at the beginning that do not count: loading, compiling, filling caches."""
 
 LEAST = 5
-"""With fewer iterations measured than this nothing is said."""
+"""Minimum number of measured iterations for a pace."""
 
 _DECILE = 1.2816
 _MEDIAN_ERROR = 1.2533  # the standard error of a median, over that of a mean
 
 
 class IterationTime(NamedTuple):
-    """How long an iteration takes, in seconds."""
+    """The time of one iteration, in seconds."""
 
     median_s: float
     error_s: float  #: standard error of the median
 
 
 class Rest(NamedTuple):
-    """How long the iterations that are left take, in seconds."""
+    """The time of the remaining iterations, in seconds."""
 
     median_s: float
     high_s: float  #: the upper decile
 
 
 def pace(marks_s: Sequence[float]) -> IterationTime | None:
-    """The pace of a job whose iterations ended at *marks_s*, of which ``PROFILE_S`` count; None where too few did.
+    """Return the pace of a job whose iterations ended at *marks_s*; None if there are too few.
 
-    ValueError where time runs backwards.
+    Only the first ``PROFILE_S`` seconds count. ValueError if times decrease.
     """
     marks = np.asarray(marks_s, np.float64)
     took_s = np.diff(marks[: np.searchsorted(marks, marks[0] + PROFILE_S, side="right")]) if len(marks) else marks
@@ -54,7 +54,7 @@ def pace(marks_s: Sequence[float]) -> IterationTime | None:
 
 
 def on_nodes(one: IterationTime, two: IterationTime | None, nodes: int) -> IterationTime:
-    """The pace on so many *nodes*: t_n = t_1 + log2(n) (t_2 - t_1). ValueError where *two* is needed and not known."""
+    """Return the pace on *nodes* nodes: t_n = t_1 + log2(n) (t_2 - t_1). ValueError if *two* is needed and missing."""
     if nodes < 1:
         raise ValueError(f"{nodes} nodes: accepted are 1 and more")
     if nodes == 1:
@@ -68,7 +68,7 @@ def on_nodes(one: IterationTime, two: IterationTime | None, nodes: int) -> Itera
 
 
 def rest(pace: IterationTime, iterations: int) -> Rest:
-    """How long so many *iterations* take at a *pace*; ValueError where there are fewer than none."""
+    """Return the time of *iterations* at a *pace*; ValueError if their number is negative."""
     if iterations < 0:
         raise ValueError(f"{iterations} iterations left: accepted are 0 and more")
     return Rest(iterations * pace.median_s, iterations * (pace.median_s + _DECILE * pace.error_s))

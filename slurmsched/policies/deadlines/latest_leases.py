@@ -1,9 +1,9 @@
-"""Who must run now: promises kept as late as possible, so that all else may go first.
+"""Latest leases: keep promises as late as possible, so that other jobs may go first.
 
-The plan is made backwards. In the last stretch of time before the last deadline GPUs go to the jobs with most left to
-do, then in the stretch before it, and so on; what a job still needs in the first stretch it must do now. Seen
-backwards all jobs are due at the same moment, so that the most left to do first is the least laxity first. For jobs on
-one GPU that finds a plan wherever there is one, up to the length of a stretch; wider jobs may need some GPUs to spare.
+The plan is made backwards. In the last stretch of time before the last deadline GPUs go to the jobs with most work
+left, then in the stretch before it, and so on; the work left in the first stretch must be done now. Backwards in time
+all jobs are due at the same moment, so that most work first means least laxity first. For jobs on one GPU this finds a
+plan if there is one, up to the length of a stretch; wider jobs may need spare GPUs.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from ...cluster.columns import IntArray
 from ..compiled import compiled
 
 FINE = 12
-"""So many stretches are one tick long; from there on each is longer than the one before."""
+"""Number of stretches of one tick; each later one is longer than the one before."""
 
 GROWTH = 1.25
-"""By so much stretches grow."""
+"""Growth factor of later stretches."""
 
 
 class Latest(NamedTuple):
-    """The latest plan of some jobs."""
+    """The latest plan of some jobs, in ticks."""
 
-    first: IntArray  #: ticks of each job that no later stretch could take, hence due in the first one
-    late: IntArray  #: ticks that fit nowhere before the deadline because GPUs are taken
-    hopeless: IntArray  #: ticks that a job has to do beyond its deadline even if it runs from now on
+    first: IntArray  #: ticks of each job in the first stretch, since no later one has room
+    late: IntArray  #: ticks that do not fit before the deadline because GPUs are taken
+    hopeless: IntArray  #: ticks beyond the deadline even if the job runs from now on
 
 
 def latest(needs: IntArray, due: IntArray, gpus: IntArray, capacity: int) -> Latest:
-    """The latest plan by which jobs that need *needs* ticks end within *due* ticks, on *capacity* GPUs.
+    """Compute the latest plan by which jobs that need *needs* ticks end within *due* ticks, on *capacity* GPUs.
 
-    A tick is the shortest time a job runs for. Jobs may stop and go on between ticks; a job with more to do than time
-    left is late whatever happens to others.
+    A tick is the shortest run of a job. Jobs may stop and resume between ticks; a job with more work than time left is
+    late whatever other jobs do.
     """
     needs, due = needs.astype(np.int64), np.maximum(due, 0).astype(np.int64)
     hopeless = np.maximum(needs - due, 0)
@@ -42,7 +42,7 @@ def latest(needs: IntArray, due: IntArray, gpus: IntArray, capacity: int) -> Lat
     overflow = np.zeros(len(needs), np.int64)
     first = np.zeros(len(needs), np.int64)
     if len(needs):
-        wide = np.argsort(-gpus, kind="stable")  # what is left of a stretch goes to the widest job that fits
+        wide = np.argsort(-gpus, kind="stable")  # the rest of a stretch goes to the widest job that fits
         given, missing = np.zeros_like(first), np.zeros_like(first)
         backwards(left[wide], due[wide], gpus[wide], capacity, stretches(int(due.max())), given, missing)
         first[wide], overflow[wide] = given, missing
@@ -50,7 +50,7 @@ def latest(needs: IntArray, due: IntArray, gpus: IntArray, capacity: int) -> Lat
 
 
 def stretches(ticks: int) -> IntArray:
-    """Where stretches begin and end, from 0 to *ticks* at least: fine ones first, then longer and longer."""
+    """Return the bounds of stretches from 0 to at least *ticks*: FINE ones of one tick, then growing ones."""
     ends = [0]
     length = 1.0
     while ends[-1] < ticks:
@@ -64,9 +64,9 @@ def stretches(ticks: int) -> IntArray:
 def backwards(
     left: IntArray, due: IntArray, gpus: IntArray, capacity: int, ends: IntArray, first: IntArray, overflow: IntArray
 ) -> None:
-    """Hand out *capacity* from the last stretch to the first; fills *first* and *overflow*, uses up *left*.
+    """Assign *capacity* from the last stretch to the first; fill *first* and *overflow*, reduce *left*.
 
-    In each stretch all jobs are brought down to one level of work left, as far as the stretch is long enough.
+    In each stretch all jobs are reduced to one level of remaining work, as far as its length allows.
     """
     count = len(left)
     most = np.zeros(count, np.int64)

@@ -1,4 +1,4 @@
-"""The answer to one new job: promised, with how much to spare; or not, and when it could be done at the earliest."""
+"""Admission of one new job: the promised step and its slack, or the earliest possible end."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .lease_problem import LeaseProblem
 from .milp_solver import Guarded
 
 ROUNDS = 5
-"""How often a greedy plan is mended before a promise is held to be impossible without a solver."""
+"""Number of revisions of a greedy plan before a promise counts as impossible without a solver."""
 
 
 class AdmissionResult(NamedTuple):
-    """What can be promised to a new job; all promises made before are kept."""
+    """The possible promise to a new job, with all earlier promises kept."""
 
-    step: int  #: the first of its steps that can be promised, -1 where none can
-    slack: int  #: slots between the earliest end that could be promised and that step's deadline, 0 where none can
-    earliest: int | None  #: slots after which it could end at the earliest; None where not within the horizon
+    step: int  #: the first of its steps that can be promised, -1 if none can
+    slack: int  #: slots between the earliest end that could be promised and that step's deadline, 0 if none can
+    earliest: int | None  #: slots until its earliest end; None if not within the horizon
 
 
 def admit(problem: LeaseProblem, job: int, solver: Guarded | None = None, limit_s: float = 1.0) -> AdmissionResult:
-    """What can be promised to *job* of *problem*, beside the jobs that have been promised something or are fixed.
+    """Compute the possible promise to *job* of *problem*, beside promised and fixed jobs.
 
-    Only a plan that keeps all promises counts, so no promise is made that has no plan; a promise may be refused that
-    a better plan could keep. A *solver* looks, for *limit_s* seconds, where the greedy plan finds no way.
+    Only a plan that keeps all promises counts, so that no promise lacks a plan; a promise that a better plan could keep
+    may be refused. If the greedy plan fails, a *solver* searches for *limit_s* seconds.
     """
     request = _bare(problem, job)
     steps = problem.slots[job][problem.values[job] > 0].tolist()
@@ -39,7 +39,7 @@ def admit(problem: LeaseProblem, job: int, solver: Guarded | None = None, limit_
 
 
 def _bare(problem: LeaseProblem, job: int) -> LeaseProblem:
-    """The promised and fixed jobs of *problem*, each with its promised deadline alone, and then *job*."""
+    """Return the problem of the promised and fixed jobs, with only their promised deadlines, and then *job*."""
     others = np.flatnonzero(((problem.promised >= 0) | problem.fixed) & (np.arange(len(problem)) != job))
     rows = np.append(others, job)
     part, promised = problem.take(rows), problem.promised[rows] >= 0
@@ -54,7 +54,7 @@ def _bare(problem: LeaseProblem, job: int) -> LeaseProblem:
 
 
 def _can_end(request: LeaseProblem, slots: int, solver: Guarded | None, limit_s: float) -> bool:
-    """Whether the last job can end within *slots*, with all promises kept that can be kept without it."""
+    """Return whether the last job can end within *slots* with all promises kept."""
     deadline = request.slots.copy()
     deadline[-1] = slots
     wanted = replace(request, slots=deadline)
@@ -66,7 +66,7 @@ def _can_end(request: LeaseProblem, slots: int, solver: Guarded | None, limit_s:
 
 
 def _earliest(request: LeaseProblem, until: int) -> int | None:
-    """The fewest slots within which a greedy plan has the last job end, by bisection; None where not by *until*."""
+    """Return the fewest slots in which a greedy plan ends the last job, by bisection; None if more than *until*."""
     low, high = int(request.leases[-1]), until
     if not _can_end(request, high, None, 0.0):
         return None

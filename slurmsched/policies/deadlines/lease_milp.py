@@ -1,19 +1,18 @@
-"""The mixed integer program of a lease problem, in columns, and back again from its solution.
+"""The mixed integer program of a lease problem as columns, and the conversion of its solution to grants.
 
-Chronus' formulation (1)-(6), with x_{k,i} = 1 where job i holds slot k and s_{p,i} = 1 where it meets step p, mended
-where the printed one is not linear or turns infeasible:
+Chronus' formulation (1)-(6), with x_{k,i} = 1 if job i holds slot k and s_{p,i} = 1 if it meets step p, corrected
+where the printed one is not linear or becomes infeasible:
 
 - a movable job: sum over k <= DL_p of x_{k,i} >= RL_i s_{p,i}, sum over p of s_{p,i} <= 1, and x_{k,i} at most the sum
-  of the s_{p,i} with DL_p >= k, which the best plans obey anyway and which tightens the relaxation;
-- a contiguous job has one binary a start, at most one of them 1, worth the step it meets from there: what
-  x_k - x_{k-1} <= start_k and sum start = 1 say, with fewer variables and a tighter relaxation;
+  of the s_{p,i} with DL_p >= k, which the best plans satisfy anyway and which tightens the relaxation;
+- a contiguous job has one binary variable per start, at most one of them 1, worth the step it meets from there:
+  equivalent to x_k - x_{k-1} <= start_k and sum start = 1, with fewer variables and a tighter relaxation;
 - GPUs in use are carried from slot to slot, u_k = u_{k-1} + begun_k - ended_k with 0 <= u_k <= capacity_k, for each
   size of blocks: a run of any length has two entries;
-- reward is sought among the plans that keep as many promises as can be kept.
+- reward is maximised among the plans that keep the most promises.
 
-A job with more slots than it is allowed columns starts, or changes between running and not, only at some of them: those
-of the plan we start from, its deadlines, and others evenly spread. Such a model may miss the best plan but never yields
-an impossible one.
+A job with more slots than its allowed columns starts, stops or resumes only at some of them: those of the initial plan,
+its deadlines, and others evenly spread. Such a model may miss the best plan but never yields an impossible one.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from .lease_problem import LeasePlan, LeaseProblem
 
 COLUMNS = 6_000
-"""How many columns jobs may have together before they are spread thinner."""
+"""Maximum number of columns of all jobs before their slots are thinned out."""
 
 FEWEST = 6
-"""So many columns each job is allowed at least."""
+"""Minimum number of columns allowed per job."""
 
 
 @dataclass(frozen=True, eq=False)
 class MilpModel:
-    """Maximise worth . x where lower <= A x <= upper and 0 <= x <= most, some of x whole."""
+    """The model: maximise worth . x under lower <= A x <= upper and 0 <= x <= most, with some x integer."""
 
     worth: FloatArray
     most: FloatArray
@@ -48,21 +47,21 @@ class MilpModel:
 
 @dataclass(frozen=True, eq=False)
 class VariableColumns:
-    """What the columns of a model mean: a run of a job, or a step it meets, and after them GPUs in use."""
+    """The meaning of a model's columns: a run of a job, or a step it meets; columns of GPUs in use follow them."""
 
     job: IntArray
     begin: IntArray  #: first slot of the run
     end: IntArray  #: slot after it; equal to *begin* for a step
-    step: IntArray  #: the step that a column earns, -1 where it earns none
-    levels: IntArray  #: block sizes that need a row of their own
-    complete: bool  #: no job was spread thinner
+    step: IntArray  #: the step that a column earns, -1 if it earns none
+    levels: IntArray  #: block sizes that need their own rows
+    complete: bool  #: no job's slots were thinned out
 
     def __len__(self) -> int:
         return len(self.job)
 
 
 def columns_of(problem: LeaseProblem, plan: LeasePlan, most: int = COLUMNS) -> VariableColumns:
-    """The columns of *problem* such that *plan* can be said in them."""
+    """Return the columns of *problem*, such that *plan* can be expressed in them."""
     jobs = np.flatnonzero(~problem.fixed & (problem.last >= problem.leases))
     allowed = max(FEWEST, most // max(1, len(jobs)))
     made: list[tuple[int, int, int, int]] = []
@@ -90,7 +89,7 @@ def columns_of(problem: LeaseProblem, plan: LeasePlan, most: int = COLUMNS) -> V
 
 
 def model_of(problem: LeaseProblem, columns: VariableColumns, must_keep: int | None) -> MilpModel:
-    """The model that maximises reward among plans that keep *must_keep* promises, or promises kept where it is None."""
+    """Return the model that maximises reward with *must_keep* promises kept; if that is None, the promises kept."""
     entries = _Entries()
     for job in np.unique(columns.job):
         at = np.flatnonzero(columns.job == job)
@@ -125,7 +124,7 @@ def model_of(problem: LeaseProblem, columns: VariableColumns, must_keep: int | N
 
 
 def start_of(problem: LeaseProblem, columns: VariableColumns, plan: LeasePlan) -> FloatArray:
-    """*plan* as values of the columns, to begin the search with."""
+    """Return *plan* as values of the columns, the start of the search."""
     job, begin, end = columns.job, columns.begin, columns.end
     met = plan.step[job] == columns.step
     held = plan.grants.cumsum(axis=1, dtype=np.int64)
@@ -140,7 +139,7 @@ def start_of(problem: LeaseProblem, columns: VariableColumns, plan: LeasePlan) -
 
 
 def grants_of(problem: LeaseProblem, columns: VariableColumns, values: FloatArray) -> BoolArray:
-    """The grants that a solution means: no job holds more leases than it needs, or any where it meets no step."""
+    """Return the grants of a solution: no job holds more leases than it needs, or any if it meets no step."""
     grants = np.zeros((len(problem), problem.horizon), np.bool_)
     for job in np.flatnonzero(problem.fixed):
         grants[job, : problem.leases[job]] = True
@@ -157,7 +156,7 @@ def grants_of(problem: LeaseProblem, columns: VariableColumns, values: FloatArra
 
 
 class _Entries:
-    """The rows of a model as they are written."""
+    """The rows of a model under construction."""
 
     def __init__(self) -> None:
         self.rows: list[IntArray] = []
@@ -175,7 +174,7 @@ class _Entries:
 
 
 def _carry(problem: LeaseProblem, columns: VariableColumns, entries: _Entries) -> FloatArray:
-    """Write the rows that carry GPUs in use from slot to slot; the most that may be in use, level by level."""
+    """Add the rows that carry GPUs in use from slot to slot; return the upper bounds of use, level by level."""
     count, horizon = len(columns), problem.horizon
     gpus = problem.gpus[columns.job].astype(np.float64)
     runs = columns.end > columns.begin
@@ -198,13 +197,13 @@ def _carry(problem: LeaseProblem, columns: VariableColumns, entries: _Entries) -
 
 
 def _promises_kept(problem: LeaseProblem, columns: VariableColumns) -> BoolArray:
-    """Which columns keep a promise."""
+    """Select columns that keep a promise."""
     promised = problem.promised[columns.job]
     return (promised >= 0) & (columns.step >= 0) & (columns.step <= promised)
 
 
 def _some(count: int, allowed: int, wanted: IntArray) -> IntArray:
-    """All of 0 .. count - 1 where so many are allowed; else the *wanted* of them, and more evenly spread."""
+    """Return 0 .. count - 1 if *allowed* permits as many; else the *wanted* ones, and others evenly spread."""
     if count <= allowed:
         return np.arange(count)
     wanted = wanted[(wanted >= 0) & (wanted < count)]

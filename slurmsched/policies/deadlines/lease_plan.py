@@ -1,4 +1,4 @@
-"""The best plan that can be found in time: greedy at once, then the solver, and always one that could happen."""
+"""Planning under a time limit: a greedy plan at once, then the solver; every result is feasible."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .plan_check import violations
 from .slot_prices import fixed_value, improved
 
 GAP = 0.01
-"""A plan that is worth this much less than the best at most is good enough."""
+"""Relative gap to the bound at which a plan is good enough."""
 
 SPARE_S = 0.2
-"""Seconds of the limit that are kept back for ending a solver that does not answer."""
+"""Seconds of the limit reserved for ending a solver that does not answer."""
 
 
 def solve(problem: LeaseProblem, limit_s: float, solver: Guarded | None = None, gap: float = GAP) -> LeasePlan:
-    """The plan that keeps most promises and, among those, is worth most; within *limit_s* seconds.
+    """Return the plan that keeps most promises and, among those, is worth most, within *limit_s* seconds.
 
-    Without a *solver*, or where it crashes, hangs or finds nothing better, the greedy plan. Its ``bound`` holds for all
-    plans, so ``gap`` says how much may be missing.
+    Without a *solver*, or if it crashes, hangs or finds nothing better, it is the greedy plan. Its ``bound`` holds for
+    all plans, so ``gap`` limits the loss.
     """
     until_s = time.monotonic() + limit_s - SPARE_S
     best = greedy(problem, gap=gap)
@@ -50,7 +50,7 @@ def _better(
     until_s: float,
     gap: float,
 ) -> LeasePlan:
-    """What the solver makes of *best*, or *best* itself with a bound that is now known."""
+    """Return the solver's plan if it is better than *best*, else *best*, with the improved bound."""
     model = model_of(problem, columns, _chosen(problem, columns, must_keep))
     left_s = until_s - time.monotonic()
     if left_s <= 0:
@@ -69,7 +69,7 @@ def _better(
 
 
 def _chosen(problem: LeaseProblem, columns: VariableColumns, must_keep: int | None) -> int | None:
-    """How many of *must_keep* promises the columns must keep: fixed jobs keep theirs by themselves."""
+    """Return how many of *must_keep* promises the columns must keep: fixed jobs keep theirs anyway."""
     if must_keep is None:
         return None
     met = problem.step_met(np.where(problem.fixed, problem.leases, 0))

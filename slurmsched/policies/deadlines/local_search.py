@@ -1,4 +1,4 @@
-"""Which GPUs for small best-effort jobs: a search over those that mind most, few nodes for the rest (Algorithm 1)."""
+"""Local search: place small best-effort jobs, trying all spreads of the most sensitive ones (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 from ...cluster.columns import FloatArray, IntArray
 
 MOST = 100_000
-"""So many combinations are tried at most (the paper's \\|S\\|)."""
+"""Maximum number of combinations tried (the paper's \\|S\\|)."""
 
-Spread = tuple[int, ...]  #: GPUs on each node that a job is spread over, most first; nodes are not named
+Spread = tuple[int, ...]  #: GPUs on each node of a job, most first; nodes are anonymous
 
 
 def spreads(gpus: int, node_gpus: int, most_nodes: int) -> tuple[Spread, ...]:
-    """All ways to spread *gpus* over up to *most_nodes* nodes, the fewest nodes first."""
+    """Return all ways to spread *gpus* over up to *most_nodes* nodes, the fewest nodes first."""
     return tuple(sorted(_parts(gpus, min(gpus, node_gpus), most_nodes), key=len))
 
 
 def potential(gpus: IntArray, speeds: FloatArray, most_nodes: IntArray) -> FloatArray:
-    """How much each job loses at most by being spread (equation (8)): its GPUs times the speed it may lose.
+    """Return the largest loss of each job from being spread (equation (8)): its GPUs times the loss of speed.
 
-    *speeds* is job x extra nodes: the speed on so many nodes more than needed, over that on as few as can be;
-    *most_nodes* is how many more a job could get.
+    *speeds* is job x extra nodes: the speed on that many extra nodes, relative to that on the fewest nodes;
+    *most_nodes* is the largest number of extra nodes of each job.
     """
     rows = np.arange(len(gpus))
     lost: FloatArray = gpus * (speeds[:, 0] - speeds[rows, np.minimum(most_nodes, speeds.shape[1] - 1)])
@@ -32,11 +32,11 @@ def potential(gpus: IntArray, speeds: FloatArray, most_nodes: IntArray) -> Float
 
 
 def placed(gpus: IntArray, speeds: FloatArray, free: IntArray, node_gpus: int, most: int = MOST) -> IntArray:
-    """GPUs of each job on each node (job x node) such that the sum of GPUs times speed is large; never more than free.
+    """Return GPUs of each job on each node (job x node) with a large sum of GPUs times speed, within *free*.
 
-    Jobs with most ``potential`` are tried in every spread, as long as there are no more than *most* combinations; after
-    each combination the other jobs are placed on as few nodes as there is room on. A job for which too few GPUs are
-    left gets none. The first best combination wins.
+    Jobs with most ``potential`` are tried in every spread, up to *most* combinations; in each combination the other
+    jobs are then placed on as few nodes as possible. A job for which too few GPUs are left gets none. Of equal
+    combinations the first one wins.
     """
     extra = _extra(gpus, free, node_gpus)
     order = np.argsort(-potential(gpus, speeds, extra), kind="stable")
@@ -61,7 +61,7 @@ def placed(gpus: IntArray, speeds: FloatArray, free: IntArray, node_gpus: int, m
 
 
 def _tried(order: IntArray, chosen: tuple[Spread, ...], gpus: IntArray, free: IntArray) -> IntArray:
-    """Jobs in *order*, the first ones spread as *chosen* where that fits, all others quasi-consolidated."""
+    """Place jobs in *order*, the first ones spread as *chosen* if that fits, all others quasi-consolidated."""
     left, taken = free.copy(), np.zeros((len(gpus), len(free)), np.int64)
     for place, job in enumerate(order):
         spread = chosen[place] if place < len(chosen) else None
@@ -72,9 +72,9 @@ def _tried(order: IntArray, chosen: tuple[Spread, ...], gpus: IntArray, free: In
 
 
 def quasi_consolidated(gpus: int, free: IntArray) -> IntArray:
-    """GPUs on each node for one job: the fullest node that takes all of it, else the emptiest nodes until it has all.
+    """Return GPUs on each node for one job: the fullest node that holds it all, else the emptiest nodes in turn.
 
-    Nothing where fewer than *gpus* are free.
+    It gets none if fewer than *gpus* are free.
     """
     parts = np.zeros(len(free), np.int64)
     if free.sum() < gpus:
@@ -89,7 +89,7 @@ def quasi_consolidated(gpus: int, free: IntArray) -> IntArray:
 
 
 def _fitted(spread: Spread, free: IntArray) -> IntArray:
-    """*spread* on nodes, each part on the fullest one that takes it and has none yet; all or nothing."""
+    """Place *spread*, each part on the fullest node that holds it and has none yet; all or nothing."""
     parts = np.zeros(len(free), np.int64)
     for part in spread:
         fits = np.flatnonzero((free >= part) & (parts == 0))
@@ -100,7 +100,7 @@ def _fitted(spread: Spread, free: IntArray) -> IntArray:
 
 
 def _reward(taken: IntArray, gpus: IntArray, speeds: FloatArray, node_gpus: int) -> float:
-    """The sum over placed jobs of GPUs times speed (equation (7))."""
+    """Return the sum over placed jobs of GPUs times speed (equation (7))."""
     nodes = np.count_nonzero(taken, axis=1)
     extra = np.clip(nodes - -(-gpus // node_gpus), 0, speeds.shape[1] - 1)
     rewards = np.where(nodes > 0, gpus * speeds[np.arange(len(gpus)), extra], 0.0)
@@ -108,7 +108,7 @@ def _reward(taken: IntArray, gpus: IntArray, speeds: FloatArray, node_gpus: int)
 
 
 def _extra(gpus: IntArray, free: IntArray, node_gpus: int) -> IntArray:
-    """How many nodes more than it needs each job could be spread over."""
+    """Return the largest number of extra nodes over which each job could be spread."""
     return np.maximum(0, np.minimum(gpus, np.count_nonzero(free)) - -(-gpus // node_gpus))
 
 

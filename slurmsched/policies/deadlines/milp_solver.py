@@ -1,6 +1,6 @@
-"""Solving a model: PuLP builds it, HiGHS solves it, and a process of its own takes the blame if that goes wrong.
+"""Solver of models: PuLP builds them, HiGHS solves them, in a separate process that may crash or hang safely.
 
-The one part of planning with a clock: a limit in seconds, after which whoever asked goes on without an answer.
+The only part of planning with a clock: after a limit in seconds the caller goes on without an answer.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .lease_milp import MilpModel
 
 
 class Solution(NamedTuple):
-    """What a solver found."""
+    """The result of a solver."""
 
-    values: FloatArray | None  #: of the best solution, None where none was found in time
+    values: FloatArray | None  #: the best solution, None if none was found in time
     bound: float  #: no solution of this model is worth more
 
 
 class Question(NamedTuple):
-    """What a solver is asked."""
+    """The input of a solver."""
 
     model: MilpModel
-    start: FloatArray  #: a solution to begin with
+    start: FloatArray  #: an initial solution
     limit_s: float
     gap: float  #: a solution this close to the bound is good enough
 
@@ -40,9 +40,9 @@ Solver = Callable[[Question], Solution]
 
 
 def highs(question: Question) -> Solution:
-    """HiGHS through PuLP, on one thread, so that one question has one answer unless time runs out.
+    """Solve with HiGHS through PuLP, on one thread, so that the answer is deterministic unless time runs out.
 
-    PuLP hands HiGHS no start, so the start goes to HiGHS itself between building and solving.
+    PuLP passes no start to HiGHS, so the start goes to HiGHS directly between building and solving.
     """
     import highspy
     import pulp
@@ -67,7 +67,7 @@ def highs(question: Question) -> Solution:
 
 
 def _program(model: MilpModel) -> Any:
-    """*model* as a PuLP problem, with its variables by column as ``in_order``."""
+    """Return *model* as a PuLP problem, with its variables by column as ``in_order``."""
     import pulp
 
     program: Any = pulp.LpProblem("leases", pulp.LpMaximize)
@@ -97,7 +97,7 @@ def _program(model: MilpModel) -> Any:
 
 
 def _serve(solver: Solver, line: Connection) -> None:
-    """Answer questions until the line is cut; first of all say that one is ready for them."""
+    """Answer questions until the connection closes, after a first message that the solver is ready."""
     if solver is highs:
         import highspy  # noqa: F401
         import pulp  # noqa: F401
@@ -110,10 +110,9 @@ def _serve(solver: Solver, line: Connection) -> None:
 
 
 class Guarded:
-    """A solver in a process of its own, killed where it does not answer in time. Give it back with ``close``.
+    """A solver in a separate process, which is killed if it does not answer in time. Release it with ``close``.
 
-    A process that crashed or was killed is replaced at the next question. ConfigError where what it needs is not
-    installed.
+    A process that crashed or was killed is replaced at the next question. ConfigError if a dependency is missing.
     """
 
     def __init__(self, solver: Solver = highs) -> None:
@@ -133,11 +132,11 @@ class Guarded:
         self.close()
 
     def solve(self, question: Question) -> Solution | None:
-        """The answer, or None where there was none within ``limit_s`` seconds from now."""
+        """Return the answer, or None if there is none within ``limit_s`` seconds."""
         until_s = time.monotonic() + question.limit_s
         line = self._started()
         try:
-            # A question is larger than what a line holds: sent to a process that does not listen yet, it would block.
+            # A question exceeds the pipe's buffer: sending it before the process reads would block.
             if not self._ready and not line.poll(question.limit_s):
                 return None
             if not self._ready:
@@ -153,7 +152,7 @@ class Guarded:
         return None
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, if any."""
         if self._process is not None and self._line is not None:
             self._line.close()
             self._process.kill()
@@ -174,7 +173,7 @@ class Guarded:
 
 
 def check_installed() -> None:
-    """ConfigError where PuLP or HiGHS is missing."""
+    """Raise ConfigError if PuLP or HiGHS is missing."""
     from importlib.util import find_spec
 
     if missing := [name for name in ("pulp", "highspy") if find_spec(name) is None]:

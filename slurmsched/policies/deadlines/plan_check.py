@@ -1,4 +1,4 @@
-"""Whether a plan could happen: an independent look at every answer, whoever found it."""
+"""Plan checks: an independent test that a plan is feasible, for every planner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .lease_problem import LeasePlan, LeaseProblem
 
 
 def violations(problem: LeaseProblem, plan: LeasePlan) -> list[str]:
-    """What is impossible in *plan*, in words; empty where nothing is. Shares no code with those who plan."""
+    """Return the violations in *plan* as sentences; empty if it is feasible. It shares no code with the planners."""
     wrong = []
     for job in range(len(problem)):
         held = np.flatnonzero(plan.grants[job])
@@ -29,7 +29,7 @@ def violations(problem: LeaseProblem, plan: LeasePlan) -> list[str]:
 
 
 def _overfull(problem: LeaseProblem, plan: LeasePlan) -> list[str]:
-    """Slots that hold more than there is. What runs and cannot stop may hold what was lost since."""
+    """Return slots that exceed the capacity. Only fixed jobs may hold GPUs that were lost since they started."""
     wrong = []
     for level, row in enumerate(problem.capacity):
         size = 2**level

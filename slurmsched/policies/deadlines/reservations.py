@@ -1,7 +1,7 @@
-"""Room for jobs that run to their end once started: GPUs over time, and plans that start every job as late as is safe.
+"""Reservations for jobs that run to their end: GPUs over time, and plans of latest starts.
 
-A row of room is a set of nodes seen in blocks of some size. Jobs fit where in every row they count in there are GPUs
-enough (see ``deadlines/gpu_blocks.py`` for when that is exact).
+A row of room is a set of nodes, in blocks of some size. A job fits if every row in which it counts has enough GPUs (see
+``deadlines/gpu_blocks.py`` for when that is exact).
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 
 WINDOW = 32
-"""So many stretches are searched first for a latest start, then four times as many."""
+"""Number of stretches searched first for a latest start; each further search covers four times as many."""
 
 ROUNDS = 5
-"""How often jobs that found no place are moved to the front and the plan is made again."""
+"""Number of times that jobs without a place are moved to the front and the plan is repeated."""
 
 
 class Room:
-    """Free GPUs by row and stretch of time; the last stretch never ends. ``take`` changes it, so copy before."""
+    """Free GPUs by row and stretch of time; the last stretch never ends. ``take`` and ``lose`` change it in place."""
 
     def __init__(self, begins_s: FloatArray, free: IntArray) -> None:
-        self.begins_s = begins_s  #: where stretches begin, rising; the first one is now
+        self.begins_s = begins_s  #: begins of stretches, rising; the first one is now
         self.free = free  #: row x stretch
 
     def copy(self) -> Self:
-        """One that can be taken from without changing this one."""
+        """Return an independent copy."""
         return type(self)(self.begins_s.copy(), self.free.copy())
 
     def less(self, share: float) -> Self:
-        """The same with a *share* of what each row has at most left out."""
+        """Return a copy in which each row lacks a *share* of its largest number of GPUs."""
         kept_back = np.floor(share * self.free.max(axis=1, initial=0)).astype(np.int64)
         return type(self)(self.begins_s.copy(), self.free - kept_back[:, None])
 
     def latest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float, due_s: float) -> float:
-        """The latest start from *since_s* on by which *gpus* of *rows* are free until the end, by *due_s*; else NaN."""
+        """Return the latest start from *since_s* on with *gpus* of *rows* free for *needs_s* by *due_s*; else NaN."""
         last = int(np.searchsorted(self.begins_s, due_s)) if np.isfinite(due_s) else len(self.begins_s)
         first, wide = last, WINDOW
-        while first > 0:  # the latest stretches first: what fits there starts later than what fits before
+        while first > 0:  # the latest stretches first: starts there are later
             first, wide = max(0, last - wide), 4 * wide
             from_s, until_s = self._stretches(rows, gpus, first, last)
             starts_s = np.minimum(until_s, due_s) - needs_s
@@ -53,36 +53,36 @@ class Room:
         return np.nan
 
     def earliest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float) -> float:
-        """The earliest start from *since_s* on with *gpus* of *rows* free for *needs_s*; NaN where there is none."""
+        """Return the earliest start from *since_s* on with *gpus* of *rows* free for *needs_s*; else NaN."""
         from_s, until_s = self._stretches(rows, gpus)
         starts_s = np.maximum(from_s, since_s)
         fitting = starts_s + needs_s <= until_s
         return float(np.min(starts_s[fitting])) if fitting.any() else np.nan
 
     def at(self, at_s: float) -> IntArray:
-        """Free GPUs of each row at a moment."""
+        """Return the free GPUs of each row at a moment."""
         return self.free[:, max(0, int(np.searchsorted(self.begins_s, at_s, side="right")) - 1)]
 
     def short(self, gpus: IntArray, from_s: float, until_s: float) -> BoolArray:
-        """Rows that lack their number of *gpus* at some time in between."""
+        """Select rows that lack their number of *gpus* at some moment in the interval."""
         first = max(0, int(np.searchsorted(self.begins_s, from_s, side="right")) - 1)
         last = int(np.searchsorted(self.begins_s, until_s))
         return np.asarray((gpus > 0) & (self.free[:, first:last] < gpus[:, None]).any(axis=1))
 
     def lose(self, gpus: IntArray, from_s: float, until_s: float) -> None:
-        """Take from each row its number of *gpus* for a while."""
+        """Subtract the number in *gpus* from each row during the interval."""
         first, last = self._cut(from_s), self._cut(until_s)
         self.free[:, first:last] -= gpus[:, None]
 
     def take(self, rows: BoolArray, gpus: int, from_s: float, until_s: float) -> None:
-        """Give *gpus* of *rows* away for a while."""
+        """Subtract *gpus* from each of *rows* during the interval."""
         first, last = self._cut(from_s), self._cut(until_s)
         self.free[np.flatnonzero(rows), first:last] -= gpus
 
     def _stretches(
         self, rows: BoolArray, gpus: int, first: int = 0, last: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """From and until when *gpus* of all *rows* are free in some of the stretches; never where there is no row."""
+        """Return begins and ends of times in some stretches with *gpus* free in all *rows*; none without rows."""
         last = len(self.begins_s) if last is None else last
         enough = np.zeros(last - first + 2, dtype=np.bool_)
         enough[1:-1] = (self.free[rows, first:last] >= gpus).all(axis=0) & rows.any()
@@ -92,13 +92,13 @@ class Room:
         return self.begins_s[first + begins], until_s
 
     def _cut(self, at_s: float) -> int:
-        """The stretch that begins at *at_s*, made where there is none; the first one for the past."""
+        """Return the stretch that begins at *at_s*, splitting one if needed; the first one for the past."""
         if not np.isfinite(at_s):
             return len(self.begins_s)
         place = int(np.searchsorted(self.begins_s, at_s))
         if (place < len(self.begins_s) and self.begins_s[place] == at_s) or place == 0:
             return place
-        # numpy's insert takes ten times as long, and plans are made of this.
+        # numpy's insert takes ten times as long, and plans spend their time here.
         self.begins_s = np.concatenate((self.begins_s[:place], (at_s,), self.begins_s[place:]))
         self.free = np.concatenate((self.free[:, :place], self.free[:, place - 1 :]), axis=1)
         return place
@@ -106,35 +106,35 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class DeadlineRequests:
-    """Jobs that want to end by a moment, as columns."""
+    """Requests of jobs to end by a moment, as columns."""
 
     gpus: IntArray
     needs_s: FloatArray
-    since_s: FloatArray  #: they cannot start sooner
+    since_s: FloatArray  #: earliest start
     due_s: FloatArray
-    rows: BoolArray  #: job x row of room: where each counts
+    rows: BoolArray  #: job x row of room: the rows in which each counts
 
     def __len__(self) -> int:
         return len(self.gpus)
 
     def plus(self, other: DeadlineRequests) -> DeadlineRequests:
-        """These, then *other*."""
+        """Return these requests followed by *other*."""
         return together([self, other])
 
     def take(self, rows: IntArray | BoolArray) -> DeadlineRequests:
-        """Some of them."""
+        """Return the requests in *rows*."""
         return DeadlineRequests(*(getattr(self, name)[rows] for name in self.__annotations__))
 
 
 def together(some: Sequence[DeadlineRequests]) -> DeadlineRequests:
-    """All of *some*, one after the other; at least one."""
+    """Concatenate *some*, which must not be empty."""
     return DeadlineRequests(
         *(np.concatenate([getattr(requests, name) for requests in some]) for name in DeadlineRequests.__annotations__)
     )
 
 
 def latest_plan(room: Room, requests: DeadlineRequests) -> tuple[FloatArray, Room]:
-    """The latest start of each job such that all end in time, NaN where no place was found; and the room left then."""
+    """Return the latest start of each job such that all end in time, NaN if it found no place; and the room left."""
     order = np.lexsort((requests.needs_s, -requests.due_s))
     starts_s, left = _placed(room, requests, order)
     for _ in range(ROUNDS):
@@ -144,7 +144,7 @@ def latest_plan(room: Room, requests: DeadlineRequests) -> tuple[FloatArray, Roo
         order = np.concatenate([order[lost[order]], order[~lost[order]]])
         again_s, left_again = _placed(room, requests, order)
         if np.isnan(again_s).sum() >= lost.sum():
-            break  # the same would be moved to the front again
+            break  # no progress
         starts_s, left = again_s, left_again
     return starts_s, left
 

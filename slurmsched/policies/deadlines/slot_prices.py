@@ -1,7 +1,7 @@
-"""Prices of GPUs by slot: they say how good a plan can be at most, and lead to plans that are nearly as good.
+"""Prices of GPUs by slot: they bound the value of any plan, and lead to plans near that bound.
 
-Lagrangian relaxation of capacity. At given prices each job buys the run that pays it best, on its own; what all of them
-gain, plus all free GPUs at their price, no plan can exceed. Where more is bought than there is, prices rise.
+Lagrangian relaxation of capacity. At given prices each job buys its most profitable run, regardless of others; the sum
+of their gains and of all free GPUs at their price is an upper bound of any plan. Prices rise in overbooked slots.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ..compiled import compiled, inner
 from .lease_problem import LeasePlan, LeaseProblem, plan_of
 
 ROUNDS = 120
-"""How often prices are changed."""
+"""Maximum number of price updates."""
 
 
 class Market(NamedTuple):
-    """A lease problem as compiled loops see it, fixed jobs left out."""
+    """A lease problem in the form for compiled loops, without fixed jobs."""
 
     jobs: IntArray
     gpus: IntArray
@@ -29,12 +29,12 @@ class Market(NamedTuple):
     last: IntArray
     slots: IntArray
     values: FloatArray
-    must: IntArray  #: the last step that is good enough for a job that must be served, -1 where it need not
+    must: IntArray  #: the last acceptable step of a job that must be served, -1 for others
     free: IntArray
 
 
 def market_of(problem: LeaseProblem, all_kept: bool) -> Market:
-    """*problem*; where *all_kept* only plans that keep every promise count."""
+    """Return the market of *problem*; with *all_kept* only plans that keep every promise count."""
     return Market(
         np.flatnonzero(~problem.fixed & (problem.last >= problem.leases)),
         problem.gpus,
@@ -50,9 +50,9 @@ def market_of(problem: LeaseProblem, all_kept: bool) -> Market:
 
 
 def improved(problem: LeaseProblem, best: LeasePlan, gap: float, rounds: int = ROUNDS) -> LeasePlan:
-    """*best* or a better plan, with a bound on all plans that keep as many promises.
+    """Return *best* or a better plan, with a bound on all plans that keep as many promises.
 
-    Ends when the plan is within *gap* of the bound, or after *rounds* changes of prices.
+    It ends when the plan is within *gap* of the bound, or after *rounds* price updates.
     """
     kept_all = best.kept == int(np.count_nonzero(problem.promised >= 0))
     market, sure = market_of(problem, kept_all), fixed_value(problem)
@@ -79,13 +79,13 @@ def improved(problem: LeaseProblem, best: LeasePlan, gap: float, rounds: int = R
 
 
 def fixed_value(problem: LeaseProblem) -> float:
-    """What jobs earn that run and cannot stop."""
+    """Return the value earned by fixed jobs."""
     met = problem.step_met(np.where(problem.fixed, problem.leases, 0))
     return float(problem.values[met >= 0, met[met >= 0]].sum())
 
 
 def _sold(problem: LeaseProblem, market: Market, prices: FloatArray, gains: FloatArray) -> LeasePlan:
-    """A plan that could happen: jobs one after another, promised and well paid ones first, each its best run left."""
+    """Return a feasible plan: jobs in turn, promised and most profitable ones first, each takes its best run left."""
     area = problem.gpus * problem.leases
     order = np.lexsort((-problem.values[:, 0] / area, -gains / area, problem.promised < 0))
     order = order[~problem.fixed[order] & (problem.last >= problem.leases)[order]]
@@ -98,7 +98,7 @@ def _sold(problem: LeaseProblem, market: Market, prices: FloatArray, gains: Floa
 
 @compiled
 def buy(market: Market, prices: FloatArray, gains: FloatArray, used: FloatArray) -> float:
-    """What all jobs gain where each buys its best run, whatever others do; *gains* of each, GPUs *used* by all."""
+    """Return the total gain if each job buys its best run on its own; fill *gains* per job and GPUs *used*."""
     total = 0.0
     chosen = np.zeros(prices.shape[1], np.bool_)
     open_to_all = np.ones(prices.shape[1], np.bool_)
@@ -117,7 +117,7 @@ def buy(market: Market, prices: FloatArray, gains: FloatArray, used: FloatArray)
 
 @compiled
 def sell(market: Market, order: IntArray, prices: FloatArray, grants: BoolArray) -> None:
-    """Grant each job of *order* the best run that is left, taking it from ``market.free``."""
+    """Grant each job of *order* the best run left, and subtract it from ``market.free``."""
     chosen = np.zeros(prices.shape[1], np.bool_)
     usable = np.zeros(prices.shape[1], np.bool_)
     for job in order:
@@ -139,9 +139,9 @@ def sell(market: Market, order: IntArray, prices: FloatArray, grants: BoolArray)
 
 @inner
 def _best_run(market: Market, job: int, must: int, prices: FloatArray, usable: BoolArray, chosen: BoolArray) -> float:
-    """The most that *job* gains over what its slots cost, and in *chosen* which; minus infinity where it cannot run.
+    """Return the largest gain of *job* over the cost of its slots, marked in *chosen*; minus infinity if it cannot run.
 
-    Steps after *must* do not count, unless that is -1.
+    Steps after *must* do not count, unless *must* is -1.
     """
     last, needs = market.last[job], market.leases[job]
     cost = np.zeros(last)
@@ -185,7 +185,7 @@ def _best_run(market: Market, job: int, must: int, prices: FloatArray, usable: B
 
 @inner
 def _cheapest(cost: FloatArray, usable: BoolArray, needs: int) -> tuple[float, float]:
-    """The sum and the dearest of the *needs* cheapest usable slots, infinite where there are fewer."""
+    """Return the sum and the maximum of the *needs* cheapest usable slots, infinite if there are fewer."""
     costs = np.sort(cost[usable])
     if len(costs) < needs:
         return np.inf, np.inf

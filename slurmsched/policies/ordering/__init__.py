@@ -1,1 +1,1 @@
-"""Built-in orderings: which pending job runs sooner."""
+"""Built-in orderings of pending jobs."""

@@ -1,6 +1,7 @@
-"""Orderings by the service a job has had or still needs: for clusters, real or simulated, whose jobs can yield.
+"""Orderings by attained or remaining service: for clusters, real or simulated, with preemptible jobs.
 
-``ran_s`` is what a pending job has run before it yielded. Where jobs never yield it is zero, and ``srtf`` is ``sjf``.
+``ran_s`` is the time that a pending job ran before it was preempted. Without preemption it is 0, and ``srtf`` is
+``sjf``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ TIRESIAS_STEPS = (3_600.0, 36_000.0)
 """GPU-seconds between the queues of ``tiresias``: one and ten GPU-hours."""
 
 PROMOTE_KNOB = 8.0
-"""How many times as long as it ran a job waits at most before ``tiresias-promoting`` takes it up again."""
+"""The ratio of waiting time to time run at which ``tiresias-promoting`` promotes a job."""
 
 
 @ordering("srtf", changes="while_running")
@@ -47,8 +48,8 @@ def tiresias(view: View) -> FloatArray:
 def tiresias_promoting(view: View) -> FloatArray:
     """Tiresias that takes starving jobs up: one that waited eight times as long as it ran is in the first queue again.
 
-    The PROMOTEKNOB of Gu et al. (NSDI'19). A job that never ran is in the first queue anyway; one taken up stays there
-    until it has run long enough to have waited less.
+    This is the PROMOTEKNOB of Gu et al. (NSDI'19). A job that never ran is in the first queue anyway; a promoted job
+    stays there until its ratio falls below the knob.
     """
     ran_s = view.pending.ran_s
     waited_s = view.now_s - view.pending.first_submit_s - ran_s
@@ -57,6 +58,6 @@ def tiresias_promoting(view: View) -> FloatArray:
 
 
 def _queue(view: View) -> IntArray:
-    """The queue of each job, by the service it has attained; the first is 0."""
+    """Return the queue of each job by its attained service; the first is 0."""
     attained = view.pending.ran_s * np.maximum(view.pending.gpus, 1)
     return np.searchsorted(TIRESIAS_STEPS, attained, side="right")

@@ -1,4 +1,4 @@
-"""What other systems would do with rigid jobs, to compare with: AFS and Themis."""
+"""Baselines: the orders of other systems for rigid jobs, AFS and Themis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .attained_service import srsf
 def afs_l(view: View) -> FloatArray:
     """Most speed gained per GPU first (AFS-L, Hwang et al., NSDI'21); with the GPUs of each job fixed it is `srsf`.
 
-    A job that starts gains one over its remaining time, once and for all of its GPUs.
+    A job that starts gains 1 over its remaining time, for all of its GPUs at once.
     """
     return srsf(view)
 
@@ -23,8 +23,8 @@ def afs_l(view: View) -> FloatArray:
 def themis(view: View) -> FloatArray:
     """Farthest behind its fair finish first, by forecast (Themis, Mahajan et al., NSDI'20).
 
-    That is the time from its submission to its end if it ran from now on, over the time on an equal share of the GPUs
-    among all jobs there are. A job on less than its GPUs is taken to be slower in proportion.
+    The key is the time from submission to end if the job ran from now on, over its time on an equal share of the GPUs
+    among all present jobs. A job on fewer GPUs is assumed to be slower in proportion.
     """
     pending, runtime_s = view.pending, view.forecast.rank_s
     there = int(pending.tasks.sum()) + len(view.running)

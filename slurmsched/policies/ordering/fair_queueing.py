@@ -1,4 +1,4 @@
-"""Weighted fair queueing of rigid jobs: which of them a class's share of the GPUs reaches first."""
+"""Weighted fair queueing of rigid jobs: order them by when the GPU share of their class reaches them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .wfq import Wfq
 from .wfq_line import line_of, rules_from
 
 STEPS = (3_600.0, 36_000.0, 360_000.0, math.inf)
-"""GPU-seconds between the classes of ``wfq`` where nobody chose others: one, ten and a hundred GPU-hours."""
+"""Default GPU-seconds between the classes of ``wfq``: one, ten and a hundred GPU-hours."""
 
 _RAW = np.exp(-0.5 * np.arange(len(STEPS)))
 DEFAULT = Wfq(STEPS, tuple((_RAW / _RAW.sum()).tolist()), 0.0)
@@ -29,7 +29,7 @@ class Queueing:
     rules: Wfq
 
     def __call__(self, view: View) -> FloatArray:
-        """The key per pending job."""
+        """Return the key per pending job."""
         return reached(view, self.rules)
 
 
@@ -44,12 +44,12 @@ def wfq(view: View) -> FloatArray:
 
 
 def reached(view: View, rules: Wfq) -> FloatArray:
-    """For each pending job the GPUs that its class must have to run it, over the weight of the class.
+    """Return for each pending job the GPUs that its class needs to run it, over the weight of the class.
 
-    Those are the GPUs of the class's running jobs, of its pending ones that came before, and its own: the virtual
-    finish time of a job where each GPU counts as one packet. The class that has least for its weight is next. Sizes are
-    GPUs times forecast runtime, so a job whose forecast grows past a threshold stands in the next class, by its own
-    first submission. NaN where there is no forecast.
+    Those are the GPUs of the class's running jobs, of its earlier pending jobs, and its own: the virtual finish time of
+    a job if each GPU counts as one packet. The class with the least GPUs for its weight is next. Sizes are GPUs times
+    forecast runtime, so a job whose forecast grows past a threshold moves to the next class, ordered there by its own
+    first submission. NaN without a forecast.
     """
     pending, weights = view.pending, np.array(rules.weights)
     group = rules.classes(_size(pending, view.forecast.rank_s))
@@ -66,5 +66,5 @@ def reached(view: View, rules: Wfq) -> FloatArray:
 
 
 def _size(jobs: JobTable, runtime_s: FloatArray) -> FloatArray:
-    """GPU-seconds by forecast; infinite where there is none."""
+    """Return GPU-seconds by forecast; infinite without one."""
     return np.nan_to_num(runtime_s * np.maximum(jobs.gpus, 1), nan=np.inf)

@@ -1,4 +1,4 @@
-"""Orderings that come with slurmsched."""
+"""Basic orderings: Slurm's own, by forecast runtime or service, and by deadline."""
 
 from __future__ import annotations
 

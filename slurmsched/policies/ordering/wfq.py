@@ -1,8 +1,8 @@
 """Weighted fair queueing as PCS does it (Bin Faisal et al., OSDI'24, section 3): classes by size, weights, and caps.
 
 A job belongs to the first class whose threshold is not below its size. Inside a class jobs are served in order of
-arrival, each with no more GPUs than it uses efficiently. A class has its share of the GPUs, and what it does not use
-goes to the others in proportion to their weights.
+arrival, each with no more GPUs than it uses efficiently. A class has its share of the GPUs; unused GPUs go to the other
+classes in proportion to their weights.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ...cluster.columns import FloatArray, IntArray
 from ...errors import ConfigError
 
 LEAST_WEIGHT = 0.001
-"""Of a class beside the others, before they are made to add up to one: a class that gets next to nothing starves."""
+"""Least weight of a class before normalisation, since a class with almost no weight starves."""
 
 NO_LIMIT = 1 << 30
-"""More GPUs than any job asks for."""
+"""A number of GPUs above any request."""
 
 _LEAST_DELTA = 0.001
 
@@ -34,12 +34,12 @@ def _check(name: str, value: object, holds: bool, accepted: str) -> None:
 
 @dataclass(frozen=True)
 class Wfq:
-    """What weighted fair queueing goes by. ConfigError names a figure that makes no sense and what is accepted."""
+    """The parameters of weighted fair queueing. ConfigError names an invalid figure and the accepted ones."""
 
     thresholds: tuple[float, ...]  #: largest size of each class, rising; the last is infinite
     weights: tuple[float, ...]  #: of each class; they add up to one
-    zeta: float  #: a job gets no more GPUs than it has at least this speed-up per GPU on; 0 is no cap
-    delta: float = 0.1  #: how far that is lowered at a time while the class has GPUs left
+    zeta: float  #: least speed-up per GPU that limits the GPUs of a job; 0 is no cap
+    delta: float = 0.1  #: step by which zeta is lowered while the class has GPUs left
 
     def __post_init__(self) -> None:
         rising = all(one < other for one, other in zip(self.thresholds, self.thresholds[1:], strict=False))
@@ -53,7 +53,7 @@ class Wfq:
 
     @classmethod
     def of(cls, sizes: FloatArray, variation: float, slope: float, zeta: float, delta: float = 0.1) -> Self:
-        """The classes in which *sizes* vary by no more than *variation* (T) with weights that fall by *slope* (W).
+        """Build classes in which *sizes* vary by at most *variation* (T), with weights that fall by *slope* (W).
 
         T is the largest squared coefficient of variation inside a class, and class i has weight e^(-iW) before all are
         divided by their sum (section 3.3). W below 0 favours large jobs. No weight is below ``LEAST_WEIGHT``.
@@ -67,11 +67,11 @@ class Wfq:
         return cls(tuple(limits), tuple((raw / raw.sum()).tolist()), zeta, delta)
 
     def classes(self, sizes: FloatArray) -> IntArray:
-        """The class of each size, from 0."""
+        """Return the class of each size, from 0."""
         return np.searchsorted(np.array(self.thresholds), sizes, side="left")
 
     def limits(self, speed: FloatArray) -> IntArray:
-        """How many GPUs a job gets at most, for each lowering of the cap (rows) and each curve of *speed* (columns).
+        """Return the most GPUs of a job, for each lowering of the cap (rows) and each curve of *speed* (columns).
 
         *speed* holds the speed-up of each curve (row) on 0, 1, ... GPUs. The limit is one GPU less than the first
         number on which the speed-up per GPU is below the cap, and ``NO_LIMIT`` in the last row.
@@ -87,11 +87,11 @@ class Wfq:
 
 
 FIFO = Wfq((math.inf,), (1.0,), 0.0)
-"""One class and no cap: first come, first served, whose predictions nothing that comes later can spoil."""
+"""One class and no cap: first come, first served; later arrivals cannot invalidate its predictions."""
 
 
 def thresholds(sizes: FloatArray, variation: float) -> list[float]:
-    """The largest size of each class, the last infinite: as few classes as keep the variation of each in bounds.
+    """Return the largest size of each class, the last infinite: the fewest classes that bound the variation of each.
 
     The squared coefficient of variation of the sizes in a class is at most *variation*; equal sizes stay together.
     """
@@ -108,7 +108,7 @@ def thresholds(sizes: FloatArray, variation: float) -> list[float]:
 
 
 def most_variation(sizes: FloatArray) -> float:
-    """The T from which on there is one class: the largest variation of the jobs up to any size."""
+    """Return the least T that gives one class: the largest variation of the jobs up to any size."""
     ranked = np.sort(sizes)
     jobs, total, squares = np.arange(1, len(ranked) + 1), np.cumsum(ranked), np.cumsum(ranked**2)
     return float(np.max(jobs * squares / total**2 - 1, initial=0.0))

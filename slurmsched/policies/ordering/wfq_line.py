@@ -12,16 +12,16 @@ PARAMETERS = ("thresholds", "weights", "zeta", "delta")
 
 
 def line_of(rules: Wfq) -> str:
-    """All of *rules* as ``rules_from`` reads them: thresholds exactly, the rest to six digits."""
+    """Format *rules* for ``rules_from``: thresholds exactly, the rest to six digits."""
     thresholds = ",".join(map(_exact, rules.thresholds))
     weights = ",".join(f"{weight:.6g}" for weight in rules.weights)
     return f"thresholds={thresholds} weights={weights} zeta={rules.zeta:.6g} delta={rules.delta:.6g}"
 
 
 def rules_from(settings: Mapping[str, str], default: Wfq) -> Wfq:
-    """What *settings* says, and of what it leaves out what *default* does; ConfigError says what is wrong.
+    """Parse *settings*, with *default* for missing parameters; ConfigError describes an invalid one.
 
-    Weights may be any numbers above 0: only how they compare counts.
+    Weights may be any numbers above 0: only their ratios count.
     """
     if unknown := [name for name in settings if name not in PARAMETERS]:
         raise ConfigError(f"wfq: {unknown[0]!r} is no parameter; accepted are {', '.join(PARAMETERS)}")
@@ -43,7 +43,7 @@ def _exact(value: float) -> str:
 
 
 def _shares(weights: Sequence[float]) -> tuple[float, ...]:
-    # Those that add up already stay as they are, to the last bit: a line must mean the same whenever it is read.
+    # Weights that add up to 1 stay as they are, to the last bit: a line must mean the same whenever it is read.
     total = sum(weights)
     if math.isclose(total, 1, rel_tol=1e-6) or not (0 < total < math.inf):
         return tuple(weights)
