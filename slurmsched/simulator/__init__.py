@@ -1,7 +1,7 @@
-"""The shell round the decisions in virtual time.
+"""Simulation of the scheduler in virtual time.
 
-``workload`` and ``traces`` say what comes, ``cluster_spec`` what it runs on, ``run`` replays the one on the other.
-``fast`` has the loops for equal nodes, ``engine`` and ``machine`` those for all others, ``slurmctld`` its model, which
-``simulated_cluster`` puts behind the Slurm port and ``cycle_driver`` runs our cycle beside. ``report`` says what a
-replay was like, ``sweep`` and ``studies`` make many.
+``workload`` and ``traces`` provide the jobs, ``cluster_spec`` the cluster, and ``run`` replays one on the other.
+``fast`` has the event loops for equal nodes; ``engine`` and ``machine`` have those for all others. ``slurmctld``
+models Slurm's controller, ``simulated_cluster`` offers it through the Slurm port, and ``cycle_driver`` runs our cycle
+beside it. ``report`` measures a replay; ``sweep`` and ``studies`` make many.
 """

@@ -14,14 +14,14 @@ from .traces.trace import Trace, TraceError
 
 @dataclass(frozen=True)
 class Case:
-    """Which jobs of which trace, and how fast they arrive. Small; what it stands for is loaded once per process."""
+    """A selection of jobs from a trace, and their arrival rate. Small; the jobs are loaded once per process."""
 
     source: Source
-    seed: int | None = None  #: of what is made up; None where nothing is, or for the source's own
+    seed: int | None = None  #: of generated jobs; None for recorded ones, or for the source's own seed
     load: float = 1.0  #: jobs arrive so many times as fast
     span: str | None = None  #: only the jobs a:b
-    train: str | None = None  #: forecasts are learnt from the jobs a:b too; None for all before *span*
-    partitions: tuple[tuple[str, str], ...] = ()  #: which partitions of the trace are read as which of the cluster
+    train: str | None = None  #: train forecasts on the jobs a:b too; None for all before *span*
+    partitions: tuple[tuple[str, str], ...] = ()  #: partitions of the trace, each with the partition of the cluster
     left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
 
     def __str__(self) -> str:
@@ -30,11 +30,11 @@ class Case:
         return f"{self.source.name}{load}{seed}"
 
     def trace(self) -> Trace:
-        """The jobs to replay; TraceError where there are none."""
+        """Return the jobs to replay; TraceError where there are none."""
         return _trace(self)
 
     def foresight(self, forecast: str = "history") -> Forecast:
-        """What was known of each job's runtime at its submission: ``learnt``, or ``trained`` for *forecast* "model"."""
+        """Forecast each job's runtime as at its submission: by ``learnt``, or by ``trained`` for *forecast* "model"."""
         return _foresight(self, forecast)
 
 
@@ -61,6 +61,6 @@ def _foresight(case: Case, forecast: str) -> Forecast:
         raise TraceError(f"learning from jobs {case.train!r}: accepted are jobs before those replayed, 0:{first}")
     if begin == end:
         return forecaster(jobs)
-    # The first job that is replayed stays where it is, and what came before keeps its distance in the scaled time.
+    # The first replayed job keeps its submit time, and earlier jobs keep their distance from it in the scaled time.
     since_s = float(whole.workload.submit_s[first])
     return forecaster(jobs, whole.jobs(f"{begin}:{end}").scaled(case.load, since_s).workload)

@@ -38,11 +38,13 @@ _FAILURES = {"mtbf": str, "repair": str, "seed": int}
 
 
 def read_cluster(path: str | Path) -> ClusterSpec:
-    """The fleet of a file with ``[[nodes]]``, and perhaps ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``,
-    ``[failures]``, ``[spread]`` and ``[sharing]``.
+    """Read a cluster file.
 
-    A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not told are without
-    bound. ConfigError names the file, the table, the key and what is accepted.
+    It has ``[[nodes]]``, and optionally ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``, ``[failures]``, ``[spread]``
+    and ``[sharing]``.
+
+    A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not given are
+    unlimited. ConfigError names the file, the table, the key and what is accepted.
     """
     tables = {
         "nodes": list,
@@ -81,7 +83,7 @@ def read_cluster(path: str | Path) -> ClusterSpec:
 
 
 def _sharing(path: str | Path, entries: dict[str, Any] | None) -> Sharing | None:
-    """Pairs of job names with the speed of each beside the other, from the file that the table names."""
+    """Read pairs of job names with the speed of each beside the other, from the file that the table names."""
     if entries is None:
         return None
     table = checked(f"{path}: [sharing]", entries, {"pairs": str, "least": float})
@@ -139,7 +141,7 @@ def _tables(
 
 
 def _named(path: str | Path, tables: list[dict[str, Any]], heading: str) -> dict[str, dict[str, Any]]:
-    """The tables by name; each must have one of its own."""
+    """Return the tables by name; ConfigError unless each has a name of its own."""
     found: dict[str, dict[str, Any]] = {}
     for number, table in enumerate(tables, start=1):
         name = table.get("name", "")

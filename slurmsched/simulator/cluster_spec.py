@@ -1,4 +1,4 @@
-"""A fleet: the nodes, partitions and QOS that a simulation runs on, in the columns of a real cluster."""
+"""The cluster of a simulation: nodes, partitions and QOS in the columns of a real cluster."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
 from ..cluster.text.hostlist import expand
 
-PLENTY = 1_000_000  #: CPUs of a node of which only its GPUs are known
+PLENTY = 1_000_000  #: CPUs of a node for which only the GPUs are given
 
 
 @dataclass(frozen=True)
 class Failures:
-    """How often nodes fail and how long they are away: both exponential, by a seed."""
+    """The rate of node failures and the mean repair time, both exponentially distributed with a seed."""
 
     mtbf_s: float  #: mean time of one node from a repair to its next failure
     repair_s: float  #: mean time until it is back
@@ -26,30 +26,30 @@ class Failures:
 
 @dataclass(frozen=True)
 class Sharing:
-    """Which jobs may run two on the same GPUs: ``speeds[i, j]`` is that of *names[i]* beside *names[j]*, 1 alone."""
+    """The jobs that may share GPUs in pairs: ``speeds[i, j]`` is that of *names[i]* beside *names[j]*, 1 alone."""
 
-    names: tuple[str, ...]  #: of what jobs compute, or of jobs in a trace that does not say; others share with nobody
+    names: tuple[str, ...]  #: of programs, or of jobs in a trace without these; jobs of other names never share
     speeds: FloatArray  #: 0 where the pair was not measured: it never shares
-    least: float = 0.85  #: what both must keep, for a policy that knows all speeds
+    least: float = 0.85  #: least speed of both, for a policy that knows all speeds
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How a policy packs from a moment on (Lucid section 3.3, dynamic strategy)."""
+    """Packing parameters from a moment on (Lucid section 3.3, dynamic strategy)."""
 
     from_s: float
-    least: float  #: of what the slower of two is believed to keep; above 1 for no sharing
+    least: float  #: least expected speed of the slower of two; above 1 for no sharing
     first: bool = True
-    coming: float = 0.0  #: jobs that are soon to wait too, where pairs are weighed
+    coming: float = 0.0  #: jobs expected in the queue soon, where pairs are weighed
 
 
 @dataclass(frozen=True)
 class PackingSetup:
-    """What a policy that packs knows and does (Lucid section 3.3), where it does not know all speeds."""
+    """The packing parameters and the knowledge of a policy that does not know all speeds (Lucid section 3.3)."""
 
-    believed: FloatArray  #: [names, names] what the first keeps beside the second, as far as it knows; 0 for never
-    profiled_s: FloatArray  #: for each job of the workload: how long it runs before it is known; 0 from its submission
-    least: float  #: of what the slower of two is believed to keep, to pack
+    believed: FloatArray  #: [names, names] expected speed of the first beside the second; 0 for never
+    profiled_s: FloatArray  #: per job of the workload: its time to a known profile; 0 if known at its submission
+    least: float  #: least expected speed of the slower of two, to pack
     first: bool = True  #: join a running job while GPUs are free too, as Algorithm 2 does; else only when none are
     told_s: FloatArray | None = None  #: forecast runtimes; with them pairs are weighed against the wait that they save
     modes: tuple[Mode, ...] = ()  #: by time, the first from -inf on; in place of *least* and *first*
@@ -58,7 +58,7 @@ class PackingSetup:
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """What there is to run on; nobody uses any of it yet."""
+    """The resources of a simulation at its start, all idle."""
 
     nodes: NodeTable
     partitions: PartitionTable
@@ -70,7 +70,7 @@ class ClusterSpec:
 
     @classmethod
     def of(cls, count: int, gpus: int) -> ClusterSpec:
-        """*count* equal nodes of *gpus* GPUs, open to every job: one pool."""
+        """Return one pool of *count* equal nodes of *gpus* GPUs, open to every job."""
         return cls(
             nodes_of(count, gpus),
             table_of(PartitionTable, 0, {}, {}),
@@ -79,17 +79,17 @@ class ClusterSpec:
 
     @property
     def total(self) -> int:
-        """All GPUs."""
+        """The number of GPUs of all nodes."""
         return int(self.nodes.gpus.sum())
 
     @property
     def size(self) -> int:
-        """GPUs of the largest node."""
+        """The GPUs of the largest node."""
         return int(self.nodes.gpus.max(initial=0))
 
     @property
     def equal(self) -> bool:
-        """Whether it is one pool of equal nodes of which only GPUs count, and nothing ever goes wrong."""
+        """True if it is one pool of equal nodes whose only limit is GPUs, at constant speed and without failures."""
         nodes = self.nodes
         bounded = bool(len(self.partitions) or self.account_gpus or (nodes.cpus < PLENTY).any())
         bounded = bounded or bool(np.isfinite(nodes.memory_mib).any()) or any(nodes.gpu_type) or any(nodes.features)
@@ -99,7 +99,7 @@ class ClusterSpec:
 
 
 def nodes_of(count: int, gpus: int, **columns: object) -> NodeTable:
-    """Equal nodes n1..n*count*, idle; *columns* of NodeTable say more about them."""
+    """Return *count* equal, idle nodes n1, n2, ...; *columns* of NodeTable override the defaults."""
     given_columns: dict[str, object] = {
         "name": Labels.of(f"n{number}" for number in range(1, count + 1)),
         "state": Labels.of(["idle"] * count),
@@ -111,13 +111,13 @@ def nodes_of(count: int, gpus: int, **columns: object) -> NodeTable:
 
 
 def partition_of(name: str, nodes: str, **columns: object) -> PartitionTable:
-    """One partition over a host list of nodes; *columns* of PartitionTable say more about it."""
+    """Return one partition over a host list of nodes; *columns* of PartitionTable override the defaults."""
     given_columns: dict[str, object] = {"name": Labels.of([name]), "nodes": Labels.of([nodes])}
     return table_of(PartitionTable, 1, {"tier": 1, "up": True, "max_time_s": float("inf")}, given_columns | columns)
 
 
 def with_nodes(fleet: ClusterSpec, change: SetNodes) -> ClusterSpec:
-    """*fleet* with the nodes of one partition changed."""
+    """Return *fleet* with the nodes of one partition changed."""
     parts, members = fleet.partitions, set(expand(change.nodes))
     lists = [
         change.nodes if name == change.partition else nodes for name, nodes in zip(parts.name, parts.nodes, strict=True)

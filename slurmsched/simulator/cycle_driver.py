@@ -25,27 +25,27 @@ from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
 EVERY_S = 30.0
 
 IDLE_CYCLES = 100
-"""After so many cycles in a row that brought nothing, with nothing else to come, nothing will."""
+"""Cycles in a row without any change, with no event ahead, after which the run ends."""
 
 Watch = Callable[[CycleReport], None]
 
 
 def whole_queue(ordering: Ordering) -> Policy:
-    """An ordering that is let loose on the whole queue."""
+    """Return a policy that applies *ordering* to the whole queue."""
     return Policy(ordering, Rules(powers=frozenset({"order"}), scope="queue"))
 
 
 @dataclass
 class CycleDriver:
-    """A daemon's cycles in act mode, every *every_s* seconds of virtual time, with the write budget of a real one."""
+    """The cycles of a daemon in act mode, every *every_s* seconds of virtual time, with a real write budget."""
 
     cluster: SimulatedCluster
     policy: Policy
     model: Model
     every_s: float = EVERY_S
-    store: Store | None = None  #: with tables; None keeps nothing
+    store: Store | None = None  #: with tables; None discards the records
     learns: bool = False
-    spacing_s: float = 0.0  #: from a cycle that had nothing to write to the next one, at least
+    spacing_s: float = 0.0  #: least time to the next cycle after one that had nothing to write
     watch: Watch = lambda report: None
     world: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
@@ -65,8 +65,10 @@ class CycleDriver:
         )
 
     def run(self) -> None:
-        """To the end of all jobs, or until nothing more can happen. Cycles that would see what the last one saw, and
-        have nothing left to write, are not run."""
+        """Run to the end of all jobs, or until nothing more can happen.
+
+        Cycles are skipped when nothing changed since the last one and that had nothing left to write.
+        """
         observed, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
         while not self.cluster.drained and idle < IDLE_CYCLES:
             now_s = self._next_s(quiet)
@@ -82,7 +84,7 @@ class CycleDriver:
             again_s = now_s + self.spacing_s
 
     def cycle(self, now_s: float) -> CycleReport:
-        """One cycle, now."""
+        """Run one cycle, now."""
         self._cycles += 1
         self._clock.now_s = now_s
         report = run_cycle(self.world, self._cycles, now_s, "act")
@@ -90,8 +92,10 @@ class CycleDriver:
         return report
 
     def _next_s(self, quiet: bool) -> float:
-        """The next beat; while nobody waits, the first after the next arrival; with nothing to write, after whatever
-        happens next."""
+        """Return the time of the next cycle.
+
+        With an empty queue, that is the first beat after the next arrival; with nothing to write, after the next event.
+        """
         model, now_s, event_s = self.cluster.model, self.cluster.now_s, -math.inf
         if not model.queue.many[0]:
             now_s = max(now_s, self._arrival_s())
@@ -109,12 +113,12 @@ class CycleDriver:
         return NEVER if row == len(self.cluster.jobs) else float(model.stage.life.submit_s[row])
 
     def _event_s(self) -> float:
-        """When something next happens by itself, Slurm's loops apart."""
+        """Return the time of the next event, not counting Slurm's loops."""
         calendar = self.cluster.model.stage.calendar
         return min(self._arrival_s(), float(calendar.at_s[0]) if calendar.many[0] else NEVER)
 
     def _glance(self) -> tuple[int, int, int]:
-        """What tells whether anything has come, started or ended."""
+        """Return numbers that change when a job arrives, starts or ends."""
         model = self.cluster.model
         return int(model.clock[ARRIVED]), int(model.queue.many[0]), int(np.sum(model.stage.life.restarts))
 

@@ -1,4 +1,4 @@
-"""A model that says what it was told: exact runtimes, time limits, or what another model forecast beforehand."""
+"""A model with fixed forecasts: exact runtimes, time limits, or those of another model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FixedForecast:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all it says, in hex."""
+        """The SHA-256 of all forecasts, in hex."""
         columns = (
             self.job_id,
             self.forecasts.runtime_s,
@@ -36,15 +36,15 @@ class FixedForecast:
 
     @property
     def trained_until_s(self) -> float:
-        """It has learnt from nothing."""
+        """Minus infinity: the model knows no runs."""
         return -np.inf
 
     def learn(self, new: OutcomeTable) -> Self:
-        """The same: it learns nothing."""
+        """Return the model itself, which does not learn."""
         return self
 
     def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
-        """What it was told of each job; KeyError for a job it was told nothing of."""
+        """Return the fixed forecast of each job; KeyError for a job without one."""
         at = np.minimum(np.searchsorted(self._sorted, jobs.job_id), max(0, len(self.job_id) - 1))
         rows = self._order[at] if len(self.job_id) else at
         if unknown := jobs.job_id[self.job_id[rows] != jobs.job_id].tolist():

@@ -1,4 +1,4 @@
-"""A policy put together in a TOML file."""
+"""Policies defined in a TOML file."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOAD = re.compile(r"load:([0-9.eE+-]+)")
 
 
 def read_policy(path: str | Path, **otherwise: Any) -> Setup:
-    """The ``[policy]`` of a file: any part of a Setup; what it does not say is *otherwise*, or as in the preset.
+    """Read the ``[policy]`` of a file: any part of a Setup; missing parts come from *otherwise*, or from the preset.
 
-    ``ordering`` may name a preset, and must be there. Without a ``name`` the policy is called as the file is.
+    ``ordering`` is required and may name a preset. Without a ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
     section = read_toml(path, {"policy": dict}).get("policy")
@@ -43,7 +43,7 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
 
 
 def admission(text: str) -> float:
-    """GPUs that admitted jobs may ask for over all GPUs: infinite for ``accept-all``, 1.2 for ``load:1.2``."""
+    """Return the bound on requested over existing GPUs: infinite for ``accept-all``, 1.2 for ``load:1.2``."""
     if text == "accept-all":
         return math.inf
     found = _LOAD.fullmatch(text)

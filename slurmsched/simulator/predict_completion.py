@@ -1,7 +1,7 @@
-"""When the jobs of one look at a cluster start and finish, if no others come: the play-forward of PCS (OSDI 2024).
+"""Predicted starts and finishes of the jobs in a View, if no others arrive: the simulation of PCS (OSDI 2024).
 
-The modelled slurmctld goes on from the look, in the order that serves, with forecasts for the truth. What comes soon is
-played as slurm.conf says; the farther off, the rarer backfill looks, and in a large cluster it reserves for fewer jobs.
+The modelled slurmctld continues from the View, in the active order, with forecasts as runtimes. The near future follows
+slurm.conf; later, backfill runs less often, and in a large cluster it makes fewer reservations.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .snapshot import barred, held, resumed, unfit
 from .studies.whatif import simulated_tasks
 
 PASSES = 12
-"""Passes of backfill before each next one is twice as far from the last."""
+"""Passes of backfill before the interval doubles with each one."""
 
 DOUBLINGS = 20
 
 _AWAY_S = 10 * 365 * 86_400.0  # as if they were not there
 
 WORK = 10_000
-"""Nodes times reservations times sets of partitions that a pass of backfill may look at, about."""
+"""Approximate bound on nodes times reservations times sets of partitions in one pass of backfill."""
 
 _LEFT_ALONE = (Standing.OWNER_SAID_OFF, Standing.PRIORITY_FIXED, Standing.NICE_SET)
 _DOWN = ("PartitionDown", "PartitionInactive")
@@ -46,14 +46,14 @@ def predict_completion(
     config: Mapping[str, str],
     delayed_until_s: FloatArray | None = None,
 ) -> PredictionTable:
-    """What becomes of each job of *view*; *rank* and *standing* are those of its Plan, *config* is Slurm's.
+    """Predict start and finish of each job of *view*; *rank* and *standing* are those of its Plan, *config* is Slurm's.
 
-    The jobs that have a rank take, in that order, the places that Slurm's priorities give to them all; the others keep
-    theirs. Ends lie as far apart as the job's own forecast says; how far a start can be off is not said (``from`` and
-    ``by`` are the median).
+    Jobs with a rank take, in that order, the places that Slurm's priorities give to all of these; others keep theirs.
+    The ends follow the job's own forecast interval; the error of starts is not modelled (``from`` and ``by`` are the
+    median).
 
-    A job that we keep from starting so that promises can be kept is delayed until those have started, and no longer
-    than *delayed_until_s* (Unix seconds, shape (pending,), NaN for the jobs that we do not delay). Pure.
+    A job that we delay for promises starts after the promised ones have started, or at *delayed_until_s* at the latest
+    (Unix seconds, shape (pending,), NaN for jobs that are not delayed). Pure.
     """
     delayed = np.zeros(len(view.pending), dtype=np.bool_) if delayed_until_s is None else np.isfinite(delayed_until_s)
     if delayed_until_s is None or not delayed.any():
@@ -70,13 +70,13 @@ def predict_completion(
 
 
 def _begun(view: View, begins_s: FloatArray) -> View:
-    """*view* with these begin times for the pending jobs, NaN for those that keep theirs."""
+    """Return *view* with these begin times for the pending jobs, NaN for those that keep theirs."""
     eligible_s = np.where(np.isnan(begins_s), view.pending.eligible_s, begins_s)
     return replace(view, pending=replace(view.pending, eligible_s=eligible_s))
 
 
 def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[str, str]) -> PredictionTable:
-    """One play-forward."""
+    """Predict all jobs by one simulation."""
     kinds = _kinds(view, standing)
     able = np.flatnonzero(kinds <= PredictionKind.NO_HISTORY)
     simulated = view.take(able)
@@ -104,7 +104,7 @@ def _predicted(view: View, rank: IntArray, standing: IntArray, config: Mapping[s
 
 
 def _kinds(view: View, standing: IntArray) -> IntArray:
-    """What can be said of each pending job as far as is known before it is played."""
+    """Classify each pending job by what can be predicted before the simulation."""
     jobs = view.pending
     up = dict(zip(view.partitions.name, view.partitions.up.tolist(), strict=True))
     down = [not any(up.get(name, not up) for name in names.split(",")) for names in jobs.partition.names]
@@ -133,7 +133,7 @@ def _kinds(view: View, standing: IntArray) -> IntArray:
 
 
 def _places(view: View, able: IntArray, rank: IntArray) -> IntArray:
-    """The place of each of the *able* rows in the order that serves, 0 the first."""
+    """Return the place of each of the *able* rows in the active order, 0 the first."""
     jobs = view.pending.take(able)
     by_slurm = np.lexsort((jobs.job_id, -jobs.priority, -tiers(jobs, view.partitions)))
     ours = rank[able]
@@ -146,7 +146,7 @@ def _places(view: View, able: IntArray, rank: IntArray) -> IntArray:
 
 
 def _simulated(view: View, config: Mapping[str, str]) -> SimulatedCluster:
-    """The cluster after all that can happen has happened."""
+    """Simulate the cluster until nothing is left to happen."""
     conf = SlurmConf.of(config)
     sets = len(set(view.pending.partition.codes.tolist()) | {-1 - c for c in view.running.partition.codes.tolist()})
     most = max(1, int(WORK // max(1, len(view.nodes) * sets)))
@@ -167,7 +167,7 @@ def _simulated(view: View, config: Mapping[str, str]) -> SimulatedCluster:
 
 
 def _first_tasks(cluster: SimulatedCluster, jobs: JobTable, running: int) -> tuple[FloatArray, FloatArray]:
-    """Start and finish of each row of *jobs*, those of the first task to start of an array; NaN where there is none."""
+    """Return start and finish of each row of *jobs*, for an array those of its first task to start; NaN where none."""
     life = cluster.model.stage.life
     rows = _rows_of_tasks(jobs)
     start_s, finish_s = np.full(len(jobs), np.inf), np.full(len(jobs), np.inf)
@@ -178,7 +178,7 @@ def _first_tasks(cluster: SimulatedCluster, jobs: JobTable, running: int) -> tup
 
 
 def _rows_of_tasks(jobs: JobTable) -> IntArray:
-    """Of each row that ``one_row_per_task`` makes, the row of *jobs* that it came from."""
+    """Return, for each row of ``one_row_per_task``, the row of *jobs* that it came from."""
     rows = np.repeat(np.arange(len(jobs)), jobs.tasks)
     return rows[np.argsort(jobs.job_id[rows], kind="stable")]
 
@@ -186,7 +186,7 @@ def _rows_of_tasks(jobs: JobTable) -> IntArray:
 def _ahead(
     cluster: SimulatedCluster, view: View, able: IntArray, tasks: IntArray, place: IntArray
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-    """Rank, waiting tasks ahead, their GPU-seconds, and those of what runs, of each of the *able* rows."""
+    """Return rank, waiting tasks ahead, their GPU-seconds, and those of running jobs, for each of the *able* rows."""
     parts, many = cluster.model.parts, len(view.running)
     jobs = view.pending.take(able)
     by_job = np.argsort(jobs.job_id, kind="stable")
@@ -216,7 +216,7 @@ def _pending(
     finish_s: FloatArray,
     ahead: tuple[IntArray, IntArray, FloatArray, FloatArray],
 ) -> PredictionTable:
-    """The rows of the waiting jobs."""
+    """Return the rows of the waiting jobs."""
     jobs, forecast = view.pending, view.forecast
 
     def spread(values: IntArray | FloatArray, otherwise: float) -> FloatArray:
@@ -247,7 +247,7 @@ def _pending(
 
 
 def _running(view: View, cluster: SimulatedCluster) -> PredictionTable:
-    """The rows of the jobs that run; nobody can make them end other than their forecasts say."""
+    """Return the rows of the running jobs, whose ends come from their forecasts alone."""
     jobs, forecast = view.running, view.forecast_running
     goes_on = jobs.state != JobState.SUSPENDED
     finish_s = np.where(goes_on, cluster.model.stage.life.ended_s[: len(jobs)], np.nan)
@@ -268,7 +268,7 @@ def _running(view: View, cluster: SimulatedCluster) -> PredictionTable:
 
 
 def _same(view: View, jobs: JobTable) -> dict[str, object]:
-    """What is told of waiting and running jobs alike."""
+    """Return the columns that waiting and running jobs have in common."""
     names = (
         *("job_id", "array_job_id", "first_submit_s", "restarts", "user", "account", "partition"),
         *("gpus", "tasks", "time_limit_s", "reason"),

@@ -1,7 +1,8 @@
-"""A process of its own that plays forward for its parent: ``python -m slurmsched.simulator.prediction_worker FD``.
+"""A process that predicts completions for its parent: ``python -m slurmsched.simulator.prediction_worker FD``.
 
-Compiled code holds Python's lock and its compiler some hundred MiB; a daemon whose cycle may not be late has neither.
-Reads the arguments of ``foretell`` from that socket, answers each with (error, table), ends with its parent.
+Compiled code holds Python's lock, and its compiler needs some hundred MiB; neither belongs in the daemon, whose cycles
+must be on time. Reads the arguments of ``predict_completion`` from that socket and answers each with (error, table); it
+ends with its parent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NICE = 10
 
 
 def serve(parent: Connection) -> None:
-    """Answer until the parent is gone."""
+    """Answer requests until the parent is gone."""
     while True:
         try:
             question = parent.recv()

@@ -1,4 +1,4 @@
-"""One policy on one trace: from names to a replay."""
+"""The replay of one trace under one policy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .workload.workload import Workload, as_submitted
 
 SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")
 RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}
-LEARNT = ("history", "model")  #: forecasts that come from runs: of the baseline, of the model trained daily
+LEARNT = ("history", "model")  #: forecasts trained on runs: of the baseline, of the model trained daily
 FORECASTS = ("exact", "limit", *LEARNT)
 PRESETS = {
     "fifo": "strict",
@@ -52,32 +52,32 @@ PRESETS = {
     "themis": "preemptive",
     "slurm": "easy",
 }
-"""The selection that belongs to each ordering; others take backfill."""
+"""The selection for each ordering; others take backfill."""
 
 EXECUTORS = ("direct", "slurm")
 STOCK = "slurm"
-"""The preset that every comparison is against: stock Slurm, multifactor priorities and backfill."""
+"""The reference of every comparison: stock Slurm, multifactor priorities and backfill."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A policy, put together from names; ConfigError where a name is not known."""
+    """A policy composed of named parts; ConfigError for an unknown name."""
 
     ordering: Ordering
     selection: str
     placement: str = "consolidate"
-    forecast: str = "exact"  #: what the ordering knows of runtimes: the truth, the time limit, or learnt (LEARNT)
-    admission: float = np.inf  #: GPUs that admitted jobs ask for, over all GPUs, at most; others wait outside in turn
-    restart_s: float = 0.0  #: what going on after a preemption costs a job of one GPU
-    restart_doubling_s: float = 0.0  #: and so much more for each doubling of its GPUs
+    forecast: str = "exact"  #: runtimes given to the ordering: the truth, the time limit, or trained (LEARNT)
+    admission: float = np.inf  #: bound on GPUs of admitted jobs over all GPUs; others wait outside in turn
+    restart_s: float = 0.0  #: cost of resuming a job of one GPU after a preemption
+    restart_doubling_s: float = 0.0  #: additional cost for each doubling of its GPUs
     beat_s: float = 0.0  #: decisions every so many seconds; 0 means at every event
-    depth: int = 1000  #: how many waiting jobs a reserving selection looks at (Slurm's bf_max_job_test)
-    executor: str = "direct"  #: direct: the plan happens as it is; slurm: a model of slurmctld sees our writes
-    name: str = ""  #: what a comparison calls it; the ordering's name where empty
+    depth: int = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
+    executor: str = "direct"  #: direct: plans are carried out exactly; slurm: a model of slurmctld gets our writes
+    name: str = ""  #: label in comparisons; the ordering's where empty
     wide_hosts: bool = True  #: ``lucid`` lets a job join on some of the GPUs of one that has more
-    profile_nodes: int = 0  #: of the last nodes, set apart for jobs that ``lucid`` does not know yet
+    profile_nodes: int = 0  #: of the last nodes, reserved for jobs that ``lucid`` has no profile of
     profile_gpus: int = 8  #: most GPUs of a job that goes there
-    profile_s: float = 100.0  #: after which it begins anew in the queue
+    profile_s: float = 100.0  #: time after which it returns to the queue and begins anew
 
     def __post_init__(self) -> None:
         for part, fits, accepted in (
@@ -95,7 +95,7 @@ class Setup:
 
     @classmethod
     def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
-        """The preset *name*, with its parts overridden where they are given."""
+        """Return the preset *name* with the given parts overridden."""
         stock = name == STOCK
         if stock:
             details = {"executor": "slurm", "name": STOCK, **details}
@@ -116,7 +116,7 @@ class Setup:
         return setup
 
     def check_slurm(self) -> None:
-        """ConfigError for a part that a Slurm cannot be made to do."""
+        """Raise ConfigError for a part that Slurm cannot do."""
         if self.selection not in RESERVING:
             raise ConfigError(
                 f"selection {self.selection!r} is not what slurmctld does; on it there are: {', '.join(RESERVING)}"
@@ -126,13 +126,13 @@ class Setup:
 
     @property
     def label(self) -> str:
-        """What a comparison calls it."""
+        """The label in comparisons."""
         return self.name or self.ordering.line
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What became of each job; row *i* belongs to row *i* of the workload."""
+    """The outcome of each job; row *i* belongs to row *i* of the workload."""
 
     setup: Setup
     fleet: ClusterSpec
@@ -141,10 +141,10 @@ class Replay:
     end_s: FloatArray
     spread: IntArray  #: most nodes a job was on
     stops: IntArray  #: preemptions
-    forecast_s: FloatArray  #: the runtime the policy was told; NaN where it was told none
+    forecast_s: FloatArray  #: the runtime forecast given to the policy; NaN where there was none
     idle_gpu_s: float = np.nan  #: GPU-seconds free while any job waited
     fragmented_gpu_s: float = np.nan  #: those of them free while a waiting, admitted job asked for no more than were
-    segments: Segments | None = None  #: every run with its GPUs, where that was asked for
+    segments: Segments | None = None  #: every run with its GPUs, if requested
 
 
 def simulate(
@@ -157,12 +157,12 @@ def simulate(
     segments: bool = False,
     packing: PackingSetup | None = None,
 ) -> Replay:
-    """Replay *jobs* on *fleet*; with *generic* through the slow loop that shows the policy a View at each decision.
+    """Replay *jobs* on *fleet*; with *generic*, through the slow loop that gives the policy a View at each decision.
 
-    *learnt* is what a setup with a forecast among LEARNT is told of each job. With *segments* the replay has every run
-    with its GPUs, at the price of doing everything twice; the executor slurm, and fleets that are more than one pool,
-    have none. *packing* is what a policy knows of jobs that share GPUs, where the fleet lets them; without it the
-    ordering ``lucid`` has that of ``lucid.packing``, any other knows all that is true.
+    *learnt* has the forecasts for a setup with one of LEARNT. With *segments* the replay has every run
+    with its GPUs, at twice the cost; the executor slurm, and clusters that are more than one pool,
+    have none. *packing* is the policy's knowledge of jobs that share GPUs, where the cluster allows it; by default the
+    ordering ``lucid`` has that of ``lucid.packing``, and any other knows all true speeds.
     ConfigError names a job that can never run.
     """
     for misfit in _too_large(jobs, fleet):
@@ -198,7 +198,7 @@ def simulate(
 
 
 def unfit(jobs: Workload, fleet: ClusterSpec, setups: Sequence[Setup]) -> list[UnfitJob]:
-    """The jobs that could never run on *fleet* under one of *setups*; ConfigError for partitions it has not."""
+    """Find jobs that could never run on *fleet* under one of *setups*; ConfigError for partitions it lacks."""
     if fleet.equal and all(setup.executor == "direct" for setup in setups):
         return _too_large(jobs, fleet)
     return misfits(jobs, fleet)
@@ -211,12 +211,12 @@ def _too_large(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
 
 
 def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
-    """What going on after a preemption costs each job, in seconds."""
+    """Return the cost of resuming each job after a preemption, in seconds."""
     return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(jobs.gpus, 1))
 
 
 def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None) -> Replay:
-    """What a modelled slurmctld makes of it; with an ordering of ours, while our cycle writes to it."""
+    """Replay on a modelled slurmctld; an ordering of ours acts through our cycle."""
     conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
     conf = replace(conf, rules=_restarting(conf.rules, setup))
     cluster = SimulatedCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet))
@@ -233,7 +233,7 @@ def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast
 def _on_such_a_fleet(
     jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, packing: PackingSetup | None
 ) -> Replay:
-    """The direct executor where more than the number of GPUs counts."""
+    """Replay with the direct executor where more than the number of GPUs counts."""
     key_source, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
     if setup.ordering.changes == "with_time":
         key_source = _asking(jobs, fleet, setup, forecast)
@@ -263,7 +263,7 @@ def _restarting(rules: SlurmctldConfig, setup: Setup) -> SlurmctldConfig:
 
 
 def _modelled(model: Controller, jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast) -> Replay:
-    """What became of jobs in a machine that has run to the end of all."""
+    """Read the outcome of jobs from a machine that has run to the end."""
     life = model.stage.life
     return Replay(
         setup,
@@ -280,10 +280,10 @@ def _modelled(model: Controller, jobs: Workload, fleet: ClusterSpec, setup: Setu
 
 
 def keys_of(jobs: Workload, ordering: Ordering, forecast: Forecast) -> Keys:
-    """The keys of all jobs as a function of the time they ran, got by asking the ordering itself.
+    """Compute the keys of all jobs as a function of the time they ran, by calling the ordering.
 
-    An ordering declares how its key depends on attained service: not at all, linearly, or in steps (GPU-seconds).
-    Asked twice on each stretch between two steps, it has told everything.
+    An ordering declares how its key depends on attained service: not at all, linearly, or in steps (GPU-seconds). Two
+    calls on each stretch between two steps therefore determine it.
     """
     view = all_pending(jobs, forecast)
     bounds = (0.0, *ordering.steps)
@@ -300,7 +300,7 @@ def keys_of(jobs: Workload, ordering: Ordering, forecast: Forecast) -> Keys:
 
 
 def forecast_of(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Forecast:
-    """What the policy is told of each job's runtime; ConfigError where it needs *learnt* and there is none."""
+    """Return the runtime forecasts for the policy; ConfigError where it needs *learnt* and there is none."""
     if setup.forecast in LEARNT:
         if learnt is None:
             raise ConfigError(f"forecast {setup.forecast!r} needs runs to learn from")
@@ -311,7 +311,7 @@ def forecast_of(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Foreca
 
 
 def all_pending(jobs: Workload, forecast: Forecast) -> View:
-    """Every job of the trace as a pending one, with what the policy is told of it."""
+    """Return a View with every job of the trace pending, with its forecast."""
     return View(
         0.0,
         as_submitted(jobs),
@@ -339,7 +339,7 @@ def _asked_keys(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray
 
 
 def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolContext) -> None:
-    """The compiled loops, on the keys of all jobs."""
+    """Replay with the compiled loops, on the keys of all jobs."""
     keys = keys_of(jobs, setup.ordering, forecast)
     if setup.selection == "preemptive":
         run_preemptively(empty, keys, nobody(jobs.gpus, empty.site.how))
@@ -350,7 +350,7 @@ def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolConte
 
 
 def _asking(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast) -> Ask:
-    """The ordering as it is asked at a decision: it sees the jobs that are there, as they are."""
+    """Return the ordering as a function for each decision, which gives it the present jobs in their present state."""
     view = replace(all_pending(jobs, forecast), nodes=fleet.nodes)
 
     def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
@@ -360,7 +360,7 @@ def _asking(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast
 
 
 def _shown(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, empty: PoolContext) -> None:
-    """The generic loop: the ordering sees the jobs that are there, as they are, at each decision."""
+    """Replay with the generic loop, which calls the ordering at each decision."""
     keys = _asking(jobs, fleet, setup, forecast)
     if setup.selection == "preemptive":
         replay(Books(empty, keys, setup.ordering.steps), repack)
@@ -377,7 +377,7 @@ def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:
 def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments) -> PoolContext:
     free = np.array([fleet.total]) if setup.placement == "pool" else fleet.nodes.gpus.copy()
     site = PoolNodes(free, int(free.max(initial=0)), np.where(jobs.sensitive, *PLACEMENTS[setup.placement]))
-    # a bound that is a whole number of GPUs but for rounding is that number
+    # a bound that is a whole number of GPUs except for rounding is that number
     most = setup.admission * fleet.total * (1 + 1e-12)
     trace = PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))
     return stage(trace, site, most, setup.beat_s, log)

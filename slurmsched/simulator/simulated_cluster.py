@@ -1,4 +1,4 @@
-"""A Slurm that is only modelled, behind the port of the real one, in virtual time."""
+"""A modelled Slurm behind the port of the real one, in virtual time."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ from .slurmctld.slurmctld import NOW, Controller, Outages, begin_at
 from .workload.workload import Workload, as_submitted
 
 RELEASE = (22, 5, 8)
-"""The release whose loops are modelled."""
+"""The modelled release of Slurm."""
 
 REMEMBERED_S = 300.0
-"""How long an ended job is still seen (MinJobAge)."""
+"""How long an ended job stays visible (MinJobAge)."""
 
 
 @dataclass
 class SimulatedCluster:
     """The ``Slurm`` port over a modelled slurmctld. Time moves only through ``advance``.
 
-    It sees nothing of us but the actions, and its jobs take what the workload says they take. Pending tasks of one
+    Our only influence on it is through actions; its jobs take the runtimes of the workload. Pending tasks of one
     array are one row, as everywhere; a task that starts keeps the id of the array.
     """
 
@@ -62,10 +62,10 @@ class SimulatedCluster:
     fleet: ClusterSpec
     conf: SlurmConf = field(default_factory=SlurmConf)
     config: Mapping[str, str] = field(default_factory=lambda: {"PriorityType": "priority/multifactor"})
-    submitted: JobTable | None = None  #: more about the jobs than a workload says, row by row
-    outages: Outages | None = None  #: failures to come
-    pace: JobSpeed | None = None  #: how fast jobs run; all at speed 1 where none is told
-    away: bool = False  #: answer nothing, as a stopped slurmctld
+    submitted: JobTable | None = None  #: further columns of the jobs, row by row
+    outages: Outages | None = None  #: future failures
+    pace: JobSpeed | None = None  #: speeds of jobs; 1 by default
+    away: bool = False  #: do not answer, like a stopped slurmctld
     admin_comments: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
     model: Controller = field(init=False, repr=False)
 
@@ -76,20 +76,20 @@ class SimulatedCluster:
 
     @property
     def now_s(self) -> float:
-        """Virtual time."""
+        """The virtual time."""
         return float(self.model.clock[NOW])
 
     @property
     def drained(self) -> bool:
-        """Whether every job has ended."""
+        """True if every job has ended."""
         return bool((self.model.stage.life.state == COMPLETED).all())
 
     def advance(self, until_s: float) -> None:
-        """Let time pass up to *until_s*; with infinity until nothing is left to happen."""
+        """Advance time to *until_s*; with infinity, until nothing is left to happen."""
         advance(self.model, until_s)
 
     def submit(self, jobs: Workload, submitted: JobTable | None = None) -> None:
-        """Queue more jobs, none submitted before any that is known; what is submitted by now is there at once."""
+        """Queue more jobs, none submitted before a known one; those whose submit time has come are there at once."""
         self.jobs = self.jobs.joined(jobs)
         self._table = self._table.joined(as_submitted(jobs) if submitted is None else submitted)
         self.model = extended(self.model, self._made())
@@ -97,7 +97,7 @@ class SimulatedCluster:
         self.advance(self.now_s)
 
     def cancel(self, job_id: int) -> None:
-        """Let the owner of a running job end it now."""
+        """End a running job now, as its owner."""
         stage = self.model.stage
         for row in self._rows[job_id]:
             if stage.life.state[row] == RUNNING:
@@ -105,13 +105,13 @@ class SimulatedCluster:
                 foresee(stage, self.now_s, END, row)
 
     def facts(self) -> ClusterInfo:
-        """What it is; we are its Operator."""
+        """Return the description of the cluster, on which we are Operator."""
         self._answering()
         config = {"ClusterName": "simulation", **self.config}
         return ClusterInfo(config["ClusterName"], RELEASE, config, "slurmsched", "Operator")
 
     def observe(self) -> ClusterState:
-        """Everything at once, as the real adapters give it."""
+        """Return all jobs and nodes at once, as the real adapters do."""
         self._answering()
         model = self.model
         life = model.stage.life
@@ -130,7 +130,7 @@ class SimulatedCluster:
         )
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
-        """Do each action, or refuse it in Slurm's words."""
+        """Carry out each action, or refuse it in Slurm's words."""
         self._answering()
         answers = [ActionResult(action, self._do(action)) for action in actions]
         if any(answer.refused is None for answer in answers):
@@ -138,7 +138,7 @@ class SimulatedCluster:
         return answers
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Change which nodes a partition has; what runs there goes on."""
+        """Change the nodes of partitions; what runs there goes on."""
         self._answering()
         for change in changes:
             names = list(self.fleet.partitions.name)
@@ -151,12 +151,12 @@ class SimulatedCluster:
         return None
 
     def load(self) -> ControllerLoad:
-        """Always at ease."""
+        """Return the load of a controller that is not busy."""
         self._answering()
         return ControllerLoad(0.001, 100, 0.1, 0)
 
     def forgot(self, job_ids: Sequence[int]) -> bool:
-        """Whether none of them waits, runs, or ended a short while ago."""
+        """Return True if none of these jobs waits, runs, or ended a short while ago."""
         self._answering()
         life = self.model.stage.life
         rows = [row for job_id in job_ids for row in self._rows.get(job_id, [])]
@@ -164,12 +164,12 @@ class SimulatedCluster:
         return not ((life.state[rows] != UNBORN) & ~(over & (life.ended_s[rows] <= self.now_s - REMEMBERED_S))).any()
 
     def past_runs(self, job_ids: Sequence[int], since_s: float) -> OutcomeTable:
-        """Last runs of *job_ids*, with their true times."""
+        """Return the last runs of *job_ids*, with their true times."""
         found = self.outcomes(since_s, np.inf)
         return found.take(np.isin(found.job_id, list(job_ids)))
 
     def outcomes(self, since_s: float, until_s: float) -> OutcomeTable:
-        """Last runs of jobs, with their true times."""
+        """Return the last runs of jobs, with their true times."""
         self._answering()
         life, jobs = self.model.stage.life, self.jobs
         rows = np.flatnonzero((life.state == COMPLETED) & (life.ended_s >= since_s) & (life.ended_s < until_s))
@@ -204,7 +204,7 @@ class SimulatedCluster:
         return model
 
     def _index(self) -> None:
-        """Rows by the id that scontrol takes."""
+        """Index the rows by the id that scontrol takes."""
         self._rows: dict[int, list[int]] = {}
         for row, (job_id, array) in enumerate(
             zip(self._table.job_id.tolist(), self._table.array_job_id.tolist(), strict=True)
@@ -223,7 +223,7 @@ class SimulatedCluster:
         return None if refused is None else f"{refused} for job {action.job_id}"
 
     def _write(self, action: Action, rows: list[int]) -> str | None:
-        """Change what waits."""
+        """Change a waiting job."""
         if not rows:
             return "Job is no longer pending execution"
         model = self.model
@@ -247,7 +247,7 @@ class SimulatedCluster:
         return None
 
     def _move(self, rows: list[int], column: str, text: str) -> None:
-        """Change where jobs may run."""
+        """Change the partition or nodes of jobs."""
         texts = list(getattr(self._table, column))
         for row in rows:
             texts[row] = text
@@ -257,7 +257,7 @@ class SimulatedCluster:
         self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
 
     def _steer(self, action: Action, row: int) -> str | None:
-        """Change what runs."""
+        """Change a running job."""
         model, now_s = self.model, self.now_s
         state = model.stage.life.state[row]
         match action:

@@ -1,4 +1,4 @@
-"""From one look at a cluster to a simulation that goes on from there."""
+"""Simulations that continue from the present state of a cluster."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from .workload.workload import Workload, workload
 
 HELD = ("JobHeldUser", "JobHeldAdmin")
 WAITS = ("", "None", "(null)", "Resources", "Priority", "BeginTime", *HELD)
-"""Reasons that are modelled; who waits for anything else (a dependency, a limit, a reservation) keeps waiting."""
+"""Reasons that are modelled; a job with any other (a dependency, a limit, a reservation) keeps waiting."""
 
 WAITS_FOR_NODES = ("Nodes required for job are DOWN, DRAINED or reserved", "ReqNodeNotAvail")
-"""How reasons begin that 22.05 leaves on jobs whose nodes are there again; nodes that are down are modelled as such."""
+"""Prefixes of reasons that 22.05 leaves on jobs whose nodes are back; nodes that are down are modelled as such."""
 
 COMPLETION_S = 5.0
-"""What is given to a job that is completing."""
+"""The remaining time assumed for a completing job."""
 
 
 def resumed(view: View, config: Mapping[str, str], conf: SlurmConf | None = None) -> SimulatedCluster:
-    """The cluster of *view*, in virtual time from ``view.now_s`` on; forecasts are taken for the truth.
+    """Build the cluster of *view*, in virtual time from ``view.now_s`` on, with forecasts as runtimes.
 
-    *config* is what ``scontrol show config`` says. Pending tasks of an array become jobs of their own, seen as one row
-    as before. Nobody else's jobs come any more, suspended jobs stay suspended and nodes stay as they are. Of a running
-    job only what it has of nodes that sinfo shows is known. ConfigError names a pending job that no nodes could hold
-    (``unfit`` says which those are).
+    *config* is the output of ``scontrol show config``. Pending tasks of an array become jobs of their own, shown as one
+    row as before. No other jobs arrive, suspended jobs stay suspended and nodes stay as they are. Of a running job only
+    its part of the nodes that sinfo shows is known. ConfigError names a pending job that no nodes could hold
+    (``unfit`` lists those).
     """
     view = one_row_per_task(view)
     running, fleet = view.running, ClusterSpec(view.nodes, view.partitions, view.qos)
@@ -52,20 +52,20 @@ def resumed(view: View, config: Mapping[str, str], conf: SlurmConf | None = None
 
 
 def one_row_per_task(view: View) -> View:
-    """The same view with a row for each waiting task, by job id."""
+    """Return the view with a row for each waiting task, by job id."""
     rows = np.repeat(np.arange(len(view.pending)), view.pending.tasks)
     some = view.take(rows[np.argsort(view.pending.job_id[rows], kind="stable")])
     return replace(some, pending=replace(some.pending, tasks=np.ones(len(rows), dtype=np.int64)))
 
 
 def held(jobs: JobTable) -> BoolArray:
-    """Pending jobs that a person holds: their user or an admin."""
+    """Select pending jobs that a person holds: their user or an admin."""
     by_reason = jobs.reason.map([reason in HELD for reason in jobs.reason.names], np.bool_)
     return np.asarray(by_reason | (jobs.priority == 0))
 
 
 def barred(jobs: JobTable) -> BoolArray:
-    """Pending jobs that wait for something that is not modelled: a dependency, a limit, a reservation."""
+    """Select pending jobs that wait for something that is not modelled: a dependency, a limit, a reservation."""
     modelled = [reason in WAITS or reason.startswith(WAITS_FOR_NODES) for reason in jobs.reason.names]
     free: BoolArray = jobs.dependency.map([not text for text in jobs.dependency.names], np.bool_)
     free &= jobs.reason.map(modelled, np.bool_)
@@ -73,7 +73,7 @@ def barred(jobs: JobTable) -> BoolArray:
 
 
 def unfit(view: View, config: Mapping[str, str]) -> dict[int, str]:
-    """The rows of pending jobs that these nodes could not hold even if nothing ran, each with a sentence that says why.
+    """Find pending jobs that these nodes could not hold even if nothing ran; each row with the reason as a sentence.
 
     Nodes that are down count as if they were there: they may come back.
     """
@@ -111,7 +111,7 @@ def _refusal(jobs: Workload, required: Labels, fleet: ClusterSpec) -> str | None
 
 
 def _left_s(view: View) -> FloatArray:
-    """What each job has still to do."""
+    """Return the remaining runtime of each job."""
     running = view.running
     ran_s = np.nan_to_num(np.maximum(view.now_s - running.started_s, 0.0))
     left_s = np.where(running.state == JobState.COMPLETING, COMPLETION_S, view.forecast_running.runtime_s - ran_s)
@@ -119,9 +119,9 @@ def _left_s(view: View) -> FloatArray:
 
 
 def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Mapping[str, str]) -> Workload:
-    """What the simulation has to know of each job.
+    """Convert jobs to a workload.
 
-    squeue shows one node for a job that left their number to Slurm; it gets as few as can hold it.
+    squeue shows one node for a job that left their number to Slurm; such a job gets as few as can hold it.
     """
     largest = max(1, int(view.nodes.gpus.max(initial=0)))
     where = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)
@@ -142,7 +142,7 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
 
 
 def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: ClusterSpec) -> tuple[Workload, JobTable]:
-    """The same jobs, with no wishes for those that run though no nodes could hold them.
+    """Drop the requests of running jobs that no nodes could hold now.
 
     Their partition may have changed or gone, their time limit may have been extended, their nodes may be gone.
     """
@@ -173,7 +173,7 @@ def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: ClusterSpec) 
 
 
 def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -> None:
-    """Let what runs run where it does, and what waits wait with the priority it has."""
+    """Let running jobs run where they are, and waiting jobs wait with their present priority."""
     model, now_s = cluster.model, view.now_s
     model.clock[NOW], model.clock[ARRIVED] = now_s, len(table)
     model.clock[CALC_DUE] = now_s + model.rules.calc_period_s
@@ -191,7 +191,7 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -
 
 
 def _queue(model: Controller, table: JobTable, running: int, now_s: float) -> FloatArray:
-    """Let the jobs that do not run wait in order; when each job begins that may not begin yet, NEVER for others."""
+    """Queue the jobs that do not run, in order; return the begin time of each that may not begin yet, else NEVER."""
     life, factors, weights = model.stage.life, model.factors, model.weights
     eligible_s = np.where(np.isfinite(table.eligible_s), table.eligible_s, now_s)
     rows = np.arange(running, len(table))
@@ -208,13 +208,13 @@ def _queue(model: Controller, table: JobTable, running: int, now_s: float) -> Fl
 
 
 def _line(line: Line, rows: IntArray, keys: FloatArray) -> None:
-    """Put *rows* into an empty line, by *keys* and then by row."""
+    """Fill an empty line with *rows*, by *keys* and then by row."""
     order, many = np.lexsort((rows, keys)), len(rows)
     line.rows[:many], line.keys[:many], line.many[0] = rows[order], keys[order], many
 
 
 def _enter(calendar: Calendar, ends_s: FloatArray, begins_s: FloatArray) -> None:
-    """Write the ends and begin times that are to come into an empty calendar. What is in order is a heap."""
+    """Fill an empty calendar with future ends and begin times. Sorted entries form a heap."""
     ends, begins = np.flatnonzero(ends_s < NEVER), np.flatnonzero(begins_s < NEVER)
     at_s = np.concatenate([ends_s[ends], begins_s[begins]])
     what = np.concatenate([END * SERIALS + ends, BEGIN * SERIALS + begins])
@@ -223,10 +223,10 @@ def _enter(calendar: Calendar, ends_s: FloatArray, begins_s: FloatArray) -> None
 
 
 def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
-    """Give running jobs what they have of their nodes.
+    """Allocate nodes to running jobs.
 
-    Slurm does not tell how many GPUs of each node a job has. Jobs on one node come first, the others share what sinfo
-    says is in use beside those, as evenly as there is room; nobody gets what a node has not.
+    Slurm does not show how many GPUs of each node a job has. Jobs on one node come first; the others share what sinfo
+    reports in use beside those, as evenly as there is room; no job gets more than a node has.
     """
     number = {name: at for at, name in enumerate(view.nodes.name)}
     names = [_names(text) for text in table.node_list.take(slice(0, running))]
@@ -252,7 +252,7 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
 
 
 def _evenly(gpus: int, room: IntArray) -> IntArray:
-    """Shares of so many GPUs, as even as *room* allows; less in all where it has less."""
+    """Split so many GPUs as evenly as *room* allows; less in all where it has less."""
     room = np.maximum(room, 0)
     if len(room) == 1:
         return np.minimum(room, gpus)
@@ -268,7 +268,7 @@ def _evenly(gpus: int, room: IntArray) -> IntArray:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """The distinct nodes of a host list; none where it is no host list."""
+    """Return the distinct nodes of a host list; none where it is invalid."""
     try:
         return tuple(dict.fromkeys(expand(text)))
     except ValueError:
@@ -276,7 +276,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _run(model: Controller, table: JobTable, running: int, now_s: float) -> FloatArray:
-    """Let the jobs that have their nodes run; when each job ends, NEVER where it does not run."""
+    """Let the jobs that have their nodes run; return the end of each job, NEVER where it does not run."""
     stage, life, some = model.stage, model.stage.life, slice(0, running)
     started_s = np.where(np.isfinite(table.started_s), table.started_s, now_s)[some]
     nodes = table.node_list.map([len(_names(text)) for text in table.node_list.names], np.int64)

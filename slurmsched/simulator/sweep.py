@@ -21,7 +21,7 @@ from .workload.workload import workload
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: a policy on a case."""
+    """A run of one policy on one case."""
 
     case: Case
     setup: Setup
@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What came of a cell."""
+    """The result of a cell."""
 
     cell: Cell
     summary: Summary
@@ -42,10 +42,10 @@ class CellResult:
 def sweep(
     cells: Sequence[Cell], fleet: ClusterSpec, workers: Workers | None = None, *, check: bool = False
 ) -> Iterator[tuple[int, CellResult]]:
-    """Make all runs; yields each with its place in *cells*, in any order. Without *workers* in this process.
+    """Make all runs; yield each with its index in *cells*, in any order. Without *workers*, in this process.
 
-    With *check* a run that cannot have happened is an error. RunFailed names the cell that could not be made;
-    ConfigError says what to install, or that there is no Dask scheduler.
+    With *check*, an infeasible run is an error. RunFailed names the cell that failed; ConfigError says what to install,
+    or that there is no Dask scheduler.
     """
     if workers is None or len(cells) < 2:
         for place, cell in enumerate(cells):
@@ -60,9 +60,9 @@ def sweep(
 
 
 def _sent(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult | RunFailed:
-    """A run made elsewhere, without the jobs: whoever asked has them.
+    """Make a run in another process, and return it without the jobs, which the caller has.
 
-    A failure is handed back, not raised: Dask would write its traceback to the terminal.
+    A failure is returned, not raised: Dask would write its traceback to the terminal.
     """
     try:
         run = _run(cell, fleet, check)

@@ -1,4 +1,4 @@
-"""TOML files for people: what is in them is checked against what is accepted, and errors name file and key."""
+"""TOML files written by people: contents are checked, and errors name file and key."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _WORDS = {
 
 
 def read_toml(path: str | Path, accepted: Kinds) -> dict[str, Any]:
-    """The tables of a file; *accepted* says which of them are one table (``dict``) and which are many (``list``).
+    """Read the tables of a file; *accepted* says which of them are one table (``dict``) and which are many (``list``).
 
-    ConfigError where it cannot be read, is no TOML, or holds anything else.
+    ConfigError where it cannot be read, is not TOML, or holds anything else.
     """
     try:
         document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -45,7 +45,7 @@ def read_toml(path: str | Path, accepted: Kinds) -> dict[str, Any]:
 
 
 def checked(where: str, contents: Mapping[str, object], accepted: Kinds) -> dict[str, Any]:
-    """The keys of one table as they are *accepted*; ConfigError names *where*, the key and what is accepted."""
+    """Check the keys of one table against *accepted*; ConfigError names *where*, the key and what is accepted."""
     values: dict[str, Any] = {}
     for key, value in contents.items():
         if key not in accepted:

@@ -1,4 +1,4 @@
-"""Foresight: what a model of runtimes would have said of each job of a trace when it was submitted."""
+"""Forecasts for trace jobs: each as by a model trained only on runs that had ended by its submission."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DAY_S = 86400.0
 def learnt(
     jobs: Workload, history: Workload | None = None, every_s: float = EVERY_S, trust: Trust = IN_MEDIANS
 ) -> Forecast:
-    """What ``models.runtime.baseline.RuntimeModel`` would have said of each of *jobs* when it was submitted.
+    """Forecast each of *jobs* at its submission as ``models.runtime.baseline.RuntimeModel`` would have.
 
-    The model learns every *every_s* seconds from the first submission on, and knows what had ended by then of *history*
-    and of *jobs*, both on one clock. A run ends its runtime after its submission, as if it had never waited: when the
-    replay itself ends a job depends on the policy, and policies are to be compared on the same forecasts.
+    The model learns every *every_s* seconds from the first submission on, from what had ended by then of *history*
+    and of *jobs*, both on one clock. A run ends its runtime after its submission, as if it had never waited: the true
+    end depends on the policy, and policies are to be compared on the same forecasts.
 
     *trust* is that in users' records of overruns. Intervals are a few per cent off beyond some 40,000 runs
     (``baseline_backtest``). ValueError unless *every_s* is above 0.
@@ -43,7 +43,7 @@ def learnt(
     statistics = GroupStatistics(Runs.of(outcomes))
     since_s = float(jobs.submit_s.min(initial=np.inf))
     steps = np.floor((jobs.submit_s - since_s) / every_s)
-    # Runs are in the order they ended: what was known at a moment is how many of the first ones.
+    # Runs are in the order they ended, so the number of known ones describes what was known at a moment.
     ended_before = np.searchsorted(statistics.runs.ended_s, since_s + steps * every_s)
     return backtest_forecasts(statistics, jobs, ended_before, trust=trust)
 
@@ -55,11 +55,11 @@ def trained(
     how: Fit = fit_ga2m,
     trust: Trust = IN_TRAINED,
 ) -> Forecast:
-    """What ``estimator.Estimator`` would have said of each of *jobs*, trained anew every *every_s* seconds.
+    """Forecast each of *jobs* as ``estimator.Estimator`` would have, trained anew every *every_s* seconds.
 
     As with ``learnt``, runs are taken to start when they were submitted, and none counts before it has ended. Jobs
-    submitted before there are runs enough to train on, and those of which the model knows nothing, are told what
-    ``learnt`` says. *trust* is that in users' records of overruns. ConfigError where what *how* needs is not installed;
+    submitted before there are enough runs to train on, and those unknown to the model, get the forecast of ``learnt``.
+    *trust* is that in users' records of overruns. ConfigError where a dependency of *how* is not installed;
     ValueError unless *every_s* is above 0.
     """
     before = learnt(jobs, history)
@@ -85,7 +85,7 @@ def trained(
 
 
 def _ranked(forecasts: BacktestForecasts, trust: Trust) -> FloatArray:
-    """What records of overruns make of the forecasts of runs that were *forecasts*, natural logarithm of seconds."""
+    """Return the natural logarithm of *forecasts* in seconds, raised by records of overruns."""
     runs, log_forecast = forecasts.runs, forecasts.bounds[1]
     overruns = Overruns.of(runs, runs.ended_s, forecasts.log_runtime, log_forecast, trust)
     ended_before = np.searchsorted(runs.ended_s, runs.first_submit_s, side="right")
@@ -93,7 +93,7 @@ def _ranked(forecasts: BacktestForecasts, trust: Trust) -> FloatArray:
 
 
 def _moments(submit_s: FloatArray, ended_s: FloatArray, every_s: float) -> tuple[float, ...]:
-    """When to train: every *every_s* from the first submission on, where jobs follow and LEAST runs have ended."""
+    """Return training times: every *every_s* from the first submission, if jobs follow and LEAST runs have ended."""
     if not every_s > 0:
         raise ValueError(f"training every {every_s} s: accepted are seconds above 0")
     since_s = float(submit_s.min(initial=np.inf))
@@ -103,7 +103,7 @@ def _moments(submit_s: FloatArray, ended_s: FloatArray, every_s: float) -> tuple
 
 
 def as_outcomes(jobs: Workload, history: Workload | None = None) -> OutcomeTable:
-    """Each job as a run that started when it was submitted, those of *history* first."""
+    """Return each job as a run that started when it was submitted, those of *history* first."""
     parts = [jobs] if history is None else [history, jobs]
 
     def column(name: str) -> Any:
@@ -134,7 +134,7 @@ def as_outcomes(jobs: Workload, history: Workload | None = None) -> OutcomeTable
 
 
 def measured_in(jobs: Workload) -> list[tuple[str, Use]]:
-    """What the trace says of the use of jobs, each with its kind, as if every job had run when it was submitted."""
+    """Return the measured GPU use in the trace, each with its kind, as if every job had run when it was submitted."""
     some = jobs.take(np.isfinite(jobs.gpu_util))
     columns = (some.submit_s, some.submit_s + some.runtime_s, some.gpu_util, some.memory_util, some.gpu_memory_mib)
     uses = [

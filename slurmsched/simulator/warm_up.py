@@ -1,4 +1,4 @@
-"""Compiling what predictions, ``what-if`` and ``simulate`` need before anybody waits: small runs of all of them."""
+"""Compilation ahead of time for predictions, ``what-if`` and ``simulate``, by small runs of all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .workload.workload import Workload
 
 JOBS, NODES, GPUS = 60, 4, 8
 POLICIES = (STOCK, "fifo", "sjf", "qssf", "srtf")
-"""What ``simulate`` compares where nothing else is asked for."""
+"""The policies that ``simulate`` compares by default."""
 
 
 def warm_up() -> None:
@@ -41,7 +41,7 @@ def _jobs() -> Workload:
 
 
 def _busy(jobs: Workload, fleet: ClusterSpec) -> tuple[View, dict[str, str]]:
-    """A look at a cluster in which half of the jobs have come."""
+    """Return a View of a cluster to which half of the jobs have been submitted."""
     cluster = SimulatedCluster(jobs, fleet)
     cluster.advance(float(jobs.submit_s[JOBS // 2]))
     state = cluster.observe()

@@ -1,4 +1,4 @@
-"""Many processes that do the same with many things: of this machine (loky), or of a Dask cluster."""
+"""Parallel execution in many processes: of this machine (loky), or of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..errors import ConfigError, MissingExtra, SlurmschedError
 from ..interpreter import safe_children
 
 BACKENDS = ("loky", "dask")
-_PATIENCE_S = 10.0  #: how long a Dask scheduler is waited for
+_PATIENCE_S = 10.0  #: time to wait for a Dask scheduler
 _EXTRAS = {"joblib": "sweep", "distributed": "dask"}
 
 
 class RunFailed(SlurmschedError):
-    """A run could not be made; the text names it."""
+    """A run failed; the text names it."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who makes the runs: processes of this machine (loky), or a Dask cluster."""
+    """The backend of parallel runs: processes of this machine (loky), or a Dask cluster."""
 
     backend: str = "loky"  #: one of BACKENDS
     number: int | None = None  #: processes; None for as many as there are CPUs
@@ -32,15 +32,15 @@ class Workers:
 
 
 Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Generator[tuple[int, Any], None, None]]
-"""Does the first with each of the second; yields what came of it with its place there, in any order.
+"""Applies the first to each of the second; yields each result with its index, in any order.
 
-RunFailed where a process died. The function and the things go to other processes, so they must pickle.
+RunFailed where a process died. The function and its arguments go to other processes, so they must pickle.
 """
 
 
 @contextmanager
 def crew(workers: Workers | None) -> Iterator[Spread]:
-    """Those who do it, as often as asked; without *workers* this process does.
+    """Provide a function that runs jobs in parallel, as often as needed; without *workers*, in this process.
 
     ConfigError says what to install, or that there is no Dask scheduler.
     """
@@ -83,10 +83,10 @@ def _loky(number: int, do: Callable[[Any], Any], things: Sequence[Any]) -> Gener
 def _dask(
     distributed: Any, client: Any, do: Callable[[Any], Any], things: Sequence[Any]
 ) -> Generator[tuple[int, Any], None, None]:
-    # Not scattered: what is scattered is lost with the worker that holds it.
+    # Not scattered: scattered data is lost with the worker that holds it.
     futures = [client.submit(_placed, do, place, thing, pure=False) for place, thing in enumerate(things)]
     done = distributed.as_completed(futures)
-    del futures  # a result that nobody holds is let go
+    del futures  # a result without a reference is released
     for future in done:
         try:
             yield future.result()

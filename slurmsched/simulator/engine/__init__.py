@@ -1,1 +1,1 @@
-"""What the event loops work on: events by time, resources of nodes, and the state of jobs, in loops that compile."""
+"""The state under the event loops, in loops that compile: events by time, resources of nodes, and jobs."""

@@ -1,7 +1,7 @@
-"""What is to happen when, for loops that compile: (time, rank, serial), the earliest first.
+"""A calendar of events for loops that compile: (time, rank, serial), the earliest first.
 
 At one instant the smaller rank comes first, so that ends come before arrivals and those before decisions; within a rank
-the smaller serial. An event is never taken out before its time: whoever reads it knows whether it still holds.
+the smaller serial. Events are never cancelled: the reader of an event checks whether it still applies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ END, FREE, NODES, STEP, BEGIN = 0, 1, 2, 3, 4
 time has come. Arrivals, which no policy can change, are read from the workload."""
 
 SERIALS = 1 << 40
-"""An event is written as rank times this plus serial."""
+"""The code of an event is rank times this plus serial."""
 
 
 class Calendar(NamedTuple):
@@ -32,7 +32,7 @@ class Calendar(NamedTuple):
 
 
 def blank(room: int) -> Calendar:
-    """A calendar with room for so many events at once."""
+    """Return an empty calendar with room for so many events at once."""
     return Calendar(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
@@ -44,17 +44,17 @@ def note(calendar: Calendar, at_s: float, rank: int, serial: int) -> None:
 
 @compiled
 def next_s(calendar: Calendar) -> float:
-    """When the first event is due."""
+    """Return the time of the first event; NEVER where there is none."""
     return float(calendar.at_s[0]) if calendar.many[0] else NEVER
 
 
 @compiled
 def first(calendar: Calendar) -> tuple[int, int]:
-    """Rank and serial of the first event."""
+    """Return rank and serial of the first event."""
     return int(calendar.what[0] // SERIALS), int(calendar.what[0] % SERIALS)
 
 
 @compiled
 def strike(calendar: Calendar) -> None:
-    """Take the first event out."""
+    """Remove the first event."""
     calendar.many[0] = pop(calendar.at_s, calendar.what, 0, calendar.many[0])

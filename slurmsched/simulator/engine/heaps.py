@@ -8,7 +8,7 @@ from ...policies.compiled import compiled
 
 @compiled
 def push(keys: FloatArray, rows: IntArray, base: int, length: int, key: float, row: int) -> int:
-    """Add a pair to the heap of *length* pairs that begins at *base*; the new length."""
+    """Add a pair to the heap of *length* pairs that begins at *base*; return the new length."""
     at = length
     while at > 0:
         above = (at - 1) >> 1
@@ -24,7 +24,7 @@ def push(keys: FloatArray, rows: IntArray, base: int, length: int, key: float, r
 
 @compiled
 def pop(keys: FloatArray, rows: IntArray, base: int, length: int) -> int:
-    """Take the smallest pair away; the new length. The caller has read it at *base* before."""
+    """Remove the smallest pair, which is at *base* before the call; return the new length."""
     length -= 1
     key, row = keys[base + length], rows[base + length]
     at = 0

@@ -1,4 +1,4 @@
-"""The life of jobs on a modelled Slurm, in columns that compiled loops write."""
+"""The state of jobs on a modelled Slurm, in columns that compiled loops write."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COMPLETING, COMPLETED, REQUEUED = int(JobState.COMPLETING), int(JobState.COMPLET
 
 
 class Life(NamedTuple):
-    """One row per job; times are NaN until they have come."""
+    """The state of jobs, one row each; times are NaN until they have come."""
 
     state: IntArray  #: a JobState, or UNBORN
     submit_s: FloatArray  #: Slurm's: a requeue resets it
-    begin_s: FloatArray  #: not before
-    runtime_s: FloatArray  #: the truth: all its work, at speed 1
-    plan_s: FloatArray  #: what Slurm plans by: the time limit, a year where there is none
-    left_s: FloatArray  #: work left, when the present run began or went on
+    begin_s: FloatArray  #: earliest start
+    runtime_s: FloatArray  #: true runtime of all its work, at speed 1
+    plan_s: FloatArray  #: duration that Slurm plans with: the time limit, a year where there is none
+    left_s: FloatArray  #: work left when the present run began or resumed
     since_s: FloatArray  #: when that was
     speed: FloatArray  #: of the present run
     started_s: FloatArray  #: of the present run
@@ -46,21 +46,21 @@ class Life(NamedTuple):
 
 
 class Packs(NamedTuple):
-    """What a policy that packs believes and does; the last four have a row for each step of time."""
+    """The packing parameters and expectations of a policy; the last four have a row for each step of time."""
 
-    believed: FloatArray  #: what one keeps beside the other, by their profiles; below 0 where never to be tried
-    known_s: FloatArray  #: per job: how long it runs until its profile is known; 0 from its submission
+    believed: FloatArray  #: expected speed of one beside the other, by their profiles; below 0 for never
+    known_s: FloatArray  #: per job: time it runs until its profile is known; 0 if known at its submission
     told_s: FloatArray  #: per job: its forecast runtime, where pairs are weighed
-    from_s: FloatArray  #: when each step begins, rising
-    least: FloatArray  #: what the slower of two must be believed to keep
+    from_s: FloatArray  #: start of each step, rising
+    least: FloatArray  #: least expected speed of the slower of two
     first: BoolArray  #: join running jobs while GPUs are free too
-    coming: FloatArray  #: jobs that are soon to wait too
+    coming: FloatArray  #: jobs expected in the queue soon
 
 
 class JobSpeed(NamedTuple):
-    """How fast jobs run: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
+    """The speeds of jobs: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
 
-    Beside another on the same GPUs: ``beside[profile[row], profile[other]]`` times that; profile 0 is beside nobody.
+    A guest on the same GPUs multiplies that by ``beside[profile[row], profile[other]]``; profile 0 never shares.
     """
 
     kind: IntArray
@@ -71,29 +71,29 @@ class JobSpeed(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Rows in an order; ``many`` is an array of one."""
+    """A sorted list of rows; ``many`` is an array of one."""
 
     rows: IntArray
-    keys: FloatArray  #: beside them, rising
+    keys: FloatArray  #: of the rows, rising
     many: IntArray
 
 
 class MachineContext(NamedTuple):
-    """All that the life of jobs touches."""
+    """All arrays that state changes of jobs read and write."""
 
     resources: NodeResources
     held: Held
     requests: ResourceRequests
     life: Life
     pace: JobSpeed
-    running: Line  #: jobs that hold their nodes, by when Slurm plans their end
+    running: Line  #: jobs that hold their nodes, by the end that Slurm plans
     calendar: Calendar
-    launch_s: float  #: what a start costs before the work begins
-    release_s: float  #: from the end of a run until its nodes are free again
+    launch_s: float  #: cost of a start before the work begins
+    release_s: float  #: time from the end of a run until its nodes are free again
 
 
 def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> Life:
-    """Jobs that have not come yet."""
+    """Return the state of jobs that are not submitted yet."""
     count = len(submit_s)
     zeros = np.zeros(count, dtype=np.int64)
     unknown = np.full(count, np.nan)
@@ -124,7 +124,7 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
 
 
 def alone(jobs: Sized) -> JobSpeed:
-    """Every job at speed 1 wherever it runs, and none beside another."""
+    """Return constant speed 1 for every job on any nodes, without sharing."""
     nobody = np.zeros(len(jobs), dtype=np.int64)
     zeros, step = np.zeros(len(jobs)), np.zeros(1)
     packs = Packs(np.zeros((1, 1)), zeros, zeros.copy(), np.full(1, -np.inf), step, step > 0, step.copy())
@@ -132,13 +132,13 @@ def alone(jobs: Sized) -> JobSpeed:
 
 
 def empty_line(room: int) -> Line:
-    """Nobody in line."""
+    """Return an empty line with room for so many rows."""
     return Line(np.empty(room, dtype=np.int64), np.empty(room), np.zeros(1, dtype=np.int64))
 
 
 @compiled
 def line_up(line: Line, row: int, key: float) -> None:
-    """Enter a row in the order of keys, equal ones by row."""
+    """Insert a row in the order of keys, equal ones by row."""
     low, high = 0, line.many[0]
     while low < high:
         middle = (low + high) // 2
@@ -154,7 +154,7 @@ def line_up(line: Line, row: int, key: float) -> None:
 
 @inner
 def drop_out(line: Line, row: int) -> None:
-    """Take a row out of the line."""
+    """Remove a row from the line."""
     remaining = 0
     for at in range(line.many[0]):
         if line.rows[at] != row:
@@ -165,7 +165,7 @@ def drop_out(line: Line, row: int) -> None:
 
 @compiled
 def foresee(stage: MachineContext, at_s: float, rank: int, row: int) -> None:
-    """Enter what is to happen to a job; what will not happen any more makes room where there is none."""
+    """Schedule an event of a job; where the calendar is full, void events are removed first."""
     calendar = stage.calendar
     if calendar.many[0] == len(calendar.at_s):
         _forget_void(stage)
@@ -174,7 +174,7 @@ def foresee(stage: MachineContext, at_s: float, rank: int, row: int) -> None:
 
 @inner
 def _forget_void(stage: MachineContext) -> None:
-    """Keep the ends and steps of runs that go on, and all that is not about runs."""
+    """Remove the events of runs that are over; keep ends and steps of running jobs, and all other events."""
     calendar, life = stage.calendar, stage.life
     many, calendar.many[0] = calendar.many[0], 0
     for at in range(many):
@@ -218,7 +218,7 @@ def set_out(stage: MachineContext, row: int, now_s: float) -> None:
 
 @compiled
 def go_on(stage: MachineContext, row: int, now_s: float) -> None:
-    """Let a run go on from *now_s*."""
+    """Let a run continue from *now_s*."""
     life = stage.life
     life.since_s[row] = now_s
     life.due_s[row] = now_s + life.left_s[row] / life.speed[row]
@@ -227,7 +227,7 @@ def go_on(stage: MachineContext, row: int, now_s: float) -> None:
 
 @compiled
 def pause(stage: MachineContext, row: int, now_s: float) -> None:
-    """Count what a run has done and let it stand still; its nodes stay its own."""
+    """Account for the work of a run and suspend it; it keeps its nodes."""
     life = stage.life
     ran_s = max(0.0, now_s - life.since_s[row])
     life.ran_s[row] += ran_s
@@ -237,7 +237,7 @@ def pause(stage: MachineContext, row: int, now_s: float) -> None:
 
 @inner
 def end(stage: MachineContext, row: int, now_s: float) -> None:
-    """A run is over; its nodes come free a moment later."""
+    """End a run; its nodes come free after the release time."""
     life = stage.life
     life.state[row] = COMPLETING
     life.left_s[row] = 0.0
@@ -268,7 +268,7 @@ def send_back(stage: MachineContext, row: int, now_s: float, delay_s: float, res
 
 @inner
 def stop(stage: MachineContext, row: int, now_s: float, restart_s: float) -> None:
-    """Let a run yield its nodes at once and its job wait again; its work is kept, going on costs *restart_s*."""
+    """Preempt a run: its nodes are free at once, its job waits and keeps its work; resuming costs *restart_s*."""
     pause(stage, row, now_s)
     stage.life.left_s[row] += restart_s
     stage.life.restarts[row] += 1
@@ -287,7 +287,7 @@ def _leave(stage: MachineContext, row: int, now_s: float) -> None:
 
 @inner
 def part(stage: MachineContext, row: int, now_s: float) -> None:
-    """A job leaves those that it shares with: its guests keep the GPUs they are on, all run at their new speeds."""
+    """End the sharing of a job: its guests keep the GPUs they are on, and all run at their new speeds."""
     life, links, host = stage.life, stage.held.links, stage.life.partner[row]
     if host != ALONE:
         life.partner[row] = ALONE
@@ -308,7 +308,7 @@ def part(stage: MachineContext, row: int, now_s: float) -> None:
 
 @inner
 def change_speed(stage: MachineContext, row: int, now_s: float) -> None:
-    """Let a run on one node go on at the speed that it has beside those it shares with now: the least beside any."""
+    """Update the speed of a run on one node to the lowest that it has beside any job it shares GPUs with now."""
     life, pace, speed = stage.life, stage.pace, _speed_on(stage, row, 1)
     if life.state[row] != RUNNING:
         return
@@ -329,7 +329,7 @@ def change_speed(stage: MachineContext, row: int, now_s: float) -> None:
 
 @inner
 def release(stage: MachineContext, row: int) -> None:
-    """The nodes of a run that is over come free."""
+    """Free the nodes of a run that is over."""
     give_back(stage.resources, stage.held, stage.requests, row)
     drop_out(stage.running, row)
     stage.life.state[row] = COMPLETED if stage.life.state[row] == COMPLETING else PENDING

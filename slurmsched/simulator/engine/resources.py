@@ -1,4 +1,4 @@
-"""What jobs stand on: GPUs, CPUs and memory of nodes that need not be equal, in loops that compile."""
+"""The GPUs, CPUs and memory of nodes of any kind and their allocation, in loops that compile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHOSEN, TAKEN, OPEN, ALIKE = 0, 1, 2, 3
 
 
 class FreeResources(NamedTuple):
-    """What nobody uses, per node; now, or at one step of a plan."""
+    """Free resources per node; now, or at one step of a plan."""
 
     gpus: IntArray
     cpus: IntArray
@@ -24,9 +24,9 @@ class FreeResources(NamedTuple):
 
 
 class NodeResources(NamedTuple):
-    """The nodes."""
+    """The nodes: their capacity, what is free, and which jobs may use them."""
 
-    has: FreeResources  #: all of it
+    has: FreeResources  #: the capacity
     free: FreeResources
     up: BoolArray
     allowed: BoolArray  #: [kind of job, node]
@@ -35,20 +35,20 @@ class NodeResources(NamedTuple):
 
 
 class ResourceRequests(NamedTuple):
-    """What each job asks for."""
+    """The resources that each job requests."""
 
     gpus: IntArray  #: over all nodes
-    nodes: IntArray  #: 0 where the job does not care
+    nodes: IntArray  #: 0 where the job does not say
     cpus: IntArray  #: per node
     memory_mib: FloatArray  #: per node
     exclusive: BoolArray
     kind: IntArray  #: jobs of one kind may use the same nodes
     how: IntArray  #: one of ``PLACEMENTS``
-    form: IntArray  #: jobs of one form ask for just the same
+    form: IntArray  #: jobs of one form have identical requests
 
 
 class Held(NamedTuple):
-    """Who has what, as linked lists: ``first[row]`` is a job's first link; unused links hang on ``spare``."""
+    """The allocations of jobs as linked lists: ``first[row]`` is a job's first link; ``spare`` heads the free list."""
 
     first: IntArray
     links: IntArray  #: lines NODE, GPUS, CPUS, NEXT
@@ -56,7 +56,7 @@ class Held(NamedTuple):
 
 
 def nothing_held(jobs: int, links: int) -> Held:
-    """Books for *jobs* that have nothing, with room for so many (job, node) links at once."""
+    """Return empty allocations for *jobs*, with room for so many (job, node) links at once."""
     chain = np.zeros((4, links), dtype=np.int64)
     chain[NEXT] = np.arange(1, links + 1)
     chain[NEXT, -1:] = NONE
@@ -64,7 +64,7 @@ def nothing_held(jobs: int, links: int) -> Held:
 
 
 def carry_over(old: Held, new: Held) -> None:
-    """Write what *old* says into larger books that are still empty."""
+    """Copy the allocations of *old* into larger, empty ones."""
     many = old.links.shape[1]
     new.first[: len(old.first)] = old.first
     new.links[:, :many] = old.links
@@ -79,7 +79,7 @@ def carry_over(old: Held, new: Held) -> None:
 
 
 def number_forms(requests: ResourceRequests) -> None:
-    """Tell who asks for the same, after what jobs ask for was changed."""
+    """Number jobs by identical requests; call it after requests were changed."""
     form = np.zeros(len(requests.gpus), dtype=np.int64)
     for name in ("gpus", "nodes", "cpus", "memory_mib", "exclusive", "kind", "how"):
         column = getattr(requests, name)
@@ -91,9 +91,9 @@ def number_forms(requests: ResourceRequests) -> None:
 
 @compiled
 def find(resources: NodeResources, requests: ResourceRequests, row: int, free: FreeResources, barred: BoolArray) -> int:
-    """Find room for a job in *free*, off the *barred* nodes; on how many nodes, 0 where there is none.
+    """Find room for a job in *free*, off the *barred* nodes; return the number of nodes, 0 where there is none.
 
-    The nodes and the GPUs of each are then in the first lines of ``ground.room``. Nothing is taken.
+    The first lines of ``resources.room`` then hold the nodes and the GPUs of each. Nothing is taken.
     """
     room, gpus = resources.room, requests.gpus[row]
     allowed = resources.allowed[requests.kind[row]]
@@ -120,7 +120,7 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
 
 @inner
 def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
-    """On just so many nodes, as many GPUs on each: the first that fit, as select/cons_tres mostly takes them."""
+    """Find the first nodes of the requested number, as many GPUs on each, as select/cons_tres mostly does."""
     each, found = -(-gpus // nodes), 0
     for node in range(room.shape[1]):
         if found == nodes:
@@ -134,7 +134,7 @@ def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
 
 @inner
 def _on_one_size(resources: NodeResources, allowed: BoolArray, gpus: int) -> int:
-    """On nodes of one size, the largest first; over all sizes only what no size could ever hold."""
+    """Find nodes of one size, the largest first; mix sizes only where no single size could ever hold the job."""
     room, most = resources.room, 0
     for size in resources.sizes:
         whole = 0
@@ -151,7 +151,7 @@ def _on_one_size(resources: NodeResources, allowed: BoolArray, gpus: int) -> int
 
 @inner
 def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: int, count: int) -> None:
-    """Give a job the *count* nodes that ``find`` has just found."""
+    """Allocate to a job the *count* nodes that ``find`` has just found."""
     for at in range(count):
         node = resources.room[CHOSEN, at]
         cpus = resources.free.cpus[node] if requests.exclusive[row] else requests.cpus[row]
@@ -161,7 +161,7 @@ def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: 
 
 @compiled
 def link(free: FreeResources, held: Held, row: int, node: int, gpus: int, cpus: int) -> None:
-    """Note GPUs and CPUs of one node as a job's."""
+    """Record GPUs and CPUs of one node as allocated to a job."""
     links, spot = held.links, held.spare[0]
     held.spare[0] = links[NEXT, spot]
     links[NODE, spot], links[GPUS, spot], links[CPUS, spot], links[NEXT, spot] = node, gpus, cpus, held.first[row]
@@ -172,7 +172,7 @@ def link(free: FreeResources, held: Held, row: int, node: int, gpus: int, cpus: 
 
 @inner
 def give_back(resources: NodeResources, held: Held, requests: ResourceRequests, row: int) -> None:
-    """Take back all that a job has."""
+    """Free all resources of a job."""
     links, spot = held.links, held.first[row]
     while spot != NONE:
         node = links[NODE, spot]
@@ -188,7 +188,7 @@ def give_back(resources: NodeResources, held: Held, requests: ResourceRequests, 
 
 @inner
 def is_on(held: Held, row: int, node: int) -> bool:
-    """Whether a job has a part of this node."""
+    """Return True if a job has a part of this node."""
     spot = held.first[row]
     while spot != NONE:
         if held.links[NODE, spot] == node:

@@ -1,4 +1,4 @@
-"""Columns side by side in one array of records, so that a compiled function takes one argument in place of many."""
+"""Structures of arrays for compiled functions: many columns as one argument."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T", bound=tuple[object, ...])
 
 
 def records(columns: T) -> T:
-    """The same columns, by the same names, as views of one array of records.
+    """Return the columns, by the same names, as views of one array of records.
 
-    Compiling a function costs by its arguments, and each array of a tuple is several of them.
+    The cost of compiling a function grows with its arguments, and each array of a tuple counts as several.
     """
     names: tuple[str, ...] = columns._fields  # type: ignore[attr-defined]
     arrays = [np.asarray(column) for column in columns]

@@ -1,1 +1,1 @@
-"""The direct executor on one pool of equal nodes: event loops made for that alone, the fastest there are."""
+"""The direct executor on one pool of equal nodes: specialised event loops, the fastest ones."""

@@ -1,4 +1,4 @@
-"""Which GPUs each running job has: (node, GPUs) pairs in linked lists, for loops that compile."""
+"""The GPUs of each running job: (node, GPUs) pairs in linked lists, for loops that compile."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NONE = -1
 
 
 class PoolNodes(NamedTuple):
-    """The nodes, and how jobs are placed on them."""
+    """The nodes, and the placement of each job on them."""
 
     free: IntArray  #: GPUs per node
     size: int  #: GPUs of a whole node
-    how: IntArray  #: per job, as ``place`` takes it
+    how: IntArray  #: placement per job, as ``place`` takes it
 
 
 class Segments(NamedTuple):
-    """Every run of every job, by when it ended: from when to when, and on which GPUs.
+    """Every run of every job, in the order of ends: start, end, and the GPUs it had.
 
     The pairs of a segment are those from its ``first`` on, up to the next one's. Scalars are arrays of one.
     """
@@ -38,16 +38,16 @@ class Segments(NamedTuple):
 
 
 class Allocations(NamedTuple):
-    """The books: ``first[row]`` is a job's first pair; unused pairs are chained from ``first[-1]``."""
+    """The allocations of jobs: ``first[row]`` is a job's first pair; ``first[-1]`` heads the free list."""
 
     first: IntArray
     pairs: IntArray  #: three lines: node, GPUs, next pair
     room: IntArray  #: two lines, one column per node, for ``place`` to write in
-    unused: IntArray  #: of one: GPUs that nobody has
+    unused: IntArray  #: of one: the number of free GPUs
 
 
 def no_segments(many: int = 0, pairs: int = 0) -> Segments:
-    """Room for so many segments with so many pairs in all."""
+    """Return an empty log with room for so many segments with so many pairs in all."""
     return Segments(
         np.zeros(many, np.int64),
         np.zeros(many),
@@ -61,7 +61,7 @@ def no_segments(many: int = 0, pairs: int = 0) -> Segments:
 
 
 def closed(log: Segments) -> Segments:
-    """What was noted, without the room that is left."""
+    """Return the log without its unused room."""
     many, pairs = int(log.many[0]), int(log.pairs[0])
     return log._replace(
         row=log.row[:many],
@@ -75,7 +75,7 @@ def closed(log: Segments) -> Segments:
 
 @compiled
 def no_grants(count: int, free: IntArray) -> Allocations:
-    """Empty books for *count* jobs: at most one pair per GPU is ever in use."""
+    """Return empty allocations for *count* jobs: at most one pair per GPU is ever in use."""
     total = free.sum()
     first = np.full(count + 1, NONE, np.int64)
     pairs = np.empty((3, total), np.int64)
@@ -87,7 +87,7 @@ def no_grants(count: int, free: IntArray) -> Allocations:
 
 @compiled
 def grant(site: PoolNodes, books: Allocations, row: int, gpus: int) -> int:
-    """Give job *row* its GPUs; on how many nodes they are, 0 and nothing changed where there is no room."""
+    """Allocate GPUs to job *row*; return the number of nodes, 0 and nothing changed where there is no room."""
     if gpus > books.unused[0]:
         return 0
     first, pairs, room = books.first, books.pairs, books.room
@@ -106,7 +106,7 @@ def grant(site: PoolNodes, books: Allocations, row: int, gpus: int) -> int:
 
 @compiled
 def give_back(site: PoolNodes, books: Allocations, row: int) -> None:
-    """Take all GPUs of job *row* back."""
+    """Free all GPUs of job *row*."""
     first, pairs = books.first, books.pairs
     pair = first[row]
     while pair != NONE:
@@ -121,7 +121,7 @@ def give_back(site: PoolNodes, books: Allocations, row: int) -> None:
 
 @compiled
 def note(log: Segments, books: Allocations, row: int, start_s: float, end_s: float) -> None:
-    """Note that job *row* has had its GPUs from *start_s* to *end_s*; to be left out where the log has no room."""
+    """Log that job *row* had its GPUs from *start_s* to *end_s*. Do not call it where the log has no room."""
     at, spot = log.many[0], log.pairs[0]
     log.row[at], log.start_s[at], log.end_s[at], log.first[at] = row, start_s, end_s, spot
     pair = books.first[row]

@@ -1,4 +1,4 @@
-"""What every event loop works on: the trace, the nodes, the gate, when decisions are made, and what is filled in."""
+"""The context of every event loop: trace, nodes, admission, times of decisions, and results."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from .queue import NEVER, Gate, gate
 
 
 class PoolTrace(NamedTuple):
-    """What happens: jobs in submit order."""
+    """The jobs to replay, in submit order."""
 
     submit_s: FloatArray
     runtime_s: FloatArray
     gpus: IntArray
-    restart_s: FloatArray  #: what going on after a stop costs a job
+    restart_s: FloatArray  #: cost of resuming each job after a preemption
 
 
 class PoolResult(NamedTuple):
-    """What came of it, to be filled: NaN and zeros at the beginning."""
+    """The results of a replay, filled by the loop: NaN and zeros at the beginning."""
 
     start_s: FloatArray  #: first start
     end_s: FloatArray
     nodes: IntArray  #: most nodes a job was spread over
     stops: IntArray  #: preemptions
-    idle: FloatArray  #: GPU-seconds free while any job waited, and while one inside asked for no more than were
+    idle: FloatArray  #: GPU-seconds free while any job waited, and while an admitted one asked for no more than were
 
 
 class PoolContext(NamedTuple):
-    """All that a loop works on, whatever it decides by."""
+    """All that a loop reads and writes, whatever its rule of decision."""
 
     trace: PoolTrace
     site: PoolNodes
@@ -44,7 +44,7 @@ class PoolContext(NamedTuple):
 
 
 def stage(trace: PoolTrace, site: PoolNodes, most: float, beat_s: float, log: Segments) -> PoolContext:
-    """Before the first event, where jobs inside may ask for *most* GPUs together."""
+    """Return the context before the first event; *most* bounds the GPUs that admitted jobs request together."""
     count = len(trace.submit_s)
     books = no_grants(count, site.free)
     nothing = PoolResult(
@@ -59,7 +59,7 @@ def stage(trace: PoolTrace, site: PoolNodes, most: float, beat_s: float, log: Se
 
 @compiled
 def count_idle(idle: FloatArray, gpu_s: float, fits: bool) -> None:
-    """Account for GPU-seconds free while a job waited, and whether they were while one inside fitted."""
+    """Add GPU-seconds that were free while a job waited, and whether an admitted job would have fitted."""
     idle[0] += gpu_s
     if fits:
         idle[1] += gpu_s
@@ -67,7 +67,7 @@ def count_idle(idle: FloatArray, gpu_s: float, fits: bool) -> None:
 
 @compiled
 def decision_due(decide_s: float, now_s: float, beat_s: float) -> float:
-    """When the decision is made that is wanted now, *decide_s* being one that was set before, or NEVER."""
+    """Return the time of the decision needed now; *decide_s* is one already set, or NEVER."""
     if beat_s <= 0:
         return now_s
     return decide_s if decide_s < NEVER else np.ceil(now_s / beat_s) * beat_s

@@ -1,7 +1,7 @@
-"""The event loop for any ordering: at each decision it shows the policy a View, as the daemon would.
+"""The event loop for any ordering: at each decision the policy gets a View, as in the daemon.
 
-Slow beside the compiled loops and the same in its results; what those loops do is checked against it. It shares with
-them the placement of jobs and the plan of the reserving selections, not the gate, the clock or the queue.
+It is slow but gives the same results as the compiled loops, which are checked against it. It shares with them the
+placement of jobs and the plan of the reserving selections, not the admission, the clock or the queue.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .queue import NEVER
 from .reserved_backfill import choose, desk_of
 
 Keys = Callable[[float, IntArray, FloatArray], FloatArray]
-"""The ordering's key of *rows*, at a time, given how long each job has run."""
+"""The ordering's key of *rows* at a time, given how long each job has run."""
 
 
 @dataclass
 class Books:
-    """Everything the loop knows of a replay; columns have one row per job, in submit order."""
+    """The state of a replay; columns have one row per job, in submit order."""
 
     stage: PoolContext
     keys: Keys
@@ -45,18 +45,18 @@ class Books:
 
     @property
     def gpus(self) -> IntArray:
-        """GPUs each job asks for."""
+        """The GPUs that each job requests."""
         return self.stage.trace.gpus
 
     def next_s(self) -> float:
-        """The next arrival, end or step."""
+        """Return the time of the next arrival, end or step."""
         ahead = self.stage.trace.submit_s[self.arrived : self.arrived + 1].tolist()
         ahead += [self._end_s(row) for row in self.running]
         ahead += [self._step_s(row) for row in self.running if self.level[row] < len(self.steps)]
         return min(ahead, default=NEVER)
 
     def pass_time(self, last_s: float, now_s: float) -> None:
-        """Account for what was idle, then end what ends."""
+        """Account for idle GPUs up to *now_s*, then end the jobs that are due."""
         free, idle = int(self.stage.site.free.sum()), self.stage.result.idle
         if self.outside or self.waiting:
             idle[0] += free * (now_s - last_s)
@@ -70,7 +70,7 @@ class Books:
                 self.level[row] += 1
 
     def let_in(self, now_s: float) -> None:
-        """Arrivals, and who may come in."""
+        """Queue arrived jobs and admit those that may come in."""
         submit_s = self.stage.trace.submit_s
         while self.arrived < len(submit_s) and submit_s[self.arrived] <= now_s:
             self.outside.append(self.arrived)
@@ -89,7 +89,7 @@ class Books:
         return placed > 0
 
     def begin(self, row: int, placed: int, now_s: float) -> None:
-        """A job that waited has its GPUs on *placed* nodes."""
+        """Record that a waiting job has its GPUs on *placed* nodes."""
         result = self.stage.result
         self.waiting.remove(row)
         self.running.append(row)
@@ -98,7 +98,7 @@ class Books:
         result.nodes[row] = max(result.nodes[row], placed)
 
     def stop(self, row: int, now_s: float) -> None:
-        """A job yields; what it has done is kept, going on costs its restart."""
+        """Preempt a job; its work is kept, and resuming it costs its restart time."""
         self.ran_s[row] += now_s - self.since_s[row]
         self.left_s[row] += self.since_s[row] - now_s + self.stage.trace.restart_s[row]
         self.stage.result.stops[row] += 1
@@ -106,14 +106,14 @@ class Books:
         self.waiting.append(row)
 
     def in_order(self, now_s: float) -> tuple[IntArray, FloatArray]:
-        """The waiting jobs by their keys, and those."""
+        """Return the waiting jobs in the order of their keys, and the keys."""
         rows, keys = self.shown(now_s)
         rows, keys = rows[len(self.running) :], keys[len(self.running) :]
         order = np.argsort(keys, kind="stable")
         return rows[order], keys[order]
 
     def shown(self, now_s: float) -> tuple[IntArray, FloatArray]:
-        """The running jobs, then the waiting ones, and their keys: one may depend on who else is there."""
+        """Return the running jobs, then the waiting ones, and their keys; a key may depend on the other jobs."""
         rows = np.array(sorted(self.running) + sorted(self.waiting), dtype=np.int64)
         ran_s = self.ran_s.copy()
         ran_s[self.running] += now_s - self.since_s[self.running]
@@ -133,11 +133,11 @@ class Books:
 
 
 Decide = Callable[[Books, float], None]
-"""Start and stop jobs at a time; somebody waits."""
+"""Starts and stops jobs at a time; called while some job waits."""
 
 
 def replay(books: Books, decide: Decide) -> None:
-    """Run the trace, deciding at every event or at the stage's beats."""
+    """Run the trace, deciding at every event or at the context's beats."""
     beat_s, last_s, decide_s = books.stage.beat_s, 0.0, NEVER
     while (now_s := min(decide_s, books.next_s())) < NEVER:
         books.pass_time(last_s, now_s)
@@ -153,7 +153,7 @@ def replay(books: Books, decide: Decide) -> None:
 
 
 def in_turn(strict: bool) -> Decide:
-    """Best first, whatever fits; with *strict* nothing passes a job that does not fit."""
+    """Return a rule that starts jobs in order; unless *strict*, later jobs may pass one that does not fit."""
 
     def decide(books: Books, now_s: float) -> None:
         for row in books.in_order(now_s)[0].tolist():
@@ -164,7 +164,7 @@ def in_turn(strict: bool) -> Decide:
 
 
 def reserving(how: int, limit_s: FloatArray, depth: int) -> Decide:
-    """EASY or CONSERVATIVE."""
+    """Return the rule of EASY or CONSERVATIVE backfill."""
 
     def decide(books: Books, now_s: float) -> None:
         desk = desk_of(books.stage, limit_s, depth)
@@ -178,7 +178,7 @@ def reserving(how: int, limit_s: FloatArray, depth: int) -> Decide:
 
 
 def repack(books: Books, now_s: float) -> None:
-    """The best jobs that fit by GPU count run, running ones before waiting ones where keys are equal."""
+    """Run the best jobs that fit by GPU count; running ones come before waiting ones where keys are equal."""
     running = set(books.running)
     rows, key = books.shown(now_s)
     left = int(books.stage.books.unused[0] + books.gpus[books.running].sum())

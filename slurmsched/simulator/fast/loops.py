@@ -1,7 +1,7 @@
-"""The event loops: a whole trace replayed in compiled code, on keys that the policies' own functions gave.
+"""The event loops: a whole trace replayed in compiled code, with keys from the policies' own functions.
 
-At one instant ends come first, then arrivals, then who may come in from the gate, then decisions. Those are made at
-every event, or at the multiples of ``beat_s`` where that is positive.
+At one instant ends come first, then arrivals, then admission, then decisions. Decisions are made at every event, or at
+the multiples of ``beat_s`` where that is positive.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .queue import (
 
 
 class Keys(NamedTuple):
-    """The order: a job's key is ``at[level, row] + slope[row] * seconds run``; the smaller runs sooner.
+    """The order of jobs: a job's key is ``at[level, row] + slope[row] * seconds run``; the smaller runs sooner.
 
-    Its level is how many of the *steps* (GPU-seconds of attained service) it has passed.
+    A job's level is the number of *steps* (GPU-seconds of attained service) that it has passed.
     """
 
     at: FloatArray
@@ -44,9 +44,9 @@ class Keys(NamedTuple):
 
 @compiled
 def run_to_end(stage: PoolContext, key: FloatArray, waiting: PoolQueue, strict: bool) -> None:
-    """Jobs that run until they end.
+    """Replay jobs that run until they end.
 
-    With *strict* nothing passes a job that does not fit; otherwise whatever fits starts, best key first.
+    With *strict*, no job passes one that does not fit; otherwise whatever fits starts, best key first.
     """
     trace, site, books, gate, beat_s, result, log = stage
     ends, rows, running = np.empty(len(key)), np.empty(len(key), np.int64), 0
@@ -96,7 +96,7 @@ def run_to_end(stage: PoolContext, key: FloatArray, waiting: PoolQueue, strict: 
 
 @compiled
 def _let_in(trace: PoolTrace, gate: Gate, waiting: PoolQueue, key: FloatArray, now_s: float) -> int:
-    """Let those arrive who have, and come in who may; how many those are."""
+    """Queue jobs that have arrived and admit those that may come in; return the number of admitted jobs."""
     came = 0
     arrive(gate, trace.submit_s, now_s)
     row = come_in(gate, trace.gpus)
@@ -108,19 +108,19 @@ def _let_in(trace: PoolTrace, gate: Gate, waiting: PoolQueue, key: FloatArray, n
 
 
 class RunningJobs(NamedTuple):
-    """The jobs that run and what is known of all jobs that have run; scalars are arrays of one."""
+    """The running jobs, and the progress of all jobs; scalars are arrays of one."""
 
-    rows: IntArray  #: those that run, in the order of their keys at the last decision
-    keys: FloatArray  #: beside ``rows``, at the decision under way
-    stays: BoolArray  #: beside ``rows``
-    many: IntArray  #: how many those are
+    rows: IntArray  #: the running jobs, in the order of their keys at the last decision
+    keys: FloatArray  #: of ``rows``, at the present decision
+    stays: BoolArray  #: of ``rows``
+    many: IntArray  #: number of running jobs
     fresh: IntArray  #: chosen to start
     ran_s: FloatArray  #: per job, before the present run
     left_s: FloatArray  #: per job, when the present run began
     since_s: FloatArray  #: per job, when that was
     level: IntArray  #: per job, steps passed
     due_s: FloatArray  #: per job, its next end or step; NEVER where it does not run
-    heap_keys: FloatArray  #: those, as a heap; an entry that is not its job's due_s any more is void
+    heap_keys: FloatArray  #: heap of ``due_s``; an entry that differs from its job's due_s is void
     heap_rows: IntArray
     heap: IntArray
 
@@ -147,7 +147,7 @@ def _nothing_runs(trace: PoolTrace, total: int, steps: int) -> RunningJobs:
 
 @compiled
 def run_preemptively(stage: PoolContext, keys: Keys, waiting: PoolQueue) -> None:
-    """Jobs that yield: at each decision the best jobs run, whatever ran before, and whatever fits is filled in.
+    """Replay with preemption: at each decision the best jobs run, whatever ran before, and smaller ones fill in.
 
     Events are arrivals, ends and steps.
     """
@@ -178,7 +178,7 @@ def run_preemptively(stage: PoolContext, keys: Keys, waiting: PoolQueue) -> None
 
 @compiled
 def _next_due(running: RunningJobs) -> float:
-    """When the next running job ends or passes a step."""
+    """Return the time at which the next running job ends or passes a step."""
     while running.heap[0] and running.due_s[running.heap_rows[0]] != running.heap_keys[0]:
         running.heap[0] = pop(running.heap_keys, running.heap_rows, 0, running.heap[0])
     return running.heap_keys[0] if running.heap[0] else NEVER
@@ -186,7 +186,7 @@ def _next_due(running: RunningJobs) -> float:
 
 @compiled
 def _plan_due(trace: PoolTrace, keys: Keys, running: RunningJobs, row: int) -> None:
-    """Note when a running job ends or passes its next step, whichever comes first."""
+    """Schedule the end of a running job or its next step, whichever comes first."""
     due_s = running.since_s[row] + running.left_s[row]
     if running.level[row] < len(keys.steps):
         step_s = keys.steps[running.level[row]] / trace.gpus[row] - running.ran_s[row]
@@ -199,7 +199,7 @@ def _plan_due(trace: PoolTrace, keys: Keys, running: RunningJobs, row: int) -> N
 
 @compiled
 def _drop_void(running: RunningJobs) -> None:
-    """Build the heap anew from what runs."""
+    """Rebuild the heap from the running jobs."""
     running.heap[0] = 0
     for row in range(len(running.due_s)):
         if running.due_s[row] < NEVER:
@@ -244,7 +244,7 @@ def _end_and_step(
 
 @compiled
 def _choose(trace: PoolTrace, keys: Keys, waiting: PoolQueue, running: RunningJobs, total: int, now_s: float) -> int:
-    """Go through running and waiting jobs in the order of their keys while GPUs are left; how many shall start."""
+    """Choose running and waiting jobs in the order of their keys while GPUs are left; return the number to start."""
     _sort(keys, running, now_s)
     left, many, at, new = total, running.many[0], 0, 0
     waiting.barred[:] = False
@@ -276,7 +276,7 @@ def _choose(trace: PoolTrace, keys: Keys, waiting: PoolQueue, running: RunningJo
 
 @compiled
 def _sort(keys: Keys, running: RunningJobs, now_s: float) -> None:
-    """Put the running jobs in the order of their keys; they nearly are, so that insertion is quick."""
+    """Sort the running jobs by their keys; they are nearly sorted, so insertion is quick."""
     for at in range(running.many[0]):
         row = running.rows[at]
         ran_s = running.ran_s[row] + now_s - running.since_s[row]
@@ -301,7 +301,7 @@ def _yield(
     result: PoolResult,
     log: Segments,
 ) -> int:
-    """Stop the running jobs that were not chosen; how many."""
+    """Preempt the running jobs that were not chosen; return their number."""
     remaining = 0
     for at in range(running.many[0]):
         row = running.rows[at]
@@ -335,7 +335,7 @@ def _start(
     now_s: float,
     result: PoolResult,
 ) -> int:
-    """Start the chosen jobs; how many wait on because node boundaries keep them out."""
+    """Start the chosen jobs; return the number that node boundaries keep waiting."""
     out = 0
     for at in range(new):
         row = running.fresh[at]

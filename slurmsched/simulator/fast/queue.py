@@ -1,7 +1,7 @@
-"""Waiting jobs, for loops that compile: in a line outside the gate of admission, inside in one heap per kind.
+"""Waiting jobs, for loops that compile: in submit order before admission, then in one heap per kind.
 
-Whether a job fits depends on its kind alone: how it is placed, and its GPU count. After one job of a kind did not fit,
-no other of that kind is looked at, nor one placed the same way that asks for more.
+Whether a job fits depends only on its kind: its placement and its GPU count. After one job of a kind did not fit, the
+search skips that kind, and kinds with the same placement that ask for more.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ NEVER = np.inf
 
 
 class Gate(NamedTuple):
-    """Admission (Blox's ``load``): those inside ask for so many GPUs at most, others wait outside by arrival.
+    """Admission control (Blox's ``load``): a bound on the GPUs of admitted jobs; others wait outside in submit order.
 
-    A job that asks for more on its own comes in when nobody is inside. Scalars that change are arrays of one.
+    A job above the bound by itself is admitted when no other is. Scalars that change are arrays of one.
     """
 
     most: float
-    requested_gpus: IntArray  #: GPUs that jobs inside ask for; one that ends takes its own off
-    arrived: IntArray  #: the rows before this one have arrived
-    inside: IntArray  #: the rows before this one have come in
+    requested_gpus: IntArray  #: GPUs that admitted jobs request; a job that ends subtracts its own
+    arrived: IntArray  #: number of rows that have arrived
+    inside: IntArray  #: number of rows that were admitted
 
 
 def gate(most: float) -> Gate:
-    """Nobody has come yet."""
+    """Return a gate before any arrival."""
     return Gate(most, np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
 @compiled
 def next_arrival(gate: Gate, submit_s: FloatArray) -> float:
-    """When the next job arrives; NEVER after the last."""
+    """Return the time of the next arrival; NEVER after the last."""
     return submit_s[gate.arrived[0]] if gate.arrived[0] < len(submit_s) else NEVER
 
 
 @compiled
 def arrive(gate: Gate, submit_s: FloatArray, now_s: float) -> None:
-    """Put everybody in line who has arrived by now."""
+    """Count the jobs that have arrived by now."""
     while gate.arrived[0] < len(submit_s) and submit_s[gate.arrived[0]] <= now_s:
         gate.arrived[0] += 1
 
 
 @compiled
 def come_in(gate: Gate, gpus: IntArray) -> int:
-    """Let the first in line in; its row, or -1 where nobody may come in."""
+    """Admit the first job outside; return its row, or -1 where none may come in."""
     row = gate.inside[0]
     if row == gate.arrived[0] or (gate.requested_gpus[0] and gate.requested_gpus[0] + gpus[row] > gate.most):
         return -1
@@ -60,24 +60,24 @@ def come_in(gate: Gate, gpus: IntArray) -> int:
 
 @compiled
 def someone_outside(gate: Gate) -> bool:
-    """Whether anybody waits outside."""
+    """Return True if any job waits outside."""
     return bool(gate.inside[0] < gate.arrived[0])
 
 
 class PoolQueue(NamedTuple):
-    """Heaps of (key, row), one after the other; kinds are numbered by GPU count, then by how they are placed."""
+    """Heaps of (key, row), one after the other; kinds are numbered by GPU count, then by placement."""
 
     kind: IntArray  #: the number of each job's kind
     how: IntArray  #: of each kind
-    base: IntArray  #: where each heap begins
+    base: IntArray  #: begin of each heap
     length: IntArray
-    barred: BoolArray  #: kinds that are not looked at any more in the decision under way
+    barred: BoolArray  #: kinds that the present decision skips
     keys: FloatArray
     rows: IntArray
 
 
 def nobody(gpus: IntArray, how: IntArray) -> PoolQueue:
-    """Empty heaps with room for all of these jobs."""
+    """Return empty heaps with room for all of these jobs."""
     ways = int(how.max(initial=0)) + 1
     each = gpus * ways + how
     count = np.bincount(each)
@@ -93,20 +93,20 @@ def nobody(gpus: IntArray, how: IntArray) -> PoolQueue:
 
 @compiled
 def wait(waiting: PoolQueue, row: int, key: float) -> None:
-    """Let job *row* wait with this key."""
+    """Queue job *row* with this key."""
     kind = waiting.kind[row]
     waiting.length[kind] = push(waiting.keys, waiting.rows, waiting.base[kind], waiting.length[kind], key, row)
 
 
 @compiled
 def leave(waiting: PoolQueue, kind: int) -> None:
-    """Take the first job of *kind* out."""
+    """Remove the first job of *kind*."""
     waiting.length[kind] = pop(waiting.keys, waiting.rows, waiting.base[kind], waiting.length[kind])
 
 
 @compiled
 def first_of(waiting: PoolQueue) -> int:
-    """The kind, among those not barred, whose first job has the smallest key; -1 where none waits."""
+    """Return the kind, among those not barred, whose first job has the smallest key; -1 where none waits."""
     best, best_key, best_row = -1, np.inf, -1
     for kind in range(len(waiting.base)):
         if waiting.length[kind] and not waiting.barred[kind]:
@@ -118,7 +118,7 @@ def first_of(waiting: PoolQueue) -> int:
 
 @compiled
 def bar(waiting: PoolQueue, kind: int) -> None:
-    """There is no room for a job of *kind*: look no more at it, nor at those that ask for more in the same way."""
+    """Skip *kind*, for which there is no room, and kinds of the same placement that ask for more."""
     for other in range(kind, len(waiting.base)):
         if waiting.how[other] == waiting.how[kind]:
             waiting.barred[other] = True
@@ -126,7 +126,7 @@ def bar(waiting: PoolQueue, kind: int) -> None:
 
 @compiled
 def any_fits(waiting: PoolQueue, gpus: IntArray, free: int) -> bool:
-    """Whether some waiting job asks for no more than *free* GPUs."""
+    """Return True if some waiting job asks for no more than *free* GPUs."""
     for kind in range(len(waiting.base)):
         if waiting.length[kind]:
             return bool(gpus[waiting.rows[waiting.base[kind]]] <= free)

@@ -1,7 +1,7 @@
-"""Backfill with reservations on time limits: EASY (for the first job that waits) and conservative (for every one).
+"""Backfill with reservations by time limits: EASY (for the first waiting job) and conservative (for every one).
 
-What stock Slurm does in spirit: no job may start that would delay a reservation, by the time limits of what runs. Jobs
-end when they end; every decision plans anew.
+This resembles stock Slurm: no job may start that would delay a reservation, by the time limits of running jobs. Jobs
+end at their true ends, and every decision plans anew.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ EASY, CONSERVATIVE = 0, 1
 
 
 class Queue(NamedTuple):
-    """Waiting jobs in the order of their keys; ``many`` is an array of one."""
+    """The waiting jobs in the order of their keys; ``many`` is an array of one."""
 
     rows: IntArray
     keys: FloatArray
     many: IntArray
-    asking: IntArray  #: how many of them ask for so many GPUs
+    asking: IntArray  #: number of them by the GPUs they request
 
 
 class Profile(NamedTuple):
@@ -39,22 +39,22 @@ class Profile(NamedTuple):
 
 
 class Desk(NamedTuple):
-    """All that a decision works on."""
+    """All that a decision reads and writes."""
 
     trace: PoolTrace
-    limit_s: FloatArray  #: what each job is planned to take
+    limit_s: FloatArray  #: planned duration of each job
     site: PoolNodes
     books: Allocations
     queue: Queue
     result: PoolResult
-    depth: int  #: how many waiting jobs are looked at
+    depth: int  #: number of waiting jobs considered
     chosen: IntArray  #: jobs to start, filled from the front
     profile: Profile
 
 
 @compiled
 def desk_of(stage: PoolContext, limit_s: FloatArray, depth: int) -> Desk:
-    """A desk with nobody in the queue."""
+    """Return a desk with an empty queue."""
     count, total = len(limit_s), stage.books.unused[0]
     steps = total + 2 * depth + 4
     queue = Queue(np.empty(count, np.int64), np.empty(count), np.zeros(1, np.int64), np.zeros(total + 1, np.int64))
@@ -65,9 +65,9 @@ def desk_of(stage: PoolContext, limit_s: FloatArray, depth: int) -> Desk:
 
 @compiled
 def run_reserving(stage: PoolContext, limit_s: FloatArray, key: FloatArray, how: int, depth: int) -> None:
-    """Jobs that run until they end, started in the order of their keys or backfilled behind reservations.
+    """Replay jobs that run until they end, started in the order of their keys or backfilled behind reservations.
 
-    *limit_s* is what a job is planned to take, *how* EASY or CONSERVATIVE, *depth* how many waiting jobs are looked at.
+    *limit_s* is the planned duration of jobs, *how* EASY or CONSERVATIVE, *depth* how many waiting jobs are considered.
     """
     trace, site, books, gate, beat_s, result, log = stage
     ends, rows, running = np.empty(len(key)), np.empty(len(key), np.int64), 0
@@ -115,7 +115,7 @@ def run_reserving(stage: PoolContext, limit_s: FloatArray, key: FloatArray, how:
 
 @compiled
 def choose(desk: Desk, how: int, running: IntArray, now_s: float) -> int:
-    """Start what may start of the queue, which is in the order of its keys, beside those *running*; how many."""
+    """Start jobs of the sorted queue that may start beside those *running*; return their number."""
     return _easy(desk, running, now_s) if how == EASY else _conservative(desk, running, now_s)
 
 
@@ -142,7 +142,7 @@ def _forget_started(queue: Queue, result: PoolResult) -> None:
 
 @compiled
 def _by_limit(limit_s: FloatArray, rows: IntArray, now_s: float, result: PoolResult) -> tuple[IntArray, FloatArray]:
-    """Running jobs by when they must end, and that time; one past its limit could end any moment."""
+    """Return the running jobs by their latest end, and that time; one past its limit could end any moment."""
     until_s = np.empty(len(rows))
     for at in range(len(rows)):
         until_s[at] = max(now_s, result.start_s[rows[at]] + limit_s[rows[at]])
@@ -152,7 +152,7 @@ def _by_limit(limit_s: FloatArray, rows: IntArray, now_s: float, result: PoolRes
 
 @compiled
 def _easy(desk: Desk, running: IntArray, now_s: float) -> int:
-    """Start from the front while jobs fit; behind the first that does not, those that cannot delay it."""
+    """Start jobs from the front while they fit; behind the first that does not, those that cannot delay it."""
     trace, limit_s, site, books, queue, result, depth, chosen, _ = desk
     most = min(queue.many[0], depth)
     new, front = 0, 0
@@ -195,7 +195,7 @@ def _easy(desk: Desk, running: IntArray, now_s: float) -> int:
 
 @compiled
 def _shadow(desk: Desk, later: IntArray, rows: IntArray, head: int, now_s: float) -> float:
-    """When *head* can start by time limits; *later* becomes what is free then beside it."""
+    """Return the time at which *head* can start by time limits; *later* becomes what is free then beside it."""
     trace, limit_s, site, books, _, result, _, _, _ = desk
     by_end, until_s = _by_limit(limit_s, rows, now_s, result)
     at = 0
@@ -219,7 +219,7 @@ def _shadow(desk: Desk, later: IntArray, rows: IntArray, head: int, now_s: float
 def _conservative(desk: Desk, running: IntArray, now_s: float) -> int:
     """Give each waiting job, in order, the earliest time that delays none before it; start those whose time is now.
 
-    Reservations count GPUs over the cluster; whether nodes have room for a job is seen when its time comes.
+    Reservations count GPUs over the cluster; the fit on nodes is checked at the start.
     """
     trace, limit_s, site, books, queue, result, depth, chosen, profile = desk
     by_end, until_s = _by_limit(limit_s, running, now_s, result)
@@ -250,7 +250,7 @@ def _conservative(desk: Desk, running: IntArray, now_s: float) -> int:
 
 @compiled
 def _earliest(profile: Profile, gpus: int, limit_s: float) -> int:
-    """The first step from which *gpus* are free for *limit_s*; -1 where there is none."""
+    """Return the first step from which *gpus* are free for *limit_s*; -1 where there is none."""
     first = -1
     for at in range(profile.many[0]):
         if profile.free[at] < gpus:
@@ -264,7 +264,7 @@ def _earliest(profile: Profile, gpus: int, limit_s: float) -> int:
 
 @compiled
 def _reserve(profile: Profile, first: int, gpus: int, limit_s: float) -> None:
-    """Take *gpus* from step *first* on for *limit_s*."""
+    """Reserve *gpus* from step *first* on for *limit_s*."""
     end_s = profile.from_s[first] + limit_s
     at = first
     while at < profile.many[0] and profile.from_s[at] < end_s:

@@ -1,1 +1,1 @@
-"""The general machine: nodes of any kind in columns, and what decides: a modelled slurmctld, or plans as they are."""
+"""The event loop for nodes of any kind, driven by a modelled slurmctld or by a policy directly."""

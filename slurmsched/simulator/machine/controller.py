@@ -1,4 +1,4 @@
-"""A modelled slurmctld put together from a workload, a fleet and a configuration."""
+"""The construction of a modelled slurmctld from a workload, a cluster and a configuration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ..workload.workload import Workload
 from .outages import no_outages
 
 YEAR_S = 365 * 86400.0
-"""What Slurm's backfill plans for a job without a time limit."""
+"""The duration that Slurm's backfill plans for a job without a time limit."""
 
 MOST_STEPS = 4000
 
@@ -49,11 +49,11 @@ def controller(
     pace: JobSpeed | None = None,
     given: Keys | None = None,
 ) -> Controller:
-    """A Slurm on which nothing has happened yet; *required* are the nodes jobs insist on, as host lists.
+    """Build a Slurm in its initial state; *required* are the nodes that jobs insist on, as host lists.
 
-    *outages* are failures to come, *pace* says how fast jobs run, *given* are the keys of a direct executor.
+    *outages* are future failures, *pace* the speeds of jobs, *given* the keys of a direct executor.
 
-    ConfigError names a job that this fleet could never run.
+    ConfigError names a job that this cluster could never run.
     """
     size = len(jobs)
     no = np.zeros(size, dtype=np.bool_)
@@ -102,7 +102,7 @@ def controller(
 
 
 def _steps(conf: SlurmConf, jobs: int, running: int) -> int:
-    """How often the outlook of backfill may change."""
+    """Return the room for steps of a backfill plan."""
     reserved = 2 * min(conf.rules.reservations, jobs) + 4
     ends = int(min(conf.rules.bf_window_s / conf.rules.bf_resolution_s + 2, running))
     return min(reserved + ends, MOST_STEPS)
@@ -113,7 +113,7 @@ def _zeros(size: int) -> IntArray:
 
 
 def _parts(partition_lists: Labels, fleet: ClusterSpec) -> PartitionSets:
-    """Every distinct list of partitions that jobs ask for. In a fleet without partitions there is one, of all nodes."""
+    """Return every distinct list of partitions that jobs request; without partitions, one set of all nodes."""
     nodes, partitions = fleet.nodes, fleet.partitions
     if not len(partitions):
         whole = np.ones((1, len(nodes)), dtype=np.bool_)
@@ -158,7 +158,7 @@ def _scratch(fleet: ClusterSpec, running: int, links: int, accounts: int) -> Scr
 
 
 class AllowedNodes(NamedTuple):
-    """Where jobs may run."""
+    """The nodes that each job may use."""
 
     parts: PartitionSets
     kind: IntArray  #: of each job; jobs of one kind may use the same nodes
@@ -166,7 +166,7 @@ class AllowedNodes(NamedTuple):
 
 
 def _places(jobs: Workload, fleet: ClusterSpec, required: Labels | None) -> AllowedNodes:
-    """Jobs that name the same partitions, GPU type, features and nodes are of one kind."""
+    """Group jobs into kinds by partitions, GPU type, features and required nodes."""
     parts = _parts(jobs.partition, fleet)
     named = required or Labels(_zeros(len(jobs)), ("",))
     codes = np.stack([jobs.partition.codes, jobs.gpu_type.codes, jobs.features.codes, named.codes])
@@ -209,7 +209,7 @@ def _resources(fleet: ClusterSpec, allowed: BoolArray) -> NodeResources:
 
 
 def suits(gpu_type: str, features: str, fleet: ClusterSpec) -> BoolArray:
-    """The nodes that have the GPU type and all features (``a&b``) a job asks for."""
+    """Select the nodes that have the GPU type and all features (``a&b``) a job requests."""
     nodes = fleet.nodes
     right = np.ones(len(nodes), dtype=np.bool_)
     if gpu_type:
@@ -234,21 +234,21 @@ def _caps(account: Labels, fleet: ClusterSpec) -> Caps:
 
 
 class UnfitJob(NamedTuple):
-    """A job that could never run, even where nothing else does."""
+    """A job that could never run, even on an idle cluster."""
 
     row: int
-    why: str  #: goes on after "job N"
+    why: str  #: continues the sentence "job N"
 
 
 def misfits(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
-    """The jobs that no nodes of *fleet* can hold, or that a partition or account never lets run; each once."""
+    """Find the jobs that no nodes of *fleet* can hold, or that a partition or account never lets run; each once."""
     places = _places(jobs, fleet, None)
     found = _misfits(jobs, _requests(jobs, places.kind), _resources(fleet, places.allowed), fleet)
     return sorted({misfit.row: misfit for misfit in reversed(list(found))}.values())
 
 
 def _check(jobs: Workload, stage: MachineContext, fleet: ClusterSpec) -> None:
-    """ConfigError for the first job that could never run."""
+    """Raise ConfigError for the first job that could never run."""
     for misfit in _misfits(jobs, stage.requests, stage.resources, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
 
@@ -256,7 +256,7 @@ def _check(jobs: Workload, stage: MachineContext, fleet: ClusterSpec) -> None:
 def _misfits(
     jobs: Workload, requests: ResourceRequests, resources: NodeResources, fleet: ClusterSpec
 ) -> Iterator[UnfitJob]:
-    """Of room one job of each kind and size is tried."""
+    """Yield jobs that could never run; room is checked for one job of each kind and size."""
     longest = dict(zip(fleet.partitions.name, fleet.partitions.max_time_s.tolist(), strict=True))
     if longest:
         most_s = jobs.partition.map(
@@ -293,7 +293,7 @@ def _words(jobs: Workload, row: int) -> str:
 
 
 def places_changed(model: Controller, jobs: Workload, fleet: ClusterSpec, required: Labels) -> Controller:
-    """The same Slurm after jobs were moved to other partitions or nodes."""
+    """Update the model after jobs were moved to other partitions or nodes."""
     places = _places(jobs, fleet, required)
     model.stage.requests.kind[:] = places.kind
     number_forms(model.stage.requests)
@@ -304,7 +304,7 @@ def places_changed(model: Controller, jobs: Workload, fleet: ClusterSpec, requir
 
 
 def extended(model: Controller, fresh: Controller) -> Controller:
-    """*fresh*, made for the same jobs and more behind them, in the state that *model* is in."""
+    """Copy the state of *model* into *fresh*, which was built for the same jobs and more behind them."""
     size, old, new = len(model.base), model.stage, fresh.stage
     per_job: list[tuple[Any, Any]] = [(new.life, old.life), (fresh.wishes, model.wishes), (fresh.base, model.base)]
     for ours, theirs in [*per_job, (fresh.factors, model.factors)]:

@@ -1,8 +1,8 @@
-"""The direct executor on fleets that are more than a pool of equal GPUs: the plan of each decision happens as it is.
+"""The direct executor on clusters that are more than one pool of equal nodes: each plan is carried out exactly.
 
-Partitions, GPU types, CPUs, memory, features, limits of accounts, failing nodes, speeds that depend on placement. The
-same machine as the modelled slurmctld, with the keys of an ordering in place of priorities and a decision after each
-event.
+It covers partitions, GPU types, CPUs, memory, features, account limits, failing nodes and speeds that depend on
+placement. The machine is that of the modelled slurmctld, with an ordering's keys instead of priorities and a decision
+after each event.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .event_loop import advance, decide
 from .outages import no_outages, outages
 
 Ask = Callable[[float, IntArray, FloatArray], FloatArray]
-"""The keys of *rows*, at a time, given how long each has run: for an ordering that is asked at each decision."""
+"""The keys of *rows* at a time, given how long each has run: for an ordering that is called at each decision."""
 
 _SELECTIONS = {
     "strict": SlurmctldConfig(backfilling=False),
@@ -37,7 +37,7 @@ _SELECTIONS = {
 
 
 def rules_of(selection: str, beat_s: float, depth: int) -> SlurmctldConfig:
-    """What decides under a selection, with no loop of slurmctld's in between."""
+    """Return the rules of a selection, without the delays of slurmctld's loops."""
     return _SELECTIONS[selection]._replace(
         poll_s=beat_s,
         batch_sched_delay_s=0.0,
@@ -62,7 +62,7 @@ def run_direct(
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
 ) -> Controller:
-    """All jobs to their end; *how* is the placement of each, *key_source* gives keys that change with time."""
+    """Run all jobs to their end; *how* is each job's placement, *key_source* gives keys that change with time."""
     conf = SlurmConf(rules._replace(asked_each_time=key_source is not None))
     model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
     model.stage.requests.how[:] = how
@@ -80,7 +80,7 @@ def run_direct(
 
 
 def _ran_s(model: Controller, rows: IntArray, now_s: float) -> FloatArray:
-    """How long each job has run, this run included."""
+    """Return how long each job has run, this run included."""
     life = model.stage.life
     runs = life.state[rows] == RUNNING
     this_s = np.where(runs, now_s - np.nan_to_num(life.since_s[rows]), 0.0)
@@ -88,7 +88,7 @@ def _ran_s(model: Controller, rows: IntArray, now_s: float) -> FloatArray:
 
 
 def sharing_of(jobs: Workload, fleet: ClusterSpec, pace: JobSpeed, packing: PackingSetup | None) -> JobSpeed:
-    """The same pace where the fleet lets jobs share GPUs: by what they compute, or by their names where none says."""
+    """Add the speeds of GPU sharing to *pace* where the cluster allows it: by program, or else by job name."""
     if fleet.sharing is None:
         return pace
     number = {name: at for at, name in enumerate(fleet.sharing.names, start=1)}
@@ -117,12 +117,12 @@ def _packs(packing: PackingSetup) -> Packs:
 
 
 def _framed(table: FloatArray) -> FloatArray:
-    """A table of pairs with a row and a column for who is beside nobody."""
+    """Return the table with a first row and column for jobs that do not share."""
     return np.pad(table, ((1, 0), (1, 0)))
 
 
 def pace_of(jobs: Workload, fleet: ClusterSpec) -> JobSpeed:
-    """How fast jobs run on the fleet: sensitive ones by how many nodes more than they need they are on."""
+    """Return the speeds of jobs: those of sensitive ones depend on the number of nodes beyond what they need."""
     needed = np.maximum(-(-jobs.gpus // max(fleet.size, 1)), np.maximum(jobs.nodes, 1))
     kind = np.where(jobs.sensitive, needed, 0)
     most = int(kind.max(initial=0))
@@ -134,7 +134,7 @@ def pace_of(jobs: Workload, fleet: ClusterSpec) -> JobSpeed:
 
 
 def outages_of(jobs: Workload, fleet: ClusterSpec) -> Outages:
-    """The failures of the fleet, over a time in which all jobs could run twice one after the other at full use."""
+    """Generate the node failures, for twice the time that all jobs would take one after the other at full use."""
     if fleet.failures is None or not len(jobs):
         return no_outages()
     first_s, last_s = float(jobs.submit_s.min()), float(jobs.submit_s.max())

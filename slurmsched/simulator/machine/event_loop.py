@@ -36,9 +36,9 @@ from .sharing import share, step_of
 
 @compiled
 def advance(c: Controller, until_s: float) -> bool:
-    """Let time pass up to *until_s*, or until nothing is left to happen.
+    """Advance time to *until_s*, or until nothing is left to happen.
 
-    Where keys are asked for anew at each decision, it stops before one and returns true: ``decide`` is the caller's.
+    Where keys change at each decision, it stops before one and returns True: the caller then calls ``decide``.
     """
     while True:
         now_s = _next_s(c)
@@ -61,7 +61,7 @@ def advance(c: Controller, until_s: float) -> bool:
 
 @compiled
 def decide(c: Controller, now_s: float) -> None:
-    """The loops that are due."""
+    """Run the loops that are due."""
     if c.clock[ORDER_STALE]:
         put_in_order(c)
     due, shared = c.clock[MAIN_DUE] <= now_s, -1
@@ -81,7 +81,7 @@ def decide(c: Controller, now_s: float) -> None:
 
 @inner
 def _next_s(c: Controller) -> float:
-    """When the next thing happens; NEVER where only priorities would be calculated anew."""
+    """Return the time of the next event; NEVER where only priority calculations are left."""
     at_s = min(next_s(c.stage.calendar), c.clock[MAIN_DUE], c.clock[BACKFILL_DUE], _next_arrival_s(c))
     if at_s == NEVER:
         return NEVER
@@ -90,7 +90,7 @@ def _next_s(c: Controller) -> float:
 
 @inner
 def _next_arrival_s(c: Controller) -> float:
-    """When the next job is submitted or let in; NEVER where none is left that may come in."""
+    """Return the time of the next submission or admission; NEVER where none is left."""
     row, submitted = int(c.clock[ARRIVED]), max(int(c.clock[ARRIVED]), int(c.clock[SUBMITTED]))
     submit_s = c.stage.life.submit_s
     at_s = submit_s[submitted] if submitted < len(submit_s) else NEVER
@@ -99,7 +99,7 @@ def _next_arrival_s(c: Controller) -> float:
 
 @inner
 def _may_come_in(c: Controller) -> bool:
-    """Whether the gate lets the next job in; one that is larger than the bound comes in alone."""
+    """Return True if the gate admits the next job; one that is larger than the bound comes in alone."""
     row = int(c.clock[ARRIVED])
     if row == len(c.stage.life.submit_s):
         return False
@@ -108,7 +108,7 @@ def _may_come_in(c: Controller) -> bool:
 
 @inner
 def _let_in(c: Controller, now_s: float) -> None:
-    """Jobs are submitted, and come in as far as the gate lets them."""
+    """Submit jobs that are due, and admit them as far as the gate allows."""
     submit_s = c.stage.life.submit_s
     while c.clock[SUBMITTED] < len(submit_s) and submit_s[int(c.clock[SUBMITTED])] <= now_s:
         c.clock[SUBMITTED] += 1
@@ -122,9 +122,9 @@ def _let_in(c: Controller, now_s: float) -> None:
 
 @inner
 def _count_idle(c: Controller, now_s: float) -> None:
-    """GPU-seconds free while jobs waited, and those of them that one of the waiting jobs could have used by number."""
+    """Add GPU-seconds free while jobs waited, and those that one of the waiting jobs could have used by number."""
     submit_s, arrived, since_s = c.stage.life.submit_s, int(c.clock[ARRIVED]), c.clock[NOW]
-    if not c.queue.many[0]:  # then only who has to wait outside
+    if not c.queue.many[0]:  # then only jobs that wait for admission count
         since_s = max(since_s, submit_s[arrived] if arrived < len(submit_s) else NEVER)
     if since_s >= now_s:
         return
@@ -144,7 +144,7 @@ def _count_idle(c: Controller, now_s: float) -> None:
 
 @inner
 def _happen(c: Controller, now_s: float) -> None:
-    """Ends, freed nodes, failures and repairs, begin times."""
+    """Process ends, freed nodes, failures and repairs, and begin times that are due."""
     stage = c.stage
     while next_s(stage.calendar) <= now_s:
         rank, serial = first(stage.calendar)
@@ -166,7 +166,7 @@ def _happen(c: Controller, now_s: float) -> None:
 
 @inner
 def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
-    """A job's nodes have come free, where they have: others may run now, and a requeued one waits again."""
+    """Update queue and limits if a job's nodes are free: others may run now, and a requeued one waits again."""
     state = c.stage.life.state[row]
     if state != COMPLETED and state != PENDING:
         return
@@ -180,7 +180,7 @@ def _stir_if_free(c: Controller, row: int, now_s: float) -> None:
 
 @inner
 def _step(c: Controller, row: int, now_s: float) -> None:
-    """A running job passes a step of attained service, unless it has stopped since that was foreseen."""
+    """Move a running job to its next step of attained service, unless it has stopped in the meantime."""
     life = c.stage.life
     if life.state[row] == RUNNING and life.level[row] < len(c.given.steps) and step_s(c, row) == now_s:
         life.level[row] += 1
@@ -209,7 +209,7 @@ def requeue(c: Controller, row: int, now_s: float) -> None:
 
 @inner
 def _arrive(c: Controller, row: int, now_s: float) -> None:
-    """A job comes. No loop, no start: at submit slurmctld starts what salloc and srun ask for, not a batch job."""
+    """Queue an arrived job. It does not start at submit: slurmctld does that only for salloc and srun."""
     c.stage.life.state[row] = PENDING
     wait(c, row, now_s)
     stir(c, now_s)
@@ -217,6 +217,6 @@ def _arrive(c: Controller, row: int, now_s: float) -> None:
 
 @compiled
 def reordered(c: Controller) -> None:
-    """Points, nice, holds or keys have changed: the queue follows at once."""
+    """Sort the queue again and wake the loops, after points, nice, holds or keys have changed."""
     put_in_order(c)
     stir(c, c.clock[NOW])

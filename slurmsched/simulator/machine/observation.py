@@ -1,4 +1,4 @@
-"""What squeue and sinfo would show of a modelled Slurm."""
+"""The jobs and nodes of a modelled Slurm, as squeue and sinfo would show them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRIORITY, RESOURCES, LIMIT, DOWN, BEGIN, HELD, NOT_WAITING = range(len(REASONS))
 
 
 def observed_jobs(model: Controller, submitted: JobTable, fleet: ClusterSpec, rows: IntArray) -> JobTable:
-    """Jobs as they are now; *submitted* says what does not change."""
+    """Return jobs in their present state; *submitted* has the columns that do not change."""
     table, life, wishes = submitted.take(rows), model.stage.life, model.wishes
     state = np.where(life.state[rows] == REQUEUED, JobState.COMPLETING, life.state[rows])
     started_s = np.where(state == PENDING, np.nan, life.started_s[rows])
@@ -43,7 +43,7 @@ def observed_jobs(model: Controller, submitted: JobTable, fleet: ClusterSpec, ro
 
 
 def one_row_per_array(jobs: JobTable) -> JobTable:
-    """Waiting jobs, those of one array as one row."""
+    """Return waiting jobs with the tasks of each array as one row."""
     arrays = jobs.array_job_id
     if not (arrays > 0).any():
         return jobs
@@ -61,7 +61,7 @@ def one_row_per_array(jobs: JobTable) -> JobTable:
 
 
 def nodes_of(model: Controller, fleet: ClusterSpec) -> NodeTable:
-    """The nodes with what jobs hold of them."""
+    """Return the nodes with the resources in use."""
     resources, nodes = model.stage.resources, fleet.nodes
     words = np.where(resources.up, np.where(resources.free.gpus == resources.has.gpus, "idle", "mixed"), "down")
     return replace(
@@ -75,7 +75,7 @@ def nodes_of(model: Controller, fleet: ClusterSpec) -> NodeTable:
 
 
 def _reasons(model: Controller, table: JobTable, rows: IntArray) -> Labels:
-    """Why each job waits, in Slurm's words; the first of its partitions waits for resources."""
+    """Return why each job waits, in Slurm's words; the first of its partitions waits for resources."""
     queue = model.queue.rows[: model.queue.many[0]]
     why = _why(model, queue)
     able = queue[why == PRIORITY]
@@ -111,6 +111,6 @@ def _node_list(model: Controller, fleet: ClusterSpec, row: int) -> str:
 
 
 def _gone(of: FloatArray, left: FloatArray) -> FloatArray:
-    """What is taken; nothing of what is endless."""
+    """Return the resources in use per node; unlimited ones count as 0."""
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(of - left, nan=0.0)

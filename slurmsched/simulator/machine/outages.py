@@ -1,4 +1,4 @@
-"""When nodes fail and come back."""
+"""Failures and repairs of nodes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MOST = 1_000_000
 
 
 def no_outages() -> Outages:
-    """Nothing ever fails."""
+    """Return no failures."""
     return Outages(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))
 
 
 def outages(nodes: int, failures: Failures, since_s: float, until_s: float) -> Outages:
-    """Failures of *nodes* nodes that begin in [since_s, until_s), each with its repair.
+    """Generate the failures of *nodes* nodes that begin in [since_s, until_s), each with its repair.
 
-    ConfigError where they would be more than a million.
+    ConfigError for more than a million.
     """
     cycle_s = failures.mtbf_s + failures.repair_s
     expected = nodes * (until_s - since_s) / cycle_s

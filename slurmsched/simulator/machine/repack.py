@@ -1,8 +1,8 @@
 """Preemptive repacking: at each decision the best jobs run, whatever ran before, in loops that compile.
 
-Jobs are gone through in the order of their keys. One that runs keeps its nodes if no better one has claimed them; one
-that waits takes nodes that nobody uses, or else nodes of jobs that come after it; whatever fits is filled in. Then
-those that were not chosen yield, and the others start.
+Jobs are processed in the order of their keys. A running job keeps its nodes if no better one has claimed them; a
+waiting one takes free nodes, or else nodes of jobs that come after it; whatever fits is filled in. Then the jobs that
+were not chosen are preempted, and the others start.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..engine.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, Free
 from ..slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, Controller, begin, may_run, wait
 
 ROW, ON, MANY, NODES = 0, 1, 2, 3
-"""Lines of ``Scratch.fresh``: a chosen job, one of its nodes, its GPUs there, how many nodes it has."""
+"""Lines of ``Scratch.fresh``: a chosen job, one of its nodes, its GPUs there, its number of nodes."""
 
 
 @inner
 def repack(c: Controller, now_s: float) -> None:
-    """Decide who runs now."""
+    """Choose the jobs that run now; preempt the others."""
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
     if not c.queue.many[0]:
         return
@@ -47,13 +47,13 @@ def repack(c: Controller, now_s: float) -> None:
 
 @inner
 def restart_cost(c: Controller, row: int) -> float:
-    """What going on after a stop costs a job."""
+    """Return the cost of resuming a job after a preemption, in seconds."""
     return float(c.rules.restart_s + c.rules.restart_doubling_s * np.log2(max(1, c.stage.requests.gpus[row])))
 
 
 @inner
 def _rank_running(c: Controller, now_s: float) -> None:
-    """The running jobs by the keys they have now, equal ones by row."""
+    """Sort the running jobs by their present keys, equal ones by row."""
     scratch, life, keys, running = c.scratch, c.stage.life, c.given, c.stage.running
     for at in range(running.many[0]):
         row = running.rows[at]
@@ -70,7 +70,7 @@ def _rank_running(c: Controller, now_s: float) -> None:
 
 @inner
 def _choose(c: Controller, now_s: float) -> int:
-    """Go through running and waiting jobs by key; how many columns of ``fresh`` are filled with who shall start."""
+    """Choose jobs by key; return the number of columns of ``fresh`` that hold jobs to start."""
     stage, scratch, queue = c.stage, c.scratch, c.queue
     _open_all(c)
     running, waiting, fresh, left = 0, 0, 0, scratch.claimed.gpus.sum()
@@ -110,7 +110,7 @@ def _choose(c: Controller, now_s: float) -> int:
 
 @inner
 def _open_all(c: Controller) -> None:
-    """Nobody has claimed anything; what runs is not looked at yet."""
+    """Reset the claims: all nodes are unclaimed, and what running jobs hold is not available yet."""
     resources, scratch = c.stage.resources, c.scratch
     c.barred[:], scratch.cap[:] = False, 0
     scratch.claimed.gpus[:], scratch.claimed.cpus[:] = resources.has.gpus, resources.has.cpus
@@ -121,7 +121,7 @@ def _open_all(c: Controller) -> None:
 
 @inner
 def _can_stay(c: Controller, row: int) -> bool:
-    """Whether no better job has claimed anything that a running one has."""
+    """Return True if no better job has claimed anything that a running one has."""
     stage, claimed = c.stage, c.scratch.claimed
     account = c.caps.account[row]
     links, spot = stage.held.links, stage.held.first[row]
@@ -138,7 +138,7 @@ def _can_stay(c: Controller, row: int) -> bool:
 
 @inner
 def _claim(free: FreeResources, c: Controller, row: int, stays: bool) -> None:
-    """A running job stays: its nodes are claimed. It yields: they are nobody's."""
+    """Claim the nodes of a running job that stays, or free them for others where it is preempted."""
     sign = -1 if stays else 1
     links, spot = c.stage.held.links, c.stage.held.first[row]
     while spot != NONE:

@@ -1,7 +1,7 @@
-"""What slurmctld's backfill plans with: free nodes over time, in loops that compile.
+"""The plan of slurmctld's backfill: free nodes over time, in loops that compile.
 
-A plan is a row of steps; what is free at a step is free until the next one. Later steps are made as they are needed,
-from the planned ends of what runs.
+A plan is a row of steps; what is free at a step is free until the next one. Later steps are added as they are needed,
+from the planned ends of running jobs.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class BackfillPlan(NamedTuple):
     cpus: IntArray
     memory_mib: FloatArray
     total: IntArray  #: GPUs free over all nodes
-    falls: BoolArray  #: whether something is less free at this step than at the one before
-    counts: IntArray  #: MANY steps made; jobs ENDED by the last; nodes FOUND for whom was asked about; forms TRIED
+    falls: BoolArray  #: True where something is less free at this step than at the one before
+    counts: IntArray  #: MANY steps made; jobs ENDED by the last; nodes FOUND for the last search; forms TRIED
     least: FreeResources  #: scratch: the least that is free over a stretch of steps
     nowhere: BoolArray  #: bars no node
-    tried: IntArray  #: for each form of jobs one that was asked about; NONE
-    forms: IntArray  #: the forms that were
-    full_s: FloatArray  #: beside it: it has no room at steps up to this one
+    tried: IntArray  #: for each form of jobs one that was searched for; NONE
+    forms: IntArray  #: the forms that were searched for
+    full_s: FloatArray  #: of ``tried``: it has no room at steps up to this one
 
 
 def blank_outlook(nodes: int, steps: int, forms: int) -> BackfillPlan:
-    """Room for so many steps."""
+    """Return an empty plan with room for so many steps."""
     return BackfillPlan(
         np.empty(steps),
         np.empty((steps, nodes), dtype=np.int64),
@@ -60,7 +60,7 @@ def blank_outlook(nodes: int, steps: int, forms: int) -> BackfillPlan:
 
 @inner
 def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
-    """Begin with what is free now."""
+    """Begin the plan with what is free now."""
     outlook.counts[MANY], outlook.counts[ENDED] = 1, 0
     outlook.at_s[0], outlook.falls[0] = now_s, False
     outlook.gpus[0], outlook.cpus[0], outlook.memory_mib[0] = (
@@ -80,9 +80,9 @@ def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
 def earliest(
     outlook: BackfillPlan, stage: MachineContext, row: int, resolution_s: float, until_s: float, now_only: bool
 ) -> int:
-    """The first step from which a job has room for as long as it is planned to run; -1 where none begins by *until_s*.
+    """Find the first step from which a job has room for its planned duration; -1 where none begins by *until_s*.
 
-    Its nodes are then in the first lines of ``ground.room``, their number in ``counts``.
+    Its nodes are then in the first lines of ``resources.room``, their number in ``counts``.
     """
     requests, plan_s = stage.requests, stage.life.plan_s
     known_s = full_until(outlook.tried, outlook.full_s, requests, plan_s, row)
@@ -122,7 +122,7 @@ def _search(
 
 @inner
 def _past(outlook: BackfillPlan, full_s: float) -> int:
-    """The first step made that is later than *full_s*, or the next to be made."""
+    """Return the first step made that is later than *full_s*, or the next to be made."""
     step = 0
     while step < outlook.counts[MANY] and outlook.at_s[step] <= full_s:
         step += 1
@@ -131,7 +131,7 @@ def _past(outlook: BackfillPlan, full_s: float) -> int:
 
 @inner
 def _before(outlook: BackfillPlan, step: int) -> float:
-    """The time of the last step that is before the time of *step*."""
+    """Return the time of the last step that is before the time of *step*."""
     earlier = step - 1
     while earlier >= 0 and outlook.at_s[earlier] == outlook.at_s[step]:
         earlier -= 1
@@ -140,10 +140,10 @@ def _before(outlook: BackfillPlan, step: int) -> float:
 
 @inner
 def full_until(tried: IntArray, full_s: FloatArray, requests: ResourceRequests, plan_s: FloatArray, row: int) -> float:
-    """Up to when a job is known to have no room; NEVER where it has none in this pass, -inf where nothing is known.
+    """Return the time until which a job surely has no room; NEVER in this whole pass, -inf where nothing is known.
 
-    What is free in a plan only shrinks as more is planned: where a job had no room, another that asks for the same and
-    for no shorter has none. It takes few arrays, since a pass asks it for each job that waits.
+    What is free in a plan only shrinks as more is planned: where a job had no room, another with identical requests and
+    no shorter duration has none. It takes few arrays, since a pass calls it for each waiting job.
     """
     form = requests.form[row]
     other = tried[form]
@@ -154,7 +154,7 @@ def full_until(tried: IntArray, full_s: FloatArray, requests: ResourceRequests, 
 
 @inner
 def _fits(outlook: BackfillPlan, stage: MachineContext, row: int, step: int) -> bool:
-    """Whether a job has room from *step* on: on what is free at it and wherever something is taken again later."""
+    """Return True if a job has room from *step* on: at the step itself and wherever something is taken again later."""
     if outlook.total[step] < stage.requests.gpus[row]:
         return False
     least, resources, requests = outlook.least, stage.resources, stage.requests
@@ -181,7 +181,7 @@ def _fits(outlook: BackfillPlan, stage: MachineContext, row: int, step: int) -> 
 
 @inner
 def _further(outlook: BackfillPlan, stage: MachineContext, resolution_s: float) -> bool:
-    """Make the next step: the next planned end, and those within the resolution after it."""
+    """Add the next step: the next planned end, and those within the resolution after it."""
     running, many = stage.running, outlook.counts[MANY]
     if outlook.counts[ENDED] == running.many[0] or many == len(outlook.at_s):
         return False
@@ -214,10 +214,10 @@ def _copy(outlook: BackfillPlan, of: int, to: int) -> None:
 
 @inner
 def reserve(outlook: BackfillPlan, stage: MachineContext, row: int, step: int, resolution_s: float, ends: bool) -> None:
-    """Take the nodes just found for a job, from *step* on for as long as it is planned to run.
+    """Reserve the nodes just found for a job, from *step* on for its planned duration.
 
-    Without *ends* no step is made for its end beyond those that are: for the last reservation of a pass, whose end
-    does not matter, and for a job that starts, whose end is made with those of all that run.
+    Without *ends* no step is added for its end: for the last reservation of a pass, whose end does not matter, and for
+    a job that starts, whose end is added with those of all running jobs.
     """
     end_s = outlook.at_s[step] + stage.life.plan_s[row]
     if ends:
@@ -248,14 +248,14 @@ def reserve(outlook: BackfillPlan, stage: MachineContext, row: int, step: int, r
 
 @inner
 def started(outlook: BackfillPlan, end_s: float) -> None:
-    """A job was put into the line of running ones: one that ends within the steps made has its end there already."""
+    """Count a job that joined the running ones as ended in the plan, if its end lies within the steps made."""
     if end_s <= outlook.at_s[outlook.counts[MANY] - 1]:
         outlook.counts[ENDED] += 1
 
 
 @inner
 def _split(outlook: BackfillPlan, step: int, at_s: float) -> None:
-    """Make a step before *step* that is like the one before it."""
+    """Add a step before *step* that equals the one before it."""
     for later in range(outlook.counts[MANY], step, -1):
         outlook.at_s[later], outlook.falls[later] = outlook.at_s[later - 1], outlook.falls[later - 1]
         _copy(outlook, later - 1, later)

@@ -15,7 +15,7 @@ from ...policies.compiled import compiled
 
 
 class Weights(NamedTuple):
-    """PriorityWeight* and what belongs to them (slurm.conf(5))."""
+    """The PriorityWeight* parameters and their time constants (slurm.conf(5))."""
 
     age: float = 1000.0
     max_age_s: float = 604800.0
@@ -26,30 +26,30 @@ class Weights(NamedTuple):
 
 
 class UserUsage(NamedTuple):
-    """What users have used, decayed up to a time."""
+    """The usage of users, decayed up to a time."""
 
     user: IntArray  #: of each job
     used_s: FloatArray  #: GPU-seconds per user
-    fair: FloatArray  #: what that makes of each user's fair share, 0..1
+    fair: FloatArray  #: the resulting fair share of each user, 0..1
     until_s: FloatArray  #: one time
 
 
 class Factors(NamedTuple):
-    """What of a job's priority does not change by itself."""
+    """The constant factors of a job's priority."""
 
     qos: FloatArray  #: 0..1
-    width: FloatArray  #: 0..1, the part of the cluster it asks for
-    offset: IntArray  #: what a real Slurm said beyond what is modelled here
+    width: FloatArray  #: 0..1, the share of the cluster it requests
+    offset: IntArray  #: difference of a real Slurm's priority from the modelled one
 
 
 def unused(user: IntArray, users: int) -> UserUsage:
-    """Nobody has used anything."""
+    """Return the usage before any job has run."""
     return UserUsage(user, np.zeros(users), np.ones(users), np.zeros(1))
 
 
 @compiled
 def accrue(usage: UserUsage, weights: Weights, rows: IntArray, gpus: IntArray, cpus: IntArray, now_s: float) -> None:
-    """Let time pass: what was used decays, the running jobs *rows* use more."""
+    """Advance the usage to *now_s*: it decays, and the running jobs *rows* add to it."""
     passed_s = now_s - usage.until_s[0]
     usage.until_s[0] = now_s
     if passed_s <= 0:
@@ -62,7 +62,7 @@ def accrue(usage: UserUsage, weights: Weights, rows: IntArray, gpus: IntArray, c
 
 @compiled
 def share_out(usage: UserUsage) -> None:
-    """Work out the fair share of each user from what was used."""
+    """Compute the fair share of each user from the usage."""
     total_s = usage.used_s.sum()
     for user in range(len(usage.used_s)):
         used = usage.used_s[user] / total_s if total_s > 0 else 0.0
@@ -71,7 +71,7 @@ def share_out(usage: UserUsage) -> None:
 
 @compiled
 def base_priority(usage: UserUsage, weights: Weights, factors: Factors, row: int, waited_s: float) -> int:
-    """A job's priority without our points and without nice."""
+    """Return a job's priority without our points and without nice."""
     fair = usage.fair[usage.user[row]]
     age = min(1.0, waited_s / weights.max_age_s)
     points = weights.age * age + weights.fair_share * fair + weights.size * factors.width[row]

@@ -1,4 +1,4 @@
-"""How a modelled Slurm is configured: slurm.conf's say in priorities and scheduling."""
+"""The configuration of a modelled Slurm: slurm.conf's settings of priorities and scheduling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL = 1_000_000
 
 @dataclass(frozen=True)
 class SlurmConf:
-    """Rules and weights, and what starts and ends cost on the nodes."""
+    """Rules and weights, and the cost of starts and ends on the nodes."""
 
     rules: SlurmctldConfig = field(default_factory=SlurmctldConfig)
     weights: Weights = field(default_factory=Weights)
@@ -24,12 +24,12 @@ class SlurmConf:
 
     @classmethod
     def easy(cls) -> SlurmConf:
-        """Stock scheduling with one reservation at a time, and slurmctld's loops at every event: the baseline."""
+        """Return the baseline: stock scheduling, one reservation at a time, slurmctld's loops at every event."""
         return cls(SlurmctldConfig(poll_s=0.0, batch_sched_delay_s=0.0, default_queue_depth=ALL, reservations=1))
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> SlurmConf:
-        """What ``scontrol show config`` says; what it does not say is Slurm's default."""
+        """Read the output of ``scontrol show config``; missing settings have Slurm's defaults."""
         options = dict(part.partition("=")[::2] for part in config.get("SchedulerParameters", "").split(","))
         rules = SlurmctldConfig(
             batch_sched_delay_s=_number(options, "batch_sched_delay", 3.0),
@@ -53,12 +53,12 @@ class SlurmConf:
         return cls(rules, weights)
 
     def with_overheads(self, launch_s: float, release_s: float) -> SlurmConf:
-        """The same Slurm on nodes where starts and ends cost so much."""
+        """Return the configuration with these costs of starts and ends on the nodes."""
         return replace(self, launch_s=launch_s, release_s=release_s)
 
 
 def _number(texts: Mapping[str, str], name: str, otherwise: float) -> float:
-    """Always a float: another type would have the whole machine compiled once more."""
+    """Return a float even for a whole number: another type would have the whole machine compiled once more."""
     try:
         return float(texts[name])
     except (KeyError, ValueError):
@@ -66,7 +66,7 @@ def _number(texts: Mapping[str, str], name: str, otherwise: float) -> float:
 
 
 def _span(config: Mapping[str, str], name: str, otherwise: float) -> float:
-    """A time such as ``7-00:00:00`` or ``00:05:00``; zero and nonsense count as not said."""
+    """Read a time such as ``7-00:00:00`` or ``00:05:00``; zero and invalid texts give the default."""
     try:
         return seconds(config[name]) or otherwise
     except (KeyError, ValueError):

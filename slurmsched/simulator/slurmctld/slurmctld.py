@@ -1,9 +1,9 @@
 """A model of slurmctld: priorities, the main loop and the backfill loop, in loops that compile.
 
-It does what slurm.conf(5) says and what one of 22.05 was seen to do (docs/simulator.md): a batch job waits for one of
+It follows slurm.conf(5) and the observed behaviour of release 22.05 (docs/simulator.md): a batch job waits for one of
 the loops; the main loop runs a moment after jobs come, end or are changed, in order of priority, and stops in a
-partition at its first job that does not fit; backfill, a thread with beats of its own, runs every bf_interval after
-something changed and starts what delays no reservation, by time limits.
+partition at its first job that does not fit; backfill, a thread with an interval of its own, runs every bf_interval
+after something changed and starts what delays no reservation, by time limits.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MOST_PRIORITY = 2.0**33
 
 
 class SlurmctldConfig(NamedTuple):
-    """What slurm.conf says of scheduling; names as in SchedulerParameters(5) and PriorityCalcPeriod."""
+    """The scheduling settings of slurm.conf; names as in SchedulerParameters(5) and PriorityCalcPeriod."""
 
-    poll_s: float = 1.0  #: slurmctld looks once a second whether its main loop is due
+    poll_s: float = 1.0  #: slurmctld checks once a second whether its main loop is due
     batch_sched_delay_s: float = 3.0
     default_queue_depth: int = 100
     bf_interval_s: float = 30.0
@@ -41,21 +41,21 @@ class SlurmctldConfig(NamedTuple):
     reservations: int = 500  #: in a pass, per set of partitions; 1 is EASY, slurmctld gives each job it tests one
     calc_period_s: float = 300.0
     requeue_delay_s: float = 121.0  #: Slurm lets the credential of the last run expire first
-    restart_s: float = 0.0  #: what going on costs a job whose work survives
-    restart_doubling_s: float = 0.0  #: and so much more for each doubling of its GPUs
-    admission: float = np.inf  #: GPUs that admitted jobs ask for at most; others wait outside in turn
-    direct: bool = False  #: no slurmctld: keys that were given say the order, and a decision follows each event at once
-    asked_each_time: bool = False  #: the keys are asked for anew before each decision
-    blocking: bool = True  #: nothing passes a job of its partition that does not fit
+    restart_s: float = 0.0  #: cost of resuming a job whose work survives
+    restart_doubling_s: float = 0.0  #: additional cost for each doubling of its GPUs
+    admission: float = np.inf  #: bound on GPUs of admitted jobs; others wait outside in turn
+    direct: bool = False  #: no slurmctld: given keys determine the order, and a decision follows each event at once
+    asked_each_time: bool = False  #: the keys are computed anew before each decision
+    blocking: bool = True  #: no job passes one of its partition that does not fit
     backfilling: bool = True
     repacking: bool = False  #: at each decision the best jobs run, whatever ran before
     sharing: bool = False  #: two jobs may run on the same GPUs
-    uneven: bool = False  #: also one on some of the GPUs of a wider one
-    weighing: bool = False  #: only where that costs the two less time than it saves those that wait
+    uneven: bool = False  #: also a job on some of the GPUs of a wider one
+    weighing: bool = False  #: only where sharing costs the two less time than it saves waiting jobs
 
 
 class JobAdjustments(NamedTuple):
-    """What an admin, a user or we have asked of jobs, one row each."""
+    """Changes to jobs by an admin, a user or us, one row each."""
 
     points: IntArray  #: SiteFactor
     nice: IntArray
@@ -64,7 +64,7 @@ class JobAdjustments(NamedTuple):
 
 
 class PartitionSets(NamedTuple):
-    """Partitions as jobs ask for them: each distinct list of names is one set of nodes."""
+    """The distinct lists of partitions that jobs request, each as one set of nodes."""
 
     of: IntArray  #: of each job
     nodes: BoolArray  #: [set, node]
@@ -73,7 +73,7 @@ class PartitionSets(NamedTuple):
 
 
 class Caps(NamedTuple):
-    """GPUs that accounts may have at once (GrpTRES)."""
+    """The limits on GPUs of accounts (GrpTRES)."""
 
     account: IntArray  #: of each job
     most: IntArray  #: per account
@@ -81,18 +81,18 @@ class Caps(NamedTuple):
 
 
 class Outages(NamedTuple):
-    """Nodes that fail and come back, by time."""
+    """Failures and repairs of nodes, by time."""
 
     at_s: FloatArray
     node: IntArray
-    up: BoolArray  #: comes back
+    up: BoolArray  #: True for a repair
 
 
 class Scratch(NamedTuple):
-    """What a repacking decision writes in."""
+    """The working arrays of a repacking decision."""
 
-    claimed: FreeResources  #: what no better job has taken, per node
-    calm: FreeResources  #: and no running job that was not looked at yet has
+    claimed: FreeResources  #: free of better jobs, per node
+    calm: FreeResources  #: free also of running jobs not processed yet
     cap: IntArray  #: GPUs claimed per account
     order: IntArray  #: running jobs by key
     keys: FloatArray
@@ -101,7 +101,7 @@ class Scratch(NamedTuple):
 
 
 class Controller(NamedTuple):
-    """All of it."""
+    """The whole state of a modelled controller."""
 
     stage: MachineContext
     queue: Line  #: waiting jobs; key: the smaller the sooner
@@ -125,7 +125,7 @@ class Controller(NamedTuple):
 
 @compiled
 def stir(c: Controller, now_s: float) -> None:
-    """Something has changed: the loops are due."""
+    """Make the loops due after a change."""
     rules = c.rules
     main_s = max(now_s, c.clock[MAIN_LAST] + rules.batch_sched_delay_s)
     if rules.poll_s > 0:
@@ -138,10 +138,10 @@ def stir(c: Controller, now_s: float) -> None:
 
 @inner
 def _backfill_s(c: Controller, from_s: float) -> float:
-    """When the backfill loop next looks whether there is work, *from_s* at the soonest.
+    """Return the time at which the backfill loop next checks for work, *from_s* at the soonest.
 
-    It is a thread of its own: it sleeps bf_interval after a pass, then looks once a second. Nothing ties those seconds
-    to the main loop's; half-way between is where they are on average.
+    It is a thread of its own: it sleeps bf_interval after a pass, then checks once a second. Nothing ties those seconds
+    to the main loop's; half-way between is their mean position.
     """
     poll_s, wakes_s = c.rules.poll_s, c.clock[BACKFILL_LAST] + c.rules.bf_interval_s
     if poll_s == 0:
@@ -165,7 +165,7 @@ def wait(c: Controller, row: int, now_s: float) -> None:
 
 @compiled
 def key_of(c: Controller, row: int) -> float:
-    """A job's place in the queue: partition tier, then priority; or the key given. The smaller the sooner."""
+    """Return a job's sort key: partition tier, then priority; or the given key. The smaller comes first."""
     if c.rules.direct:
         life, keys = c.stage.life, c.given
         return float(keys.at[life.level[row], row] + keys.slope[row] * life.ran_s[row])
@@ -174,7 +174,7 @@ def key_of(c: Controller, row: int) -> float:
 
 @inner
 def priority(c: Controller, row: int) -> int:
-    """As squeue shows it."""
+    """Return a job's priority as squeue shows it."""
     if c.wishes.held[row]:
         return 0
     return int(max(1, c.base[row] + c.wishes.points[row] - c.wishes.nice[row]))
@@ -182,7 +182,7 @@ def priority(c: Controller, row: int) -> int:
 
 @inner
 def calculate(c: Controller, now_s: float) -> None:
-    """Every PriorityCalcPeriod: usage decays, ages grow, the order follows."""
+    """Update usage, ages and the order, as every PriorityCalcPeriod."""
     stage = c.stage
     running = stage.running.rows[: stage.running.many[0]]
     accrue(c.usage, c.weights, running, stage.requests.gpus, stage.requests.cpus, now_s)
@@ -196,7 +196,7 @@ def calculate(c: Controller, now_s: float) -> None:
 
 @compiled
 def put_in_order(c: Controller) -> None:
-    """Sort the queue anew; where the order changed the loops are due. Equal jobs keep the order of submission."""
+    """Sort the queue; where the order changed the loops are due. Equal jobs keep the order of submission."""
     queue, many = c.queue, c.queue.many[0]
     changed = False
     for at in range(many):
@@ -214,7 +214,7 @@ def put_in_order(c: Controller) -> None:
 
 @compiled
 def begin_at(c: Controller, row: int, at_s: float) -> None:
-    """Let a waiting job not start before a time."""
+    """Set the earliest start of a waiting job."""
     c.stage.life.begin_s[row] = at_s
     if at_s > c.clock[NOW]:
         foresee(c.stage, at_s, BEGIN, row)
@@ -222,7 +222,7 @@ def begin_at(c: Controller, row: int, at_s: float) -> None:
 
 @inner
 def may_run(c: Controller, row: int, now_s: float) -> bool:
-    """Whether a waiting job may run at all, its account's limit apart."""
+    """Return True if a waiting job may run at all, its account's limit apart."""
     if c.wishes.held[row] or c.wishes.barred[row] or c.stage.life.begin_s[row] > now_s:
         return False
     return bool(c.parts.up[c.parts.of[row]])
@@ -230,7 +230,7 @@ def may_run(c: Controller, row: int, now_s: float) -> bool:
 
 @inner
 def ready(c: Controller, row: int, now_s: float) -> bool:
-    """Whether a waiting job may start now, if there is room."""
+    """Return True if a waiting job may start now, if there is room."""
     if not may_run(c, row, now_s):
         return False
     account = c.caps.account[row]
@@ -239,7 +239,7 @@ def ready(c: Controller, row: int, now_s: float) -> bool:
 
 @inner
 def try_to_start(c: Controller, row: int, now_s: float) -> bool:
-    """Start a job where it fits on nodes that are not barred."""
+    """Start a job where it fits on nodes that are not barred; return True if it started."""
     count = find(c.stage.resources, c.stage.requests, row, c.stage.resources.free, c.barred)
     if count:
         begin(c, row, count, now_s)
@@ -255,7 +255,7 @@ def begin(c: Controller, row: int, count: int, now_s: float) -> None:
 
 @inner
 def drop_from_queue(c: Controller, row: int) -> None:
-    """A job waits no more: it runs."""
+    """Remove a started job from the queue, and count its GPUs for its account."""
     drop_out(c.queue, row)
     note_step(c, row)
     c.caps.used[c.caps.account[row]] += c.stage.requests.gpus[row]
@@ -263,21 +263,21 @@ def drop_from_queue(c: Controller, row: int) -> None:
 
 @inner
 def note_step(c: Controller, row: int) -> None:
-    """Note when a running job passes its next step of attained service, where its key has steps."""
+    """Schedule the next step of attained service of a running job, where its key has steps."""
     if c.stage.life.level[row] < len(c.given.steps):
         foresee(c.stage, step_s(c, row), STEP, row)
 
 
 @inner
 def step_s(c: Controller, row: int) -> float:
-    """When that is."""
+    """Return the time of a running job's next step of attained service."""
     life = c.stage.life
     return float(life.since_s[row] + c.given.steps[life.level[row]] / c.stage.requests.gpus[row] - life.ran_s[row])
 
 
 @inner
 def main_loop(c: Controller, now_s: float) -> None:
-    """The main loop: from the top, a partition's first job that does not fit stops it and keeps its nodes."""
+    """Run the main loop: from the top; a partition's first job that does not fit stops it and keeps its nodes."""
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
     c.blocked[:], c.barred[:] = False, False
     at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.free.gpus.sum()
@@ -303,7 +303,7 @@ def main_loop(c: Controller, now_s: float) -> None:
 
 @inner
 def backfill_loop(c: Controller, now_s: float) -> None:
-    """The backfill loop: each job, in order, at the earliest time that delays none before it; now, if that is now."""
+    """Run the backfill loop: plan jobs, in order, at the earliest time that delays none before; start those due."""
     stage, rules, outlook = c.stage, c.rules, c.outlook
     c.clock[BACKFILL_DUE], c.clock[BACKFILL_LAST] = NEVER, now_s
     free, last = stage.resources.free.gpus.sum(), _last_that_may_start(c, now_s)
@@ -340,7 +340,7 @@ def backfill_loop(c: Controller, now_s: float) -> None:
 
 @inner
 def _last_that_may_start(c: Controller, now_s: float) -> int:
-    """The last place in the queue whose job asks for no more GPUs than are free; -1 where there is none."""
+    """Return the last place in the queue whose job asks for no more GPUs than are free; -1 where there is none."""
     free = c.stage.resources.free.gpus.sum()
     for at in range(c.queue.many[0] - 1, -1, -1):
         row = c.queue.rows[at]
