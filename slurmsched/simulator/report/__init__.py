@@ -1,1 +1,1 @@
-"""What a replay was like: figures, harm, and a page that shows them."""
+"""The results of a replay: figures, harm to users, and a page that shows them."""

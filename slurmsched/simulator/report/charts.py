@@ -1,6 +1,6 @@
 """The charts of a comparison, in the terms of plotly.js: traces and layouts as plain values.
 
-Colours that depend on light or dark, fonts and hover of times are the page's (data/page.js).
+Colours that depend on light or dark, fonts, and times on hover belong to the page (data/page.js).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .timeline import Timeline
 
 Figure = dict[str, object]
 
-POINTS = 500  #: of a curve, at most
-_TAIL = 150  #: of those, spent on the longest jobs, where a curve on a log axis has its end
+POINTS = 500  #: most points of a curve
+_TAIL = 150  #: points of those spent on the longest jobs, where a curve on a log axis ends
 _BINS = 500
 _LEAST_S = 1.0  #: a log axis has no zero
 _SPANS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21600: "6 h"} | {
@@ -31,12 +31,12 @@ _SPANS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21600: 
 }
 _SHORT_NAME = 28
 _TICKS = 9
-_NARROW = 0.8  #: decades; on so little of a log axis even steps look even
+_NARROW = 0.8  #: decades; on a shorter log axis, even steps look even
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart with what a reader must know to read it."""
+    """A chart, with what a reader must know to read it."""
 
     key: str
     title: str
@@ -45,7 +45,7 @@ class Chart:
 
 
 def charts(replays: Sequence[Replay], labels: Sequence[str]) -> list[Chart]:
-    """The charts of *replays* of the same jobs, in reading order; none where there are no jobs."""
+    """Build the charts of *replays* of the same jobs, in reading order; none where there are no jobs."""
     if not any(len(replay.workload) for replay in replays):
         return []
     least = f"Less than {_LEAST_S:g} s is drawn at {_LEAST_S:g} s."
@@ -67,7 +67,7 @@ def charts(replays: Sequence[Replay], labels: Sequence[str]) -> list[Chart]:
 
 
 def change_bars(changes: GroupChanges) -> Figure:
-    """Mean JCT over the baseline's for the worst and the best, as bars from 1 on a log axis."""
+    """Build bars of mean JCT over the baseline's for the worst and the best, from 1 on a log axis."""
     shown: dict[str, GroupChange] = {}
     for change in (*changes.worst, *reversed(changes.best)):
         shown.setdefault(change.name, change)
@@ -113,7 +113,7 @@ def change_bars(changes: GroupChanges) -> Figure:
 
 
 def smoothed(replay: Replay) -> float:
-    """The share of the GPU time whose moment is not known: that of preempted jobs, where runs were not kept."""
+    """Return the share of GPU time at unknown moments: that of preempted jobs, where runs were not recorded."""
     if replay.segments is not None:
         return 0.0
     gpu_s = replay.workload.runtime_s * replay.workload.gpus
@@ -176,7 +176,7 @@ def _cumulative(traces: list[Figure], xaxis: Figure) -> Figure:
 
 
 def _curve(at: int, label: str, values: FloatArray, kind: str) -> Figure:
-    """The share of jobs at or under each value; NaN is left out."""
+    """Build a curve of the share of jobs at or below each value; NaN is left out."""
     ranked = np.sort(values[np.isfinite(values)])
     size = len(ranked)
     rows = np.arange(size)
@@ -235,7 +235,7 @@ def _over_time(replays: Sequence[Replay], labels: Sequence[str]) -> list[Chart]:
 
 
 def _busy_and_waiting(replay: Replay, edges_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """GPUs busy and jobs waiting, as means between *edges_s*."""
+    """Return busy GPUs and waiting jobs, as means between *edges_s*."""
     jobs, spans = replay.workload, (edges_s[:-1], edges_s[1:])
     row, from_s, to_s, share = _runs(replay)
     busy = Timeline.of(from_s, to_s, share * jobs.gpus[row]).mean(*spans)
@@ -245,10 +245,10 @@ def _busy_and_waiting(replay: Replay, edges_s: FloatArray) -> tuple[FloatArray, 
 
 
 def _runs(replay: Replay) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """When jobs ran: row, from, to, and what share of that time.
+    """Return the runs of jobs: row, start, end, and the share of that time spent running.
 
-    Without segments only the first start and the end of a job that was preempted are known: its work is spread evenly
-    in between, which can come to more than there is.
+    Without segments only the first start and the end of a preempted job are known: its work is spread evenly
+    in between, which can exceed the GPUs that exist.
     """
     if (runs := replay.segments) is not None:
         return runs.row, runs.start_s, runs.end_s, np.ones(len(runs.row))
@@ -264,7 +264,7 @@ def _line(at: int, label: str) -> Figure:
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:
-    """Round ratios between 10**low and 10**high: as many as can be read beside each other."""
+    """Return round ratios between 10**low and 10**high: as many as are legible beside each other."""
     least, most = 10.0**low, 10.0**high
     if high - low < _NARROW:
         step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1) if (most - least) / step <= _TICKS)
@@ -279,10 +279,10 @@ def _times(ratio: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """*text* as plotly.js shows it unchanged: it takes tags and entities for its own."""
+    """Escape *text* so that plotly.js shows it unchanged, which otherwise interprets tags and entities."""
     return html.escape(text, quote=False)
 
 
 def _short(value: float) -> float | None:
-    """Five digits: what a picture can show; none for what JSON has no number for."""
+    """Round to five digits, enough for a picture; None for what JSON has no number for."""
     return float(f"{value:.5g}") if math.isfinite(value) else None

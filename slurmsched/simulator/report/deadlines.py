@@ -1,4 +1,4 @@
-"""How many deadlines a replay missed, and what that cost."""
+"""Missed deadlines of a replay, and the rewards lost with them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NOISE_S = 1e-6  #: sums of times that mean the same moment differ in the last b
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Over the jobs that have a deadline; NaN where none has."""
+    """The figures over the jobs that have a deadline; NaN where none has."""
 
     missed: float  #: share of them that ended after it
-    unearned: float  #: of what meeting all was worth, the share not earned; a deadline without rewards is worth 1
+    unearned: float  #: share of all possible rewards that was not earned; a deadline without rewards is worth 1
 
     @classmethod
     def of(cls, replay: Replay) -> Self:
-        """The figures of *replay*; ValueError where ``rewards`` cannot be read."""
+        """Compute the figures of *replay*; ValueError where ``rewards`` cannot be read."""
         rows = np.flatnonzero(np.isfinite(replay.workload.deadline_s))
         if not len(rows):
             return cls(np.nan, np.nan)
@@ -34,7 +34,7 @@ class Deadlines:
 
 
 def _rewards(replay: Replay, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """What meeting the first deadline of each of *rows* is worth, and what its end earned."""
+    """Return the reward of the first deadline of each of *rows*, and the reward earned."""
     jobs = replay.workload.take(rows)
     jct_s = replay.end_s[rows] - jobs.submit_s
     worth, earned = np.ones(len(rows)), (replay.end_s[rows] <= jobs.deadline_s + _NOISE_S).astype(np.float64)

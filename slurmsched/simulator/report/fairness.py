@@ -1,4 +1,4 @@
-"""Finish-time fairness: how long a job took, against how long an equal share of the cluster would have taken."""
+"""Finish-time fairness: the time a job took, relative to its time on an equal share of the cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Fairness:
 
     @classmethod
     def of(cls, replay: Replay) -> Self:
-        """The figures of the jobs of *replay* that have a rho."""
+        """Compute the figures of the jobs of *replay* that have a rho."""
         values = rho(replay)
         values = values[np.isfinite(values)]
         if not len(values):
@@ -32,10 +32,10 @@ class Fairness:
 
 
 def rho(replay: Replay) -> FloatArray:
-    """JCT over fair JCT per job (Themis, NSDI 2020); NaN for jobs without runtime and such as never ended.
+    """Compute JCT over fair JCT per job (Themis, NSDI 2020); NaN for jobs without runtime or end.
 
-    A fair JCT is the runtime on an equal share: of the cluster's GPUs, one part in as many as there were jobs in the
-    system, on average over the time that the job was there. Jobs that ask for no more than that lose nothing by it.
+    A fair JCT is the runtime on an equal share: the cluster's GPUs over the number of jobs in the system, averaged over
+    the time that the job was there. A job that requests no more than that runs at full speed.
     """
     jobs = replay.workload
     found = np.full(len(jobs), np.nan)

@@ -1,4 +1,4 @@
-"""Whether what a simulation did was possible, judged run by run."""
+"""A check that a simulated schedule is possible, run by run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..fast.allocations import Segments
 from ..run import Replay, restart_costs
 
 CLOSE = 1e-6
-"""How far work done may be from work asked for, relative to it: times are rounded."""
+"""Accepted difference of work done and work requested, relative to it: times are rounded."""
 
 
 def impossible(replay: Replay) -> list[str]:
-    """What no cluster could have done: GPUs given twice, jobs on too few, work lost or done for nothing.
+    """List what no cluster could have done: GPUs given twice, jobs on too few, work lost or done for nothing.
 
     ValueError where the replay was made without segments.
     """
@@ -28,7 +28,7 @@ def impossible(replay: Replay) -> list[str]:
 
 
 def _gpus(replay: Replay, runs: Segments) -> list[str]:
-    """Whether no node gave more than it has, and each run had just its GPUs."""
+    """Check that no node gave more than it has, and each run had exactly its GPUs."""
     found = []
     pooled = replay.setup.placement == "pool"
     has = np.array([replay.fleet.total]) if pooled else replay.fleet.nodes.gpus
@@ -48,7 +48,7 @@ def _gpus(replay: Replay, runs: Segments) -> list[str]:
 
 
 def _times(replay: Replay, runs: Segments) -> list[str]:
-    """Whether runs lie after the submit and one after the other."""
+    """Check that runs follow the submission and do not overlap."""
     found = []
     early = runs.start_s < replay.workload.submit_s[runs.row]
     if early.any():
@@ -62,7 +62,7 @@ def _times(replay: Replay, runs: Segments) -> list[str]:
 
 
 def _work(replay: Replay, runs: Segments) -> list[str]:
-    """Whether each job ran as long as it takes and as its restarts cost, all runs together."""
+    """Check that each job ran as long as its runtime and its restarts take, all runs together."""
     jobs = replay.workload
     ran_s = np.bincount(runs.row, weights=runs.end_s - runs.start_s, minlength=len(jobs))
     runs_of = np.bincount(runs.row, minlength=len(jobs))
@@ -73,7 +73,7 @@ def _work(replay: Replay, runs: Segments) -> list[str]:
 
 
 def _columns(replay: Replay, runs: Segments) -> list[str]:
-    """Whether the columns of the replay say the same as its runs."""
+    """Check that the columns of the replay agree with its runs."""
     count = len(replay.workload)
     first_s, last_s, spread = np.full(count, np.inf), np.full(count, -np.inf), np.zeros(count, dtype=np.int64)
     np.minimum.at(first_s, runs.row, runs.start_s)
@@ -91,6 +91,6 @@ def _columns(replay: Replay, runs: Segments) -> list[str]:
 
 
 def _run_of_pair(runs: Segments) -> IntArray:
-    """The segment that each pair belongs to."""
+    """Return the segment that each pair belongs to."""
     many = np.diff(np.append(runs.first, len(runs.node)))
     return np.repeat(np.arange(len(runs.row)), many)

@@ -1,4 +1,4 @@
-"""How well the forecasts that a policy was told did, against the runtimes that came."""
+"""The accuracy of a policy's runtime forecasts, against the actual runtimes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..run import Replay
 
 @dataclass(frozen=True)
 class ForecastAccuracy:
-    """Errors as shares of the runtime; NaN where the policy was told the truth, or of no job anything."""
+    """Errors as shares of the runtime; NaN where the policy had true runtimes or no forecasts."""
 
     median_error: float  #: of |forecast - runtime| / runtime
     mean_error: float
     r2_log: float  #: R² of log forecast against log runtime; 1 is perfect, 0 no better than their mean
-    unforecast: float  #: share of jobs of which the policy was told nothing
+    unforecast: float  #: share of jobs without a forecast
 
     @classmethod
     def of(cls, replay: Replay) -> Self:
-        """The figures of *replay*; jobs without runtime are left out of the errors."""
+        """Compute the figures of *replay*; jobs without runtime are left out of the errors."""
         if replay.setup.forecast == "exact" or not len(replay.workload):
             return cls(np.nan, np.nan, np.nan, np.nan)
         has_forecast = np.isfinite(replay.forecast_s)

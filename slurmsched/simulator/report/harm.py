@@ -1,4 +1,4 @@
-"""Whom a policy harms: users and virtual clusters whose jobs take longer than under a baseline."""
+"""Harm of a policy: users and virtual clusters whose jobs take longer than under a baseline."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...cluster.columns import FloatArray, Labels
 from ...errors import ConfigError
 from ..run import STOCK, Replay, Setup
 
-WORSE = 1.1  #: the ratio of mean JCTs above which somebody is called worse off
-SHOWN = 10  #: how many of the worst and the best are named
+WORSE = 1.1  #: the ratio of mean JCTs above which a user counts as worse off
+SHOWN = 10  #: number of the worst and the best that are named
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class GroupChange:
 
 @dataclass(frozen=True)
 class GroupChanges:
-    """What became of all users, or of all virtual clusters; the extremes by name, the most extreme first."""
+    """The changes of all users, or of all virtual clusters; the extremes by name, the most extreme first."""
 
     count: int
-    worse: int  #: those whose mean JCT grew by more than 10 %
+    worse: int  #: number whose mean JCT grew by more than 10 %
     worst: tuple[GroupChange, ...]
     best: tuple[GroupChange, ...]
 
     @classmethod
     def of(cls, who: Labels, baseline_s: FloatArray, jct_s: FloatArray) -> Self | None:
-        """The changes of the named ones in *who*; None where no job has a name. Jobs without one are left out."""
+        """Compute the changes of the names in *who*; None where no job has one. Jobs without a name are left out."""
         size = len(who.names)
         ratio, before_s, after_s = np.full(size, np.nan), np.zeros(size), np.zeros(size)
         jobs = np.bincount(who.codes, minlength=size)
@@ -70,7 +70,7 @@ class Harm:
 
 
 def harm(replay: Replay, baseline: Replay) -> Harm:
-    """What became of users and virtual clusters; ConfigError where the two replays are not of the same jobs."""
+    """Compare users and virtual clusters in two replays; ConfigError where these are of different jobs."""
     jobs = replay.workload
     if jobs is not baseline.workload and not (
         np.array_equal(jobs.job_id, baseline.workload.job_id)
@@ -88,6 +88,6 @@ def harm(replay: Replay, baseline: Replay) -> Harm:
 
 
 def baseline_of(setups: Sequence[Setup]) -> int:
-    """Which of *setups* the others are compared with: the model of stock Slurm, else the first."""
+    """Return the index of the reference among *setups*: the model of stock Slurm, else the first."""
     names = [setup.label for setup in setups]
     return names.index(STOCK) if STOCK in names else 0

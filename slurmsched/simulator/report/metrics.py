@@ -1,4 +1,4 @@
-"""What a replay was like: for the cluster, for its jobs, and whether it was possible at all."""
+"""Figures of a replay: for the cluster, for its jobs, and checks that it was possible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: FloatArray) -> Distribution:
-        """The distribution of *values*; NaN where there are none."""
+        """Compute the distribution of *values*; NaN where there are none."""
         if not len(values):
             return cls(*[float("nan")] * 5)
         return cls(float(values.mean()), *(float(q) for q in np.percentile(values, list(QUANTILES.values()))))
@@ -36,7 +36,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Summary:
-    """One row of a comparison; NaN where a figure does not apply or is not known."""
+    """The figures of one policy in a comparison; NaN where one does not apply or is not known."""
 
     policy: str
     selection: str
@@ -51,16 +51,16 @@ class Summary:
     idle_while_waiting: float  #: GPU-seconds free while any job waited, over the same
     fragmentation: float  #: those of them free while a waiting job asked for no more GPUs than were free, over the same
     preemptions: int
-    lost_gpu_hours: float  #: spent on going on after preemptions
+    lost_gpu_hours: float  #: spent on resuming after preemptions
     spread_jobs: int  #: jobs that were on more nodes than they needed
     fairness: Fairness
     deadline_miss_rate: float  #: share of the jobs with a deadline that ended after it
-    weighted_deadline_miss_rate: float  #: of what meeting all deadlines was worth, the share not earned
-    accuracy: ForecastAccuracy  #: of the forecasts that the policy was told
+    weighted_deadline_miss_rate: float  #: share of all possible rewards of deadlines that was not earned
+    accuracy: ForecastAccuracy  #: of the policy's runtime forecasts
 
 
 def summary(replay: Replay) -> Summary:
-    """The figures of *replay*."""
+    """Compute the figures of *replay*."""
     jobs, setup = replay.workload, replay.setup
     jct_s = replay.end_s - jobs.submit_s
     makespan_s = float(replay.end_s.max() - jobs.submit_s.min()) if len(jobs) else 0.0
@@ -92,7 +92,7 @@ def summary(replay: Replay) -> Summary:
 
 
 def violations(replay: Replay) -> list[str]:
-    """What cannot have happened: jobs lost, started before their submit, work not done, more GPUs than exist."""
+    """List impossible outcomes: jobs lost, started before their submit, work not done, more GPUs than exist."""
     jobs = replay.workload
     found = []
     if np.isnan(replay.end_s).any():
@@ -117,7 +117,7 @@ def violations(replay: Replay) -> list[str]:
 
 
 def _most_gpus(replay: Replay) -> int:
-    """GPUs in use at once by jobs that were never preempted; at one instant ends come first."""
+    """Return the most GPUs in use at once by jobs that were never preempted; at one instant ends come first."""
     rows = np.flatnonzero(replay.stops == 0)
     times = np.concatenate([replay.start_s[rows], replay.end_s[rows]])
     gpus = np.concatenate([replay.workload.gpus[rows], -replay.workload.gpus[rows]])

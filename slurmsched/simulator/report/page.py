@@ -1,4 +1,4 @@
-"""A comparison as one HTML file that needs nothing else: no network, no server, no other files."""
+"""A comparison as one self-contained HTML file: no network, no server, no other files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PARTS = (
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """One policy of the page."""
+    """A policy of the page, with its figures."""
 
     label: str
     summary: Summary
@@ -38,7 +38,7 @@ class PolicyRow:
 
 
 def page(replays: Sequence[Replay], title: str, notes: Sequence[str]) -> str:
-    """The page that compares *replays* of the same jobs, with *notes* on where the jobs come from.
+    """Build the page that compares *replays* of the same jobs, with *notes* on the source of the jobs.
 
     The baseline is the model of stock Slurm where it is among them, else the first. ConfigError where Plotly is
     missing, there is nothing to compare, or the replays are of different jobs.
@@ -69,12 +69,12 @@ def page(replays: Sequence[Replay], title: str, notes: Sequence[str]) -> str:
         "plotly": plotly_js,
         "script": ours,
     }
-    # One pass, so that what is put in is never taken for a place to put something.
+    # One pass, so that an inserted text is never mistaken for a placeholder.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _data("page.html"))
 
 
 def labels_of(setups: Sequence[Setup]) -> list[str]:
-    """A name for each of *setups*, no two alike: those that share one are told apart by the parts that differ."""
+    """Return a distinct name for each of *setups*; those that share one are extended by the parts that differ."""
     labels: list[str] = []
     for setup in setups:
         alike = [other for other in setups if other.label == setup.label]
@@ -94,7 +94,7 @@ def _plotly_js() -> str:
         script = importlib.import_module("plotly.offline").get_plotlyjs()
     except ImportError as error:
         raise MissingExtra("the page needs Plotly", "report") from error
-    # What the parser of a page makes of line ends, so that the digest is of what the browser sees.
+    # HTML parsers normalise line ends, so the digest must be of the normalised text.
     return str(script).replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -103,12 +103,12 @@ def _data(name: str) -> str:
 
 
 def _digest(script: str) -> str:
-    """The script by which a browser knows it: no other may run on the page."""
+    """Return the digest by which a browser recognises the script: no other may run on the page."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _text(text: str) -> str:
-    """*text* from outside as text of the page, also where it is not proper Unicode."""
+    """Escape *text* from outside for the page, also where it is not proper Unicode."""
     return html.escape(text.encode("utf-8", "replace").decode())
 
 
@@ -177,7 +177,7 @@ def _worse(harm: Harm, of: str) -> float:
 
 
 def _table(rows: Sequence[PolicyRow], first: int) -> str:
-    """One column per policy, one row per measure; measures that say nothing of any policy are left out."""
+    """Build a column per policy and a row per measure; measures without a value for any policy are left out."""
 
     def line(name: str, help_text: str, cells: Sequence[str], kind: str) -> str:
         marked = (f"{kind} baseline" if at == first else kind for at in range(len(rows)))

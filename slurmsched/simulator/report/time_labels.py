@@ -6,7 +6,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def span(seconds: float) -> str:
-    """A span such as ``12 s``, ``3.33 min``, ``5.06 h`` or ``12.3 d``: three digits of the largest unit that fits."""
+    """Format a span like ``12 s``, ``3.33 min``, ``5.06 h`` or ``12.3 d``: three digits of the largest fitting unit."""
     for size, unit in _UNITS:
         if abs(seconds) >= size:
             return f"{_digits(seconds / size)} {unit}"

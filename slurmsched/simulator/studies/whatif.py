@@ -1,4 +1,4 @@
-"""What another policy, or more nodes, would do to the jobs that wait now."""
+"""The effect of another policy, or of more nodes, on the jobs that wait now."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from ..snapshot import barred, held, one_row_per_task, resumed, unfit
 MOST_JOBS = 20_000
 
 CYCLES, PASSES = 100, 400
-"""About how many cycles of ours with nothing new and passes of slurmctld's backfill a simulation takes: while a long
-queue drains both come less often than in truth."""
+"""Approximate cycles of ours without change and passes of slurmctld's backfill in one simulation: while a long
+queue drains, both come less often than in reality."""
 
 CHANGED, CHANGED_S = 0.1, 60.0
-"""A job starts sooner or later where its wait changes by more than that part of itself, and by that many seconds."""
+"""A start counts as changed where the wait changes by more than that share of itself, and by that many seconds."""
 
 WORST = 5
-"""Users named as worst off."""
+"""Number of users named as worst off."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One way to go on."""
+    """An alternative to simulate: a policy, more nodes, or both."""
 
     name: str
     policy: Policy | None = None  #: None is stock Slurm
-    more: NodeTable | None = None  #: nodes there would be besides
+    more: NodeTable | None = None  #: additional nodes
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A waiting job that no figure counts."""
+    """A waiting job that is not in the figures."""
 
     job_id: int
     tasks: int
@@ -62,10 +62,10 @@ class UserImpact:
 
 @dataclass(frozen=True)
 class OptionImpact:
-    """What becomes of the jobs that start under every option. Spans are from now on; NaN where no job does."""
+    """The effect on the jobs that start under every option. Spans are from now on; NaN where no job does."""
 
     name: str
-    starts: int  #: all jobs that start under this one
+    starts: int  #: number of jobs that start under this option
     mean_wait_s: float
     median_wait_s: float
     mean_end_s: float
@@ -77,32 +77,32 @@ class OptionImpact:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every option beside the first, which is how things are now. Each waiting task of an array counts as a job."""
+    """Every option beside the first, the present state. Each waiting task of an array counts as a job."""
 
     now_s: float
     queued: int
-    counted: int  #: those that start under every option
+    counted: int  #: jobs that start under every option
     running: int
     suspended: int
-    beyond: int  #: tasks of arrays that are too many to simulate
-    guessed: int  #: counted jobs with no run behind their forecast
+    beyond: int  #: tasks of arrays beyond the limit of the simulation
+    guessed: int  #: counted jobs whose forecast has no run behind it
     left_out: tuple[LeftOut, ...]
     rows: tuple[OptionImpact, ...]
 
 
 @dataclass(frozen=True)
 class Course:
-    """When each job of the queue starts and ends under one option; NaN where it does not."""
+    """The start and end of each job of the queue under one option; NaN where it has none."""
 
     start_s: FloatArray
     end_s: FloatArray
-    unfit: Mapping[int, str]  #: rows that none of its nodes could hold, and why
+    unfit: Mapping[int, str]  #: rows that no nodes could hold, and why
 
 
 def compare(view: View, config: Mapping[str, str], options: Sequence[Option], every_s: float) -> Comparison:
-    """Go on from *view* under each of *options*, the first being how things are now.
+    """Simulate each of *options* from *view* on; the first is the present state.
 
-    *config* is what ``scontrol show config`` says; our cycles come every *every_s* seconds.
+    *config* is the output of ``scontrol show config``; our cycles come every *every_s* seconds.
     """
     jobs = view.pending
     waits_for = barred(jobs)
@@ -131,9 +131,9 @@ def compare(view: View, config: Mapping[str, str], options: Sequence[Option], ev
 
 
 def copies(view: View, count: int, like: str = "") -> NodeTable:
-    """So many idle nodes like the one called *like*, in its partitions.
+    """Return *count* idle nodes like the one called *like*, in its partitions.
 
-    Where none is named: like most usable GPU nodes of the partition that most waiting jobs ask for. ConfigError where
+    By default: like most usable GPU nodes of the partition that most waiting jobs request. ConfigError where
     there is no such node.
     """
     nodes = view.nodes
@@ -154,7 +154,7 @@ def copies(view: View, count: int, like: str = "") -> NodeTable:
 
 
 def _usual(view: View) -> int:
-    """The row of a node like most of those that most jobs ask for."""
+    """Return the row of a typical node of the partition that most jobs request."""
     partition_count: dict[str, int] = {}
     for names, tasks in zip(view.pending.partition, view.pending.tasks.tolist(), strict=True):
         for name in names.split(","):
@@ -171,7 +171,7 @@ def _usual(view: View) -> int:
 
 
 def simulated_tasks(jobs: JobTable) -> IntArray:
-    """The tasks of each row that are simulated: all, or as many of the largest arrays as leave no more than enough."""
+    """Return the tasks to simulate of each row: all, or a reduced number of the largest arrays."""
     tasks = jobs.tasks
     if tasks.sum() <= MOST_JOBS:
         return tasks
@@ -199,7 +199,7 @@ def _course(queue: View, config: Mapping[str, str], option: Option, every_s: flo
 
 
 def _simulated(view: View, config: Mapping[str, str], policy: Policy | None, every_s: float) -> Life:
-    """The lives of all jobs, to their end or until nothing more can happen."""
+    """Return the states of all jobs, at their end or when nothing more can happen."""
     span_s, conf = _span_s(view), SlurmConf.of(config)
     rules = conf.rules._replace(bf_interval_s=max(conf.rules.bf_interval_s, span_s / PASSES))
     cluster = resumed(view, config, replace(conf, rules=rules))
@@ -213,7 +213,7 @@ def _simulated(view: View, config: Mapping[str, str], policy: Policy | None, eve
 
 
 def _span_s(view: View) -> float:
-    """How long all GPUs are busy with what runs and waits, if nothing stands in the way."""
+    """Return the time for which running and waiting jobs would fill all GPUs without gaps."""
     ran_s = np.nan_to_num(np.maximum(view.now_s - view.running.started_s, 0.0))
     left_s = np.fmax(view.forecast_running.runtime_s - ran_s, 0.0)
     work_s = (view.pending.gpus * view.forecast.runtime_s).sum() + (view.running.gpus * left_s).sum()
@@ -241,7 +241,7 @@ def _row(
 
 
 def _worst(users: Labels, change_s: FloatArray) -> Iterator[UserImpact]:
-    """Those whose jobs wait longer, the most hurt first."""
+    """Yield the users whose jobs wait longer, the most affected first."""
     many = np.bincount(users.codes, minlength=len(users.names))
     sums = np.bincount(users.codes, change_s, len(users.names))
     mean_s = np.divide(sums, many, out=np.zeros(len(many)), where=many > 0)
@@ -258,7 +258,7 @@ def _waiting(jobs: JobTable, out: BoolArray, waits_for: BoolArray) -> Iterator[L
 
 
 def _never(jobs: JobTable, courses: Sequence[Course], rows: BoolArray) -> Iterator[LeftOut]:
-    """The jobs of *rows*, that do not end under some option; tasks of one array together."""
+    """Yield the jobs of *rows*, which do not end under some option; tasks of one array together."""
     why: dict[int, str] = {}
     for course in reversed(courses):
         why.update(course.unfit)

@@ -1,4 +1,4 @@
-"""Traces: what other people's clusters did, read into a Workload, with a note on everything that was changed."""
+"""Job traces of other clusters, read into a Workload, with a note on everything that was changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the cells of a column mean: each function turns texts into a column.
+"""Conversions of cells: each function turns the texts of a column into values.
 
-They raise ``ValueError`` saying what is accepted. Many texts are converted at once, so one that fails must be sought
-by converting them one by one.
+They raise ``ValueError`` saying what is accepted. Many texts are converted at once; to find the one that failed,
+convert them one by one.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _MOST = 2**53  #: beyond that a float skips whole numbers
 
 
 def text(texts: Sequence[str]) -> Labels:
-    """Any text."""
+    """Convert any text."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     return Labels(np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts)), tuple(numbers))
 
 
 def number(texts: Sequence[str]) -> FloatArray:
-    """Finite numbers; NaN where the text says that it is not known."""
+    """Convert finite numbers; NaN where the text marks an unknown one."""
     return _finite(texts, _number)
 
 
 def limit(texts: Sequence[str]) -> FloatArray:
-    """Seconds above zero; infinite where there is no limit."""
+    """Convert seconds above zero; infinite where there is no limit."""
     return np.asarray(_each(texts, _limit))
 
 
 def whole(texts: Sequence[str]) -> IntArray:
-    """Whole numbers from 0 on; ``4.0`` is one."""
+    """Convert whole numbers from 0 on; ``4.0`` is one."""
     try:
         numbers = np.fromiter(map(int, texts), np.int64, len(texts))
     except (ValueError, OverflowError):
@@ -51,13 +51,13 @@ def whole(texts: Sequence[str]) -> IntArray:
 
 
 def whole_or_none(texts: Sequence[str]) -> IntArray:
-    """Whole numbers from 0 on; 0 where the text says that it is not known."""
+    """Convert whole numbers from 0 on; 0 where the text marks an unknown one."""
     return whole([("0" if text.strip().lower() in _UNKNOWN else text) for text in texts])
 
 
 def moment(texts: Sequence[str]) -> FloatArray:
-    """Unix seconds; NaN where the text says that it is not known. A date without an offset is taken as UTC."""
-    # 2017-10-09 07:01:55 all the way down, and no offset, which NumPy would only warn about
+    """Convert to Unix seconds; NaN where the text marks an unknown time. A date without an offset is taken as UTC."""
+    # Fast path: all like 2017-10-09 07:01:55, without an offset, about which NumPy would only warn.
     if {*map(len, texts)} == {19} and all(text[16] == ":" and text[18].isdigit() for text in texts):
         try:
             return np.array(texts, dtype="datetime64[s]").astype(np.int64).astype(np.float64)
@@ -67,12 +67,12 @@ def moment(texts: Sequence[str]) -> FloatArray:
 
 
 def flag(texts: Sequence[str]) -> BoolArray:
-    """Yes or no."""
+    """Convert yes or no."""
     return np.asarray(_each(texts, _flag, np.bool_))
 
 
 def distinct(meaning: Callable[[str], float], dtype: type = np.float64) -> Cell:
-    """Cells of which each distinct text is given its *meaning* once."""
+    """Return a conversion that computes *meaning* once per distinct text."""
     return partial(_each, meaning=meaning, dtype=dtype)
 
 
@@ -82,7 +82,7 @@ def _each(texts: Sequence[str], meaning: Callable[[str], float], dtype: type = n
 
 
 def _finite(texts: Sequence[str], meaning: Callable[[str], float]) -> FloatArray:
-    """All texts as Python reads numbers, where that gives finite ones; else by their *meaning*."""
+    """Convert texts by ``float`` where that gives finite numbers; else by their *meaning*."""
     try:
         numbers = np.fromiter(map(float, texts), np.float64, len(texts))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The traces of Chronus: minutes, deadlines after submission with what meeting them is worth, best-effort jobs."""
+"""The traces of Chronus: minutes, deadlines after submission with their rewards, best-effort jobs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .format import Format, with_columns
 from .model_names import sensitive
 
 MINUTE_S = 60.0
-_FULL = 10.0  #: what the artifact pays at most
+_FULL = 10.0  #: the highest reward in the artifact
 
 
 def _numbers(text: str) -> list[float]:
-    """The numbers in ``159-189-229``."""
+    """Return the numbers in ``159-189-229``."""
     try:
         return [float(number) for number in text.split("-")]
     except ValueError:

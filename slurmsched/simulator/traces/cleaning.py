@@ -1,4 +1,4 @@
-"""Cleaning: which rows of a trace are jobs, and in which order they come. Every change leaves a note."""
+"""Cleaning: the rows of a trace that are jobs, in order of submission. Every change leaves a note."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOUNS = re.compile(r"\{([a-z ]+)s\}")
 
 @dataclass
 class Raw:
-    """Columns of Workload as a source has them, one row each; unknown times are NaN. Rows are numbered without ids."""
+    """The columns of Workload as in the source, one row each; unknown times are NaN. Rows without ids are numbered."""
 
     columns: dict[str, Any]
     notes: list[Note] = field(default_factory=list)
@@ -27,16 +27,16 @@ class Raw:
         return len(self.columns["submit_s"])
 
     def note(self, rule: str, rows: int, text: str) -> None:
-        """Remember what was done to *rows*, unless they are none; ``{jobs}``, ``{steps}`` in *text* are how many."""
+        """Note what was done to *rows*, unless there are none; ``{jobs}``, ``{steps}`` in *text* become the count."""
         if rows:
             self.notes.append(Note(rule, rows, _NOUNS.sub(lambda noun: count(rows, noun[1]), text)))
 
     def aside(self, name: str) -> Any:
-        """A column that only the reading needs, taken out of the jobs."""
+        """Remove a column that only the reading needs, and return it."""
         return self.columns.pop(name)
 
     def only(self, wanted: BoolArray, rule: str, text: str) -> None:
-        """Leave out the other rows, with a note about them."""
+        """Drop the rows that are not *wanted*, with a note."""
         left_out = int(np.count_nonzero(~wanted))
         if left_out:
             self.columns.setdefault("job_id", np.arange(1, len(self) + 1))
@@ -45,7 +45,7 @@ class Raw:
 
 
 def cleaned(raw: Raw, *, cpu_jobs: bool) -> tuple[Workload, tuple[Note, ...]]:
-    """The jobs of *raw* by submit time, each with its own id; those without GPUs only where *cpu_jobs*."""
+    """Return the jobs of *raw* by submit time, with unique ids; those without GPUs only with *cpu_jobs*."""
     _leave_out(raw, cpu_jobs)
     raw.columns.setdefault("job_id", np.arange(1, len(raw) + 1))
     submit_s = np.asarray(raw.columns["submit_s"], dtype=np.float64)
@@ -68,7 +68,7 @@ def _leave_out(raw: Raw, cpu_jobs: bool) -> None:
 
 
 def _numbered(jobs: Workload, raw: Raw) -> Workload:
-    """The jobs with ids of their own: where one comes again, the later row gets a number above all others."""
+    """Make ids unique: a later row with the id of another gets a number above all others."""
     _, first = np.unique(jobs.job_id, return_index=True)
     again = len(jobs) - len(first)
     if not again:
@@ -82,7 +82,7 @@ def _numbered(jobs: Workload, raw: Raw) -> Workload:
 
 
 def per_node(total: Any, nodes: Any) -> Any:
-    """Whole things per node, rounded up, where *total* are spread over *nodes* (0 counts as 1)."""
+    """Return whole units per node, rounded up, where *total* are spread over *nodes* (0 counts as 1)."""
     spread = np.maximum(nodes, 1)
     return -(-np.asarray(total) // spread)
 

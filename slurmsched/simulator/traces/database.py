@@ -1,4 +1,4 @@
-"""The project's own database as a trace: what a site's last weeks would have been under another policy."""
+"""Traces from the project's own database, to replay a site's last weeks under another policy."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def from_store(
     store: Store, cluster: str, since_s: float | None = None, until_s: float | None = None, *, cpu_jobs: bool = False
 ) -> Trace:
-    """The jobs of *cluster* whose runs ended in [since, until); TraceError where there are none.
+    """Read the jobs of *cluster* whose runs ended in [since, until); TraceError where there are none.
 
-    MemoryUnavailable where the database is away.
+    MemoryUnavailable where the database does not answer.
     """
     outcomes = store.history(cluster, since_s, until_s)
     if not len(outcomes):
@@ -37,7 +37,7 @@ def from_store(
 
 
 def from_outcomes(outcomes: OutcomeTable, *, cpu_jobs: bool = False) -> Trace:
-    """The jobs of a history, each once: with its first submit and its last run."""
+    """Convert a history to jobs, each once: with its first submit and its last run."""
     raw = Raw(
         {
             "job_id": outcomes.job_id,

@@ -1,4 +1,4 @@
-"""A sheet: a text file with a header and one record per line, read as columns."""
+"""Delimited text: a file with a header and one record per line, read as columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .cells import Cell
 from .file import TraceFile
 from .trace import TraceError
 
-_AT_ONCE = 8192  #: records; their texts stay in the processor's cache until they are numbers
+_AT_ONCE = 8192  #: records; few enough for their texts to stay in the processor's cache
 
 Records = list[list[str]]
 
 
 class DelimitedRecords:
-    """A header and records under it. *quoted* is whether fields may be in double quotes.
+    """A header and the records below it. *quoted* allows fields in double quotes.
 
     Records with more or fewer fields than the header are errors, unless *ragged*: then they are counted and left out.
     """
@@ -36,7 +36,7 @@ class DelimitedRecords:
         self.refused = 0  #: ragged records that the last reading left out
 
     def read(self, needed: Mapping[str, Cell], also: Mapping[str, Cell] | None = None) -> dict[str, Any]:
-        """The columns *needed* and those of *also* that are there; TraceError names what is wrong where."""
+        """Read the columns *needed* and those of *also* that exist; TraceError names the place of an error."""
         with self._file.text() as text:
             records = csv.reader(text, **self._dialect)
             header = self._header(records)
@@ -52,7 +52,7 @@ class DelimitedRecords:
         return {name: _joined(parts[name] or [cell(())]) for name, cell in cells.items()}
 
     def line_of(self, record: int) -> int:
-        """The line on which a record begins, counted from 0 among those that were not left out."""
+        """Return the line on which a record begins; records are counted from 0, without those left out."""
         with self._file.text() as text:
             records = csv.reader(text, **self._dialect)
             width = len(self._header(records))
@@ -66,7 +66,7 @@ class DelimitedRecords:
         raise ValueError(f"{self._file.path} has fewer records")
 
     def fail(self, record: int, column: str, problem: str) -> TraceError:
-        """The error that a cell is wrong."""
+        """Return the error for an invalid cell."""
         return self._file.at(self.line_of(record), problem, column)
 
     def _header(self, records: Iterator[list[str]]) -> list[str]:
@@ -78,7 +78,7 @@ class DelimitedRecords:
         return self._file.at(1, problem)
 
     def _chunks(self, records: Any, width: int) -> Iterator[Records]:
-        """Records of the right *width*, many at once; blank lines are none."""
+        """Yield records of the right *width*, many at once; blank lines are skipped."""
         while True:
             try:
                 some = list(islice(records, _AT_ONCE))
@@ -99,7 +99,7 @@ class DelimitedRecords:
         return even
 
     def _uneven(self, width: int) -> TraceError:
-        """The error about the first record that is too short or too long."""
+        """Return the error for the first record that is too short or too long."""
         with self._file.text() as text:
             records = csv.reader(text, **self._dialect)
             before = 0

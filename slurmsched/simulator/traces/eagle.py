@@ -1,4 +1,4 @@
-"""Accounting rows of the Eagle system as NREL published them: a csv file with seconds and megabytes."""
+"""Accounting rows of the Eagle system as published by NREL: a csv file with seconds and megabytes."""
 
 from __future__ import annotations
 

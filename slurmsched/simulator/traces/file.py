@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 _GZIP = b"\x1f\x8b"
 _HEAD_LINES = 100
 _BUFFER_B = 1 << 20
-_LONGEST = 65536  #: characters; a first line beyond that is no header
+_LONGEST = 65536  #: characters; a longer first line is no header
 
 
 Progress = Callable[[int, int], None]
-"""Hears how many of how many bytes of a file were read."""
+"""Receives the bytes of a file read so far, and all its bytes."""
 
 PROGRESS: ContextVar[Progress] = ContextVar("PROGRESS", default=lambda done, total: None)
-"""Of the files that are read in this context: traces are cached by what they are, not by who watches."""
+"""The callback for files read in this context: traces are cached regardless of the observer."""
 
 
 class _Watched(FileIO):
-    """A file that says how far it is read."""
+    """A file that reports its progress."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -45,14 +45,14 @@ class _Watched(FileIO):
 
 
 class TraceFile:
-    """A file to read jobs from; gzip is told by its first bytes, not by the name."""
+    """A file to read jobs from; gzip is recognised by its first bytes, not by the name."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     @contextmanager
     def text(self) -> Iterator[IO[str]]:
-        """The text from its start; TraceError where it cannot be read. Bytes that are no UTF-8 survive a round trip."""
+        """Open the text from its start; TraceError where it is unreadable. Bytes outside UTF-8 survive a round trip."""
         try:
             with self.path.open("rb") as raw:
                 packed = raw.read(2) == _GZIP
@@ -77,9 +77,9 @@ class TraceFile:
         return next((line for line in self.head if line.strip()), "")
 
     def fields(self, delimiter: str = ",") -> frozenset[str]:
-        """The column names that the first line holds, if it is a header."""
+        """Return the column names in the first line, if it is a header."""
         return frozenset(name.strip().strip('"') for name in self.header.split(delimiter))
 
     def at(self, line: int, problem: str, column: str = "") -> TraceError:
-        """The error that *problem* is wrong with a line, counted from 1, and a column of it."""
+        """Return the error *problem* for a line, counted from 1, and a column of it."""
         return TraceError(f"{self.path}:{line}{f', column {column}' if column else ''}: {problem}")

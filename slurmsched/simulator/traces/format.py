@@ -1,4 +1,4 @@
-"""A format: how its files are told from others, and how its rows become jobs."""
+"""Trace formats: each recognises its files and reads their rows as jobs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .file import TraceFile
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of trace file."""
+    """A kind of trace file."""
 
     name: str
-    accepts: str  #: what a file of this kind looks like, for people
+    accepts: str  #: description of such a file, for people
     recognises: Callable[[TraceFile], bool]
     read: Callable[[TraceFile], Raw]
 
 
 def with_columns(*names: str, without: tuple[str, ...] = ()) -> Callable[[TraceFile], bool]:
-    """Recognises files whose header has all these columns and none of the others."""
+    """Return a test for a header with all of *names* and none of *without*."""
 
     def recognises(file: TraceFile) -> bool:
         there = file.fields()

@@ -1,4 +1,4 @@
-"""Made-up workloads by name: ``synthetic:JOBS[:LOAD]``, or a TOML file that says what to make."""
+"""Generated workloads by name: ``synthetic:JOBS[:LOAD]``, or a TOML file with parameters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SUFFIX = ".toml"
 
 
 def spec_of(text: str, cluster_gpus: int) -> SyntheticSpec | None:
-    """What *text* makes; None where it means a file of jobs.
+    """Return the parameters that *text* names; None where it names a file of jobs.
 
-    The load is that of a cluster of *cluster_gpus* unless the TOML file tells another number, and jobs are no larger
-    unless it tells a mix. TraceError or ConfigError where it cannot be made.
+    The load is that of a cluster of *cluster_gpus* unless the TOML file gives another number, and jobs are no larger
+    unless it gives a mix. TraceError or ConfigError for invalid parameters.
     """
     if not (text.startswith(PREFIX) or text.endswith(SUFFIX)):
         return None

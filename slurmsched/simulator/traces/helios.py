@@ -1,4 +1,4 @@
-"""The job logs of SenseTime Helios, also as Lucid extends them with job names."""
+"""The job logs of SenseTime Helios, also with the job names that Lucid added."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _read(file: TraceFile) -> Raw:
     if "jobname" in read:
         columns["name"] = read["jobname"]
     if "cpu_num" in read:
-        # node_num is on how many nodes a job ran, not what it asked for: it only says how its CPUs were spread.
+        # node_num is the nodes on which a job ran, not its request: it only tells how its CPUs were spread.
         columns["cpus"] = per_node(read["cpu_num"], read.get("node_num", 1))
     raw = Raw(columns)
     ids = read.get("job_id")

@@ -7,11 +7,11 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from .cleaning import Raw
 
-REUSED_S = 86400.0  #: an id that comes again so long after its last run ended belongs to another job
+REUSED_S = 86400.0  #: an id that returns so long after its last run ended belongs to another job
 
 
 def chains(job: IntArray, user: IntArray, submit_s: FloatArray, ended_s: FloatArray) -> IntArray:
-    """A number for each job, given its rows: runs of one id and user, submitted again soon after the last ended."""
+    """Number the jobs behind rows: runs of one id and user, submitted again soon after the last ended, are one job."""
     order = np.lexsort((submit_s, user, job))
     new = np.ones(len(order), dtype=np.bool_)
     same = (np.diff(job[order]) == 0) & (np.diff(user[order]) == 0)
@@ -24,7 +24,7 @@ def chains(job: IntArray, user: IntArray, submit_s: FloatArray, ended_s: FloatAr
 
 
 def only_last_runs(raw: Raw, job: IntArray, run: FloatArray, arrival_s: FloatArray) -> None:
-    """Leave out all runs of a job but the last by *run*; the job arrives when its first run did."""
+    """Drop all runs of a job but the last by *run*; the job arrives when its first run did."""
     order = np.lexsort((run, job))
     sorted_job = job[order]
     first, last = np.ones(len(order), dtype=np.bool_), np.ones(len(order), dtype=np.bool_)
@@ -41,7 +41,7 @@ def only_last_runs(raw: Raw, job: IntArray, run: FloatArray, arrival_s: FloatArr
 
 
 def arrivals(raw: Raw, submit_s: FloatArray, eligible_s: FloatArray, started_s: FloatArray) -> FloatArray:
-    """When jobs joined the queue: submitted, and free of dependencies, begin times and holds of their owner."""
+    """Return when jobs joined the queue: submitted, and free of dependencies, begin times and holds of their owner."""
     # A requeue and a begin time leave an eligible time after the start.
     eligible_s = np.fmin(eligible_s, started_s)
     late = eligible_s > submit_s

@@ -1,6 +1,6 @@
-"""The project's own format: the columns of Workload under their names, as csv (gzip too) or Parquet.
+"""The project's own format: the columns of Workload under their names, as csv (also gzip) or Parquet.
 
-Only ``submit_s``, ``runtime_s`` and ``gpus`` are needed; the others take the neutral value.
+Only ``submit_s``, ``runtime_s`` and ``gpus`` are required; the others have neutral defaults.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _note_others(raw: Raw, names: frozenset[str]) -> None:
 
 
 def write(jobs: Workload, path: str | Path) -> None:
-    """Write *jobs* so that reading gives the same back; ``.gz`` and ``.parquet`` in the name mean what they say.
+    """Write *jobs* so that reading restores them; ``.gz`` and ``.parquet`` in the name choose the format.
 
     TraceError where it cannot be written.
     """
@@ -89,7 +89,7 @@ def write(jobs: Workload, path: str | Path) -> None:
     try:
         with path.open("wb") as raw:
             if path.suffix == ".gz":
-                # No name and no time in it: the same jobs make the same file.
+                # No name and no time in the archive: the same jobs make the same file.
                 with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
                     _write_csv(jobs, packed.write)
             else:
@@ -146,7 +146,7 @@ def _read_parquet(file: TraceFile) -> Raw:
 
 
 def _meant(file: TraceFile, name: str, values: list[Any]) -> Any:
-    """A column by the rules of the text format, so that a file is as good in one as in the other."""
+    """Convert a column by the rules of the text format, so that both formats accept the same values."""
     texts = ["" if value is None else str(value) for value in values]
     try:
         return _CELLS[name](texts)

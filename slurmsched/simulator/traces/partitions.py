@@ -1,4 +1,4 @@
-"""The partitions of a trace, read as those of another cluster."""
+"""The partitions of a trace, mapped to those of another cluster."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ REST = ""
 
 
 def mapped(trace: Trace, mapping: Sequence[tuple[str, str]]) -> Trace:
-    """*trace* with each partition on the left of *mapping* replaced by the list on the right, ``REST`` by its own.
+    """Replace each partition on the left of *mapping* by the list on its right, ``REST`` by its own.
 
-    TraceError where no job asks for a partition on the left.
+    TraceError where no job requests a partition on the left.
     """
     jobs = trace.workload
     used = [jobs.partition.names[code] for code in np.unique(jobs.partition.codes).tolist()]

@@ -1,6 +1,6 @@
-"""The traces of PCS: work in seconds on one GPU, and how many GPUs a job wants at most.
+"""The traces of PCS: work in seconds on one GPU, and the most GPUs a job can use.
 
-Jobs are read as rigid: all the GPUs they want, and the runtime on those. The speed-up on them comes from
+Jobs are read as rigid: with all their GPUs, and the runtime on those. The speed-up comes from
 ``pcs_speedups.json`` beside the trace; without that file it is taken as linear.
 """
 
@@ -51,7 +51,7 @@ def _read(file: TraceFile) -> Raw:
 
 
 def _curves(file: TraceFile) -> dict[str, FloatArray] | None:
-    """The speed-ups of each model; None where there is no such file beside the trace."""
+    """Read the speed-ups of each model; None where there is no such file beside the trace."""
     path = file.path.parent / SPEEDUPS
     try:
         text = path.read_text()
@@ -69,7 +69,7 @@ def _curves(file: TraceFile) -> dict[str, FloatArray] | None:
 
 
 def _speed(sheet: DelimitedRecords, curves: dict[str, FloatArray], model: Labels, gpus: IntArray) -> FloatArray:
-    """The speed-up of each job on the GPUs it wants; more than the last known count are as fast as that."""
+    """Return the speed-up of each job on its GPUs; that of the last known count is used for more."""
     speed = np.ones(len(gpus))
     for code, name in enumerate(model.names):
         rows = model.codes == code

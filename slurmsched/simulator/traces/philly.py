@@ -1,4 +1,4 @@
-"""The list of Microsoft Philly, cuts of it, and Philly with users and names attached."""
+"""The job list of Microsoft Philly, excerpts of it, and Philly with generated users and names."""
 
 from __future__ import annotations
 

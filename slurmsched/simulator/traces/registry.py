@@ -1,4 +1,4 @@
-"""All formats, and reading a file of any of them."""
+"""The list of all formats, and reading a file of any of them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .tiresias import TIRESIAS
 from .trace import Trace, TraceError
 from .ub import UB
 
-#: The first that recognises a file reads it: those that ask for more come before those that ask for less.
+#: The first that recognises a file reads it: more specific formats come first.
 FORMATS = (OWN, SEMISYNTHETIC, PHILLY, CHRONUS, PCS, HELIOS, EAGLE, TIRESIAS, SACCT, UB, SWF)
 
 
 def read(path: str | Path, format: str | None = None, *, cpu_jobs: bool = False) -> Trace:  # noqa: A002
-    """The jobs of a file; its format is told by its first lines unless it is named.
+    """Read the jobs of a file; its first lines determine the format unless it is named.
 
     Jobs without GPUs are left out unless *cpu_jobs*. TraceError names file, line and column, and what is accepted.
     """

@@ -1,4 +1,4 @@
-"""What finishing by a deadline is worth, as the text of one column: ``1@9540,0.8@11340``."""
+"""Rewards for finishing by deadlines, as the text of one column: ``1@9540,0.8@11340``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Steps = tuple[tuple[float, float], ...]  #: (seconds after submission, share of 
 
 
 def steps_of(text: str) -> Steps:
-    """The steps that *text* means, none for an empty one; ``ValueError`` says what is accepted."""
+    """Parse *text* into steps, none for an empty one; ``ValueError`` says what is accepted."""
     if not text:
         return ()
     try:
@@ -27,5 +27,5 @@ def steps_of(text: str) -> Steps:
 
 
 def written(steps: Iterable[tuple[float, float]]) -> str:
-    """The text that means *steps*."""
+    """Format *steps* as text."""
     return ",".join(f"{worth:.12g}@{within:.12g}" for within, worth in steps)

@@ -1,4 +1,4 @@
-"""What sacct prints with -P or -p: records with | between the fields, under a header."""
+"""The output of sacct with -P or -p: records with | between the fields, under a header."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .file import TraceFile
 from .format import Format
 from .job_runs import arrivals, chains, only_last_runs
 
-#: What to dump; fields beyond these are not read, and most may be missing.
+#: The command for a dump; further fields are ignored, and most may be missing.
 COMMAND = (
     "sacct -a -X -D -P -o JobIDRaw,User,Account,Partition,QOS,JobName,Submit,Eligible,Start,End,ElapsedRaw,State,"
     "Timelimit,NNodes,ReqCPUS,AllocTRES,ReqTRES,Constraints"
@@ -62,7 +62,7 @@ _CELLS: dict[str, cells.Cell] = {
 
 
 def _read(file: TraceFile) -> Raw:
-    # Names may hold the delimiter and sacct quotes nothing, so a record that does not fit is no error of the file.
+    # Names may hold the delimiter and sacct quotes nothing, so an uneven record is no error of the file.
     sheet = DelimitedRecords(file, delimiter="|", quoted=False, ragged=True)
     read = sheet.read({"Submit": cells.moment}, _CELLS)
     for either in (("AllocTRES", "ReqTRES"), ("ElapsedRaw", "Elapsed", "End")):
@@ -112,7 +112,7 @@ def _jobs(raw: Raw) -> Raw:
 
 
 def _numbers(sheet: DelimitedRecords, column: str, ids: Labels) -> IntArray:
-    """The number in front of each id: 123 of 123, 123_4, 123+1, 123_[5-9], 123.batch."""
+    """Return the number in front of each id: 123 of 123, 123_4, 123+1, 123_[5-9], 123.batch."""
     numbers = [re.match(r"\d{1,18}", name) for name in ids.names]
     for code, found in enumerate(numbers):
         if found is None:
@@ -128,7 +128,7 @@ def _runtime(read: dict[str, Any]) -> FloatArray:
 
 
 def _granted(sheet: DelimitedRecords, read: dict[str, Any], nodes: IntArray) -> dict[str, Any]:
-    """GPUs, their type and memory: as given, or where nothing was given as asked for."""
+    """Return GPUs, their type and memory: as allocated, or as requested where nothing was allocated."""
     gpus, memory = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes))
     kinds = np.full(len(nodes), "", dtype=object)
     for column in ("ReqTRES", "AllocTRES"):

@@ -1,4 +1,4 @@
-"""A source: what it takes to load the same trace again, here or in another process."""
+"""Sources: what another process needs to load the same trace."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .trace import Note, Trace
 
 @dataclass(frozen=True)
 class Source:
-    """A trace file, or a workload to be made up."""
+    """A trace file, or a workload to generate."""
 
     name: str  #: for people
     path: str = ""  #: a file of jobs ...
-    spec: SyntheticSpec | None = None  #: ... or what to make
+    spec: SyntheticSpec | None = None  #: ... or the parameters to generate them
     format: str | None = None
     cpu_jobs: bool = False
     habits: SyntheticUsers | None = None  #: users, names and time limits to attach to the jobs of a file
-    copied: Trace | None = field(default=None, repr=False, compare=False)  #: without jobs: what *path* is a copy of
+    copied: Trace | None = field(default=None, repr=False, compare=False)  #: without jobs: the original of *path*
 
     @classmethod
     def of(
@@ -38,7 +38,7 @@ class Source:
         cpu_jobs: bool = False,
         habits: SyntheticUsers | None = None,
     ) -> Source:
-        """What *text* means: ``synthetic:JOBS[:LOAD]``, a TOML file that says what to make, or a file of jobs."""
+        """Parse *text*: ``synthetic:JOBS[:LOAD]``, a TOML file with parameters, or a file of jobs."""
         spec = spec_of(text, cluster_gpus)
         if spec is None:
             return cls(text, text, format=format, cpu_jobs=cpu_jobs, habits=habits)
@@ -46,19 +46,19 @@ class Source:
 
     @classmethod
     def copy(cls, name: str, trace: Trace, path: str) -> Source:
-        """A copy of *trace*, which no other process could load, written to *path*; TraceError where it cannot be."""
+        """Write *trace*, which no other process could load, to *path*; TraceError where that fails."""
         write(trace.workload, path)
         return cls(name, path, format=OWN.name, cpu_jobs=True, copied=replace(trace, workload=workload(0)))
 
     @property
     def seed(self) -> int | None:
-        """The seed where nobody names one; None where chance plays no part."""
+        """The default seed; None where nothing is random."""
         if self.spec is not None:
             return self.spec.seed
         return None if self.habits is None else 0
 
     def load(self, seed: int | None = None) -> Trace:
-        """The jobs, made up from *seed* where anything is; TraceError where the file cannot be read."""
+        """Load the jobs, generated from *seed* where anything is; TraceError where the file cannot be read."""
         seed = self.seed if seed is None else seed
         if self.spec is not None:
             jobs = synthetic(replace(self.spec, seed=seed or 0))

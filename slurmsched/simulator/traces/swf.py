@@ -21,7 +21,7 @@ _FIELDS = (
 _AT_ONCE = 65536  #: lines
 _START = re.compile(r";\s*UnixStartTime:\s*(\d+)")
 _QUEUE = re.compile(r";\s*Queue:\s*(\d+)\s+(\S.*?)\s*$")
-_PARTIAL = (2, 3, 4)  #: statuses of a line about part of a job, which has a line for the whole as well
+_PARTIAL = (2, 3, 4)  #: statuses of a line about part of a job, whose whole has a line too
 
 
 def _recognises(file: TraceFile) -> bool:
@@ -62,14 +62,14 @@ def _columns(table: FloatArray, start_s: int, queues: dict[int, str]) -> dict[st
 
 
 def _named(numbers: FloatArray, name: object) -> Labels:
-    """One text per number; empty for those below zero, which are not known."""
+    """Return one text per number; empty for negative ones, which are unknown."""
     distinct, codes = np.unique(numbers.astype(np.int64), return_inverse=True)
     texts = tuple("" if number < 0 else name(number) for number in distinct.tolist())  # type: ignore[operator]
     return Labels(codes.astype(np.int64), texts or ("",))
 
 
 def _tables(file: TraceFile, lines: Iterable[str], comments: list[str]) -> Iterator[FloatArray]:
-    """The numbers of the lines, many at once; what stands in the comments is added to *comments*."""
+    """Yield the numbers of the lines, many at once, and collect the comments in *comments*."""
     numbered = enumerate(lines, start=1)
     while some := list(islice(numbered, _AT_ONCE)):
         comments += [line for _, line in some if line.startswith(";")]

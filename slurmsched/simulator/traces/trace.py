@@ -1,4 +1,4 @@
-"""A trace: the jobs that a file or a database holds, and what was done to them on the way in."""
+"""A trace: the jobs of a file or a database, with notes on what reading changed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SPAN = re.compile(r"(\d*)(:?)(\d*)")
 
 
 class TraceError(SlurmschedError):
-    """A trace cannot be read or written; the text names file, line and column, and what is accepted."""
+    """A failure to read or write a trace; the text names file, line and column, and what is accepted."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """One thing that was done to some rows of a trace, by a rule that ``docs/traces.md`` explains."""
+    """A change to some rows of a trace, by a rule that ``docs/traces.md`` explains."""
 
     rule: str
     rows: int
@@ -33,7 +33,7 @@ class Note:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Jobs by submit time, with a note for everything that is not as the source has it."""
+    """Jobs by submit time, with a note for everything that differs from the source."""
 
     workload: Workload
     notes: tuple[Note, ...]
@@ -43,7 +43,7 @@ class Trace:
         return len(self.workload)
 
     def rows(self, span: str) -> tuple[int, int]:
-        """First and last + 1 of the jobs *a:b* in order of submission; TraceError where *span* is no such thing."""
+        """Return first and last + 1 of the jobs *a:b* in order of submission; TraceError for an invalid *span*."""
         found = _SPAN.fullmatch(span.strip())
         if not found or not found[2]:
             raise TraceError(f"choosing jobs {span!r}: accepted are a:b, a: and :b, counted from 0, b left out")
@@ -53,15 +53,15 @@ class Trace:
         return first, last
 
     def jobs(self, span: str) -> Trace:
-        """The jobs *a:b* in order of submission, from 0, b left out; TraceError where *span* is no such thing."""
+        """Select the jobs *a:b* in order of submission, from 0, without b; TraceError for an invalid *span*."""
         first, last = self.rows(span)
         note = Note("jobs", last - first, f"jobs {first}:{last} of {len(self)} are taken")
         return self._with(self.workload.take(slice(first, last)), note)
 
     def scaled(self, load: float, since_s: float | None = None) -> Trace:
-        """The same jobs arriving *load* times as fast; deadlines stay as far from submission as they were.
+        """Scale the arrivals to *load* times the rate; deadlines keep their distance from submission.
 
-        The moment *since_s*, or else the first submission, stays where it is.
+        The moment *since_s*, or else the first submission, keeps its time.
         """
         if not (math.isfinite(load) and load > 0):
             raise TraceError(f"scaling the load by {load}: accepted is a number above 0")
@@ -75,7 +75,7 @@ class Trace:
         return self._with(replace(jobs, submit_s=submit_s, deadline_s=deadline_s), note)
 
     def without(self, rows: Sequence[int]) -> Trace:
-        """The other jobs; TraceError where none are left."""
+        """Drop *rows*; TraceError where no job is left."""
         if len(rows) == len(self):
             raise TraceError(f"no job of these {len(self)} could ever run on this cluster")
         remaining = np.delete(np.arange(len(self)), np.array(rows, dtype=np.int64))

@@ -60,7 +60,7 @@ def _read(file: TraceFile) -> Raw:
 
 
 def _options(text: str) -> Options:
-    """The options by their long names; of one that is given twice the last counts, as in sbatch."""
+    """Return the options by their long names; of one that is given twice the last counts, as in sbatch."""
     options = {}
     for name, joined, apart in _OPTION.findall(text):
         options[_LONG.get(name, name)] = "" if name in _FLAGS else joined or apart
@@ -68,7 +68,7 @@ def _options(text: str) -> Options:
 
 
 def _job(file: TraceFile, at: int, submit: str, options: Options) -> dict[str, Any]:
-    """The row of one job; TraceError names the option that makes no sense."""
+    """Convert the options of one job to a row; TraceError names an invalid option."""
 
     def meant(name: str, meaning: Callable[[str], Any], default: str = "") -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Synthetic workloads: the shapes that GPU clusters see, at a chosen load, the same for the same seed."""
+"""Synthetic workloads with the shapes seen on GPU clusters, at a chosen load, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARRIVALS = ("poisson", "diurnal", "bursty")
 RUNTIMES = ("lognormal", "pareto")
 
 _BUSIEST_S = 15 * 3600.0  #: of the day
-_SWING = 0.8  #: how much busier than the mean the busiest moment of a day is
+_SWING = 0.8  #: amplitude of the daily cycle, relative to the mean
 _BURST = 10  #: jobs in a burst, on average
 _BURST_GAP_S = 5.0
 _GRID_S = 600.0
@@ -24,11 +24,11 @@ _GRID_S = 600.0
 
 @dataclass(frozen=True)
 class SyntheticSpec:
-    """What to make. ValueError names a figure that makes no sense and what is accepted."""
+    """The parameters of a workload. ValueError names an invalid one and what is accepted."""
 
     jobs: int = 10_000
-    cluster_gpus: int = 64  #: the cluster that *load* speaks of
-    load: float = 0.9  #: GPU-seconds that jobs take per GPU-second that there is, until the last one arrives
+    cluster_gpus: int = 64  #: size of the cluster that *load* refers to
+    load: float = 0.9  #: GPU-seconds of jobs per GPU-second of the cluster, until the last arrival
     seed: int = 0
     arrivals: str = "poisson"  #: one of ARRIVALS
     runtimes: str = "lognormal"  #: one of RUNTIMES
@@ -60,7 +60,7 @@ class SyntheticSpec:
 
 
 def synthetic(spec: SyntheticSpec, random: np.random.Generator | None = None) -> Workload:
-    """A workload of *spec*, with *random* or from its seed. Times are whole seconds, so equal seeds give equal bits."""
+    """Generate a workload from *spec*, with *random* or its seed; whole seconds make it reproducible to the bit."""
     random = np.random.default_rng(spec.seed) if random is None else random
     runtime_s = _runtimes(spec, random)
     sizes, weights = np.array([gpus for gpus, _ in spec.gpu_mix]), np.array([weight for _, weight in spec.gpu_mix])
@@ -88,7 +88,7 @@ def _runtimes(spec: SyntheticSpec, random: np.random.Generator) -> FloatArray:
 
 
 def _arrivals(spec: SyntheticSpec, span_s: float, random: np.random.Generator) -> FloatArray:
-    """Seconds from the start, rising; the last job arrives when the span is over, which makes the load exact."""
+    """Return rising seconds from the start; the last job arrives at the end of the span, which makes the load exact."""
     if spec.arrivals == "bursty":
         first = random.random(spec.jobs) < 1 / _BURST
         first[0] = True
@@ -103,7 +103,7 @@ def _arrivals(spec: SyntheticSpec, span_s: float, random: np.random.Generator) -
 
 
 def _by_day(at_s: FloatArray, span_s: float) -> FloatArray:
-    """Even arrivals moved so that days have a busy and a quiet end; the last one stays where it is."""
+    """Warp even arrivals to a daily cycle of busy and quiet hours; the last one stays where it is."""
     grid_s = np.linspace(0, span_s, int(span_s / _GRID_S) + 2)
     turn = 2 * math.pi / DAY_S
     passed = grid_s + _SWING / turn * (np.sin(turn * (grid_s - _BUSIEST_S)) + math.sin(turn * _BUSIEST_S))

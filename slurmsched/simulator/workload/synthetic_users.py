@@ -1,7 +1,7 @@
-"""Habits: users, recurrent job names and generous time limits for jobs whose real ones nobody published.
+"""Generated users, recurrent job names and generous time limits, for traces published without them.
 
-What is attached says something about the runtime, as real names do: a user submits the same kind of job again for a
-while, and its runs last about as long as each other.
+What is attached is evidence of the runtime, as real names are: a user submits the same kind of job repeatedly, with
+similar runtimes.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _WORDS = (
     *("lstm", "asr", "nmt", "seg", "det", "rec", "vae", "graph", "baseline", "ablation"),
 )
 _HOUR_S = 3600.0
-#: What people ask for, and the days beyond.
+#: Common requests; longer ones are whole days.
 _USUAL_S = np.array([1 / 6, 0.5, 1, 2, 4, 8, 12, 24, 48, 72, 120, 168, 336, 672]) * _HOUR_S
 _CAMPAIGN = 12  #: jobs of one user under one name in a row, on average
 
 
 @dataclass(frozen=True)
 class SyntheticUsers:
-    """How users behave. ValueError where a figure makes no sense."""
+    """The behaviour of users. ValueError for an invalid figure."""
 
     users: int = 300
-    skew: float = 1.1  #: of the Zipf law of how much each user submits; 0 if all submit alike
-    recurrence: float = 0.6  #: share of the variance of log runtime that goes with user and name, VC and time apart
+    skew: float = 1.1  #: exponent of the Zipf law of submissions per user; 0 if all submit alike
+    recurrence: float = 0.6  #: share of the variance of log runtime explained by user and name, VC and time apart
     slack: float = 1.5  #: median of a time limit over the longest of the runs that share it
-    limits: bool = True  #: whether jobs have time limits at all
+    limits: bool = True  #: True if jobs have time limits
 
     def __post_init__(self) -> None:
         if self.users < 1:
@@ -44,7 +44,7 @@ class SyntheticUsers:
 
 
 def semisynthetic(jobs: Workload, habits: SyntheticUsers, random: np.random.Generator) -> Workload:
-    """The same jobs at the same times with users, names and time limits attached; same input and seed, same output."""
+    """Attach users, names and time limits to *jobs*; the same input and seed give the same output."""
     if not len(jobs):
         return jobs
     virtual = jobs.partition.codes
@@ -60,7 +60,7 @@ def semisynthetic(jobs: Workload, habits: SyntheticUsers, random: np.random.Gene
 
 
 def _campaigns(jobs: Workload, habits: SyntheticUsers, random: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Which jobs belong together, numbered from 0, and where from 0 to 1 each lies among the kinds of its VC's jobs."""
+    """Group jobs into campaigns, numbered from 0, and return the quantile (0..1) of each job's kind within its VC."""
     length, virtual = len(jobs), jobs.partition.codes
     log = np.log(np.maximum(jobs.runtime_s, 1.0))
     standardised = (log - log.mean()) / (log.std() or 1.0)
@@ -86,7 +86,7 @@ def _campaigns(jobs: Workload, habits: SyntheticUsers, random: np.random.Generat
 def _users(
     campaign: IntArray, virtual: IntArray, virtuals: int, habits: SyntheticUsers, random: np.random.Generator
 ) -> IntArray:
-    """The user of each job: one for a campaign, each VC with users of its own."""
+    """Return the user of each job: one for a campaign, each VC with users of its own."""
     each = max(habits.users // virtuals, 1)
     weights = 1 / np.arange(1, each + 1) ** habits.skew
     drawn = random.choice(each, size=int(campaign.max()) + 1, p=weights / weights.sum())
@@ -94,8 +94,8 @@ def _users(
 
 
 def _names(campaign: IntArray, stratum: FloatArray, user: IntArray, random: np.random.Generator) -> Iterator[str]:
-    """``train_07_v3``: a user's word for a kind of job, the campaign, and the try in it."""
-    turn = random.permutation(int(user.max()) + 1)  # what one user calls train is not what another does
+    """Yield names like ``train_07_v3``: a user's word for a kind of job, the campaign, and the attempt in it."""
+    turn = random.permutation(int(user.max()) + 1)  # different users call different jobs "train"
     word = ((stratum * len(_WORDS)).astype(np.int64) + turn[user]) % len(_WORDS)
     tries = np.zeros(int(campaign.max()) + 1, dtype=np.int64)
     for which, name in zip(campaign.tolist(), word.tolist(), strict=True):
@@ -104,7 +104,7 @@ def _names(campaign: IntArray, stratum: FloatArray, user: IntArray, random: np.r
 
 
 def _limits(jobs: Workload, campaign: IntArray, habits: SyntheticUsers, random: np.random.Generator) -> FloatArray:
-    """Time limits: one for a campaign, longer than its longest run, rounded up to what people ask for."""
+    """Return time limits: one for a campaign, longer than its longest run, rounded up to a common request."""
     longest_s = np.zeros(int(campaign.max()) + 1)
     np.maximum.at(longest_s, campaign, jobs.runtime_s)
     wanted_s = longest_s * np.maximum(random.lognormal(np.log(habits.slack), 0.8, len(longest_s)), 1.02)

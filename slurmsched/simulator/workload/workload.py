@@ -1,4 +1,4 @@
-"""A workload: the jobs of a trace as columns, with the truth that no policy may see."""
+"""A workload: the jobs of a trace as columns, including true runtimes, which no policy may see."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Workload(Table):
 
     job_id: IntArray
     submit_s: FloatArray
-    runtime_s: FloatArray  #: the truth: from start to end, on all its GPUs, undisturbed
+    runtime_s: FloatArray  #: true runtime: from start to end, on all its GPUs, undisturbed
     gpus: IntArray  #: over all nodes
-    nodes: IntArray  #: asked for; 0 where the job does not care
+    nodes: IntArray  #: requested; 0 where the job does not say
     cpus: IntArray  #: per node; 0 where unknown
     memory_mib: FloatArray  #: per node; 0 where unknown
     time_limit_s: FloatArray  #: infinite where the trace has none
@@ -31,10 +31,10 @@ class Workload(Table):
     gpu_type: Labels
     features: Labels
     deadline_s: FloatArray  #: the first (strict) deadline, from the same origin as submit_s; infinite where none
-    best_effort: BoolArray  #: never promised anything; true where the trace has no deadlines
-    rewards: Labels  #: what meeting deadlines is worth, as ``1@9540,0.8@11340`` (traces/rewards.py); empty where none
+    best_effort: BoolArray  #: never promised anything; True where the trace has no deadlines
+    rewards: Labels  #: rewards for meeting deadlines, as ``1@9540,0.8@11340`` (traces/rewards.py); empty where none
     sensitive: BoolArray  #: slows down when spread over more nodes than it needs
-    work: Labels  #: what it computes, as tables of measured pairs name it; empty where unknown
+    work: Labels  #: its program, as named in tables of measured pairs; empty where unknown
     gpu_util: FloatArray  #: 0..1 of each GPU while it has it alone; NaN where unknown, and so below
     memory_util: FloatArray  #: 0..1, of the memory controller
     gpu_memory_mib: FloatArray  #: of each GPU
@@ -50,12 +50,12 @@ _NEUTRAL: dict[str, Any] = {
 
 
 def workload(length: int, **columns: Any) -> Workload:
-    """A Workload of *length* rows from the columns that are known; the rest takes the neutral value."""
+    """Build a Workload of *length* rows from the given columns; the rest take neutral values."""
     return table_of(Workload, length, _NEUTRAL, columns)
 
 
 def as_submitted(jobs: Workload) -> JobTable:
-    """The jobs as pending ones, in the columns of a real cluster; what a trace does not know is neutral."""
+    """Return the jobs as pending ones, in the columns of a real cluster; unknown values are neutral."""
     nodes = np.maximum(jobs.nodes, 1)
     texts = ("user", "account", "partition", "qos", "name", "gpu_type", "features")
     return job_table(

@@ -1,1 +1,1 @@
-"""The preference solver: settings of weighted fair queueing of which none is better in every objective."""
+"""The preference solver: Pareto-optimal settings of weighted fair queueing."""

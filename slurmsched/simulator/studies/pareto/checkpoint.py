@@ -1,4 +1,4 @@
-"""What a search has measured so far, in a file, so that one that was stopped goes on where it was."""
+"""A checkpoint file of a search, from which a stopped search resumes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Notebook:
     """A JSON file of points and their values, of one search and no other."""
 
     path: Path
-    settings: Mapping[str, object]  #: what makes the search this one: plain values
+    settings: Mapping[str, object]  #: the plain values that identify the search
 
     def load(self) -> Values:
-        """What the file holds, nothing where there is none; ConfigError where it is of another search."""
+        """Read the measured values, empty without a file; ConfigError where it belongs to another search."""
         try:
             document = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -47,7 +47,7 @@ class Notebook:
         return {tuple(point): tuple(values) for point, values in document["measured"]}
 
     def write(self, values: Values) -> None:
-        """Put *load* in the file, all of it or nothing; ConfigError where it cannot be written."""
+        """Write *values* atomically; ConfigError where the file cannot be written."""
         document = {"form": FORM, "asked": dict(self.settings), "measured": [[*pair] for pair in values.items()]}
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:

@@ -1,4 +1,4 @@
-"""Measuring settings: each is replayed on every sample, here or in other processes."""
+"""Measurements of settings: each is replayed on every sample, in this process or in others."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .objectives import Objective
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """What policies are measured on, and by what."""
+    """The samples and objectives by which policies are measured."""
 
     samples: tuple[Applications, ...]
     gpus: int
     objectives: tuple[Objective, ...]
 
     def measure(self, policy: Policy) -> list[float]:
-        """The mean over the samples of each objective."""
+        """Return the mean over the samples of each objective."""
         replays = [replay(apps, self.gpus, policy) for apps in self.samples]
         return [float(np.mean([objective(one) for one in replays])) for objective in self.objectives]
 
 
 Measure = Callable[[Bench, Sequence[Policy], Callable[[], None]], FloatArray]
-"""Values of policies on a bench, a row each; the last argument is called whenever one of them is measured."""
+"""Values of policies on a bench, one row each; the last argument is called after each measurement."""
 
 
 @contextmanager
 def measuring(workers: Workers | None) -> Iterator[Measure]:
-    """A way to measure policies that may be used again and again; without *workers* in this process."""
+    """Provide a reusable function that measures policies; without *workers*, in this process."""
     with crew(workers) as spread:
         yield partial(_measured, spread)
 

@@ -1,4 +1,4 @@
-"""Objectives: what is to be small, a metric of a replay and how its jobs are taken together."""
+"""Objectives to minimise: a metric of a replay, aggregated over its jobs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ METRICS: dict[str, Callable[[ElasticReplay], FloatArray]] = {
     "error": lambda replay: replay.error,
     "unfairness": lambda replay: replay.unfairness,
 }
-"""jct: seconds from submission to end; error: how far that was from the one foreseen at arrival, as a share of it;
-unfairness: how much longer than on an equal share of the GPUs, as a share of that."""
+"""jct: seconds from submission to end; error: its difference from the one predicted at arrival, as a share of that;
+unfairness: the time beyond that on an equal share of the GPUs, as a share of it."""
 
 MEASURES: dict[str, Callable[[FloatArray], float]] = {
     "avg": lambda values: float(np.mean(values)),
@@ -31,14 +31,14 @@ DEFAULT = ("jct:avg", "error:avg")
 
 @dataclass(frozen=True)
 class Objective:
-    """One of METRICS and one of MEASURES."""
+    """A metric of METRICS with a measure of MEASURES."""
 
     metric: str
     measure: str
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The objective ``metric:measure``; ConfigError names what there is."""
+        """Parse ``metric:measure``; ConfigError names the accepted ones."""
         metric, _, measure = text.partition(":")
         if metric not in METRICS or measure not in MEASURES:
             accepted = f"{', '.join(METRICS)} before and {', '.join(MEASURES)} after the colon"
@@ -47,16 +47,16 @@ class Objective:
 
     @property
     def name(self) -> str:
-        """As it is said."""
+        """The objective as ``metric:measure``."""
         return f"{self.metric}:{self.measure}"
 
     def __call__(self, replay: ElasticReplay) -> float:
-        """The value for a replay with predictions; the smaller, the better."""
+        """Return the value for a replay with predictions; the smaller, the better."""
         return MEASURES[self.measure](METRICS[self.metric](replay))
 
 
 def objectives_of(texts: Sequence[str]) -> tuple[Objective, ...]:
-    """The objectives *texts*; ConfigError where there are fewer than two, or one twice."""
+    """Parse the objectives *texts*; ConfigError for fewer than two, or a repeated one."""
     found = tuple(map(Objective.of, texts))
     if len(found) < 2 or len(set(found)) < len(found):
         raise ConfigError(f"objectives {', '.join(texts)}: accepted are two or more, each once")
@@ -64,7 +64,7 @@ def objectives_of(texts: Sequence[str]) -> tuple[Objective, ...]:
 
 
 def undominated(values: FloatArray) -> BoolArray:
-    """Which rows no other row beats: none is as good in every column and better in one. Of equal rows the first."""
+    """Select the rows that no other dominates (as good in every column and better in one); of equal rows the first."""
     undominated_rows = np.ones(len(values), dtype=bool)
     for row, mine in enumerate(values):
         as_good = np.all(values <= mine, axis=1)

@@ -1,4 +1,4 @@
-"""A front as one HTML file that needs nothing else: hover for figures, choose a point for its setting."""
+"""A Pareto front as one self-contained HTML file: hover for figures, choose a point for its setting."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _MEASURE = {"avg": "mean", "p90": "90th percentile of", "p99": "99th percentile 
 
 
 def shown(objective: Objective, value: float) -> str:
-    """*value* of *objective* for people."""
+    """Format *value* of *objective* for people."""
     if not math.isfinite(value):
         return "-"
     return span(value) if objective.metric == "jct" else f"{100 * value:.3g} %"
 
 
 def name_of(point: Point) -> str:
-    """A point by its parameters, or an extreme by its name."""
+    """Name a point by its parameters, or an extreme by its name."""
     setting = point.setting
     if setting is None:
         return point.name
@@ -42,12 +42,12 @@ def name_of(point: Point) -> str:
 
 
 def line_of(point: Point) -> str:
-    """All of the setting of a point; of an extreme, that it has none."""
+    """Return the whole setting of a point; for an extreme, a note that it has none."""
     return setting_line(point.setting.wfq) if point.setting else f"{point.name} is shown to compare with."
 
 
 def page(front: Front, title: str, notes: Sequence[str]) -> str:
-    """The page of *front*, with *notes* on what it was found on. ConfigError where Plotly is missing."""
+    """Build the page of *front*, with *notes* on its search. ConfigError where Plotly is missing."""
     plotly_js, ours = _plotly_js(), _data("pareto.js")
     every = (*front.points, *front.extremes)
     figures = {
@@ -68,7 +68,7 @@ def page(front: Front, title: str, notes: Sequence[str]) -> str:
         "plotly": plotly_js,
         "script": ours,
     }
-    # One pass, so that what is put in is never taken for a place to put something.
+    # One pass, so that an inserted text is never mistaken for a placeholder.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _data("pareto.html"))
 
 

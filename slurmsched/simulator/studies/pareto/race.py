@@ -1,4 +1,4 @@
-"""Measuring by stages: a setting that does badly on a few samples is not tried on the others."""
+"""Staged measurements: a setting that does badly on a few samples is not tried on the others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .checkpoint import Notebook, Values
 from .measurement import Bench, Measure
 
 FIRST = 2
-"""Samples of the first look."""
+"""Samples of the first stage."""
 
 MARGIN = 0.05
-"""By how much a setting may be beaten in all objectives on the first look and still be tried on all samples."""
+"""Share by which a setting may be beaten in all objectives in the first stage and still be tried on all samples."""
 
 ProgressCallback = Callable[[int, int], None]
 """Called with simulations done and in total."""
@@ -24,22 +24,22 @@ ProgressCallback = Callable[[int, int], None]
 
 @dataclass(eq=False)
 class Race:
-    """Points of a space, with their values on all samples or, of those that looked bad, on the first few.
+    """Points of a space with their values on all samples or, for points that did badly, on the first few.
 
-    What was found depends on the points and their order only, not on what *notebook* knew before.
+    The result depends on the points and their order only, not on earlier measurements in *notebook*.
     """
 
     train: Bench
-    evaluations: int  #: simulations it may take
-    policy: Callable[[FloatArray], Policy]  #: what a point stands for
+    evaluations: int  #: budget of simulations
+    policy: Callable[[FloatArray], Policy]  #: the policy at a point
     measure: Measure
     notebook: Notebook | None
     progress: ProgressCallback
-    spent: int = 0  #: simulations of the points so far, those known before included
+    spent: int = 0  #: simulations of the points so far, including those measured earlier
     whole: list[tuple[float, ...]] = field(default_factory=list)  #: points that were tried on all samples
-    _first: list[FloatArray] = field(default_factory=list)  #: their values on the first look
+    _first: list[FloatArray] = field(default_factory=list)  #: their values in the first stage
     _all: list[FloatArray] = field(default_factory=list)  #: and on all samples
-    _values: Values = field(default_factory=dict)  #: values of a point on the first look and then on the others
+    _values: Values = field(default_factory=dict)  #: values of a point in the first stage and then on the others
 
     def __post_init__(self) -> None:
         self._values = {} if self.notebook is None else self.notebook.load()
@@ -51,20 +51,20 @@ class Race:
 
     @property
     def affordable(self) -> int:
-        """How many points more can be looked at."""
+        """The number of further points that the budget allows in the first stage."""
         return (self.evaluations - self.spent) // min(FIRST, len(self.train.samples))
 
     @property
     def values(self) -> FloatArray:
-        """Of ``whole``, a row each."""
+        """The values of ``whole``, one row each."""
         return np.array(self._all)
 
     def run(self, cube: FloatArray) -> FloatArray:
-        """Values of new points; of those that looked bad what they may be on all samples."""
+        """Measure new points; for those that did badly in the first stage, return estimates for all samples."""
         first, others = self._stages
         first_look = self._on(0, cube)
         tried = self._promising(first_look)
-        mean = first_look  # where the first look is at all samples, all are tried
+        mean = first_look  # where the first stage has all samples, all are tried
         if others.samples:
             tried = tried[: (self.evaluations - self.spent) // len(others.samples)]
             rest = self._on(1, cube[tried])
@@ -77,7 +77,7 @@ class Race:
         return values
 
     def _promising(self, first_look: FloatArray) -> IntArray:
-        """Rows that no point tried on all samples beats by more than the margin."""
+        """Select the rows that no point tried on all samples beats by more than the margin."""
         if not self._all or len(self.train.samples) <= FIRST:
             return np.arange(len(first_look))
         expected, best = self._expected(first_look), self.values * (1 + MARGIN)
@@ -85,13 +85,13 @@ class Race:
         return np.flatnonzero(~beaten)
 
     def _expected(self, first_look: FloatArray) -> FloatArray:
-        """Values on all samples, if they are to those of the first look as those of the points tried on all are."""
+        """Estimate values on all samples from the first stage, by the ratio at the points that were tried on all."""
         first, whole = np.sum(self._first, axis=0), np.sum(self._all, axis=0)
         scale: FloatArray = np.divide(whole, first, out=np.ones_like(whole), where=first > 0)
         return first_look * scale
 
     def _on(self, stage: int, cube: FloatArray) -> FloatArray:
-        """Values on the samples of a stage: known from before, or measured and noted."""
+        """Return values on the samples of a stage: from the notebook, or measured and recorded."""
         bench, width = self._stages[stage], len(self.train.objectives)
         new = [point for point in cube if len(self._values.get(row_of(point), ())) == stage * width]
         done = self.spent + (len(cube) - len(new)) * len(bench.samples)
@@ -112,5 +112,5 @@ class Race:
 
 
 def row_of(values: FloatArray) -> tuple[float, ...]:
-    """*values* as plain numbers."""
+    """Return *values* as plain numbers."""
     return tuple(float(value) for value in values)

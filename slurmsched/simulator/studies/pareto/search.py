@@ -1,4 +1,4 @@
-"""The search: SPEA2 from pymoo over the settings, and the front it found judged on samples that it never saw."""
+"""The search: SPEA2 from pymoo over the settings, with the front validated on held-out samples."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from .space import SearchSpace, WfqPoint
 POPULATION = 20
 
 EXTREMES: dict[str, Policy] = {"FIFO": "fifo", "shortest first": "srsf", "fair share": "fair-share"}
-"""What no setting goes beyond: the most predictable, the fastest and the fairest of the classical policies."""
+"""The bounds of all settings: the most predictable, the fastest and the fairest of the classical policies."""
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A policy with its objectives, on the samples it was found by and on those held out."""
+    """A policy with its objectives, on the samples of the search and on those held out."""
 
-    name: str  #: empty for a setting that was found
+    name: str  #: empty for a setting from the search
     setting: WfqPoint | None  #: None for an extreme
     train: tuple[float, ...]
     test: tuple[float, ...]
-    holds: bool  #: no other setting that was found beats it on the samples held out
+    holds: bool  #: no other setting from the search beats it on the samples held out
 
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """What a search found, by the first objective."""
+    """The result of a search, sorted by the first objective."""
 
     objectives: tuple[Objective, ...]
     points: tuple[Point, ...]
@@ -47,12 +47,12 @@ class Front:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search to make. The same search gives the same front, wherever it runs and however often it was stopped."""
+    """The parameters of a search. They determine the front, wherever it runs and however often it was stopped."""
 
     space: SearchSpace
     train: Bench
     test: Bench
-    evaluations: int  #: simulations to search by, of all samples together
+    evaluations: int  #: budget of simulations, over all samples
     seed: int = 0
     population: int = POPULATION
 
@@ -70,7 +70,7 @@ class Search:
         notebook: Notebook | None = None,
         progress: ProgressCallback = lambda _done, _total: None,
     ) -> Front:
-        """Search, going on where *notebook* ends. ConfigError where pymoo is missing."""
+        """Search, resuming from *notebook*. ConfigError where pymoo is missing."""
         with measuring(workers) as measure:
             race = Race(self.train, self.evaluations, self._policy, measure, notebook, progress)
             self._raced(race)
@@ -96,7 +96,7 @@ class Search:
         return self.space.setting(point).wfq
 
     def _raced(self, race: Race) -> None:
-        """Let SPEA2 say what to try until no simulations are left."""
+        """Measure the candidates of SPEA2 until no simulations are left."""
         population, algorithm = _pymoo("core.population").Population, self._algorithm()
         while race.affordable > 0:
             candidates = algorithm.ask().get("X")
@@ -108,7 +108,7 @@ class Search:
                 algorithm.tell(infills=population.new(X=cube, F=values))
 
     def _algorithm(self) -> Any:
-        """SPEA2, which begins with the first points of the space."""
+        """Build SPEA2, which begins with the first points of the space."""
         problem = _pymoo("core.problem").Problem(
             n_var=self.space.dimensions, n_obj=len(self.train.objectives), xl=0.0, xu=1.0
         )
@@ -131,4 +131,4 @@ def _pymoo(module: str) -> Any:
 
 
 def _nobody() -> None:
-    """Nobody is told."""
+    """Ignore progress."""

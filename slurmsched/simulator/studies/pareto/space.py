@@ -1,4 +1,4 @@
-"""Where the solver looks: T, W, zeta and, unless it is given, delta, as a point of the unit cube."""
+"""The search space: T, W, zeta and, unless it is fixed, delta, as a point of the unit cube."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ....errors import ConfigError
 from ....policies.ordering.wfq import Wfq, most_variation
 from ....policies.ordering.wfq_line import line_of
 
-LEAST_VARIATION = 0.01  #: of the T that makes one class
+LEAST_VARIATION = 0.01  #: share of the T that makes one class
 MOST_SLOPE = 3.0
 DELTAS = (0.01, 0.9)
 
-_SLACK = 1 + 1e-6  #: so that rounding does not make two classes of one
+_SLACK = 1 + 1e-6  #: prevents rounding from splitting one class into two
 
 
 @dataclass(frozen=True)
 class WfqPoint:
-    """A point in PCS's own terms, and what it comes to on the sizes it was found for."""
+    """A point in PCS's own terms, and its setting for the given sizes."""
 
     variation: float  #: T
     slope: float  #: W
@@ -33,23 +33,23 @@ class SearchSpace:
     """The settings for jobs of *sizes*."""
 
     sizes: FloatArray
-    most_variation: float  #: one class from there on
+    most_variation: float  #: from here on, all jobs are one class
     delta: float | None  #: None to search it too
 
     @classmethod
     def of(cls, sizes: FloatArray, delta: float | None = None) -> Self:
-        """For *sizes*; ConfigError where *delta* makes no sense."""
+        """Build the space for *sizes*; ConfigError for an invalid *delta*."""
         if delta is not None and not DELTAS[0] <= delta <= 1:
             raise ConfigError(f"delta = {delta!r}: accepted is {DELTAS[0]} to 1")
         return cls(sizes, max(most_variation(sizes) * _SLACK, _SLACK - 1), delta)
 
     @property
     def dimensions(self) -> int:
-        """Numbers in a point."""
+        """The number of coordinates of a point."""
         return 3 if self.delta is not None else 4
 
     def setting(self, point: FloatArray) -> WfqPoint:
-        """What a *point* stands for. T is spread by its logarithm, the others evenly."""
+        """Return the setting at *point*. T is spread by its logarithm, the others evenly."""
         variation = self.most_variation * LEAST_VARIATION ** (1 - float(point[0]))
         slope = MOST_SLOPE * (2 * float(point[1]) - 1)
         low, high = DELTAS
@@ -57,7 +57,7 @@ class SearchSpace:
         return WfqPoint(variation, slope, Wfq.of(self.sizes, variation, slope, float(point[2]), delta))
 
     def first(self, count: int, seed: int) -> FloatArray:
-        """*count* points to begin with: first come, first served, and points that are spread evenly at random.
+        """Return *count* initial points: first come, first served, and points spread evenly at random.
 
         Each coordinate has one point in each of as many equal parts (a Latin hypercube).
         """
@@ -69,5 +69,5 @@ class SearchSpace:
 
 
 def setting_line(wfq: Wfq) -> str:
-    """The command that lets *wfq* serve."""
+    """Return the command that makes *wfq* the policy."""
     return f"slurmsched policy set wfq {line_of(wfq)}"

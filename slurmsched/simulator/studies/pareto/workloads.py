@@ -1,4 +1,4 @@
-"""What a search is made on: samples of a trace to search by, and of its other half to judge by."""
+"""The workloads of a search: samples of one half of a trace for the search, of the other half for validation."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .objectives import Objective
 from .search import POPULATION, Search
 from .space import SearchSpace
 
-_HELD_OUT = 1_000_000  #: added to the seeds of samples to judge by
+_HELD_OUT = 1_000_000  #: added to the seeds of validation samples
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is searched for, and on what samples."""
+    """The parameters of a search and of its samples."""
 
     objectives: tuple[Objective, ...]
     gpus: int
     load: float  #: of each sample
     jobs: int = 1000  #: in each sample
-    samples: int = 5  #: to search by, and as many to judge by
+    samples: int = 5  #: for the search, and as many for validation
     evaluations: int = 1000
     delta: float | None = None  #: None to search it too
     seed: int = 0
@@ -35,7 +35,7 @@ class Wish:
 
 
 def search_on(apps: Applications, wish: Wish) -> tuple[Search, Mapping[str, object]]:
-    """The search for *wish* on *apps*, and what tells it from every other one."""
+    """Build the search for *wish* on *apps*, and the values that identify it."""
     halves = Halves.of(len(apps), wish.seed)
     search = Search(
         SearchSpace.of(apps.service_s[halves.train], wish.delta),

@@ -1,1 +1,1 @@
-"""The tuner: which settings would have served a site's own last weeks better (Lucid section 3.6)."""
+"""The tuner: settings that would have improved a site's own last weeks (Lucid section 3.6)."""

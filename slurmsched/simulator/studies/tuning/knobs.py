@@ -1,4 +1,4 @@
-"""Knobs: what the tuner turns, and which positions it may try."""
+"""Knobs: the settings that the tuner varies, and the values it may try."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ....policies.contract import find_ordering
 
 LIMITS_S = (60.0, 120.0, 200.0, 300.0, 600.0)
 WIDEST = (1, 2, 4, 8)
-LENT = 0.2  #: share of the nodes that a profiling partition takes at most
-SCALES = (0.25, 0.5, 2.0, 4.0)  #: by which all thresholds of weighted fair queueing are multiplied
+LENT = 0.2  #: most nodes of a profiling partition, as a share
+SCALES = (0.25, 0.5, 2.0, 4.0)  #: factors on all thresholds of weighted fair queueing
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,18 @@ class Knobs:
     profile_s: float  #: after which a job leaves the profiling partition (profile.t_s)
     profile_gpus: int  #: most GPUs of a job that starts there (profile.n_max)
     profile_nodes: int  #: of the profiling partition; 0 where there is none
-    capacity: int  #: largest sum of share scores on a GPU, 0 where nobody shares (share.capacity)
+    capacity: int  #: largest sum of share scores on a GPU, 0 for no sharing (share.capacity)
     ordering: str  #: with its parameters (policy.ordering)
 
     @property
     def plain(self) -> Knobs:
-        """The same, with everything that has no effect in the position that comes first."""
+        """The settings with every ineffective one at its first value, so that equivalent ones are equal."""
         return self if self.profile_nodes else replace(self, profile_s=LIMITS_S[0], profile_gpus=WIDEST[0])
 
 
 @dataclass(frozen=True)
 class KnobSpace:
-    """Which positions there are."""
+    """The values that each setting may take."""
 
     profile_nodes: tuple[int, ...] = (0,)
     profile_gpus: tuple[int, ...] = (1,)
@@ -43,9 +43,9 @@ class KnobSpace:
 
     @classmethod
     def of(cls, current: Knobs, *, nodes: int, gpus: int, profiling: bool, sharing: bool, widest: int = 1) -> KnobSpace:
-        """The positions for *nodes* of *gpus* GPUs, of which the *widest* job still finds enough.
+        """Build the space for *nodes* of *gpus* GPUs, which leaves enough for the *widest* job.
 
-        *profiling* and *sharing* are left as they are unless they can be simulated.
+        *profiling* and *sharing* keep their values unless they can be simulated.
         """
         most = min(int(nodes * LENT), nodes - -(-widest // gpus))
         node_counts = {0, *(number for number in (1, 2, 4, 8, 16, 32) if number <= most)} if profiling else set()
@@ -57,7 +57,7 @@ class KnobSpace:
         )
 
     def drawn(self, most: int, seed: int, current: Knobs) -> tuple[Knobs, ...]:
-        """At most so many positions by chance, each that makes a difference once; *current* comes first."""
+        """Draw at most so many distinct settings at random; *current* comes first."""
         limits_s = tuple(sorted({*LIMITS_S, current.profile_s}))
         grid = product(limits_s, self.profile_gpus, self.profile_nodes, self.capacities, self.orderings)
         others = dict.fromkeys(Knobs(*values).plain for values in grid)
@@ -68,7 +68,7 @@ class KnobSpace:
 
 
 def _relatives(line: str) -> Sequence[str]:
-    """The same ordering with other parameters."""
+    """Return the same ordering with other parameters."""
     ordering = find_ordering(line)
     thresholds = ordering.settings.get("thresholds")
     if thresholds is None:

@@ -1,4 +1,4 @@
-"""The search: settings tried on all but the last week, and the best judged on that week."""
+"""The search: settings tried on all but the last week, and the best validated on that week."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from .trial import TuningSite, completion_s
 
 DAY_S = 86400.0
 HELD_OUT_S = 7 * DAY_S
-SHORT_S = 7 * DAY_S  #: the part on which everything that is drawn is tried first
-KEPT = 0.3  #: share of what was drawn that is tried on all of the search span
+SHORT_S = 7 * DAY_S  #: the span on which all drawn settings are tried first
+KEPT = 0.3  #: share of drawn settings that is tried on the whole search span
 FEWEST = 100  #: jobs in the held-out week and before it
-DRAWS = 2000  #: of days, for the noise
-SURE = 0.05  #: the gain that the recommended settings exceed in all but this share of the draws is above 0
+DRAWS = 2000  #: bootstrap samples of days
+SURE = 0.05  #: significance level: the gain of recommended settings is above 0 in all but this share of the draws
 
 ProgressCallback = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What settings gain over the current ones; NaN where nothing was compared."""
+    """The gain of settings over the current ones; NaN where nothing was compared."""
 
     current_s: float  #: mean JCT
     tuned_s: float
     share: float  #: of the current mean JCT that is saved
-    low: float  #: the same in the worst and best SURE of draws of days
-    high: float
+    low: float  #: the SURE quantile of the same over draws of days
+    high: float  #: the 1 - SURE quantile
 
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What the search found, and whether it stands up."""
+    """The result of the search, and its validation."""
 
     current: Knobs
     best: Knobs
@@ -48,7 +48,7 @@ class TuningResult:
 
     @property
     def recommended(self) -> bool:
-        """Whether the best settings are better where they were not chosen, by more than days differ."""
+        """True if the best settings are significantly better in the held-out week."""
         return self.best != self.current and self.searched.share > 0 and self.held_out.low > 0
 
 
@@ -84,7 +84,7 @@ def tuned(
     found = _tried(whole, finalists, workers, steps)
     best = int(np.argmin([jct_s.mean() for jct_s in found]))
     judged = [current, finalists[best]]
-    # Both live through all that came before, so that the week begins with the queue each of them would have left.
+    # Both replay all that came before, so that the week begins with the queue each of them would have left.
     last = _tried(site, judged if best else judged[:1], workers, steps)
     late = submit_s >= since_s
     days = np.floor((submit_s - since_s) / DAY_S).astype(np.int64)
@@ -99,7 +99,7 @@ def tuned(
 
 
 def gain(current_s: FloatArray, tuned_s: FloatArray, day: np.ndarray, seed: int = 0) -> Gain:
-    """What is saved of mean JCT, and how much of that is noise: days are drawn again and again with replacement."""
+    """Compute the relative saving of mean JCT and its uncertainty, by bootstrap over days."""
     _, place = np.unique(day, return_inverse=True)
     days = int(place.max(initial=-1)) + 1
     before, after = (np.bincount(place, jct_s, minlength=days) for jct_s in (current_s, tuned_s))
@@ -111,7 +111,7 @@ def gain(current_s: FloatArray, tuned_s: FloatArray, day: np.ndarray, seed: int 
 
 
 class _Steps:
-    """Counts simulations for whoever watches."""
+    """A counter of simulations that reports progress."""
 
     def __init__(self, progress: ProgressCallback, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0

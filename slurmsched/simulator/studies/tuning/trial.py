@@ -1,4 +1,4 @@
-"""A trial: what a site's jobs would have taken with other settings."""
+"""Trials: the times that a site's jobs would have taken with other settings."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from ...run import Setup, simulate
 from ...workload.workload import Workload
 from .knobs import Knobs
 
-SAME_S = 60.0  #: by which clocks may differ
-UTIL_STEP, MEMORY_STEP_MIB = 0.05, 2048.0  #: jobs whose use differs by less are taken for alike
+SAME_S = 60.0  #: accepted difference of clocks
+UTIL_STEP, MEMORY_STEP_MIB = 0.05, 2048.0  #: jobs whose use differs by less count as alike
 
 
 @dataclass(frozen=True, eq=False)
 class TuningSite:
-    """The jobs of a site, what was forecast of them when they came, and what they ran on."""
+    """The jobs of a site, their forecasts at submission, and the cluster they ran on."""
 
     jobs: Workload
     forecast: Forecast
     fleet: ClusterSpec
-    scores: SharingModel | None = None  #: with it and *gpu_mib* sharing can be simulated
+    scores: SharingModel | None = None  #: with it and *gpu_mib*, sharing can be simulated
     gpu_mib: float = 0.0  #: that two jobs may take of a GPU together
-    patience_s: float = 600.0  #: after which a job is not profiled first any more (profile.wait_s)
+    patience_s: float = 600.0  #: wait after which a job skips profiling (profile.wait_s)
 
     @property
     def profiling(self) -> bool:
-        """Whether a profiling partition can be simulated: on nodes of one size without partitions of their own."""
+        """True if a profiling partition can be simulated: on nodes of one size without partitions of their own."""
         return not len(self.fleet.partitions) and bool((self.fleet.nodes.gpus == self.fleet.size).all())
 
     @property
     def sharing(self) -> bool:
-        """Whether sharing can be: what some jobs do with GPUs is known, and how much memory those have."""
+        """True if sharing can be simulated: the GPU use of some jobs and the memory of GPUs are known."""
         return self.scores is not None and self.gpu_mib > 0 and bool(self._measured_rows.any())
 
     @property
     def _measured_rows(self) -> BoolArray:
-        """Which jobs were measured in full."""
+        """The jobs that were measured in full."""
         jobs = self.jobs
         has_profile: BoolArray = np.isfinite(jobs.gpu_util + jobs.memory_util + jobs.gpu_memory_mib)
         return has_profile
 
     def until(self, end_s: float, since_s: float = -np.inf) -> TuningSite:
-        """The same with the jobs submitted from *since_s* to *end_s* alone."""
+        """Return the site with only the jobs submitted from *since_s* to *end_s*."""
         rows = np.flatnonzero((self.jobs.submit_s >= since_s) & (self.jobs.submit_s < end_s))
         return replace(self, jobs=self.jobs.take(rows), forecast=self.forecast.take(rows))
 
     @cached_property
     def kinds(self) -> tuple[Labels, GpuUse]:
-        """What kind of use each job is, empty where it was not measured, and what each kind does with a GPU."""
+        """The kind of use of each job, empty where it was not measured, and the GPU use of each kind."""
         jobs = self.jobs
         has_profile = self._measured_rows
         steps = (jobs.gpu_util / UTIL_STEP, jobs.memory_util / UTIL_STEP, jobs.gpu_memory_mib / MEMORY_STEP_MIB)
@@ -73,7 +73,7 @@ class TuningSite:
 
     @cached_property
     def measured(self) -> BoolArray:
-        """Whether a job of the same user and such a name was measured and over before each came, had none waited."""
+        """True for jobs after a measured run of the same user and such a name, if no job had waited."""
         jobs = self.jobs
         pairs, which = np.unique(
             np.stack([jobs.user.codes, jobs.name.codes], axis=1).reshape(-1, 2), axis=0, return_inverse=True
@@ -88,10 +88,10 @@ class TuningSite:
 
 
 def completion_s(site: TuningSite, knobs: Knobs) -> FloatArray:
-    """JCT of each job, had these been the settings; ConfigError where the jobs do not fit.
+    """Compute the JCT of each job under *knobs*; ConfigError where the jobs do not fit.
 
-    A job that the profiling partition does not end begins anew in the queue proper. A job can share GPUs where one of
-    its user and name was measured before it came. Two that share run at the speed of ``speed_beside``.
+    A job that does not end in the profiling partition begins anew in the queue proper. A job can share GPUs where one
+    of its user and name was measured before it came. Two that share run at the speed of ``speed_beside``.
     """
     jobs, nodes = site.jobs, site.fleet.nodes
     if knobs.profile_nodes:
@@ -118,12 +118,12 @@ def completion_s(site: TuningSite, knobs: Knobs) -> FloatArray:
 
 
 def speed_beside(sums: FloatArray) -> FloatArray:
-    """What each of two jobs keeps of its speed, by the sum of their GPU utilisations: they take turns above 1."""
+    """Return the speed of each of two sharing jobs by the sum of their GPU utilisations: they take turns above 1."""
     return np.minimum(1.0, 1.0 / np.maximum(sums, 1e-9))
 
 
 def with_use(jobs: Workload, measured: Iterable[tuple[int, Use]]) -> Workload:
-    """The jobs with what was *measured* of them, by job id: of the run that began last since they were submitted."""
+    """Add *measured* use by job id: that of the run that began last since the submission of the job."""
     place = {job_id: row for row, job_id in enumerate(jobs.job_id.tolist())}
     columns = {name: getattr(jobs, name).copy() for name in ("gpu_util", "memory_util", "gpu_memory_mib")}
     latest_s = jobs.submit_s.copy()
@@ -140,7 +140,7 @@ def with_use(jobs: Workload, measured: Iterable[tuple[int, Use]]) -> Workload:
 def _ends(
     site: TuningSite, knobs: Knobs, fleet: ClusterSpec, left: Workload, rows: IntArray, ran: BoolArray
 ) -> FloatArray:
-    """When the jobs *left* end, which are the *rows* of the site's; *ran* says whose profile is known."""
+    """Return the ends of the jobs *left*, at *rows* of the site's; *ran* marks those with a known profile."""
     forecast = site.forecast.take(rows)
     setup = Setup.of(knobs.ordering, "backfill", forecast="history")
     packing = None
