@@ -119,7 +119,7 @@ def _of_series(values: FloatArray, rows: int) -> dict[str, FloatArray]:
 
 
 def _halving(width: int, half_life: int) -> FloatArray:
-    """Weights that sum to 1 and halve with every *half_life* steps of age; the newest step is the last."""
+    """Return weights that sum to 1 and halve with every *half_life* steps of age; the newest step is the last."""
     weights = 0.5 ** (np.arange(width)[::-1] / half_life)
     normalised: FloatArray = weights / weights.sum()
     return normalised

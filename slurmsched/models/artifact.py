@@ -33,8 +33,8 @@ class Artifact:
     kind: str  #: ``runtime``, ``throughput``, ``sharing``, ...
     trained_from_s: float  #: Unix time of the first event it was trained on
     trained_until_s: float  #: Unix time; the model uses no data from then on
-    scores: Mapping[str, float]  #: what its back-test gave, by name
-    model: Mapping[str, Any]  #: JSON values; `read_as` makes the model of them
+    scores: Mapping[str, float]  #: results of its backtest, by name
+    model: Mapping[str, Any]  #: JSON values, from which `read_as` builds the model
 
     @property
     def digest(self) -> str:

@@ -52,7 +52,9 @@ def line(values: FloatArray, promised: float) -> str:
     x = LEFT + (WIDTH - LEFT - 8) * np.arange(len(values)) / max(1, len(values) - 1)
     places = [(at, _up(value, 0.0, 1.0)) for at, value in zip(x.tolist(), values.tolist(), strict=True)]
     points = " ".join(f"{at:.1f},{up:.1f}" for at, up in places)
-    dots = "".join(f'<circle cx="{at:.1f}" cy="{up:.1f}" r="2.5"/>' for at, up in places)  # a line of one point is none
+    dots = "".join(
+        f'<circle cx="{at:.1f}" cy="{up:.1f}" r="2.5"/>' for at, up in places
+    )  # a line of one point is invisible
     goal = _up(promised, 0.0, 1.0)
     return _svg(
         f'<line class="axis" x1="{LEFT}" x2="{WIDTH - 8}" y1="{goal:.1f}" y2="{goal:.1f}"/>'

@@ -14,7 +14,7 @@ from .ebm.additive import Additive, AdditiveDocument, Boosting
 
 JUDGED = 4 * WEEK  #: the newest steps, where a model must beat the rolling median; a fifth of a short history
 LEAST = 2 * WEEK  #: steps to train on at least, besides those used only for features
-PAIRS = 5  #: interactions to look for
+PAIRS = 5  #: number of interactions
 USUAL = 4 * WEEK  #: steps that define idle and busy on this cluster
 
 BOOSTING = Boosting(

@@ -18,7 +18,7 @@ class Case:
 
     source: Source
     seed: int | None = None  #: of generated jobs; None for recorded ones, or for the source's own seed
-    load: float = 1.0  #: jobs arrive so many times as fast
+    load: float = 1.0  #: factor on the arrival rate of jobs
     span: str | None = None  #: only the jobs a:b
     train: str | None = None  #: train forecasts on the jobs a:b too; None for all before *span*
     partitions: tuple[tuple[str, str], ...] = ()  #: partitions of the trace, each with the partition of the cluster

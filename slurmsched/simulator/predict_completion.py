@@ -29,7 +29,7 @@ PASSES = 12
 
 DOUBLINGS = 20
 
-_AWAY_S = 10 * 365 * 86_400.0  # as if they were not there
+_AWAY_S = 10 * 365 * 86_400.0  # so far ahead that they do not matter
 
 WORK = 10_000
 """Approximate bound on nodes times reservations times sets of partitions in one pass of backfill."""

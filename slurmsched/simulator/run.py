@@ -70,7 +70,7 @@ class Setup:
     admission: float = np.inf  #: bound on GPUs of admitted jobs over all GPUs; others wait outside in turn
     restart_s: float = 0.0  #: cost of resuming a job of one GPU after a preemption
     restart_doubling_s: float = 0.0  #: additional cost for each doubling of its GPUs
-    beat_s: float = 0.0  #: decisions every so many seconds; 0 means at every event
+    beat_s: float = 0.0  #: interval of decisions; 0 means at every event
     depth: int = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
     executor: str = "direct"  #: direct: plans are carried out exactly; slurm: a model of slurmctld gets our writes
     name: str = ""  #: label in comparisons; the ordering's where empty

@@ -138,7 +138,7 @@ class SimulatedCluster:
         return answers
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Change the nodes of partitions; what runs there goes on."""
+        """Change the nodes of partitions; running jobs continue."""
         self._answering()
         for change in changes:
             names = list(self.fleet.partitions.name)
@@ -266,10 +266,10 @@ class SimulatedCluster:
                     return "Requested operation is presently disabled"
                 requeue(model, row, now_s)
             case AskToStop() if state == RUNNING:
-                if model.stage.life.keeps_work[row]:  # it saves its work and queues itself again in no time
+                if model.stage.life.keeps_work[row]:  # it saves its work and requeues itself at once
                     requeue(model, row, now_s)
             case AskToStop() if state == PENDING:
-                pass  # a signal passes over what does not run
+                pass  # a signal to a job that does not run has no effect
             case SetAdminComment(text=text):
                 self.admin_comments[action.job_id] = text
             case Suspend() if state == RUNNING:

@@ -105,7 +105,7 @@ def _unfit(jobs: Workload, required: Labels, fleet: ClusterSpec) -> dict[int, st
 def _refusal(jobs: Workload, required: Labels, fleet: ClusterSpec) -> str | None:
     try:
         controller(jobs, fleet, SlurmConf(), required=required)
-    except (ConfigError, ValueError) as error:  # ValueError: the nodes they insist on are no host list
+    except (ConfigError, ValueError) as error:  # ValueError: the required nodes are no host list
         return str(error)
     return None
 
@@ -252,7 +252,7 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
 
 
 def _evenly(gpus: int, room: IntArray) -> IntArray:
-    """Split so many GPUs as evenly as *room* allows; less in all where it has less."""
+    """Split *gpus* as evenly as *room* allows; less in all where it has less."""
     room = np.maximum(room, 0)
     if len(room) == 1:
         return np.minimum(room, gpus)

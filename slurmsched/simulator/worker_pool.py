@@ -76,7 +76,7 @@ def _loky(number: int, do: Callable[[Any], Any], things: Sequence[Any]) -> Gener
             raise RunFailed("a process that made runs died, perhaps for want of memory: try fewer --workers") from error
         finally:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # says that it ends what still runs, as it is to
+                warnings.simplefilter("ignore", UserWarning)  # it warns about ending what still runs, which is intended
                 made.close()
 
 

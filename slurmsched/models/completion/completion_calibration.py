@@ -30,7 +30,7 @@ WINDOW = 1000.0  #: total weight of the latest predictions that count, of a clas
 ENOUGH = 20  #: settled predictions needed to call an interval calibrated
 CLASS_ENOUGH = 50  #: settled predictions needed for a class to be calibrated on its own
 NEAR = 50.0  #: total weight of settled predictions used among those about as far ahead
-STEP = 0.25  #: predictions are as far ahead as each other within this log
+STEP = 0.25  #: difference of log time ahead within which predictions count as equally far ahead
 BATCH = 25  #: predictions per update of the target shares
 GAIN = 0.5  #: step of an update, as a multiple of the deviation from the target
 GUESS = np.log(3.0)  #: least uncertainty of any prediction: a factor of three
@@ -105,7 +105,7 @@ class Calibration:
         starts_s = np.where(records.started, records.started_s, np.where(is_open, now_s, np.nan))
         ends_s = np.where(records.settled, records.ended_s, np.where(is_open, now_s, np.nan))
         unsure = np.full(len(records), GUESS)
-        scale = np.maximum(records.scale, GUESS)  # earlier releases kept smaller ones
+        scale = np.maximum(records.scale, GUESS)  # earlier releases recorded smaller ones
         return cls(
             _ends(
                 records,

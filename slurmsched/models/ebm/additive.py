@@ -23,8 +23,8 @@ Columns = Mapping[str, FloatArray | Labels | DictionaryColumn]
 Link = Literal["identity", "log"]
 
 _LINKS: Mapping[str, Link] = {"identity": "identity", "log": "log"}
-_TURNS = 100  # at most, to make a pair rise with both of its features
-_SETTLED = 1e-6  # change of a score from which on it is not worth another turn
+_TURNS = 100  # most iterations to make a pair rise with both of its features
+_SETTLED = 1e-6  # change of scores below which the iteration ends
 
 
 class TermDocument(TypedDict):
@@ -152,7 +152,7 @@ class Additive:
 
     @property
     def importances(self) -> FloatArray:
-        """Mean absolute score of each term over the training rows."""
+        """The mean absolute score of each term over the training rows."""
         return np.array([term.importance for term in self.terms])
 
     def predict(self, columns: Columns) -> FloatArray:

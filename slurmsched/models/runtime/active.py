@@ -50,7 +50,7 @@ class ActiveModel:
             )
             trained.forecast(
                 job_table(1, name=["not trained on"])
-            )  # where it needs what is not installed, now is the time to know
+            )  # a missing dependency must show now, not at the first forecast
         except (ModelUnusable, ConfigError) as error:
             self._trouble = str(error)
             logger.warning("the baseline forecasts: %s", error)

@@ -20,7 +20,7 @@ from .overruns import IN_MEDIANS, Overrunner, Overruns, Trust, floored
 from .residuals import ResidualQuantiles
 from .training_runs import Runs
 
-JUDGED = 20_000  #: latest runs that the interval is learnt from
+JUDGED = 20_000  #: latest runs that determine the interval
 KEPT = 200_000  #: runs held in memory at most
 USUAL = 20  #: runs of a user behind the usual runtime
 UNKNOWN_S = 3600.0  #: forecast for a job without a time limit while there is no history

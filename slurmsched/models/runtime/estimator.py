@@ -29,7 +29,7 @@ KEPT = 60_000  #: latest runs that an active model holds
 LEAST = 200  #: fewest runs to train on
 WEEKS_S = 28 * 86400.0  #: least span of history for the day of the week as a feature
 HINDCAST = 20_000  #: latest runs that are forecast again to find overruns
-HELD_OUT = 0.2  #: share of the latest runs that the mixture and the first interval are learnt from
+HELD_OUT = 0.2  #: share of the latest runs that determine the mixture and the first interval
 
 _WITHOUT_HISTORY = "no history: the time limit"
 _RUNNING = (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)

@@ -37,7 +37,7 @@ SIMPLE: Mapping[str, Fit] = {
     LIMIT.kind: repeating(LIMIT),
 }
 READABLE: Mapping[str, Fit] = {**SIMPLE, "additive": fit_ga2m}
-CANDIDATES: Mapping[str, Fit] = {**READABLE, "trees": fit_trees}  #: the easier to follow, the earlier
+CANDIDATES: Mapping[str, Fit] = {**READABLE, "trees": fit_trees}  #: the most readable first
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from .baseline_features import Described, features
 RIGHT = 4.0  #: runtime over forecast up to which a run counts as rightly forecast
 LEAST_S = 600.0  #: shorter runs are no overruns
 WINDOW_S = 30 * 86400.0  #: length of the record, before the last known end
-NAME = (0.3, 0.8)  #: overruns' share of the time under the job's name, and one typical overrun: ends of the ramp
+NAME = (0.3, 0.8)  #: ends of the ramp over overruns' share of the time under the job's name, one typical overrun added
 WHY = "ranked as longer: the user's runs went far beyond their forecasts"
 
 _BANDS = 16  # of lengths, each twice as long as the one before

@@ -110,7 +110,7 @@ class Ga2m:
     kind: str = "additive"
 
     def log_forecast(self, columns: Columns) -> LogForecast:
-        """Forecast by the mixture, with an interval around the tables alone: ends of a burst's last runs say little."""
+        """Forecast by the mixture, with the interval around the tables alone: bursts of runs barely tell the ends."""
         alone = self.additive.predict(columns)
         return LogForecast(self.blend.mixed(columns, alone), alone)
 

@@ -32,7 +32,7 @@ class Calendar(NamedTuple):
 
 
 def blank(room: int) -> Calendar:
-    """Return an empty calendar with room for so many events at once."""
+    """Return an empty calendar with *room* for that many events."""
     return Calendar(np.empty(room), np.empty(room, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 

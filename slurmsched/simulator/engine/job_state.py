@@ -29,7 +29,7 @@ class Life(NamedTuple):
     runtime_s: FloatArray  #: true runtime of all its work, at speed 1
     plan_s: FloatArray  #: duration that Slurm plans with: the time limit, a year where there is none
     left_s: FloatArray  #: work left when the present run began or resumed
-    since_s: FloatArray  #: when that was
+    since_s: FloatArray  #: time of that begin or resumption
     speed: FloatArray  #: of the present run
     started_s: FloatArray  #: of the present run
     first_s: FloatArray  #: first start of all
@@ -40,8 +40,8 @@ class Life(NamedTuple):
     ran_s: FloatArray  #: seconds run before the present run
     level: IntArray  #: steps of attained service passed
     partner: IntArray  #: the row on whose GPUs it is a guest; ALONE where it has GPUs of its own
-    guests: IntArray  #: how many of its GPUs have a guest
-    lost_s: FloatArray  #: work done in vain
+    guests: IntArray  #: number of its GPUs that have a guest
+    lost_s: FloatArray  #: work that was lost
     keeps_work: BoolArray  #: its work survives a requeue
 
 
@@ -132,7 +132,7 @@ def alone(jobs: Sized) -> JobSpeed:
 
 
 def empty_line(room: int) -> Line:
-    """Return an empty line with room for so many rows."""
+    """Return an empty line with *room* for that many rows."""
     return Line(np.empty(room, dtype=np.int64), np.empty(room), np.zeros(1, dtype=np.int64))
 
 

@@ -56,7 +56,7 @@ class Held(NamedTuple):
 
 
 def nothing_held(jobs: int, links: int) -> Held:
-    """Return empty allocations for *jobs*, with room for so many (job, node) links at once."""
+    """Return empty allocations for *jobs*, with room for *links* (job, node) pairs at once."""
     chain = np.zeros((4, links), dtype=np.int64)
     chain[NEXT] = np.arange(1, links + 1)
     chain[NEXT, -1:] = NONE

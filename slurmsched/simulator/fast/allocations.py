@@ -47,7 +47,7 @@ class Allocations(NamedTuple):
 
 
 def no_segments(many: int = 0, pairs: int = 0) -> Segments:
-    """Return an empty log with room for so many segments with so many pairs in all."""
+    """Return an empty log with room for *many* segments with *pairs* pairs in all."""
     return Segments(
         np.zeros(many, np.int64),
         np.zeros(many),

@@ -1,4 +1,4 @@
-"""The event loop of a modelled cluster: ends, failures, arrivals and begin times, then whatever loop decides.
+"""The event loop of a modelled cluster: ends, failures, arrivals and begin times, then the loops that decide.
 
 At one instant ends come first, then arrivals, then decisions.
 """

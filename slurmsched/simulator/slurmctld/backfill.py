@@ -24,7 +24,7 @@ MANY, ENDED, FOUND, TRIED = 0, 1, 2, 3
 
 
 class BackfillPlan(NamedTuple):
-    """The steps; one line of each array per step, one column per node."""
+    """The steps of a plan; one line of each array per step, one column per node."""
 
     at_s: FloatArray
     gpus: IntArray
@@ -41,7 +41,7 @@ class BackfillPlan(NamedTuple):
 
 
 def blank_outlook(nodes: int, steps: int, forms: int) -> BackfillPlan:
-    """Return an empty plan with room for so many steps."""
+    """Return an empty plan with room for *steps* steps."""
     return BackfillPlan(
         np.empty(steps),
         np.empty((steps, nodes), dtype=np.int64),

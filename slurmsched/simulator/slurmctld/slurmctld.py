@@ -104,7 +104,7 @@ class Controller(NamedTuple):
     """The whole state of a modelled controller."""
 
     stage: MachineContext
-    queue: Line  #: waiting jobs; key: the smaller the sooner
+    queue: Line  #: waiting jobs, the smallest key first
     rules: SlurmctldConfig
     weights: Weights
     usage: UserUsage

@@ -53,7 +53,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class UserImpact:
-    """A user whose jobs wait longer than as now, by so much on average."""
+    """A user whose jobs wait longer than in the present state, with the mean difference."""
 
     user: str
     jobs: int
@@ -70,7 +70,7 @@ class OptionImpact:
     median_wait_s: float
     mean_end_s: float
     last_end_s: float
-    sooner: int  #: jobs that start sooner than as now
+    sooner: int  #: jobs that start sooner than in the present state
     later: int
     worst_off: tuple[UserImpact, ...]
 

@@ -20,7 +20,7 @@ Cell = Callable[[Sequence[str]], Any]
 
 _UNKNOWN = frozenset(("", "none", "nan", "null", "unknown", "n/a", "nat"))
 _TRUE, _FALSE = frozenset(("1", "true", "yes")), frozenset(("0", "false", "no", ""))
-_MOST = 2**53  #: beyond that a float skips whole numbers
+_MOST = 2**53  #: above this, floats skip whole numbers
 
 
 def text(texts: Sequence[str]) -> Labels:

@@ -18,7 +18,7 @@ Values = dict[tuple[float, ...], tuple[float, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Notebook:
-    """A JSON file of points and their values, of one search and no other."""
+    """A JSON file of points and their values, for exactly one search."""
 
     path: Path
     settings: Mapping[str, object]  #: the plain values that identify the search

@@ -57,7 +57,7 @@ class KnobSpace:
         )
 
     def drawn(self, most: int, seed: int, current: Knobs) -> tuple[Knobs, ...]:
-        """Draw at most so many distinct settings at random; *current* comes first."""
+        """Draw at most *most* distinct settings at random; *current* comes first."""
         limits_s = tuple(sorted({*LIMITS_S, current.profile_s}))
         grid = product(limits_s, self.profile_gpus, self.profile_nodes, self.capacities, self.orderings)
         others = dict.fromkeys(Knobs(*values).plain for values in grid)

@@ -62,7 +62,7 @@ def tuned(
     workers: int = 1,
     progress: ProgressCallback = lambda _done, _total: None,
 ) -> TuningResult:
-    """Search *space* from *current* on, with about so many simulations of a week.
+    """Search *space* from *current* on, with about *evaluations* simulations of a week.
 
     ConfigError where the jobs are too few, or too short in time, to hold out a week.
     """

@@ -32,7 +32,7 @@ class TuningSite:
     forecast: Forecast
     fleet: ClusterSpec
     scores: SharingModel | None = None  #: with it and *gpu_mib*, sharing can be simulated
-    gpu_mib: float = 0.0  #: that two jobs may take of a GPU together
+    gpu_mib: float = 0.0  #: GPU memory that two jobs may use together
     patience_s: float = 600.0  #: wait after which a job skips profiling (profile.wait_s)
 
     @property
