@@ -1,4 +1,4 @@
-"""Structures of arrays for compiled functions: many columns as one argument."""
+"""Struct arrays, which pass many columns to a compiled function as one argument."""
 
 from __future__ import annotations
 
