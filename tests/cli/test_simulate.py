@@ -341,7 +341,7 @@ PHILLY = str(Path(__file__).parents[1] / "data" / "philly.csv")
 def test_the_cluster_file_of_the_page_takes_any_trace_with_its_partitions_mapped(tmp_path, trace):
     words = (trace, "--cluster", page_example(tmp_path), "--policy", "sjf", "--no-baseline", "--jobs", "0:300")
     told_why = simulate(*words, status=1)
-    assert "which the fleet has not; there are: train, debug" in told_why
+    assert "which the cluster does not have; there are: train, debug" in told_why
     assert "--map-partitions" in told_why
     answer = told(*words, "--map-partitions", "all")
     assert answer["traces"][0]["jobs"] == 300
@@ -373,7 +373,7 @@ def test_partitions_are_mapped_one_by_one(tmp_path):
     [
         ("x", 2, "accepted are all and NAME=NAME"),
         ("zz=a", 1, "no job asks for partition zz"),
-        ("x=zz", 1, "partition 'zz', which the fleet has not"),
+        ("x=zz", 1, "partition 'zz', which the cluster does not have"),
     ],
 )
 def test_a_mapping_that_means_nothing_is_named(tmp_path, mapping, status, said):

@@ -176,7 +176,7 @@ def test_no_more_failures_are_made_than_can_be_borne():
 
 
 def test_a_job_that_no_node_can_hold_is_named():
-    with pytest.raises(ConfigError, match="job 1 asks for 5 GPUs; no nodes of the fleet can hold it"):
+    with pytest.raises(ConfigError, match="job 1 asks for 5 GPUs; no nodes of the cluster can hold it"):
         starts(jobs_of((0, 1, 5), partition=["a"]), fleet_of(["a", "b"]), "fifo")
 
 

@@ -183,7 +183,7 @@ def test_larger_jobs_and_better_qos_weigh_as_configured():
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"gpus": [9]}, "job 1 asks for 9 GPUs; no nodes of the fleet can hold it"),
+        ({"gpus": [9]}, "job 1 asks for 9 GPUs; no nodes of the cluster can hold it"),
         ({"gpu_type": ["h100"]}, "job 1 asks for 1 GPU of type h100"),
         ({"nodes": [3]}, "on 3 nodes"),
         ({"cpus": [2_000_000]}, "with 2,000,000 CPUs"),
@@ -196,7 +196,7 @@ def test_a_job_that_could_never_run_is_named(columns, words):
 
 
 def test_a_partition_that_the_fleet_has_not_is_named_with_those_it_has():
-    with pytest.raises(ConfigError, match="partition 'c', which the fleet has not; there are: a, b"):
+    with pytest.raises(ConfigError, match="partition 'c', which the cluster does not have; there are: a, b"):
         SimulatedCluster(jobs_of((0, 1, 1), partition=["c"]), two_partitions(in_partitions(["a", "b"]), "n1", "n2"))
 
 

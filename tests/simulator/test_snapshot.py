@@ -193,12 +193,12 @@ def test_a_job_that_left_the_number_of_its_nodes_to_slurm_gets_as_many_as_it_nee
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"gpus": np.array([99])}, "no nodes of the fleet can hold it"),
+        ({"gpus": np.array([99])}, "no nodes of the cluster can hold it"),
         ({"partition": ["gone"]}, "partition 'gone'"),
-        ({"features": ["fast"]}, "no nodes of the fleet can hold it"),
-        ({"required_nodes": ["n9"]}, "no nodes of the fleet can hold it"),
+        ({"features": ["fast"]}, "no nodes of the cluster can hold it"),
+        ({"required_nodes": ["n9"]}, "no nodes of the cluster can hold it"),
         ({"required_nodes": ["n["]}, "host list"),
-        ({"memory_mib": np.array([5000.0])}, "no nodes of the fleet can hold it"),
+        ({"memory_mib": np.array([5000.0])}, "no nodes of the cluster can hold it"),
     ],
 )
 def test_a_waiting_job_that_no_nodes_can_hold_is_named_with_the_reason(columns, words):

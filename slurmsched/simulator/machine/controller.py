@@ -140,7 +140,7 @@ def _members(names: str, number: dict[str, int]) -> list[int]:
         return [number[name] for name in names.split(",")]
     except KeyError as error:
         raise ConfigError(
-            f"jobs ask for partition {error.args[0]!r}, which the fleet has not; there are: {', '.join(number)}"
+            f"jobs ask for partition {error.args[0]!r}, which the cluster does not have; there are: {', '.join(number)}"
             " (simulate --map-partitions reads them as these)"
         ) from None
 
@@ -271,7 +271,7 @@ def _misfits(
     whole = resources._replace(up=np.ones_like(resources.up))
     for at, row in enumerate(first.tolist()):
         if not find(whole, requests, row, resources.has, nowhere):
-            why = f"asks for {_words(jobs, row)}; no nodes of the fleet can hold it"
+            why = f"asks for {_words(jobs, row)}; no nodes of the cluster can hold it"
             yield from (UnfitJob(one, why) for one in np.flatnonzero(alike.reshape(-1) == at).tolist())
     cap = _caps(jobs.account, fleet)
     for row in np.flatnonzero(jobs.gpus > cap.most[cap.account]).tolist():
