@@ -21,7 +21,7 @@ from .workload import USERS, Submission
 
 NODES, GPUS = 4, 4
 OPERATOR = "operator"
-#: As a site has it, but a second stands for a minute: backfill plans in seconds, and every 2 of them instead of 30.
+#: As at a site, but a second stands for a minute: backfill plans in seconds, every 2 s instead of 30.
 SCHEDULER = "SchedulerParameters=bf_interval=2,bf_resolution=1,bf_continue,sched_interval=2,batch_sched_delay=0"
 BUSY_S = 6  #: longer than it takes to submit a burst
 DRAIN_S = 240.0
@@ -31,17 +31,17 @@ Say = Callable[[str], None]
 
 
 class NoLab(LabError):
-    """No private Slurm can be had on this machine."""
+    """No private Slurm can run on this machine."""
 
 
 def spec_of(gpus: int) -> LabSpec:
-    """The lab of the demo, with so many GPUs on each of its four nodes."""
+    """Return the demo's lab, with so many GPUs on each of its four nodes."""
     return LabSpec(nodes=NODES, gpus=gpus, users=USERS, operators=(OPERATOR,), qos={}, extra_conf=(SCHEDULER,))
 
 
 @contextmanager
 def fresh_lab(gpus: int = GPUS) -> Iterator[Lab]:
-    """A lab of four nodes that nothing has run on, taken down whatever happens; `NoLab` where none can be had."""
+    """Start a lab of four unused nodes, and remove it whatever happens; `NoLab` where none can run."""
     lab = Lab(tempfile.mkdtemp(prefix="slurmsched-demo-", dir="/var/tmp"), spec_of(gpus))
     try:
         try:
@@ -54,11 +54,11 @@ def fresh_lab(gpus: int = GPUS) -> Iterator[Lab]:
 
 
 def occupy(lab: Lab) -> list[int]:
-    """Make every GPU busy for a few seconds, as the GPUs of a site are when a burst comes, and wait until they are.
+    """Occupy every GPU for a few seconds, as when a burst reaches a busy site, and wait until they are busy.
 
-    The ids of the jobs that do it.
+    Returns the ids of the occupying jobs.
 
-    On idle GPUs the first jobs to arrive would start in whatever order, and hold them for a third of the whole time.
+    On idle GPUs the first jobs would start in order of arrival, and hold them for a third of the whole time.
     """
     options = (f"--gres=gpu:{lab.spec.gpus}", "--job-name=busy", "--output=/dev/null", f"--wrap=exec sleep {BUSY_S}")
     jobs = [lab.submit("--nodes=1", "--time=1", *options, user=OPERATOR) for _ in range(lab.spec.nodes)]
@@ -71,7 +71,7 @@ def occupy(lab: Lab) -> list[int]:
 
 
 def submit(lab: Lab, burst: Sequence[Submission]) -> list[int]:
-    """sbatch every job, one after the other, each as its user; their ids."""
+    """Submit every job with sbatch in order, each as its user; return their ids."""
     return [lab.submit(*_options(job, lab), user=job.user) for job in burst]
 
 
@@ -83,7 +83,7 @@ def _options(job: Submission, lab: Lab) -> Iterator[str]:
 
 
 def watch(lab: Lab, jobs: int, print_line: Say, during: Callable[[int], None] = lambda ended: None) -> None:
-    """Wait until the queue is empty, telling every ten seconds; *during* hears each second how many have ended."""
+    """Wait until the queue is empty, reporting every ten seconds; *during* gets the count of ended jobs each second."""
     told_s = time.monotonic()
 
     def drained() -> bool:
@@ -100,7 +100,7 @@ def watch(lab: Lab, jobs: int, print_line: Say, during: Callable[[int], None] = 
 
 
 def outcomes_of(lab: Lab, jobs: Sequence[int]) -> OutcomeTable:
-    """What sacct knows of *jobs*, all of which must have ended well."""
+    """Read the outcomes of *jobs* from sacct; all must have completed."""
     slurm = SlurmCommand(CommandRunner(prefix=tuple(lab.command([], user=OPERATOR)), environment=lab.env()))
 
     def accounted() -> OutcomeTable | None:

@@ -25,9 +25,9 @@ PARTITION = "gpu"
 def lab_model(
     jobs: Sequence[Submission], submit_s: FloatArray, gpus: int, launch_s: float, release_s: float
 ) -> SimulatedCluster:
-    """A modelled lab of nodes of *gpus* GPUs to which *jobs* come at *submit_s*, in that order, as ids 1, 2, ...
+    """Return a modelled lab of nodes with *gpus* GPUs where *jobs* arrive at *submit_s*, in order, as ids 1, 2, ...
 
-    *launch_s* and *release_s* are what a start and an end cost on its nodes.
+    *launch_s* and *release_s* are the overheads of a start and an end on its nodes.
     """
     spec = spec_of(gpus)
     config = configuration(spec)
@@ -48,12 +48,12 @@ def lab_model(
 
 
 def blockers(nodes: int, gpus: int) -> tuple[Submission, ...]:
-    """The jobs of `lab_burst.occupy`, which keep all GPUs busy when a burst comes."""
+    """Return the jobs of `lab_burst.occupy`, which keep all GPUs busy when a burst arrives."""
     return tuple(Submission(OPERATOR, "busy", gpus, 1, BUSY_S) for _ in range(nodes))
 
 
 def configuration(spec: LabSpec) -> Mapping[str, str]:
-    """What ``scontrol show config`` would say of a lab: the keys of its slurm.conf."""
+    """Return the output of ``scontrol show config`` for a lab: the keys of its slurm.conf."""
     ports = dict.fromkeys(("slurmctld", "slurmdbd", "mariadb", "slurmd"), 0)
     text = slurm_conf(Layout(Path("/lab")), spec, "simulation", ports, "slurm", "localhost", closed=True)
     return dict(line.partition("=")[::2] for line in text.splitlines())

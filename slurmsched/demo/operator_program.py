@@ -58,12 +58,12 @@ listen = ""
 
 
 def settings(home: Path, slurm_conf: Path, ordering: str) -> str:
-    """The settings file of the demo's daemon, which keeps its files below *home*."""
+    """Return the settings file of the demo's daemon, whose files are below *home*."""
     return _SETTINGS.format(home=home, slurm_conf=slurm_conf, ordering=ordering, every_s=EVERY_S)
 
 
 def policy(ordering: str) -> Policy:
-    """What a daemon with those settings decides by."""
+    """Return the policy of a daemon with those settings."""
     nobody_shares = SharingRules(capacity=0, wait_s=2 * EVERY_S)
     return Policy(find_ordering(ordering), Rules(powers=frozenset({"order"}), max_points=0, sharing=nobody_shares))
 
@@ -84,19 +84,19 @@ class Slurmsched:
         self._check_readable()
 
     def run(self, *words: str, user: str = OPERATOR) -> str:
-        """What ``slurmsched`` *words* prints for *user*; `LabError` with its complaint where it failed."""
+        """Run ``slurmsched`` *words* as *user* and return its output; `LabError` with its error text where it fails."""
         done = self._run(words, user)
         if done.returncode:
             raise LabError(f"slurmsched {' '.join(words)} said: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
     def history(self, users: Mapping[str, str]) -> OutcomeTable:
-        """All that the database knows of this lab, its unix names replaced by those in *users*."""
+        """Return the history of this lab in the database, its unix names replaced by those in *users*."""
         with self._store() as store:
             return _renamed(store.history(self._lab.cluster), users)
 
     def remember(self, history: OutcomeTable, users: Mapping[str, str]) -> None:
-        """Put the *history* of another lab into the database as this one's, with unix names out of *users*."""
+        """Write the *history* of another lab to the database as this one's, with unix names from *users*."""
         with self._store() as store:
             store.upgrade()
             store.add_outcomes(self._lab.cluster, _renamed(history, users))
@@ -112,7 +112,7 @@ class Slurmsched:
 
     @contextmanager
     def steering(self) -> Iterator[None]:
-        """The daemon runs, from its first cycle to an orderly stop."""
+        """Run the daemon, from its first cycle to an orderly stop."""
         log = self._home / "daemon.log"
         with log.open("wb") as file:
             daemon = subprocess.Popen(
@@ -168,7 +168,7 @@ class Slurmsched:
         )
 
     def _hand_over(self, name: str) -> None:
-        """Make a directory and what is in it the operator's."""
+        """Give the operator ownership of a directory and its contents."""
         directory = self._home / name
         for path in (directory, *directory.iterdir()):
             shutil.chown(path, self._lab.user(OPERATOR))

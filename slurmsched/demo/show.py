@@ -23,7 +23,7 @@ SOURCE = (
 
 @dataclass(frozen=True)
 class Size:
-    """How much is run: jobs in each burst, and seconds of the longest."""
+    """The extent of a demonstration: jobs in each burst, and seconds of the longest."""
 
     jobs: int
     longest_s: int
@@ -37,19 +37,19 @@ QUICK = Size(28, 3, 1, 0)
 
 @dataclass(frozen=True)
 class Shown:
-    """Both runs of the measured burst, and what slurmsched said in the middle of its own."""
+    """Both runs of the measured burst, and slurmsched's answers in the middle of its own."""
 
     jobs: int
-    history_runs: int  #: all that the daemon knew when the burst began
+    history_runs: int  #: the daemon's whole history when the burst began
     stock: BurstSummary
     slurmsched: BurstSummary
-    job_id: int  #: the job the two answers are about
+    job_id: int  #: the job of both answers
     why: str
     explain: str
     simulated: bool = False  #: on a modelled Slurm in virtual time
 
     def to_json(self) -> dict[str, Any]:
-        """The result as JSON types; ratios say how many times better slurmsched is."""
+        """Return the result as JSON types; a ratio is stock Slurm's figure over slurmsched's."""
         return {
             "simulated": self.simulated,
             "data": SOURCE,
@@ -65,10 +65,10 @@ class Shown:
 
 
 class Demo:
-    """One demonstration of *size*; *say* hears what is going on.
+    """A demonstration of *size*; *say* gets progress messages.
 
-    Each burst has a lab of its own, so that nothing of one can be seen in another. History leaves its lab before the
-    measured burst is submitted anywhere, and is all that the daemon is given.
+    Each burst has a lab of its own, so that no burst affects another. History is exported before the measured burst is
+    submitted anywhere, and is the daemon's only input.
     """
 
     def __init__(self, size: Size = FULL, print_line: Say = lambda line: None) -> None:
@@ -76,7 +76,7 @@ class Demo:
         self._earlier, self._measured = bursts(size.jobs, size.longest_s)
 
     def run(self) -> Shown:
-        """All of it; `NoLab` where there is no Slurm to be had. Leaves nothing behind, however it ends."""
+        """Run all of it; `NoLab` where Slurm cannot run. Leaves nothing behind, however it ends."""
         size = self._size
         self._print(f"About {size.minutes} min; three private Slurms one after the other, gone when this ends.")
         history = self._history()
@@ -93,7 +93,7 @@ class Demo:
         )
 
     def _history(self) -> OutcomeTable:
-        """An earlier burst, as slurmsched's own import reads it from sacct; users by their names in the demo."""
+        """Return an earlier burst, read by slurmsched's import from sacct; users by their names in the demo."""
         self._print("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
         with fresh_lab(2 * GPUS) as lab:
             outcomes_of(lab, self._burst(lab, self._earlier))
@@ -127,7 +127,7 @@ class Demo:
 
 
 class _Questions:
-    """What an ordinary user asks once *due* jobs of the burst are over, about a job that has still long to wait."""
+    """An ordinary user's queries after *due* jobs of the burst, about a job that still has long to wait."""
 
     def __init__(self, program: Slurmsched, lab: Lab, due: int) -> None:
         self._program = program
@@ -138,7 +138,7 @@ class _Questions:
         self.why = self.explain = ""
 
     def ask_when_due(self, ended: int) -> None:
-        """Ask about the last job of the queue; about another, later, if it starts between the questions."""
+        """Query the last job of the queue; another one, later, if it starts between the queries."""
         if self._done or ended < self._due or not (waiting := self._waiting()):
             return
         row = waiting[-1]
@@ -148,7 +148,7 @@ class _Questions:
         except LabError:
             if self._waits(job_id):
                 raise
-            return  # it is over already: nothing is known of it any more
+            return  # the job has ended, so there is no answer about it
         self.job_id, self.why, self.explain = job_id, why, explain
         self._done = self._waits(job_id)
 
@@ -156,6 +156,6 @@ class _Questions:
         return any(row["job_id"] == job_id for row in self._waiting())
 
     def _waiting(self) -> list[dict[str, Any]]:
-        """The queue as an ordinary user sees it, soonest first."""
+        """Return the queue as an ordinary user sees it, soonest first."""
         user = next(iter(USERS))
         return [row for row in json.loads(self._program.run("queue", "--json", user=user))["queue"] if row["rank"]]

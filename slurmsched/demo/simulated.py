@@ -23,21 +23,21 @@ from .summary import BurstSummary
 from .workload import Submission, bursts
 
 SUBMIT_S = 0.02
-"""What one sbatch takes, about."""
+"""The approximate duration of one sbatch."""
 
 LAUNCH_S, RELEASE_S = 0.05, 0.01
-"""What a start and an end cost on the nodes of the lab, about as `make bench` measures them."""
+"""The overheads of a start and an end on the lab's nodes, approximately as `make bench` measures them."""
 
 
 class SimulatedDemo:
-    """One demonstration of *size*, simulated; *say* hears what is going on."""
+    """A simulated demonstration of *size*; *say* gets progress messages."""
 
     def __init__(self, size: Size = FULL, print_line: Say = lambda line: None) -> None:
         self._size, self._print = size, print_line
         self._earlier, self._measured = bursts(size.jobs, size.longest_s)
 
     def run(self) -> Shown:
-        """All of it. Leaves nothing behind."""
+        """Run all of it. Leaves nothing behind."""
         self._print("Simulated: slurmctld is a model, time is virtual; the cycle that steers it is the daemon's own.")
         self._print("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
         history = simulated_history(self._earlier)
@@ -61,7 +61,7 @@ class SimulatedDemo:
 
 
 def simulated_history(earlier: Sequence[Submission], from_s: float = 0.0) -> OutcomeTable:
-    """What sacct would tell, in whole seconds, of an earlier burst on a modelled lab of twice the GPUs.
+    """Return sacct's records, in whole seconds, of an earlier burst on a modelled lab of twice the GPUs.
 
     The burst begins at the whole second *from_s*.
     """
@@ -73,9 +73,9 @@ def simulated_history(earlier: Sequence[Submission], from_s: float = 0.0) -> Out
 
 
 class SimulatedBurst:
-    """A modelled lab whose GPUs are busy when a burst comes, as `lab_burst.occupy` makes them.
+    """A modelled lab whose GPUs are busy when a burst arrives, as `lab_burst.occupy` makes them.
 
-    *submit_s* says when the jobs come, first those that keep the GPUs busy; without it one comes after the other.
+    *submit_s* holds the submission times, first of the jobs that keep the GPUs busy; by default they come in sequence.
     """
 
     def __init__(
@@ -91,33 +91,33 @@ class SimulatedBurst:
 
     @property
     def ended(self) -> int:
-        """How many jobs of the burst have ended."""
+        """The number of ended jobs of the burst."""
         return int(np.count_nonzero(self.cluster.model.stage.life.state[NODES:] == COMPLETED))
 
     @property
     def jobs(self) -> int:
-        """How many there are."""
+        """The number of jobs of the burst."""
         return len(self.cluster.jobs) - NODES
 
     def steer(self, history: OutcomeTable, ordering: str, watch: Watch = lambda report: None) -> None:
-        """Run to the end under the daemon's cycles, as the demo's settings have them; *watch* hears of each."""
+        """Run to the end under the daemon's cycles, with the demo's settings; *watch* gets the report of each."""
         model = RuntimeModel.fit(history)
         self.cluster.advance(float(self.cluster.jobs.submit_s[0]))
         CycleDriver(self.cluster, policy(ordering), model, every_s=EVERY_S, learns=False, watch=watch).run()
 
     def outcomes(self) -> OutcomeTable:
-        """What became of the burst."""
+        """Return the outcomes of the burst."""
         all_of_it = self.cluster.outcomes(-np.inf, np.inf)
         return all_of_it.take(all_of_it.job_id > NODES)
 
 
 def _one_by_one(jobs: int, from_s: float = 0.0) -> FloatArray:
-    """When jobs come that are submitted one after the other."""
+    """Return the submission times of jobs that are submitted one after the other."""
     return np.asarray(from_s + SUBMIT_S * np.arange(jobs), dtype=np.float64)
 
 
 class _Questions:
-    """What is asked once a quarter of the burst is over, about a job that has still long to wait."""
+    """The queries after a quarter of the burst, about a job that still has long to wait."""
 
     def __init__(self, burst: SimulatedBurst) -> None:
         self._burst = burst
@@ -125,7 +125,7 @@ class _Questions:
         self.why = self.explain = ""
 
     def ask_when_due(self, report: CycleReport) -> None:
-        """Ask, once, about the job three quarters down the queue."""
+        """Query once, about the job three quarters down the queue."""
         if self.job_id or self._burst.ended < self._burst.jobs // 4:
             return
         view, plan = report.view, report.plan

@@ -1,4 +1,4 @@
-"""What a burst came to."""
+"""The figures of a burst."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..cluster.records.outcomes import OutcomeTable
 
 @dataclass(frozen=True)
 class BurstSummary:
-    """Job completion times of one burst, from first submit to end; sacct tells them in whole seconds."""
+    """Job completion times of one burst, from first submit to end, in sacct's whole seconds."""
 
     avg_jct_s: float
     median_jct_s: float
@@ -20,7 +20,7 @@ class BurstSummary:
 
     @classmethod
     def of(cls, outcomes: OutcomeTable) -> BurstSummary:
-        """The figures of *outcomes*, one row per job."""
+        """Compute the figures of *outcomes*, one row per job."""
         jct_s = outcomes.ended_s - outcomes.first_submit_s
         return cls(
             avg_jct_s=round(float(jct_s.mean()), 3),
@@ -30,6 +30,6 @@ class BurstSummary:
         )
 
     def over(self, other: BurstSummary) -> dict[str, float]:
-        """How many times *other*'s each figure is."""
+        """Return each figure as a multiple of *other*'s."""
         mine, others = asdict(self), asdict(other)
         return {name: round(mine[name] / others[name], 3) for name in mine}

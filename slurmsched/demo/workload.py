@@ -1,7 +1,7 @@
 """The jobs of the demo: real ones of a week of Philly, with users, names and time limits attached by a fixed rule.
 
-Philly publishes arrivals, runtimes, GPUs and virtual clusters, but neither names nor limits, so whatever is measured
-with these jobs is *semi-synthetic*. docs/demo.md states the rule and what it amounts to.
+Philly publishes arrivals, runtimes, GPUs and virtual clusters, but neither names nor limits, so every measurement
+with these jobs is *semi-synthetic*. docs/demo.md states the rule and its consequences.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MOST_GPUS = 8  #: two nodes of the lab
 BURST = 72  #: jobs in each of the two bursts
 
 _PROJECTS = ("asr", "bert", "detect", "gan", "lm", "nmt", "pose", "resnet", "rl", "seg")
-_NOISE = 0.35  #: share of names that say nothing about the runtime
+_NOISE = 0.35  #: share of names without information about the runtime
 
 
 @dataclass(frozen=True)
 class Submission:
-    """One job as its user submits it; ``runtime_s`` is the secret that only its script knows."""
+    """A job as its user submits it; ``runtime_s`` is hidden from all but its script."""
 
     user: str
     name: str
@@ -36,7 +36,7 @@ class Submission:
 
 
 def bursts(jobs: int = BURST, longest_s: int = LONGEST_S) -> tuple[tuple[Submission, ...], tuple[Submission, ...]]:
-    """The earlier burst, for history, and the one that is measured: *jobs* each, none longer than *longest_s*."""
+    """Return the earlier burst, for history, and the measured one: *jobs* each, none longer than *longest_s*."""
     rows = tuple(_sample())
     return _burst(rows[:BURST][-jobs:], longest_s), _burst(rows[BURST:][:jobs], longest_s)
 
@@ -51,7 +51,7 @@ def _burst(rows: Sequence[dict[str, str]], longest_s: int) -> tuple[Submission, 
 
 
 def _submission(row: dict[str, str], longest_s: int) -> Submission:
-    """Minutes become seconds; the row itself, hashed, is the only source of chance."""
+    """Convert a row of the trace: minutes become seconds; the hash of the row is the only source of chance."""
     at = (row["submitted"], row["virtual_cluster"], row["runtime_s"])
     minutes = int(row["runtime_s"]) / 60
     runtime_s = min(max(round(minutes), 1), longest_s)
@@ -68,7 +68,7 @@ def _submission(row: dict[str, str], longest_s: int) -> Submission:
 
 
 def _chance(*words: str) -> float:
-    """A number in [0, 1) that is the same on every machine."""
+    """Return a number in [0, 1) that is the same on every machine."""
     return zlib.crc32("/".join(words).encode()) / 2**32
 
 

@@ -1,4 +1,4 @@
-"""A private, real Slurm on loopback, for tests, the demo and trying things out."""
+"""A private, real Slurm on loopback, for tests, the demo and experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what: accounts, users and QOS, as slurmdbd is told."""
+"""Accounts, users and QOS of a lab, as input to slurmdbd."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from slurmsched.lab.spec import LabSpec
 
 
 def qos_commands(spec: LabSpec) -> Iterator[list[str]]:
-    """One sacctmgr call per QOS; slurmdbd has ``normal`` from the start."""
+    """Yield a sacctmgr command for each QOS; slurmdbd has ``normal`` from the start."""
     for name, priority in spec.qos.items():
         verb = ["modify", "qos", name, "set"] if name == "normal" else ["add", "qos", name]
         yield [*verb, f"priority={priority}"]
 
 
 def cluster_file(spec: LabSpec, cluster: str, users: Mapping[str, str]) -> str:
-    """All else, as ``sacctmgr load`` reads it: one call costs what two single additions would.
+    """Return all other objects in the format of ``sacctmgr load``: one call costs what two single additions would.
 
     The QOS are set on the cluster, so every account and user inherits them; *users* has the unix names.
     """

@@ -1,4 +1,4 @@
-"""Short programs that change the machine: useradd, mount and their like."""
+"""Short programs that change the machine, such as useradd and mount."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUSY = re.compile("cannot lock|try again later|is currently used by process")
 
 
 def do(argv: Sequence[str], lab_id: str) -> None:
-    """Run *argv* to its end, again where another was in the way; `LabError` with what it said when it failed."""
+    """Run *argv*, again where another process is in the way; `LabError` with its output when it fails."""
     end_s = time.monotonic() + TIMEOUT_S
     while message := _do(argv, os.environ | {MARK: lab_id}):
         if not BUSY.search(message) or time.monotonic() > end_s:
@@ -29,7 +29,7 @@ def do(argv: Sequence[str], lab_id: str) -> None:
 
 
 def _do(argv: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What it said when it failed; empty where it did not. An interrupt leaves it running, for ``down`` to wait for."""
+    """Return the error output; empty for success. An interrupt leaves it running, for ``down`` to wait for."""
     try:
         with subprocess.Popen(
             argv,

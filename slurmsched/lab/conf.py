@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from slurmsched.lab.layout import Layout
 from slurmsched.lab.spec import LabSpec
 
-#: lines of these kinds set something per name, so that another name adds and does not replace
+#: lines of these kinds have a value per name, so another name adds rather than replaces
 NAMED = frozenset({"nodename", "partitionname", "nodeset", "downnodes", "frontendname"})
 
 
 def slurm_conf(
     layout: Layout, spec: LabSpec, cluster: str, ports: Mapping[str, int], user: str, host: str, *, closed: bool
 ) -> str:
-    """slurm.conf of the lab; *user* runs every daemon.
+    """Return slurm.conf of the lab; *user* runs every daemon.
 
-    *closed* says that *host* means 127.0.0.1: only then can the daemons be told to listen there alone.
+    *closed* states that *host* resolves to 127.0.0.1: only then can the daemons listen on loopback alone.
     """
     lines = [*_controller(layout, cluster, ports, user, host), *_scheduling(), *_storage(layout, spec, ports)]
     if closed:
@@ -87,7 +87,7 @@ def _storage(layout: Layout, spec: LabSpec, ports: Mapping[str, int]) -> list[st
         # For connections to slurmdbd this, not AuthInfo, names munged's socket.
         f"AccountingStoragePass=socket={layout.munge_socket}",
         "AccountingStoreFlags=job_comment",
-        # Without slurmdbd these two are refused.
+        # Slurm rejects these two without slurmdbd.
         "PriorityWeightAge=1000",
         "PriorityWeightQOS=1000",
         *(["AccountingStorageTRES=gres/gpu"] if spec.gpus else []),
@@ -114,7 +114,7 @@ def _nodes(spec: LabSpec, ports: Mapping[str, int], host: str) -> list[str]:
 
 
 def _names(spec: LabSpec) -> tuple[str, str]:
-    """Host lists of the nodes with whole GPUs and of those with slots, which may be empty."""
+    """Return the host lists of the nodes with whole GPUs and of those with slots; the latter may be empty."""
     last = spec.nodes - spec.shared_nodes
     return f"n[1-{last}]", f"n[{last + 1}-{spec.nodes}]" * bool(spec.shared_nodes)
 
@@ -127,7 +127,7 @@ def _node(spec: LabSpec, names: str, first: int, count: int, host: str, gres: st
 
 
 def overridden(lines: Iterable[str], extra: Iterable[str]) -> list[str]:
-    """*lines* then *extra*; of two that set the same thing only the later one."""
+    """Return *lines* then *extra*; of two that set the same parameter only the later one."""
     last: dict[str, str] = {}
     for line in (*lines, *extra):
         subject = _subject(line)
@@ -137,7 +137,7 @@ def overridden(lines: Iterable[str], extra: Iterable[str]) -> list[str]:
 
 
 def _subject(line: str) -> str:
-    """What a line of slurm.conf sets: its key, and the name where there is one value per name."""
+    """Return the subject of a slurm.conf line: its key, with the name for keys with a value per name."""
     match = re.match(r"\s*(\w+)\s*=\s*(\S*)", line)
     if match is None:
         return line
@@ -146,7 +146,7 @@ def _subject(line: str) -> str:
 
 
 def gres_conf(layout: Layout, spec: LabSpec) -> str:
-    """gres.conf: every node of the lab shares the same fake devices."""
+    """Return gres.conf: every node of the lab shares the same fake devices."""
     if not spec.gpus:
         return "AutoDetect=off\n"
     plain, shared = _names(spec)
@@ -157,21 +157,21 @@ def gres_conf(layout: Layout, spec: LabSpec) -> str:
             for gpu in range(spec.gpus)
             for name in ("gpu", "slot")
         ]
-        # Who gets its GPUs back keeps a request for no slots; Slurm wants one to be left where it starts.
+        # A job that gets whole GPUs back still requests zero slots; Slurm requires one where it starts.
         lines += [f"NodeName={plain} Name=slot Type=i{gpu} Count=1 Flags=CountOnly" for gpu in range(spec.gpus)]
     return "\n".join(lines) + "\n"
 
 
 def cgroup_conf(release: tuple[int, ...]) -> str:
-    """cgroup.conf that keeps Slurm out of the host's control groups.
+    """Return cgroup.conf that keeps Slurm out of the host's control groups.
 
-    Before 23.11 that cannot be said; version 1 is then touched only by plugins a lab does not use.
+    Before 23.11 there is no such setting; cgroup v1 is then used only by plugins that a lab does not load.
     """
     return f"CgroupPlugin={'disabled' if release >= (23, 11) else 'cgroup/v1'}\n"
 
 
 def slurmdbd_conf(layout: Layout, ports: Mapping[str, int], user: str, password: str) -> str:
-    """slurmdbd.conf; it holds the database password, so the caller keeps it from other eyes."""
+    """Return slurmdbd.conf; it holds the database password, so the caller must restrict access to it."""
     return f"""AuthType=auth/munge
 AuthInfo=socket={layout.munge_socket}
 DbdHost=localhost

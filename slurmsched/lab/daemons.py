@@ -1,4 +1,4 @@
-"""The daemons of a lab: started, waited for, ended."""
+"""The daemons of a lab: start, wait and stop."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STOP_S = 20.0
 
 
 class ConfRefused(LabError):
-    """Slurm cannot read the lab's slurm.conf; no waiting makes that better."""
+    """Slurm cannot read the lab's slurm.conf; waiting does not help."""
 
 
 @dataclass
 class Daemons:
-    """The daemons of one lab, all in the foreground, so that each pid is known before it works."""
+    """The daemons of one lab, all in the foreground, so that each pid is known from the start."""
 
     layout: Layout
     manifest: Manifest
@@ -33,44 +33,44 @@ class Daemons:
     answers: Callable[[Sequence[str]], bool]  #: whether a Slurm command succeeds
 
     def start_munged(self) -> None:
-        """munged on a socket of its own."""
+        """Start munged on a socket of its own."""
         at, secrets = self.layout, self.layout.secrets
         own = [f"--socket={at.munge_socket}", f"--key-file={secrets}/key", f"--seed-file={secrets}/seed"]
         own += [f"--pid-file={at.run}/munged.pid", f"--log-file={at.log('munged')}"]
-        # --force: a lab in /tmp has parents that are everybody's to write, which munged only warns about then.
+        # --force: a lab in /tmp has world-writable parents, about which munged then only warns.
         self._start("munged", ["munged", "--foreground", "--force", *own])
         self._await("munged", at.munge_socket.exists)
 
     def start_database(self, password: str) -> None:
-        """MariaDB, with slurmdbd's account in it."""
+        """Start MariaDB, with slurmdbd's account in it."""
         port = self.manifest.ports["mariadb"]
         self._start("mariadbd", database.argv(self.layout, port), inside=False)
         self._await("mariadbd", lambda: database.grant(self.layout, password))
 
     def start_slurmdbd(self) -> None:
-        """slurmdbd; returns when it answers."""
+        """Start slurmdbd; return when it answers."""
         self._start("slurmdbd", ["slurmdbd", "-D"])
         self._await("slurmdbd", lambda: self.answers(["sacctmgr", "-n", "show", "cluster"]))
 
     def start_controller(self) -> None:
-        """slurmctld; returns when it answers."""
+        """Start slurmctld; return when it answers."""
         self._start("slurmctld", ["slurmctld", "-D"])
         self._await("slurmctld", lambda: self.answers(["scontrol", "ping"]))
 
     def start_nodes(self) -> None:
-        """One slurmd per node."""
+        """Start a slurmd per node."""
         for name in self.manifest.spec.node_names:
             (self.layout.spool / name).mkdir(exist_ok=True)
             self._start(f"slurmd.{name}", ["slurmd", "-D", "-N", name], save=False)
         self.manifest.save()
 
     def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """Signal the daemon *name* and wait until it is gone; one that does not run is as wanted."""
+        """Signal the daemon *name* and wait until it is gone; do nothing if it does not run."""
         if process := self.manifest.processes.get(name):
             process.end(number, STOP_S)
 
     def process(self, name: str) -> Process:
-        """The running daemon *name*; `LabError` when it does not run."""
+        """Return the running daemon *name*; `LabError` when it does not run."""
         process = self.manifest.processes.get(name)
         if process is None or not process.alive:
             raise LabError(f"{name} of the lab at {self.layout.directory} does not run")
@@ -90,7 +90,7 @@ class Daemons:
             self.manifest.save()
 
     def _await(self, name: str, ready: Callable[[], bool]) -> None:
-        """Wait until *ready*; `LabError` with the end of its log when the daemon dies or stays dumb."""
+        """Wait until *ready*; `LabError` with the end of its log when the daemon dies or does not answer in time."""
         process = self.manifest.processes[name]
         is_ready = False
 

@@ -1,4 +1,4 @@
-"""The lab's own MariaDB, under slurmdbd."""
+"""The lab's own MariaDB, for slurmdbd."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slurmsched.errors import LabError
 from slurmsched.lab.layout import Layout
 from slurmsched.lab.programs import find
 
-#: the data is thrown away with the lab: small and never synced to disk
+#: the data is discarded with the lab: small and never synced to disk
 THRIFTY = (
     "--innodb-buffer-pool-size=64M",
     "--innodb-log-file-size=32M",
@@ -29,7 +29,7 @@ ASK_S = 20.0
 
 
 def owner() -> str:
-    """The unix user MariaDB runs as: its package's, if there is one."""
+    """Return the unix user MariaDB runs as: its package's, if there is one."""
     try:
         pwd.getpwnam("mysql")
     except KeyError:
@@ -38,7 +38,7 @@ def owner() -> str:
 
 
 def install(layout: Layout, env: Mapping[str, str]) -> None:
-    """Make an empty data directory that only its owner can enter."""
+    """Create an empty data directory that only its owner can enter."""
     for directory in (layout.database, layout.database / "data", layout.database / "scratch"):
         directory.mkdir(mode=0o700)
         shutil.chown(directory, owner())
@@ -64,7 +64,7 @@ def _places(layout: Layout) -> list[str]:
 
 
 def argv(layout: Layout, port: int) -> list[str]:
-    """How to run it."""
+    """Return the command that runs the server."""
     where = [*_places(layout), f"--socket={layout.database_socket}", f"--pid-file={layout.database}/pid"]
     return [
         find("mariadbd") or "mariadbd",
@@ -73,7 +73,7 @@ def argv(layout: Layout, port: int) -> list[str]:
 
 
 def grant(layout: Layout, password: str) -> bool:
-    """Make slurmdbd's database and its one user; false while the server does not answer yet."""
+    """Create slurmdbd's database and its one user; return False while the server does not answer yet."""
     if not layout.database_socket.exists():
         return False
     statements = (

@@ -1,4 +1,4 @@
-"""The files a lab starts from: directories, fake GPUs, keys and configuration."""
+"""The initial files of a lab: directories, fake GPUs, keys and configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slurmsched.lab.manifest import Manifest
 
 
 def make_directories(layout: Layout, gpus: int) -> None:
-    """The empty directories, and the fake GPUs that all nodes share, each under a second name too."""
+    """Create the empty directories, and the fake GPUs that all nodes share, each under a second name too."""
     for directory in (layout.etc, layout.logs, layout.run, layout.state, layout.spool, layout.devices, layout.work):
         directory.mkdir()
         directory.chmod(0o755)
@@ -28,7 +28,7 @@ def make_directories(layout: Layout, gpus: int) -> None:
 
 
 def write_configuration(layout: Layout, manifest: Manifest, password: str) -> None:
-    """All that the daemons read; *password* is slurmdbd's at the database."""
+    """Write all files that the daemons read; *password* is slurmdbd's at the database."""
     user, host = getpass.getuser(), host_name()
     spec = manifest.spec
     closed = spec.slurm_root is not None or _is_loopback(host)
@@ -43,7 +43,7 @@ def write_configuration(layout: Layout, manifest: Manifest, password: str) -> No
 
 
 def host_name() -> str:
-    """The machine's short name, which Slurm compares with its configuration."""
+    """Return the machine's short name, which Slurm compares with its configuration."""
     return socket.gethostname().partition(".")[0]
 
 
@@ -55,7 +55,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:
-    """Make *path*; nobody it is not meant for can read it at any moment, whatever the umask."""
+    """Write *path*; at no time can other users read it beyond *mode*, whatever the umask."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
         stream.write(text)
     path.chmod(mode)

@@ -1,4 +1,4 @@
-"""A private Slurm on loopback: up, used, down, and nothing left."""
+"""A private Slurm on loopback: started, used, and removed without traces."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ STATUS_S = 5.0
 LOCK_S = 120.0
 
 REFUSED = "Unable to process configuration file"
-"""What every program of Slurm says when it cannot read slurm.conf."""
+"""The message of every program of Slurm that cannot read slurm.conf."""
 
 
 class Lab:
-    """One lab, in a directory of its own. Without *spec* it is the one that is there already."""
+    """A lab in a directory of its own; without *spec* the one that exists there."""
 
     def __init__(self, directory: Path | str, spec: LabSpec | None = None) -> None:
         self.directory = Path(directory).resolve()
@@ -52,12 +52,12 @@ class Lab:
 
     @property
     def manifest(self) -> Manifest:
-        """The lab's record as it is on disk now, since other processes change it too; `LabError` when there is none."""
+        """The lab's record, read from disk because other processes change it too; `LabError` when there is none."""
         return Manifest.load(self.layout.manifest)
 
     @property
     def spec(self) -> LabSpec:
-        """What was asked for."""
+        """The requested shape of the lab."""
         return self.manifest.spec
 
     @property
@@ -66,7 +66,7 @@ class Lab:
         return self.manifest.lab_id
 
     def user(self, name: str) -> str:
-        """The unix name of the lab user *name*."""
+        """Return the unix name of the lab user *name*."""
         try:
             return self.manifest.users[name]
         except KeyError:
@@ -74,7 +74,7 @@ class Lab:
             raise LabError(f"the lab at {self.directory} has no user {name!r}; it has {names}") from None
 
     def env(self, user: str | None = None) -> dict[str, str]:
-        """The environment in which Slurm's commands mean this lab and no other, at home with *user*."""
+        """Return the environment in which Slurm's commands use only this lab, with *user*'s home."""
         environment = {key: value for key, value in os.environ.items() if not _is_slurms(key)}
         name = self.user(user) if user is not None else None
         own = {"USER": name, "LOGNAME": name, "HOME": str(self.layout.work)} if name is not None else {}
@@ -89,7 +89,7 @@ class Lab:
         )
 
     def command(self, argv: Sequence[str], user: str | None = None) -> list[str]:
-        """*argv* so that it runs in the lab's root tree and as the lab user *user*."""
+        """Return *argv* wrapped to run in the lab's root tree and as the lab user *user*."""
         uid = gid = None
         if user is not None:
             uid = users.uid_of(self.user(user))
@@ -109,7 +109,7 @@ class Lab:
         input: str | None = None,  # noqa: A002  subprocess calls it so
         timeout_s: float = 30.0,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command against the lab, as the lab user *user*; its exit status is the caller's business."""
+        """Run a command against the lab, as the lab user *user*; the caller checks its exit status."""
         command = self.command(argv, user)
         try:
             return subprocess.run(
@@ -136,7 +136,7 @@ class Lab:
         input: str | None = None,  # noqa: A002
         timeout_s: float = 30.0,
     ) -> str:
-        """What a command that must succeed printed; `LabError` with its complaint when it did not."""
+        """Run a command that must succeed and return its output; `LabError` with its error text when it fails."""
         done = self.run(argv, user, input, timeout_s)
         if done.returncode:
             message = done.stderr.strip() or done.stdout.strip() or "nothing"
@@ -144,12 +144,12 @@ class Lab:
         return done.stdout
 
     def submit(self, *options: str, user: str | None = None, script: str | None = None) -> int:
-        """``sbatch`` with *options* (``--wrap=...``) or a *script* on stdin; the job's id."""
+        """Run ``sbatch`` with *options* (``--wrap=...``) or a *script* on stdin; return the job's id."""
         answer = self.ask(["sbatch", "--parsable", *options], user, script)
         return int(answer.split(";")[0])
 
     def cancel_all(self, timeout_s: float = 30.0) -> None:
-        """End every job, the stubborn ones too, and wait until the queue is empty."""
+        """End every job, by SIGKILL if necessary, and wait until the queue is empty."""
 
         def emptied() -> bool:
             if not self.ask(["squeue", "-h", "-o", "%A"]).strip():
@@ -163,7 +163,7 @@ class Lab:
         waiting.wait_until(emptied, timeout_s, "an empty queue", every_s=0.1)
 
     def status(self) -> LabStatus:
-        """How it is doing now."""
+        """Return the current state of the lab."""
         record = self.manifest
         try:
             done = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], timeout_s=STATUS_S)
@@ -184,7 +184,7 @@ class Lab:
     # Up and down
 
     def up(self) -> None:
-        """Bring it up; when that fails, whatever was made is removed again.
+        """Start the lab; when that fails, everything already created is removed.
 
         Returns when every node is idle and, with accounting, every user known to slurmdbd.
         """
@@ -206,7 +206,7 @@ class Lab:
                 raise
 
     def down(self) -> None:
-        """End every process of the lab and remove all it made; a lab that is not there is as wanted."""
+        """Stop every process of the lab and remove all its files; do nothing if there is no lab."""
         if not self.directory.exists():
             return
         with self._locked():
@@ -240,7 +240,7 @@ class Lab:
         self.wait_for_nodes()
 
     def _fill_accounting(self, record: Manifest) -> None:
-        """Before slurmctld first reports, which would add the cluster without its QOS."""
+        """Load the accounts before slurmctld first reports, which would add the cluster without its QOS."""
 
         def sacctmgr(words: Sequence[str]) -> None:
             self.ask(["sacctmgr", "--immediate", "--quiet", *words])
@@ -252,7 +252,7 @@ class Lab:
         sacctmgr(["load", str(cluster_file)])
 
     def wait_for_nodes(self, timeout_s: float = START_S) -> None:
-        """Wait until every node is up and idle or at work."""
+        """Wait until every node is up and idle or allocated."""
 
         def all_up() -> bool:
             states = self.run(["sinfo", "-h", "-N", "-o", "%N %t"]).stdout.split()[1::2]
@@ -303,33 +303,33 @@ class Lab:
     # Daemons, one by one
 
     def stop_controller(self, *, kill: bool = False) -> None:
-        """End slurmctld: orderly, or with SIGKILL as a crash would."""
+        """Stop slurmctld: in order, or with SIGKILL as in a crash."""
         self._stop("slurmctld", kill)
 
     def start_controller(self) -> None:
-        """Start slurmctld on the state it left; returns when it answers."""
+        """Start slurmctld on its saved state; return when it answers."""
         with self._locked():
             self._daemons(self.manifest).start_controller()
 
     def restart_controller(self) -> None:
-        """Stop and start slurmctld; running jobs go on."""
+        """Stop and start slurmctld; running jobs continue."""
         self.stop_controller()
         self.start_controller()
 
     def pause_controller(self) -> None:
-        """SIGSTOP slurmctld: it accepts connections and answers none."""
+        """Send SIGSTOP to slurmctld: it accepts connections and answers none."""
         self._daemons(self.manifest).process("slurmctld").send(signal.SIGSTOP)
 
     def resume_controller(self) -> None:
-        """Let a paused slurmctld go on."""
+        """Resume a paused slurmctld."""
         self._daemons(self.manifest).process("slurmctld").send(signal.SIGCONT)
 
     def stop_slurmdbd(self, *, kill: bool = False) -> None:
-        """End slurmdbd; slurmctld keeps what it has to tell it."""
+        """Stop slurmdbd; slurmctld queues its messages to it."""
         self._stop("slurmdbd", kill)
 
     def start_slurmdbd(self) -> None:
-        """Start slurmdbd again; returns when it answers."""
+        """Start slurmdbd again; return when it answers."""
         with self._locked():
             self._daemons(self.manifest).start_slurmdbd()
 
@@ -350,7 +350,7 @@ class Lab:
 
     @contextmanager
     def _made_directory(self) -> Iterator[None]:
-        """The directory, new or empty, and ours alone to change."""
+        """Create the directory, or use an empty one, writable only by us."""
         self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         with self._locked():
             if self.layout.manifest.exists():
@@ -363,14 +363,14 @@ class Lab:
             yield
 
     def _check_reachable(self) -> None:
-        """The lab's users and MariaDB must get through to it."""
+        """Check that the lab's users and MariaDB can reach the directory."""
         for parent in self.directory.parents:
             if parent.exists() and not parent.stat().st_mode & stat.S_IXOTH:
                 raise LabError(f"the lab's users could not reach {self.directory}: {parent} is closed to others")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Nobody else changes the lab meanwhile; the kernel forgets the lock of one who died."""
+        """Lock the lab against other commands; the kernel releases the lock of a dead process."""
         try:
             handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
@@ -391,7 +391,7 @@ def _lock(handle: int) -> bool:
 
 
 def _is_slurms(variable: str) -> bool:
-    """Whether one of Slurm's commands might read *variable*; ours say which settings to go by."""
+    """Report whether a command of Slurm might read *variable*; slurmsched's own select settings and are exempt."""
     theirs = ("SLURM", "SBATCH_", "SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_", "SALLOC_", "SPRIO_")
     return variable.startswith(theirs) and not variable.startswith("SLURMSCHED_")
 

@@ -1,4 +1,4 @@
-"""Where things lie in a lab's directory."""
+"""The paths in a lab's directory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Layout:
 
     @property
     def manifest(self) -> Path:
-        """What exists outside the directory because of this lab."""
+        """The record of all objects of this lab outside its directory."""
         return self.directory / "lab.json"
 
     @property
@@ -39,12 +39,12 @@ class Layout:
 
     @property
     def slurm_conf(self) -> Path:
-        """What SLURM_CONF names."""
+        """The file that SLURM_CONF names."""
         return self.etc / "slurm.conf"
 
     @property
     def logs(self) -> Path:
-        """One log per daemon."""
+        """The directory of logs, one per daemon."""
         return self.directory / "log"
 
     @property
@@ -59,7 +59,7 @@ class Layout:
 
     @property
     def spool(self) -> Path:
-        """One slurmd spool directory per node."""
+        """The parent of slurmd's spool directories, one per node."""
         return self.directory / "spool"
 
     @property
@@ -69,12 +69,12 @@ class Layout:
 
     @property
     def work(self) -> Path:
-        """Where lab users submit from and jobs write to: everybody's, sticky."""
+        """The directory from which lab users submit and to which jobs write: world-writable and sticky."""
         return self.directory / "work"
 
     @property
     def secrets(self) -> Path:
-        """The munge key and seed; only their owner looks inside."""
+        """The munge key and seed; readable only by their owner."""
         return self.directory / "munge"
 
     @property
@@ -99,15 +99,15 @@ class Layout:
 
     @property
     def overlay(self) -> Path:
-        """What is written inside that tree ends here, so that the tree itself stays as it was."""
+        """The upper layer of the mounted tree, which receives all writes and leaves the tree unchanged."""
         return self.directory / "overlay"
 
     def log(self, name: str) -> Path:
-        """Where the daemon *name* writes."""
+        """Return the log file of the daemon *name*."""
         return self.logs / f"{name}.log"
 
     def log_tail(self, name: str, lines: int = 8) -> str:
-        """The last lines of a daemon's log, for an error message."""
+        """Return the last lines of a daemon's log, for an error message."""
         try:
             text = self.log(name).read_text(errors="replace")
         except OSError:

@@ -1,4 +1,4 @@
-"""What a lab has put outside its directory, written down before it is done."""
+"""The record of a lab's objects outside its directory, written before they are created."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = "slurmsched/1"
 
 @dataclass
 class Manifest:
-    """The record ``down`` works from, so that a crash at any point leaves something to clean by."""
+    """The record for ``down``, which makes cleaning possible after a crash at any point."""
 
     path: Path
     lab_id: str  #: also the ClusterName; in the environment of every process of the lab
@@ -46,9 +46,9 @@ class Manifest:
 
     @classmethod
     def load(cls, path: Path) -> Manifest:
-        """The record at *path*; `LabError` when there is none, it is no lab's, or another user wrote it.
+        """Read the record at *path*; `LabError` when there is none, it is not a lab's, or another user wrote it.
 
-        ``down`` ends and removes what the record names: it must not do so on somebody else's word.
+        ``down`` ends and removes everything the record names: it must not trust another user's file.
         """
         try:
             if (owner := path.stat().st_uid) != os.geteuid():
@@ -80,5 +80,5 @@ class Manifest:
 
 
 def draft_of(path: Path) -> Path:
-    """The one name a half-written record may have."""
+    """Return the only name that a half-written record may have."""
     return path.with_name(path.name + ".draft")

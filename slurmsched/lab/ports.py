@@ -1,4 +1,4 @@
-"""Ports on loopback that nobody else will take while a lab comes up."""
+"""Loopback ports reserved for a lab while it starts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TRIES = 200
 
 @contextmanager
 def hold_ports(count: int, dice: random.Random) -> Iterator[range]:
-    """*count* neighbouring free ports, kept from every other lab until the block ends.
+    """Reserve *count* consecutive free ports, against every other lab, until the block ends.
 
-    Each is bound exclusively, which is the test and the claim in one step, and only then opened for
-    a listener that sets SO_REUSEADDR, as all of Slurm's and MariaDB's do.
+    Each is bound exclusively, which tests and claims it in one step, and only then opened for a
+    listener that sets SO_REUSEADDR, as all of Slurm's and MariaDB's do.
     """
     for _ in range(TRIES):
         first = dice.randrange(LOWEST, HIGHEST - count)

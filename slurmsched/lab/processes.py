@@ -1,4 +1,4 @@
-"""Processes of a lab: started marked, recognised later, ended without touching anybody else's."""
+"""Processes of a lab: started with a mark, recognised by it, and ended without affecting others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARK = "SLURMSCHED_LAB"
 
 @dataclass(frozen=True)
 class Process:
-    """One process; *started* (clock ticks since boot) tells it from a later one with its pid."""
+    """A process; *started* (clock ticks since boot) tells it from a later one with its pid."""
 
     pid: int
     started: int
@@ -33,11 +33,11 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it still exists, stopped or not."""
+        """True if it still exists, stopped or not."""
         return self.state != "gone"
 
     def send(self, number: signal.Signals) -> bool:
-        """Signal it; false when it is gone. A pid that now belongs to another process is left alone."""
+        """Signal it; return False when it is gone. A pid that now belongs to another process is left alone."""
         if not self.alive:
             self.reap()
             return False
@@ -78,12 +78,12 @@ class Stat:
 
 
 def stat_of(pid: int) -> Stat | None:
-    """What the kernel says about *pid*; none when there is no such process."""
+    """Read the state of *pid* from the kernel; None when there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    # The name is in brackets and may hold anything, brackets too.
+    # The name is in brackets and may contain anything, including brackets.
     rest = text.rpartition(")")[2].split()
     return Stat(pid, rest[0], int(rest[1]), int(rest[3]), int(rest[19]))
 
@@ -111,11 +111,11 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
 
 
 def belonging(marks: Collection[bytes], uids: Collection[int], directory: Path) -> set[Process]:
-    """Every process of a lab, and what descends from one, except this process and those above it.
+    """Return every process of a lab, and its descendants, except this process and its ancestors.
 
     A process belongs when its environment holds a mark, when one of the lab's own unix users owns it, or
     when it is a daemon that works in the lab's directory (Slurm's overwrite their environment with a title).
-    A container may have given the same uid to somebody else, so its processes are not judged by that.
+    A container may use the same uid for another user, so its processes do not count by their uid.
     """
     stats = {stat.pid: stat for stat in _all_stats() if stat.letter not in "ZX"}
     here = _container_of(os.getpid())
@@ -130,7 +130,7 @@ def belonging(marks: Collection[bytes], uids: Collection[int], directory: Path) 
 
 
 def carrying(variable: str, value: str) -> bool:
-    """Whether any process has *variable* set to *value* in its environment."""
+    """Report whether any process has *variable* set to *value* in its environment."""
     mark = f"{variable}={value}".encode()
     return any(_is_marked(stat.pid, (mark,)) for stat in _all_stats())
 
@@ -164,7 +164,7 @@ def _uid_of(pid: int) -> int:
 
 
 def _container_of(pid: int) -> str:
-    """Its namespace of process ids; empty where that cannot be read."""
+    """Return the process's pid namespace; empty where that cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
@@ -172,7 +172,7 @@ def _container_of(pid: int) -> str:
 
 
 def _works_in(pid: int, directory: Path) -> bool:
-    """Whether *pid* is a Slurm daemon whose working directory or open files lie in *directory*."""
+    """Report whether *pid* is a Slurm daemon whose working directory or open files are below *directory*."""
     try:
         if not Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("slurm"):
             return False

@@ -17,19 +17,19 @@ SLURM = ("munged", "slurmctld", "slurmd", "scontrol", "squeue", "sinfo", "sbatch
 ACCOUNTING = ("slurmdbd", "sacctmgr", "sacct")
 DATABASE = ("mariadbd", "mariadb-install-db", "mariadb", "mariadb-admin")
 
-#: daemons live in sbin, which is not on everybody's PATH
+#: daemons are in sbin, which is not on every user's PATH
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/slurm/sbin")
 BEYOND_PATH = (*SBIN, "/opt/slurm/bin", "/usr/local/bin", "/usr/bin", "/bin")
 
 
 def search_path() -> str:
-    """PATH without what depends on the working directory, and the places daemons are installed to."""
+    """Return PATH without entries that depend on the working directory, plus the directories of daemons."""
     places = [place for place in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
     return os.pathsep.join(dict.fromkeys([*places, *BEYOND_PATH]))
 
 
 def find(name: str, root: Path | None = None) -> str | None:
-    """The path of *name* as seen from inside *root*; none when it is not installed there."""
+    """Return the path of *name* as seen from inside *root*; None when it is not installed there."""
     if root is None:
         return shutil.which(name, path=search_path())
     places = (Path(place) / name for place in BEYOND_PATH)
@@ -37,7 +37,7 @@ def find(name: str, root: Path | None = None) -> str | None:
 
 
 def slurm_release(root: str | None) -> tuple[int, ...]:
-    """Slurm's release, as ``(22, 5, 8)``; it decides what its configuration files may say."""
+    """Return Slurm's release, as ``(22, 5, 8)``; it determines the allowed configuration."""
     argv = ["slurmctld", "-V"] if root is None else ["chroot", root, "slurmctld", "-V"]
     try:
         output = subprocess.run(
@@ -51,7 +51,7 @@ def slurm_release(root: str | None) -> tuple[int, ...]:
 
 
 def require(names: Iterable[str], root: Path | None = None) -> None:
-    """`LabError` that names every missing program, where it was looked for and how to get it."""
+    """Raise `LabError` that lists every missing program, the directories searched and how to install it."""
     wanted = tuple(names)
     missing = [name for name in wanted if find(name, root) is None]
     if not missing:
@@ -67,7 +67,7 @@ def require(names: Iterable[str], root: Path | None = None) -> None:
 
 
 def check(spec: LabSpec) -> None:
-    """`LabError` that says what this machine or this user lacks for *spec*."""
+    """Raise `LabError` that describes anything that this machine or this user lacks for *spec*."""
     root = Path(spec.slurm_root) if spec.slurm_root is not None else None
     if os.geteuid() != 0:
         if root is not None:

@@ -1,4 +1,4 @@
-"""What a lab should be, before it exists."""
+"""The requested shape of a lab."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class LabSpec:
 
     nodes: int = 4
     gpus: int = 4  #: fake GPUs per node
-    shared_nodes: int = 0  #: the last so many have two slots per GPU too, in the partition ``shared`` alone
-    cpus: int = 8  #: per node, whatever the machine really has
+    shared_nodes: int = 0  #: this many at the end have two slots per GPU too, only in the partition ``shared``
+    cpus: int = 8  #: per node, whatever the machine has
     memory_mib: int = 16_000  #: per node, never enforced
     accounting: bool = True  #: slurmdbd over a MariaDB of the lab's own
     slurm_root: str | None = None  #: a root tree whose Slurm is run instead of the host's
@@ -59,7 +59,7 @@ class LabSpec:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> LabSpec:
-        """The spec that ``to_json`` gave."""
+        """Parse the result of ``to_json``."""
         fields: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in record.items()
         }

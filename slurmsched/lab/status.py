@@ -1,4 +1,4 @@
-"""How a lab is doing."""
+"""The status of a lab."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slurmsched.lab.manifest import SCHEMA
 
 @dataclass(frozen=True)
 class ProcessStatus:
-    """One daemon: ``running``, ``stopped`` (paused) or ``gone``."""
+    """The state of a daemon: ``running``, ``stopped`` (paused) or ``gone``."""
 
     name: str
     pid: int
@@ -20,7 +20,7 @@ class ProcessStatus:
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """One node, in sinfo's words."""
+    """The state of a node, in sinfo's terms."""
 
     name: str
     state: str
@@ -41,7 +41,7 @@ class LabStatus:
 
     @property
     def healthy(self) -> bool:
-        """Everything that was started still runs, and slurmctld answers."""
+        """True if everything that was started still runs, and slurmctld answers."""
         return self.answers and all(process.state == "running" for process in self.processes)
 
     def to_json(self) -> dict[str, Any]:

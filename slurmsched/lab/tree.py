@@ -1,4 +1,4 @@
-"""Another root tree, mounted so that a lab can run its Slurm and leave it as it was."""
+"""Another root tree, mounted so that a lab can run its Slurm and leave it unchanged."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from slurmsched.lab import chores
 from slurmsched.lab.layout import Layout
 
-#: what the tree sees of the host
+#: the host's directories visible in the tree
 HOST = (Path("/dev"), Path("/sys"))
 
 
 def mount(layout: Layout, tree: Path, lab_id: str, record: Callable[[Path], None]) -> None:
-    """Mount *tree* at the lab's root with all that a Slurm in it needs; *record* is told each point before.
+    """Mount *tree* at the lab's root with the mounts that Slurm needs; *record* gets each point before it is mounted.
 
-    The tree is the lower layer of an overlay, hence nothing is ever written to it and two labs can share it.
+    The tree is the lower layer of an overlay, so it is never written to and two labs can share it.
     """
     upper, scratch = layout.overlay / "upper", layout.overlay / "scratch"
     for directory in (upper, scratch, layout.root):
@@ -33,14 +33,14 @@ def mount(layout: Layout, tree: Path, lab_id: str, record: Callable[[Path], None
 
 
 def unmount(points: list[str], lab_id: str) -> None:
-    """Undo the mounts, last first; those that are not there are passed over."""
+    """Undo the mounts, last first; skip those that do not exist."""
     for point in reversed(points):
         while point in mounted_below(Path(point)):
             chores.do(["umount", point], lab_id)
 
 
 def mounted_below(directory: Path) -> list[str]:
-    """The mount points at or below *directory*."""
+    """Return the mount points at or below *directory*."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    # The kernel writes blanks and backslashes as octal; a lab's directory holds none (see Layout).
+    # The kernel writes blanks and backslashes as octal; a lab's directory contains none (see Layout).
     return [point for point in points if Path(point).is_relative_to(directory)]

@@ -10,12 +10,12 @@ from slurmsched.lab import chores
 
 
 def unix_names(names: tuple[str, ...], lab_id: str) -> dict[str, str]:
-    """Lab name -> a unix name no other lab has."""
+    """Map each lab name to a unix name that no other lab has."""
     return {name: f"{lab_id}-{name}" for name in names}
 
 
 def create(name: str, home: Path, lab_id: str) -> None:
-    """A system user without a password or a shell to log in with; its group is nobody's."""
+    """Create a system user without a password or a login shell; its group is nobody's."""
     identity = ["--system", "--no-user-group", f"--gid={nobody_gid()}", "--shell=/usr/sbin/nologin"]
     chores.do(["useradd", *identity, "--no-create-home", f"--home-dir={home}", "--no-log-init", name], lab_id)
 
@@ -27,7 +27,7 @@ def remove(name: str, lab_id: str) -> None:
 
 
 def uid_of(name: str) -> int | None:
-    """Its uid; none when there is no such user."""
+    """Return its uid; None when there is no such user."""
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
@@ -35,16 +35,16 @@ def uid_of(name: str) -> int | None:
 
 
 def nobody_gid() -> int:
-    """The group all lab users share."""
+    """Return the group that all lab users share."""
     return pwd.getpwnam("nobody").pw_gid
 
 
 def uids_of(users: Mapping[str, str]) -> set[int]:
-    """The uids of those unix users that exist."""
+    """Return the uids of those unix users that exist."""
     return {uid for name in users.values() if (uid := uid_of(name)) is not None}
 
 
 def passwd_lines(users: Mapping[str, str]) -> str:
-    """The users as lines of /etc/passwd, for a root tree that has its own."""
+    """Return the users as lines of /etc/passwd, for a root tree that has its own."""
     entries = (pwd.getpwnam(name) for name in users.values())
     return "".join(f"{e.pw_name}:x:{e.pw_uid}:{e.pw_gid}::{e.pw_dir}:{e.pw_shell}\n" for e in entries)

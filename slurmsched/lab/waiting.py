@@ -1,4 +1,4 @@
-"""Waiting for the world: by condition, never by a fixed sleep."""
+"""Waiting by condition, never by a fixed sleep."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float, what: str, every_s: float = 0.02) -> T:
-    """The first truthy answer of *condition*; `LabError` naming *what* when none came in time.
+    """Return the first truthy value of *condition*; `LabError` naming *what* when there is none in time.
 
-    The condition is tried once more after the time is over, however long this process was kept from running before.
+    The condition is tested once more after the time limit, in case this process was not scheduled for long.
     """
     end_s = time.monotonic() + timeout_s
     while True:

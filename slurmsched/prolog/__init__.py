@@ -1,1 +1,1 @@
-"""What runs on compute nodes: shell and stand-alone programs that import nothing of ours; see docs/profiling.md."""
+"""Programs for compute nodes: shell and stand-alone scripts that import nothing of ours; see docs/profiling.md."""

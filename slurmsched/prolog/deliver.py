@@ -1,8 +1,8 @@
-"""Sends the records in the spool to the daemon, each as one munge credential; what cannot be delivered stays.
+"""Sends the records in the spool to the daemon, each as one munge credential; undeliverable records stay.
 
 A program of its own, started as root by the Slurm epilog: Python 3.6 or newer, the standard library and munge. Its
-arguments are the pid of the job's sampler and the time that one started in clock ticks, if there was one: its record
-is waited for. The settings of node.conf come in the environment as SLURMSCHED_NAME.
+arguments, if the job had a sampler, are that one's pid and start time in clock ticks: delivery waits for its record.
+The settings of node.conf come in the environment as SLURMSCHED_NAME.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ import time
 # ruff: noqa: UP006, UP022, UP035 - newer spellings do not run on Python 3.6
 from typing import Iterator, List, Tuple
 
-WHOLE_S = 120  #: then the kernel ends us, wherever we are
+WHOLE_S = 120  #: limit, after which the kernel kills us
 SAMPLER_S = 10.0
 SENDING_S = 30.0
 ANSWER_S = 20.0
 ANSWER_B = 1000
-RECORD_B = 64 * 1024  #: more was not written by a sampler
+RECORD_B = 64 * 1024  #: no sampler writes more
 RECORD = re.compile(r"[0-9]+\.[^/]+\.(json|fault|unstable)")
 
 
 def wait_for_end(pid: int, since: str, patience_s: float) -> None:
-    """Let the sampler end by itself, then by force. One that hangs inside the driver outlives that too: leave it."""
+    """Wait for the sampler to end, then kill it. One that hangs inside the driver survives that too: leave it."""
     for signum in (0, signal.SIGKILL):
         until_s = time.monotonic() + (patience_s if signum == 0 else 1.0)
         if not _runs(pid, since):
@@ -50,7 +50,7 @@ def _runs(pid: int, since: str) -> bool:
 
 
 def open_spool(path: str) -> int:
-    """A handle of the directory of records; PermissionError where others could have put something into it."""
+    """Open the directory of records; PermissionError where others could have written into it."""
     spool = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     found = os.fstat(spool)
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
@@ -59,7 +59,7 @@ def open_spool(path: str) -> int:
 
 
 def records(spool: int) -> Iterator[Tuple[str, bytes]]:
-    """Name and text of each record, newest first: old ones that nobody takes must not keep the new ones waiting."""
+    """Yield name and text of each record, newest first: undeliverable old ones must not delay the new ones."""
     found = []
     for name in os.listdir(spool):
         with contextlib.suppress(FileNotFoundError):  # a sampler makes room meanwhile
@@ -76,7 +76,7 @@ def records(spool: int) -> Iterator[Tuple[str, bytes]]:
 
 
 def credential(record: bytes) -> bytes:
-    """*record* in a credential that only the daemon's user can open."""
+    """Encode *record* in a credential that only the daemon's user can open."""
     argv: List[str] = [os.environ["SLURMSCHED_MUNGE"], "--restrict-uid=" + os.environ["SLURMSCHED_COLLECTOR_USER"]]
     if os.environ.get("SLURMSCHED_MUNGE_SOCKET"):
         argv.append("--socket=" + os.environ["SLURMSCHED_MUNGE_SOCKET"])
@@ -89,10 +89,10 @@ def credential(record: bytes) -> bytes:
 
 
 def send(address: str, line: bytes) -> str:
-    """The collector's answer to *line*: ``ok``, ``refused: WHY`` or ``later: WHY``."""
+    """Send *line* and return the receiver's answer: ``ok``, ``refused: WHY`` or ``later: WHY``."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S) as stream:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a busy one answers without listening
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a busy receiver answers without reading
             stream.sendall(line)
         answer = b""
         while not answer.endswith(b"\n") and len(answer) < ANSWER_B:
@@ -104,8 +104,8 @@ def send(address: str, line: bytes) -> str:
 
 
 def deliver(address: str, spool: int) -> None:
-    """Send what is in the spool; a record goes when the collector has it, or will never take it."""
-    # Another delivery may have looked into the spool before our record was there.
+    """Send the records in the spool; remove each that the receiver has accepted or will never accept."""
+    # Another delivery may have listed the spool before our record was written.
     fcntl.flock(spool, fcntl.LOCK_EX)
     until_s = time.monotonic() + SENDING_S
     for name, record in records(spool):
@@ -120,13 +120,13 @@ def deliver(address: str, spool: int) -> None:
 
 
 def complain(text: str) -> None:
-    """Say it in syslog, for the admin."""
+    """Write to syslog, for the admin."""
     syslog.openlog("slurmsched")
     syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
 
 
 def main() -> None:
-    """Wait for the sampler, then deliver; always ends with 0 unless it takes too long."""
+    """Wait for the sampler, then deliver; always exits with 0 unless it takes too long."""
     signal.alarm(WHOLE_S)
     os.closerange(3, 256)
     address = os.environ.get("SLURMSCHED_COLLECTOR", "")
@@ -136,7 +136,7 @@ def main() -> None:
         if address:
             deliver(address, open_spool(os.environ["SLURMSCHED_SPOOL_DIR"]))
     except FileNotFoundError as error:
-        if error.filename != os.environ.get("SLURMSCHED_SPOOL_DIR"):  # no record was ever written
+        if error.filename != os.environ.get("SLURMSCHED_SPOOL_DIR"):  # no record has been written yet
             complain(f"no delivery to {address}: {error}")
     except Exception as error:  # the records wait for a later epilog
         complain(f"no delivery to {address}: {type(error).__name__}: {error}")

@@ -1,11 +1,11 @@
 """MPS for jobs that share GPUs: one control daemon per set of GPUs and user, from the first sharer to the last.
 
 A program of its own, started as root by Slurm's prolog and epilog: Python 3.6 or newer and the standard library.
-``join GPUS UUIDS PERCENT MIB`` takes the job of the environment into the set and starts its daemon if there is none;
-``leave DIRECTORY`` takes it out again. The settings of node.conf come in the environment as SLURMSCHED_NAME.
+``join GPUS UUIDS PERCENT MIB`` adds the job of the environment to the set and starts its daemon if there is none;
+``leave DIRECTORY`` removes it again. The settings of node.conf come in the environment as SLURMSCHED_NAME.
 
-Pairs are the domain of a fault: when the daemon dies, or its log tells of a fatal fault, each job of the pair leaves a
-record in the spool, ``JOB.NODE.START.fault``.
+A fault affects the pair of jobs: when the daemon dies, or its log reports a fatal fault, each job of the pair writes a
+record to the spool, ``JOB.NODE.START.fault``.
 """
 
 import contextlib
@@ -28,17 +28,17 @@ import time
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Set
 
 VERSION = 1
-WHOLE_S = 60  #: then the kernel ends us, wherever we are
+WHOLE_S = 60  #: limit, after which the kernel kills us
 READY_S = 10.0
 QUIT_S = 5.0
-WASTE = ".gone"  #: how the names of directories end that are to be removed
+WASTE = ".gone"  #: suffix of directories to be removed
 LOGS = ("control.log", "server.log")
 READ_B = 1024 * 1024  #: of a log, from where it stood when the job came
 FAULT = re.compile(rb"exited with status [1-9]|[Ff]atal|\bFAULT\b")
 
 
 class GpuShare:
-    """One set of GPUs and one user: who shares it now, in a directory that only root reads."""
+    """A set of GPUs and one user: the jobs that share it now, in a directory that only root reads."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -50,16 +50,16 @@ class GpuShare:
 
     @property
     def pipes(self) -> str:
-        """Where clients find the daemon; the user's alone."""
+        """The directory in which clients find the daemon; only the user's."""
         return os.path.join(self.public, "pipe")
 
     @property
     def logs(self) -> str:
-        """Where the daemon writes; the user's alone."""
+        """The directory of the daemon's logs; only the user's."""
         return os.path.join(self.public, "log")
 
     def sharers(self) -> Dict[int, Dict[str, Any]]:
-        """What is noted of each job that shares, by job id."""
+        """Return the note of each job that shares, by job id."""
         found = {}
         for name in os.listdir(self.directory) if os.path.isdir(self.directory) else []:
             if name.isdigit():
@@ -68,18 +68,18 @@ class GpuShare:
         return found
 
     def note(self, job_id: int, body: Dict[str, Any]) -> None:
-        """Keep *body* for a job."""
+        """Store *body* for a job."""
         path = os.path.join(self.directory, str(job_id))
         with open(path + ".new", "w") as file:
             json.dump(body, file)
         os.rename(path + ".new", path)
 
     def forget(self, job_id: int) -> None:
-        """The job shares no more."""
+        """Remove a job's note: it shares no more."""
         os.unlink(os.path.join(self.directory, str(job_id)))
 
     def daemon(self) -> Optional[int]:
-        """The pid of the control daemon; None where it does not run."""
+        """Return the pid of the control daemon; None where it does not run."""
         try:
             with open(os.path.join(self.directory, "daemon")) as file:
                 pid, since = file.read().split()
@@ -90,7 +90,7 @@ class GpuShare:
     def start(self, uuids: str) -> None:
         """Start the control daemon as the user, and wait until clients can find it."""
         user = pwd.getpwuid(self.uid)
-        self.discard()  # what a daemon that died has left
+        self.discard()  # files of a daemon that died
         os.mkdir(self.public)
         for directory in (self.pipes, self.logs):
             os.mkdir(directory, 0o700)
@@ -109,7 +109,7 @@ class GpuShare:
             with open(os.path.join(self.directory, "daemon"), "w") as file:
                 file.write(f"{process.pid} {started(process.pid)}")
         except OSError:
-            process.kill()  # nobody could find it again
+            process.kill()  # no later process could find it
             raise
         until_s = time.monotonic() + READY_S
         while not os.path.exists(os.path.join(self.pipes, "control")):
@@ -120,10 +120,10 @@ class GpuShare:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """End the daemon, asked first and then made to, and remove what is its own."""
+        """Stop the daemon, by request and then by force, and remove its files."""
         pid = self.daemon()
         if pid is not None:
-            with contextlib.suppress(OSError, KeyError, subprocess.TimeoutExpired):  # the user may be gone
+            with contextlib.suppress(OSError, KeyError, subprocess.TimeoutExpired):  # the user may no longer exist
                 user = pwd.getpwuid(self.uid)
                 subprocess.run(
                     [os.environ["SLURMSCHED_MPS"]],
@@ -148,17 +148,17 @@ class GpuShare:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def discard(self) -> None:
-        """Put away the directories that are partly the user's; ``empty_waste`` removes them, when nobody waits."""
+        """Set aside the directories that are partly the user's; ``empty_waste`` removes them, when no job waits."""
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.public, f"{self.public}.{os.getpid()}.{time.monotonic()}{WASTE}")
 
     def environment(self, **more: str) -> Dict[str, str]:
-        """The environment in which the control program means this daemon."""
+        """Return the environment in which the control program addresses this daemon."""
         kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
         return {**kept, "CUDA_MPS_PIPE_DIRECTORY": self.pipes, "CUDA_MPS_LOG_DIRECTORY": self.logs, **more}
 
     def log_ends(self) -> Dict[str, int]:
-        """How long each log is now."""
+        """Return the current length of each log."""
         ends = {}
         for name in LOGS:
             with self._log(name) as file:
@@ -166,7 +166,7 @@ class GpuShare:
         return ends
 
     def fault(self, since: Dict[str, int]) -> str:
-        """What has gone wrong since the logs were so long; empty where nothing has."""
+        """Return the first fault logged since the logs had those lengths; empty where there is none."""
         for name in LOGS:
             with self._log(name) as file:
                 file.seek(since.get(name, 0))
@@ -177,7 +177,7 @@ class GpuShare:
         return "" if self.daemon() is not None else "the control daemon has ended"
 
     def _log(self, name: str) -> BinaryIO:
-        # The directory is the user's, who could put anything there.
+        # The directory is the user's, who could write anything there.
         try:
             handle = os.open(os.path.join(self.logs, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -190,7 +190,7 @@ class GpuShare:
 
 
 def empty_waste() -> None:
-    """Remove what was put away here, also by a process that did not come to an end."""
+    """Remove the directories set aside here, including those of an interrupted process."""
     parent, node = os.environ["SLURMSCHED_MPS_DIR"], os.environ["SLURMD_NODENAME"]
     for name in os.listdir(parent) if os.path.isdir(parent) else []:
         if name.startswith(node + ".") and name.endswith(WASTE):
@@ -198,10 +198,10 @@ def empty_waste() -> None:
 
 
 def remove(directory: str) -> None:
-    """Remove *directory* of ours with all that its user has put into it, however deep, and follow no link.
+    """Remove *directory* of ours with all contents from its user, at any depth, and follow no link.
 
-    What is below a directory is moved to the top before the directory goes: no depth costs memory, open files or a
-    longer path. Each one becomes ours first, so that its user changes nothing meanwhile.
+    Subdirectories are moved to the top before their parent is removed: depth costs no memory, open files or longer
+    paths. Each one becomes ours first, so that its user cannot change it meanwhile.
     """
     top = seize(directory)
     if top is None:
@@ -221,14 +221,14 @@ def remove(directory: str) -> None:
                 os.rmdir(name, dir_fd=top)
             left = take_out_files(top)
         os.rmdir(directory)
-    except OSError as error:  # a mount of the user, or somebody else at the same work
+    except OSError as error:  # a mount of the user, or a concurrent removal
         complain(f"{directory} is not removed: {error}")
     finally:
         os.close(top)
 
 
 def seize(name: str, parent: Optional[int] = None) -> Optional[int]:
-    """Open a directory that is one and no link, and let nobody but us change it; None where that cannot be."""
+    """Open a real directory, not a link, and let only us change it; None where that fails."""
     try:
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     except OSError:
@@ -239,7 +239,7 @@ def seize(name: str, parent: Optional[int] = None) -> Optional[int]:
 
 
 def take_out_files(handle: int) -> List[str]:
-    """Remove all from a directory but directories; their names."""
+    """Remove all entries of a directory except directories; return the names of those."""
     names = []
     for name in os.listdir(handle):
         if stat.S_ISDIR(os.lstat(name, dir_fd=handle).st_mode):
@@ -250,7 +250,7 @@ def take_out_files(handle: int) -> List[str]:
 
 
 def started(pid: int) -> str:
-    """When a process that runs was started, in clock ticks; empty for one that does not."""
+    """Return the start of a running process, in clock ticks; empty where there is none."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -260,7 +260,7 @@ def started(pid: int) -> str:
 
 
 def become(user: pwd.struct_passwd) -> None:
-    """Give up root for *user*, who may be ourselves already."""
+    """Give up root for *user*, who may be the current user already."""
     if os.geteuid() != user.pw_uid:
         os.initgroups(user.pw_name, user.pw_gid)
         os.setgid(user.pw_gid)
@@ -270,7 +270,7 @@ def become(user: pwd.struct_passwd) -> None:
 
 @contextlib.contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Nobody else joins or leaves on this node meanwhile."""
+    """Lock this node against other joins and leaves."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -281,9 +281,9 @@ def locked(directory: str) -> Iterator[None]:
 
 
 def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
-    """Take the job into the set of *gpus*, and tell its tasks where MPS is.
+    """Add the job to the set of *gpus*, and give its tasks the address of MPS.
 
-    Nothing is told where another user shares one of them: MPS is for processes of one user, others take turns.
+    No address is given where another user shares one of them: MPS is for processes of one user, others take turns.
     """
     environ = os.environ
     job_id, uid, node = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_JOB_UID"]), environ["SLURMD_NODENAME"]
@@ -303,7 +303,7 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
             "start_s": int(time.time()),
         }
         body.update({"with": sorted(partners), "logs": share.log_ends() if runs else {}, "mps": runs})
-        share.note(job_id, body)  # before there is a daemon, so that the epilog ends it whatever happens here
+        share.note(job_id, body)  # before there is a daemon, so that the epilog stops it whatever happens here
         tasks = os.open(environ["SLURMSCHED_TASK_FILE"], os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         if not runs:
             share.start(uuids)
@@ -313,9 +313,9 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
 
 
 def begin_anew(share: GpuShare, partners: Dict[int, Dict[str, Any]], sharers: Set[int]) -> None:
-    """Let each of *partners* be one of these *sharers* from now on, with what went wrong until now kept.
+    """Make each of *partners* one of these *sharers* from now on, with earlier faults stored.
 
-    That is none of those who come, nor are those to blame later who have left in peace.
+    Jobs that join later are not blamed for these faults, nor jobs that have left for later ones.
     """
     runs = share.daemon() is not None
     for partner, its in partners.items():
@@ -326,7 +326,7 @@ def begin_anew(share: GpuShare, partners: Dict[int, Dict[str, Any]], sharers: Se
 
 
 def someone_else(parent: str, gpus: str, uid: int) -> Optional[int]:
-    """Another user who shares one of *gpus*; None where there is none."""
+    """Return another user who shares one of *gpus*; None where there is none."""
     for name in os.listdir(parent):
         other = GpuShare(os.path.join(parent, name))
         if other.uid != uid and set(other.gpus.split("+")) & set(gpus.split("+")) and other.sharers():
@@ -335,7 +335,7 @@ def someone_else(parent: str, gpus: str, uid: int) -> Optional[int]:
 
 
 def client_settings(share: GpuShare, uuids: str, percent: int, mib: int) -> List[str]:
-    """The variables with which a process is a client of MPS, within the limits given; 0 is no limit."""
+    """Return the variables that make a process a client of MPS, within the limits given; 0 is no limit."""
     lines = ["CUDA_MPS_PIPE_DIRECTORY=" + share.pipes, "CUDA_MPS_LOG_DIRECTORY=" + share.logs]
     if 0 < percent <= 100:
         lines.append(f"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={percent}")
@@ -345,7 +345,7 @@ def client_settings(share: GpuShare, uuids: str, percent: int, mib: int) -> List
 
 
 def leave(directory: str) -> None:
-    """Take the job out of its set, record and deliver a fault of the pair, and end the daemon after the last one."""
+    """Remove the job from its set, record and deliver a fault of the pair, and stop the daemon after the last one."""
     job_id = int(os.environ["SLURM_JOB_ID"])
     share = GpuShare(directory)
     with locked(os.path.dirname(directory)):
@@ -367,12 +367,12 @@ def leave(directory: str) -> None:
 
 
 def failed(share: GpuShare, its: Dict[str, Any]) -> str:
-    """What went wrong with MPS while a job had a partner; a job that is alone harms nobody else."""
+    """Return the fault of MPS while a job had a partner; a job that is alone harms no other."""
     return share.fault(its["logs"]) if its["mps"] and its["with"] else ""
 
 
 def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> None:
-    """Put down in the spool that a pair has failed, for this job of it."""
+    """Write the fault of a pair to the spool, for this job of it."""
     node = os.environ["SLURMD_NODENAME"]
     complain(f"job {job_id} and {mine['with']} on GPUs {share.gpus}: {fault}")
     body = {
@@ -382,12 +382,12 @@ def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> No
         "node": node,
         "uid": share.uid,
         "start_s": mine["start_s"],
-        "end_s": max(mine["start_s"], int(time.time())),  # the clock may be set meanwhile
+        "end_s": max(mine["start_s"], int(time.time())),  # the clock may have been set
         "gpus": [int(gpu) for gpu in share.gpus.split("+")],
         "with": mine["with"],
         "fault": fault,
     }
-    # -I keeps our own directory out of the path.
+    # -I keeps our own directory out of sys.path.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     sampler = importlib.import_module("sampler")
     name = f"{job_id}.{node}.{mine['start_s']}.fault"
@@ -395,13 +395,13 @@ def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> No
 
 
 def complain(text: str) -> None:
-    """Say it in syslog, for the admin."""
+    """Write to syslog, for the admin."""
     syslog.openlog("slurmsched")
     syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
 
 
 def main(argv: List[str]) -> None:
-    """Join or leave; always ends with 0 unless it takes too long, and says in syslog what went wrong."""
+    """Join or leave; always exits with 0 unless it takes too long, and logs errors to syslog."""
     signal.alarm(WHOLE_S)
     os.umask(0o022)
     os.closerange(3, 256)
@@ -411,7 +411,7 @@ def main(argv: List[str]) -> None:
             empty_waste()
         else:
             leave(argv[1])
-    except Exception as error:  # whatever it is, it is no reason to trouble the job
+    except Exception as error:  # no error here may affect the job
         complain(f"sharing by job {os.environ.get('SLURM_JOB_ID')}: {type(error).__name__}: {error}")
 
 

@@ -1,11 +1,11 @@
 """Measures the GPUs of one job until told to stop, then leaves one record in the spool.
 
-A program of its own, started as root by the Slurm prolog: Python 3.6 or newer, the standard library and pynvml. What it
-needs comes in the environment: Slurm's SLURM_JOB_ID, SLURM_JOB_UID, SLURM_JOB_RESTART_COUNT, SLURMD_NODENAME,
+A program of its own, started as root by the Slurm prolog: Python 3.6 or newer, the standard library and pynvml. Its
+inputs come in the environment: Slurm's SLURM_JOB_ID, SLURM_JOB_UID, SLURM_JOB_RESTART_COUNT, SLURMD_NODENAME,
 SLURM_JOB_GPUS and CUDA_VISIBLE_DEVICES, and the settings of node.conf as SLURMSCHED_NAME. docs/profiling.md describes
 the record field by field.
 
-NVML is asked by a thread of its own, so that a driver that hangs keeps neither the record nor the end waiting.
+A separate thread queries NVML, so that a driver that hangs delays neither the record nor the exit.
 """
 
 # ruff: noqa: UP006, UP035, UP045 - newer spellings of types do not run on Python 3.6
@@ -26,10 +26,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 VERSION = 1
 STOP = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-HUNG_S = 5.0  #: an NVML call that takes longer hangs
-LOOK_EVERY_S = 60.0  #: between two looks at the pid file
+HUNG_S = 5.0  #: an NVML call that takes longer is taken to hang
+LOOK_EVERY_S = 60.0  #: between two checks of the pid file
 BINS = 101
-BLOCK = 30  #: samples whose mean counts as one look at how steady a job is
+BLOCK = 30  #: samples whose mean is one observation of a job's stability
 BLOCKS_LEAST = 4
 UNSTEADY = 15.0  #: standard deviation of those means, in points of GPU utilisation
 
@@ -43,7 +43,7 @@ Readings = Dict[str, float]
 class RunningStatistics:
     """Count, mean, variance, largest value and percentiles of a stream, in constant memory.
 
-    Percentiles come from bins of width *step*: right to half of it, and whole numbers exact where it is 1.
+    Percentiles come from bins of width *step*: accurate to half of it, and exact for whole numbers where it is 1.
     """
 
     def __init__(self, step: float) -> None:
@@ -52,7 +52,7 @@ class RunningStatistics:
         self._bins = [0] * BINS
 
     def add(self, value: float) -> None:
-        """Take in one value, which is not negative (Welford's method)."""
+        """Add one value, which is not negative (Welford's method)."""
         self.count += 1
         delta = value - self.mean
         self.mean += delta / self.count
@@ -63,11 +63,11 @@ class RunningStatistics:
 
     @property
     def variance(self) -> float:
-        """Of the sample; 0 with fewer than two values."""
+        """The variance of the sample; 0 with fewer than two values."""
         return self._squares / (self.count - 1) if self.count > 1 else 0.0
 
     def percentile(self, share: float) -> float:
-        """The least value that *share* of all values do not exceed."""
+        """Return the least value that *share* of all values do not exceed."""
         wanted, seen = share * self.count, 0
         for place, count in enumerate(self._bins):
             seen += count
@@ -76,7 +76,7 @@ class RunningStatistics:
         return self.most
 
     def summary(self) -> Optional[Dict[str, float]]:
-        """All of it as JSON numbers; None where nothing was measured."""
+        """Return all figures as JSON numbers; None without any measurement."""
         if not self.count:
             return None
         figures = {"mean": self.mean, "var": self.variance, "max": self.most}
@@ -85,14 +85,14 @@ class RunningStatistics:
 
 
 class Steadiness:
-    """Whether utilisation keeps its level: the spread of the means of blocks, since single samples always jump."""
+    """Test the stability of utilisation: the spread of the means of blocks, since single samples always jump."""
 
     def __init__(self) -> None:
         self._sum, self._count = 0.0, 0
         self.means = RunningStatistics(1.0)
 
     def add(self, util: float) -> None:
-        """Take in one sample, 0..100."""
+        """Add one sample, 0..100."""
         self._sum += util
         self._count += 1
         if self._count == BLOCK:
@@ -101,16 +101,16 @@ class Steadiness:
 
     @property
     def unstable(self) -> Optional[bool]:
-        """None until there were enough blocks to tell."""
+        """True if unstable; None until there are enough blocks."""
         if self.means.count < BLOCKS_LEAST:
             return None
         return math.sqrt(self.means.variance) > UNSTEADY
 
 
 class Gpu:
-    """One GPU, or one MIG slice of it: how to read it, and what was read.
+    """A GPU, or a MIG slice of one: its reading, and the figures read.
 
-    All figures are over the samples in which a process used it; those without any are only counted.
+    All figures are over the samples in which a process used it; samples without one are only counted.
     """
 
     def __init__(self, nvml: Any, handle: Any, mig: bool) -> None:
@@ -137,7 +137,7 @@ class Gpu:
         ]
 
     def read(self) -> Readings:
-        """Ask NVML; what it does not say now is missing, what it never says is not asked again."""
+        """Query NVML; values missing now are omitted, unsupported ones are not queried again."""
         readings: Readings = {}
         nvml = self._nvml
         for call in tuple(self._calls):
@@ -158,7 +158,7 @@ class Gpu:
         return readings
 
     def note(self, readings: Readings) -> None:
-        """Count what was read at one moment."""
+        """Add the readings of one moment."""
         if not readings:
             return
         self.samples += 1
@@ -172,7 +172,7 @@ class Gpu:
             self._steadiness.add(readings["gpu_util"])
 
     def summary(self) -> Dict[str, Any]:
-        """What the record says of it."""
+        """Return its part of the record."""
         body: Dict[str, Any] = {"uuid": self.uuid, "name": self.name, "mig": self.mig, "lost": self.lost}
         body["memory_total_mib"] = None if self.memory_mib is None else round(self.memory_mib)
         body.update({"samples": self.samples, "no_process": self.no_process, "unstable": self._steadiness.unstable})
@@ -195,7 +195,7 @@ class Gpu:
         into["processes"] = sum(not (clients and serves_mps(pid)) for pid in pids | clients)
 
     def _clients(self) -> List[Any]:
-        """Those that use it through MPS: they have a list of their own, and their server is in the other one."""
+        """Return the processes that use it through MPS, from a separate list; the main list has only their server."""
         nvml = self._nvml
         if not self._lists_clients:
             return []
@@ -208,7 +208,7 @@ class Gpu:
 
 
 def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
-    """The GPUs of a job by Slurm's words: UUIDs where they are given, else the numbers of their device files."""
+    """Return the GPUs of a job, by Slurm's variables: UUIDs where given, else the numbers of their device files."""
     uuids = [word for word in visible.split(",") if UUID.fullmatch(word)]
     if uuids:
         return [Gpu(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid), uuid.startswith("MIG-")) for uuid in uuids]
@@ -219,7 +219,7 @@ def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
         except nvml.NVMLError:
             continue
-        # NVML counts by bus address, Slurm by the name of the device file. Cut into slices it belongs to several jobs.
+        # NVML counts by bus address, Slurm by the name of the device file. A sliced GPU belongs to several jobs.
         number = asked(nvml, functools.partial(nvml.nvmlDeviceGetMinorNumber, handle), index)
         sliced = asked(nvml, functools.partial(nvml.nvmlDeviceGetMigMode, handle), (0, 0))[0]
         if number in wanted and not sliced:
@@ -228,7 +228,7 @@ def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
 
 
 def serves_mps(pid: int) -> bool:
-    """Whether this process is a server of MPS."""
+    """Report whether this process is a server of MPS."""
     try:
         with open(f"/proc/{pid}/comm") as file:
             return file.read().startswith("nvidia-cuda-mps")
@@ -237,7 +237,7 @@ def serves_mps(pid: int) -> bool:
 
 
 def asked(nvml: Any, call: Callable[[], Any], otherwise: Any) -> Any:
-    """What NVML answers, text as text; *otherwise* where it does not."""
+    """Query NVML and decode its answer; *otherwise* where it does not answer."""
     try:
         answer = call()
     except nvml.NVMLError:
@@ -246,7 +246,7 @@ def asked(nvml: Any, call: Callable[[], Any], otherwise: Any) -> Any:
 
 
 class GpuSampler(threading.Thread):
-    """Asks NVML every *every_s* seconds, in step with the clock: a beat that was missed is left out."""
+    """Queries NVML every *every_s* seconds, in step with the clock: missed beats are skipped."""
 
     def __init__(self, job_gpus: str, visible: str, every_s: float) -> None:
         super().__init__(daemon=True)
@@ -258,7 +258,7 @@ class GpuSampler(threading.Thread):
         self.trouble = ""
 
     def run(self) -> None:
-        """Measure as long as there is anything to; what goes wrong is kept as ``trouble`` and ends it."""
+        """Measure while there is anything to measure; an error is stored as ``trouble`` and ends it."""
         try:
             nvml = importlib.import_module("pynvml")
             nvml.nvmlInit()
@@ -269,13 +269,13 @@ class GpuSampler(threading.Thread):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def summaries(self) -> List[Dict[str, Any]]:
-        """What was measured so far; called from another thread."""
+        """Return the figures so far; called from another thread."""
         with self._lock:
             return [gpu.summary() for gpu in self.gpus]
 
     @property
     def hung(self) -> bool:
-        """Whether NVML has kept us waiting for too long."""
+        """True if a call to NVML takes too long."""
         return not self._resting and time.monotonic() - self._busy_since > max(HUNG_S, 3 * self._every_s)
 
     def _measure(self) -> None:
@@ -293,7 +293,7 @@ class GpuSampler(threading.Thread):
 
 
 class Spool:
-    """The directory of finished records: ours alone, bounded, and whole records only."""
+    """The directory of finished records: private, bounded, and with complete records only."""
 
     def __init__(self, path: str) -> None:
         os.makedirs(path, mode=0o700, exist_ok=True)
@@ -303,7 +303,7 @@ class Spool:
             raise PermissionError(f"{path} is open to others; it must be mode 0700 and ours")
 
     def add(self, name: str, body: bytes) -> None:
-        """Write a record so that a reader, and a power cut, see all of it or nothing."""
+        """Write a record so that a reader, even after a power cut, sees all of it or nothing."""
         draft = f".{name}.{os.getpid()}"
         handle = os.open(
             draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._at
@@ -320,10 +320,10 @@ class Spool:
         os.fsync(self._at)
 
     def make_room(self, size_b: int, most_b: float, oldest_s: float) -> None:
-        """Remove what is older than *oldest_s*, then the oldest, until *size_b* more fit into *most_b*."""
+        """Remove records older than *oldest_s*, then the oldest, until *size_b* more fit into *most_b*."""
         files = []
         for name in os.listdir(self._at):
-            with contextlib.suppress(FileNotFoundError):  # a delivery takes records away meanwhile
+            with contextlib.suppress(FileNotFoundError):  # a delivery may remove records meanwhile
                 found = os.stat(name, dir_fd=self._at, follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode) and found.st_mtime < oldest_s:
                     os.unlink(name, dir_fd=self._at)
@@ -339,7 +339,7 @@ class Spool:
 
 
 def setting(name: str, default: float, least: float, most: float) -> float:
-    """A number of node.conf; ValueError where it is none or too far off."""
+    """Return a number of node.conf; ValueError where it is not a number or out of range."""
     text = os.environ.get("SLURMSCHED_" + name) or str(default)
     value = float(text)
     if not least <= value <= most:
@@ -348,12 +348,12 @@ def setting(name: str, default: float, least: float, most: float) -> float:
 
 
 def limits() -> Tuple[float, float]:
-    """What the spool may hold: bytes, and seconds that a record waits."""
+    """Return the limits of the spool: bytes, and seconds that a record waits."""
     return setting("SPOOL_MIB", 16.0, 0.0, 65536.0) * 2**20, setting("SPOOL_DAYS", 7.0, 0.0, 3650.0) * 86400.0
 
 
 def put_down(name: str, body: bytes, most_b: float, keep_s: float) -> None:
-    """Leave a record in the spool, within its limits; ValueError where it is too large for any."""
+    """Write a record to the spool, within its limits; ValueError where it is too large for any."""
     spool = Spool(os.environ["SLURMSCHED_SPOOL_DIR"])
     spool.make_room(len(body), most_b, time.time() - keep_s)
     if len(body) > most_b:
@@ -376,7 +376,7 @@ def wait_for_the_end(pid_file: str, limit_s: float) -> None:
 
 
 def measure() -> str:
-    """Measure until a signal or the time limit, and write the record; returns why there is none, if so."""
+    """Measure until a signal or the time limit, and write the record; return why there is none, if so."""
     environ = os.environ
     job_id, node = int(environ["SLURM_JOB_ID"]), environ["SLURMD_NODENAME"]
     if not NODE.fullmatch(node):
@@ -398,7 +398,7 @@ def measure() -> str:
         "node": node,
         "uid": int(environ.get("SLURM_JOB_UID") or -1),
         "start_s": start_s,
-        "end_s": start_s + int(time.monotonic() - began_s),  # the wall clock may be set meanwhile
+        "end_s": start_s + int(time.monotonic() - began_s),  # the wall clock may have been set
         "every_s": every_s,
         "hung": hung,
         "gpus": gpus,
@@ -408,13 +408,13 @@ def measure() -> str:
 
 
 def main() -> None:
-    """Measure one job; always ends with 0, and says in syslog why there is no record."""
+    """Measure one job; always exits with 0, and logs to syslog why there is no record."""
     # Threads inherit the mask, so that only the wait in measure() sees these.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
-    os.closerange(3, 256)  # slurmd's own, which would keep its sockets open after it
+    os.closerange(3, 256)  # inherited from slurmd, whose sockets would stay open after it ends
     try:
         trouble = measure()
-    except Exception as error:  # whatever it is, it is no reason to trouble the job
+    except Exception as error:  # no error here may affect the job
         trouble = f"{type(error).__name__}: {error}"
     if trouble:
         text = "no profile of job {}: {}".format(os.environ.get("SLURM_JOB_ID"), trouble)

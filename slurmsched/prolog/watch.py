@@ -1,10 +1,10 @@
-"""Watches the GPUs that a job shares while another is on them, and leaves word where the two do not go together.
+"""Watches the GPUs that a job shares while another uses them, and writes a record where the two clash.
 
 A program of its own, started as root by the Slurm prolog of the job that came later: Python 3.6 or newer, the standard
-library, pynvml, and the sampler beside it. Its arguments are the numbers of the job's GPUs (0+1) and how they are found
-(UUIDs or numbers). Who is on a node's GPUs stands in the files JOB.NODE.share of RUN_DIR: GPUs, MiB of each that the
-job may take (0: not said), and how often it was restarted. The settings of node.conf come in the environment as
-SLURMSCHED_NAME. docs/sharing.md describes the word field by field.
+library, pynvml, and the sampler beside it. Its arguments are the numbers of the job's GPUs (0+1) and their UUIDs or
+device numbers. The files JOB.NODE.share of RUN_DIR list the jobs on a node's GPUs: GPUs, MiB of each that the job may
+use (0: unspecified), and its number of restarts. The settings of node.conf come in the environment as SLURMSCHED_NAME.
+docs/sharing.md describes the record field by field.
 """
 
 import contextlib
@@ -22,20 +22,20 @@ import time
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional
 
 VERSION = 1
-SETTLING = 60  #: samples that are left out after anybody came or went: starting is no instability
-BLOCKS_MOST = 20  #: then the spread is taken anew, so that a pair that was steady for hours is watched as closely
-AGAIN = 60  #: samples between two deliveries of a word that was not taken
-FULL = 0.95  #: of a GPU's memory: what a pair may take where no limit is known
+SETTLING = 60  #: samples skipped after a job joins or leaves: starting is no instability
+BLOCKS_MOST = 20  #: then the spread restarts, so that a long-stable pair is watched as closely
+AGAIN = 60  #: samples between two attempts to deliver a record
+FULL = 0.95  #: of a GPU's memory: limit of a pair where no other limit is known
 
 SHARE = re.compile(r"([0-9]+)\.(.+)\.share")
 
-# -I keeps our own directory out of the path.
+# -I keeps our own directory out of sys.path.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sampler: Any = importlib.import_module("sampler")
 
 
 class ShareHolder(NamedTuple):
-    """A job with a share of GPUs; who came earlier is less."""
+    """A job with a share of GPUs; earlier ones compare as less."""
 
     since_ns: int
     job_id: int
@@ -45,7 +45,7 @@ class ShareHolder(NamedTuple):
 
 
 def sharers(directory: str, node: str) -> Dict[int, ShareHolder]:
-    """Who shares GPUs of this node now, by job id."""
+    """Return the jobs that share GPUs of this node now, by job id."""
     found = {}
     for entry in os.scandir(directory):
         name = SHARE.fullmatch(entry.name)
@@ -58,7 +58,7 @@ def sharers(directory: str, node: str) -> Dict[int, ShareHolder]:
 
 
 class SharedLoad:
-    """What the same jobs do to one GPU that they share."""
+    """The joint load of the same jobs on one GPU that they share."""
 
     def __init__(self, uuid: str, limit_mib: float) -> None:
         self._uuid, self._limit_mib = uuid, limit_mib
@@ -66,7 +66,7 @@ class SharedLoad:
         self._samples, self._steadiness = 0, sampler.Steadiness()
 
     def note(self, readings: Dict[str, float]) -> str:
-        """Take in what was read at one moment; why the jobs do not go together, in figures, else empty."""
+        """Add the readings of one moment; return why the jobs clash, in figures, else empty."""
         mib, processes = readings.get("memory_mib", 0.0), readings.get("processes", self._processes)
         if mib > self._limit_mib:
             return f"{mib:.0f} MiB of {self._uuid} were used, more than {self._limit_mib:.0f}"
@@ -89,16 +89,16 @@ class SharedLoad:
 
 
 def loads(gpus: List[Any], together: List[ShareHolder]) -> List[SharedLoad]:
-    """Loads of these GPUs, begun anew: a partner that comes or goes changes the level."""
+    """Return loads of these GPUs, started anew: a partner that joins or leaves changes the level."""
     pinned_mib = [sharer.mib for sharer in together]
     said_mib = float(sum(pinned_mib)) if all(pinned_mib) else math.inf
     return [SharedLoad(gpu.uuid, min(said_mib, FULL * (gpu.memory_mib or math.inf))) for gpu in gpus]
 
 
 def watch(numbers: str, visible: str) -> None:
-    """Watch until nobody who came earlier is left, or the one word is written.
+    """Watch until no earlier job is left, or the one record is written.
 
-    Whoever comes later watches: so each pairing has one watcher, and a job that is alone has none.
+    The later job watches: so each pair has one watcher, and a job that is alone has none.
     """
     environ = os.environ
     job_id, node, directory = int(environ["SLURM_JOB_ID"]), environ["SLURMD_NODENAME"], environ["SLURMSCHED_RUN_DIR"]
@@ -131,7 +131,7 @@ def watch(numbers: str, visible: str) -> None:
 
 
 def leave_word(mine: ShareHolder, others: List[ShareHolder], numbers: str, start_s: int, why: str) -> None:
-    """Put down in the spool that the jobs do not go together, and send it at once."""
+    """Write to the spool that the jobs clash, and send it at once."""
     node = os.environ["SLURMD_NODENAME"]
     complain(f"job {mine.job_id} and {[one.job_id for one in others]} on GPUs {numbers}: {why}")
     body = {
@@ -157,7 +157,7 @@ def leave_word(mine: ShareHolder, others: List[ShareHolder], numbers: str, start
 
 
 def deliver(record: str, pause_s: float) -> None:
-    """Send what is in the spool until the daemon has *record*: it may be away, and the next epilog be far."""
+    """Send the spool until the daemon has *record*: it may be away, and the next epilog may be hours off."""
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deliver.py")
     while True:
         subprocess.call([sys.executable, "-I", program], cwd="/")
@@ -167,17 +167,17 @@ def deliver(record: str, pause_s: float) -> None:
 
 
 def complain(text: str) -> None:
-    """Say it in syslog, for the admin."""
+    """Write to syslog, for the admin."""
     syslog.openlog("slurmsched")
     syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
 
 
 def main(argv: List[str]) -> None:
-    """Watch one job's GPUs; a signal ends it at any moment, and what goes wrong is said in syslog."""
-    os.closerange(3, 256)  # slurmd's own, which would keep its sockets open after it
+    """Watch one job's GPUs; a signal ends it at any moment, and errors go to syslog."""
+    os.closerange(3, 256)  # inherited from slurmd, whose sockets would stay open after it ends
     try:
         watch(argv[0], argv[1])
-    except Exception as error:  # whatever it is, it is no reason to trouble the job
+    except Exception as error:  # no error here may affect the job
         complain("watching job {}: {}: {}".format(os.environ.get("SLURM_JOB_ID"), type(error).__name__, error))
 
 
