@@ -60,7 +60,7 @@ class QueryClient:
         if about in ("eta", "eta_check"):
             raise SlurmschedError("when jobs will start and finish only a daemon can say")
         if about == "check":
-            raise SlurmschedError("what a new job would be told only a daemon can say")
+            raise SlurmschedError("only a running daemon can answer about a new job")
         record = self._recorded()
         if record is None:
             raise SlurmschedError("no cycle is recorded in the database yet")

@@ -1,5 +1,5 @@
-# What prolog, epilog and taskprolog share: the settings of node.conf, and how to start what outlives a prolog.
-# Read with `.` in a shell whose failure costs nothing. POSIX sh, and /proc of Linux.
+# Functions of prolog, epilog and taskprolog: the settings of node.conf, and the start of programs that outlive a prolog.
+# Read with `.` in a shell whose failure is harmless. POSIX sh, and /proc of Linux.
 
 LC_ALL=C
 export LC_ALL
@@ -29,7 +29,7 @@ read_settings() {
     export SLURMSCHED_RUN_DIR SLURMSCHED_MPS SLURMSCHED_MPS_DIR
 }
 
-# Sets job to what names this job's files: several slurmd may share a machine. False where Slurm's words are no names.
+# Sets job to the name of this job's files: several slurmd may share a machine. False where Slurm's values are unfit.
 name_job() {
     case ${SLURM_JOB_ID:-} in '' | *[!0-9]*) return 1 ;; esac
     case ${SLURMD_NODENAME:-} in '' | .* | *[!A-Za-z0-9_.-]*) return 1 ;; esac
@@ -81,7 +81,7 @@ next_token() {
     done
 }
 
-# Whether comment $1 says slurmsched:noprofile or slurmsched:off.
+# True if comment $1 has slurmsched:noprofile or slurmsched:off.
 unwanted() {
     rest=$1
     while next_token; do
@@ -91,7 +91,7 @@ unwanted() {
 }
 
 # Sets gpus (0+1), threads (percent), mib and turns (yes: without MPS) from the share token of comment $1, which is
-# GPUS[:tPERCENT][:mMIB][:time]. False where there is none that can be read.
+# GPUS[:tPERCENT][:mMIB][:time]. False where there is no valid one.
 find_share() {
     rest=$1 share=
     while next_token; do
@@ -111,7 +111,7 @@ find_share() {
     case $threads$mib in *[!0-9]*) return 1 ;; esac
 }
 
-# Sets uuid to the UUID that the driver gives for device file number $1; false where it says none.
+# Sets uuid to the UUID that the driver gives for device file number $1; false where there is none.
 uuid_of() {
     for information in "$SLURMSCHED_GPU_INFO_DIR"/*/information; do
         minor= uuid=

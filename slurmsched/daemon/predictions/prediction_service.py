@@ -158,7 +158,9 @@ class PredictionService:
             return
         alarm = coverage.finishes >= JUDGED and not self._band[0] <= coverage.done_by <= self._band[1]
         if alarm and not self._alarm:
-            logger.warning("predictions: %.0f %% of jobs ended by the moment told, not 90 %%", 100 * coverage.done_by)
+            logger.warning(
+                "predictions: %.0f %% of jobs ended by their predicted time, not 90 %%", 100 * coverage.done_by
+            )
         self._alarm = alarm
         self._covered(coverage, alarm)
 
