@@ -112,11 +112,11 @@ class ServiceParts:
     flags: signals.Flags = field(default_factory=signals.Flags)
     reload: Callable[[], DaemonSettings] | None = None  #: raises SlurmschedError and changes nothing, or changes all
     release_all: Callable[[float], None] | None = None  #: on an ordered stop, given a budget in seconds
-    release_budget_s: float = 60.0  #: from when the stop was asked for; TimeoutStopSec of the unit is longer by far
+    release_budget_s: float = 60.0  #: from the request to stop; TimeoutStopSec of the unit is much longer
     collector: Callable[[], ProfileReceiver] | None = None  #: opens it; None where no node delivers
     predictions: PredictionService | None = None  #: None where predictions are off
     inspector: Inspector | None = None  #: None where the database is not inspected
-    restraint: Callable[[], str] = str  #: why nothing may be written, whatever the settings say; empty if it may
+    restraint: Callable[[], str] = str  #: why nothing may be written, despite the settings; empty if it may
 
 
 class Service:

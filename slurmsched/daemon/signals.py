@@ -27,7 +27,7 @@ class Flags:
     reload: bool = False
     wake: threading.Event = field(default_factory=threading.Event)
     monotonic: Callable[[], float] = time.monotonic
-    stop_s: float = math.inf  #: when the stop was asked for, by *monotonic*
+    stop_s: float = math.inf  #: time of the request to stop, by *monotonic*
 
     @property
     def since_stop_s(self) -> float:

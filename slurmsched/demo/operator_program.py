@@ -26,7 +26,7 @@ from .lab_burst import OPERATOR
 
 READY_S = 60.0
 STOP_S = 30.0
-#: Where the program lies below a closed home directory, its users may still read it for the demo's sake.
+#: If the program is below a closed home directory, the lab's users still need to read it.
 _READ_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
 ORDERING = "qssf"
 EVERY_S = 1.0

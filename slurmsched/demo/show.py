@@ -27,8 +27,8 @@ class Size:
 
     jobs: int
     longest_s: int
-    minutes: int  #: what it takes, about
-    asked_after: int  #: ended jobs, when a user asks
+    minutes: int  #: approximate duration
+    asked_after: int  #: ended jobs at the time of a user's query
 
 
 FULL = Size(BURST, LONGEST_S, 4, BURST // 4)

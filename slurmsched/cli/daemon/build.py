@@ -204,7 +204,7 @@ def _collector(
 
 
 def _opened(app: App) -> Store:
-    """The database with tables that fit, made on the first start; one that is away is used when it comes back."""
+    """Return the database with fitting tables, created on the first start; one that is away is used on its return."""
     store = app.open_store()
     try:
         make_tables(store)

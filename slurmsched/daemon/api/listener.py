@@ -207,9 +207,9 @@ def _peer(writer: asyncio.StreamWriter) -> Peer:
 
 
 def unix_server(path: Path, mode: int) -> socket.socket:
-    """A bound unix socket at *path* with *mode*; what a dead daemon left there is removed.
+    """Bind a unix socket at *path* with *mode*; a dead daemon's socket there is removed.
 
-    Raises ConfigError where someone answers there, something else lies there, or the directory cannot be written.
+    Raises ConfigError where a process answers there, another file exists there, or the directory is not writable.
     """
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:

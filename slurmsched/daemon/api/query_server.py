@@ -33,7 +33,7 @@ class DaemonUnreachable(SlurmschedError):
 class QueryServer:
     """Serves *questions* on ``run_dir``/slurmsched.sock to every user of the machine; ConfigError if it cannot.
 
-    The kernel says who asks (SO_PEERCRED). Work goes to two threads beside the cycle, whatever the number of askers,
+    The kernel identifies the client (SO_PEERCRED). Work goes to two threads beside the cycle for any number of clients,
     and slow queries to a third one: each user has one of these in progress at a time, and the next one waits for at
     most *turn_s*.
     """
