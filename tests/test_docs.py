@@ -170,3 +170,9 @@ def test_the_table_of_folders_names_every_package_folder():
     _, *rows = table("All folders")
     folders = {file.parent for file in (ROOT / "slurmsched").rglob("__init__.py")} - {ROOT / "slurmsched"}
     assert {ROOT / name for row in rows for name in names(row[0])} == folders
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS.glob("*.md") if page.stem not in ("commands", "settings")])
+def test_a_page_opens_with_what_its_reader_can_do_after_it(page):
+    first = page.read_text().split("\n\n")[1]
+    assert first.startswith("After this page you ")
