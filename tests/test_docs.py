@@ -109,6 +109,13 @@ def test_every_python_file_that_a_page_names_is_there(page):
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+def test_no_page_names_a_python_file_of_ours_that_is_nowhere(page):
+    here = {file.name for top in ("slurmsched", "tests", "examples") for file in (ROOT / top).rglob("*.py")}
+    named = re.findall(r"(?<![\w/.*-])[a-z]\w*\.py\b", page.read_text())
+    assert set(named) - here - {"pyslurm.py", "vNNNN_name.py"} == set()
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_every_module_that_a_page_names_is_there(page):
     text = re.sub(r"instead of `[^`]+`", "", page.read_text())  # a changelog names what is gone
     named = re.findall(r"(?<![\w/.-])(?:slurmsched|tests)(?:\.\w+)+", text)
