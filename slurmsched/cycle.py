@@ -91,38 +91,39 @@ class CycleReport:
     ended: OutcomeTable
 
 
-def run_cycle(world: CycleContext, number: int, now_s: float, mode: str) -> CycleReport:
+def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> CycleReport:
     """Run one cycle. Raise SlurmUnavailable if Slurm gives no answer; a lost database costs only the history."""
-    watch = _Stopwatch(world)
+    watch = _Stopwatch(context)
     watch.enter("observe")
-    state = world.cluster.observe()
-    missing = world.memory.missing(state, now_s)
+    state = context.cluster.observe()
+    missing = context.memory.missing(state, now_s)
     forgotten, unsettled = missing[:MISSING_MOST], missing[MISSING_MOST:]
-    if not world.cluster.forgot(forgotten):
+    if not context.cluster.forgot(forgotten):
         raise SlurmUnavailable("the queue was read in part only: Slurm still has jobs that were not in it")
-    world.observed(state)
+    context.observed(state)
     watch.enter("remember")
-    remembered = world.memory.remember(state, now_s, acting=mode == "act", forgotten=forgotten)
+    remembered = context.memory.remember(state, now_s, acting=mode == "act", forgotten=forgotten)
     state = remembered.state
-    promises = world.memory.promises(now_s, acting=mode == "act")
-    promises = _settled(world, promises, JobEnds.of(state, remembered.ended, unsettled), now_s)
+    promises = context.memory.promises(now_s, acting=mode == "act")
+    promises = _settled(context, promises, JobEnds.of(state, remembered.ended, unsettled), now_s)
     watch.enter("predict")
-    if world.learns:
-        world.model = world.model.learn(remembered.ended)
-    view = _predicted(world, state, promises, now_s)
+    if context.learns:
+        context.model = context.model.learn(remembered.ended)
+    view = _predicted(context, state, promises, now_s)
     watch.enter("decide")
-    policy = world.policy.capped_for(view.qos, world.site).over(world.writer.lag.window(world.policy.rules.window))
+    window = context.writer.lag.window(context.policy.rules.window)
+    policy = context.policy.capped_for(view.qos, context.site).over(window)
     plan = decide(view, policy.ordering, policy.rules)
     # In observe mode no new promise can be met, so none is stored.
-    world.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
+    context.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
     watch.enter("act")
-    answers, deferred = _act(world, watch, number, plan, now_s) if mode == "act" else ((), 0)
+    answers, deferred = _act(context, watch, number, plan, now_s) if mode == "act" else ((), 0)
     watch.enter("record")
-    fallbacks = () if world.memory.available else ("database",)
-    lag_s = world.writer.lag.lag_s(world.clock.monotonic())
+    fallbacks = () if context.memory.available else ("database",)
+    lag_s = context.writer.lag.lag_s(context.clock.monotonic())
     sentence = _sentence(view, plan, policy, mode, answers, deferred, lag_s, fallbacks)
-    world.memory.save_decision(
-        DecisionRecord(number, now_s, mode, view, plan, policy.to_json(), world.model.digest, sentence)
+    context.memory.save_decision(
+        DecisionRecord(number, now_s, mode, view, plan, policy.to_json(), context.model.digest, sentence)
     )
     watch.stop()
     return CycleReport(
@@ -147,11 +148,11 @@ def run_cycle(world: CycleContext, number: int, now_s: float, mode: str) -> Cycl
     )
 
 
-def _predicted(world: CycleContext, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
+def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTable, now_s: float) -> View:
     """Return the view that policies get: *state* with share scores and forecasts."""
-    state = world.scored(state)
-    forecast = world.model.forecast(state.pending, now_s).in_whole_seconds()
-    forecast_running = world.model.forecast(state.running, now_s).in_whole_seconds()
+    state = context.scored(state)
+    forecast = context.model.forecast(state.pending, now_s).in_whole_seconds()
+    forecast_running = context.model.forecast(state.running, now_s).in_whole_seconds()
     return View(
         now_s,
         state.pending,
@@ -165,15 +166,15 @@ def _predicted(world: CycleContext, state: ClusterState, promises: PromiseTable,
     )
 
 
-def _settled(world: CycleContext, promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
+def _settled(context: CycleContext, promises: PromiseTable, ends: JobEnds, now_s: float) -> PromiseTable:
     """Return *promises* with outcomes settled; runs whose end was not observed come from accounting, if it answers."""
-    unseen, late = ends.unseen(promises), ends.late(promises, now_s) if world.late.due else []
+    unseen, late = ends.unseen(promises), ends.late(promises, now_s) if context.late.due else []
     if late:
-        world.late.put_off(LATE_EVERY_S)
-    if asked := unseen + late:
-        since_s = float(promises.asked_s[np.isin(promises.job_id, asked)].min()) - SAME_S
+        context.late.put_off(LATE_EVERY_S)
+    if unknown := unseen + late:
+        since_s = float(promises.asked_s[np.isin(promises.job_id, unknown)].min()) - SAME_S
         try:
-            past = world.cluster.past_runs(asked, since_s)
+            past = context.cluster.past_runs(unknown, since_s)
         except SlurmError as error:
             logger.warning("whether promises to %d jobs were met is not known yet: %s", len(unseen), error)
             ends = ends.waiting_for(unseen)
@@ -183,19 +184,19 @@ def _settled(world: CycleContext, promises: PromiseTable, ends: JobEnds, now_s: 
 
 
 def _act(
-    world: CycleContext, watch: _Stopwatch, number: int, plan: Plan, now_s: float
+    context: CycleContext, watch: _Stopwatch, number: int, plan: Plan, now_s: float
 ) -> tuple[tuple[ActionResult, ...], int]:
     """Send the writes that the budget allows. Intents are stored first, since the process may be killed in between."""
-    refused = world.memory.recently_refused(now_s)
-    sending = world.writer.affordable(plan.actions, refused, world.clock.monotonic())
+    refused = context.memory.recently_refused(now_s)
+    sending = context.writer.affordable(plan.actions, refused, context.clock.monotonic())
     if not sending:
         return (), len(plan.actions)
-    world.memory.intend(number, sending, now_s)
+    context.memory.intend(number, sending, now_s)
     watch.enter("send")
-    answers = world.writer.send(sending)
+    answers = context.writer.send(sending)
     watch.enter("answer")
     results: list[tuple[Action, str | None]] = [(answer.action, answer.refused) for answer in answers]
-    world.memory.answered(number, results, now_s)
+    context.memory.answered(number, results, now_s)
     return answers, len(plan.actions) - len(sending)
 
 
@@ -232,18 +233,18 @@ def _sentence(
 class _Stopwatch:
     """A timer of phases that reports the start of each one."""
 
-    def __init__(self, world: CycleContext) -> None:
-        self._world = world
+    def __init__(self, context: CycleContext) -> None:
+        self._context = context
         self._began_s = 0.0
         self._phase = ""
         self.phases_s: dict[str, float] = {}
 
     def enter(self, phase: str) -> None:
         self.stop()
-        self._phase, self._began_s = phase, self._world.clock.monotonic()
-        self._world.entering(phase)
+        self._phase, self._began_s = phase, self._context.clock.monotonic()
+        self._context.entering(phase)
 
     def stop(self) -> None:
         if self._phase:
-            self.phases_s[self._phase] = self._world.clock.monotonic() - self._began_s
+            self.phases_s[self._phase] = self._context.clock.monotonic() - self._began_s
         self._phase = ""

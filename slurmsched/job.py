@@ -85,7 +85,7 @@ class Lease:
         self._agree, self._margin = agree, margin
         self._ranks = int(os.environ.get("SLURM_NTASKS", "1")) if ranks is None else ranks
         self._run = _run_name()
-        self._asked = self._ends = False
+        self._stop_requested = self._ends = False
         self._saved: int | None = None  # the iteration at which the saved work resumes
         self._first: int | None = None  # the first iteration of this run
         self._meter = Meter(measure_s) if _speaks_for_the_job() else None
@@ -93,7 +93,7 @@ class Lease:
             signal.signal(each, self._ask)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        self._asked = True
+        self._stop_requested = True
         self._ends = self._ends or number == signal.SIGTERM
 
     def should_stop(self, iteration: int) -> bool:
@@ -103,13 +103,13 @@ class Lease:
         if pace_s is not None:
             # Training does not wait for Slurm.
             threading.Thread(target=_say_progress, args=(pace_s, self._first), daemon=True).start()
-        asked = self._asked or (self.directory / f"stop.{self._run}").exists()
+        stop_requested = self._stop_requested or (self.directory / f"stop.{self._run}").exists()
         if self._agree is not None:
-            return self._agree(asked)
+            return self._agree(stop_requested)
         if self._ranks <= 1:
-            return asked
+            return stop_requested
         last = self._last_iteration()
-        if last is None and asked:
+        if last is None and stop_requested:
             # The first rank to link wins; all others read what it wrote.
             _link_once(self.directory / f"last.{self._run}", str(iteration + self._margin))
             last = self._last_iteration()
@@ -142,7 +142,7 @@ class Lease:
             (self.directory / name).unlink(missing_ok=True)
         if self._saved is not None and self._first is not None:
             _say_progress(None, self._first)
-        self._asked, self._saved = False, None
+        self._stop_requested, self._saved = False, None
         return False
 
     def resume_at(self, default: int = 0) -> int:
@@ -231,13 +231,13 @@ def with_progress(comment: str, pace_s: float | None, done: int) -> str | None:
     news += [f"done={done}"] if 0 < done <= int(planned[1]) else []
     old = ("done=",) if pace_s is None else ("done=", "pace=")
 
-    def said(token: re.Match[str]) -> str:
+    def updated(token: re.Match[str]) -> str:
         items = [each for each in token[1].split(",") if not each.startswith(old)]
         if any(each.startswith("iterations=") for each in items):
             items += news
         return "slurmsched:" + ",".join(items) if items else ""
 
-    return _TOKEN.sub(said, comment)
+    return _TOKEN.sub(updated, comment)
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
@@ -288,7 +288,7 @@ class _Command:
     """A command in its own process group, to which stop signals are forwarded."""
 
     def __init__(self, directory: Path) -> None:
-        self.asked = self.ends = False
+        self.stop_requested = self.ends = False
         self._stop = directory / f"stop.{_run_name()}"
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
@@ -298,11 +298,11 @@ class _Command:
         signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)  # writes a byte too
         for each in SIGNALS:
-            signal.signal(each, self._told)
+            signal.signal(each, self._on_signal)
 
-    def _told(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop.touch()
-        self.asked = True
+        self.stop_requested = True
         self.ends = self.ends or number == signal.SIGTERM
         if self._process is None:
             self._early.append(number)
@@ -339,7 +339,7 @@ class _Command:
     def go_on(self) -> None:
         """Clear the stop request."""
         self._stop.unlink(missing_ok=True)
-        self.asked, self._process, self._early = False, None, []
+        self.stop_requested, self._process, self._early = False, None, []
 
 
 def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S) -> int:
@@ -356,7 +356,7 @@ def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S)
     while True:
         done.unlink(missing_ok=True)
         status = child.status(command)
-        if status or not child.asked or child.ends or not done.exists() or "SLURM_JOB_ID" not in os.environ:
+        if status or not child.stop_requested or child.ends or not done.exists() or "SLURM_JOB_ID" not in os.environ:
             return status
         _queue_again()
         if child.ended_within(patience_s):
@@ -374,18 +374,18 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--dir", type=Path, default=Path("."), help="directory shared by all ranks")
     parser.add_argument("--iteration", type=int, default=0, help="where the work goes on, written to DIR/resume")
     at = words.index("--") if "--" in words else len(words)
-    said, command = parser.parse_args(words[:at]), words[at + 1 :]
-    if said.what == "run":
+    options, command = parser.parse_args(words[:at]), words[at + 1 :]
+    if options.what == "run":
         if not command:
             parser.error("say what to run after --")
-        return run(said.dir, command)
-    asked = (said.dir / f"stop.{_run_name()}").exists()
-    if said.what == "done":
-        _say_saved(said.dir, said.iteration)
-        if asked:
-            _say_progress(None, said.iteration)
+        return run(options.dir, command)
+    stop_requested = (options.dir / f"stop.{_run_name()}").exists()
+    if options.what == "done":
+        _say_saved(options.dir, options.iteration)
+        if stop_requested:
+            _say_progress(None, options.iteration)
         return 0
-    return 0 if asked else 1
+    return 0 if stop_requested else 1
 
 
 if __name__ == "__main__":

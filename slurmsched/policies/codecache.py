@@ -125,7 +125,7 @@ def clean(package: Path) -> int:
     """Remove the caller's compiled code of earlier sources of *package*; return the number of files."""
     sources = [file for file in package.rglob("*.py") if "compiled import" in file.read_text()]
     current = {f"{_MARK}{fingerprint(source)}" for source in sources}
-    places = {kept for kept in (directories(source)[1] for source in sources) if kept is not None}
+    places = {place for place in (directories(source)[1] for source in sources) if place is not None}
     stale = [file for place in places for file in place.glob("*.nb[ic]") if not _fingerprints(file) & current]
     for file in stale:
         with suppress(OSError):

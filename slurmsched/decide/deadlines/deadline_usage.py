@@ -51,7 +51,7 @@ def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules
         total: FloatArray = np.bincount(column.codes, weights=values, minlength=len(column.names)).astype(np.float64)
         return total
 
-    asked, hours, gpus = (
+    requests, hours, gpus = (
         each(np.ones(len(table))),
         each(held_hours(view, table, rules)),
         each(asked_gpus(view, table, rules)),
@@ -63,8 +63,8 @@ def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules
         DeadlineUsage(
             who=who,
             account=account,
-            asked=int(asked[at]),
-            promised=int(asked[at] - refused[at]),
+            asked=int(requests[at]),
+            promised=int(requests[at] - refused[at]),
             refused=int(refused[at]),
             broken=int(broken[at]),
             withdrawn=int(withdrawn[at]),
@@ -76,5 +76,5 @@ def _claims(view: View, table: PromiseTable, names: Labels, account: bool, rules
             exempt=who in rules.exempt,
         )
         for at, who in enumerate(column.names)
-        if who and asked[at]
+        if who and requests[at]
     ]

@@ -59,10 +59,10 @@ def deadlines(view: View, plan: Plan) -> tuple[DeadlineAnswer, ...]:
         for jobs in (view.running, view.pending)
         for pair in zip(jobs.job_id.tolist(), jobs.first_submit_s.tolist(), strict=True)
     )
-    asked = zip(table.job_id.tolist(), table.first_submit_s.tolist(), strict=True)
-    last = {job: place for place, (job, at_s) in enumerate(asked) if job in here and abs(here[job] - at_s) <= SAME_S}
-    told = [_answered(table, place, view.now_s) for place in last.values()]
-    return tuple(sorted(told, key=lambda one: (one.start_by_s or math.inf, one.promised_s or math.inf, one.job_id)))
+    submits = zip(table.job_id.tolist(), table.first_submit_s.tolist(), strict=True)
+    last = {job: place for place, (job, at_s) in enumerate(submits) if job in here and abs(here[job] - at_s) <= SAME_S}
+    answers = [_answered(table, place, view.now_s) for place in last.values()]
+    return tuple(sorted(answers, key=lambda one: (one.start_by_s or math.inf, one.promised_s or math.inf, one.job_id)))
 
 
 def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rules) -> DeadlineAnswer:
@@ -81,8 +81,8 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     standings = np.append(plan.jobs.standing, int(Standing.RANKED))
     stopping = stops(beside, rules)
     by_s = None if stopping is None else stopping.by_s
-    told = promise(beside, standings, rules.deadlines, "order" in rules.powers, by_s).table
-    return _answered(told, len(told) - 1, view.now_s)
+    table = promise(beside, standings, rules.deadlines, "order" in rules.powers, by_s).table
+    return _answered(table, len(table) - 1, view.now_s)
 
 
 def promise_words(view: View, plan: Plan, job_id: int) -> tuple[str, ...]:
@@ -129,9 +129,9 @@ def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
     if state == "met":
         yield f"It was promised to end {within}{step}, and did."
     elif state in ("broken", "withdrawn", "lost"):
-        told_s = float(table.announced_s[place])
-        told = f"; its owner was told {spell(until_s - told_s)} before" if told_s < until_s else ""
-        yield f"The promise to end {within}{step} was {state}: {reason}{told}."
+        announced_s = float(table.announced_s[place])
+        notice = f"; its owner was told {spell(until_s - announced_s)} before" if announced_s < until_s else ""
+        yield f"The promise to end {within}{step} was {state}: {reason}{notice}."
     else:
         yield f"It is promised to end {_when(until_s, now_s)}{step}, planned with {spell(table.needs_s[place])}."
         if math.isfinite(table.start_by_s[place]):

@@ -247,12 +247,12 @@ def explain(view: View, plan: Plan, job_id: int) -> Explanation:
     """Explain the terms of the place of *job_id*."""
     row = view.pending.row_of(job_id)
     if row is None:
-        told = _why_not_pending(view, plan, job_id)
+        reply = _why_not_pending(view, plan, job_id)
         at = view.running.row_of(job_id)
         figures = _forecast_figures(
             view.forecast_running.runtime_s, view.forecast_running.low_s, view.forecast_running.high_s, at
         )
-        return Explanation(job_id, told.known, None, *figures, "", (), told.sentences)
+        return Explanation(job_id, reply.known, None, *figures, "", (), reply.sentences)
     jobs, forecast = view.pending, view.forecast
     rank = int(plan.jobs.rank[row])
     terms, floor_s = _terms(view, plan, row), forecast.floor_s[row]

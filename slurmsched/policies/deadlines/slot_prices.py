@@ -54,8 +54,8 @@ def improved(problem: LeaseProblem, best: LeasePlan, gap: float, rounds: int = R
 
     It ends when the plan is within *gap* of the bound, or after *rounds* price updates.
     """
-    kept_all = best.kept == int(np.count_nonzero(problem.promised >= 0))
-    market, sure = market_of(problem, kept_all), fixed_value(problem)
+    all_kept = best.kept == int(np.count_nonzero(problem.promised >= 0))
+    market, sure = market_of(problem, all_kept), fixed_value(problem)
     prices = np.zeros(problem.capacity.shape)
     bound, pace, idle = best.bound, 1.0, 0
     for turn in range(rounds):
