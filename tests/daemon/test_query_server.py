@@ -224,7 +224,7 @@ def test_a_client_that_never_reads_its_answer_is_dropped(serve, office):
 def _answered(path) -> bool:
     try:
         return ask(path, {"ask": "status"})["mode"] == "observe"
-    except AnswerRefused:
+    except (AnswerRefused, DaemonUnreachable):  # too many clients, or a server too busy for its own patience
         return False
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -248,7 +249,7 @@ def test_a_settings_file_that_is_nonsense_changes_nothing(node):
 
 def test_the_environment_has_the_last_word(node):
     node.settings["PYTHON"] = "/bin/false"
-    started(node, SLURMSCHED_PYTHON=shutil.which("python3") or "")
+    started(node, SLURMSCHED_PYTHON=sys.executable)
 
 
 def test_the_epilog_stops_no_stranger(node):

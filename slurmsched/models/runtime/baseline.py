@@ -93,7 +93,7 @@ class RuntimeModel:
         """Return the users whose runs went far beyond their forecasts."""
         return self.overruns.overrunners(self._evidence.runs.user.names)
 
-    def told(self, runs: OutcomeTable) -> FloatArray:
+    def backtest(self, runs: OutcomeTable) -> FloatArray:
         """Forecast *runs* by what had ended at their submission: log of low end, middle and "done by"; shape (3, runs).
 
         The interval is the current one.

@@ -127,7 +127,7 @@ class GuardedModel:
 
 def _losses(model: Estimator, baseline: RuntimeModel, runs: OutcomeTable) -> Losses:
     truth = np.log(np.maximum(runs.runtime_s, 1.0))
-    ours, theirs = model.backtest(runs), baseline.told(runs)
+    ours, theirs = model.backtest(runs), baseline.backtest(runs)
     judged = np.flatnonzero(~np.isnan(ours).any(axis=0))
     columns = [losses(truth, bounds[1:], SHARES[1:]) for bounds in (ours, theirs)]
     columns += [(truth <= bounds[2]).astype(np.float64) for bounds in (ours, theirs)]
