@@ -2,7 +2,7 @@ import numpy as np
 from slurmsched.policies.contract import ordering
 
 
-@ordering("fewest", changes="with_time")
+@ordering("fewest")
 def fewest(view):
     """Jobs of the user with the fewest pending jobs first, the shorter ones sooner."""
     counts = np.bincount(view.pending.user.codes, weights=view.pending.tasks)

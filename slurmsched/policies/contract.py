@@ -18,6 +18,13 @@ It may read only the view: no clock, no input, no randomness, no state of its ow
 """
 
 Changes = Literal["never", "while_running", "with_time"]
+"""The moments at which the key of a pending job may change while its forecast does not.
+
+``with_time``: at any decision; it may depend on everything in the view. ``while_running``: with the time that the job
+itself ran, linearly or in steps, and with nothing else. ``never``: the submission alone determines it. The simulator
+asks an ordering of the last two kinds once, so that a false declaration gives wrong orders there; the conformance
+suite finds it.
+"""
 
 Tuned = Callable[[Mapping[str, str]], Key]
 """A function from parameters, texts by name, to a key function; ConfigError if they are invalid."""
@@ -30,7 +37,7 @@ class Ordering:
     name: str
     key: Key
     summary: str  #: one sentence for users
-    changes: Changes = "never"  #: when a pending job's key can change under an unchanged forecast
+    changes: Changes = "with_time"
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a key jumps; between them it is linear
     native: bool = False  #: it is Slurm's own order: nothing is written
     tuned: Tuned | None = None  #: for orderings that take parameters
@@ -61,7 +68,7 @@ PLUGINS = "slurmsched.policies"
 def ordering(
     name: str,
     *,
-    changes: Changes = "never",
+    changes: Changes = "with_time",
     steps: tuple[float, ...] = (),
     native: bool = False,
     tuned: Tuned | None = None,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from decide.views import jobs, view, views
+from decide.views import jobs, nodes, running_jobs, view, views
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmsched.policies.contract import ORDERINGS, find_ordering
+from slurmsched.cluster.columns import FloatArray, IntArray
+from slurmsched.cluster.state import View
+from slurmsched.policies.contract import ORDERINGS, Ordering, find_ordering
 
 every_ordering = pytest.mark.parametrize("name", sorted(ORDERINGS))
 anything = settings(max_examples=50, deadline=None)
@@ -45,6 +50,50 @@ def test_asking_twice_gives_the_same_and_changes_nothing(name, seen):
     ordering = find_ordering(name)
     assert np.array_equal(ordering(seen), ordering(seen), equal_nan=True)
     assert seen.pending.equals(before)
+
+
+def elsewhere_and_later(seen: View, rows: IntArray, ran_s: float) -> View:
+    """Only these *rows* of the queue, a week later, beside nothing that runs, on other nodes; each job ran longer."""
+    few = seen.take(rows)
+    pending = replace(few.pending, ran_s=few.pending.ran_s + ran_s)
+    empty, none = seen.running.take(np.zeros(0, dtype=np.int64)), few.forecast_running.take(np.zeros(0, dtype=np.int64))
+    rooms = nodes((8,), (3,))
+    return replace(few, now_s=seen.now_s + 604_800, pending=pending, running=empty, forecast_running=none, nodes=rooms)
+
+
+def demand_declared_changes(ordering: Ordering, seen: View, rows: IntArray) -> None:
+    """The key of a job is the same whatever else there is, as far as the ordering declares that."""
+    ran_s = 3600.0 if ordering.changes == "never" else 0.0
+    assert np.array_equal(ordering(seen)[rows], ordering(elsewhere_and_later(seen, rows, ran_s)), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in ORDERINGS if ORDERINGS[name].changes != "with_time"))
+@given(views(), st.randoms())
+@anything
+def test_a_key_changes_only_as_its_ordering_declares(name, seen, random):
+    count = len(seen.pending)
+    rows = np.array(random.sample(range(count), random.randint(0, count)), dtype=np.int64)
+    demand_declared_changes(find_ordering(name), seen, rows)
+
+
+LIARS: dict[str, Callable[[View], FloatArray]] = {
+    "the time": lambda seen: seen.now_s - seen.pending.first_submit_s,
+    "the nodes": lambda seen: seen.pending.gpus + float(seen.nodes.gpus_used.sum()),
+    "the running jobs": lambda seen: seen.pending.gpus + float(len(seen.running)),
+    "the other pending jobs": lambda seen: seen.pending.gpus / seen.pending.gpus.sum(),
+    "the time it ran": lambda seen: seen.pending.ran_s,
+}
+
+
+@pytest.mark.parametrize("reads", LIARS)
+def test_a_false_declaration_is_found(reads):
+    seen = view(jobs(3, gpus=[1, 2, 64]), running=running_jobs(2))
+    with pytest.raises(AssertionError):
+        demand_declared_changes(Ordering("liar", LIARS[reads], "Lies.", changes="never"), seen, np.array([2, 0]))
+
+
+def test_an_ordering_that_declares_nothing_is_asked_at_every_decision():
+    assert Ordering("plain", LIARS["the time"], "Reads the time.").changes == "with_time"
 
 
 @every_ordering

@@ -12,31 +12,31 @@ FAR_S = 1e11
 """Later than any time in Unix seconds."""
 
 
-@ordering("fifo", native=True)
+@ordering("fifo", changes="never", native=True)
 def fifo(view: View) -> FloatArray:
     """Slurm's own order: whatever multifactor says, untouched by us."""
     return np.zeros(len(view.pending))
 
 
-@ordering("sjf")
+@ordering("sjf", changes="never")
 def sjf(view: View) -> FloatArray:
     """Shortest job first, by forecast runtime."""
     return view.forecast.rank_s
 
 
-@ordering("qssf")
+@ordering("qssf", changes="never")
 def qssf(view: View) -> FloatArray:
     """Quasi-shortest service first: GPUs times forecast runtime (Lucid, Algorithm 2)."""
     return view.forecast.rank_s * np.maximum(view.pending.gpus, 1)
 
 
-@ordering("lucid")
+@ordering("lucid", changes="never")
 def lucid(view: View) -> FloatArray:
     """GPUs times forecast runtime (Lucid, Algorithm 2): what `qssf` does, for a composition that also packs jobs."""
     return qssf(view)
 
 
-@ordering("edf")
+@ordering("edf", changes="never")
 def edf(view: View) -> FloatArray:
     """Earliest deadline first; jobs without one after all jobs with one, in order of submission."""
     deadline_s = view.pending.deadline_s
