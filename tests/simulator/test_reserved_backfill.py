@@ -39,7 +39,9 @@ def trace(jobs: list[Job]) -> Workload:
 
 def by_key(jobs: list[Job], selection: str) -> Setup:
     keys = {number: float(job.key) for number, job in enumerate(jobs, start=1)}
-    given_keys = Ordering("given", lambda view: np.array([keys[job] for job in view.pending.job_id.tolist()]), "")
+    given_keys = Ordering(
+        "given", lambda view: np.array([keys[job] for job in view.pending.job_id.tolist()]), "", "never"
+    )
     return Setup(given_keys, selection, placement="pool")
 
 

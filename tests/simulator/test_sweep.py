@@ -73,7 +73,7 @@ def die(view: View) -> FloatArray:
 
 
 def test_a_process_that_dies_is_no_hang_and_no_traceback():
-    dying = replace(SETUPS[0], ordering=Ordering("dying", die, ""))
+    dying = replace(SETUPS[0], ordering=Ordering("dying", die, "", "never"))
     with pytest.raises(RunFailed, match="a process that made runs died"):
         list(sweep([Cell(CELLS[0].case, dying), *CELLS[:2]], FLEET, Workers("loky", 2)))
 
