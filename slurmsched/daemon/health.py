@@ -17,7 +17,7 @@ class _Mark:
 
 
 class Health:
-    """Healthy while the last successful cycle, and the last recorded one, ended at most three beats ago.
+    """Healthy while the last successful cycle, and the last recorded one, ended at most three intervals ago.
 
     Written by the cycle's thread, read by the endpoint's: each field is replaced whole.
     """

@@ -61,7 +61,7 @@ def test_different_cells_differ(here):
     assert len({ends for ends, _ in here}) == len(CELLS)
 
 
-# loky's own thread may look for a run that the end of the others has just taken away (KeyError in joblib 1.5).
+# loky's own thread may look for a run that the end of the others has just taken away (KeyError in joblib 1.6).
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("workers", [None, Workers("loky", 2)])
 def test_a_run_that_fails_is_named(workers):
