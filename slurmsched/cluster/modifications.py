@@ -75,6 +75,7 @@ class _Look:
 
     @classmethod
     def of(cls, jobs: JobTable) -> Self:
+        """Take the compared fields of *jobs*."""
         unit = units_in(jobs)
         order = np.argsort(unit, kind="stable")
         return cls(
