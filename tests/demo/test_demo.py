@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def test_the_demo_prints_both_runs_and_their_ratio_and_leaves_nothing():
     assert told["ratio"]["avg_jct_s"] > 0
     assert f"Job {told['asked_about_job']}" in told["why"]
     assert f"Job {told['asked_about_job']}" in told["explain"]
+    assert re.search(r"forecast|has run for .* of about", told["explain"]), "its forecast, whether it waits or runs"
     assert labs() <= before
 
 

@@ -62,7 +62,9 @@ def test_different_cells_differ(here):
 
 
 # loky's own thread may look for a run that the end of the others has just taken away (KeyError in joblib 1.6).
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Exception in thread ExecutorManagerThread:pytest.PytestUnhandledThreadExceptionWarning"
+)
 @pytest.mark.parametrize("workers", [None, Workers("loky", 2)])
 def test_a_run_that_fails_is_named(workers):
     cells = [Cell(Case(SOURCE, 3, 1.5), Setup.of(name)) for name in ("fifo", "sjf")]

@@ -52,15 +52,15 @@ class LiveAnswers:
             status=lambda: (
                 status() | {"model": self.serving.described(self.world.model), "policy": self.chosen.status()}
             ),
-            why=lambda view, plan, job_id: queries.why(view, plan, self._rules, job_id),
+            why=self._about_job("why"),
             explain=self._explanation,
-            queue=lambda view, plan: queries.ANSWERS["queue"](view, plan, self._rules, 0),
-            advice=lambda view, plan: queries.ANSWERS["advice"](view, plan, self._rules, 0),
+            queue=self._about_queue("queue"),
+            advice=self._about_queue("advice"),
             overrunners=lambda: overrunners_of(self.world.model),
-            deadline=lambda view, plan, job_id: queries.ANSWERS["deadline"](view, plan, self._rules, job_id),
-            deadlines=lambda view, plan: queries.ANSWERS["deadlines"](view, plan, self._rules, 0),
-            claims=lambda view, plan: queries.ANSWERS["claims"](view, plan, self._rules, 0),
-            chart=lambda view, plan, job_id: queries.ANSWERS["chart"](view, plan, self._rules, job_id),
+            deadline=self._about_job("deadline"),
+            deadlines=self._about_queue("deadlines"),
+            claims=self._about_queue("claims"),
+            chart=self._about_job("chart"),
             check=self._check,
             predictions=lambda: live_predictions(self.predict(), self.predictions),
             eta_check=self._eta_check,
@@ -74,6 +74,12 @@ class LiveAnswers:
     @property
     def _rules(self) -> Rules:
         return self.world.policy.rules
+
+    def _about_job(self, query: str) -> Callable[[View, Plan, int], Any]:
+        return lambda view, plan, job_id: queries.ANSWERS[query](view, plan, self._rules, job_id)
+
+    def _about_queue(self, query: str) -> Callable[[View, Plan], Any]:
+        return lambda view, plan: queries.ANSWERS[query](view, plan, self._rules, 0)
 
     def _explanation(self, view: View, plan: Plan, job_id: int) -> Explanation:
         """Explain the place of a job in the order, and its forecast where the model can be decomposed."""
