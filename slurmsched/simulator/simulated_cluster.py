@@ -31,11 +31,11 @@ from ..cluster.records.node_loans import SetNodes
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
+from ..policies.selection.resources import number_forms
 from ..slurm.port import ActionResult, ClusterInfo, ControllerLoad
 from .cluster_spec import ClusterSpec, with_nodes
 from .engine.calendar import END
 from .engine.job_state import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, JobSpeed, foresee, go_on, pause
-from .engine.resources import number_forms
 from .machine.controller import controller, extended, places_changed
 from .machine.event_loop import advance, reordered, requeue
 from .machine.observation import nodes_of, observed_jobs, one_row_per_array

@@ -13,10 +13,11 @@ from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
+from ..policies.selection.resources import link
+from ..policies.selection.sorted_rows import Line
 from .cluster_spec import ClusterSpec
 from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
-from .engine.job_state import PENDING, RUNNING, SUSPENDED, Line
-from .engine.resources import link
+from .engine.job_state import PENDING, RUNNING, SUSPENDED
 from .machine.controller import YEAR_S, controller
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf

@@ -10,9 +10,10 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState
 from ...policies.compiled import compiled, inner
+from ...policies.selection.resources import GPUS, Held, NodeResources, ResourceRequests, give_back, take
+from ...policies.selection.sorted_rows import Line, drop_out, line_up
+from ...policies.selection.struct_arrays import records
 from .calendar import BEGIN, END, FREE, NEVER, SERIALS, STEP, Calendar, note
-from .resources import GPUS, Held, NodeResources, ResourceRequests, give_back, take
-from .struct_arrays import records
 
 UNBORN = -1
 ALONE = -1
@@ -70,14 +71,6 @@ class JobSpeed(NamedTuple):
     packs: Packs
 
 
-class Line(NamedTuple):
-    """A sorted list of rows; ``many`` is an array of one."""
-
-    rows: IntArray
-    keys: FloatArray  #: of the rows, rising
-    many: IntArray
-
-
 class MachineContext(NamedTuple):
     """All arrays that state changes of jobs read and write."""
 
@@ -129,38 +122,6 @@ def alone(jobs: Sized) -> JobSpeed:
     zeros, step = np.zeros(len(jobs)), np.zeros(1)
     packs = Packs(np.zeros((1, 1)), zeros, zeros.copy(), np.full(1, -np.inf), step, step > 0, step.copy())
     return JobSpeed(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), packs)
-
-
-def empty_line(room: int) -> Line:
-    """Return an empty line with *room* for that many rows."""
-    return Line(np.empty(room, dtype=np.int64), np.empty(room), np.zeros(1, dtype=np.int64))
-
-
-@compiled
-def line_up(line: Line, row: int, key: float) -> None:
-    """Insert a row in the order of keys, equal ones by row."""
-    low, high = 0, line.many[0]
-    while low < high:
-        middle = (low + high) // 2
-        if line.keys[middle] < key or (line.keys[middle] == key and line.rows[middle] < row):
-            low = middle + 1
-        else:
-            high = middle
-    for at in range(line.many[0], low, -1):
-        line.rows[at], line.keys[at] = line.rows[at - 1], line.keys[at - 1]
-    line.rows[low], line.keys[low] = row, key
-    line.many[0] += 1
-
-
-@inner
-def drop_out(line: Line, row: int) -> None:
-    """Remove a row from the line."""
-    remaining = 0
-    for at in range(line.many[0]):
-        if line.rows[at] != row:
-            line.rows[remaining], line.keys[remaining] = line.rows[at], line.keys[at]
-            remaining += 1
-    line.many[0] = remaining
 
 
 @compiled

@@ -12,10 +12,8 @@ from ...cluster.text.hostlist import expand
 from ...cluster.text.plural import count
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
-from ..cluster_spec import ClusterSpec
-from ..engine.calendar import NEVER, NODES, blank, note
-from ..engine.job_state import JobSpeed, MachineContext, alone, empty_line, unborn
-from ..engine.resources import (
+from ...policies.selection.planned_room import blank_outlook
+from ...policies.selection.resources import (
     FreeResources,
     NodeResources,
     ResourceRequests,
@@ -24,9 +22,12 @@ from ..engine.resources import (
     nothing_held,
     number_forms,
 )
-from ..engine.struct_arrays import records
+from ...policies.selection.sorted_rows import empty_line
+from ...policies.selection.struct_arrays import records
+from ..cluster_spec import ClusterSpec
+from ..engine.calendar import NEVER, NODES, blank, note
+from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
 from ..fast.loops import Keys
-from ..slurmctld.backfill import blank_outlook
 from ..slurmctld.multifactor import Factors, share_out, unused
 from ..slurmctld.slurmconf import SlurmConf
 from ..slurmctld.slurmctld import Caps, Controller, JobAdjustments, Outages, PartitionSets, Scratch

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
+from ...policies.selection.resources import number_forms
 from ..cluster_spec import ClusterSpec, Mode, PackingSetup
 from ..engine.calendar import NEVER
 from ..engine.job_state import RUNNING, JobSpeed, Packs, alone
-from ..engine.resources import number_forms
 from ..fast.loops import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
 from ..slurmctld.slurmctld import NOW, Controller, Outages, SlurmctldConfig, put_in_order

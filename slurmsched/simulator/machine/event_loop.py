@@ -6,9 +6,9 @@ At one instant ends come first, then arrivals, then decisions.
 from __future__ import annotations
 
 from ...policies.compiled import compiled, inner
+from ...policies.selection.resources import is_on
 from ..engine.calendar import BEGIN, END, FREE, NEVER, STEP, first, next_s, strike
 from ..engine.job_state import COMPLETED, PENDING, RUNNING, end, release, send_back
-from ..engine.resources import is_on
 from ..slurmctld.slurmctld import (
     ACTIVE,
     ARRIVED,

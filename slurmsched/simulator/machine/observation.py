@@ -10,9 +10,9 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.nodes import NodeTable
 from ...cluster.text.hostlist import fold
+from ...policies.selection.resources import NEXT, NODE, NONE
 from ..cluster_spec import ClusterSpec
 from ..engine.job_state import COMPLETED, PENDING, REQUEUED
-from ..engine.resources import NEXT, NODE, NONE
 from ..slurmctld.slurmctld import NOW, Controller
 
 REASONS = ("Priority", "Resources", "AssocGrpGRES", "PartitionDown", "BeginTime", "JobHeldUser", "None")

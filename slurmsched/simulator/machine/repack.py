@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...policies.compiled import inner
+from ...policies.selection.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, FreeResources, find
 from ..engine.calendar import NEVER
 from ..engine.job_state import stop
-from ..engine.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, FreeResources, find
 from ..slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, Controller, begin, may_run, wait
 
 ROW, ON, MANY, NODES = 0, 1, 2, 3

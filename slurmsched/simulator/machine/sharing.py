@@ -15,8 +15,8 @@ import numpy as np
 
 from ...cluster.columns import IntArray
 from ...policies.compiled import inner
+from ...policies.selection.resources import NEXT, NODE, NONE, link
 from ..engine.job_state import ALONE, RUNNING, change_speed, set_out
-from ..engine.resources import NEXT, NODE, NONE, link
 from ..slurmctld.slurmctld import Controller, drop_from_queue, ready
 
 

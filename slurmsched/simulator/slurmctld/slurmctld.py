@@ -14,11 +14,12 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled, inner
+from ...policies.selection.planned_room import FOUND, BackfillPlan, earliest, full_until, look, reserve, started
+from ...policies.selection.resources import FreeResources, find
+from ...policies.selection.sorted_rows import Line, drop_out, line_up
 from ..engine.calendar import BEGIN, NEVER, STEP
-from ..engine.job_state import Line, MachineContext, drop_out, foresee, line_up, start
-from ..engine.resources import FreeResources, find
+from ..engine.job_state import MachineContext, foresee, start
 from ..fast.loops import Keys
-from .backfill import FOUND, BackfillPlan, earliest, full_until, look, reserve, started
 from .multifactor import Factors, UserUsage, Weights, accrue, base_priority
 
 NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7

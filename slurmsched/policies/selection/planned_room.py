@@ -1,4 +1,4 @@
-"""The plan of slurmctld's backfill: free nodes over time, in loops that compile.
+"""Room over time for selections that reserve, and for slurmctld's backfill, in loops that compile.
 
 A plan is a row of steps; what is free at a step is free until the next one. Later steps are added as they are needed,
 from the planned ends of running jobs.
@@ -6,21 +6,60 @@ from the planned ends of running jobs.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...policies.compiled import inner
-from ..engine.calendar import NEVER
-from ..engine.job_state import MachineContext
-from ..engine.resources import CHOSEN, NEXT, NONE, TAKEN, FreeResources, NodeResources, ResourceRequests, find
-from ..engine.resources import CPUS as HELD_CPUS
-from ..engine.resources import GPUS as HELD_GPUS
-from ..engine.resources import NODE as HELD_NODE
-from ..engine.struct_arrays import records
+from ..compiled import inner
+from .resources import CHOSEN, NEXT, NONE, TAKEN, FreeResources, Held, NodeResources, ResourceRequests, find
+from .resources import CPUS as HELD_CPUS
+from .resources import GPUS as HELD_GPUS
+from .resources import NODE as HELD_NODE
+from .sorted_rows import Line
+from .struct_arrays import records
+
+NEVER = np.inf
 
 MANY, ENDED, FOUND, TRIED = 0, 1, 2, 3
+
+
+class PlannedDurations(Protocol):
+    """The duration with which each job is planned."""
+
+    @property
+    def plan_s(self) -> FloatArray:
+        """Seconds from the start of the job."""
+        ...
+
+
+class Planned(Protocol):
+    """The jobs and nodes of a plan, in the arrays of an event loop or of one decision."""
+
+    @property
+    def resources(self) -> NodeResources:
+        """The nodes."""
+        ...
+
+    @property
+    def held(self) -> Held:
+        """The allocations of running jobs."""
+        ...
+
+    @property
+    def requests(self) -> ResourceRequests:
+        """The requests of all jobs."""
+        ...
+
+    @property
+    def life(self) -> PlannedDurations:
+        """The durations of all jobs."""
+        ...
+
+    @property
+    def running(self) -> Line:
+        """The running jobs by planned end."""
+        ...
 
 
 class BackfillPlan(NamedTuple):
@@ -78,7 +117,7 @@ def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
 
 @inner
 def earliest(
-    outlook: BackfillPlan, stage: MachineContext, row: int, resolution_s: float, until_s: float, now_only: bool
+    outlook: BackfillPlan, stage: Planned, row: int, resolution_s: float, until_s: float, now_only: bool
 ) -> int:
     """Find the first step from which a job has room for its planned duration; -1 where none begins by *until_s*.
 
@@ -102,7 +141,7 @@ def earliest(
 @inner
 def _search(
     outlook: BackfillPlan,
-    stage: MachineContext,
+    stage: Planned,
     row: int,
     step: int,
     resolution_s: float,
@@ -153,7 +192,7 @@ def full_until(tried: IntArray, full_s: FloatArray, requests: ResourceRequests, 
 
 
 @inner
-def _fits(outlook: BackfillPlan, stage: MachineContext, row: int, step: int) -> bool:
+def _fits(outlook: BackfillPlan, stage: Planned, row: int, step: int) -> bool:
     """Return True if a job has room from *step* on: at the step itself and wherever something is taken again later."""
     if outlook.total[step] < stage.requests.gpus[row]:
         return False
@@ -180,7 +219,7 @@ def _fits(outlook: BackfillPlan, stage: MachineContext, row: int, step: int) -> 
 
 
 @inner
-def _further(outlook: BackfillPlan, stage: MachineContext, resolution_s: float) -> bool:
+def _further(outlook: BackfillPlan, stage: Planned, resolution_s: float) -> bool:
     """Add the next step: the next planned end, and those within the resolution after it."""
     running, many = stage.running, outlook.counts[MANY]
     if outlook.counts[ENDED] == running.many[0] or many == len(outlook.at_s):
@@ -213,7 +252,7 @@ def _copy(outlook: BackfillPlan, of: int, to: int) -> None:
 
 
 @inner
-def reserve(outlook: BackfillPlan, stage: MachineContext, row: int, step: int, resolution_s: float, ends: bool) -> None:
+def reserve(outlook: BackfillPlan, stage: Planned, row: int, step: int, resolution_s: float, ends: bool) -> None:
     """Reserve the nodes just found for a job, from *step* on for its planned duration.
 
     Without *ends* no step is added for its end: for the last reservation of a pass, whose end does not matter, and for

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...policies.compiled import compiled, inner
-from ...policies.placement import CONSOLIDATE, FIRST_FREE, place
+from ..compiled import compiled, inner
+from ..placement import CONSOLIDATE, FIRST_FREE, place
 
 NONE = -1
 NODE, GPUS, CPUS, NEXT = 0, 1, 2, 3

@@ -1,0 +1,1 @@
+"""Selection: the pending jobs that start now, on which nodes, and the running jobs that yield to them."""

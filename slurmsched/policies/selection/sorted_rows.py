@@ -1,0 +1,50 @@
+"""Sorted lists of rows in arrays, for loops that compile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import FloatArray, IntArray
+from ..compiled import compiled, inner
+
+
+class Line(NamedTuple):
+    """A sorted list of rows; ``many`` is an array of one."""
+
+    rows: IntArray
+    keys: FloatArray  #: of the rows, rising
+    many: IntArray
+
+
+def empty_line(room: int) -> Line:
+    """Return an empty line with *room* for that many rows."""
+    return Line(np.empty(room, dtype=np.int64), np.empty(room), np.zeros(1, dtype=np.int64))
+
+
+@compiled
+def line_up(line: Line, row: int, key: float) -> None:
+    """Insert a row in the order of keys, equal ones by row."""
+    low, high = 0, line.many[0]
+    while low < high:
+        middle = (low + high) // 2
+        if line.keys[middle] < key or (line.keys[middle] == key and line.rows[middle] < row):
+            low = middle + 1
+        else:
+            high = middle
+    for at in range(line.many[0], low, -1):
+        line.rows[at], line.keys[at] = line.rows[at - 1], line.keys[at - 1]
+    line.rows[low], line.keys[low] = row, key
+    line.many[0] += 1
+
+
+@inner
+def drop_out(line: Line, row: int) -> None:
+    """Remove a row from the line."""
+    remaining = 0
+    for at in range(line.many[0]):
+        if line.rows[at] != row:
+            line.rows[remaining], line.keys[remaining] = line.rows[at], line.keys[at]
+            remaining += 1
+    line.many[0] = remaining
