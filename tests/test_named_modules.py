@@ -13,7 +13,7 @@ from layers import NAMED_MODULES, PACKAGE, modules, named_modules
 from slurmsched.cli.command_table import COMMANDS
 from slurmsched.cli.daemon.build import PREDICTION_WORKER
 from slurmsched.db.schema import UPGRADES
-from slurmsched.policies.contract import PLUGINS
+from slurmsched.policies.registry import PLUGINS
 
 ROOT = PACKAGE.parent
 

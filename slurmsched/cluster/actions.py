@@ -142,6 +142,21 @@ class Unshare(Action):
     power = "share"
 
 
+@dataclass(frozen=True)
+class Start(Action):
+    """Start a pending job now on these nodes; only a simulated cluster that carries out plans as they are can."""
+
+    nodes: str  #: with the GPUs of each, as n1:8,n2:4
+    power = "start"
+
+
+@dataclass(frozen=True)
+class Preempt(Action):
+    """Stop a running job at once and queue it again with its work kept; only such a simulated cluster can."""
+
+    power = "preempt"
+
+
 ACTIONS: dict[str, type[Action]] = {
     "Rank": Rank,
     "Hold": Hold,
@@ -157,6 +172,8 @@ ACTIONS: dict[str, type[Action]] = {
     "StartShared": StartShared,
     "Unmark": Unmark,
     "Unshare": Unshare,
+    "Start": Start,
+    "Preempt": Preempt,
 }
 """The classes of actions by their stored spelling: in records, intents, metrics and JSON. It outlives class names."""
 

@@ -99,6 +99,8 @@ class JobTable(Table):
     dependency: Labels
     required_nodes: Labels
     node_list: Labels  #: where it runs
+    node_gpus: Labels  #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
+    sensitive: BoolArray  #: it slows down when spread over more nodes than it needs
     comment: Labels
     off: BoolArray  #: its comment has ``slurmsched:off``
     ckpt: BoolArray  #: its owner allows requeues

@@ -23,6 +23,7 @@ from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
 from .referee import judge
 from .rules import DeadlineRules, Rules
+from .run_set import admitted, run_set, start_wishes
 from .sharing.packing import packing_wishes
 from .sharing.pair_eviction import eviction_wishes, unsteady
 
@@ -81,13 +82,19 @@ def _plan(
     jobs, rank = view.pending, np.full(len(view.pending), -1, dtype=np.int64)
     tier, base = tiers(jobs, view.partitions), base_priority(jobs)
     due = due & (standings == Standing.RANKED)
-    ranked = _ranked(view, ordering, rules, np.flatnonzero(standings == Standing.RANKED), starving, promised, due)
+    considered = (standings == Standing.RANKED) & admitted(view, rules.composition)
+    ranked = _ranked(view, ordering, rules, np.flatnonzero(considered), starving, promised, due)
     rank[ranked] = np.arange(len(ranked))
     held = np.zeros(0, dtype=np.int64) if held is None or "hold" not in rules.powers else held
     runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, held)]
-    runs[wanted] = fill((jobs.gpus * jobs.tasks)[wanted], free_gpus(view.nodes))
+    starts: list[Action] = []
+    if rules.composition is None:
+        runs[wanted] = fill((jobs.gpus * jobs.tasks)[wanted], free_gpus(view.nodes))
+    else:
+        chosen = run_set(view, wanted, ordering, rules.composition)
+        runs[chosen.rows], starts = True, start_wishes(view, chosen)
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
-    if not ordering.native or due.any():
+    if rules.composition is None and (not ordering.native or due.any()):
         points, capped = _points(jobs, ranked, tier, base, rules, ordering.native)
     moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, standings)
     if rules.sharing is not None:
@@ -102,7 +109,7 @@ def _plan(
     answers = answer_wishes(view, promises) if "comment" in rules.powers else []
     # Holds are renewed in each cycle: without alternation they could use up all writes, and no answer would be sent.
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
-    wishes = [*releases, *stop_requests, *moves, *_rank_wishes(jobs, tier, rank, points, moves), *turns]
+    wishes = [*releases, *stop_requests, *moves, *_rank_wishes(jobs, tier, rank, points, moves), *turns, *starts]
     actions, refusals = judge(wishes, view, rules)
     return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals), promises)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
 from ..policies.contract import Ordering, find_ordering
-from .rules import SOFT_STEPS, DeadlineRules, ProfilingRules, Rules, SharingRules
+from .rules import SOFT_STEPS, Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
 
 NO_LIMIT_POINTS = 1_000_000
 
@@ -30,6 +30,8 @@ class Policy:
             "powers": sorted(self.rules.powers),
             "only_partitions": sorted(self.rules.only_partitions),
         }
+        if self.rules.composition is None:  # as records had it before there was one
+            del rules["composition"]
         return json.dumps({"ordering": self.ordering.line, "rules": rules}, sort_keys=True)
 
     @classmethod
@@ -46,6 +48,8 @@ class Policy:
             rules["sharing"] = SharingRules(**(section | pairs))
         if section := rules.get("profiling"):
             rules["profiling"] = ProfilingRules(**section)
+        if section := rules.get("composition"):
+            rules["composition"] = Composition(**section)
         return cls(find_ordering(stored["ordering"]), Rules(**rules))
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:

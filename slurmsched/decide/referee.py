@@ -11,6 +11,7 @@ from ..cluster.actions import (
     AskToStop,
     Hold,
     MovePartition,
+    Preempt,
     Rank,
     Refusal,
     Release,
@@ -19,6 +20,7 @@ from ..cluster.actions import (
     Resume,
     SetAdminComment,
     Share,
+    Start,
     StartShared,
     Suspend,
     Unmark,
@@ -124,6 +126,8 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     StartShared: (token_is_ours, job_is_pending),
     Unmark: (token_is_ours, job_is_pending),
     Unshare: (token_is_ours, job_is_pending),
+    Start: (power_is_on, job_is_pending),
+    Preempt: (power_is_on, job_is_running),
 }
 """The rules of each action; the first one that refuses gives the reason."""
 

@@ -84,6 +84,15 @@ class SharingRules:
 
 
 @dataclass(frozen=True)
+class Composition:
+    """The parts of a policy that choose the jobs to start, where no Slurm does; each by name, with its parameters."""
+
+    selection: str
+    placement: str = "consolidate"
+    admission: str = "accept-all"
+
+
+@dataclass(frozen=True)
 class Rules:
     """Bounds on a Plan; every decision record stores them for replays."""
 
@@ -96,6 +105,7 @@ class Rules:
     deadlines: DeadlineRules | None = None  #: None if nothing is promised
     sharing: SharingRules | None = None  #: new pairs need power.share; finishing or undoing a change does not
     profiling: ProfilingRules | None = None  #: None if no job is measured first
+    composition: Composition | None = None  #: None where Slurm starts the jobs
 
     def __post_init__(self) -> None:
         unknown = self.powers - set(POWERS)

@@ -1,10 +1,15 @@
 """Policies: pure functions over a view."""
 
+from . import admission, placement
 from .ordering import attained_service, baselines, fair_queueing, static
+from .selection import built_in
 
 __all__ = [
+    "admission",
     "attained_service",
     "baselines",
+    "built_in",
     "fair_queueing",
+    "placement",
     "static",
-]  # imported so that the built-in orderings are registered
+]  # imported so that the built-in parts are registered

@@ -1,21 +1,22 @@
-"""The policy contract: a policy is a pure function of a View, registered under a name."""
+"""The policy contract: a policy is composed of parts, each a pure function of a View, registered under a name.
+
+There is one hook for each decision: who is admitted, in which order pending jobs run, which of them start now and which
+running jobs yield, and on which GPUs. A part reads only the view and its other arguments: no clock, no input, no
+randomness, no state of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
-from typing import Literal
+from typing import Any, Literal, Self
 
-from ..cluster.columns import FloatArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.state import View
-from ..errors import ConfigError
+from .registry import Part, Registry, summary_of
 
 Key = Callable[[View], FloatArray]
-"""A function to one finite number per pending job; smaller runs sooner, ties keep Slurm's own order.
-
-It may read only the view: no clock, no input, no randomness, no state of its own.
-"""
+"""A function to one finite number per pending job; smaller runs sooner, ties keep Slurm's own order."""
 
 Changes = Literal["never", "while_running", "with_time"]
 """The moments at which the key of a pending job may change while its forecast does not.
@@ -27,42 +28,66 @@ suite finds it.
 """
 
 Tuned = Callable[[Mapping[str, str]], Key]
-"""A function from parameters, texts by name, to a key function; ConfigError if they are invalid."""
+"""A function from parameters, texts by name, to a key function; ConfigError if they are invalid.
+
+A key function with other steps than its ordering has them as its attribute ``steps``.
+"""
+
+Admit = Callable[[View], BoolArray]
+"""A function that selects the pending jobs that may be considered at all; the others wait outside."""
+
+Select = Callable[[View, IntArray, Any], None]
+"""A function that starts pending jobs on free nodes, and lets running ones yield.
+
+It gets numbers of jobs in their order, and the nodes (``selection.free_nodes.FreeNodes``), on which it calls
+``start(number)`` and ``stop(number)``. Running jobs have the numbers from 0 on, pending ones those after them; running
+ones are in the order only if the selection preempts.
+"""
 
 
 @dataclass(frozen=True)
-class Ordering:
+class Ordering(Part[Key]):
     """A named order of pending jobs."""
 
-    name: str
-    key: Key
-    summary: str  #: one sentence for users
     changes: Changes = "with_time"
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a key jumps; between them it is linear
     native: bool = False  #: it is Slurm's own order: nothing is written
-    tuned: Tuned | None = None  #: for orderings that take parameters
-    defaults: str = ""  #: default parameters, as ``name=value`` separated by blanks
-    parameters: str = ""  #: configured parameters, likewise
-
-    @property
-    def line(self) -> str:
-        """The ordering with its parameters, as ``find_ordering`` takes it."""
-        return f"{self.name} {self.parameters}".rstrip()
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Every parameter with its value."""
-        return _by_name(self.name, self.defaults.split()) | _by_name(self.name, self.parameters.split())
 
     def __call__(self, view: View) -> FloatArray:
         """Return the key per pending job."""
-        return self.key(view)
+        return self.function(view)
+
+    def tuned_by(self, hook: str, words: list[str]) -> Self:  # type: ignore[override]  # a list is a sequence
+        """Return the ordering with the parameters *words*, and with the steps that follow from them."""
+        found = super().tuned_by(hook, words)
+        return replace(found, steps=getattr(found.function, "steps", found.steps))
 
 
-ORDERINGS: dict[str, Ordering] = {}
+@dataclass(frozen=True)
+class Admission(Part[Admit]):
+    """A named rule about the pending jobs that are considered."""
 
-PLUGINS = "slurmsched.policies"
-"""The entry-point group of plug-ins; each entry names a module that registers its orderings when loaded."""
+
+@dataclass(frozen=True)
+class Selection(Part[Select]):
+    """A named rule about the jobs that start now."""
+
+    preempts: bool = False  #: running jobs yield to better ones
+    reserves: bool = False  #: it plans with the duration of jobs, which therefore need a time limit
+
+
+@dataclass(frozen=True)
+class Placement(Part[Callable[..., int]]):
+    """A named rule about the nodes of a job's GPUs."""
+
+    sensitive: int = 0  #: the way of ``placement.place`` for jobs that slow down when spread
+    other: int = 0  #: that for all other jobs
+
+
+ORDERINGS: Registry[Ordering] = Registry("ordering")
+ADMISSIONS: Registry[Admission] = Registry("admission")
+SELECTIONS: Registry[Selection] = Registry("selection")
+PLACEMENTS: Registry[Placement] = Registry("placement")
 
 
 def ordering(
@@ -73,6 +98,7 @@ def ordering(
     native: bool = False,
     tuned: Tuned | None = None,
     defaults: str = "",
+    bare: str = "",
 ) -> Callable[[Key], Key]:
     """Register the decorated key function under *name*; its docstring's first line is its summary.
 
@@ -80,44 +106,24 @@ def ordering(
     """
 
     def register(key: Key) -> Key:
-        if name in ORDERINGS:
-            raise ValueError(f"ordering {name!r} is registered twice: {ORDERINGS[name].key} and {key}")
-        summary = (key.__doc__ or "").strip().partition("\n")[0]
-        ORDERINGS[name] = Ordering(name, key, summary, changes, steps, native, tuned, defaults)
+        made = Ordering(name, key, summary_of(key), changes, steps, native, tuned=tuned, defaults=defaults, bare=bare)
+        ORDERINGS.add(made)
         return key
 
     return register
 
 
+def selection(name: str, *, preempts: bool = False, reserves: bool = False) -> Callable[[Select], Select]:
+    """Register the decorated function as a selection under *name*; its docstring's first line is its summary."""
+
+    def register(select: Select) -> Select:
+        powers = frozenset({"start", "preempt"} if preempts else {"start"})
+        SELECTIONS.add(Selection(name, select, summary_of(select), preempts, reserves, powers=powers))
+        return select
+
+    return register
+
+
 def find_ordering(line: str) -> Ordering:
-    """Return the ordering that *line* names, built-in or from a plug-in, with the parameters after the name.
-
-    ConfigError lists the existing orderings, or describes the invalid parameter.
-    """
-    name, *words = line.split() or [line]
-    if name not in ORDERINGS:
-        for entry in entry_points(group=PLUGINS):
-            try:
-                entry.load()
-            except (ImportError, AttributeError, ValueError) as error:
-                raise ConfigError(f"cannot load plug-in {entry.name!r} ({entry.value}): {error}") from error
-    try:
-        found = ORDERINGS[name]
-    except KeyError:
-        names = ", ".join(sorted(ORDERINGS))
-        raise ConfigError(f"policy.ordering = {name!r} is not known; there are: {names}") from None
-    if not words:
-        return found
-    if found.tuned is None:
-        raise ConfigError(f"ordering {name!r} takes no parameters, and {words[0]!r} follows it")
-    return replace(found, key=found.tuned(_by_name(name, words)), parameters=" ".join(words))
-
-
-def _by_name(ordering_name: str, words: Sequence[str]) -> dict[str, str]:
-    settings: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not (name and equals and value) or name in settings:
-            raise ConfigError(f"{ordering_name}: {word!r}: accepted is each parameter once, as name=value")
-        settings[name] = value
-    return settings
+    """Return the ordering that *line* names; see ``Registry.find``."""
+    return ORDERINGS.find(line)

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from ..cluster.columns import IntArray
 from .compiled import compiled
+from .contract import PLACEMENTS, Placement
 
 POOL, FIRST_FREE, CONSOLIDATE = 0, 1, 2
-PLACEMENTS = {
-    "pool": (POOL, POOL),
-    "first-free": (FIRST_FREE, FIRST_FREE),
-    "consolidate": (CONSOLIDATE, CONSOLIDATE),
-    "tiresias-skew": (CONSOLIDATE, FIRST_FREE),
-}
-"""Per name, the placement of jobs that slow down when spread, and that of all other jobs.
-
-pool: node boundaries do not count; first-free: any free GPUs, lowest node first; consolidate: the fewest nodes,
-best fit for the rest; tiresias-skew: consolidate only jobs that spreading slows down (Gu et al., NSDI'19).
-"""
 
 
 @compiled
@@ -72,3 +62,17 @@ def _consolidate(free: IntArray, size: int, gpus: int, nodes: IntArray, taken: I
     nodes[found] = best
     taken[found] = rest
     return found + 1
+
+
+for _name, _summary, _sensitive, _other in (
+    ("pool", "Node boundaries do not count.", POOL, POOL),
+    ("first-free", "Any free GPUs, the lowest node first.", FIRST_FREE, FIRST_FREE),
+    ("consolidate", "The fewest nodes, the best fit for the rest.", CONSOLIDATE, CONSOLIDATE),
+    (
+        "tiresias-skew",
+        "Consolidate only jobs that spreading slows down (Gu et al., NSDI'19).",
+        CONSOLIDATE,
+        FIRST_FREE,
+    ),
+):
+    PLACEMENTS.add(Placement(_name, place, _summary, _sensitive, _other))

@@ -13,12 +13,13 @@ from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.memory import Memory
 from ..db.store import Store, Unchanged
 from ..decide.policy import Policy
-from ..decide.rules import Rules
+from ..decide.rules import Composition, Rules
 from ..models.port import Model
 from ..policies.contract import Ordering
 from ..slurm.write.budget import Budget
 from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
+from .ideal_cluster import IdealCluster
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
 
@@ -33,6 +34,12 @@ Watch = Callable[[CycleReport], None]
 def whole_queue(ordering: Ordering) -> Policy:
     """Return a policy that applies *ordering* to the whole queue."""
     return Policy(ordering, Rules(powers=frozenset({"order"}), scope="queue"))
+
+
+def composed(ordering: Ordering, composition: Composition) -> Policy:
+    """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are."""
+    powers = frozenset({"start", "preempt"})
+    return Policy(ordering, Rules(powers=powers, scope="queue", starvation_s=math.inf, composition=composition))
 
 
 @dataclass
@@ -58,11 +65,15 @@ class CycleDriver:
             memory=Memory(self.store or _nothing_kept(), cluster=facts.cluster, monotonic=self._clock.monotonic),
             model=self.model,
             policy=self.policy,
-            writer=Writer(self.cluster, Budget(20.0, 100)),
+            writer=Writer(self.cluster, self.budget()),
             clock=self._clock,
             learns=self.learns,
             site=facts.config,
         )
+
+    def budget(self) -> Budget:
+        """Return the write budget of a daemon."""
+        return Budget(20.0, 100)
 
     def run(self) -> None:
         """Run to the end of all jobs, or until nothing more can happen.
@@ -121,6 +132,23 @@ class CycleDriver:
         """Return numbers that change when a job arrives, starts or ends."""
         model = self.cluster.model
         return int(model.clock[ARRIVED]), int(model.queue.many[0]), int(np.sum(model.stage.life.restarts))
+
+
+@dataclass
+class IdealDriver(CycleDriver):
+    """The cycles beside a cluster that carries plans out as they are: one at each event, without a write budget."""
+
+    cluster: IdealCluster
+
+    def budget(self) -> Budget:
+        """Return a budget that bounds nothing."""
+        return Budget(1e9, 10**9)
+
+    def run(self) -> None:
+        """Run to the end of all jobs, or until nothing more can happen."""
+        while self.cluster.advance_to_decision():
+            self.cycle(self.cluster.now_s)
+            self.cluster.decided()
 
 
 def _nothing_kept() -> Store:

@@ -13,11 +13,11 @@ from ..cluster.jobs import job_table
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.state import View
 from ..cluster.text.plural import count
+from ..decide.rules import Composition
 from ..errors import ConfigError
-from ..policies.contract import Ordering, find_ordering
-from ..policies.placement import PLACEMENTS
+from ..policies.contract import PLACEMENTS, Ordering, Placement, find_ordering
 from .cluster_spec import ClusterSpec, PackingSetup
-from .cycle_driver import EVERY_S, CycleDriver, whole_queue
+from .cycle_driver import EVERY_S, CycleDriver, IdealDriver, composed, whole_queue
 from .fast.allocations import PoolNodes, Segments, closed, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
 from .fast.generic import Books, in_turn, repack, replay, reserving
@@ -25,6 +25,7 @@ from .fast.loops import Keys, run_preemptively, run_to_end
 from .fast.queue import nobody
 from .fast.reserved_backfill import CONSERVATIVE, EASY, run_reserving
 from .fixed_forecast import FixedForecast
+from .ideal_cluster import IdealCluster
 from .lucid.packing import pack
 from .machine.controller import UnfitJob, misfits
 from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
@@ -125,6 +126,13 @@ class Setup:
             raise ConfigError("slurmctld places and admits by itself: executor slurm takes neither of the two")
 
     @property
+    def composition(self) -> Composition:
+        """The parts other than the ordering, as decide() takes them."""
+        selection = f"{self.selection} depth={self.depth}" if self.selection in RESERVING else self.selection
+        admission = f"load:{self.admission!r}" if np.isfinite(self.admission) else "accept-all"
+        return Composition(selection, self.placement, admission)
+
+    @property
     def label(self) -> str:
         """The label in comparisons."""
         return self.name or self.ordering.line
@@ -210,6 +218,12 @@ def _too_large(jobs: Workload, fleet: ClusterSpec) -> list[UnfitJob]:
     return list(map(UnfitJob, rows, asks))
 
 
+def ways(placement: str) -> tuple[int, int]:
+    """Return how sensitive jobs and others are placed."""
+    found: Placement = PLACEMENTS[placement]
+    return found.sensitive, found.other
+
+
 def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
     """Return the cost of resuming each job after a preemption, in seconds."""
     return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(jobs.gpus, 1))
@@ -252,10 +266,30 @@ def _on_such_a_fleet(
         if packing is not None:
             rules = rules._replace(uneven=packing.uneven, weighing=packing.told_s is not None)
         rules = rules._replace(sharing=True)
-    how = np.where(jobs.sensitive, *PLACEMENTS[setup.placement])
+    how = np.where(jobs.sensitive, *ways(setup.placement))
     pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
     model = run_direct(jobs, fleet, rules, keys, how, key_source=key_source, outages=outages_of(jobs, fleet), pace=pace)
     return _modelled(model, jobs, fleet, setup, forecast)
+
+
+def decided(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None = None) -> Replay:
+    """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
+
+    ConfigError for what the cycle does not see: GPU limits of accounts, and GPUs that jobs share.
+    """
+    for misfit in _too_large(jobs, fleet):
+        raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
+    if fleet.account_gpus or fleet.sharing is not None:
+        raise ConfigError("decisions at each event know no account limits and no shared GPUs yet")
+    if setup.selection in RESERVING:
+        _reserve_by(jobs, setup)
+    forecast = forecast_of(jobs, setup, learnt)
+    conf = SlurmConf(_restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup))
+    steps = setup.ordering.steps if setup.selection == "preemptive" else ()
+    cluster = IdealCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet), steps=steps)
+    policy = composed(setup.ordering, setup.composition)
+    IdealDriver(cluster, policy, FixedForecast(jobs.job_id, forecast)).run()
+    return _modelled(cluster.model, jobs, fleet, setup, forecast)
 
 
 def _restarting(rules: SlurmctldConfig, setup: Setup) -> SlurmctldConfig:
@@ -376,7 +410,7 @@ def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:
 
 def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments) -> PoolContext:
     free = np.array([fleet.total]) if setup.placement == "pool" else fleet.nodes.gpus.copy()
-    site = PoolNodes(free, int(free.max(initial=0)), np.where(jobs.sensitive, *PLACEMENTS[setup.placement]))
+    site = PoolNodes(free, int(free.max(initial=0)), np.where(jobs.sensitive, *ways(setup.placement)))
     # a bound that is a whole number of GPUs except for rounding is that number
     most = setup.admission * fleet.total * (1 + 1e-12)
     trace = PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.worlds import setups, trace, worlds
 
-from slurmsched.policies.placement import PLACEMENTS
+from slurmsched.policies.contract import PLACEMENTS
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.feasibility import impossible
 from slurmsched.simulator.run import PRESETS, STOCK, Replay, Setup, simulate

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from simulator.worlds import setups, trace, worlds
 
 from slurmsched.errors import ConfigError
-from slurmsched.policies.contract import Ordering
-from slurmsched.policies.placement import PLACEMENTS
+from slurmsched.policies.contract import PLACEMENTS, Ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import Distribution, summary, violations
 from slurmsched.simulator.run import PRESETS, STOCK, Setup, simulate

@@ -117,6 +117,7 @@ _SENTENCES = {
     "let start": "we let it start in partition {value}",
     "unmarked": "we left its GPUs as they are, and gave its comment back to it",
     "unshared": "we gave its own GPUs back to it",
+    "preempted": "we stopped it, and it keeps its work",
     "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
     "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",
     "told": "we wrote {value} into its AdminComment",

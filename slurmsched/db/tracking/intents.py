@@ -348,6 +348,8 @@ class _Look:
             return intent.job_id in self._requeued
         if intent.kind == "Tell":
             return intent.answered_s is not None and intent.refused is None
+        if intent.kind in ("Start", "Preempt"):
+            return intent.job_id in (self._running_row if intent.kind == "Start" else self._pending_row)
         row = self._running_row.get(intent.job_id)
         if intent.kind in ("Suspend", "Resume"):
             wanted = JobState.SUSPENDED if intent.kind == "Suspend" else JobState.RUNNING

@@ -43,6 +43,7 @@ KINDS = (
     "let start",
     "unmarked",
     "unshared",
+    "preempted",
     "failed together",
     "unstable together",
     "told",
@@ -72,6 +73,8 @@ _OF_ACTION = {
     "StartShared": "let start",
     "Unmark": "unmarked",
     "Unshare": "unshared",
+    "Start": "placed",
+    "Preempt": "preempted",
 }
 
 

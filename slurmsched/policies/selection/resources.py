@@ -170,7 +170,7 @@ def link(free: FreeResources, held: Held, row: int, node: int, gpus: int, cpus: 
     free.cpus[node] -= cpus
 
 
-@inner
+@compiled
 def give_back(resources: NodeResources, held: Held, requests: ResourceRequests, row: int) -> None:
     """Free all resources of a job."""
     links, spot = held.links, held.first[row]

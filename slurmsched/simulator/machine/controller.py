@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.text.hostlist import expand
 from ...cluster.text.plural import count
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
+from ...policies.selection.allowed_nodes import AllowedNodes, allowed_nodes
 from ...policies.selection.planned_room import blank_outlook
 from ...policies.selection.resources import (
     FreeResources,
@@ -30,7 +30,7 @@ from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
 from ..fast.loops import Keys
 from ..slurmctld.multifactor import Factors, share_out, unused
 from ..slurmctld.slurmconf import SlurmConf
-from ..slurmctld.slurmctld import Caps, Controller, JobAdjustments, Outages, PartitionSets, Scratch
+from ..slurmctld.slurmctld import Caps, Controller, JobAdjustments, Outages, Scratch
 from ..workload.workload import Workload
 from .outages import no_outages
 
@@ -113,39 +113,6 @@ def _zeros(size: int) -> IntArray:
     return np.zeros(size, dtype=np.int64)
 
 
-def _parts(partition_lists: Labels, fleet: ClusterSpec) -> PartitionSets:
-    """Return every distinct list of partitions that jobs request; without partitions, one set of all nodes."""
-    nodes, partitions = fleet.nodes, fleet.partitions
-    if not len(partitions):
-        whole = np.ones((1, len(nodes)), dtype=np.bool_)
-        return PartitionSets(
-            _zeros(len(partition_lists)), whole, np.ones(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
-        )
-    number = {name: at for at, name in enumerate(partitions.name)}
-    inside = np.zeros((len(partitions), len(nodes)), dtype=np.bool_)
-    for at, names in enumerate(nodes.partitions):
-        for name in filter(None, names.split(",")):
-            inside[number[name], at] = True
-    used = np.unique(partition_lists.codes)
-    members = [_members(partition_lists.names[code], number) for code in used.tolist()]
-    return PartitionSets(
-        np.searchsorted(used, partition_lists.codes),
-        np.array([inside[rows].any(axis=0) for rows in members], dtype=np.bool_).reshape(len(used), len(nodes)),
-        np.array([partitions.tier[rows].max() for rows in members], dtype=np.int64),
-        np.array([partitions.up[rows].any() for rows in members], dtype=np.bool_),
-    )
-
-
-def _members(names: str, number: dict[str, int]) -> list[int]:
-    try:
-        return [number[name] for name in names.split(",")]
-    except KeyError as error:
-        raise ConfigError(
-            f"jobs ask for partition {error.args[0]!r}, which the cluster does not have; there are: {', '.join(number)}"
-            " (simulate --map-partitions reads them as these)"
-        ) from None
-
-
 def _scratch(fleet: ClusterSpec, running: int, links: int, accounts: int) -> Scratch:
     nodes = len(fleet.nodes)
     most = min(links, fleet.total + nodes) + nodes
@@ -158,26 +125,14 @@ def _scratch(fleet: ClusterSpec, running: int, links: int, accounts: int) -> Scr
     return Scratch(free(), free(), _zeros(max(1, accounts)), _zeros(running), np.zeros(running), stays, fresh)
 
 
-class AllowedNodes(NamedTuple):
-    """The nodes that each job may use."""
-
-    parts: PartitionSets
-    kind: IntArray  #: of each job; jobs of one kind may use the same nodes
-    allowed: BoolArray  #: [kind, node]
-
-
 def _places(jobs: Workload, fleet: ClusterSpec, required: Labels | None) -> AllowedNodes:
-    """Group jobs into kinds by partitions, GPU type, features and required nodes."""
-    parts = _parts(jobs.partition, fleet)
-    named = required or Labels(_zeros(len(jobs)), ("",))
-    codes = np.stack([jobs.partition.codes, jobs.gpu_type.codes, jobs.features.codes, named.codes])
-    _, first, kind = np.unique(codes, axis=1, return_index=True, return_inverse=True)
-    allowed = np.ones((max(1, len(first)), len(fleet.nodes)), dtype=np.bool_)
-    for at, row in enumerate(first.tolist()):
-        allowed[at] = parts.nodes[parts.of[row]] & suits(jobs.gpu_type[row], jobs.features[row], fleet)
-        if named[row]:
-            allowed[at] &= np.isin(list(fleet.nodes.name), expand(named[row]))
-    return AllowedNodes(parts, kind.reshape(-1).astype(np.int64), allowed)
+    try:
+        return allowed_nodes(jobs, fleet.nodes, fleet.partitions, required)
+    except KeyError as error:
+        raise ConfigError(
+            f"jobs ask for partition {error.args[0]!r}, which the cluster does not have; there are: "
+            f"{', '.join(fleet.partitions.name)} (simulate --map-partitions reads them as these)"
+        ) from None
 
 
 def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
@@ -207,18 +162,6 @@ def _resources(fleet: ClusterSpec, allowed: BoolArray) -> NodeResources:
         sizes=np.unique(nodes.gpus)[::-1].copy(),
         room=np.zeros((4, len(nodes)), dtype=np.int64),
     )
-
-
-def suits(gpu_type: str, features: str, fleet: ClusterSpec) -> BoolArray:
-    """Select the nodes that have the GPU type and all features (``a&b``) a job requests."""
-    nodes = fleet.nodes
-    right = np.ones(len(nodes), dtype=np.bool_)
-    if gpu_type:
-        right &= nodes.gpu_type.map([name == gpu_type for name in nodes.gpu_type.names], np.bool_)
-    wanted = set(filter(None, features.replace(",", "&").split("&")))
-    if wanted:
-        right &= nodes.features.map([wanted <= set(name.split(",")) for name in nodes.features.names], np.bool_)
-    return right
 
 
 def _factors(jobs: Workload, fleet: ClusterSpec) -> Factors:

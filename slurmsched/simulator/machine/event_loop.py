@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...policies.compiled import compiled, inner
 from ...policies.selection.resources import is_on
 from ..engine.calendar import BEGIN, END, FREE, NEVER, STEP, first, next_s, strike
-from ..engine.job_state import COMPLETED, PENDING, RUNNING, end, release, send_back
+from ..engine.job_state import COMPLETED, PENDING, RUNNING, end, release, send_back, stop
 from ..slurmctld.slurmctld import (
     ACTIVE,
     ARRIVED,
@@ -22,6 +22,7 @@ from ..slurmctld.slurmctld import (
     SUBMITTED,
     Controller,
     backfill_loop,
+    begin,
     calculate,
     main_loop,
     note_step,
@@ -213,6 +214,20 @@ def _arrive(c: Controller, row: int, now_s: float) -> None:
     c.stage.life.state[row] = PENDING
     wait(c, row, now_s)
     stir(c, now_s)
+
+
+@compiled
+def begin_on(c: Controller, row: int, count: int, now_s: float) -> None:
+    """Start a waiting job on the *count* nodes in the first lines of ``resources.room``, with the GPUs beside them."""
+    begin(c, row, count, now_s)
+
+
+@compiled
+def preempt(c: Controller, row: int, now_s: float) -> None:
+    """Stop a running job at once and queue it again; it keeps its work."""
+    stop(c.stage, row, now_s, restart_cost(c, row))
+    c.caps.used[c.caps.account[row]] -= c.stage.requests.gpus[row]
+    wait(c, row, now_s)
 
 
 @compiled

@@ -10,9 +10,9 @@ from ...cluster.columns import FloatArray, IntArray, Labels
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.nodes import NodeTable
 from ...cluster.text.hostlist import fold
-from ...policies.selection.resources import NEXT, NODE, NONE
+from ...policies.selection.resources import GPUS, NEXT, NODE, NONE
 from ..cluster_spec import ClusterSpec
-from ..engine.job_state import COMPLETED, PENDING, REQUEUED
+from ..engine.job_state import COMPLETED, PENDING, REQUEUED, RUNNING
 from ..slurmctld.slurmctld import NOW, Controller
 
 REASONS = ("Priority", "Resources", "AssocGrpGRES", "PartitionDown", "BeginTime", "JobHeldUser", "None")
@@ -24,6 +24,7 @@ def observed_jobs(model: Controller, submitted: JobTable, fleet: ClusterSpec, ro
     table, life, wishes = submitted.take(rows), model.stage.life, model.wishes
     state = np.where(life.state[rows] == REQUEUED, JobState.COMPLETING, life.state[rows])
     started_s = np.where(state == PENDING, np.nan, life.started_s[rows])
+    node_list, node_gpus = _allocations(model, fleet, rows)
     priority = np.maximum(1, model.base[rows] + wishes.points[rows] - wishes.nice[rows])
     return replace(
         table,
@@ -38,8 +39,16 @@ def observed_jobs(model: Controller, submitted: JobTable, fleet: ClusterSpec, ro
         site_points=wishes.points[rows],
         nice=wishes.nice[rows],
         restarts=life.restarts[rows],
-        node_list=Labels.of(_node_list(model, fleet, row) for row in rows.tolist()),
+        node_list=node_list,
+        node_gpus=node_gpus,
     )
+
+
+def ran_s(model: Controller, rows: IntArray) -> FloatArray:
+    """Return how long each job has run in all its runs."""
+    life, now_s = model.stage.life, float(model.clock[NOW])
+    this_s = np.where(life.state[rows] == RUNNING, now_s - np.nan_to_num(life.since_s[rows]), 0.0)
+    return np.asarray(life.ran_s[rows] + np.maximum(this_s, 0.0))
 
 
 def one_row_per_array(jobs: JobTable) -> JobTable:
@@ -101,13 +110,20 @@ def _why(model: Controller, rows: IntArray) -> IntArray:
     return why
 
 
-def _node_list(model: Controller, fleet: ClusterSpec, row: int) -> str:
-    held, on = model.stage.held, []
-    spot = held.first[row]
-    while spot != NONE:
-        on.append(int(held.links[NODE, spot]))
-        spot = held.links[NEXT, spot]
-    return fold(fleet.nodes.name[node] for node in sorted(on))
+def _allocations(model: Controller, fleet: ClusterSpec, rows: IntArray) -> tuple[Labels, Labels]:
+    """Return the nodes of each job, and its GPUs on each of them."""
+    links, names = model.stage.held.links, fleet.nodes.name
+    lists, gpus = [], []
+    for row in rows.tolist():
+        on: list[tuple[int, int]] = []
+        spot = model.stage.held.first[row]
+        while spot != NONE:
+            on.append((int(links[NODE, spot]), int(links[GPUS, spot])))
+            spot = links[NEXT, spot]
+        on.sort()
+        lists.append(fold(names[node] for node, _ in on))
+        gpus.append(",".join(str(many) for _, many in on))
+    return Labels.of(lists), Labels.of(gpus)
 
 
 def _gone(of: FloatArray, left: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled, inner
+from ...policies.selection.allowed_nodes import PartitionSets
 from ...policies.selection.planned_room import FOUND, BackfillPlan, earliest, full_until, look, reserve, started
 from ...policies.selection.resources import FreeResources, find
 from ...policies.selection.sorted_rows import Line, drop_out, line_up
@@ -62,15 +63,6 @@ class JobAdjustments(NamedTuple):
     nice: IntArray
     held: BoolArray
     barred: BoolArray  #: may not run for a reason that is not modelled
-
-
-class PartitionSets(NamedTuple):
-    """The distinct lists of partitions that jobs request, each as one set of nodes."""
-
-    of: IntArray  #: of each job
-    nodes: BoolArray  #: [set, node]
-    tier: IntArray  #: the highest of each set
-    up: BoolArray
 
 
 class Caps(NamedTuple):

@@ -1,0 +1,71 @@
+"""Admission: the pending jobs that are considered; the others wait outside, in the order of their submission."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..cluster.columns import BoolArray
+from ..cluster.state import View
+from ..errors import ConfigError
+from .contract import ADMISSIONS, Admission
+
+ROUNDING = 1 + 1e-12  #: a bound that is a whole number of GPUs except for rounding is that number
+
+
+def accept_all(view: View) -> BoolArray:
+    """Consider every job."""
+    return np.ones(len(view.pending), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class LoadBound:
+    """A bound on the GPUs that admitted jobs request together, over the GPUs of all nodes."""
+
+    load: float
+
+    def __call__(self, view: View) -> BoolArray:
+        """Admit jobs in the order of submission while they fit the bound; one larger than the bound comes in alone.
+
+        Jobs that left have only made room since the others were admitted, so that no admitted job is ever sent out.
+        """
+        jobs = view.running.joined(view.pending)
+        order = np.lexsort((jobs.job_id, jobs.first_submit_s))
+        used = np.cumsum((jobs.gpus * jobs.tasks)[order])
+        fits = used <= self.load * int(view.nodes.gpus.sum()) * ROUNDING
+        fits[:1] = True
+        admitted = np.zeros(len(jobs), dtype=np.bool_)
+        admitted[order] = np.logical_and.accumulate(fits)
+        return admitted[len(view.running) :]
+
+
+def _load(settings: Mapping[str, str]) -> LoadBound:
+    """Return the bound in *settings*; ConfigError unless it is one number above 0."""
+    try:
+        load = float(settings.get("most", ""))
+    except ValueError:
+        load = math.nan
+    if set(settings) != {"most"} or not 0 < load < math.inf:
+        raise ConfigError("admission load: accepted is load:X with X above 0, GPUs asked for over GPUs there are")
+    return LoadBound(load)
+
+
+def find_admission(text: str) -> Admission:
+    """Return the admission that *text* names: ``accept-all``, ``load:1.2``, or a plug-in's; ConfigError for others."""
+    return ADMISSIONS.find(text.replace(":", " ", 1))
+
+
+ADMISSIONS.add(Admission("accept-all", accept_all, "Every job is considered."))
+ADMISSIONS.add(
+    Admission(
+        "load",
+        LoadBound(math.inf),
+        "The GPUs asked for by admitted jobs are bounded by a multiple of those there are.",
+        tuned=_load,
+        defaults="most=inf",
+        bare="most",
+    )
+)

@@ -1,0 +1,119 @@
+"""Registries of the parts of policies: one for each hook, with the built-in parts and those of plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from typing import Any, Generic, Self, TypeVar
+
+from ..errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PLUGINS = "slurmsched.policies"
+"""The entry-point group of plug-ins; each entry names a module that registers its parts when loaded."""
+
+
+@dataclass(frozen=True)
+class Part(Generic[F]):
+    """A named part of a policy: a pure function for one hook, and its parameters."""
+
+    name: str
+    function: F
+    summary: str  #: one sentence for users
+    tuned: Callable[[Mapping[str, str]], F] | None = field(default=None, kw_only=True)
+    """Builds the function from parameters by name, for parts that take any; ConfigError if they are invalid."""
+    defaults: str = field(default="", kw_only=True)  #: default parameters, as ``name=value`` separated by blanks
+    parameters: str = field(default="", kw_only=True)  #: configured parameters, likewise
+    bare: str = field(default="", kw_only=True)  #: the parameter that words without a name belong to
+    powers: frozenset[str] = field(default=frozenset(), kw_only=True)  #: needed to carry out its decisions
+
+    @property
+    def line(self) -> str:
+        """The part with its parameters, as ``Registry.find`` takes it."""
+        return f"{self.name} {self.parameters}".rstrip()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Every parameter with its value."""
+        return _by_name(self.name, self.defaults.split()) | _by_name(self.name, self.parameters.split())
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function."""
+        return self.function(*args)
+
+    def tuned_by(self, hook: str, words: Sequence[str]) -> Self:
+        """Return the part with the parameters *words*; ConfigError if it takes none, or not these."""
+        if self.tuned is None:
+            raise ConfigError(f"{hook} {self.name!r} takes no parameters, and {words[0]!r} follows it")
+        if self.bare and not any("=" in word for word in words):
+            words = [f"{self.bare}={','.join(words)}"]
+        return replace(self, function=self.tuned(_by_name(self.name, words)), parameters=" ".join(words))
+
+
+P = TypeVar("P", bound=Part[Any])
+
+
+class Registry(Mapping[str, P]):
+    """The parts registered for one *hook*, by name."""
+
+    def __init__(self, hook: str) -> None:
+        self.hook = hook
+        self._parts: dict[str, P] = {}
+
+    def __getitem__(self, name: str) -> P:
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def add(self, part: P) -> P:
+        """Register *part*; ValueError if its name is taken."""
+        if part.name in self._parts:
+            functions = f"{self._parts[part.name].function} and {part.function}"
+            raise ValueError(f"{self.hook} {part.name!r} is registered twice: {functions}")
+        self._parts[part.name] = part
+        return part
+
+    def find(self, line: str) -> P:
+        """Return the part that *line* names, built-in or from a plug-in, with the parameters after the name.
+
+        ConfigError lists the existing parts, or describes the invalid parameter.
+        """
+        name, *words = line.split() or [line]
+        if name not in self._parts:
+            load_plugins()
+        try:
+            found = self._parts[name]
+        except KeyError:
+            names = ", ".join(sorted(self._parts))
+            raise ConfigError(f"policy.{self.hook} = {name!r} is not known; there are: {names}") from None
+        return found.tuned_by(self.hook, words) if words else found
+
+
+def load_plugins() -> None:
+    """Load every plug-in; ConfigError names one that cannot be loaded."""
+    for entry in entry_points(group=PLUGINS):
+        try:
+            entry.load()
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigError(f"cannot load plug-in {entry.name!r} ({entry.value}): {error}") from error
+
+
+def summary_of(function: Callable[..., Any]) -> str:
+    """Return the first line of a function's docstring."""
+    return (function.__doc__ or "").strip().partition("\n")[0]
+
+
+def _by_name(part_name: str, words: Sequence[str]) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value) or name in settings:
+            raise ConfigError(f"{part_name}: {word!r}: accepted is each parameter once, as name=value")
+        settings[name] = value
+    return settings

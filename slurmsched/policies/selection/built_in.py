@@ -1,0 +1,92 @@
+"""The built-in selections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...cluster.columns import IntArray
+from ...cluster.state import View
+from ...errors import ConfigError
+from ..contract import SELECTIONS, Selection, selection
+from .free_nodes import FreeNodes
+from .loops import no_claims, run_best, start_beside_reservations, start_in_turn
+
+DEPTH = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
+ALL = 1_000_000
+
+
+@selection("strict")
+def strict(view: View, order: IntArray, nodes: FreeNodes) -> None:
+    """Nothing passes a job that does not fit, on the nodes of its partitions."""
+    _in_turn(order, nodes, strict=True)
+
+
+@selection("backfill")
+def backfill(view: View, order: IntArray, nodes: FreeNodes) -> None:
+    """Whatever fits starts, in order."""
+    _in_turn(order, nodes, strict=False)
+
+
+@selection("preemptive", preempts=True)
+def preemptive(view: View, order: IntArray, nodes: FreeNodes) -> None:
+    """The best jobs run, whatever ran before; the others yield."""
+    claims = no_claims(len(view.nodes))
+    run_best(nodes.jobs, order, nodes.jobs_running, claims, nodes.no_node, nodes.yields, nodes.started)
+
+
+@dataclass(frozen=True)
+class Reserving:
+    """Backfill that delays no reservation; of *depth* jobs, *reservations* in each set of partitions get one."""
+
+    reservations: int
+    depth: int = DEPTH
+
+    def __call__(self, view: View, order: IntArray, nodes: FreeNodes) -> None:
+        """Start the jobs in turn, then those that delay no reserved one."""
+        rest = _in_turn(order, nodes, strict=True)
+        sets = len(nodes.places.parts.tier)
+        plan = nodes.plan(min(self.reservations * sets, len(rest)))
+        terms = (nodes.places.parts.of, sets, self.reservations, self.depth, plan, view.now_s, nodes.started)
+        start_beside_reservations(nodes.jobs, rest, *terms)
+
+
+def _in_turn(order: IntArray, nodes: FreeNodes, *, strict: bool) -> IntArray:
+    parts = nodes.places.parts
+    return start_in_turn(nodes.jobs, order, parts.of, parts.nodes, strict, nodes.view.now_s, nodes.started)
+
+
+def _depth(settings: Mapping[str, str]) -> int:
+    """Return the depth in *settings*; ConfigError for anything else."""
+    depth = settings.get("depth", "")
+    if set(settings) != {"depth"} or not depth.isdecimal() or not int(depth):
+        raise ConfigError("accepted is depth=N, the pending jobs that are planned, 1 and more")
+    return int(depth)
+
+
+def _easy(settings: Mapping[str, str]) -> Reserving:
+    return Reserving(1, _depth(settings))
+
+
+def _conservative(settings: Mapping[str, str]) -> Reserving:
+    return Reserving(ALL, _depth(settings))
+
+
+_EASY = "Whatever delays no reservation of the first job that does not fit (EASY backfill)."
+_CONSERVATIVE = "Whatever delays no reservation, and each job that does not fit gets one."
+
+for _name, _select, _tuned, _summary in (
+    ("easy", Reserving(1), _easy, _EASY),
+    ("conservative", Reserving(ALL), _conservative, _CONSERVATIVE),
+):
+    SELECTIONS.add(
+        Selection(
+            _name,
+            _select,
+            _summary,
+            reserves=True,
+            tuned=_tuned,
+            defaults=f"depth={DEPTH}",
+            powers=frozenset({"start"}),
+        )
+    )

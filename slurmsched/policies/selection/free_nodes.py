@@ -1,0 +1,174 @@
+"""The nodes of a decision: what is free on them, and which jobs start there or leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.jobs import JobTable
+from ...cluster.nodes import NodeTable, PartitionTable
+from ...cluster.state import View
+from ...cluster.text.hostlist import expand
+from ..contract import Placement
+from .allowed_nodes import AllowedNodes, allowed_nodes
+from .loops import DecisionJobs, PlannedLife, Started, nothing_started, start_one
+from .planned_room import BackfillPlan, blank_outlook
+from .resources import FreeResources, NodeResources, ResourceRequests, give_back, link, nothing_held, number_forms
+from .sorted_rows import empty_line, line_up
+from .struct_arrays import records
+
+YEAR_S = 365 * 86400.0
+"""The duration planned for a job without a time limit."""
+
+MOST_STEPS = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class RunSet:
+    """The jobs that start, each with its nodes and the GPUs on each, and the running jobs that yield."""
+
+    rows: IntArray  #: pending rows, in the order in which they were placed
+    nodes: tuple[tuple[tuple[str, int], ...], ...]  #: of each row: node names and GPUs
+    yields: IntArray  #: running rows
+
+
+class FreeNodes:
+    """The nodes of *view* for one decision; jobs are numbered running ones first, then pending ones.
+
+    A selection starts jobs with ``start`` and lets running ones yield with ``stop``; compiled loops work on ``jobs``,
+    ``started`` and ``yields`` themselves.
+    """
+
+    def __init__(self, view: View, placement: Placement) -> None:
+        self.view, self.count = view, len(view.running) + len(view.pending)
+        self.jobs_running = len(view.running)
+        self._all = view.running.joined(view.pending)
+        self._places = _places(self._all, view.nodes, view.partitions)
+        resources, requests = _resources(view.nodes, self._places.allowed), _requests(self._all, placement)
+        requests.kind[:] = self._places.kind
+        number_forms(requests)
+        held = nothing_held(self.count, int(2 * view.nodes.gpus.sum() + len(view.nodes) * max(1, self.count) + 1))
+        running = empty_line(self.count + 1)
+        self.jobs = DecisionJobs(resources, held, requests, PlannedLife(_plan_s(self._all)), running)
+        self.started: Started = nothing_started(self.count, int(view.nodes.gpus.sum()) + self.count)
+        self.yields = np.zeros(self.jobs_running, dtype=np.bool_)
+        self._tell_allocations()
+
+    @property
+    def places(self) -> AllowedNodes:
+        """The nodes that each job may use."""
+        return self._places
+
+    @cached_property
+    def no_node(self) -> BoolArray:
+        """A mask that bars no node."""
+        return np.zeros(len(self.view.nodes), dtype=np.bool_)
+
+    def plan(self, reservations: int) -> BackfillPlan:
+        """Return an empty plan of room over time with place for so many *reservations*."""
+        return blank_outlook(
+            len(self.view.nodes), min(2 * reservations + self.jobs_running + 6, MOST_STEPS), self.count
+        )
+
+    def start(self, number: int) -> bool:
+        """Start a pending job where its placement finds room; return True if it started."""
+        return bool(start_one(self.jobs, number, self.no_node, self.view.now_s, self.started))
+
+    def stop(self, number: int) -> None:
+        """Let a running job yield; its GPUs are free for other jobs at once."""
+        self.yields[number] = True
+        give_back(self.jobs.resources, self.jobs.held, self.jobs.requests, number)
+
+    def run_set(self) -> RunSet:
+        """Return what the selection decided."""
+        many, names = int(self.started.many[0]), self.view.nodes.name
+        rows, first = self.started.rows[:many], self.started.first[: many + 1].tolist()
+        pairs = [(names[node], gpus) for node, gpus in self.started.pairs[:, : first[-1]].T.tolist()]
+        nodes = tuple(tuple(pairs[begin:end]) for begin, end in pairwise(first))
+        return RunSet(rows - self.jobs_running, nodes, np.flatnonzero(self.yields))
+
+    def _tell_allocations(self) -> None:
+        """Record the GPUs and CPUs that running jobs have on each node; those of unknown nodes stay in use."""
+        jobs, view = self.jobs, self.view
+        number = {name: at for at, name in enumerate(view.nodes.name)}
+        for row in range(self.jobs_running):
+            names = [name for name in _names(view.running.node_list[row]) if name in number]
+            for name, gpus in zip(names, _gpus_on(view.running, row, len(names)), strict=True):
+                node = number[name]
+                free = jobs.resources.free
+                before = int(free.gpus[node]), int(free.cpus[node])
+                link(free, jobs.held, row, node, gpus, int(jobs.requests.cpus[row]))
+                free.gpus[node], free.cpus[node] = before  # what is in use is known already
+            line_up(jobs.running, row, float(view.running.started_s[row] + jobs.life.plan_s[row]))
+
+
+def _places(jobs: JobTable, nodes: NodeTable, partitions: PartitionTable) -> AllowedNodes:
+    """Return the nodes that each job may use; partitions that are gone count as none."""
+    known = set(partitions.name)
+    if not len(partitions) or all(known.issuperset(names.split(",")) for names in jobs.partition.names):
+        return allowed_nodes(jobs, nodes, partitions, jobs.required_nodes)
+    lists = [",".join(name for name in names.split(",") if name in known) for names in jobs.partition.names]
+    left = Labels(jobs.partition.codes, tuple(text or partitions.name[0] for text in lists))
+    gone = jobs.partition.map([not text for text in lists], np.bool_)
+    found = allowed_nodes(_Wants(left, jobs.gpu_type, jobs.features), nodes, partitions, jobs.required_nodes)
+    nowhere = np.concatenate([found.allowed, np.zeros((1, len(nodes)), dtype=np.bool_)])
+    return found._replace(kind=np.where(gone, len(found.allowed), found.kind), allowed=nowhere)
+
+
+class _Wants(NamedTuple):
+    partition: Labels
+    gpu_type: Labels
+    features: Labels
+
+
+def _resources(nodes: NodeTable, allowed: BoolArray) -> NodeResources:
+    free_mib = np.where(np.isfinite(nodes.memory_mib), nodes.memory_mib - nodes.memory_used_mib, np.inf)
+    return NodeResources(
+        has=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
+        free=records(FreeResources(nodes.gpus - nodes.gpus_used, nodes.cpus - nodes.cpus_used, free_mib)),
+        up=nodes.usable.copy(),
+        allowed=allowed,
+        sizes=np.unique(nodes.gpus)[::-1].copy(),
+        room=np.zeros((4, len(nodes)), dtype=np.int64),
+    )
+
+
+def _requests(jobs: JobTable, placement: Placement) -> ResourceRequests:
+    spread = np.maximum(jobs.nodes, 1)
+    zeros = np.zeros(len(jobs), dtype=np.int64)
+    return records(
+        ResourceRequests(
+            gpus=jobs.gpus,
+            nodes=jobs.nodes,
+            cpus=np.maximum(-(-jobs.cpus // spread), 1),
+            memory_mib=np.nan_to_num(jobs.memory_mib / spread),
+            exclusive=jobs.exclusive,
+            kind=zeros,
+            how=np.where(jobs.sensitive, placement.sensitive, placement.other),
+            form=zeros.copy(),
+        )
+    )
+
+
+def _plan_s(jobs: JobTable) -> FloatArray:
+    return np.where(np.isfinite(jobs.time_limit_s), jobs.time_limit_s, YEAR_S)
+
+
+def _gpus_on(jobs: JobTable, row: int, nodes: int) -> list[int]:
+    """Return the GPUs of a running job on each of its nodes; evenly where they are not known."""
+    if jobs.node_gpus[row]:
+        return [int(part) for part in jobs.node_gpus[row].split(",")]
+    gpus = int(jobs.gpus[row])
+    return [gpus // nodes + (at < gpus % nodes) for at in range(nodes)]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    try:
+        return expand(text)
+    except ValueError:
+        return ()

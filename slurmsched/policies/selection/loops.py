@@ -1,0 +1,248 @@
+"""The loops of the built-in selections, which compile.
+
+The event loops of the simulator do the same on their own state, and are held equal by tests.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ..compiled import compiled, inner
+from .planned_room import FOUND, NEVER, BackfillPlan, earliest, full_until, look, reserve, started
+from .resources import (
+    CHOSEN,
+    CPUS,
+    GPUS,
+    NEXT,
+    NODE,
+    NONE,
+    TAKEN,
+    FreeResources,
+    Held,
+    NodeResources,
+    ResourceRequests,
+    find,
+    take,
+)
+from .sorted_rows import Line, line_up
+from .struct_arrays import records
+
+RESOLUTION_S = 1.0  #: of plans of room over time
+
+
+class PlannedLife(NamedTuple):
+    """The durations that a decision plans with, one per job."""
+
+    plan_s: FloatArray
+
+
+class DecisionJobs(NamedTuple):
+    """The jobs and nodes of one decision: running jobs first, then pending ones."""
+
+    resources: NodeResources
+    held: Held
+    requests: ResourceRequests
+    life: PlannedLife
+    running: Line
+
+
+class Started(NamedTuple):
+    """The jobs that start, in order, and their (node, GPUs) pairs from ``first`` on; ``many`` is an array of one."""
+
+    rows: IntArray
+    first: IntArray
+    pairs: IntArray  #: two lines
+    many: IntArray
+
+
+class Claims(NamedTuple):
+    """Scratch of a preemptive selection: what better jobs have left, and what is also free of running jobs."""
+
+    claimed: FreeResources
+    calm: FreeResources
+
+
+def nothing_started(jobs: int, pairs: int) -> Started:
+    """Return room for that many *jobs* and *pairs*, empty."""
+    return Started(
+        np.zeros(jobs, dtype=np.int64),
+        np.zeros(jobs + 1, dtype=np.int64),
+        np.zeros((2, pairs), dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+
+
+@inner
+def _note(to: Started, row: int, room: IntArray, count: int) -> None:
+    at = to.many[0]
+    begin = to.first[at]
+    to.rows[at], to.first[at + 1], to.many[0] = row, begin + count, at + 1
+    to.pairs[0, begin : begin + count], to.pairs[1, begin : begin + count] = room[CHOSEN, :count], room[TAKEN, :count]
+
+
+@compiled
+def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to: Started) -> bool:
+    """Start a job where it fits on nodes that are not barred; return True if it started."""
+    count = find(jobs.resources, jobs.requests, row, jobs.resources.free, barred)
+    if count:
+        _begin(jobs, row, count, now_s, to)
+    return count > 0
+
+
+@inner
+def _begin(jobs: DecisionJobs, row: int, count: int, now_s: float, to: Started) -> None:
+    """Start a job on the *count* nodes that were found for it."""
+    take(jobs.resources, jobs.held, jobs.requests, row, count)
+    line_up(jobs.running, row, now_s + jobs.life.plan_s[row])
+    _note(to, row, jobs.resources.room, count)
+
+
+@compiled
+def start_in_turn(
+    jobs: DecisionJobs, order: IntArray, part: IntArray, nodes: BoolArray, strict: bool, now_s: float, to: Started
+) -> IntArray:
+    """Start jobs in *order*; return those that did not start.
+
+    *part* is the set of partitions of each job, *nodes* the nodes of each set. If *strict*, a job that does not fit
+    keeps those after it off its partitions' nodes.
+    """
+    blocked, barred = np.zeros(len(nodes), dtype=np.bool_), np.zeros(nodes.shape[1], dtype=np.bool_)
+    left, many, free = np.empty(len(order), dtype=np.int64), 0, jobs.resources.free.gpus.sum()
+    for row in order:
+        gpus = jobs.requests.gpus[row]
+        if not blocked[part[row]]:
+            if gpus <= free and start_one(jobs, row, barred, now_s, to):
+                free -= gpus
+                continue
+            if strict:
+                blocked[part[row]] = True
+                barred[:] = barred | nodes[part[row]]
+        left[many] = row
+        many += 1
+    return left[:many]
+
+
+@compiled
+def start_beside_reservations(
+    jobs: DecisionJobs,
+    order: IntArray,
+    part: IntArray,
+    sets: int,
+    reservations: int,
+    depth: int,
+    plan: BackfillPlan,
+    now_s: float,
+    to: Started,
+) -> None:
+    """Plan jobs in *order*, each at the earliest time that delays none before it, and start those due now.
+
+    At most *depth* jobs are planned. In each of the *sets* of partitions, nodes are kept for the first *reservations*
+    jobs that cannot start.
+    """
+    free, last = jobs.resources.free.gpus.sum(), len(order) - 1
+    while last >= 0 and jobs.requests.gpus[order[last]] > free:
+        last -= 1
+    if last < 0:
+        return
+    look(plan, jobs.resources, now_s)
+    reserved, one = np.zeros(sets, dtype=np.int64), reservations == 1 and sets == 1
+    for at in range(min(last + 1, depth)):
+        row = order[at]
+        full = reserved[part[row]] >= reservations
+        if full and jobs.requests.gpus[row] > free:
+            continue
+        known_s = full_until(plan.tried, plan.full_s, jobs.requests, jobs.life.plan_s, row)
+        if known_s == NEVER or (full and known_s >= now_s):
+            continue
+        step = earliest(plan, jobs, row, RESOLUTION_S, NEVER, full)
+        if step == 0:
+            reserve(plan, jobs, row, 0, RESOLUTION_S, False)
+            _begin(jobs, row, plan.counts[FOUND], now_s, to)
+            started(plan, now_s + jobs.life.plan_s[row])
+            free -= jobs.requests.gpus[row]
+        elif step > 0:
+            reserve(plan, jobs, row, step, RESOLUTION_S, not one)
+            reserved[part[row]] += 1
+
+
+@compiled
+def run_best(
+    jobs: DecisionJobs, order: IntArray, running: int, claims: Claims, barred: BoolArray, yields: BoolArray, to: Started
+) -> None:
+    """Choose the jobs that run from now on, in *order*; the first *running* numbers are those of running jobs.
+
+    A running job keeps its nodes if no better one has claimed them; a waiting one takes free nodes, or else nodes of
+    jobs that come after it; whatever fits is filled in. *yields* marks the running jobs that were not chosen.
+    """
+    _open(claims, jobs)
+    left = jobs.resources.has.gpus.sum()
+    for row in order:
+        if row < running:
+            yields[row] = not _can_stay(claims.claimed, jobs, row)
+            _move(claims.calm if yields[row] else claims.claimed, jobs, row, 1 if yields[row] else -1)
+            left -= 0 if yields[row] else jobs.requests.gpus[row]
+            continue
+        if jobs.requests.gpus[row] > left:
+            continue
+        count = find(jobs.resources, jobs.requests, row, claims.calm, barred)
+        if not count:
+            count = find(jobs.resources, jobs.requests, row, claims.claimed, barred)
+        if count:
+            left -= jobs.requests.gpus[row]
+            _claim(claims.claimed, jobs, row, count)
+            _claim(claims.calm, jobs, row, count)
+            _note(to, row, jobs.resources.room, count)
+
+
+@inner
+def _open(claims: Claims, jobs: DecisionJobs) -> None:
+    """Reset the claims: all nodes are unclaimed, and what running jobs hold is not available yet."""
+    has, free = jobs.resources.has, jobs.resources.free
+    claims.claimed.gpus[:], claims.claimed.cpus[:], claims.claimed.memory_mib[:] = has.gpus, has.cpus, has.memory_mib
+    claims.calm.gpus[:], claims.calm.cpus[:], claims.calm.memory_mib[:] = free.gpus, free.cpus, free.memory_mib
+
+
+@inner
+def _can_stay(claimed: FreeResources, jobs: DecisionJobs, row: int) -> bool:
+    """Return True if no better job has claimed anything that a running one has."""
+    links, spot = jobs.held.links, jobs.held.first[row]
+    while spot != NONE:
+        node = links[NODE, spot]
+        if claimed.gpus[node] < links[GPUS, spot] or claimed.cpus[node] < links[CPUS, spot]:
+            return False
+        if claimed.memory_mib[node] < jobs.requests.memory_mib[row]:
+            return False
+        spot = links[NEXT, spot]
+    return True
+
+
+@inner
+def _move(free: FreeResources, jobs: DecisionJobs, row: int, sign: int) -> None:
+    """Add what a running job has to *free*, or take it away."""
+    links, spot = jobs.held.links, jobs.held.first[row]
+    while spot != NONE:
+        node = links[NODE, spot]
+        free.gpus[node] += sign * links[GPUS, spot]
+        free.cpus[node] += sign * links[CPUS, spot]
+        free.memory_mib[node] += sign * jobs.requests.memory_mib[row]
+        spot = links[NEXT, spot]
+
+
+@inner
+def _claim(free: FreeResources, jobs: DecisionJobs, row: int, count: int) -> None:
+    room, requests = jobs.resources.room, jobs.requests
+    for at in range(count):
+        node = room[CHOSEN, at]
+        free.gpus[node] -= room[TAKEN, at]
+        free.cpus[node] -= jobs.resources.has.cpus[node] if requests.exclusive[row] else requests.cpus[row]
+        free.memory_mib[node] -= requests.memory_mib[row]
+
+
+def no_claims(nodes: int) -> Claims:
+    """Return scratch for so many *nodes*."""
+    zeros = np.zeros(nodes, dtype=np.int64)
+    blank = FreeResources(zeros, zeros, np.zeros(nodes))
+    return Claims(records(blank), records(blank))

@@ -1,0 +1,67 @@
+"""The daemon's own decisions on a cluster that carries them out as they are: held equal to the compiled loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulator.test_direct import fleet_of, jobs_of, some_jobs
+
+from slurmsched.errors import ConfigError
+from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS
+from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of
+from slurmsched.simulator.report.metrics import violations
+from slurmsched.simulator.run import Replay, Setup, decided, simulate
+
+
+def demand_equal(decided_run: Replay, fast: Replay) -> None:
+    assert decided_run.start_s.tolist() == fast.start_s.tolist()
+    assert decided_run.end_s == pytest.approx(fast.end_s)
+    assert decided_run.stops.tolist() == fast.stops.tolist()
+    assert decided_run.spread.tolist() == fast.spread.tolist()
+
+
+@pytest.mark.parametrize("selection", sorted(SELECTIONS))
+@settings(max_examples=15, deadline=None)
+@given(
+    data=st.data(),
+    name=st.sampled_from(sorted(ORDERINGS)),
+    placement=st.sampled_from(sorted(set(PLACEMENTS) - {"pool"})),
+    admission=st.sampled_from([np.inf, 1.0, 1.5]),
+)
+def test_decisions_and_the_fast_loops_give_the_same_replay(selection, data, name, placement, admission):
+    gpus = data.draw(st.integers(1, 6))
+    jobs = data.draw(some_jobs(2 * gpus))
+    jobs = replace(jobs, sensitive=np.array(data.draw(st.lists(st.booleans(), min_size=len(jobs), max_size=len(jobs)))))
+    setup = Setup.of(name, selection, placement=placement, restart_s=2.0, admission=admission)
+    fleet = replace(ClusterSpec.of(2, gpus), nodes=nodes_of(2, gpus, cpus=np.array([500, 500])))
+    demand_equal(decided(jobs, fleet, setup), simulate(jobs, fleet, setup))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    data=st.data(), name=st.sampled_from(["fifo", "sjf", "srtf", "las"]), selection=st.sampled_from(sorted(SELECTIONS))
+)
+def test_so_they_do_in_partitions_that_share_nodes(data, name, selection):
+    jobs = data.draw(some_jobs(4, ("a", "b", "a,b")))
+    fleet, setup = fleet_of(["a", "a,b", "b"]), Setup.of(name, selection, restart_s=1.0)
+    replay = decided(jobs, fleet, setup)
+    demand_equal(replay, simulate(jobs, fleet, setup))
+    assert violations(replay) == []
+
+
+def test_nodes_that_fail_send_their_jobs_back():
+    fleet = replace(ClusterSpec.of(2, 4), failures=Failures(400.0, 50.0, seed=1))
+    jobs, setup = jobs_of(*[(0.0, 300.0, 4)] * 6), Setup.of("sjf")
+    replay = decided(jobs, fleet, setup)
+    assert replay.stops.sum() > 0
+    demand_equal(replay, simulate(jobs, fleet, setup))
+
+
+def test_an_account_limit_is_refused_in_words():
+    fleet = replace(ClusterSpec.of(1, 4), account_gpus={"a": 1})
+    with pytest.raises(ConfigError, match="no account limits"):
+        decided(jobs_of((0, 1, 1)), fleet, Setup.of("fifo"))
