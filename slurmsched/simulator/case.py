@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import numpy as np
 
 from ..cluster.forecast import Forecast
 from .trace_forecasts import learnt, trained
@@ -22,6 +24,7 @@ class Case:
     span: str | None = None  #: only the jobs a:b
     train: str | None = None  #: train forecasts on the jobs a:b too; None for all before *span*
     partitions: tuple[tuple[str, str], ...] = ()  #: partitions of the trace, each with the partition of the cluster
+    ckpt: float | None = None  #: share of the jobs that save their work, drawn by seed; None for what the trace says
     left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
 
     def __str__(self) -> str:
@@ -48,6 +51,9 @@ def _whole(source: Source, seed: int | None, partitions: tuple[tuple[str, str], 
 def _trace(case: Case) -> Trace:
     whole = _whole(case.source, case.seed, case.partitions)
     trace = (whole if case.span is None else whole.jobs(case.span)).scaled(case.load)
+    if case.ckpt is not None:
+        drawn = np.random.default_rng(case.seed or 0).random(len(trace)) < case.ckpt
+        trace = replace(trace, workload=replace(trace.workload, ckpt=drawn))
     return trace.without(case.left_out) if case.left_out else trace
 
 

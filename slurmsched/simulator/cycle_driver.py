@@ -54,6 +54,7 @@ class CycleDriver:
     learns: bool = False
     spacing_s: float = 0.0  #: least time to the next cycle after one that had nothing to write
     watch: Watch = lambda report: None
+    entering: Callable[[str], None] = lambda phase: None  #: called with each phase of a cycle as it begins
     world: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
     _cycles: int = field(init=False, default=0)
@@ -69,6 +70,7 @@ class CycleDriver:
             clock=self._clock,
             learns=self.learns,
             site=facts.config,
+            entering=self.entering,
         )
 
     def budget(self) -> Budget:

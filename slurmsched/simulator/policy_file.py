@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from ..errors import ConfigError
 from ..policies.contract import Ordering
-from .run import Setup
+from .setup import Setup
 from .toml_file import checked, read_toml
 
 _LOAD = re.compile(r"load:([0-9.eE+-]+)")
@@ -26,7 +26,7 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     if section is None:
         raise ConfigError(f"{path}: there is no [policy]")
     hints = get_type_hints(Setup)
-    kinds = {f.name: str if hints[f.name] is Ordering else hints[f.name] for f in fields(Setup)}
+    kinds = {f.name: str if hints[f.name] is Ordering else hints[f.name] for f in fields(Setup) if f.name != "site"}
     parts = checked(f"{path}: [policy]", section, kinds | {"admission": str})
     for key, value in parts.items():
         if not isinstance(value, str) and not 0 <= value < math.inf:

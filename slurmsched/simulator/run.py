@@ -13,129 +13,27 @@ from ..cluster.jobs import job_table
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.state import View
 from ..cluster.text.plural import count
-from ..decide.rules import Composition
 from ..errors import ConfigError
-from ..policies.contract import PLACEMENTS, Ordering, Placement, find_ordering
+from ..policies.contract import PLACEMENTS, Ordering, Placement
 from .cluster_spec import ClusterSpec, PackingSetup
 from .cycle_driver import EVERY_S, CycleDriver, IdealDriver, composed, whole_queue
+from .decisions import FAST, DecisionFigures, DecisionWatch
 from .fast.allocations import PoolNodes, Segments, closed, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
 from .fast.generic import Books, in_turn, repack, replay, reserving
 from .fast.loops import Keys, run_preemptively, run_to_end
 from .fast.queue import nobody
-from .fast.reserved_backfill import CONSERVATIVE, EASY, run_reserving
+from .fast.reserved_backfill import run_reserving
 from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
 from .lucid.packing import pack
 from .machine.controller import UnfitJob, misfits
 from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
+from .setup import LEARNT, RESERVING, Setup
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .workload.workload import Workload, as_submitted
-
-SELECTIONS = ("strict", "backfill", "easy", "conservative", "preemptive")
-RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}
-LEARNT = ("history", "model")  #: forecasts trained on runs: of the baseline, of the model trained daily
-FORECASTS = ("exact", "limit", *LEARNT)
-PRESETS = {
-    "fifo": "strict",
-    "sjf": "backfill",
-    "qssf": "backfill",
-    "lucid": "backfill",
-    "edf": "backfill",
-    "srtf": "preemptive",
-    "srsf": "preemptive",
-    "las": "preemptive",
-    "tiresias": "preemptive",
-    "tiresias-promoting": "preemptive",
-    "afs-l": "preemptive",
-    "themis": "preemptive",
-    "slurm": "easy",
-}
-"""The selection for each ordering; others take backfill."""
-
-EXECUTORS = ("direct", "slurm")
-STOCK = "slurm"
-"""The reference of every comparison: stock Slurm, multifactor priorities and backfill."""
-
-
-@dataclass(frozen=True)
-class Setup:
-    """A policy composed of named parts; ConfigError for an unknown name."""
-
-    ordering: Ordering
-    selection: str
-    placement: str = "consolidate"
-    forecast: str = "exact"  #: runtimes given to the ordering: the truth, the time limit, or trained (LEARNT)
-    admission: float = np.inf  #: bound on GPUs of admitted jobs over all GPUs; others wait outside in turn
-    restart_s: float = 0.0  #: cost of resuming a job of one GPU after a preemption
-    restart_doubling_s: float = 0.0  #: additional cost for each doubling of its GPUs
-    beat_s: float = 0.0  #: interval of decisions; 0 means at every event
-    depth: int = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
-    executor: str = "direct"  #: direct: plans are carried out exactly; slurm: a model of slurmctld gets our writes
-    name: str = ""  #: label in comparisons; the ordering's where empty
-    wide_hosts: bool = True  #: ``lucid`` lets a job join on some of the GPUs of one that has more
-    profile_nodes: int = 0  #: of the last nodes, reserved for jobs that ``lucid`` has no profile of
-    profile_gpus: int = 8  #: most GPUs of a job that goes there
-    profile_s: float = 100.0  #: time after which it returns to the queue and begins anew
-
-    def __post_init__(self) -> None:
-        for part, fits, accepted in (
-            ("admission", self.admission > 0, "a number above 0, as a share of all GPUs"),
-            ("restart_s", 0 <= self.restart_s < np.inf, "seconds, 0 and more"),
-            ("restart_doubling_s", 0 <= self.restart_doubling_s < np.inf, "seconds, 0 and more"),
-            ("beat_s", 0 <= self.beat_s < np.inf, "seconds, 0 for every event"),
-            ("depth", self.depth >= 1, "1 and more"),
-            ("profile_nodes", self.profile_nodes >= 0, "nodes, 0 for none"),
-            ("profile_gpus", self.profile_gpus >= 1, "1 and more"),
-            ("profile_s", 0 < self.profile_s < np.inf, "seconds, above 0"),
-        ):
-            if not fits:
-                raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
-
-    @classmethod
-    def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
-        """Return the preset *name* with the given parts overridden."""
-        stock = name == STOCK
-        if stock:
-            details = {"executor": "slurm", "name": STOCK, **details}
-        ordering = find_ordering("fifo" if stock else name)
-        on_slurm = details.get("executor") == "slurm"
-        selection = selection or ("easy" if on_slurm else PRESETS.get(name.partition(" ")[0], "backfill"))
-        setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
-        for part, accepted in (
-            ("selection", SELECTIONS),
-            ("placement", tuple(PLACEMENTS)),
-            ("forecast", FORECASTS),
-            ("executor", EXECUTORS),
-        ):
-            if getattr(setup, part) not in accepted:
-                raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(accepted)}")
-        if setup.executor == "slurm":
-            setup.check_slurm()
-        return setup
-
-    def check_slurm(self) -> None:
-        """Raise ConfigError for a part that Slurm cannot do."""
-        if self.selection not in RESERVING:
-            raise ConfigError(
-                f"selection {self.selection!r} is not what slurmctld does; on it there are: {', '.join(RESERVING)}"
-            )
-        if self.placement != "consolidate" or np.isfinite(self.admission):
-            raise ConfigError("slurmctld places and admits by itself: executor slurm takes neither of the two")
-
-    @property
-    def composition(self) -> Composition:
-        """The parts other than the ordering, as decide() takes them."""
-        selection = f"{self.selection} depth={self.depth}" if self.selection in RESERVING else self.selection
-        admission = f"load:{self.admission!r}" if np.isfinite(self.admission) else "accept-all"
-        return Composition(selection, self.placement, admission)
-
-    @property
-    def label(self) -> str:
-        """The label in comparisons."""
-        return self.name or self.ordering.line
 
 
 @dataclass(frozen=True)
@@ -153,6 +51,7 @@ class Replay:
     idle_gpu_s: float = np.nan  #: GPU-seconds free while any job waited
     fragmented_gpu_s: float = np.nan  #: those of them free while a waiting, admitted job asked for no more than were
     segments: Segments | None = None  #: every run with its GPUs, if requested
+    decisions: DecisionFigures = FAST
 
 
 def simulate(
@@ -234,14 +133,20 @@ def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast
     conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
     conf = replace(conf, rules=_restarting(conf.rules, setup))
     cluster = SimulatedCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet))
-    if setup.ordering.native:
-        forecast = no_forecast(len(jobs))
+    if setup.site is None and setup.ordering.native:
         cluster.advance(np.inf)
-    else:
-        forecast = forecast_of(jobs, setup, learnt)
-        policy = whole_queue(setup.ordering)
-        CycleDriver(cluster, policy, FixedForecast(jobs.job_id, forecast), every_s=setup.beat_s or EVERY_S).run()
-    return _modelled(cluster.model, jobs, fleet, setup, forecast)
+        return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
+    forecast, decisions = forecast_of(jobs, setup, learnt), DecisionWatch()
+    policy = setup.site or whole_queue(setup.ordering)
+    CycleDriver(
+        cluster,
+        policy,
+        FixedForecast(jobs.job_id, forecast),
+        every_s=setup.beat_s or EVERY_S,
+        watch=decisions.watch,
+        entering=decisions.entering,
+    ).run()
+    return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
 
 
 def _on_such_a_fleet(
@@ -287,9 +192,16 @@ def decided(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast |
     conf = SlurmConf(_restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup))
     steps = setup.ordering.steps if setup.selection == "preemptive" else ()
     cluster = IdealCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet), steps=steps)
-    policy = composed(setup.ordering, setup.composition)
-    IdealDriver(cluster, policy, FixedForecast(jobs.job_id, forecast)).run()
-    return _modelled(cluster.model, jobs, fleet, setup, forecast)
+    policy, decisions = composed(setup.ordering, setup.composition), DecisionWatch()
+    driver = IdealDriver(
+        cluster,
+        policy,
+        FixedForecast(jobs.job_id, forecast),
+        watch=decisions.watch,
+        entering=decisions.entering,
+    )
+    driver.run()
+    return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
 
 
 def _restarting(rules: SlurmctldConfig, setup: Setup) -> SlurmctldConfig:

@@ -14,7 +14,8 @@ from .cluster_spec import ClusterSpec
 from .lucid.staged import profiled_first
 from .report.feasibility import impossible
 from .report.metrics import Summary, summary, violations
-from .run import LEARNT, Replay, Setup, simulate
+from .run import Replay, simulate
+from .setup import LEARNT, Setup
 from .worker_pool import RunFailed, Workers, crew
 from .workload.workload import workload
 

@@ -13,7 +13,8 @@ from ..policies.contract import find_ordering
 from .cluster_spec import ClusterSpec
 from .cycle_driver import whole_queue
 from .predict_completion import predict_completion
-from .run import STOCK, Setup, simulate
+from .run import simulate
+from .setup import STOCK, Setup
 from .simulated_cluster import SimulatedCluster
 from .studies.whatif import Option, compare
 from .workload.synthetic import SyntheticSpec, synthetic

@@ -17,8 +17,8 @@ from slurmsched.policies.deadlines.plan_check import violations
 from slurmsched.simulator.leases.presets import NAMES, Outcome, misjudged, replay
 from slurmsched.simulator.leases.profiling import Profiling
 from slurmsched.simulator.leases.terms import Terms
-from slurmsched.simulator.traces.rewards import written
 from slurmsched.simulator.traces.source import Source
+from slurmsched.simulator.workload.rewards import written
 from slurmsched.simulator.workload.workload import Workload, workload
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -28,7 +28,8 @@ from slurmsched.simulator.lucid.modes import modes
 from slurmsched.simulator.lucid.packing import pack
 from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
-from slurmsched.simulator.run import Replay, Setup, simulate
+from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload.workload import Workload, as_submitted
 

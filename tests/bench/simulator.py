@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces.source import Source
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

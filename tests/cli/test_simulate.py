@@ -57,6 +57,41 @@ def test_policies_are_compared_row_by_row(trace):
     assert rows == [["fifo", "strict"], ["sjf", "backfill"]]
 
 
+def test_a_preset_is_a_composition_under_its_name_and_options_override_it(trace):
+    text = simulate(trace, *ONE_NODE, "--preset", "pcs", "--preset", "fifo")
+    assert [line.split()[:2] for line in text.splitlines()][-2:] == [["pcs", "backfill"], ["fifo", "strict"]]
+    assert (
+        told(trace, *ONE_NODE, "--preset", "fifo", "--selection", "backfill")["policies"][0]["selection"] == "backfill"
+    )
+    assert "preset 'mine' is not known; there are: afs-l" in simulate(trace, *ONE_NODE, "--preset", "mine", status=2)
+
+
+def test_a_site_replays_a_trace_under_its_whole_policy(tmp_path):
+    jobs = ["submit_s,runtime_s,gpus,time_limit_s,deadline_s,ckpt", "0,3000,4,3600,,1", "5,600,4,900,1500,0"]
+    jobs += ["6,600,4,900,700,0", "7,60,4,90,,0"]
+    (tmp_path / "jobs.csv").write_text("\n".join(jobs) + "\n")
+    site = tmp_path / "site.toml"
+    site.write_text(
+        '[policy]\nordering = "sjf"\n[power]\norder = true\nrequeue = true\n'
+        "[deadline]\nenabled = true\nyields = true\nreserve = 0.0\nlead_s = 30\nlease_s = 60\nstop_s = 30\n"
+    )
+    (row,) = told(str(tmp_path / "jobs.csv"), *ONE_NODE, "--config", str(site))["policies"]
+    assert (row["policy"], row["decided_by"]) == ("site", "decide")
+    assert row["cycles"] > 0
+    assert row["decide_ms"]["p50"] > 0
+    assert row["yields"] >= 1, "the first job saves its work and makes room"
+    kept = {name: row["deadlines"][name] for name in ("promised", "refused", "broken")}
+    assert kept == {"promised": 1, "refused": 1, "broken": 0}
+    (alone,) = told(str(tmp_path / "jobs.csv"), *ONE_NODE, "--config", str(site), "--ckpt", "none")["policies"]
+    assert (alone["yields"], alone["deadlines"]["promised"]) == (0, 0)
+    words = (str(tmp_path / "jobs.csv"), *ONE_NODE, "--config", str(site), "--selection", "strict")
+    assert "--selection does not go with --config" in simulate(*words, status=2)
+
+
+def test_a_share_of_the_jobs_saves_its_work():
+    assert "accepted are all, none, and a number from 0 to 1" in simulate("x", *ONE_NODE, "--ckpt", "some", status=2)
+
+
 def test_json_has_every_figure(trace):
     answer = told(trace, *ONE_NODE, "--policy", "sjf")
     assert answer["schema"] == "slurmsched/1"

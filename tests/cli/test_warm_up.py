@@ -23,7 +23,8 @@ from numba.core import event
 from simulator.test_predict_completion import told, view
 from simulator.worlds import trace
 from slurmsched.policies.compiled import compiled
-from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.studies.whatif import Option, compare
 

@@ -8,7 +8,8 @@ from decide.views import NOW_S, jobs, nodes, running_jobs, view
 
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import workload
 
 themis = find_ordering("themis")

@@ -20,7 +20,7 @@ SEEN = replace(view(jobs(3, gpus=[1, 1, 1]), [12.0, 3600.0, 60.0]), forecast=FLO
 
 @pytest.mark.parametrize("name", ["sjf", "qssf", "lucid", "srtf", "srsf"])
 def test_orderings_rank_by_the_floor_where_it_is_above_the_forecast(name):
-    assert np.argsort(find_ordering(name).key(SEEN)).tolist() == [2, 1, 0]
+    assert np.argsort(find_ordering(name)(SEEN)).tolist() == [2, 1, 0]
 
 
 def test_without_floors_jobs_are_ranked_by_their_forecasts():

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from slurmsched.cluster.plan import Standing
 from slurmsched.config.settings import SCOPES
-from slurmsched.policies.contract import ORDERINGS
+from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, SELECTIONS
+from slurmsched.policies.presets import PRESETS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "policies.md").read_text()
 
@@ -18,6 +19,21 @@ def section(heading: str) -> str:
 
 def test_every_ordering_has_its_heading():
     assert set(re.findall(r"^### (\S+)$", section("Orderings"), re.M)) == set(ORDERINGS)
+
+
+def test_every_part_of_a_policy_and_every_preset_is_in_a_table():
+    rows = dict(
+        re.findall(r"^\| (admission|selection|placement)[^|]*\| (.*) \|$", section("The parts of a policy"), re.M)
+    )
+    for hook, parts in {"admission": ADMISSIONS, "selection": SELECTIONS, "placement": PLACEMENTS}.items():
+        named = {name.partition(":")[0] for name in re.findall(r"`([a-z-]+(?::X)?)`", rows[hook])}
+        assert named == set(parts), hook
+    lines = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \| ([^|]*) \| `([a-z-]+)` \|$", section("The parts"), re.M)
+    found = {}
+    for names, ordering, selection in lines:
+        for name in re.findall(r"`([a-z-]+)`", names):
+            found[name] = (name if ordering == "of the same name" else ordering.strip("`"), selection)
+    assert found == {name: (preset.ordering, preset.selection) for name, preset in PRESETS.items()}
 
 
 def test_every_reason_to_leave_a_job_alone_is_listed():

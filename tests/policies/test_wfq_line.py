@@ -38,7 +38,7 @@ def test_every_setting_that_a_search_can_print_is_accepted_and_means_the_same(si
     setting = space.setting(np.array([first, second, zeta]))
     words = setting_line(setting.wfq).split()
     assert words[:4] == ["slurmsched", "policy", "set", "wfq"]
-    read = find_ordering(" ".join(words[3:])).key.rules
+    read = find_ordering(" ".join(words[3:])).function.rules
     assert read.thresholds == setting.wfq.thresholds
     assert read.weights == pytest.approx(setting.wfq.weights, rel=1e-5)
     assert (read.zeta, read.delta) == pytest.approx((setting.wfq.zeta, setting.wfq.delta), rel=1e-5)

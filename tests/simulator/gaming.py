@@ -16,7 +16,8 @@ from slurmsched.cluster.columns import FloatArray, IntArray, Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.models.runtime.overruns import Trust
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
 #: Of nobody: no forecast is ever raised.

@@ -14,7 +14,8 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import Replay, Setup, decided, simulate
+from slurmsched.simulator.run import Replay, decided, simulate
+from slurmsched.simulator.setup import Setup
 
 
 def demand_equal(decided_run: Replay, fast: Replay) -> None:

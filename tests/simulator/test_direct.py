@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
-from slurmsched.policies.contract import Ordering
+from slurmsched.policies.contract import SELECTIONS, Ordering
+from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, PackingSetup, Sharing, nodes_of, partition_of
 from slurmsched.simulator.machine.outages import outages
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import PRESETS, SELECTIONS, Replay, Setup, simulate
+from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
 ORDERINGS = sorted(set(PRESETS) - {"slurm"})

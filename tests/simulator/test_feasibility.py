@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from simulator.worlds import setups, trace, worlds
 
 from slurmsched.policies.contract import PLACEMENTS
+from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.feasibility import impossible
-from slurmsched.simulator.run import PRESETS, STOCK, Replay, Setup, simulate
+from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.setup import STOCK, Setup
 
 
 @pytest.mark.parametrize("placement", sorted(PLACEMENTS))

@@ -10,7 +10,8 @@ import pytest
 
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import summary
-from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

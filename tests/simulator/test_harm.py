@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.harm import SHOWN, WORSE, Harm, baseline_of, harm
-from slurmsched.simulator.run import Replay, Setup, simulate
+from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
 

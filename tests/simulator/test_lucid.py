@@ -20,7 +20,8 @@ from slurmsched.simulator.lucid.packing import pack, profiled_s
 from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import Replay, Setup, simulate
+from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
 HALF = SpeedCurve(np.array([0.5, 1.5]), np.array([1.0, 0.5]))

@@ -8,9 +8,11 @@ from simulator.worlds import setups, trace, worlds
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import PLACEMENTS, Ordering
+from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import Distribution, summary, violations
-from slurmsched.simulator.run import PRESETS, STOCK, Setup, simulate
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import STOCK, Setup
 
 
 def ends(replay) -> list[float]:

@@ -16,7 +16,8 @@ from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.fairness import rho
 from slurmsched.simulator.report.metrics import Summary, summary
 from slurmsched.simulator.report.timeline import Timeline
-from slurmsched.simulator.run import Replay, Setup, simulate
+from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
 

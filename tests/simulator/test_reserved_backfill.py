@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from slurmsched.policies.contract import Ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
 

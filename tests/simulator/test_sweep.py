@@ -14,7 +14,7 @@ from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import Ordering
 from slurmsched.simulator.case import Case
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.run import Setup
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.sweep import Cell, sweep
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.worker_pool import RunFailed, Workers

@@ -13,7 +13,7 @@ import pytest
 from slurmsched.simulator import traces
 from slurmsched.simulator.traces import FORMATS, Trace, TraceError
 from slurmsched.simulator.traces.file import PROGRESS
-from slurmsched.simulator.traces.rewards import steps_of
+from slurmsched.simulator.workload.rewards import steps_of
 
 DATA = Path(__file__).parents[1] / "data"
 SACCT = Path(__file__).parents[1] / "golden" / "22.05" / "sacct.txt"

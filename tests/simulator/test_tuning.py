@@ -16,7 +16,8 @@ from slurmsched.models.registry import shipped
 from slurmsched.models.sharing.sharing_model import SharingModel
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.lucid.profiler import profiled
-from slurmsched.simulator.run import Setup, simulate
+from slurmsched.simulator.run import simulate
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.studies.tuning.knobs import Knobs, KnobSpace
 from slurmsched.simulator.studies.tuning.search import DAY_S, gain, tuned
 from slurmsched.simulator.studies.tuning.trial import TuningSite, completion_s, speed_beside, with_use

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.run import Setup
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
 

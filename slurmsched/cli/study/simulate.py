@@ -16,12 +16,12 @@ from ..app import App
 from ..failure import Failed
 from ..output import emit, table_options
 from ..progress import bar
-from .simulate_options import MappingType, RowsType, SimulateOptions, SpanType
+from .simulate_options import MappingType, RowsType, ShareType, SimulateOptions, SpanType
 
 if TYPE_CHECKING:
     from ...simulator.case import Case
     from ...simulator.cluster_spec import ClusterSpec
-    from ...simulator.run import Setup
+    from ...simulator.setup import Setup
     from ...simulator.sweep import CellResult
     from ...simulator.traces.trace import Trace
 
@@ -39,6 +39,17 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--cluster", "cluster_file", type=FILE, help="A TOML file of nodes, partitions and QOS, not --nodes.")
 @click.option("--policy", "policies", multiple=True, help="An ordering; repeatable. Default: fifo sjf qssf srtf.")
 @click.option("--policy-file", "policy_files", type=FILE, multiple=True, help="A policy in a TOML file; repeatable.")
+@click.option("--preset", "presets", multiple=True, metavar="NAME", help="A named composition; repeatable.")
+@click.option(
+    "--config",
+    "configs",
+    type=FILE,
+    multiple=True,
+    help="The settings of a site: its whole policy, on a model of slurmctld; repeatable.",
+)
+@click.option(
+    "--ckpt", type=ShareType(), metavar="all|none|FRACTION", help="Jobs that save their work and may be requeued."
+)
 @click.option("--baseline/--no-baseline", default=True, help="Compare with a model of stock Slurm.  [default: yes]")
 @click.option(
     "--selection",

@@ -17,7 +17,7 @@ from ..failure import NotFound, wrong_usage
 if TYPE_CHECKING:
     from ...simulator.case import Case
     from ...simulator.cluster_spec import ClusterSpec
-    from ...simulator.run import Setup
+    from ...simulator.setup import Setup
     from ...simulator.traces.source import Source
     from ...simulator.worker_pool import Workers
 
@@ -71,6 +71,27 @@ class MappingType(click.ParamType):  # type: ignore[type-arg]  # click has none 
         return ("", "") if value == "all" else (left, right)
 
 
+class ShareType(click.ParamType):  # type: ignore[type-arg]  # click has none before 8.4
+    """``all``, ``none``, or a share of the jobs from 0 to 1."""
+
+    name = "share"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the share; a usage error names the accepted forms."""
+        if isinstance(value, float):
+            return value
+        try:
+            share = {"all": 1.0, "none": 0.0}.get(value)
+            share = float(value) if share is None else share
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            self.fail(
+                f"{value!r} is no share of the jobs: accepted are all, none, and a number from 0 to 1", param, ctx
+            )
+        return share
+
+
 @dataclass(frozen=True)
 class SimulateOptions:
     """The options as given; None and empty where they were not."""
@@ -83,6 +104,9 @@ class SimulateOptions:
     cluster_file: str | None
     policies: tuple[str, ...]
     policy_files: tuple[str, ...]
+    presets: tuple[str, ...]
+    configs: tuple[str, ...]
+    ckpt: float | None
     baseline: bool
     selection: str | None
     placement: str | None
@@ -125,15 +149,16 @@ class SimulateOptions:
         from ...simulator.case import Case
 
         sources, mapping = list(self._sources(app, fleet)), self._mapping(fleet)
-        if self.seeds and all(source.seed is None for source in sources):
+        drawn = self.ckpt is not None and 0 < self.ckpt < 1
+        if self.seeds and not drawn and all(source.seed is None for source in sources):
             raise click.UsageError(
                 "--seed changes nothing here: nothing of these traces is made up. Accepted with synthetic:JOBS, with a"
-                " workload in a TOML file, and with --habits."
+                " workload in a TOML file, with --habits, and with --ckpt FRACTION."
             )
         return [
-            Case(source, seed, load, self.taken, self.train, mapping)
+            Case(source, seed, load, self.taken, self.train, mapping, self.ckpt)
             for source in sources
-            for seed in ((self.seeds or (source.seed,)) if source.seed is not None else (None,))
+            for seed in ((self.seeds or (source.seed,)) if source.seed is not None or drawn else (None,))
             for load in self.loads or (1.0,)
         ]
 
@@ -146,14 +171,17 @@ class SimulateOptions:
     def setups(self) -> list[Setup]:
         """Return the policies, the model of stock Slurm first."""
         from ...simulator.policy_file import read_policy
-        from ...simulator.run import LEARNT, STOCK, Setup
+        from ...simulator.setup import LEARNT, STOCK, Setup
 
         with wrong_usage():
             parts = self._parts()
-        names = self.policies or (() if self.policy_files else DEFAULT_POLICIES)
+        others = self.policy_files or self.presets or self.configs
+        names = self.policies or (() if others else DEFAULT_POLICIES)
         with wrong_usage():
             setups = [Setup.of(name, **parts) for name in names]
+            setups += [self._preset(name, parts) for name in self.presets]
         setups += [read_policy(path, **parts) for path in self.policy_files]
+        setups += [self._site(path, parts) for path in self.configs]
         if self.baseline:
             stock = [setup for setup in setups if setup.label == STOCK] or [Setup.of(STOCK)]
             setups = stock + [setup for setup in setups if setup.label != STOCK]
@@ -172,6 +200,27 @@ class SimulateOptions:
         if self.backend is None and self.workers in (None, 1):
             return None
         return Workers(self.backend or "loky", self.workers, self.scheduler or "")
+
+    def _preset(self, name: str, parts: dict[str, Any]) -> Setup:
+        """Return the composition under *name*; an option overrides its part of it."""
+        from ...policies.presets import preset_of
+        from ...simulator.policy_file import admission
+        from ...simulator.setup import Setup
+
+        preset = preset_of(name)
+        own = {"placement": preset.placement, "admission": admission(preset.admission), "name": name}
+        return Setup.of(preset.ordering, **{"selection": preset.selection, **own, **parts})
+
+    def _site(self, path: str, parts: dict[str, Any]) -> Setup:
+        """Return the set-up of a daemon with the settings in *path*, acting."""
+        from ...config import load
+        from ...daemon.policy_settings import policy_of
+        from ...simulator.setup import Setup
+
+        if unfit := set(parts) & {"selection", "placement", "admission", "depth"}:
+            raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
+        settings = load(path, {}).settings
+        return Setup.of_site(policy_of(settings), settings.daemon.every_s, Path(path).stem, **parts)
 
     def _parts(self) -> dict[str, Any]:
         """Return the options that apply to all policies."""

@@ -122,7 +122,7 @@ def _simulate_options(options: dict[str, Any]) -> SimulateOptions:
         **nothing
         | given
         | {"traces": (options["trace"],) if options["trace"] else (), "from_db_s": span_s}
-        | {"cpu_jobs": False, "loads": (), "seeds": (), "mapping": ()}
+        | {"cpu_jobs": False, "loads": (), "seeds": (), "mapping": (), "presets": (), "configs": ()}
     )
 
 

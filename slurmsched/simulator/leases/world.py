@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ..traces.rewards import steps_of
+from ..workload.rewards import steps_of
 from ..workload.workload import Workload
 from .profiling import Profiling
 

@@ -9,7 +9,8 @@ import numpy as np
 from ...cluster.forecast import Forecast
 from ...errors import ConfigError
 from ..cluster_spec import ClusterSpec, PackingSetup
-from ..run import Replay, Setup, forecast_of, simulate
+from ..run import Replay, forecast_of, simulate
+from ..setup import Setup
 from ..workload.workload import Workload
 from .packing import pack
 from .profiler import profiled

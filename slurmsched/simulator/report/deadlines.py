@@ -9,7 +9,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ..run import Replay
-from ..traces.rewards import steps_of
+from ..workload.rewards import steps_of
 
 _NOISE_S = 1e-6  #: sums of times that mean the same moment differ in the last bits
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, Labels
 from ...errors import ConfigError
-from ..run import STOCK, Replay, Setup
+from ..run import Replay
+from ..setup import STOCK, Setup
 
 WORSE = 1.1  #: the ratio of mean JCTs above which a user counts as worse off
 SHOWN = 10  #: number of the worst and the best that are named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,13 @@ class Summary:
     deadline_miss_rate: float  #: share of the jobs with a deadline that ended after it
     weighted_deadline_miss_rate: float  #: share of all possible rewards of deadlines that was not earned
     accuracy: ForecastAccuracy  #: of the policy's runtime forecasts
+    decided_by: str  #: decide, the daemon's own function; fast, compiled loops that tests hold equal to it
+    cycles: int  #: decisions made by the former
+    decide_ms: dict[str, float]  #: their time: p50 and p99
+    deadlines: dict[str, float]  #: missed, unearned (shares), promised, refused, broken (jobs)
+    best_effort_jct_s: float  #: mean JCT of jobs without a deadline
+    pairs: int  #: changes of jobs to shared GPUs
+    yields: int  #: running jobs that were requeued or asked to stop for others
 
 
 def summary(replay: Replay) -> Summary:
@@ -88,7 +96,23 @@ def summary(replay: Replay) -> Summary:
         deadline_miss_rate=deadlines.missed,
         weighted_deadline_miss_rate=deadlines.unearned,
         accuracy=ForecastAccuracy.of(replay),
+        **_of_decisions(replay, deadlines, jct_s),
     )
+
+
+def _of_decisions(replay: Replay, deadlines: Deadlines, jct_s: FloatArray) -> dict[str, Any]:
+    """Return the figures about decisions, and about deadlines and the other jobs."""
+    made, best_effort = replay.decisions, ~np.isfinite(replay.workload.deadline_s)
+    counts = {name: getattr(made, name) for name in ("promised", "refused", "broken")}
+    return {
+        "decided_by": made.decided_by,
+        "cycles": made.cycles,
+        "decide_ms": dict(zip(("p50", "p99"), made.decide_ms, strict=True)),
+        "deadlines": {"missed": deadlines.missed, "unearned": deadlines.unearned, **counts},
+        "best_effort_jct_s": float(jct_s[best_effort].mean()) if best_effort.any() else np.nan,
+        "pairs": made.pairs,
+        "yields": made.yields,
+    }
 
 
 def violations(replay: Replay) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...cluster.columns import FloatArray, Labels
-from . import cells, rewards
+from ..workload import rewards
+from . import cells
 from .cleaning import Raw
 from .delimited_text import DelimitedRecords
 from .file import TraceFile

@@ -17,8 +17,9 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, IntArray, Labels
 from ...errors import install_line
+from ..workload import rewards
 from ..workload.workload import Workload
-from . import cells, rewards
+from . import cells
 from .cleaning import Raw
 from .delimited_text import DelimitedRecords
 from .file import TraceFile

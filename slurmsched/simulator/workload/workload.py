@@ -9,6 +9,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 from ...cluster.jobs import JobTable, job_table
+from .rewards import steps_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,7 @@ class Workload(Table):
     memory_util: FloatArray  #: 0..1, of the memory controller
     gpu_memory_mib: FloatArray  #: of each GPU
     amp: BoolArray  #: uses mixed precision
+    ckpt: BoolArray  #: saves its work, and may be requeued
 
 
 _NEUTRAL: dict[str, Any] = {
@@ -67,5 +69,23 @@ def as_submitted(jobs: Workload) -> JobTable:
         submitted_s=jobs.submit_s,
         first_submit_s=jobs.submit_s,
         eligible_s=jobs.submit_s,
-        deadline_s=jobs.deadline_s,
+        ckpt=jobs.ckpt,
+        amp=jobs.amp,
+        **_deadlines(jobs),
     )
+
+
+def _deadlines(jobs: Workload) -> dict[str, Any]:
+    """Return the columns of a job's deadline and of what a later end is worth, as its comment would have them."""
+    has = np.isfinite(jobs.deadline_s)
+    within_s = np.where(has, jobs.deadline_s - jobs.submit_s, 0.0)
+    later = [steps_of(text)[1:] for text in jobs.rewards.names]
+    texts = [";".join(f"{value!r} submit {round(at_s)}" for at_s, value in steps) for steps in later]
+    soft: BoolArray = jobs.rewards.map([bool(steps) for steps in later], np.bool_)
+    return {
+        "deadline_s": jobs.deadline_s,
+        "deadline_at_s": np.rint(within_s).astype(np.int64),
+        "deadline_since": Labels(has.astype(np.int64), ("", "submit")),
+        "soft": soft & has,
+        "steps": Labels(jobs.rewards.codes, tuple(texts)).renamed(texts),
+    }

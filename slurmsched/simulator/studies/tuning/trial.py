@@ -16,7 +16,8 @@ from ....models.sharing.sharing_model import GpuUse, SharingModel
 from ...cluster_spec import ClusterSpec, PackingSetup, Sharing
 from ...lucid.packing import LEAST
 from ...lucid.profiler import ProfilingResult, profiled
-from ...run import Setup, simulate
+from ...run import simulate
+from ...setup import Setup
 from ...workload.workload import Workload
 from .knobs import Knobs
 

@@ -1,0 +1,36 @@
+"""Presets: named compositions of a policy's parts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..errors import ConfigError
+
+
+class Preset(NamedTuple):
+    """A composition by the names of its parts; in a simulation, and on Slurm as far as Slurm starts the jobs."""
+
+    ordering: str
+    selection: str
+    placement: str = "consolidate"
+    admission: str = "accept-all"
+
+
+PRESETS = {
+    "fifo": Preset("fifo", "strict"),
+    **{name: Preset(name, "backfill") for name in ("sjf", "qssf", "lucid", "edf", "wfq")},
+    **{
+        name: Preset(name, "preemptive")
+        for name in ("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "afs-l", "themis")
+    },
+    "pcs": Preset("wfq", "backfill"),
+    "slurm": Preset("fifo", "easy"),
+}
+"""The presets. Most are an ordering with the selection that belongs to it, under the ordering's own name."""
+
+
+def preset_of(name: str) -> Preset:
+    """Return the preset *name*; ConfigError lists those there are."""
+    if name not in PRESETS:
+        raise ConfigError(f"preset {name!r} is not known; there are: {', '.join(sorted(PRESETS))}")
+    return PRESETS[name]

@@ -1,0 +1,74 @@
+"""Figures about the decisions of a simulated run: their number and time, and what they promised and moved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from ..cluster.records.promises import PromiseState, PromiseTable
+from ..cycle import CycleReport
+
+
+@dataclass(frozen=True)
+class DecisionFigures:
+    """The decisions of a run."""
+
+    decided_by: str  #: decide, the daemon's own function; fast, compiled loops held equal to it
+    cycles: int = 0
+    decide_ms: tuple[float, float] = (np.nan, np.nan)  #: median and 99th percentile
+    promised: int = 0  #: promises made, whatever became of them
+    refused: int = 0  #: deadlines that were not promised
+    broken: int = 0
+    pairs: int = 0  #: changes of jobs to shared GPUs
+    yields: int = 0  #: requeues and stop requests of ours
+
+
+FAST = DecisionFigures("fast")
+
+
+@dataclass
+class DecisionWatch:
+    """Watches the cycles of a run; ``entering`` gets each phase as it begins, ``watch`` each report."""
+
+    _began_s: float | None = None
+    _took_s: list[float] = field(default_factory=list)
+    _states: dict[tuple[int, float], int] = field(default_factory=dict)
+    _last: PromiseTable | None = None
+    _actions: Counter[str] = field(default_factory=Counter)
+
+    def entering(self, phase: str) -> None:
+        """Time the phase decide."""
+        now_s = perf_counter()
+        if self._began_s is not None:
+            self._took_s.append(now_s - self._began_s)
+        self._began_s = now_s if phase == "decide" else None
+
+    def watch(self, report: CycleReport) -> None:
+        """Count actions, and note what became of promises."""
+        self._actions.update(report.actions)
+        promises = report.plan.promises
+        if promises is self._last:
+            return
+        self._last = promises
+        keys = zip(promises.job_id.tolist(), promises.asked_s.tolist(), strict=True)
+        self._states.update(zip(keys, promises.state.tolist(), strict=True))
+
+    def figures(self) -> DecisionFigures:
+        """Return the figures so far."""
+        states = Counter(self._states.values())
+        refused = states[PromiseState.REFUSED]
+        took_ms = np.array(self._took_s) * 1000.0
+        quantiles = np.percentile(took_ms, (50, 99)) if len(took_ms) else (np.nan, np.nan)
+        return DecisionFigures(
+            "decide",
+            len(self._took_s),
+            (float(quantiles[0]), float(quantiles[1])),
+            promised=len(self._states) - refused,
+            refused=refused,
+            broken=states[PromiseState.BROKEN],
+            pairs=self._actions["Share"],
+            yields=self._actions["Requeue"] + self._actions["AskToStop"] + self._actions["Preempt"],
+        )

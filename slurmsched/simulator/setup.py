@@ -1,0 +1,108 @@
+"""The set-up of a simulated run: a policy, the forecasts it gets, and how its plans are carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..decide.policy import Policy
+from ..decide.rules import Composition
+from ..errors import ConfigError
+from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering, find_ordering
+from ..policies.presets import PRESETS
+from .fast.reserved_backfill import CONSERVATIVE, EASY
+
+RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}  #: by name, as ``fast.reserved_backfill`` takes them
+LEARNT = ("history", "model")  #: forecasts trained on runs: of the baseline, of the model trained daily
+FORECASTS = ("exact", "limit", *LEARNT)
+EXECUTORS = ("direct", "slurm")
+STOCK = "slurm"
+"""The reference of every comparison: stock Slurm, multifactor priorities and backfill."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A policy composed of named parts; ConfigError for an unknown name."""
+
+    ordering: Ordering
+    selection: str
+    placement: str = "consolidate"
+    forecast: str = "exact"  #: runtimes given to the ordering: the truth, the time limit, or trained (LEARNT)
+    admission: float = np.inf  #: bound on GPUs of admitted jobs over all GPUs; others wait outside in turn
+    restart_s: float = 0.0  #: cost of resuming a job of one GPU after a preemption
+    restart_doubling_s: float = 0.0  #: additional cost for each doubling of its GPUs
+    beat_s: float = 0.0  #: interval of decisions; 0 means at every event
+    depth: int = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
+    executor: str = "direct"  #: direct: plans are carried out exactly; slurm: a model of slurmctld gets our writes
+    name: str = ""  #: label in comparisons; the ordering's where empty
+    wide_hosts: bool = True  #: ``lucid`` lets a job join on some of the GPUs of one that has more
+    profile_nodes: int = 0  #: of the last nodes, reserved for jobs that ``lucid`` has no profile of
+    profile_gpus: int = 8  #: most GPUs of a job that goes there
+    profile_s: float = 100.0  #: time after which it returns to the queue and begins anew
+    site: Policy | None = None  #: the whole policy of a site's settings, for the executor slurm
+
+    def __post_init__(self) -> None:
+        for part, fits, accepted in (
+            ("admission", self.admission > 0, "a number above 0, as a share of all GPUs"),
+            ("restart_s", 0 <= self.restart_s < np.inf, "seconds, 0 and more"),
+            ("restart_doubling_s", 0 <= self.restart_doubling_s < np.inf, "seconds, 0 and more"),
+            ("beat_s", 0 <= self.beat_s < np.inf, "seconds, 0 for every event"),
+            ("depth", self.depth >= 1, "1 and more"),
+            ("profile_nodes", self.profile_nodes >= 0, "nodes, 0 for none"),
+            ("profile_gpus", self.profile_gpus >= 1, "1 and more"),
+            ("profile_s", 0 < self.profile_s < np.inf, "seconds, above 0"),
+        ):
+            if not fits:
+                raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
+
+    @classmethod
+    def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
+        """Return the preset *name* with the given parts overridden."""
+        if name == STOCK:
+            details = {"executor": "slurm", "name": STOCK, **details}
+        preset = PRESETS.get(name.partition(" ")[0])
+        ordering = find_ordering(preset.ordering if preset is not None and name in PRESETS else name)
+        if name != ordering.line:
+            details = {"name": name, **details}
+        on_slurm = details.get("executor") == "slurm"
+        selection = selection or ("easy" if on_slurm else preset.selection if preset else "backfill")
+        setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
+        for part, accepted in (
+            ("selection", tuple(SELECTIONS)),
+            ("placement", tuple(PLACEMENTS)),
+            ("forecast", FORECASTS),
+            ("executor", EXECUTORS),
+        ):
+            if getattr(setup, part) not in accepted:
+                raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(accepted)}")
+        if setup.executor == "slurm":
+            setup.check_slurm()
+        return setup
+
+    def check_slurm(self) -> None:
+        """Raise ConfigError for a part that Slurm cannot do."""
+        if self.selection not in RESERVING:
+            raise ConfigError(
+                f"selection {self.selection!r} is not what slurmctld does; on it there are: {', '.join(RESERVING)}"
+            )
+        if self.placement != "consolidate" or np.isfinite(self.admission):
+            raise ConfigError("slurmctld places and admits by itself: executor slurm takes neither of the two")
+
+    @classmethod
+    def of_site(cls, policy: Policy, every_s: float, name: str, **details: str | float) -> Setup:
+        """Return the set-up of a daemon with this policy and *every_s* seconds between its cycles."""
+        parts = {"executor": "slurm", "beat_s": every_s, **details, "name": name}
+        return replace(cls(policy.ordering, "conservative"), site=policy, **parts)  # type: ignore[arg-type]
+
+    @property
+    def composition(self) -> Composition:
+        """The parts other than the ordering, as decide() takes them."""
+        selection = f"{self.selection} depth={self.depth}" if self.selection in RESERVING else self.selection
+        admission = f"load:{self.admission!r}" if np.isfinite(self.admission) else "accept-all"
+        return Composition(selection, self.placement, admission)
+
+    @property
+    def label(self) -> str:
+        """The label in comparisons."""
+        return self.name or self.ordering.line
