@@ -44,22 +44,26 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
     starving = waited_s(jobs, view.now_s) > rules.starvation_s
+    rows = np.flatnonzero((standings == Standing.RANKED) & admitted(view, rules.composition))
     if rules.deadlines is None:
+        ranked = _ranked(view, ordering, rules, rows, starving, None, _nobody(jobs))
         stop_requests = eviction_wishes(view, rules, ())
-        return _plan(view, ordering, rules, standings, starving, None, _nobody(jobs), stop_requests=stop_requests)
+        return _plan(view, ordering, rules, standings, starving, None, ranked, _nobody(jobs), rows[:0], stop_requests)
     stopping = stops(view, rules)
     by_s = None if stopping is None else stopping.by_s
     promised = promise(view, standings, rules.deadlines, "order" in rules.powers, by_s)
     stop_requests = stop_wishes(view, promised, rules.deadlines, stopping)
     stop_requests += eviction_wishes(view, rules, {wish.job_id for wish in stop_requests})
-    plan = _plan(view, ordering, rules, standings, starving, promised, promised.due, stop_requests=stop_requests)
-    ranked = np.flatnonzero(plan.jobs.rank >= 0)
-    blocking, endangered = blocking_jobs(view, promised, ranked[np.argsort(plan.jobs.rank[ranked])])
-    if not len(blocking):
-        return plan
+    due = promised.due & (standings == Standing.RANKED)
+    ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
+    blocking, endangered = blocking_jobs(view, promised, ranked)
     # Only jobs that waited longer rank above a starving job: it is never delayed for a promise.
     held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
-    return _plan(view, ordering, rules, standings, starving, promised, promised.due | endangered, held, stop_requests)
+    endangered &= standings == Standing.RANKED
+    if (endangered & ~due).any():
+        due |= endangered
+        ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
+    return _plan(view, ordering, rules, standings, starving, promised, ranked, due, held, stop_requests)
 
 
 def _may_be_delayed(jobs: JobTable, rules: DeadlineRules) -> BoolArray:
@@ -74,18 +78,16 @@ def _plan(
     standings: IntArray,
     starving: BoolArray,
     promised: Promised | None,
+    ranked: IntArray,
     due: BoolArray,
-    held: IntArray | None = None,
-    stop_requests: Sequence[Action] = (),
+    held: IntArray,
+    stop_requests: Sequence[Action],
 ) -> Plan:
-    """Return the plan with jobs that are *due* to keep a promise before all others, and the *held* jobs delayed."""
+    """Return the plan for jobs in the order *ranked*, with those *due* for a promise first, and *held* jobs delayed."""
     jobs, rank = view.pending, np.full(len(view.pending), -1, dtype=np.int64)
     tier, base = tiers(jobs, view.partitions), base_priority(jobs)
-    due = due & (standings == Standing.RANKED)
-    considered = (standings == Standing.RANKED) & admitted(view, rules.composition)
-    ranked = _ranked(view, ordering, rules, np.flatnonzero(considered), starving, promised, due)
     rank[ranked] = np.arange(len(ranked))
-    held = np.zeros(0, dtype=np.int64) if held is None or "hold" not in rules.powers else held
+    held = held if "hold" in rules.powers else held[:0]
     runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, held)]
     starts: list[Action] = []
     if rules.composition is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -32,6 +33,28 @@ def planned_s(forecast: Forecast, jobs: JobTable, margin: float) -> FloatArray:
     return np.asarray(np.minimum(np.where(has_forecast, median_s * wide, np.inf), jobs.time_limit_s))
 
 
+_Kind = tuple[int, int]  # codes of a job's partitions and GPU type
+_Shape = tuple[_Kind, int]  # with its GPUs on each node
+
+
+@dataclass(frozen=True, eq=False)
+class Footprint:
+    """The rows of room that pending jobs of one shape touch."""
+
+    own: BoolArray  #: rows in which they may run, with blocks no larger than their own
+    larger: tuple[tuple[int, int, int], ...]  #: rows with larger blocks: row, block, row of the same nodes in GPUs
+
+    def taken(self, gpus: int, free: IntArray) -> IntArray:
+        """Return *gpus* taken per row, of *free* ones per row; larger blocks are broken up last."""
+        taken = self.own * np.int64(gpus)
+        free_gpus = free.tolist()
+        for row, size, single in self.larger:
+            parts = free_gpus[single] - free_gpus[row]
+            if gpus > parts:
+                taken[row] = -(-(gpus - parts) // size) * size
+        return taken
+
+
 class GpuAvailability:
     """Rows of room for a view: a row is a set of nodes, in blocks of some number of GPUs.
 
@@ -43,20 +66,23 @@ class GpuAvailability:
         self._view, self._soonest_s = view, view.now_s + max(lead_s, 1.0)
         running = paced(view.forecast_running, view.running, ran_s(view))
         self.ends_s = view.running.started_s + planned_s(running, view.running, margin)
-        self._nodes: dict[tuple[str, str], BoolArray] = {}
+        self._nodes: dict[_Kind, BoolArray] = {}
+        self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
         self._rows: list[tuple[BoolArray, int]] = []
+        self._counts: dict[_Shape, list[bool]] = {}
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
         self.needs_s = planned_s(paced(view.forecast, view.pending), view.pending, margin)
 
     def open(self, rows: IntArray) -> Room:
         """Return room with a row for each set of nodes and block size that the pending *rows* request."""
         kinds = {}
-        for row in rows.tolist():
-            nodes, block = self._shape(row)
+        for kind, block in dict.fromkeys(self._shapes(rows)):
             if block:
+                nodes = self._nodes[kind]
                 kinds[(nodes.tobytes(), 1)] = (nodes, 1)
                 kinds[(nodes.tobytes(), block)] = (nodes, block)
         self._rows = list(kinds.values())
+        self._counts = {}
         return self._room(self._begins_s, self._free)
 
     def freed(self, stops_s: FloatArray) -> Room:
@@ -67,8 +93,8 @@ class GpuAvailability:
     def holding(self, rows: IntArray) -> BoolArray:
         """Select running jobs with GPUs on nodes that one of the pending *rows* may run on."""
         nodes = np.zeros(len(self._view.nodes), dtype=np.bool_)
-        for row in rows.tolist():
-            nodes |= self._shape(row)[0]
+        for kind in {kind for kind, _ in self._shapes(rows)}:
+            nodes |= self._nodes[kind]
         names = {name for name, mine in zip(self._view.nodes.name, nodes.tolist(), strict=True) if mine}
         hosts = self._view.running.node_list
         inside = [bool(names & set(_expanded(text))) for text in hosts.names]
@@ -76,59 +102,69 @@ class GpuAvailability:
 
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
         """Return the requests of pending *rows*; each counts in the rows of room that hold all nodes it may run on."""
-        shapes = [self._shape(row) for row in rows.tolist()]
-        counted = [[_counts(shape, row) for row in self._rows] for shape in shapes]
+        shapes = self._shapes(rows)
+        asked, block = self._view.pending.gpus[rows], np.array([block for _, block in shapes], dtype=np.int64)
         return DeadlineRequests(
-            gpus=np.array([self.gpus(row) for row in rows.tolist()], dtype=np.int64),
+            gpus=np.maximum(block, -(-asked // np.maximum(block, 1)) * block),
             needs_s=self.needs_s[rows],
             since_s=np.full(len(rows), since_s),
             due_s=due_s,
-            rows=np.array(counted, dtype=np.bool_).reshape(len(rows), len(self._rows)),
+            rows=np.array([self._held(shape) for shape in shapes], dtype=np.bool_).reshape(len(rows), len(self._rows)),
         )
 
     def gpus(self, row: int) -> int:
         """Return the GPUs that a pending row takes, in whole blocks."""
-        jobs = self._view.pending
-        block = self._shape(row)[1]
-        return max(block, -(-int(jobs.gpus[row]) // max(block, 1)) * block)
+        return int(self.requests(np.array([row]), np.array([np.inf]), 0.0).gpus[0])
 
-    def own(self, row: int) -> BoolArray:
-        """Select rows of room in which a pending job may run, with blocks no larger than its own."""
-        nodes, block = self._shape(row)
-        return np.array([size <= block and bool((nodes & mine).any()) for mine, size in self._rows], dtype=np.bool_)
+    def footprints(self, rows: IntArray) -> list[Footprint]:
+        """Return the rows of room that each of the pending *rows* touches."""
+        shapes = self._shapes(rows)
+        made = {shape: self._footprint(shape) for shape in dict.fromkeys(shapes)}
+        return [made[shape] for shape in shapes]
 
-    def taken(self, row: int, gpus: int, free: IntArray) -> IntArray:
-        """Return the GPUs a pending job takes per row, of *free* ones per row; it breaks up larger blocks last."""
-        nodes, block = self._shape(row)
+    def _footprint(self, shape: _Shape) -> Footprint:
+        nodes, block = self._nodes[shape[0]], shape[1]
         single = {mine.tobytes(): place for place, (mine, size) in enumerate(self._rows) if size == 1}
-        taken = np.zeros(len(self._rows), dtype=np.int64)
-        for place, (mine, size) in enumerate(self._rows):
-            if not (nodes & mine).any():
-                continue
-            parts = int(free[single[mine.tobytes()]] - free[place])
-            taken[place] = gpus if size <= block else max(0, -(-(gpus - parts) // size) * size)
-        return taken
+        met = [(place, mine, size) for place, (mine, size) in enumerate(self._rows) if (nodes & mine).any()]
+        own = np.zeros(len(self._rows), dtype=np.bool_)
+        own[[place for place, _, size in met if size <= block]] = True
+        return Footprint(own, tuple((place, size, single[mine.tobytes()]) for place, mine, size in met if size > block))
 
     def most(self, row: int) -> int:
         """Return the most GPUs that a job like this pending row can have on the nodes that are up."""
-        nodes, block = self._shape(row)
-        return int((self._view.nodes.gpus[nodes] // block * block).sum()) if block else 0
+        ((kind, block),) = self._shapes(np.array([row]))
+        return int((self._view.nodes.gpus[self._nodes[kind]] // block * block).sum()) if block else 0
 
-    def _shape(self, row: int) -> tuple[BoolArray, int]:
-        """Return the nodes that a pending job may run on, and its GPUs on each of them (0 if there is no such node)."""
+    def _held(self, shape: _Shape) -> list[bool]:
+        """Return one flag per row of room: its nodes hold all nodes of *shape*, in blocks no larger than its own."""
+        if shape not in self._counts:
+            nodes, block = self._nodes[shape[0]], shape[1]
+            self._counts[shape] = [block >= size and not (nodes & ~mine).any() for mine, size in self._rows]
+        return self._counts[shape]
+
+    def _shapes(self, rows: IntArray) -> list[_Shape]:
+        """Return the kind of nodes that each pending row may run on, and its GPUs on each of them (0 without nodes)."""
+        jobs = self._view.pending
+        columns = (jobs.partition.codes, jobs.gpu_type.codes, jobs.gpus, jobs.nodes)
+        shapes: list[_Shape] = []
+        for partition, gpu_type, gpus, count in zip(*(column[rows].tolist() for column in columns), strict=True):
+            kind = partition, gpu_type
+            widest = self._widest[kind] if kind in self._widest else self._find(kind)
+            count = max(count, -(-gpus // widest) if widest else 1)
+            shapes.append((kind, -(-gpus // count) if widest else 0))
+        return shapes
+
+    def _find(self, kind: _Kind) -> int:
+        """Find the nodes for jobs of some partitions and GPU type; return the GPUs of the widest one."""
         jobs, have = self._view.pending, self._view.nodes
-        kind = (jobs.partition[row], jobs.gpu_type[row])
-        if kind not in self._nodes:
-            partitions = set(kind[0].split(","))
-            inside = [bool(partitions & set(names.split(","))) for names in have.partitions.names]
-            fitting = have.partitions.map(inside, np.bool_) & have.usable & (have.gpus > 0)
-            if kind[1]:
-                fitting &= have.gpu_type.map([name == kind[1] for name in have.gpu_type.names], np.bool_)
-            self._nodes[kind] = fitting
-        nodes = self._nodes[kind]
-        widest, gpus = int(have.gpus[nodes].max(initial=0)), int(jobs.gpus[row])
-        count = max(int(jobs.nodes[row]), -(-gpus // widest) if widest else 1)
-        return nodes, -(-gpus // count) if widest else 0
+        partitions, gpu_type = set(jobs.partition.names[kind[0]].split(",")), jobs.gpu_type.names[kind[1]]
+        inside = [bool(partitions & set(names.split(","))) for names in have.partitions.names]
+        fitting = have.partitions.map(inside, np.bool_) & have.usable & (have.gpus > 0)
+        if gpu_type:
+            fitting &= have.gpu_type.map([name == gpu_type for name in have.gpu_type.names], np.bool_)
+        self._nodes[kind] = fitting
+        self._widest[kind] = int(have.gpus[fitting].max(initial=0))
+        return self._widest[kind]
 
     def _room(self, begins_s: FloatArray, free: IntArray) -> Room:
         blocks = [(free[nodes] // block * block).sum(axis=0) for nodes, block in self._rows]
@@ -157,11 +193,6 @@ class GpuAvailability:
         if len(moments) and np.isfinite(ends_s).all():
             back[:, -1] = used
         return np.concatenate([[view.now_s], moments]), np.where(have.usable, have.gpus - used, 0)[:, None] + back
-
-
-def _counts(shape: tuple[BoolArray, int], row: tuple[BoolArray, int]) -> bool:
-    nodes, block = shape
-    return block >= row[1] and not (nodes & ~row[0]).any()
 
 
 def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:

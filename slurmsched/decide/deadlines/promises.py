@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +16,7 @@ from ...cluster.state import View
 from ...policies.deadlines.reservations import Room, latest_plan
 from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission
-from .gpu_availability import GpuAvailability
+from .gpu_availability import Footprint, GpuAvailability
 from .offers import Offer
 from .promise_risk import announced
 from .quotas import Quotas
@@ -90,23 +93,47 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntA
         return order[:0], endangered
     room, left = promised.room.copy(), promised.left.copy()
     counts = rooms.requests(waiting, promised.laxity_s[waiting], view.now_s).rows
-    for row in order[np.isinf(promised.laxity_s[order])][:MOST].tolist():
-        gpus, needs_s = int(view.pending.gpus[row] * view.pending.tasks[row]), float(rooms.needs_s[row])
-        own = rooms.own(row)
-        start_s = room.earliest(own, gpus, needs_s, view.now_s) if gpus else np.nan
-        if not np.isfinite(start_s):
+    begins_s = view.now_s + promised.laxity_s[waiting]
+    rows = order[np.isinf(promised.laxity_s[order])][:MOST]
+    columns = (rows, (view.pending.gpus * view.pending.tasks)[rows], rooms.needs_s[rows])
+    of_row = zip(*(column.tolist() for column in columns), rooms.footprints(rows), strict=True)
+    earlier: defaultdict[tuple[Footprint, int], _Starts] = defaultdict(_Starts)
+    for row, gpus, needs_s, footprint in of_row:
+        # Room only becomes less: a job starts no sooner than one before it that took as much for no longer.
+        alike = earlier[footprint, gpus]
+        since_s = alike.bound(needs_s, view.now_s)
+        start_s = room.earliest(footprint.own, gpus, needs_s, since_s) if gpus and since_s < math.inf else math.inf
+        alike.add(needs_s, start_s if start_s == start_s else math.inf)
+        if not math.isfinite(start_s):
             continue
-        taken = rooms.taken(row, gpus, room.at(start_s))
+        taken = footprint.taken(gpus, room.at(start_s))
         short = left.short(taken, start_s, start_s + needs_s)
-        begins_s = view.now_s + promised.laxity_s[waiting]
-        theirs = counts[:, short].any(axis=1) & (start_s < begins_s) & (begins_s < start_s + needs_s)
-        if theirs.any():
-            blocking.append(row)
-            endangered[waiting[theirs]] = True
-        else:
-            left.lose(taken, start_s, start_s + needs_s)
-            room.lose(taken, start_s, start_s + needs_s)
+        if short.any():
+            theirs = counts[:, short].any(axis=1) & (start_s < begins_s) & (begins_s < start_s + needs_s)
+            if theirs.any():
+                blocking.append(row)
+                endangered[waiting[theirs]] = True
+                continue
+        left.lose(taken, start_s, start_s + needs_s)
+        room.lose(taken, start_s, start_s + needs_s)
     return np.array(blocking, dtype=np.int64), endangered
+
+
+class _Starts:
+    """Earliest starts of jobs with equal GPUs, by their runtimes."""
+
+    def __init__(self) -> None:
+        self._lengths_s: list[float] = []  # rising
+        self._starts_s: list[float] = []
+
+    def add(self, length_s: float, start_s: float) -> None:
+        place = bisect_right(self._lengths_s, length_s)
+        self._lengths_s.insert(place, length_s)
+        self._starts_s.insert(place, start_s)
+
+    def bound(self, length_s: float, now_s: float) -> float:
+        """Return the latest start of a job that was no longer than *length_s*; *now_s* without one."""
+        return max(self._starts_s[: bisect_right(self._lengths_s, length_s)], default=now_s)
 
 
 def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseTable:

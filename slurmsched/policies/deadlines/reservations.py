@@ -6,6 +6,8 @@ A row of room is a set of nodes, in blocks of some size. A job fits if every row
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -17,6 +19,9 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 WINDOW = 32
 """Number of stretches searched first for a latest start; each further search covers four times as many."""
 
+NO_MATTER = np.iinfo(np.int64).min
+"""The GPUs that must be free in a row in which a job does not count."""
+
 ROUNDS = 5
 """Number of times that jobs without a place are moved to the front and the plan is repeated."""
 
@@ -24,84 +29,117 @@ ROUNDS = 5
 class Room:
     """Free GPUs by row and stretch of time; the last stretch never ends. ``take`` and ``lose`` change it in place."""
 
-    def __init__(self, begins_s: FloatArray, free: IntArray) -> None:
-        self.begins_s = begins_s  #: begins of stretches, rising; the first one is now
+    def __init__(self, begins_s: Sequence[float] | FloatArray, free: IntArray) -> None:
+        # Plans search and split stretches one at a time, at which lists are many times faster than arrays.
+        self._begins_s: list[float] = begins_s.tolist() if isinstance(begins_s, np.ndarray) else list(begins_s)
         self.free = free  #: row x stretch
+
+    @property
+    def begins_s(self) -> FloatArray:
+        """Begins of stretches, rising; the first one is now."""
+        return np.array(self._begins_s, dtype=np.float64)
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        return type(self)(self.begins_s.copy(), self.free.copy())
+        return type(self)(self._begins_s, self.free.copy())
 
     def less(self, share: float) -> Self:
         """Return a copy in which each row lacks a *share* of its largest number of GPUs."""
         kept_back = np.floor(share * self.free.max(axis=1, initial=0)).astype(np.int64)
-        return type(self)(self.begins_s.copy(), self.free - kept_back[:, None])
+        return type(self)(self._begins_s, self.free - kept_back[:, None])
 
     def latest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float, due_s: float) -> float:
         """Return the latest start from *since_s* on with *gpus* of *rows* free for *needs_s* by *due_s*; else NaN."""
-        last = int(np.searchsorted(self.begins_s, due_s)) if np.isfinite(due_s) else len(self.begins_s)
-        first, wide = last, WINDOW
+        return self.latest_of(_least(rows, gpus), needs_s, since_s, due_s) if rows.any() else math.nan
+
+    def latest_of(self, least: IntArray, needs_s: float, since_s: float, due_s: float) -> float:
+        """Return the same for a job that needs *least* GPUs free in each row."""
+        begins_s = self._begins_s
+        last, wide = bisect_left(begins_s, due_s), WINDOW
+        first = last
         while first > 0:  # the latest stretches first: starts there are later
             first, wide = max(0, last - wide), 4 * wide
-            from_s, until_s = self._stretches(rows, gpus, first, last)
-            starts_s = np.minimum(until_s, due_s) - needs_s
-            fitting = starts_s >= np.maximum(from_s, since_s) - 1e-6
-            if fitting.any():
-                return float(np.max(starts_s[fitting]))
-            if self.begins_s[first] <= since_s:
+            enough = self._enough(least, first, last)
+            end = enough.rfind(1) + 1
+            while end:  # intervals with enough GPUs, the latest one first
+                begin = enough.rfind(0, 0, end) + 1
+                until_s = begins_s[first + end] if first + end < len(begins_s) else math.inf
+                start_s = min(due_s, until_s) - needs_s
+                if start_s >= max(begins_s[first + begin], since_s) - 1e-6:
+                    return start_s
+                end = enough.rfind(1, 0, begin) + 1
+            if begins_s[first] <= since_s:
                 break
-        return np.nan
+        return math.nan
 
     def earliest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float) -> float:
         """Return the earliest start from *since_s* on with *gpus* of *rows* free for *needs_s*; else NaN."""
-        from_s, until_s = self._stretches(rows, gpus)
-        starts_s = np.maximum(from_s, since_s)
-        fitting = starts_s + needs_s <= until_s
-        return float(np.min(starts_s[fitting])) if fitting.any() else np.nan
+        least, begins_s = _least(rows, gpus), self._begins_s
+        first = max(0, bisect_right(begins_s, since_s) - 1)
+        last, wide = first if rows.any() else len(begins_s), WINDOW
+        while last < len(begins_s):  # the earliest stretches first
+            last, wide = min(len(begins_s), first + wide), 4 * wide
+            enough = self._enough(least, first, last)
+            begin = enough.find(1)
+            while begin >= 0:  # intervals with enough GPUs, the earliest one first
+                end = enough.find(0, begin)
+                end = end if end >= 0 else len(enough)
+                until_s = begins_s[first + end] if first + end < len(begins_s) else math.inf
+                start_s = max(begins_s[first + begin], since_s)
+                if start_s + needs_s <= until_s:
+                    return start_s
+                begin = enough.find(1, end)
+        return math.nan
 
     def at(self, at_s: float) -> IntArray:
         """Return the free GPUs of each row at a moment."""
-        return self.free[:, max(0, int(np.searchsorted(self.begins_s, at_s, side="right")) - 1)]
+        return self.free[:, max(0, bisect_right(self._begins_s, at_s) - 1)]
 
     def short(self, gpus: IntArray, from_s: float, until_s: float) -> BoolArray:
         """Select rows that lack their number of *gpus* at some moment in the interval."""
-        first = max(0, int(np.searchsorted(self.begins_s, from_s, side="right")) - 1)
-        last = int(np.searchsorted(self.begins_s, until_s))
-        return np.asarray((gpus > 0) & (self.free[:, first:last] < gpus[:, None]).any(axis=1))
+        first = max(0, bisect_right(self._begins_s, from_s) - 1)
+        last = bisect_left(self._begins_s, until_s)
+        lacking = np.logical_or.reduce(self.free[:, first:last] < gpus[:, None], axis=1)
+        return np.asarray((gpus > 0) & lacking)
 
     def lose(self, gpus: IntArray, from_s: float, until_s: float) -> None:
         """Subtract the number in *gpus* from each row during the interval."""
-        first, last = self._cut(from_s), self._cut(until_s)
+        first, last = self._split(from_s, until_s)
         self.free[:, first:last] -= gpus[:, None]
 
     def take(self, rows: BoolArray, gpus: int, from_s: float, until_s: float) -> None:
         """Subtract *gpus* from each of *rows* during the interval."""
-        first, last = self._cut(from_s), self._cut(until_s)
-        self.free[np.flatnonzero(rows), first:last] -= gpus
+        self.lose(rows * np.int64(gpus), from_s, until_s)
 
-    def _stretches(
-        self, rows: BoolArray, gpus: int, first: int = 0, last: int | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return begins and ends of times in some stretches with *gpus* free in all *rows*; none without rows."""
-        last = len(self.begins_s) if last is None else last
-        enough = np.zeros(last - first + 2, dtype=np.bool_)
-        enough[1:-1] = (self.free[rows, first:last] >= gpus).all(axis=0) & rows.any()
-        begins, ends = np.flatnonzero(enough[1:] & ~enough[:-1]), np.flatnonzero(enough[:-1] & ~enough[1:])
-        ends = first + ends
-        until_s = np.where(ends < len(self.begins_s), self.begins_s[np.minimum(ends, len(self.begins_s) - 1)], np.inf)
-        return self.begins_s[first + begins], until_s
+    def _enough(self, least: IntArray, first: int, last: int) -> bytes:
+        """Return a byte per stretch from *first* to before *last*: 1 if each row has at least *least* GPUs free."""
+        fits: BoolArray = np.logical_and.reduce(self.free[:, first:last] >= least[:, None], axis=0)
+        return fits.tobytes()
 
-    def _cut(self, at_s: float) -> int:
-        """Return the stretch that begins at *at_s*, splitting one if needed; the first one for the past."""
-        if not np.isfinite(at_s):
-            return len(self.begins_s)
-        place = int(np.searchsorted(self.begins_s, at_s))
-        if (place < len(self.begins_s) and self.begins_s[place] == at_s) or place == 0:
-            return place
-        # numpy's insert takes ten times as long, and plans spend their time here.
-        self.begins_s = np.concatenate((self.begins_s[:place], (at_s,), self.begins_s[place:]))
-        self.free = np.concatenate((self.free[:, :place], self.free[:, place - 1 :]), axis=1)
-        return place
+    def _split(self, from_s: float, until_s: float) -> tuple[int, int]:
+        """Split stretches so that one begins at each time; return their places, the first one for the past."""
+        begins_s, free = self._begins_s, self.free
+        first, last = bisect_left(begins_s, from_s), bisect_left(begins_s, until_s)
+        splits_first = first > 0 and begins_s[first : first + 1] != [from_s]
+        splits_last = last > 0 and begins_s[last : last + 1] != [until_s] and from_s < until_s < math.inf
+        # numpy's insert takes ten times as long as a concatenation, and plans spend their time here.
+        if splits_first and splits_last:
+            self.free = np.concatenate((free[:, :first], free[:, first - 1 : last], free[:, last - 1 :]), axis=1)
+        elif splits_first:
+            self.free = np.concatenate((free[:, :first], free[:, first - 1 :]), axis=1)
+        elif splits_last:
+            self.free = np.concatenate((free[:, :last], free[:, last - 1 :]), axis=1)
+        if splits_last:
+            begins_s.insert(last, until_s)
+        if splits_first:
+            begins_s.insert(first, from_s)
+            last += from_s < until_s
+        return first, last
+
+
+def _least(rows: BoolArray, gpus: int) -> IntArray:
+    """Return the GPUs that must be free in each row for a job that takes *gpus* of *rows*."""
+    return np.where(rows, gpus, NO_MATTER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,11 +190,14 @@ def latest_plan(room: Room, requests: DeadlineRequests) -> tuple[FloatArray, Roo
 def _placed(room: Room, requests: DeadlineRequests, order: IntArray) -> tuple[FloatArray, Room]:
     left = room.copy()
     starts_s = np.full(len(requests), np.nan)
+    taken = requests.rows * requests.gpus[:, None]
+    least = np.where(requests.rows, taken, NO_MATTER)
+    columns = (requests.needs_s, requests.since_s, requests.due_s, requests.rows.any(axis=1))
+    of_job = list(zip(*(column.tolist() for column in columns), strict=True))
     for job in order.tolist():
-        gpus, needs_s = int(requests.gpus[job]), float(requests.needs_s[job])
-        starts_s[job] = left.latest(
-            requests.rows[job], gpus, needs_s, float(requests.since_s[job]), float(requests.due_s[job])
-        )
-        if np.isfinite(starts_s[job]):
-            left.take(requests.rows[job], gpus, float(starts_s[job]), float(starts_s[job]) + needs_s)
+        needs_s, since_s, due_s, counts = of_job[job]
+        start_s = left.latest_of(least[job], needs_s, since_s, due_s) if counts else math.nan
+        if math.isfinite(start_s):
+            starts_s[job] = start_s
+            left.lose(taken[job], start_s, start_s + needs_s)
     return starts_s, left
