@@ -38,6 +38,7 @@ ASKS_S = 86_400.0
 SUSPENDED = "it was suspended before it had acted"
 
 _QUEUES_AGAIN = ("Requeue", "AskToStop")
+_GIVES_BACK = ("Release", "Unmark", "Unshare")
 _SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
 #: Actions that set a StartTime, and its distance in seconds where the value does not hold it.
@@ -183,6 +184,8 @@ class Intents:
         for key, same in list(self._open.items()):
             fresh = [look.judge(intent) for intent in same]
             news = [new for new, old in zip(fresh, same, strict=True) if new is not old]
+            if not news and key[1] not in _GIVES_BACK:
+                continue
             changed += news
             for intent in news:
                 self._count(intent)

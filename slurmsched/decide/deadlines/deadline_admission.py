@@ -62,9 +62,9 @@ class PromiseAdmission:
         for group in np.array_split(turns, min(GROUPS, len(turns))):
             self._answer([candidates[place] for place in group.tolist()], steers)
         self._give_up([candidates[place] for place in turns.tolist() if candidates[place].step >= 0])
-        offer = self._offer.afresh()
-        for one in candidates:
-            if one.step < 0:
+        if refused := [one for one in candidates if one.step < 0]:
+            offer = self._offer.afresh()
+            for one in refused:
                 one.earliest_s = offer.earliest_tenable(one.request) + float(one.request.needs_s[0])
         promised = [one.row for one in candidates if one.step >= 0]
         return self._answered(candidates), np.array(promised, dtype=np.int64)

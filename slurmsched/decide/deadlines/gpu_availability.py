@@ -70,6 +70,7 @@ class GpuAvailability:
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
         self._rows: list[tuple[BoolArray, int]] = []
         self._counts: dict[_Shape, list[bool]] = {}
+        self._in_use = _in_use(view)
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
         self.needs_s = planned_s(paced(view.forecast, view.pending), view.pending, margin)
 
@@ -182,12 +183,9 @@ class GpuAvailability:
         moments, which = _thinned(ends_s)
         moments = moments if len(ends_s) else np.array([self._soonest_s])
         back = np.zeros((len(have), len(moments) + 1), dtype=np.int64)
-        places = {name: place for place, name in enumerate(have.name)}
-        hosts = [_hosts(text, places) for text in view.running.node_list.names]
-        for row, at in enumerate(which.tolist()):
-            mine = hosts[int(view.running.node_list.codes[row])]
-            if mine and at < len(moments):
-                back[mine, at + 1] += -(-int(view.running.gpus[row]) // len(mine))
+        jobs, nodes, gpus = self._in_use
+        ending = which[jobs] < len(moments)
+        np.add.at(back, (nodes[ending], which[jobs[ending]] + 1), gpus[ending])
         used = np.where(have.usable, np.minimum(have.gpus_used, have.gpus), 0)
         back = np.minimum(np.cumsum(back, axis=1), used[:, None])
         if len(moments) and np.isfinite(ends_s).all():
@@ -203,8 +201,14 @@ def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:
     return moments, np.searchsorted(moments, ends_s)
 
 
-def _hosts(text: str, places: dict[str, int]) -> list[int]:
-    return [places[name] for name in _expanded(text) if name in places]
+def _in_use(view: View) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the GPUs that running jobs hold, as columns: row of the job, row of the node, GPUs of the job on it."""
+    running, places = view.running, {name: place for place, name in enumerate(view.nodes.name)}
+    hosts = [[places[name] for name in _expanded(text) if name in places] for text in running.node_list.names]
+    count = running.node_list.map([len(mine) for mine in hosts], np.int64)
+    nodes = [place for code in running.node_list.codes.tolist() for place in hosts[code]]
+    share = -(-running.gpus // np.maximum(count, 1))
+    return np.repeat(np.arange(len(running)), count), np.array(nodes, dtype=np.int64), np.repeat(share, count)
 
 
 def _expanded(text: str) -> list[str]:

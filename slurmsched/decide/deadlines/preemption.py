@@ -72,13 +72,13 @@ def stops(view: View, rules: Rules) -> Stops | None:
 
 def _above(view: View, rules: Rules) -> BoolArray:
     """Select running jobs of a higher tier, or a higher QOS if QOS counts, than some pending job with a deadline."""
-    waiting = view.pending.take(np.isfinite(view.pending.deadline_s))
+    waiting = np.isfinite(view.pending.deadline_s)
     above = np.zeros(len(view.running), dtype=np.bool_)
-    if not len(waiting):
+    if not waiting.any():
         return above
-    above |= tiers(view.running, view.partitions) > tiers(waiting, view.partitions).min()
+    above |= tiers(view.running, view.partitions) > tiers(view.pending, view.partitions)[waiting].min()
     if rules.scope != "queue":
-        above |= qos_classes(view.running, view.qos) > qos_classes(waiting, view.qos).min()
+        above |= qos_classes(view.running, view.qos) > qos_classes(view.pending, view.qos)[waiting].min()
     return above
 
 

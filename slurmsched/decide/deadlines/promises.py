@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.jobs import JobTable
 from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
@@ -138,13 +139,11 @@ class _Starts:
 
 def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseTable:
     """Withdraw promises to jobs that a user or an admin has excluded from our order."""
-    rows = {int(job): row for row, job in enumerate(view.pending.job_id.tolist())}
-    withdrawn: dict[int, str] = {}
-    for place in np.flatnonzero(table.open).tolist():
-        row = rows.get(int(table.job_id[place]))
-        why = None if row is None else _TAKEN_AWAY.get(Standing(int(standings[row])))
-        if why is not None:
-            withdrawn[place] = why
+    places = np.flatnonzero(table.open)
+    rows = _rows_of(view.pending, table.job_id[places])
+    standing_of = standings[rows[rows >= 0]].tolist()
+    whys = zip(places[rows >= 0].tolist(), (_TAKEN_AWAY.get(Standing(value)) for value in standing_of), strict=True)
+    withdrawn = {place: why for place, why in whys if why is not None}
     if not withdrawn:
         return table
     states, settled_s, reasons = table.state.copy(), table.settled_s.copy(), list(table.reason)
@@ -157,22 +156,24 @@ def _asking(view: View, standings: IntArray, table: PromiseTable) -> IntArray:
     """Return pending rows whose deadline and GPUs have no answer yet."""
     jobs = view.pending
     asking = np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED)
-    answered = {
-        (int(table.job_id[place]), round(float(table.deadline_s[place])), int(table.gpus[place]))
-        for place in np.flatnonzero(table.state != PromiseState.WITHDRAWN).tolist()
-    }
-    rows = np.flatnonzero(asking).tolist()
-    new = [
-        row
-        for row in rows
-        if (int(jobs.job_id[row]), round(float(jobs.deadline_s[row])), int(jobs.gpus[row])) not in answered
-    ]
-    return np.array(new, dtype=np.int64)
+    columns = (table.job_id, np.rint(table.deadline_s), table.gpus)
+    answered = set(zip(*(column[table.state != PromiseState.WITHDRAWN].tolist() for column in columns), strict=True))
+    rows = np.flatnonzero(asking)
+    requests = zip(*(c[rows].tolist() for c in (jobs.job_id, np.rint(jobs.deadline_s), jobs.gpus)), strict=True)
+    return rows[[request not in answered for request in requests]]
 
 
 def _pending_rows(view: View, table: PromiseTable) -> IntArray:
-    promised = set(table.job_id[table.open].tolist())
-    return np.flatnonzero([job in promised for job in view.pending.job_id.tolist()]).astype(np.int64)
+    return np.flatnonzero(np.isin(view.pending.job_id, table.job_id[table.open]))
+
+
+def _rows_of(jobs: JobTable, job_ids: IntArray) -> IntArray:
+    """Return the row of each of *job_ids* in *jobs*, -1 for one that is not there."""
+    if not len(jobs):
+        return np.full(len(job_ids), -1, dtype=np.int64)
+    order = np.argsort(jobs.job_id, kind="stable")
+    rows = order[np.maximum(np.searchsorted(jobs.job_id[order], job_ids, side="right") - 1, 0)]
+    return np.where(jobs.job_id[rows] == job_ids, rows, -1)
 
 
 def _due_s(view: View, table: PromiseTable, rows: IntArray) -> FloatArray:
@@ -183,10 +184,7 @@ def _due_s(view: View, table: PromiseTable, rows: IntArray) -> FloatArray:
 
 def _started_by(view: View, table: PromiseTable, laxity_s: FloatArray) -> PromiseTable:
     """Return the table with the latest start of each pending job, in whole seconds."""
-    rows = {int(job): row for row, job in enumerate(view.pending.job_id.tolist())}
-    start_by_s = np.full(len(table), np.nan)
-    for place in np.flatnonzero(table.open).tolist():
-        row = rows.get(int(table.job_id[place]))
-        if row is not None:
-            start_by_s[place] = np.floor(view.now_s + laxity_s[row])
+    places, start_by_s = np.flatnonzero(table.open), np.full(len(table), np.nan)
+    rows = _rows_of(view.pending, table.job_id[places])
+    start_by_s[places[rows >= 0]] = np.floor(view.now_s + laxity_s[rows[rows >= 0]])
     return replace(table, start_by_s=start_by_s)

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 
-WINDOW = 32
-"""Number of stretches searched first for a latest start; each further search covers four times as many."""
+WINDOW = 64
+"""Number of stretches searched first for a start; each further search covers four times as many."""
 
 NO_MATTER = np.iinfo(np.int64).min
 """The GPUs that must be free in a row in which a job does not count."""
