@@ -33,7 +33,8 @@ class LoadBound:
         Jobs that left have only made room since the others were admitted, so that no admitted job is ever sent out.
         """
         jobs = view.running.joined(view.pending)
-        order = np.lexsort((jobs.job_id, jobs.first_submit_s))
+        waits = np.arange(len(jobs)) >= len(view.running)
+        order = np.lexsort((jobs.job_id, jobs.first_submit_s, waits))
         used = np.cumsum((jobs.gpus * jobs.tasks)[order])
         fits = used <= self.load * int(view.nodes.gpus.sum()) * ROUNDING
         fits[:1] = True
