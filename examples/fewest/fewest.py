@@ -1,4 +1,5 @@
 import numpy as np
+
 from slurmsched.policies.contract import ordering
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+
 from slurmsched.cluster.columns import table_of
 from slurmsched.cluster.forecast import no_forecast
 from slurmsched.cluster.jobs import job_table

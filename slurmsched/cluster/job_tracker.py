@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -102,6 +102,19 @@ class JobTracker:
         if page.changed:
             self._index = Index.of(self._jobs)
         return TrackedChanges(self._dated(state), tuple(page.events), outcomes_of(page.runs), page.changed)
+
+    def validate(self) -> None:
+        """Raise AssertionError where the index is not that of the records, or a record contradicts itself."""
+        for unit, job in self._jobs.items():
+            assert job.unit == unit, f"the record of job {job.job_id} stands under unit {unit}"
+            assert job.phase is not Phase.PENDING or math.isnan(job.started_s), (
+                f"job {job.job_id} waits but has started"
+            )
+            assert job.delayed_s >= 0, f"job {job.job_id} was delayed by less than nothing"
+        fresh = Index.of(self._jobs)
+        for column in fields(Index):
+            same = np.array_equal(getattr(self._index, column.name), getattr(fresh, column.name), equal_nan=True)
+            assert same, f"the index of jobs differs from their records in {column.name}"
 
     def _dated(self, state: ClusterState) -> ClusterState:
         pending, running, ended = (self._dated_jobs(table) for table in (state.pending, state.running, state.ended))

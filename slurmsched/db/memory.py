@@ -254,6 +254,11 @@ class Memory:
         """Request a fresh read of mismatches on the next call; other threads may call this."""
         self._mismatches_wait.expire()
 
+    def validate(self) -> None:
+        """Raise AssertionError where the records of jobs or intents are inconsistent."""
+        self._ledger.validate()
+        self._intents.validate()
+
     def _load(self, now_s: float) -> None:
         """Load the state of earlier processes once, after an outage if necessary."""
         if not self._loaded:

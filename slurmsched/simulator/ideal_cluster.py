@@ -39,7 +39,9 @@ class IdealCluster(SimulatedCluster):
 
     def advance_to_decision(self) -> bool:
         """Advance to the next moment with something to decide; False if there is none any more."""
-        return bool(advance(self.model, NEVER))
+        decides = bool(advance(self.model, NEVER))
+        self._check()
+        return decides
 
     def decided(self) -> None:
         """Wait for the next event, or for the next beat while jobs wait and keys change with time."""
@@ -55,7 +57,9 @@ class IdealCluster(SimulatedCluster):
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Carry out each action; the queue needs no order, since nobody but we starts jobs."""
-        return [ActionResult(action, self._do(action)) for action in actions]
+        answers = [ActionResult(action, self._do(action)) for action in actions]
+        self._check()
+        return answers
 
     def _as_ordered(self, jobs: JobTable) -> JobTable:
         rows = np.array([self._rows[job][0] for job in jobs.job_id.tolist()], dtype=np.int64)

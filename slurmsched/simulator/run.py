@@ -20,9 +20,11 @@ from .cycle_driver import EVERY_S, CycleDriver, IdealDriver, composed, whole_que
 from .decisions import FAST, DecisionFigures, DecisionWatch
 from .fast.allocations import PoolNodes, Segments, closed, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
-from .fast.generic import Books, in_turn, repack, replay, reserving
+from .fast.context import validate as validate_pool
+from .fast.generic import Books, Decide, in_turn, repack, replay, reserving
 from .fast.loops import Keys, run_preemptively, run_to_end
 from .fast.queue import nobody
+from .fast.queue import validate as validate_queue
 from .fast.reserved_backfill import run_reserving
 from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
@@ -63,31 +65,35 @@ def simulate(
     generic: bool = False,
     segments: bool = False,
     packing: PackingSetup | None = None,
+    check: bool = False,
 ) -> Replay:
     """Replay *jobs* on *fleet*; with *generic*, through the slow loop that gives the policy a View at each decision.
 
     *learnt* has the forecasts for a setup with one of LEARNT. With *segments* the replay has every run
     with its GPUs, at twice the cost; the executor slurm, and clusters that are more than one pool,
     have none. *packing* is the policy's knowledge of jobs that share GPUs, where the cluster allows it; by default the
-    ordering ``lucid`` has that of ``lucid.packing``, and any other knows all true speeds.
+    ordering ``lucid`` has that of ``lucid.packing``, and any other knows all true speeds. With *check*, AssertionError
+    names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if setup.executor == "slurm":
-        return _on_slurm(jobs, fleet, setup, learnt)
+        return _on_slurm(jobs, fleet, setup, learnt, check)
     forecast = forecast_of(jobs, setup, learnt)
     if not fleet.equal:
-        return _on_such_a_fleet(jobs, fleet, setup, forecast, packing)
+        return _on_such_a_fleet(jobs, fleet, setup, forecast, packing, check)
     log = no_segments()
     if segments:  # once without, to know how much room they take
         before = simulate(jobs, fleet, setup, learnt=learnt, generic=generic)
         log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
     empty = _stage(jobs, fleet, setup, log)
     if generic or setup.ordering.changes == "with_time":
-        _shown(jobs, fleet, setup, forecast, empty)
+        _shown(jobs, fleet, setup, forecast, empty, check)
     elif len(jobs):
-        _compiled(jobs, setup, forecast, empty)
+        _compiled(jobs, setup, forecast, empty, check)
+    if check:
+        validate_pool(empty, _pool(fleet, setup))
     result = empty.result
     return Replay(
         setup,
@@ -128,11 +134,12 @@ def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
     return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(jobs.gpus, 1))
 
 
-def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None) -> Replay:
+def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None, check: bool) -> Replay:
     """Replay on a modelled slurmctld; an ordering of ours acts through our cycle."""
     conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
     conf = replace(conf, rules=_restarting(conf.rules, setup))
-    cluster = SimulatedCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet))
+    failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
+    cluster = SimulatedCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check)
     if setup.site is None and setup.ordering.native:
         cluster.advance(np.inf)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
@@ -150,7 +157,7 @@ def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast
 
 
 def _on_such_a_fleet(
-    jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, packing: PackingSetup | None
+    jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, packing: PackingSetup | None, check: bool
 ) -> Replay:
     """Replay with the direct executor where more than the number of GPUs counts."""
     key_source, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
@@ -173,14 +180,18 @@ def _on_such_a_fleet(
         rules = rules._replace(sharing=True)
     how = np.where(jobs.sensitive, *ways(setup.placement))
     pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
-    model = run_direct(jobs, fleet, rules, keys, how, key_source=key_source, outages=outages_of(jobs, fleet), pace=pace)
+    failures = outages_of(jobs, fleet)
+    model = run_direct(jobs, fleet, rules, keys, how, key_source=key_source, outages=failures, pace=pace, check=check)
     return _modelled(model, jobs, fleet, setup, forecast)
 
 
-def decided(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None = None) -> Replay:
+def decided(
+    jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None = None, *, check: bool = False
+) -> Replay:
     """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
 
-    ConfigError for what the cycle does not see: GPU limits of accounts, and GPUs that jobs share.
+    ConfigError for what the cycle does not see: GPU limits of accounts, and GPUs that jobs share. With *check*,
+    AssertionError names what is broken in the state of the cluster.
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
@@ -191,16 +202,16 @@ def decided(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast |
     forecast = forecast_of(jobs, setup, learnt)
     conf = SlurmConf(_restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup))
     steps = setup.ordering.steps if setup.selection == "preemptive" else ()
-    cluster = IdealCluster(jobs, fleet, conf, outages=outages_of(jobs, fleet), pace=pace_of(jobs, fleet), steps=steps)
+    failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
+    cluster = IdealCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check, steps=steps)
     policy, decisions = composed(setup.ordering, setup.composition), DecisionWatch()
-    driver = IdealDriver(
+    IdealDriver(
         cluster,
         policy,
         FixedForecast(jobs.job_id, forecast),
         watch=decisions.watch,
         entering=decisions.entering,
-    )
-    driver.run()
+    ).run()
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
 
 
@@ -284,15 +295,17 @@ def _asked_keys(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray
     return np.asarray(ordering(shown), dtype=np.float64)
 
 
-def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolContext) -> None:
+def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolContext, check: bool) -> None:
     """Replay with the compiled loops, on the keys of all jobs."""
-    keys = keys_of(jobs, setup.ordering, forecast)
+    keys, queue = keys_of(jobs, setup.ordering, forecast), nobody(jobs.gpus, empty.site.how)
     if setup.selection == "preemptive":
-        run_preemptively(empty, keys, nobody(jobs.gpus, empty.site.how))
+        run_preemptively(empty, keys, queue)
     elif setup.selection in RESERVING:
         run_reserving(empty, _reserve_by(jobs, setup), keys.at[0], RESERVING[setup.selection], setup.depth)
     else:
-        run_to_end(empty, keys.at[0], nobody(jobs.gpus, empty.site.how), setup.selection == "strict")
+        run_to_end(empty, keys.at[0], queue, setup.selection == "strict")
+    if check:
+        validate_queue(queue)
 
 
 def _asking(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast) -> Ask:
@@ -305,15 +318,31 @@ def _asking(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast
     return keys
 
 
-def _shown(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, empty: PoolContext) -> None:
+def _shown(
+    jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, empty: PoolContext, check: bool
+) -> None:
     """Replay with the generic loop, which calls the ordering at each decision."""
-    keys = _asking(jobs, fleet, setup, forecast)
+    steps = setup.ordering.steps if setup.selection == "preemptive" else ()
+    decide = _decision_rule(jobs, setup)
+    replay(Books(empty, _asking(jobs, fleet, setup, forecast), steps), _checked(decide) if check else decide)
+
+
+def _decision_rule(jobs: Workload, setup: Setup) -> Decide:
     if setup.selection == "preemptive":
-        replay(Books(empty, keys, setup.ordering.steps), repack)
-    elif setup.selection in RESERVING:
-        replay(Books(empty, keys), reserving(RESERVING[setup.selection], _reserve_by(jobs, setup), setup.depth))
-    else:
-        replay(Books(empty, keys), in_turn(setup.selection == "strict"))
+        return repack
+    if setup.selection in RESERVING:
+        return reserving(RESERVING[setup.selection], _reserve_by(jobs, setup), setup.depth)
+    return in_turn(setup.selection == "strict")
+
+
+def _checked(decide: Decide) -> Decide:
+    """Return *decide*, followed by a check of the state that it leaves."""
+
+    def check(books: Books, now_s: float) -> None:
+        decide(books, now_s)
+        books.validate()
+
+    return check
 
 
 def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:
@@ -321,9 +350,14 @@ def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:
 
 
 def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments) -> PoolContext:
-    free = np.array([fleet.total]) if setup.placement == "pool" else fleet.nodes.gpus.copy()
+    free = _pool(fleet, setup)
     site = PoolNodes(free, int(free.max(initial=0)), np.where(jobs.sensitive, *ways(setup.placement)))
     # a bound that is a whole number of GPUs except for rounding is that number
     most = setup.admission * fleet.total * (1 + 1e-12)
     trace = PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))
     return stage(trace, site, most, setup.beat_s, log)
+
+
+def _pool(fleet: ClusterSpec, setup: Setup) -> IntArray:
+    """Return the GPUs of each node; with the placement ``pool``, of one node that has them all."""
+    return np.array([fleet.total]) if setup.placement == "pool" else fleet.nodes.gpus.copy()

@@ -40,7 +40,7 @@ from .machine.controller import controller, extended, places_changed
 from .machine.event_loop import advance, reordered, requeue
 from .machine.observation import nodes_of, observed_jobs, one_row_per_array
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import NOW, Controller, Outages, begin_at
+from .slurmctld.slurmctld import NOW, Controller, Outages, begin_at, validate
 from .workload.workload import Workload, as_submitted
 
 RELEASE = (22, 5, 8)
@@ -65,6 +65,7 @@ class SimulatedCluster:
     submitted: JobTable | None = None  #: further columns of the jobs, row by row
     outages: Outages | None = None  #: future failures
     pace: JobSpeed | None = None  #: speeds of jobs; 1 by default
+    checked: bool = False  #: validate the state after each step; AssertionError names what is broken
     away: bool = False  #: do not answer, like a stopped slurmctld
     admin_comments: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
     model: Controller = field(init=False, repr=False)
@@ -87,6 +88,7 @@ class SimulatedCluster:
     def advance(self, until_s: float) -> None:
         """Advance time to *until_s*; with infinity, until nothing is left to happen."""
         advance(self.model, until_s)
+        self._check()
 
     def submit(self, jobs: Workload, submitted: JobTable | None = None) -> None:
         """Queue more jobs, none submitted before a known one; those whose submit time has come are there at once."""
@@ -135,6 +137,7 @@ class SimulatedCluster:
         answers = [ActionResult(action, self._do(action)) for action in actions]
         if any(answer.refused is None for answer in answers):
             reordered(self.model)
+        self._check()
         return answers
 
     def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
@@ -190,6 +193,10 @@ class SimulatedCluster:
             runtime_s=life.ended_s[rows] - life.started_s[rows],
             state=np.full(len(rows), JobState.COMPLETED, dtype=np.int64),
         )
+
+    def _check(self) -> None:
+        if self.checked:
+            validate(self.model)
 
     def _answering(self) -> None:
         if self.away:

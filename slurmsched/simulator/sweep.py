@@ -45,8 +45,8 @@ def sweep(
 ) -> Iterator[tuple[int, CellResult]]:
     """Make all runs; yield each with its index in *cells*, in any order. Without *workers*, in this process.
 
-    With *check*, an infeasible run is an error. RunFailed names the cell that failed; ConfigError says what to install,
-    or that there is no Dask scheduler.
+    With *check*, an infeasible run or a broken state of the simulator is an error. RunFailed names the cell that
+    failed; ConfigError says what to install, or that there is no Dask scheduler.
     """
     if workers is None or len(cells) < 2:
         for place, cell in enumerate(cells):
@@ -86,12 +86,14 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
         if cell.setup.profile_nodes:
             replay = profiled_first(jobs, fleet, cell.setup, learnt=learnt)
         else:
-            replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool)
+            replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool, check=check)
         if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")
         return CellResult(cell, summary(replay), replace(replay, segments=None))
     except SlurmschedError as error:
         raise RunFailed(f"{cell}: {error}") from error
+    except AssertionError as error:
+        raise RunFailed(f"{cell}: this cannot have happened: {error}") from error
     except Exception as error:
         error.add_note(f"in the run {cell}")
         raise

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.events import JobEnded, JobRequeued, JobStarted, JobSubmitted
+from slurmsched.cluster.job_record import Phase
 from slurmsched.cluster.job_tracker import JobTracker, held_rows
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
@@ -55,8 +57,49 @@ def outcomes(changes):
     return list(zip(*(getattr(changes.ended, name).tolist() for name in names), strict=True))
 
 
+class CheckedTracker(JobTracker):
+    """A tracker that checks its records after each change."""
+
+    def update(self, *args, **columns):
+        changes = super().update(*args, **columns)
+        self.validate()
+        return changes
+
+    def adopt(self, jobs):
+        changed = super().adopt(jobs)
+        self.validate()
+        return changed
+
+
+@pytest.mark.parametrize(
+    ("spoil", "names"),
+    [
+        (lambda jobs: jobs.pop(8), "differs from their records in unit"),
+        (lambda jobs: jobs.update({7: replace(jobs[7], restarts=1)}), "in restarts"),
+        (lambda jobs: jobs.update({7: replace(jobs[7], job_id=9)}), "stands under unit 7"),
+        (lambda jobs: jobs.update({7: replace(jobs[7], phase=Phase.ENDED)}), "in phase"),
+    ],
+)
+def test_records_that_differ_from_their_index_are_noticed(spoil, names):
+    tracker = CheckedTracker()
+    tracker.update(look(running(), job(8)), 210)
+    spoil(tracker._jobs)
+    with pytest.raises(AssertionError, match=names):
+        tracker.validate()
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"), [({"started_s": 5.0}, "waits but has started"), ({"delayed_s": -1.0}, "less than nothing")]
+)
+def test_a_record_that_contradicts_itself_is_noticed(columns, names):
+    source = CheckedTracker()
+    (record,) = source.update(look(job()), 105).jobs.values()
+    with pytest.raises(AssertionError, match=names):
+        CheckedTracker([replace(record, **columns)]).validate()
+
+
 def test_a_new_job_is_submitted_once():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     assert ledger.update(look(job()), 105).events == (JobSubmitted(7, 100),)
     again = ledger.update(look(job()), 120)
     assert again.events == ()
@@ -64,7 +107,7 @@ def test_a_new_job_is_submitted_once():
 
 
 def test_a_job_is_followed_from_submit_to_end_at_slurms_own_times():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(job()), 105)
     assert ledger.update(look(running()), 210).events == (JobStarted(7, 200),)
     over = ledger.update(look(ended()), 310)
@@ -74,13 +117,13 @@ def test_a_job_is_followed_from_submit_to_end_at_slurms_own_times():
 
 
 def test_a_job_that_ran_between_two_looks_has_an_outcome():
-    changes = JobTracker().update(look(ended()), 310)
+    changes = CheckedTracker().update(look(ended()), 310)
     assert changes.events == (JobSubmitted(7, 100), JobStarted(7, 200), JobEnded(7, 300, JobState.COMPLETED))
     assert outcomes(changes) == [(7, 0, JobState.COMPLETED, 100, 200, 300, 100)]
 
 
 def test_a_requeued_job_keeps_its_first_submit_and_leaves_an_outcome():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running()), 210)
     changes = ledger.update(look(job(submitted_s=400.0, restarts=1)), 410)
     assert changes.events == (JobRequeued(7, 400, 1),)
@@ -93,7 +136,7 @@ def test_a_requeued_job_keeps_its_first_submit_and_leaves_an_outcome():
 
 
 def test_after_a_requeue_a_deadline_still_counts_from_the_first_submit():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     texts = {7: "slurmsched:deadline=+1h", 8: "slurmsched:deadline=1970-01-01T01:00Z", 9: "slurmsched:deadline=+1h"}
     before = [running(number, first_submit_s=100.0, comment=texts[number]) for number in (7, 8)]
     ledger.update(look(*before), 210)
@@ -108,7 +151,7 @@ def test_after_a_requeue_a_deadline_still_counts_from_the_first_submit():
 
 def test_a_requeued_job_is_queued_again_when_its_old_run_has_ended():
     """While that takes, Slurm shows the restarts of the next run, the old submit time and a start time that is now."""
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running()), 210)
     for now_s in (401.0, 416.0):
         cleaning = running(restarts=1, started_s=now_s, state=JobState.COMPLETING)
@@ -120,14 +163,14 @@ def test_a_requeued_job_is_queued_again_when_its_old_run_has_ended():
 
 
 def test_a_job_first_met_between_two_runs_is_met_when_it_is_queued_again():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     cleaning = running(restarts=1, started_s=401.0, state=JobState.COMPLETING)
     assert ledger.update(look(cleaning), 401).events == ()
     assert ledger.update(look(job(submitted_s=430.0, restarts=1)), 431).events == (JobSubmitted(7, 430),)
 
 
 def test_a_requeue_and_the_next_start_between_two_looks_are_both_told():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running()), 210)
     changes = ledger.update(look(running(started_s=405.0, submitted_s=400.0, restarts=1)), 410)
     assert changes.events == (JobRequeued(7, 400, 1), JobStarted(7, 405, 1))
@@ -135,13 +178,13 @@ def test_a_requeue_and_the_next_start_between_two_looks_are_both_told():
 
 
 def test_the_end_of_the_first_of_two_unseen_requeues_is_left_to_the_accounting():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running()), 210)
     assert outcomes(ledger.update(look(job(submitted_s=900.0, restarts=2)), 910))[0][2] == JobState.OTHER
 
 
 def test_a_job_requeued_after_its_end_keeps_its_first_submit():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running()), 210)
     ledger.update(look(ended(state=JobState.TIMEOUT)), 310)
     changes = ledger.update(look(job(submitted_s=400.0, restarts=1)), 410)
@@ -150,7 +193,7 @@ def test_a_job_requeued_after_its_end_keeps_its_first_submit():
 
 
 def test_a_job_that_a_look_leaves_out_stays_as_it_was_until_slurm_has_forgotten_it():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running(), job(8), ended(9)), 310)
     assert ledger.missing(look(running())) == [8], "of those that ended Slurm is nowhere asked"
     assert ledger.missing(look()) == [7, 8]
@@ -161,7 +204,7 @@ def test_a_job_that_a_look_leaves_out_stays_as_it_was_until_slurm_has_forgotten_
 
 
 def test_a_job_that_vanished_ended_when_it_was_missed():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running()), 210)
     changes = ledger.update(look(), 500, forgotten=[7])
     assert changes.events == (JobEnded(7, 500, JobState.OTHER),)
@@ -170,13 +213,13 @@ def test_a_job_that_vanished_ended_when_it_was_missed():
 
 
 def test_a_vanished_job_ended_no_later_than_its_time_limit():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running(time_limit_s=60.0)), 210)
     assert outcomes(ledger.update(look(), 10_000, forgotten=[7]))[0][-2:] == (260, 60)
 
 
 def test_a_job_cancelled_in_the_queue_never_started():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(job()), 105)
     over = ledger.update(look(ended(state=JobState.CANCELLED, started_s=300.0)), 310)
     assert over.events == (JobEnded(7, 300, JobState.CANCELLED),)
@@ -185,7 +228,7 @@ def test_a_job_cancelled_in_the_queue_never_started():
 
 
 def test_an_id_that_is_used_again_is_a_new_job():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(running()), 210)
     changes = ledger.update(look(job(submitted_s=5000.0)), 5010)
     assert changes.events == (JobEnded(7, 5010, JobState.OTHER), JobSubmitted(7, 5000))
@@ -193,13 +236,13 @@ def test_an_id_that_is_used_again_is_a_new_job():
 
 
 def test_a_submit_time_that_is_off_by_a_second_is_the_same_job():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(job()), 105)
     assert ledger.update(look(job(submitted_s=101.0)), 120).events == ()
 
 
 def test_a_job_forgotten_by_slurm_is_forgotten_here():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(ended()), 310)
     assert ledger.update(look(), 700).jobs == {7: None}
     assert len(ledger) == 0
@@ -210,7 +253,7 @@ def array(tasks, **columns):
 
 
 def test_tasks_of_an_array_that_start_are_jobs_of_their_own():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(array(3)), 105)
     first = running(21, array_job_id=20, task_id=0)
     changes = ledger.update(look(array(2), first), 210)
@@ -223,7 +266,7 @@ def test_tasks_of_an_array_that_start_are_jobs_of_their_own():
 
 
 def test_a_task_that_is_queued_again_melts_into_its_array_and_keeps_the_first_submit():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     tasks = [running(21, array_job_id=20, task_id=0), running(20, array_job_id=20, task_id=1)]
     ledger.update(look(*tasks), 210)
     # squeue merges what waits under the array's id, which the last task has too.
@@ -240,7 +283,7 @@ def test_a_task_that_is_queued_again_melts_into_its_array_and_keeps_the_first_su
 
 
 def test_a_task_that_went_back_to_a_waiting_array_was_requeued():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(array(3), running(21, array_job_id=20, task_id=0)), 210)
     changes = ledger.update(look(array(4), melted=[21]), 400)
     assert changes.events == (JobRequeued(21, 400, 1),)
@@ -248,7 +291,7 @@ def test_a_task_that_went_back_to_a_waiting_array_was_requeued():
 
 
 def test_a_task_that_is_queued_again_as_another_one_starts_was_requeued():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(array(3), running(21, array_job_id=20, task_id=0)), 210)
     changes = ledger.update(look(array(3), running(22, array_job_id=20, task_id=1), melted=[21]), 400)
     assert JobRequeued(21, 400, 1) in changes.events
@@ -256,7 +299,7 @@ def test_a_task_that_is_queued_again_as_another_one_starts_was_requeued():
 
 
 def test_the_waiting_tasks_of_an_array_are_missed_only_where_none_of_its_tasks_is_shown():
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     ledger.update(look(array(3)), 105)
     assert ledger.missing(look(running(21, array_job_id=20, task_id=0))) == []
     assert ledger.missing(look(ended(21, array_job_id=20, task_id=0))) == []
@@ -264,19 +307,19 @@ def test_the_waiting_tasks_of_an_array_are_missed_only_where_none_of_its_tasks_i
 
 
 def test_a_new_process_goes_on_where_the_old_one_was():
-    old = JobTracker()
+    old = CheckedTracker()
     kept = {}
     for state, now_s in ((look(running(), job(8)), 210), (look(job(submitted_s=400.0, restarts=1), job(8)), 410)):
         kept.update(old.update(state, now_s).jobs)
-    new = JobTracker(kept.values())
+    new = CheckedTracker(kept.values())
     changes = new.update(look(job(submitted_s=400.0, restarts=1), job(8)), 500)
     assert changes.events == ()
     assert changes.state.pending.first_submit_s.tolist() == [100, 100]
 
 
 def test_a_ledger_that_began_without_the_database_learns_older_first_submits():
-    ledger = JobTracker()
-    before = JobTracker()
+    ledger = CheckedTracker()
+    before = CheckedTracker()
     known = before.update(look(running(), job(9)), 210).jobs.values()
     ledger.update(look(job(submitted_s=400.0, restarts=1)), 410)
     ledger.adopt(known)
@@ -293,7 +336,7 @@ def test_only_a_start_time_that_we_asked_for_is_a_hold_of_ours():
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_no_jobs_are_no_trouble(count):
-    ledger = JobTracker()
+    ledger = CheckedTracker()
     assert ledger.update(look(*[job()] * count), 105).state.pending.first_submit_s.tolist() == [100.0] * count
     assert len(ledger.update(look(), 120).state.pending) == 0
 

@@ -148,7 +148,7 @@ def simulated() -> SimulatedWorld:
     gpu = partition_of("gpu", "n[1-4]")
     fleet = ClusterSpec(nodes, gpu, table_of(QosTable, 0, {}, {}))
     conf = SlurmConf.of({"SchedulerParameters": "bf_interval=10,batch_sched_delay=0", "PriorityWeightAge": "1000"})
-    cluster = SimulatedCluster(workload(0), fleet, conf)
+    cluster = SimulatedCluster(workload(0), fleet, conf, checked=True)
     cluster.advance(1_000_000.0)
     return SimulatedWorld(cluster)
 

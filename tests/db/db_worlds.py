@@ -14,6 +14,7 @@ from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.plan import Placing, Plan, Standing
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.cluster.state import ClusterState, View
+from slurmsched.db.memory import Memory
 from slurmsched.db.tracking.decisions import DecisionRecord
 
 #: What a database might choke on: NUL, lone surrogates, the mark of our own quoting, SQL, sheer length.
@@ -119,3 +120,20 @@ def same_decision(one: DecisionRecord, other: DecisionRecord) -> bool:
         and one.plan.actions == other.plan.actions
         and one.plan.refusals == other.plan.refusals
     )
+
+
+class CheckedMemory(Memory):
+    """A memory that checks its records of jobs and intents after each change."""
+
+    def remember(self, *args, **options):
+        remembered = super().remember(*args, **options)
+        self.validate()
+        return remembered
+
+    def intend(self, *args):
+        super().intend(*args)
+        self.validate()
+
+    def answered(self, *args):
+        super().answered(*args)
+        self.validate()

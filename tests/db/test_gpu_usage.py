@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from db_worlds import NAN, jobs, look
+from db_worlds import NAN, CheckedMemory, jobs, look
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.job_kind import kind_of
 from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.profiles import NodeProfile
-from slurmsched.db.memory import Memory
 from slurmsched.db.records import gpu_usage
 
 PROFILE = NodeProfile(7, 0, "n1", 1000, 1100, 2, 100.0, 0.9, 0.4, 0.1, 0.2, 8192.0, 500.0, 0.0)
@@ -39,7 +38,7 @@ def waiting(**columns):
 
 def known(store, table, now_s=3000.0):
     """The columns of the one job of *table* as a fresh memory has them."""
-    pending = Memory(store, cluster="c").remember(look(table), now_s).state.pending
+    pending = CheckedMemory(store, cluster="c").remember(look(table), now_s).state.pending
     names = ("gpu_util", "memory_util", "gpu_memory_mib", "unstable", "measured")
     return tuple(getattr(pending, name)[0] for name in names)
 
@@ -93,7 +92,7 @@ def test_what_was_not_measured_stays_unknown(store, ran):
 
 def test_a_profile_that_comes_later_is_known_a_minute_later(store, ran):
     clock = ManualClock(3000.0)
-    memory = Memory(store, cluster="c", monotonic=clock.monotonic)
+    memory = CheckedMemory(store, cluster="c", monotonic=clock.monotonic)
     assert not memory.remember(look(waiting()), 3000.0).state.pending.measured[0]
     ran(PROFILE)
     assert not memory.remember(look(waiting()), 3015.0).state.pending.measured[0]
@@ -126,5 +125,5 @@ def test_memory_of_uses_is_bounded():
 
 def test_all_that_was_measured_can_be_had_with_its_kind(store, ran):
     ran(PROFILE)
-    ((_, kind, use),) = Memory(store, cluster="c").measured()
+    ((_, kind, use),) = CheckedMemory(store, cluster="c").measured()
     assert (kind, use.gpu_util, use.gpu_memory_mib) == (kind_of("alice", "train_1"), 0.4, 4096.0)

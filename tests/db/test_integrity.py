@@ -8,12 +8,11 @@ import subprocess
 from contextlib import closing
 
 import pytest
-from db_worlds import decision, jobs, look, outcomes
+from db_worlds import CheckedMemory, decision, jobs, look, outcomes
 from sqlalchemy import text
 
 from slurmsched.clock import ManualClock
 from slurmsched.db.integrity import find_damage
-from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.errors import MemoryUnavailable
 
@@ -48,7 +47,7 @@ class Cycles:
     def __init__(self, store):
         self.clock = ManualClock(100.0)
         self.store, self.samples, self.number = store, [], 0
-        self.memory = Memory(store, cluster="c", monotonic=self.clock.monotonic)
+        self.memory = CheckedMemory(store, cluster="c", monotonic=self.clock.monotonic)
 
     def run(self, count):
         for _ in range(count):

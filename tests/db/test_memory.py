@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from db_worlds import NAN, decision, jobs, look
+from db_worlds import NAN, CheckedMemory, decision, jobs, look
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import (
@@ -33,7 +33,7 @@ from slurmsched.db.store import Store
 
 @pytest.fixture
 def memory(store):
-    return Memory(store, cluster="c")
+    return CheckedMemory(store, cluster="c")
 
 
 def kinds(store, job_id):
@@ -63,7 +63,7 @@ def test_a_job_is_remembered_from_submit_to_end(store, memory):
 def test_a_question_to_stop_that_was_never_answered_counts_but_gives_no_reason_to_requeue(store, memory):
     memory.remember(look(None, running()), 210)
     memory.intend(1, [AskToStop(1, "URG"), SetAdminComment(1, "slurmsched:met")], 211)
-    for later in (memory, Memory(store, cluster="c")):
+    for later in (memory, CheckedMemory(store, cluster="c")):
         seen = later.remember(look(None, running()), 220).state.running
         assert (seen.asks.tolist(), np.isnan(seen.asked_s).all(), seen.told[0]) == ([1], True, "")
     memory.intend(2, [AskToStop(1, "URG")], 221)
@@ -77,7 +77,7 @@ def test_a_question_to_a_job_that_is_suspended_counts_but_gave_it_no_time(store,
     memory.intend(1, [AskToStop(1, "URG")], 211)
     memory.answered(1, [(AskToStop(1, "URG"), None)], 212)
     memory.remember(look(None, running(state=JobState.SUSPENDED)), 220)
-    for later in (memory, Memory(store, cluster="c")):
+    for later in (memory, CheckedMemory(store, cluster="c")):
         seen = later.remember(look(None, running()), 230).state.running
         assert (seen.asks.tolist(), np.isnan(seen.asked_s).all()) == ([1], True)
         assert later.recently_refused(230) == set(), "it may be asked again at once"
@@ -88,7 +88,7 @@ def test_a_question_to_a_job_that_is_suspended_counts_but_gave_it_no_time(store,
 
 
 def test_who_takes_over_knows_what_the_other_daemon_asked_meanwhile(store, memory):
-    other = Memory(store, cluster="c")
+    other = CheckedMemory(store, cluster="c")
     other.remember(look(None, running()), 210)
     memory.remember(look(None, running()), 211, acting=True)
     memory.intend(1, [AskToStop(1, "URG")], 212)
@@ -103,7 +103,8 @@ def test_nothing_is_written_where_nothing_changed(store, memory):
     assert memory.remember(look(jobs(5)), 125).events == ()
 
 
-def test_ten_thousand_unchanged_pending_jobs_take_less_than_50_ms(store, memory):
+def test_ten_thousand_unchanged_pending_jobs_take_less_than_50_ms(store):
+    memory = Memory(store, cluster="c")
     state = look(jobs(10_000))
     memory.remember(state, 110)
     memory.intend(1, [Rank(job_id, 5) for job_id in range(1, 501)], 111)
@@ -120,7 +121,7 @@ def test_a_new_process_goes_on_where_the_old_one_was_killed(store, memory):
     memory.remember(look(None, running()), 210)
     again = jobs(1, submitted_s=[400.0], restarts=[1])
     memory.remember(look(again), 410)
-    successor = Memory(store, cluster="c")
+    successor = CheckedMemory(store, cluster="c")
     remembered = successor.remember(look(again), 425)
     assert remembered.events == ()
     assert remembered.state.pending.first_submit_s.tolist() == [100]
@@ -129,7 +130,7 @@ def test_a_new_process_goes_on_where_the_old_one_was_killed(store, memory):
 
 def test_a_job_that_ended_while_nobody_looked_is_found_in_slurms_memory(store, memory):
     memory.remember(look(None, running()), 210)
-    successor = Memory(store, cluster="c")
+    successor = CheckedMemory(store, cluster="c")
     assert successor.remember(look(None, None, ended()), 900).ended.ended_s.tolist() == [300]
 
 
@@ -140,7 +141,7 @@ def test_our_own_expiring_hold_is_recognised_and_a_users_begin_time_is_not(store
     held = look(jobs(2, eligible_s=[150.0, 150.0]))
     assert memory.remember(held, 125).state.pending.held_by_us.tolist() == [True, False]
     assert [intent.seen_s for intent in memory.intents()] == [125]
-    assert Memory(store, cluster="c").remember(held, 126).state.pending.held_by_us.tolist() == [True, False]
+    assert CheckedMemory(store, cluster="c").remember(held, 126).state.pending.held_by_us.tolist() == [True, False]
     assert memory.remember(held, 151).state.pending.held_by_us.tolist() == [False, False]
     assert memory.intents() == ()
 
@@ -161,7 +162,7 @@ def test_waiting_time_counts_on_through_our_own_holds(store, memory):
         memory.answered(cycle, [(Hold(1, until_s), None)], now_s + 1)
         seen = memory.remember(look(jobs(1, eligible_s=[until_s])), now_s + 14).state.pending
         assert (seen.waiting_since_s.tolist(), seen.delayed_s.tolist()) == ([100], [until_s - 111])
-    successor = Memory(store, cluster="c")
+    successor = CheckedMemory(store, cluster="c")
     seen = successor.remember(look(jobs(1, eligible_s=[165.0])), 170).state.pending
     assert (seen.waiting_since_s.tolist(), seen.delayed_s.tolist()) == ([100], [54]), "also once the hold is over"
     ran = running(1, eligible_s=[165.0], state=JobState.COMPLETED, started_s=171.0, ended_s=[300.0])
@@ -239,7 +240,7 @@ def test_a_refused_job_is_left_alone_for_ten_minutes_even_by_a_new_process(store
     memory.intend(1, [Rank(1, 5)], 111)
     memory.answered(1, [(Rank(1, 5), "Access denied")], 112)
     assert memory.recently_refused(113) == {1}
-    successor = Memory(store, cluster="c")
+    successor = CheckedMemory(store, cluster="c")
     successor.remember(look(jobs(2)), 125)
     assert successor.recently_refused(600) == {1}
     assert successor.recently_refused(712) == set()
@@ -249,7 +250,7 @@ def test_a_refused_job_is_left_alone_for_ten_minutes_even_by_a_new_process(store
 def test_a_change_of_standing_is_told_once(store, memory):
     for number, standing in ((1, Standing.RANKED), (2, Standing.HELD_BY_USER), (3, Standing.HELD_BY_USER)):
         memory.save_decision(decision(number, 1000.0 + number, standing=standing))
-    successor = Memory(store, cluster="c")
+    successor = CheckedMemory(store, cluster="c")
     successor.remember(look(jobs(1)), 1010)
     successor.save_decision(decision(4, 1010.0, standing=Standing.HELD_BY_USER))
     told = [event.details for event in store.story("c", 1) if event.kind == "standing"]
@@ -273,14 +274,14 @@ def test_what_was_changed_while_nobody_looked_is_noticed_by_the_next_process(sto
     memory.remember(look(decision().view.pending, decision().view.running), 1000)
     memory.save_decision(decision(1, 1000.0))
     modified = jobs(3, time_limit_s=[60.0, np.inf, np.inf])
-    Memory(store, cluster="c").remember(look(modified, jobs(2, 100)), 1100)
+    CheckedMemory(store, cluster="c").remember(look(modified, jobs(2, 100)), 1100)
     assert changed(store) == [(1100.0, "limit changed", {"before": None, "after": 60.0})]
     assert changed(store, 2) == []
 
 
 def test_without_an_earlier_look_nothing_counts_as_changed(store, memory):
     memory.remember(look(jobs(1, time_limit_s=[7200.0])), 110)
-    Memory(store, cluster="c").remember(look(jobs(1, time_limit_s=[60.0])), 125)
+    CheckedMemory(store, cluster="c").remember(look(jobs(1, time_limit_s=[60.0])), 125)
     assert changed(store) == []
 
 
@@ -288,7 +289,7 @@ def test_a_suspension_of_ours_is_told_once_and_that_of_an_admin_as_such(store, m
     memory.remember(look(None, running()), 210)
     memory.intend(1, [Suspend(1)], 211)
     memory.answered(1, [(Suspend(1), None)], 212)
-    for memory_of in (memory, Memory(store, cluster="c")):
+    for memory_of in (memory, CheckedMemory(store, cluster="c")):
         memory_of.remember(look(None, running(state=JobState.SUSPENDED)), 220)
     memory.remember(look(None, running()), 230)
     memory.intend(2, [Resume(1)], 231)  # after an admin did: it is too late
@@ -319,7 +320,7 @@ def test_a_partition_that_we_changed_is_not_told_as_if_others_had(store, memory,
 
 
 def test_of_two_daemons_the_leader_alone_tells_what_others_changed(store, memory):
-    standby = Memory(store, cluster="c", leads=lambda: False)
+    standby = CheckedMemory(store, cluster="c", leads=lambda: False)
     for now_s, limit_s in ((110, 7200.0), (125, 3600.0)):
         for memory_of in (memory, standby):
             memory_of.remember(look(jobs(1, time_limit_s=[limit_s])), now_s + (memory_of is standby))
@@ -336,7 +337,7 @@ def test_a_comment_that_changes_in_every_cycle_leaves_a_bounded_number_of_rows(s
 def test_a_cycle_killed_before_it_was_saved_keeps_its_number_to_itself(store, memory):
     memory.remember(look(jobs(2)), 110)
     memory.intend(memory.next_number(110), [Hold(1, 500.0)], 110)
-    again = Memory(store, cluster="c")
+    again = CheckedMemory(store, cluster="c")
     number = again.next_number(125)
     assert number == 2
     again.intend(number, [Hold(1, 600.0)], 125)
@@ -346,7 +347,7 @@ def test_a_cycle_killed_before_it_was_saved_keeps_its_number_to_itself(store, me
 def test_cycle_numbers_go_on_after_a_restart(store, memory):
     assert memory.next_number(1000) == 1
     memory.save_decision(decision(1))
-    assert Memory(store, cluster="c").next_number(1010) == 2
+    assert CheckedMemory(store, cluster="c").next_number(1010) == 2
 
 
 # The database goes away and comes back: a locked file, a moved file, a stopped server (test_outage.py).
@@ -374,7 +375,7 @@ def clock():
 
 @pytest.fixture
 def file_memory(file_store, clock):
-    return Memory(file_store, cluster="c", monotonic=clock.monotonic)
+    return CheckedMemory(file_store, cluster="c", monotonic=clock.monotonic)
 
 
 def test_a_locked_database_costs_one_wait_and_loses_nothing(file_store, file_memory, clock, lock):
@@ -415,7 +416,7 @@ def test_a_refusal_by_a_clock_a_day_ahead_holds_ten_minutes_after_the_clock_was_
     memory.remember(look(jobs(1)), DAY_S)
     memory.intend(1, [Rank(1, 5)], DAY_S)
     memory.answered(1, [(Rank(1, 5), "Access denied")], DAY_S)
-    for later in (memory, Memory(store, cluster="c")):
+    for later in (memory, CheckedMemory(store, cluster="c")):
         later.remember(look(jobs(1)), 1000.0)
         assert later.recently_refused(1500.0) == {1}
         later.remember(look(jobs(1)), 1700.0)
@@ -426,15 +427,15 @@ def test_a_job_asked_to_stop_by_a_clock_a_day_ahead_has_its_time_from_when_the_c
     memory.remember(look(None, running()), DAY_S)
     memory.intend(1, [AskToStop(1, "URG")], DAY_S)
     memory.answered(1, [(AskToStop(1, "URG"), None)], DAY_S)
-    for later in (memory, Memory(store, cluster="c")):
+    for later in (memory, CheckedMemory(store, cluster="c")):
         assert later.remember(look(None, running()), 1000.0).state.running.asked_s.tolist() == [1000.0]
         assert later.remember(look(None, running()), 1015.0).state.running.asked_s.tolist() == [1000.0]
 
 
 def test_a_daemon_that_starts_without_the_database_learns_later_what_it_knew(file_store, clock):
-    Memory(file_store, cluster="c").remember(look(None, running()), 210)
+    CheckedMemory(file_store, cluster="c").remember(look(None, running()), 210)
     away = file_store.path.rename(file_store.path.with_name("away"))
-    memory = Memory(file_store, cluster="c", monotonic=clock.monotonic)
+    memory = CheckedMemory(file_store, cluster="c", monotonic=clock.monotonic)
     again = look(jobs(1, submitted_s=[400.0], restarts=[1]))
     assert memory.remember(again, 410).state.pending.first_submit_s.tolist() == [400]
     assert not memory.available
@@ -456,7 +457,7 @@ def test_jobs_that_do_not_go_together_are_known_as_soon_as_the_database_is_back(
 
 
 def test_the_backlog_is_bounded_and_says_what_it_dropped(file_store, clock, lock):
-    memory = Memory(file_store, cluster="c", backlog=50, monotonic=clock.monotonic)
+    memory = CheckedMemory(file_store, cluster="c", backlog=50, monotonic=clock.monotonic)
     lock.execute("BEGIN IMMEDIATE")
     for turn in range(10):
         clock.now_s += 15
@@ -469,7 +470,7 @@ def test_the_backlog_is_bounded_and_says_what_it_dropped(file_store, clock, lock
 
 
 def test_the_last_known_pause_holds_while_the_database_is_away(file_store, lock):
-    memory = Memory(file_store, cluster="c")
+    memory = CheckedMemory(file_store, cluster="c")
     file_store.pause("c", by="root", now_s=1, until_s=500)
     assert memory.control(100).paused
     file_store.path.rename(file_store.path.with_name("away"))
@@ -479,6 +480,6 @@ def test_the_last_known_pause_holds_while_the_database_is_away(file_store, lock)
 
 
 def test_json_in_the_story_is_plain(file_store, lock):
-    Memory(file_store, cluster="c").remember(look(None, None, ended(started_s=NAN)), 310)
+    CheckedMemory(file_store, cluster="c").remember(look(None, None, ended(started_s=NAN)), 310)
     for (details,) in lock.execute("SELECT details FROM job_events"):
         json.loads(details)

@@ -8,13 +8,12 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from db_worlds import decision, jobs, look
+from db_worlds import CheckedMemory, decision, jobs, look
 from postgres_server import new_server
 from sqlalchemy import text
 
 from slurmsched.clock import ManualClock
 from slurmsched.db.leader import ServerLeadership
-from slurmsched.db.memory import Memory
 from slurmsched.db.records import pause
 from slurmsched.db.records.pause import Control
 from slurmsched.db.store import Store
@@ -34,7 +33,7 @@ def test_a_server_that_stops_and_comes_back_loses_only_decisions(own_server):
     store = Store(own_server.new_database(), timeout_s=1)
     store.upgrade()
     clock = ManualClock()
-    memory = Memory(store, cluster="c", monotonic=clock.monotonic)
+    memory = CheckedMemory(store, cluster="c", monotonic=clock.monotonic)
     memory.remember(look(jobs(2)), 110)
     own_server.stop()
     assert not memory.remember(look(jobs(4)), 125).available
@@ -108,7 +107,7 @@ def seconds_of(step):
 
 
 def test_a_server_process_that_hangs_costs_the_time_limit_once_and_not_each_time(own_server, hanging):
-    memory = Memory(hanging, cluster="c")
+    memory = CheckedMemory(hanging, cluster="c")
     lead = ServerLeadership(hanging.database, "c")
     assert lead.acquire()
     memory.remember(look(jobs(2)), 110)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from db_worlds import jobs, look
+from db_worlds import CheckedMemory, jobs, look
 from sqlalchemy import text
 
 from slurmsched.cluster.actions import AskToStop, Rank, SetAdminComment, Share
 from slurmsched.cluster.jobs import JobState
 from slurmsched.db import schema
-from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
 from slurmsched.db.tracking.story import StoryEvent
 
@@ -34,7 +33,7 @@ def kinds(store, *since_s):
 
 
 def test_each_job_of_an_id_has_its_own_story(store):
-    memory = Memory(store, cluster="c")
+    memory = CheckedMemory(store, cluster="c")
     had_and_has(memory)
     assert kinds(store, FIRST_S) == ["submitted", "told", "refused", "ended"]
     assert kinds(store, SECOND_S) == ["submitted"]
@@ -46,15 +45,15 @@ def test_each_job_of_an_id_has_its_own_story(store):
 
 
 def test_a_requeue_and_a_new_process_go_on_with_the_same_story(store):
-    Memory(store, cluster="c").remember(look(None, job("alice", FIRST_S, state=[JobState.RUNNING])), 210.0)
+    CheckedMemory(store, cluster="c").remember(look(None, job("alice", FIRST_S, state=[JobState.RUNNING])), 210.0)
     again = job("alice", FIRST_S, restarts=[1])
-    Memory(store, cluster="c").remember(look(again), 410.0)
+    CheckedMemory(store, cluster="c").remember(look(again), 410.0)
     assert kinds(store, FIRST_S)[0] == "submitted"
     assert "requeued" in kinds(store, FIRST_S)
 
 
 def test_what_was_asked_of_the_job_before_is_not_taken_for_the_new_ones(store):
-    memory = Memory(store, cluster="c")
+    memory = CheckedMemory(store, cluster="c")
     seen = had_and_has(memory)
     assert seen.state.pending.told[0] == ""
     assert memory.recently_refused(SECOND_S + 11.0) == set()
@@ -62,51 +61,51 @@ def test_what_was_asked_of_the_job_before_is_not_taken_for_the_new_ones(store):
 
 
 def test_what_slurm_refused_of_the_job_before_keeps_nothing_from_the_new_one_after_a_restart_either(store):
-    memory, rank = Memory(store, cluster="c"), Rank(7, 5)
+    memory, rank = CheckedMemory(store, cluster="c"), Rank(7, 5)
     memory.remember(look(job("alice", FIRST_S)), 110.0)
     memory.intend(1, [rank], 111.0)
     memory.answered(1, [(rank, "Access/permission denied")], 112.0)
     memory.remember(look(job("bob", 300.0)), 310.0)
     assert memory.recently_refused(311.0) == set()
-    later = Memory(store, cluster="c")
+    later = CheckedMemory(store, cluster="c")
     later.remember(look(job("bob", 300.0)), 320.0)
     assert later.recently_refused(321.0) == set()
 
 
 def test_what_slurm_refused_of_a_job_counts_after_a_restart_also_where_it_was_queued_again(store):
-    memory, rank = Memory(store, cluster="c"), Rank(7, 5)
+    memory, rank = CheckedMemory(store, cluster="c"), Rank(7, 5)
     memory.remember(look(job("alice", FIRST_S)), 110.0)
     memory.remember(look(None, job("alice", FIRST_S, state=[JobState.RUNNING])), 210.0)
     memory.intend(1, [rank], 211.0)
     memory.answered(1, [(rank, "Access/permission denied")], 212.0)
     again = job("alice", FIRST_S, restarts=[1])
-    for each in (memory, Memory(store, cluster="c")):
+    for each in (memory, CheckedMemory(store, cluster="c")):
         each.remember(look(again), 310.0)
         assert each.recently_refused(311.0) == {7}
 
 
 def test_that_the_job_before_was_asked_to_stop_does_not_count_against_the_new_one(store):
-    memory = Memory(store, cluster="c")
+    memory = CheckedMemory(store, cluster="c")
     memory.remember(look(None, job("alice", FIRST_S, state=[JobState.RUNNING])), 210.0)
     memory.intend(1, [AskToStop(7, "URG")], 211.0)
     memory.answered(1, [(AskToStop(7, "URG"), None)], 212.0)
-    for later in (memory, Memory(store, cluster="c")):
+    for later in (memory, CheckedMemory(store, cluster="c")):
         seen = later.remember(look(None, job("bob", SECOND_S, state=[JobState.RUNNING])), SECOND_S + 10.0)
         assert seen.state.running.asks.tolist() == [0]
 
 
 def test_what_slurm_refused_of_the_job_before_is_not_told_of_the_new_one(store):
-    memory, share = Memory(store, cluster="c"), Share(7, "gpu", "shared", "n2", "0", "", 9.0)
+    memory, share = CheckedMemory(store, cluster="c"), Share(7, "gpu", "shared", "n2", "0", "", 9.0)
     memory.remember(look(job("alice", FIRST_S)), 110.0)
     memory.intend(1, [share], 111.0)
     memory.answered(1, [(share, "Requested node configuration is not available")], 112.0)
-    for later in (memory, Memory(store, cluster="c")):
+    for later in (memory, CheckedMemory(store, cluster="c")):
         seen = later.remember(look(job("bob", 300.0)), 310.0)
         assert list(seen.state.pending.share_refusal) == [""]
 
 
 def test_what_nodes_tell_belongs_to_the_job_that_had_the_id_then(store):
-    memory = Memory(store, cluster="c")
+    memory = CheckedMemory(store, cluster="c")
     had_and_has(memory)
     from slurmsched.db.pending_writes import PendingWrites
 

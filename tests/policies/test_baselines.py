@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from decide.views import NOW_S, jobs, nodes, running_jobs, view
+from simulator.worlds import simulate
 
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import workload
 

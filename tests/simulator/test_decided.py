@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.test_direct import fleet_of, jobs_of, some_jobs
+from simulator.worlds import decided, simulate
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import Replay, decided, simulate
+from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.worlds import setups, trace, worlds
+from simulator.worlds import setups, simulate, trace, worlds
 
 from slurmsched.policies.contract import PLACEMENTS
-from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.feasibility import impossible
-from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import STOCK, Setup
+from slurmsched.policies.presets import PRESETS
 
 
 @pytest.mark.parametrize("placement", sorted(PLACEMENTS))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulator.worlds import simulate
 
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import summary
-from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.worlds import simulate
 
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.harm import SHOWN, WORSE, Harm, baseline_of, harm
-from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.worlds import simulate
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
@@ -20,7 +21,7 @@ from slurmsched.simulator.lucid.packing import pack, profiled_s
 from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulator.worlds import simulate
 
 from slurmsched.cli.output import emit
 from slurmsched.cluster.columns import Labels
@@ -16,7 +17,7 @@ from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.fairness import rho
 from slurmsched.simulator.report.metrics import Summary, summary
 from slurmsched.simulator.report.timeline import Timeline
-from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 

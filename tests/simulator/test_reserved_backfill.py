@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.worlds import simulate
 
 from slurmsched.policies.contract import Ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 

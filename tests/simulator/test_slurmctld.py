@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.worlds import modelled_slurm, simulate
 
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.engine.job_state import COMPLETED
-from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
@@ -38,7 +38,7 @@ def run(
     jobs: Workload, fleet: ClusterSpec, rules: SlurmctldConfig = PROMPT, weights: Weights = PLAIN
 ) -> SimulatedCluster:
     """The jobs to their end."""
-    cluster = SimulatedCluster(jobs, fleet, SlurmConf(rules, weights))
+    cluster = modelled_slurm(jobs, fleet, SlurmConf(rules, weights))
     cluster.advance(np.inf)
     return cluster
 
@@ -106,7 +106,7 @@ def test_a_job_in_two_partitions_runs_where_there_is_room():
 def test_a_partition_that_is_down_starts_nothing():
     fleet = in_partitions(["a"])
     down = replace(fleet, partitions=partition_of("a", "n1", up=np.array([False])))
-    cluster = SimulatedCluster(jobs_of((0, 10, 1), partition=["a"]), down)
+    cluster = modelled_slurm(jobs_of((0, 10, 1), partition=["a"]), down)
     cluster.advance(1000.0)
     assert list(cluster.observe().pending.reason) == ["PartitionDown"]
 
@@ -114,7 +114,7 @@ def test_a_partition_that_is_down_starts_nothing():
 def test_jobs_run_on_the_gpu_type_and_features_they_ask_for():
     fleet = ClusterSpec(nodes_of(3, 4, gpu_type=["a100", "v100", "v100"], features=["ib", "", "ib,big"]), *_empty())
     jobs = jobs_of((0, 10, 4), (0, 10, 4), (0, 10, 4), gpu_type=["v100", "", "a100"], features=["ib&big", "", ""])
-    cluster = SimulatedCluster(jobs, fleet, SlurmConf(PROMPT, PLAIN))
+    cluster = modelled_slurm(jobs, fleet, SlurmConf(PROMPT, PLAIN))
     cluster.advance(5.0)
     assert dict(zip(cluster.observe().running.job_id.tolist(), cluster.observe().running.node_list, strict=True)) == {
         1: "n3",
@@ -139,7 +139,7 @@ def test_a_job_without_gpus_takes_cpus_alone():
 
 def test_a_job_on_two_nodes_takes_as_many_gpus_of_each():
     jobs = jobs_of((0, 10, 1), (0, 10, 4), (0, 10, 3), nodes=[1, 2, 0])
-    cluster = SimulatedCluster(jobs, ClusterSpec.of(2, 4), SlurmConf(PROMPT, PLAIN))
+    cluster = modelled_slurm(jobs, ClusterSpec.of(2, 4), SlurmConf(PROMPT, PLAIN))
     cluster.advance(1.0)
     assert cluster.observe().nodes.gpus_used.tolist() == [3, 2]
     cluster.advance(np.inf)
@@ -149,7 +149,7 @@ def test_a_job_on_two_nodes_takes_as_many_gpus_of_each():
 def test_an_account_has_no_more_gpus_at_once_than_its_limit_and_holds_up_nobody_else():
     fleet = replace(ClusterSpec.of(2, 4), account_gpus={"physics": 4})
     jobs = jobs_of((0, 10, 3), (0, 10, 3), (1, 10, 2), account=["physics", "physics", "chemistry"])
-    cluster = SimulatedCluster(jobs, fleet, SlurmConf(PROMPT, PLAIN))
+    cluster = modelled_slurm(jobs, fleet, SlurmConf(PROMPT, PLAIN))
     cluster.advance(5.0)
     assert list(cluster.observe().pending.reason) == ["AssocGrpGRES"]
     cluster.advance(np.inf)
@@ -159,7 +159,7 @@ def test_an_account_has_no_more_gpus_at_once_than_its_limit_and_holds_up_nobody_
 def test_nodes_of_several_sizes_take_a_job_on_the_largest_it_fills():
     fleet = ClusterSpec(replace(nodes_of(3, 4), gpus=np.array([4, 8, 4])), *_empty())
     jobs = jobs_of((0, 10, 8), (0, 10, 8), (0, 10, 16))
-    cluster = SimulatedCluster(jobs, fleet, SlurmConf(PROMPT, PLAIN))
+    cluster = modelled_slurm(jobs, fleet, SlurmConf(PROMPT, PLAIN))
     cluster.advance(1.0)
     assert list(cluster.observe().running.node_list) == ["n2", "n[1,3]"]
     cluster.advance(np.inf)
@@ -193,19 +193,19 @@ def test_larger_jobs_and_better_qos_weigh_as_configured():
 )
 def test_a_job_that_could_never_run_is_named(columns, words):
     with pytest.raises(ConfigError, match=words):
-        SimulatedCluster(jobs_of((0, 1, 1), **columns), ClusterSpec.of(2, 4))
+        modelled_slurm(jobs_of((0, 1, 1), **columns), ClusterSpec.of(2, 4))
 
 
 def test_a_partition_that_the_fleet_has_not_is_named_with_those_it_has():
     with pytest.raises(ConfigError, match="partition 'c', which the cluster does not have; there are: a, b"):
-        SimulatedCluster(jobs_of((0, 1, 1), partition=["c"]), two_partitions(in_partitions(["a", "b"]), "n1", "n2"))
+        modelled_slurm(jobs_of((0, 1, 1), partition=["c"]), two_partitions(in_partitions(["a", "b"]), "n1", "n2"))
 
 
 def test_a_limit_longer_than_its_partition_allows_is_named():
     fleet = in_partitions(["a"])
     short = replace(fleet, partitions=partition_of("a", "n1", max_time_s=np.array([60.0])))
     with pytest.raises(ConfigError, match="job 1 has a limit of 200 s, its partition 'a' allows 60 s"):
-        SimulatedCluster(jobs_of((0, 100, 1), partition=["a"]), short)
+        modelled_slurm(jobs_of((0, 100, 1), partition=["a"]), short)
 
 
 @st.composite
@@ -237,7 +237,7 @@ def test_with_a_reservation_for_each_job_it_is_conservative_backfill(data, gpus)
 def test_time_in_pieces_and_at_once_give_the_same(data, beat_s):
     jobs = data.draw(random_jobs(3, 4))
     at_once = run(jobs, ClusterSpec.of(3, 4), SlurmctldConfig(bf_interval_s=7.0))
-    pieces = SimulatedCluster(jobs, ClusterSpec.of(3, 4), SlurmConf(SlurmctldConfig(bf_interval_s=7.0), PLAIN))
+    pieces = modelled_slurm(jobs, ClusterSpec.of(3, 4), SlurmConf(SlurmctldConfig(bf_interval_s=7.0), PLAIN))
     now_s = 0.0
     while not pieces.drained:
         now_s += beat_s
@@ -253,7 +253,7 @@ def test_time_in_pieces_and_at_once_give_the_same(data, beat_s):
 def test_every_job_ends_after_all_its_work_and_gives_its_gpus_back(data, launch_s, release_s):
     jobs = data.draw(random_jobs(2, 8))
     conf = SlurmConf(SlurmctldConfig(), PLAIN).with_overheads(launch_s, release_s)
-    cluster = SimulatedCluster(jobs, ClusterSpec.of(2, 8), conf)
+    cluster = modelled_slurm(jobs, ClusterSpec.of(2, 8), conf)
     cluster.advance(np.inf)
     life = cluster.model.stage.life
     assert (life.state == COMPLETED).all()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from simulator.worlds import modelled_slurm
 
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
@@ -26,7 +26,7 @@ def starts(*rows: tuple[float, float, int], rules: SlurmctldConfig = LAB, launch
         gpus=[row[2] for row in rows],
         time_limit_s=np.full(len(rows), 60.0),
     )
-    cluster = SimulatedCluster(jobs, ClusterSpec.of(1, 4), SlurmConf(rules, PLAIN).with_overheads(launch_s, 0.01))
+    cluster = modelled_slurm(jobs, ClusterSpec.of(1, 4), SlurmConf(rules, PLAIN).with_overheads(launch_s, 0.01))
     cluster.advance(np.inf)
     return [float(start_s) for start_s in cluster.model.stage.life.first_s]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.worlds import modelled_slurm
 
 from slurmsched.cluster.actions import Rank, Suspend
 from slurmsched.cluster.columns import Labels
@@ -18,6 +19,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.selection.resources import validate
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver
 from slurmsched.simulator.fixed_forecast import FixedForecast
@@ -71,7 +73,7 @@ def seen(cluster: SimulatedCluster) -> View:
 
 
 def look(jobs: Workload, after_s: float = 0.0) -> View:
-    cluster = SimulatedCluster(jobs, FLEET, AT_ONCE)
+    cluster = modelled_slurm(jobs, FLEET, AT_ONCE)
     cluster.advance(100.0 + after_s)
     return seen(cluster)
 
@@ -83,7 +85,10 @@ def ends(cluster: SimulatedCluster) -> dict[int, float]:
 
 def on_to_the_end(view: View) -> dict[int, float]:
     cluster = resumed(view, CONFIG, AT_ONCE)
+    stage = cluster.model.stage
+    validate(stage.resources, stage.held, stage.requests)
     cluster.advance(np.inf)
+    validate(stage.resources, stage.held, stage.requests)
     return ends(cluster)
 
 
@@ -95,7 +100,7 @@ def on_to_the_end(view: View) -> dict[int, float]:
     st.integers(0, 300),
 )
 def test_from_any_moment_a_simulation_ends_each_job_when_the_first_one_does(rows, after_s):
-    first = SimulatedCluster(jobs_of(*(row[:3] for row in rows)), FLEET, AT_ONCE)
+    first = modelled_slurm(jobs_of(*(row[:3] for row in rows)), FLEET, AT_ONCE)
     first.advance(100.0)
     first.act([Rank(number, 10 * row[3]) for number, row in enumerate(rows, 1)])
     first.advance(100.0 + after_s)
@@ -157,7 +162,7 @@ def test_a_completing_job_is_given_a_moment():
 
 
 def test_a_suspended_job_keeps_its_nodes_and_the_simulation_still_ends():
-    first = SimulatedCluster(FULL, FLEET, AT_ONCE)
+    first = modelled_slurm(FULL, FLEET, AT_ONCE)
     first.advance(101.0)
     first.act([Suspend(1)])
     assert np.isnan(list(on_to_the_end(seen(first)).values())).all()
@@ -240,7 +245,7 @@ def test_our_cycles_end_where_a_job_can_never_start():
 
 def test_our_cycles_begin_on_a_cluster_that_nobody_has_come_to():
     jobs = jobs_of((50, 3, 4), (30, 3, 4), (10, 3, 4))
-    cluster = SimulatedCluster(jobs, FLEET, AT_ONCE)
+    cluster = modelled_slurm(jobs, FLEET, AT_ONCE)
     said = Forecast(*[jobs.runtime_s.copy() for _ in range(3)], Labels.of(["told"] * 3))
     policy = Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"})))
     CycleDriver(cluster, policy, FixedForecast(jobs.job_id, said), every_s=10.0).run()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.worlds import simulate
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.gpu_usage import Use
@@ -16,7 +17,6 @@ from slurmsched.models.registry import shipped
 from slurmsched.models.sharing.sharing_model import SharingModel
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.lucid.profiler import profiled
-from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.studies.tuning.knobs import Knobs, KnobSpace
 from slurmsched.simulator.studies.tuning.search import DAY_S, gain, tuned

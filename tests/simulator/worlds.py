@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from slurmsched.simulator import run
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.workload.workload import Workload, workload
+
+simulate = partial(run.simulate, check=True)
+"""A replay that checks the simulator's own state."""
+
+decided = partial(run.decided, check=True)
+"""A replay by the daemon's own decisions that checks the state of the cluster."""
+
+modelled_slurm = partial(SimulatedCluster, checked=True)
+"""A modelled Slurm that checks its state after each step."""
 
 
 def trace(*jobs: tuple[float, float, int], **columns: Any) -> Workload:

@@ -301,9 +301,25 @@ class Intents:
             job for job in self._refused_s if (job, "Share") not in self._open or self._refusals.get(job, 0) >= EAGER
         }
 
+    def validate(self) -> None:
+        """Raise AssertionError where an intent is misplaced, twice or closed, or a stop request is not counted."""
+        for (job_id, kind), same in self._open.items():
+            name = f"{kind} of job {job_id}"
+            assert same, f"{name} has an empty list"
+            assert all((intent.job_id, intent.kind) == (job_id, kind) for intent in same), f"{name} is of another"
+            assert all(intent.closed_s is None for intent in same), f"{name} is closed and in the list of open ones"
+            assert len({intent.cycle for intent in same}) == len(same), f"{name} is open twice in one cycle"
+        for intent in self:
+            counted = self._asked_s.get(intent.job_id, {})
+            if _is_answered_ask(intent) and counted:  # the oldest are forgotten first
+                at_s = intent.answered_s or 0.0
+                assert at_s in counted or at_s < min(counted), f"a stop request to job {intent.job_id} is not counted"
+        assert all(self._asked_s.values()), "a job without stop requests is among those that were asked"
+        assert all(often >= 0 for often in self._refusals.values()), "a job was refused less than never"
+
     def _count(self, intent: Intent) -> None:
         """Record a stop request that Slurm answered."""
-        if intent.kind == "AskToStop" and intent.answered_s is not None and intent.refused in (None, SUSPENDED):
+        if _is_answered_ask(intent) and intent.answered_s is not None:
             self._asked_s.setdefault(intent.job_id, {})[intent.answered_s] = intent.refused is None
 
     def _thin_out(self, key: tuple[int, str], same: list[Intent]) -> None:
@@ -311,6 +327,10 @@ class Intents:
             self._open[key] = same
         else:
             self._open.pop(key, None)
+
+
+def _is_answered_ask(intent: Intent) -> bool:
+    return intent.kind == "AskToStop" and intent.answered_s is not None and intent.refused in (None, SUSPENDED)
 
 
 def _not_later_than(intent: Intent, now_s: float) -> Intent:

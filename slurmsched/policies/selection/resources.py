@@ -195,3 +195,45 @@ def is_on(held: Held, row: int, node: int) -> bool:
             return True
         spot = held.links[NEXT, spot]
     return False
+
+
+def validate(resources: NodeResources, held: Held, requests: ResourceRequests) -> None:
+    """Raise AssertionError where the lists of allocations are broken, or nodes do not have what their jobs leave."""
+    owner = owners(held)
+    mine = owner != NONE
+    node, nodes = held.links[NODE, mine], len(resources.up)
+    assert ((node >= 0) & (node < nodes)).all(), "a job holds a node that does not exist"
+    assert (held.links[GPUS, mine] >= 0).all(), "a job holds less than no GPU"
+    assert len(np.unique(owner[mine] * nodes + node)) == len(node), "a job holds a node twice"
+
+    def held_of(amounts: IntArray | FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(node, weights=amounts, minlength=nodes), dtype=np.float64)
+
+    has, free = resources.has, resources.free
+    assert (free.gpus >= 0).all(), "a node gives more GPUs than it has"
+    assert (free.cpus >= 0).all(), "a node gives more CPUs than it has"
+    assert (free.gpus + held_of(held.links[GPUS, mine]) == has.gpus).all(), "free and held GPUs are not those of a node"
+    assert (free.cpus + held_of(held.links[CPUS, mine]) == has.cpus).all(), "free and held CPUs are not those of a node"
+    memory_mib = free.memory_mib + held_of(requests.memory_mib[owner[mine]])
+    assert np.allclose(memory_mib, has.memory_mib), "free and held memory is not that of a node"
+
+
+def owners(held: Held) -> IntArray:
+    """Return the job of each link, NONE for a spare one; AssertionError for a link in two lists or in none."""
+    after, owner = held.links[NEXT], np.full(held.links.shape[1], NONE, dtype=np.int64)
+    assert ((after >= NONE) & (after < len(after))).all(), "a link of an allocation leads nowhere"
+    uses = np.zeros(len(after), dtype=np.int64)
+    rows = np.flatnonzero(held.first != NONE)
+    spots = held.first[rows]
+    while len(spots):
+        np.add.at(uses, spots, 1)
+        assert uses.max() == 1, "a link is in two allocations"
+        owner[spots] = rows
+        more = after[spots] != NONE
+        rows, spots = rows[more], after[spots[more]]
+    spot = int(held.spare[0])
+    while spot != NONE:
+        assert not uses[spot], "a spare link is in use"
+        uses[spot], spot = 1, int(after[spot])
+    assert uses.all(), "a link is neither in use nor spare"
+    return owner

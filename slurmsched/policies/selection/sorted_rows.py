@@ -48,3 +48,11 @@ def drop_out(line: Line, row: int) -> None:
             line.rows[remaining], line.keys[remaining] = line.rows[at], line.keys[at]
             remaining += 1
     line.many[0] = remaining
+
+
+def validate(line: Line) -> None:
+    """Raise AssertionError where a line is out of order or has a row twice."""
+    rows, keys = line.rows[: line.many[0]], line.keys[: line.many[0]]
+    in_order = (keys[:-1] < keys[1:]) | ((keys[:-1] == keys[1:]) & (rows[:-1] < rows[1:]))
+    assert in_order.all(), "a line of jobs is out of order"
+    assert len(np.unique(rows)) == len(rows), "a line has a job twice"

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled
+from . import heaps
 from .heaps import pop, push
 
 NEVER = np.inf
@@ -58,3 +59,11 @@ def first(calendar: Calendar) -> tuple[int, int]:
 def strike(calendar: Calendar) -> None:
     """Remove the first event."""
     calendar.many[0] = pop(calendar.at_s, calendar.what, 0, calendar.many[0])
+
+
+def validate(calendar: Calendar) -> None:
+    """Raise AssertionError where the events are no heap, or of no known rank."""
+    many = int(calendar.many[0])
+    heaps.validate(calendar.at_s, calendar.what, 0, many)
+    rank = calendar.what[:many] // SERIALS
+    assert ((rank >= END) & (rank <= BEGIN)).all(), "the calendar has an event of no known rank"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled
 
@@ -45,3 +47,13 @@ def pop(keys: FloatArray, rows: IntArray, base: int, length: int) -> int:
     keys[base + at] = key
     rows[base + at] = row
     return length
+
+
+def validate(keys: FloatArray, rows: IntArray, base: int, length: int) -> None:
+    """Raise AssertionError where a pair of the heap of *length* pairs at *base* comes before the one above it."""
+    assert 0 <= length <= len(keys) - base, "a heap is longer than its room"
+    key, row = keys[base : base + length], rows[base : base + length]
+    assert not np.isnan(key).any(), "a heap has a key that is no number"
+    above = (np.arange(1, length) - 1) >> 1
+    in_order = (key[above] < key[1:]) | ((key[above] == key[1:]) & (row[above] <= row[1:]))
+    assert in_order.all(), "a heap is out of order"

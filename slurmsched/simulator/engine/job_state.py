@@ -10,9 +10,12 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState
 from ...policies.compiled import compiled, inner
+from ...policies.selection import resources as nodes
+from ...policies.selection import sorted_rows
 from ...policies.selection.resources import GPUS, Held, NodeResources, ResourceRequests, give_back, take
 from ...policies.selection.sorted_rows import Line, drop_out, line_up
 from ...policies.selection.struct_arrays import records
+from . import calendar as calendars
 from .calendar import BEGIN, END, FREE, NEVER, SERIALS, STEP, Calendar, note
 
 UNBORN = -1
@@ -294,3 +297,49 @@ def release(stage: MachineContext, row: int) -> None:
     give_back(stage.resources, stage.held, stage.requests, row)
     drop_out(stage.running, row)
     stage.life.state[row] = COMPLETED if stage.life.state[row] == COMPLETING else PENDING
+
+
+def validate(stage: MachineContext) -> None:
+    """Raise AssertionError where the state of jobs contradicts itself, their allocations, or the calendar.
+
+    Unlike here, a job of ``snapshot.resumed`` may run on nodes that are not known.
+    """
+    nodes.validate(stage.resources, stage.held, stage.requests)
+    calendars.validate(stage.calendar)
+    sorted_rows.validate(stage.running)
+    state, running = stage.life.state, stage.running.rows[: stage.running.many[0]]
+    holding = np.isin(state, (RUNNING, SUSPENDED, COMPLETING, REQUEUED))
+    assert np.array_equal(np.sort(running), np.flatnonzero(holding)), "the line of running jobs is not those that run"
+    assert np.array_equal(stage.held.first != nodes.NONE, holding), "the jobs that hold nodes are not those that run"
+    _validate_ends(stage)
+    _validate_sharing(stage)
+
+
+def _validate_ends(stage: MachineContext) -> None:
+    life, calendar, many = stage.life, stage.calendar, stage.calendar.many[0]
+    runs = life.state == RUNNING
+    assert runs[life.due_s < NEVER].all(), "a job that does not run has an end"
+    at_s, rank, row = calendar.at_s[:many], calendar.what[:many] // SERIALS, calendar.what[:many] % SERIALS
+    ends = row[rank == END]
+    scheduled = np.zeros(len(runs), dtype=np.bool_)
+    scheduled[ends[life.due_s[ends] == at_s[rank == END]]] = True
+    assert scheduled[runs].all(), "the end of a running job is not in the calendar"
+
+
+def _validate_sharing(stage: MachineContext) -> None:
+    """Check that each running job holds its GPUs, or is counted as a guest on those of another."""
+    life, gpus = stage.life, stage.requests.gpus
+    runs, guests = np.isin(life.state, (RUNNING, SUSPENDED)), np.flatnonzero(life.partner != ALONE)
+    hosts = life.partner[guests]
+    assert runs[guests].all(), "a job that does not run is a guest"
+    assert runs[hosts].all(), "a job that does not run has a guest"
+    assert (life.partner[hosts] == ALONE).all(), "a guest has a guest"
+    counted = np.bincount(hosts, weights=gpus[guests], minlength=len(gpus))
+    assert (life.guests == counted).all(), "the number of GPUs with a guest is not that of the guests"
+    assert (life.guests <= gpus).all(), "a GPU has two guests"
+    owner = nodes.owners(stage.held)
+    mine = owner != nodes.NONE
+    held = np.bincount(owner[mine], weights=stage.held.links[GPUS, mine], minlength=len(gpus))
+    assert (held == np.where(life.partner == ALONE, gpus, 0))[runs].all(), (
+        "a running job holds not the GPUs it requests"
+    )

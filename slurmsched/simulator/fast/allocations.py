@@ -130,3 +130,25 @@ def note(log: Segments, books: Allocations, row: int, start_s: float, end_s: flo
         spot += 1
         pair = books.pairs[2, pair]
     log.many[0], log.pairs[0] = at + 1, spot
+
+
+def validate(site: PoolNodes, books: Allocations, capacity: IntArray) -> None:
+    """Raise AssertionError where the lists of pairs are broken, or nodes of *capacity* have not what jobs leave."""
+    after, uses = books.pairs[2], np.zeros(books.pairs.shape[1], dtype=np.int64)
+    assert ((after >= NONE) & (after < len(after))).all(), "a pair of an allocation leads nowhere"
+    spots = books.first[:-1][books.first[:-1] != NONE]
+    while len(spots):
+        np.add.at(uses, spots, 1)
+        assert uses.max() == 1, "a pair is in two allocations"
+        spots = after[spots][after[spots] != NONE]
+    mine = uses > 0
+    spot = int(books.first[-1])
+    while spot != NONE:
+        assert not uses[spot], "a spare pair is in use"
+        uses[spot], spot = 1, int(after[spot])
+    assert uses.all(), "a pair is neither in use nor spare"
+    assert (books.pairs[1, mine] >= 1).all(), "a job holds a node without a GPU of it"
+    assert (site.free >= 0).all(), "a node gives more GPUs than it has"
+    held = np.bincount(books.pairs[0, mine], weights=books.pairs[1, mine], minlength=len(capacity))
+    assert (site.free + held == capacity).all(), "free and held GPUs are not those of a node"
+    assert books.unused[0] == site.free.sum(), "the number of free GPUs is not their sum"

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled
+from . import allocations
 from .allocations import Allocations, PoolNodes, Segments, no_grants
 from .queue import NEVER, Gate, gate
 
@@ -71,3 +72,15 @@ def decision_due(decide_s: float, now_s: float, beat_s: float) -> float:
     if beat_s <= 0:
         return now_s
     return decide_s if decide_s < NEVER else np.ceil(now_s / beat_s) * beat_s
+
+
+def validate(stage: PoolContext, capacity: IntArray) -> None:
+    """Raise AssertionError where allocations, admission or results disagree; *capacity* is the GPUs of each node."""
+    allocations.validate(stage.site, stage.books, capacity)
+    gate, over = stage.gate, ~np.isnan(stage.result.end_s)
+    assert 0 <= gate.inside[0] <= gate.arrived[0] <= len(over), "more jobs were admitted than have arrived"
+    inside = np.arange(len(over)) < gate.inside[0]
+    active = stage.trace.gpus[inside & ~over].sum()
+    assert gate.requested_gpus[0] == active, "the GPUs of admitted jobs are not those of jobs that go on"
+    result = stage.result
+    assert (result.start_s[over] <= result.end_s[over]).all(), "a job has ended before it started"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from .allocations import give_back, grant, note
+from .allocations import NONE, give_back, grant, note
 from .context import PoolContext
 from .queue import NEVER
 from .reserved_backfill import choose, desk_of
@@ -118,6 +118,15 @@ class Books:
         ran_s = self.ran_s.copy()
         ran_s[self.running] += now_s - self.since_s[self.running]
         return rows, self.keys(now_s, rows, ran_s[rows])
+
+    def validate(self) -> None:
+        """Raise AssertionError where a job is in two lists, or those that hold GPUs are not those that run."""
+        rows = self.outside + self.waiting + self.running
+        assert len(set(rows)) == len(rows), "a job is in two lists"
+        over = np.flatnonzero(~np.isnan(self.stage.result.end_s)).tolist()
+        assert sorted(rows + over) == list(range(self.arrived)), "the listed jobs are not those that have arrived"
+        holding = np.flatnonzero(self.stage.books.first[:-1] != NONE).tolist()
+        assert sorted(self.running) == holding, "the jobs that hold GPUs are not those that run"
 
     def _leave(self, row: int, now_s: float) -> None:
         self.running.remove(row)

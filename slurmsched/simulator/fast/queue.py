@@ -12,6 +12,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled
+from ..engine import heaps
 from ..engine.heaps import pop, push
 
 NEVER = np.inf
@@ -131,3 +132,13 @@ def any_fits(waiting: PoolQueue, gpus: IntArray, free: int) -> bool:
         if waiting.length[kind]:
             return bool(gpus[waiting.rows[waiting.base[kind]]] <= free)
     return False
+
+
+def validate(waiting: PoolQueue) -> None:
+    """Raise AssertionError where a kind's heap is out of order, too long, or has a job twice or of another kind."""
+    ends = np.append(waiting.base[1:], len(waiting.rows))
+    for kind, (base, end, length) in enumerate(zip(waiting.base, ends, waiting.length, strict=True)):
+        heaps.validate(waiting.keys[:end], waiting.rows, base, length)
+        rows = waiting.rows[base : base + length]
+        assert (waiting.kind[rows] == kind).all(), "a job waits among those of another kind"
+        assert len(np.unique(rows)) == len(rows), "a job waits twice"

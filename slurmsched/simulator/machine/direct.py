@@ -18,7 +18,7 @@ from ..engine.calendar import NEVER
 from ..engine.job_state import RUNNING, JobSpeed, Packs, alone
 from ..fast.loops import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
-from ..slurmctld.slurmctld import NOW, Controller, Outages, SlurmctldConfig, put_in_order
+from ..slurmctld.slurmctld import NOW, Controller, Outages, SlurmctldConfig, put_in_order, validate
 from ..workload.workload import Workload
 from .controller import controller
 from .event_loop import advance, decide
@@ -61,8 +61,12 @@ def run_direct(
     key_source: Ask | None = None,
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
+    check: bool = False,
 ) -> Controller:
-    """Run all jobs to their end; *how* is each job's placement, *key_source* gives keys that change with time."""
+    """Run all jobs to their end; *how* is each job's placement, *key_source* gives keys that change with time.
+
+    With *check*, AssertionError names what is broken in the state of the machine.
+    """
     conf = SlurmConf(rules._replace(asked_each_time=key_source is not None))
     model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
     model.stage.requests.how[:] = how
@@ -76,6 +80,10 @@ def run_direct(
             keys.at[0, rows] = key_source(now_s, rows, _ran_s(model, rows, now_s))
             put_in_order(model)
         decide(model, now_s)
+        if check:
+            validate(model)
+    if check:
+        validate(model)
     return model
 
 
