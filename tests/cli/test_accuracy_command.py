@@ -6,41 +6,19 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import NOW_S, FakeSite, run
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.records.prediction_records import KeptState, kept_table
-from slurmsched.slurm.adapters.fake import FakeSlurm
 
-NOW_S = 1_700_000_000.0
 DAY_S = 86_400.0
-
-
-class Site(App):
-    def __init__(self, directory):
-        file = directory / "slurmsched.toml"
-        file.write_text(f"[daemon]\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n")
-        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
-        self.slurm = FakeSlurm(now_s=NOW_S)
-
-    def cluster(self, called=None):
-        return self.slurm
 
 
 @pytest.fixture
 def site(tmp_path):
-    site = Site(tmp_path)
+    site = FakeSite(tmp_path, "")
     assert run(site, "db", "upgrade").exit_code == 0
     yield site
     site.close()
-
-
-def run(site: App, *words: str) -> Result:
-    result = CliRunner().invoke(main, words, obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def kept(ago_days: list[float], late_s: list[float], **columns):

@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import FakeSite, json_of, run
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank
 from slurmsched.db.store import Store
-from slurmsched.slurm.adapters.fake import FakeSlurm
-
-NOW_S = 1_700_000_000.0
-
-
-class Site(App):
-    """An App whose cluster is a fake and whose files lie in a directory of the test."""
-
-    def __init__(self, directory: Path, text: str = "") -> None:
-        file = directory / "slurmsched.toml"
-        file.write_text(
-            f"[daemon]\nmode = 'act'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
-            f"[power]\norder = true\n[policy]\nordering = 'sjf'\n{text}"
-        )
-        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
-        self.slurm = FakeSlurm(now_s=NOW_S)
-
-    def cluster(self, called=None):
-        return self.slurm
 
 
 @pytest.fixture
 def site(tmp_path):
     """Six jobs for sixteen GPUs, long ones first; the cluster is full."""
-    site = Site(tmp_path)
+    site = FakeSite(tmp_path)
     site.slurm.submit(5000.0, gpus=16, name="blocker")
     site.slurm.advance(1.0)
     for limit_s in (3000.0, 2000.0, 1000.0):
         site.slurm.submit(limit_s / 2, gpus=8, time_limit_s=limit_s, user="bob", name=f"\x1b[31mevil{limit_s:.0f}")
     site.clock.now_s = site.slurm.now_s
     return site
-
-
-def run(site: App, *words: str) -> Result:
-    result = CliRunner().invoke(main, words, obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def said(site: App, *words: str) -> dict:
-    result = run(site, *words, "--json")
-    answer = json.loads(result.stdout)
-    assert answer["schema"] == "slurmsched/1"
-    return answer
 
 
 def test_a_cycle_orders_the_queue_and_says_so(site):
@@ -69,7 +31,7 @@ def test_a_cycle_orders_the_queue_and_says_so(site):
 def test_a_dry_run_writes_nothing_anywhere(site, tmp_path):
     run(site, "db", "upgrade")
     before = Store(f"sqlite:///{tmp_path}/slurmsched.db").decision_numbers()
-    answer = said(site, "once", "--dry-run")
+    answer = json_of(site, "once", "--dry-run")
     assert answer["wanted"]
     assert answer["advice"]
     assert site.slurm.written == []
@@ -90,7 +52,7 @@ def test_without_a_daemon_the_record_answers(site):
     assert "from the record: no daemon answers" in result.output
     assert "\x1b" not in result.output
     assert "\\x1b[31mevil1000" in result.output
-    rows = said(site, "queue")["queue"]
+    rows = json_of(site, "queue")["queue"]
     assert [row["rank"] for row in rows] == [1, 2, 3]
     assert rows[0]["forecast_s"] <= rows[1]["forecast_s"] <= rows[2]["forecast_s"]
 
@@ -102,13 +64,13 @@ def test_a_limit_on_the_queue_says_how_many_are_left_out(site):
 
 def test_why_and_explain_speak_of_one_job_and_say_as_of_when(site):
     run(site, "once")
-    waiting = said(site, "queue")["queue"][-1]["job_id"]
+    waiting = json_of(site, "queue")["queue"][-1]["job_id"]
     for command in ("why", "explain"):
         result = run(site, command, str(waiting))
         assert result.exit_code == 0
         assert f"ob {waiting}" in result.output
         assert "as of " in result.output
-        assert said(site, command, f"{waiting}_3")[command]["job_id"] == waiting
+        assert json_of(site, command, f"{waiting}_3")[command]["job_id"] == waiting
 
 
 @pytest.mark.parametrize("command", ["why", "explain", "story"])
@@ -128,19 +90,19 @@ def test_before_the_first_cycle_it_is_said_what_is_missing(site):
 
 def test_the_story_of_a_job_is_told_in_sentences(site):
     run(site, "once")
-    job = said(site, "queue")["queue"][0]["job_id"]
+    job = json_of(site, "queue")["queue"][0]["job_id"]
     result = run(site, "story", str(job))
     assert result.exit_code == 0, result.output
     assert "it was submitted" in result.output
     assert "points (cycle 1)" in result.output
-    assert next(event["kind"] for event in said(site, "story", str(job))["story"]) == "submitted"
+    assert next(event["kind"] for event in json_of(site, "story", str(job))["story"]) == "submitted"
 
 
 def test_a_cycle_replays_to_the_identical_plan(site):
     run(site, "once")
     result = run(site, "replay", "1")
     assert (result.exit_code, "identical" in result.output) == (0, True), result.output
-    assert said(site, "replay", "1")["identical"] is True
+    assert json_of(site, "replay", "1")["identical"] is True
 
 
 def test_a_cycle_that_is_not_kept_is_status_3(site):
@@ -195,7 +157,7 @@ def test_release_all_needs_no_database(site, tmp_path):
     run(site, "once")
     for file in tmp_path.glob("slurmsched.db*"):
         file.unlink()
-    assert said(site, "release-all")["ranked"] > 0
+    assert json_of(site, "release-all")["ranked"] > 0
     assert [job.points for job in site.slurm.jobs.values() if job.points] == []
 
 
@@ -203,11 +165,11 @@ def test_history_is_imported_once_however_often(site):
     run(site, "db", "upgrade")
     site.slurm.advance(20_000.0)
     site.clock.now_s = site.slurm.now_s
-    first = said(site, "history", "import", "--days", "1")
+    first = json_of(site, "history", "import", "--days", "1")
     assert first["read"] == first["new"] == 4
-    again = said(site, "history", "import")
+    again = json_of(site, "history", "import")
     assert (again["read"], again["new"]) == (4, 0)
-    stats = said(site, "history", "stats")
+    stats = json_of(site, "history", "stats")
     assert stats["runs"] == 4
     assert [row["gpus"] for row in stats["by_gpus"]] == [8, 16]
     assert "4 runs of 2 users" in run(site, "history", "stats").output
@@ -223,7 +185,7 @@ def test_check_lists_what_is_missing_with_its_remedy(site):
     assert result.exit_code == 1
     assert "add: " in result.output
     run(site, "db", "upgrade")
-    findings = {found["name"]: found for found in said(site, "check")["findings"]}
+    findings = {found["name"]: found for found in json_of(site, "check")["findings"]}
     assert findings["database"]["ok"] is True
     assert findings["settings"]["text"] == "the ordering is sjf"
     assert findings["daemon"]["ok"] is None
@@ -231,13 +193,13 @@ def test_check_lists_what_is_missing_with_its_remedy(site):
 
 def test_check_goes_on_where_slurm_does_not_answer(site):
     site.slurm.away = True
-    findings = {found["name"]: found for found in said(site, "check")["findings"]}
+    findings = {found["name"]: found for found in json_of(site, "check")["findings"]}
     assert findings["Slurm"]["ok"] is False
     assert "settings" in findings
 
 
 def test_an_ordering_that_is_not_known_is_told_with_those_that_are(tmp_path):
-    site = Site(tmp_path)
+    site = FakeSite(tmp_path)
     file = tmp_path / "slurmsched.toml"
     file.write_text(file.read_text().replace("sjf", "magic"))
     result = run(site, "once")
@@ -287,11 +249,11 @@ def test_a_command_that_reads_makes_none(site, tmp_path, words):
 
 
 def test_a_database_that_the_first_start_makes_is_not_missing(site):
-    database = next(one for one in said(site, "check")["findings"] if one["name"] == "database")
+    database = next(one for one in json_of(site, "check")["findings"] if one["name"] == "database")
     assert database["ok"] is None
     assert "there is none yet" in database["text"]
     run(site, "history", "import")
-    assert next(one for one in said(site, "check")["findings"] if one["name"] == "database")["ok"] is True
+    assert next(one for one in json_of(site, "check")["findings"] if one["name"] == "database")["ok"] is True
 
 
 def test_tables_of_an_older_version_are_left_to_an_upgrade(site):

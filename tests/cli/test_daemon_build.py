@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import pwd
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from cli.fake_site import NOW_S, FakeSite
 
-from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import Daemon, build
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank
 from slurmsched.daemon.cluster_facts import MOST_AGE_S
 from slurmsched.db.leader import leadership
 from slurmsched.errors import ConfigError, SchemaMismatch, SlurmUnavailable
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.port import ClusterInfo
-
-NOW_S = 1_700_000_000.0
 
 
 class LateSlurm(FakeSlurm):
@@ -40,22 +36,9 @@ class NewerSlurm(FakeSlurm):
         return replace(super().facts(), version=(27, 5, 0))
 
 
-class Site(App):
-    def __init__(self, directory: Path, slurm: FakeSlurm | None = None) -> None:
-        self.file = directory / "slurmsched.toml"
-        self.directory = directory
-        self.write("mode = 'act'", "sjf")
-        super().__init__(str(self.file), clock=ManualClock(NOW_S), environ={})
-        self.slurm = slurm or FakeSlurm(now_s=NOW_S)
-
-    def write(self, daemon: str, ordering: str) -> None:
-        self.file.write_text(
-            f"[daemon]\n{daemon}\nstate_dir = '{self.directory}'\nrun_dir = '{self.directory}'\n"
-            f"[power]\norder = true\n[policy]\nordering = '{ordering}'\n[metrics]\nlisten = ''\n"
-        )
-
-    def cluster(self, called=None):
-        return self.slurm
+class Site(FakeSite):
+    def set(self, daemon: str, ordering: str) -> None:
+        self.write(f"{daemon}\n[power]\norder = true\n[policy]\nordering = '{ordering}'\n[metrics]\nlisten = ''\n")
 
     def fill(self) -> None:
         self.slurm.submit(5000.0, gpus=16)
@@ -79,7 +62,7 @@ def once(daemon: Daemon):
 
 
 def test_a_starting_daemon_waits_for_slurmctld(tmp_path):
-    site = Site(tmp_path, LateSlurm(now_s=NOW_S))
+    site = Site(tmp_path, slurm=LateSlurm(now_s=NOW_S))
     build(site, patience_s=60.0).close()
     assert len(site.clock.waits_s) == 3
 
@@ -93,7 +76,7 @@ def test_its_patience_ends(tmp_path):
 
 
 def test_a_slurm_newer_than_any_tested_is_only_observed_until_an_admin_allows_it(tmp_path, caplog):
-    site = Site(tmp_path, NewerSlurm(now_s=NOW_S))
+    site = Site(tmp_path, slurm=NewerSlurm(now_s=NOW_S))
     site.fill()
     daemon = build(site)
     assert "nothing is written: Slurm 27.05.0 is newer than any that was tested, 26.05" in caplog.text
@@ -172,7 +155,7 @@ def test_the_forecast_knows_the_history_of_the_database(site):
 
 def test_a_reload_changes_the_order_and_the_beat(site):
     daemon = build(site)
-    site.write("mode = 'advise'\nevery_s = 99", "qssf")
+    site.set("mode = 'advise'\nevery_s = 99", "qssf")
     settings = daemon.controller.reload()
     assert (settings.mode, settings.every_s) == ("advise", 99.0)
     assert "qssf" in daemon.controller.cycle(site.clock.now_s, "advise").sentence
@@ -182,7 +165,7 @@ def test_a_reload_changes_the_order_and_the_beat(site):
 def test_a_reload_leaves_the_files_where_they_are(site, tmp_path):
     daemon = build(site)
     site.directory = tmp_path / "elsewhere"
-    site.write("mode = 'act'", "sjf")
+    site.set("mode = 'act'", "sjf")
     assert daemon.controller.reload().state_dir == str(tmp_path)
     daemon.close()
 
@@ -190,7 +173,7 @@ def test_a_reload_leaves_the_files_where_they_are(site, tmp_path):
 def test_a_reload_that_cannot_be_read_changes_nothing(site):
     daemon = build(site)
     for daemon_text, ordering in (("mode = 'go'", "sjf"), ("mode = 'advise'", "magic")):
-        site.write(daemon_text, ordering)
+        site.set(daemon_text, ordering)
         with pytest.raises(ConfigError):
             daemon.controller.reload()
     report = once(daemon)
@@ -199,7 +182,7 @@ def test_a_reload_that_cannot_be_read_changes_nothing(site):
 
 
 def test_an_observer_that_stops_writes_nothing(site):
-    site.write("mode = 'observe'", "sjf")
+    site.set("mode = 'observe'", "sjf")
     daemon = build(site)
     once(daemon)
     daemon.controller.give_back(10.0)

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from click.testing import CliRunner
+from cli.fake_site import NOW_S, FakeSite, json_of, run
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
-from slurmsched.clock import ManualClock
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
-NOW_S = 1_700_000_000.0
-SETTINGS = """
-[daemon]
+SETTINGS = """\
 mode = 'act'
-state_dir = '{0}'
-run_dir = '{0}'
 [power]
 order = true
 requeue = true
@@ -29,22 +20,16 @@ user_gpu_hours = 40
 """
 
 
-class Site(App):
+class Site(FakeSite):
     """A cluster of one node whose four GPUs two jobs hold for ten hours, with three jobs that said deadlines."""
 
     def __init__(self, directory):
-        file = directory / "slurmsched.toml"
-        file.write_text(SETTINGS.format(directory))
-        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
-        self.slurm = FakeSlurm(nodes=1, now_s=NOW_S - 7200.0)
+        super().__init__(directory, SETTINGS, FakeSlurm(nodes=1, now_s=NOW_S - 7200.0))
         self.slurm.submit(36_000.0, gpus=3, time_limit_s=36_000.0, user="<b>bob")
         self.slurm.submit(36_000.0, gpus=1, time_limit_s=36_000.0, comment="slurmsched:ckpt")
         self.slurm.advance(7200.0)
         for gpus, within in ((1, "+3h"), (4, "+2h"), (1, "+3h,soft")):
             self.slurm.submit(3600.0, gpus=gpus, time_limit_s=3600.0, comment=f"slurmsched:deadline={within}")
-
-    def cluster(self, called=None):
-        return self.slurm
 
 
 @pytest.fixture
@@ -54,18 +39,8 @@ def site(tmp_path):
     return made
 
 
-def run(site, *words):
-    result = CliRunner().invoke(main, words, obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def said(site, *words):
-    return json.loads(run(site, *words, "--json").stdout)
-
-
 def test_the_chart_draws_who_holds_what_a_promised_job_will_need(site):
-    told = said(site, "deadline", "3", "--chart")["chart"]
+    told = json_of(site, "deadline", "3", "--chart")["chart"]
     kinds = {bar["job_id"]: bar["kind"] for bar in told["bars"]}
     assert kinds == {3: "this", 5: "promised", 1: "running", 2: "can make room"}
     assert told["promised_s"] == NOW_S + 3 * 3600
@@ -79,7 +54,7 @@ def test_the_chart_draws_who_holds_what_a_promised_job_will_need(site):
 
 
 def test_a_refused_job_is_told_what_would_change_the_answer(site):
-    told = said(site, "deadline", "4", "--chart")["chart"]
+    told = json_of(site, "deadline", "4", "--chart")["chart"]
     changes = " ".join(told["changes"])
     assert "later (deadline=+" in changes
     assert "If job 1 (<b>bob) said slurmsched:ckpt" in changes
@@ -88,10 +63,12 @@ def test_a_refused_job_is_told_what_would_change_the_answer(site):
 
 
 def test_what_is_said_would_help_helps(site):
-    minutes = said(site, "deadline", "4", "--chart")["chart"]["changes"][0].partition("deadline=+")[2].partition("m")[0]
+    minutes = (
+        json_of(site, "deadline", "4", "--chart")["chart"]["changes"][0].partition("deadline=+")[2].partition("m")[0]
+    )
     site.slurm.submit(3600.0, gpus=4, time_limit_s=3600.0, comment=f"slurmsched:deadline=+{minutes}m")
     run(site, "once")
-    assert said(site, "deadline", "6")["deadline"]["answer"] == "promised"
+    assert json_of(site, "deadline", "6")["deadline"]["answer"] == "promised"
 
 
 @pytest.mark.parametrize(
@@ -110,13 +87,13 @@ def test_with_fewer_gpus_or_a_shorter_limit_it_is_promised_just_as_was_said(site
         return job
 
     job = submitted(**asked)
-    assert words in " ".join(said(site, "deadline", str(job), "--chart")["chart"]["changes"])
+    assert words in " ".join(json_of(site, "deadline", str(job), "--chart")["chart"]["changes"])
     expected = "refused" if change == {"time_limit_s": 1860.0} else "promised"
-    assert said(site, "deadline", str(submitted(**asked | change)))["deadline"]["answer"] == expected
+    assert json_of(site, "deadline", str(submitted(**asked | change)))["deadline"]["answer"] == expected
 
 
 def test_an_admin_sees_who_asked_for_how_much_and_what_was_promised(site):
-    (user, account) = said(site, "deadline", "--users")["claims"]
+    (user, account) = json_of(site, "deadline", "--users")["claims"]
     assert (user["who"], user["account"], account["account"]) == ("alice", False, True)
     for claim in (user, account):
         assert (claim["asked"], claim["promised"], claim["refused"], claim["broken"]) == (3, 2, 1, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import pwd
 import time
@@ -11,18 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import NOW_S, FakeSite, json_of, run
 from daemon.daemon_worlds import plan, report, view
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.records.predictions import PredictionKind, prediction_table
 from slurmsched.daemon.api.query_handlers import ETA_MOST, AnswerRefused, QueryHandlers, Sources
 from slurmsched.daemon.api.query_server import QueryServer
 from slurmsched.decide.explain.eta import Coverage, Eta, LivePredictions
 
-NOW_S = 1_700_000_000.0
 ME = getpass.getuser()
 NOBODY = pwd.getpwnam("nobody").pw_uid
 HOUR_S = 3600.0
@@ -122,19 +117,7 @@ def office(tmp_path):
 
 @pytest.fixture
 def site(tmp_path, office):
-    file = tmp_path / "slurmsched.toml"
-    file.write_text(f"[daemon]\nstate_dir = '{tmp_path}'\nrun_dir = '{tmp_path}'\n")
-    return App(str(file), clock=ManualClock(NOW_S), environ={})
-
-
-def run(site: App, *words: str) -> Result:
-    result = CliRunner().invoke(main, ("eta", *words), obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def said(site: App, *words: str) -> dict:
-    return json.loads(run(site, *words, "--json").stdout)
+    return FakeSite(tmp_path, "")
 
 
 def clock(at_s: float) -> str:
@@ -143,7 +126,7 @@ def clock(at_s: float) -> str:
 
 def test_a_job_is_told_its_times_their_bounds_and_what_they_rest_on(office, site):
     office.shows(table(2), Coverage(30.0, 812, 0.91, 900, 0.9))
-    result = run(site, "2")
+    result = run(site, "eta", "2")
     assert result.exit_code == 0, result.output
     for ahead_h in (1, 1.5, 2, 3, 1.6):
         assert clock(NOW_S + ahead_h * HOUR_S) in result.output
@@ -152,16 +135,16 @@ def test_a_job_is_told_its_times_their_bounds_and_what_they_rest_on(office, site
     assert "median of 7 runs of train_#" in result.output
     assert "Of the 812 jobs predicted here that ended in the last 30 days, 91% were done" in result.output
     assert "as of " in result.output
-    facts = said(site, "2")
+    facts = json_of(site, "eta", "2")
     assert facts["eta"][0]["finish_by_s"] == NOW_S + 3 * HOUR_S
     assert facts["coverage"]["done_by"] == 0.91
 
 
 def test_without_a_job_my_own_are_listed_soonest_first(office, site):
     office.shows(table(3, user=[ME, "somebody", ME], start_s=NOW_S + np.array([3.0, 2.0, 1.0]) * HOUR_S))
-    assert [one["job_id"] for one in said(site)["eta"]] == [3, 1]
-    assert [one["job_id"] for one in said(site, "--all")["eta"]] == [3, 2, 1]
-    result = run(site, "--limit", "1")
+    assert [one["job_id"] for one in json_of(site, "eta")["eta"]] == [3, 1]
+    assert [one["job_id"] for one in json_of(site, "eta", "--all")["eta"]] == [3, 2, 1]
+    result = run(site, "eta", "--limit", "1")
     assert "... and 1 more; see --limit" in result.output
     assert "somebody" not in result.output
 
@@ -170,7 +153,7 @@ def test_more_jobs_than_a_daemon_tells_at_once_are_all_listed(office, site):
     start_s = NOW_S + np.random.default_rng(1).permutation(ETA_MOST + 100)
     office.shows(table(ETA_MOST + 100, start_s=start_s))
     soonest = (np.argsort(start_s) + 1).tolist()
-    assert [one["job_id"] for one in said(site, "--all", "--limit", str(ETA_MOST + 50))["eta"]] == soonest[
+    assert [one["job_id"] for one in json_of(site, "eta", "--all", "--limit", str(ETA_MOST + 50))["eta"]] == soonest[
         : ETA_MOST + 50
     ]
     first, second = (
@@ -185,12 +168,12 @@ def test_more_jobs_than_a_daemon_tells_at_once_are_all_listed(office, site):
 def test_a_list_that_takes_longer_than_every_cycle_ends_all_the_same(office, site):
     office.shows(table(ETA_MOST + 100))
     office.hurries = True
-    assert len(said(site, "--limit", str(ETA_MOST + 50))["eta"]) == ETA_MOST + 50
+    assert len(json_of(site, "eta", "--limit", str(ETA_MOST + 50))["eta"]) == ETA_MOST + 50
 
 
 def test_who_has_no_job_hears_so(office, site):
     office.shows(table(1, user=["somebody"]))
-    result = run(site)
+    result = run(site, "eta")
     assert (result.exit_code, "no job of yours waits or runs" in result.output) == (0, True)
 
 
@@ -211,12 +194,12 @@ def test_who_has_no_job_hears_so(office, site):
 )
 def test_what_cannot_be_said_is_answered_in_words_and_never_with_a_number(office, site, kind, words):
     office.shows(of_kind(kind, reason=["AssocGrpGRES"]))
-    result = run(site, "1")
+    result = run(site, "eta", "1")
     assert result.exit_code == 0
     assert words in result.output
     assert "cannot be said" in result.output
     assert "nine times" not in result.output
-    answer = said(site, "1")["eta"][0]
+    answer = json_of(site, "eta", "1")["eta"][0]
     assert (answer["kind"], answer["start_s"], answer["finish_by_s"]) == (kind.name.lower(), None, None)
     assert answer["notes"]
 
@@ -236,28 +219,28 @@ def test_what_cannot_be_said_is_answered_in_words_and_never_with_a_number(office
 )
 def test_times_that_need_a_word_beside_them_get_it(office, site, kind, columns, words):
     office.shows(of_kind(kind, **columns))
-    result = run(site, "1")
+    result = run(site, "eta", "1")
     assert words in result.output
     assert clock(NOW_S + 2 * HOUR_S) in result.output
 
 
 def test_a_running_job_is_told_since_when_it_runs_and_its_end(office, site):
     office.shows(of_kind(PredictionKind.RUNNING, start_s=[NOW_S - 60], start_by_s=[np.nan], rank=[-1]))
-    result = run(site, "1")
+    result = run(site, "eta", "1")
     assert f"Job 1 runs since {clock(NOW_S - 60)} and should be done about" in result.output
 
 
 def test_a_job_that_is_not_there_is_status_3(office, site):
     office.shows(table(1))
-    result = run(site, "987")
+    result = run(site, "eta", "987")
     assert result.exit_code == 3
     assert "no pending or running job 987" in result.stderr
-    assert run(site, "1", "987").exit_code == 3
+    assert run(site, "eta", "1", "987").exit_code == 3
 
 
 def test_a_job_that_came_after_the_predictions_is_told_to_wait_a_moment(office, site):
     office.shows(table(1), j5=ME)
-    result = run(site, "5")
+    result = run(site, "eta", "5")
     assert (result.exit_code, "ask again in a moment" in result.output) == (0, True)
 
 
@@ -266,10 +249,10 @@ def test_what_started_or_ended_since_the_predictions_is_not_told_old_times(offic
     foretold = office.foretold
     office.shows(table(1), running={2: ME})
     office.foretold = foretold
-    result = run(site, "2")
+    result = run(site, "eta", "2")
     assert (result.exit_code, "ask again in a moment" in result.output) == (0, True)
-    assert run(site, "3").exit_code == 3
-    assert [one["job_id"] for one in said(site)["eta"]] == [1, 2]
+    assert run(site, "eta", "3").exit_code == 3
+    assert [one["job_id"] for one in json_of(site, "eta")["eta"]] == [1, 2]
 
 
 SCRIPT = """#!/bin/sh
@@ -282,22 +265,22 @@ sleep 1
 def test_a_script_is_tried_out_and_the_command_line_wins(office, site, tmp_path):
     office.shows(table(1))
     (tmp_path / "train.sh").write_text(SCRIPT)
-    result = run(site, "--script", str(tmp_path / "train.sh"), "--check", "-t 30 -p gpu")
+    result = run(site, "eta", "--script", str(tmp_path / "train.sh"), "--check", "-t 30 -p gpu")
     assert result.exit_code == 0, result.output
     assert office.options == "--gpus=4 --time=30 '--comment=a; slurmsched:ckpt' --partition=gpu"
     (tmp_path / "bare.sh").write_text("sleep 1\n")
-    assert run(site, "--script", str(tmp_path / "bare.sh")).exit_code == 0
+    assert run(site, "eta", "--script", str(tmp_path / "bare.sh")).exit_code == 0
 
 
 @pytest.mark.parametrize("words", [("--check", "-Z 4"), ("--check", "-J 'half"), ("--script", "no-such-file.sh")])
 def test_options_that_are_none_of_sbatch_are_wrong_usage(office, site, words):
     office.shows(table(1))
-    assert run(site, *words).exit_code == 2
+    assert run(site, "eta", *words).exit_code == 2
 
 
 def test_one_job_is_tried_out_without_being_submitted(office, site):
     office.shows(table(1))
-    result = run(site, "--check", "-G 4")
+    result = run(site, "eta", "--check", "-G 4")
     assert result.exit_code == 0, result.output
     assert office.options == "-G 4"
     assert f"Such a job should start about {clock(NOW_S + 60)}" in result.output
@@ -307,18 +290,18 @@ def test_where_nothing_is_predicted_that_is_said(office, site):
     office.shows(table(1))
     office.foretold = LivePredictions(trouble="predictions are switched off (predict.enabled)")
     for words in (["1"], [], ["--check", "-G 4"]):
-        result = run(site, *words)
+        result = run(site, "eta", *words)
         assert (result.exit_code, "switched off" in result.stderr) == (1, True)
 
 
 def test_where_no_prediction_has_come_true_yet_nobody_is_told_to_trust_one(office, site):
     office.shows(table(1))
-    assert "how far to trust these is not known" in run(site, "1").output
+    assert "how far to trust these is not known" in run(site, "eta", "1").output
 
 
 def test_without_a_daemon_nobody_knows(office, site):
     office.answers.close()
-    result = run(site, "1")
+    result = run(site, "eta", "1")
     assert result.exit_code == 1
     assert "only a daemon can say" in result.stderr
 
@@ -326,8 +309,8 @@ def test_without_a_daemon_nobody_knows(office, site):
 def test_private_jobs_of_others_and_jobs_that_are_not_there_are_refused_alike(office, site):
     office.private = True
     office.shows(table(2, user=[ME, "somebody"]))
-    assert [one["job_id"] for one in said(site, "--all")["eta"]] == [1]
-    strangers, nobodys = run(site, "2"), run(site, "987")
+    assert [one["job_id"] for one in json_of(site, "eta", "--all")["eta"]] == [1]
+    strangers, nobodys = run(site, "eta", "2"), run(site, "eta", "987")
     assert strangers.exit_code == nobodys.exit_code == 1
     assert strangers.stderr.replace("2", "987") == nobodys.stderr
 
@@ -335,7 +318,7 @@ def test_private_jobs_of_others_and_jobs_that_are_not_there_are_refused_alike(of
 def test_a_clock_that_is_behind_the_daemons_is_told(office, site):
     office.shows(table(1))
     site.clock.now_s = NOW_S - 60
-    assert "The daemon's clock is 1m00s ahead of this machine's" in run(site, "1").output
+    assert "The daemon's clock is 1m00s ahead of this machine's" in run(site, "eta", "1").output
 
 
 def test_watching_asks_again_until_the_job_is_gone(office, site):
@@ -349,14 +332,14 @@ def test_watching_asks_again_until_the_job_is_gone(office, site):
                 office.shows(table(0))
 
     site.clock.waits_s = Ending(waits)
-    result = run(site, "1", "--watch")
+    result = run(site, "eta", "1", "--watch")
     assert result.exit_code == 3
     assert result.output.count("Job 1 should start") == 2
 
 
 @pytest.mark.parametrize("words", [("1", "--all"), ("1", "--check", "-G 4"), ("--all", "--check", "-G 4"), ("one",)])
 def test_questions_that_make_no_sense_are_usage_errors(office, site, words):
-    assert run(site, *words).exit_code == 2
+    assert run(site, "eta", *words).exit_code == 2
 
 
 def test_an_answer_costs_little_with_two_thousand_jobs_waiting(office):

@@ -6,43 +6,29 @@ import getpass
 import json
 
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import ORDERS, FakeSite, run
 
-from slurmsched.cli import main
 from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import Daemon, build
-from slurmsched.clock import ManualClock
 from slurmsched.db.records.policy_choices import PolicyChoice
 from slurmsched.errors import ConfigError
-from slurmsched.slurm.adapters.fake import FakeSlurm
 
-NOW_S = 1_700_000_000.0
 LINE = "wfq thresholds=60,inf weights=9,1"
 
 
-class Site(App):
+class Site(FakeSite):
     """Three jobs wait for a full cluster; the settings say sjf."""
 
     def __init__(self, directory):
-        self.directory = directory
-        self.file = directory / "slurmsched.toml"
-        self.write("sjf")
-        super().__init__(str(self.file), clock=ManualClock(NOW_S), environ={})
-        self.slurm = FakeSlurm(now_s=NOW_S)
+        super().__init__(directory)
         self.slurm.submit(5000.0, gpus=16)
         self.slurm.advance(1.0)
         for limit_s in (3000.0, 2000.0, 1000.0):
             self.slurm.submit(limit_s / 2, gpus=8, time_limit_s=limit_s)
         self.clock.now_s = self.slurm.now_s
 
-    def write(self, ordering: str) -> None:
-        self.file.write_text(
-            f"[daemon]\nmode = 'act'\nstate_dir = '{self.directory}'\nrun_dir = '{self.directory}'\n"
-            f"[power]\norder = true\n[policy]\nordering = '{ordering}'\n[metrics]\nlisten = ''\n"
-        )
-
-    def cluster(self, called=None):
-        return self.slurm
+    def order_by(self, ordering: str) -> None:
+        self.write(ORDERS.replace("'sjf'", f"'{ordering}'"))
 
 
 @pytest.fixture
@@ -58,12 +44,6 @@ def daemon(site):
     daemon = build(site)
     yield daemon
     daemon.close()
-
-
-def run(site: App, *words: str) -> Result:
-    result = CliRunner().invoke(main, words, obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def shown(site: App, *words: str) -> dict:
@@ -94,10 +74,10 @@ def test_what_is_set_orders_from_the_next_cycle_on_and_after_restarts_until_it_i
 
 
 def test_the_settings_can_say_the_same(site, daemon):
-    site.write(LINE)
+    site.order_by(LINE)
     daemon.controller.reload()
     assert served(site, daemon) == LINE
-    site.write("wfq zeta=7")
+    site.order_by("wfq zeta=7")
     with pytest.raises(ConfigError, match="accepted is 0 to 1"):
         daemon.controller.reload()
     assert served(site, daemon) == LINE

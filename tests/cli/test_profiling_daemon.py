@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from threading import Event
 
 import pytest
-from click.testing import CliRunner
+from cli.fake_site import NOW_S, FakeSite, json_of, run
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import build
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.config import PowerSettings, ProfileSettings, Settings
 from slurmsched.daemon.policy_settings import profiling_rules
@@ -19,12 +15,8 @@ from slurmsched.daemon.validation import problems_of
 from slurmsched.errors import ConfigError
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
-NOW_S = 1_700_000_000.0
-SETTINGS = """
-[daemon]
+SETTINGS = """\
 mode = 'act'
-state_dir = '{here}'
-run_dir = '{here}'
 [power]
 order = true
 requeue = true
@@ -42,18 +34,14 @@ listen = ''
 """
 
 
-class Site(App):
+class Site(FakeSite):
     """A fake of four nodes, one of them in the partition profile, whose jobs all start on n1."""
 
     def __init__(self, directory) -> None:
-        self.file = directory / "slurmsched.toml"
-        self.file.write_text(SETTINGS.format(here=directory))
-        super().__init__(str(self.file), clock=ManualClock(NOW_S), environ={})
         lists = {"gpu": "n[2-4]", "profile": "n1"}
-        self.slurm = FakeSlurm(now_s=NOW_S, partitions={"gpu": 1, "profile": 2}, node_lists=lists)
-
-    def cluster(self, called=None):
-        return self.slurm
+        super().__init__(
+            directory, SETTINGS, FakeSlurm(now_s=NOW_S, partitions={"gpu": 1, "profile": 2}, node_lists=lists)
+        )
 
     def later(self, seconds: float) -> None:
         self.slurm.advance(seconds)
@@ -126,7 +114,7 @@ def test_release_all_gives_nodes_back_that_a_killed_daemon_left(site, daemon):
     site.later(120.0)
     daemon.service.once()
     assert site.lists() != own
-    done = CliRunner().invoke(main, ["release-all", "--json"], obj=site)
+    done = run(site, "release-all", "--json")
     assert done.exit_code == 0, done.output
     assert site.lists() == own
 
@@ -136,8 +124,8 @@ def test_why_tells_of_the_profiling_partition_without_a_daemon_too(site, daemon)
     site.slurm.advance(1.0)
     job = site.slurm.submit(50.0, partition="profile,gpu")
     daemon.service.once()
-    done = CliRunner().invoke(main, ["why", str(job), "--json"], obj=site)
-    assert any("may start in profile too" in sentence for sentence in json.loads(done.output)["why"]["sentences"])
+    sentences = json_of(site, "why", str(job))["why"]["sentences"]
+    assert any("may start in profile too" in sentence for sentence in sentences)
 
 
 @pytest.mark.parametrize(

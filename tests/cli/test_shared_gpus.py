@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cli.fake_site import NOW_S, FakeSite
 
-from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import Daemon, build
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Rank, Requeue, Share, StartShared, Unmark, Unshare
 from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
@@ -22,7 +21,6 @@ from slurmsched.decide.policy import Policy
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.port import ActionResult
 
-NOW_S = 1_700_000_000.0
 EVERY_S = 15.0
 PAST_S = int(NOW_S) - 5000
 PROFILE = NodeProfile(7, 0, "n1", PAST_S, PAST_S + 1000, 1, 1000.0, 0.9, 0.1, 0.1, 0.05, 2000.0, 100.0, 0.0)
@@ -32,28 +30,16 @@ BEFORE = JobRecord(
 )
 
 
-class Site(App):
+class Site(FakeSite):
     """n1 has whole GPUs, all of them in use for long; those of n2 are shared. Jobs called light_N were measured."""
 
     def __init__(self, directory: Path, slurm: type[FakeSlurm] = FakeSlurm) -> None:
-        self.file = directory / "slurmsched.toml"
-        self.file.write_text(
-            f"[daemon]\nmode = 'act'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
-            f"[power]\norder = true\nshare = true\n[share]\nmemory_mib = 16000\n[metrics]\nlisten = ''\n"
-        )
-        super().__init__(str(self.file), clock=ManualClock(NOW_S), environ={})
-        self.slurm = slurm(
-            nodes=2,
-            shared_nodes=1,
-            now_s=NOW_S,
-            partitions={"gpu": 1, "shared": 1},
-            node_lists={"gpu": "n1", "shared": "n2"},
-        )
+        lists = {"gpu": "n1", "shared": "n2"}
+        fake = slurm(nodes=2, shared_nodes=1, now_s=NOW_S, partitions={"gpu": 1, "shared": 1}, node_lists=lists)
+        settings = "mode = 'act'\n[power]\norder = true\nshare = true\n[share]\nmemory_mib = 16000\n"
+        super().__init__(directory, settings + "[metrics]\nlisten = ''\n", fake)
         self.slurm.submit(50_000.0, gpus=4, time_limit_s=60_000.0)
         self.slurm.advance(1.0)
-
-    def cluster(self, called=None):
-        return self.slurm
 
     def daemon(self) -> Daemon:
         daemon = build(self)

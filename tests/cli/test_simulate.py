@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli.fake_site import NOW_S, FakeSite
 from click.testing import CliRunner
 
 from slurmsched.cli import main
@@ -22,7 +23,6 @@ from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
 
-NOW_S = 1_700_000_000.0
 TRACE = """\
 job_id,num_gpu,submit_time,iterations,model_name,duration,interval
 1,4,0,10,resnet50,100,0
@@ -212,9 +212,7 @@ def test_a_page_that_cannot_be_written_is_an_error(trace, tmp_path):
 @pytest.fixture
 def site(tmp_path: Path) -> App:
     """A site whose database knows two runs of cluster c1, a day and ten days old."""
-    file = tmp_path / "slurmsched.toml"
-    file.write_text(f"[daemon]\nstate_dir = '{tmp_path}'\n")
-    app = App(str(file), clock=ManualClock(NOW_S), environ={})
+    app = FakeSite(tmp_path, "")
     store = app.open_store()
     store.upgrade()
     store.add_outcomes("c1", runs_ended(NOW_S - 86400, NOW_S - 10 * 86400))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import NOW_S, FakeSite, json_of, run
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import Daemon, build
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
@@ -23,27 +19,11 @@ from slurmsched.models.registry import RUNTIME
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.mixture import Mixture
 from slurmsched.models.runtime.point_predictors import LIMIT, Ga2m, repeating
-from slurmsched.slurm.adapters.fake import FakeSlurm
 
-NOW_S = 1_700_000_000.0
 DAY_S = 86400.0
 
 
-class Site(App):
-    """An App whose cluster is a fake and whose files lie in a directory of the test."""
-
-    def __init__(self, directory: Path) -> None:
-        self.file = directory / "slurmsched.toml"
-        self.file.write_text(
-            f"[daemon]\nmode = 'act'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
-            f"[power]\norder = true\n[policy]\nordering = 'sjf'\n[metrics]\nlisten = ''\n"
-        )
-        super().__init__(str(self.file), clock=ManualClock(NOW_S), environ={})
-        self.slurm = FakeSlurm(now_s=NOW_S)
-
-    def cluster(self, called=None):
-        return self.slurm
-
+class Site(FakeSite):
     def say(self, text: str) -> None:
         with self.file.open("a") as file:
             file.write(text)
@@ -71,22 +51,12 @@ def site(tmp_path: Path) -> Site:
     return site
 
 
-def run(site: App, *words: str) -> Result:
-    result = CliRunner().invoke(main, words, obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def said(site: App, *words: str) -> dict:
-    return json.loads(run(site, *words, "--json").stdout)
-
-
 # Training
 
 
 def test_a_dry_run_lets_nothing_serve_and_the_real_one_does(site: Site):
     pytest.importorskip("interpret")
-    tried = said(site, "train", "--model", "runtime", "--dry-run")
+    tried = json_of(site, "train", "--model", "runtime", "--dry-run")
     assert [(row["model"], row["decision"]) for row in tried["models"]] == [("runtime", "would be promoted")]
     assert not site.artifacts().path(RUNTIME).exists()
     result = run(site, "train", "--model", "runtime")
@@ -105,7 +75,7 @@ def test_too_little_history_is_no_failure_and_is_said(site: Site):
     assert result.exit_code == 0
     assert "too early" in result.output
     assert "at least 28 are needed" in result.output
-    assert [row["decision"] for row in said(site, "train", "--model", "throughput")["models"]] == ["too early"]
+    assert [row["decision"] for row in json_of(site, "train", "--model", "throughput")["models"]] == ["too early"]
 
 
 def test_a_database_without_runs_is_no_failure_either(tmp_path: Path):
@@ -114,7 +84,7 @@ def test_a_database_without_runs_is_no_failure_either(tmp_path: Path):
     result = run(site, "train")
     assert result.exit_code == 0, result.output
     assert "history import" in result.output
-    assert [row["decision"] for row in said(site, "train")["models"]] == ["too early"] * 2
+    assert [row["decision"] for row in json_of(site, "train")["models"]] == ["too early"] * 2
 
 
 def test_a_cluster_without_runs_that_was_named_is_status_3(site: Site):
@@ -161,7 +131,7 @@ def kept(site: Site, limit_factor: float = 1.0, length: int = 420) -> None:
 
 def test_the_list_says_what_is_there_and_what_is_not(site: Site):
     kept(site)
-    rows = {row["kind"]: row for row in said(site, "models", "list")["models"]}
+    rows = {row["kind"]: row for row in json_of(site, "models", "list")["models"]}
     assert rows["runtime"]["data"] == "data from 2023-11-04 to 2023-11-14"
     assert "there is no model" in rows["throughput"]["unusable"]
     assert rows["sharing"]["digest"]
@@ -172,7 +142,7 @@ def test_a_model_is_shown_with_what_it_looks_at(site: Site):
     result = run(site, "models", "show", "runtime")
     assert "time limit" in result.output
     assert "held-out runs below the bounds" in result.output
-    assert list(said(site, "models", "show", "runtime")["importances"]["log runtime"]) == ["time limit", "GPUs"]
+    assert list(json_of(site, "models", "show", "runtime")["importances"]["log runtime"]) == ["time limit", "GPUs"]
     assert "memory-controller utilisation" in run(site, "models", "show", "sharing").output
 
 
@@ -205,7 +175,7 @@ def test_two_files_are_compared(site: Site, tmp_path: Path):
     (tmp_path / "old.json").write_bytes(site.artifacts().path(RUNTIME).read_bytes())
     kept(site, 2.0)
     files = (str(tmp_path / "old.json"), str(site.artifacts().path(RUNTIME)))
-    told = said(site, "models", "compare", *files)
+    told = json_of(site, "models", "compare", *files)
     assert [told[side]["importances"]["log runtime"]["time limit"] for side in ("first", "second")] == [1.0, 2.0]
     assert "log runtime: time limit" in run(site, "models", "compare", *files).output
     (tmp_path / "no.json").write_text("{}")

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import NOW_S, FakeSite, run
 
-from slurmsched.cli import main
 from slurmsched.cli.app import App
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
@@ -19,20 +17,12 @@ from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.config.files import load
 from slurmsched.db.store import Store
 
-NOW_S = 1_700_000_000.0
 DAYS, DAY_S = 12, 86400.0
 
 
 @pytest.fixture
 def app(tmp_path: Path) -> App:
-    (tmp_path / "slurmsched.toml").write_text(
-        f"[daemon]\nstate_dir = '{tmp_path}'\nrun_dir = '{tmp_path}'\n[policy]\nordering = 'sjf'\n"
-    )
-    return App(str(tmp_path / "slurmsched.toml"), clock=ManualClock(NOW_S), environ={})
-
-
-def run(app: App, *words: str) -> Result:
-    return CliRunner().invoke(main, ("tune", *words), obj=app)
+    return FakeSite(tmp_path, "[policy]\nordering = 'sjf'\n")
 
 
 def history() -> OutcomeTable:
@@ -75,7 +65,9 @@ def stocked(app: App) -> None:
 def test_the_database_is_searched_and_the_lines_to_add_are_printed(app: App, tmp_path: Path):
     stocked(app)
     before = (tmp_path / "slurmsched.toml").read_text()
-    said = run(app, "--nodes", "6", "--gpus-per-node", "1", "--gpu-memory", "20000", "--evaluations", "4", "--json")
+    said = run(
+        app, "tune", "--nodes", "6", "--gpus-per-node", "1", "--gpu-memory", "20000", "--evaluations", "4", "--json"
+    )
     assert said.exit_code == 0, said.output
     told = json.loads(said.output)
     assert told["jobs"] == told["measured"] == 30 * DAYS
@@ -91,7 +83,7 @@ def test_the_database_is_searched_and_the_lines_to_add_are_printed(app: App, tmp
 
 
 def test_a_trace_is_tried_and_people_are_told_why_not(app: App):
-    said = run(app, "--trace", "synthetic:1500:0.3", "--nodes", "4", "--evaluations", "3")
+    said = run(app, "tune", "--trace", "synthetic:1500:0.3", "--nodes", "4", "--evaluations", "3")
     assert said.exit_code == 0, said.output
     assert "sharing was not tried" in said.output
     assert "recommended" in said.output
@@ -109,7 +101,7 @@ def test_a_trace_is_tried_and_people_are_told_why_not(app: App):
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(app: App, words: tuple[str, ...], error: str):
-    said = run(app, *words)
+    said = run(app, "tune", *words)
     assert said.exit_code != 0
     assert error in said.output
     assert "Traceback" not in said.output

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import NOW_S, FakeSite, json_of, run
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
-from slurmsched.clock import ManualClock, SystemClock
+from slurmsched.clock import SystemClock
 from slurmsched.cluster.state import ClusterState
 from slurmsched.db.store import Store
 from slurmsched.lab import wait_until
@@ -21,24 +18,12 @@ from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.port import Slurm
 
-NOW_S = 1_700_000_000.0
+SETTINGS = "mode = '{}'\n[power]\norder = true\n[policy]\nordering = 'sjf'\n[order]\nscope = 'queue'\n"
 
 
-class Site(App):
-    """An App on a cluster of the test's own, whose files lie in a directory of the test."""
-
-    def __init__(self, directory: Path, slurm: Slurm, mode: str = "observe") -> None:
-        file = directory / "slurmsched.toml"
-        file.write_text(
-            f"[daemon]\nmode = '{mode}'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
-            "[power]\norder = true\n[policy]\nordering = 'sjf'\n[order]\nscope = 'queue'\n"
-        )
-        live = isinstance(slurm, SlurmCommand)
-        super().__init__(str(file), clock=SystemClock() if live else ManualClock(NOW_S), environ={})
-        self.slurm = slurm
-
-    def cluster(self, called=None):
-        return self.slurm
+def site_of(directory: Path, slurm: Slurm, mode: str = "observe") -> FakeSite:
+    live = isinstance(slurm, SlurmCommand)
+    return FakeSite(directory, SETTINGS.format(mode), slurm, clock=SystemClock() if live else None)
 
 
 def busy() -> FakeSlurm:
@@ -53,23 +38,11 @@ def busy() -> FakeSlurm:
 
 @pytest.fixture
 def site(tmp_path):
-    return Site(tmp_path, busy())
-
-
-def run(site: App, *words: str) -> Result:
-    result = CliRunner().invoke(main, ("what-if", *words), obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def said(site: App, *words: str) -> dict:
-    answer = json.loads(run(site, *words, "--json").stdout)
-    assert answer["schema"] == "slurmsched/1"
-    return answer
+    return site_of(tmp_path, busy())
 
 
 def test_a_policy_stands_beside_how_things_are_now(site):
-    now, sjf = said(site, "--policy", "sjf")["rows"]
+    now, sjf = json_of(site, "what-if", "--policy", "sjf")["rows"]
     assert (now["name"], sjf["name"]) == ("as now", "sjf")
     assert now["starts"] == sjf["starts"] == 3
     assert sjf["mean_wait_s"] < now["mean_wait_s"]
@@ -78,7 +51,7 @@ def test_a_policy_stands_beside_how_things_are_now(site):
 
 
 def test_people_are_told_what_is_assumed_and_who_loses(site):
-    result = run(site, "--policy", "sjf")
+    result = run(site, "what-if", "--policy", "sjf")
     assert result.exit_code == 0, result.output
     assert "3 jobs waiting, 1 running, as of " in result.output
     assert "as now: Slurm's own order" in result.output
@@ -89,68 +62,68 @@ def test_people_are_told_what_is_assumed_and_who_loses(site):
 
 
 def test_while_we_act_as_now_is_our_own_policy(tmp_path):
-    site = Site(tmp_path, busy(), mode="act")
-    now, sjf = said(site, "--policy", "sjf")["rows"]
+    site = site_of(tmp_path, busy(), mode="act")
+    now, sjf = json_of(site, "what-if", "--policy", "sjf")["rows"]
     assert now | {"name": ""} == sjf | {"name": ""}
-    assert "as now: sjf, in act mode" in run(site).output
+    assert "as now: sjf, in act mode" in run(site, "what-if").output
 
 
 def test_more_nodes_go_with_how_things_are_and_with_each_policy(site):
-    answer = said(site, "--add-nodes", "2", "--policy", "sjf")
+    answer = json_of(site, "what-if", "--add-nodes", "2", "--policy", "sjf")
     names = ["as now", "as now + 2 nodes", "sjf", "sjf + 2 nodes"]
     assert [row["name"] for row in answer["rows"]] == names
     assert answer["more_nodes"] == {"count": 2, "gpus": 16, "partitions": "gpu"}
     waits = {row["name"]: row["mean_wait_s"] for row in answer["rows"]}
     assert waits["as now + 2 nodes"] < waits["as now"]
-    assert "with as now and with each policy" in run(site, "--add-nodes", "1").output
+    assert "with as now and with each policy" in run(site, "what-if", "--add-nodes", "1").output
 
 
 def test_history_stands_behind_forecasts(site, tmp_path):
-    assert CliRunner().invoke(main, ["db", "upgrade"], obj=site).exit_code == 0
-    assert said(site)["guessed"] == 3
-    assert "3 jobs of these have no history" in run(site).output
+    assert run(site, "db", "upgrade").exit_code == 0
+    assert json_of(site, "what-if")["guessed"] == 3
+    assert "3 jobs of these have no history" in run(site, "what-if").output
     before = FakeSlurm(nodes=1, gpus_per_node=16, now_s=NOW_S - 9000.0)
     before.submit(600.0, gpus=16, user="bob", name="\x1b[31mevil")
     before.advance(8000.0)
     store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
     store.add_outcomes("fake", before.outcomes(0.0, NOW_S))
     store.close()
-    answer = said(site)
+    answer = json_of(site, "what-if")
     assert answer["database"] is True
     assert answer["guessed"] == 0
     assert answer["rows"][0]["last_end_s"] < 20000
 
 
 def test_nothing_is_written_anywhere(site, tmp_path):
-    assert CliRunner().invoke(main, ["db", "upgrade"], obj=site).exit_code == 0
+    assert run(site, "db", "upgrade").exit_code == 0
     store = Store(f"sqlite:///{tmp_path}/slurmsched.db")
     before = store.jobs("fake"), store.decision_numbers()
-    run(site, "--policy", "sjf", "--policy", "qssf", "--add-nodes", "1")
+    run(site, "what-if", "--policy", "sjf", "--policy", "qssf", "--add-nodes", "1")
     assert site.slurm.written == []
     assert (store.jobs("fake"), store.decision_numbers()) == before == ([], [])
     store.close()
 
 
 def test_where_nobody_waits_it_says_so(tmp_path):
-    site = Site(tmp_path, FakeSlurm(now_s=NOW_S))
-    result = run(site, "--policy", "sjf", "--add-nodes", "1")
+    site = site_of(tmp_path, FakeSlurm(now_s=NOW_S))
+    result = run(site, "what-if", "--policy", "sjf", "--add-nodes", "1")
     assert (result.exit_code, "nobody waits" in result.output) == (0, True)
-    assert said(site)["queued"] == 0
+    assert json_of(site, "what-if")["queued"] == 0
 
 
 def test_who_is_left_out_is_counted_and_named(site):
     site.slurm.submit(60.0, held=True, gpus=1)
     site.slurm.submit(60.0, gpus=99)
-    answer = said(site)
+    answer = json_of(site, "what-if")
     assert [(one["job_id"], one["kind"]) for one in answer["left_out"]] == [(5, "held"), (6, "unfit")]
-    text = run(site).output
+    text = run(site, "what-if").output
     assert "left out, held by a user or an admin: 1 job: 5 (JobHeldUser)" in text
     assert "left out, asking for what the nodes have not: 1 job: 6 (" in text
 
 
 def test_slurm_being_away_is_one_line(site):
     site.slurm.away = True
-    result = run(site)
+    result = run(site, "what-if")
     assert result.exit_code == 1
     assert result.stderr.startswith("slurmsched: ")
 
@@ -165,7 +138,7 @@ def test_slurm_being_away_is_one_line(site):
     ],
 )
 def test_what_makes_no_sense_is_told(site, words, status, text):
-    result = run(site, *words)
+    result = run(site, "what-if", *words)
     assert result.exit_code == status
     assert text in result.stderr
 
@@ -199,9 +172,9 @@ def test_on_a_real_slurm_a_burst_is_told_to_wait_less_and_nothing_changes(lab, t
         columns = ("job_id", "state", "site_points", "nice", "eligible_s", "partition", "required_nodes", "comment")
         return [list(map(str, getattr(jobs, name))) for name in columns]
 
-    site = Site(tmp_path, cluster)
+    site = site_of(tmp_path, cluster)
     before = shown()
-    answer = said(site, "--policy", "sjf", "--add-nodes", "2")
+    answer = json_of(site, "what-if", "--policy", "sjf", "--add-nodes", "2")
     assert shown() == before
     waits = {row["name"]: row["mean_wait_s"] for row in answer["rows"]}
     assert waits["sjf"] < 0.8 * waits["as now"]

@@ -6,40 +6,26 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import NOW_S, FakeSite, run
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
-from slurmsched.clock import ManualClock
 from slurmsched.cluster.records.prediction_records import KeptState, kept_table
 from slurmsched.daemon.active_policy import ActivePolicy
 from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
 from slurmsched.daemon.api.query_server import QueryServer
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.db.records.policy_choices import PolicyChoice
-from slurmsched.slurm.adapters.fake import FakeSlurm
-
-NOW_S = 1_700_000_000.0
 
 
-class Site(App):
+def site_of(run_dir, state_dir):
     """A cluster whose daemon serves in *run_dir* and keeps its records in *state_dir*."""
-
-    def __init__(self, run_dir, state_dir):
-        state_dir.mkdir()
-        file = state_dir / "slurmsched.toml"
-        file.write_text(f"[daemon]\nstate_dir = '{state_dir}'\nrun_dir = '{run_dir}'\n")
-        super().__init__(str(file), clock=ManualClock(NOW_S), environ={})
-        self.slurm = FakeSlurm(now_s=NOW_S)
-
-    def cluster(self, called=None):
-        return self.slurm
+    state_dir.mkdir()
+    return FakeSite(state_dir, "", run_dir=run_dir)
 
 
 @pytest.fixture
 def admins(tmp_path):
     """The admin's side, with runs, predictions and choices."""
-    site = Site(tmp_path, tmp_path / "state")
+    site = site_of(tmp_path, tmp_path / "state")
     assert run(site, "db", "upgrade").exit_code == 0
     for user in ("alice", "alice", "bob"):
         site.slurm.submit(600.0, user=user, gpus=4)
@@ -67,17 +53,11 @@ def users(tmp_path, admins):
     sources = Sources(lambda: {"mode": "act", "policy": chosen.status()}, *nothing, figures=figures.answer)
     answers = QueryServer(tmp_path, QueryHandlers(sources, trusted=(0,)))
     answers.start()
-    site = Site(tmp_path, tmp_path / "elsewhere")
+    site = site_of(tmp_path, tmp_path / "elsewhere")
     site.clock.now_s = admins.clock.now_s
     yield site
     site.close()
     answers.close()
-
-
-def run(site: App, *words: str) -> Result:
-    result = CliRunner().invoke(main, words, obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 COMMANDS = [("accuracy",), ("accuracy", "--days", "1"), ("history", "stats"), ("models", "list")]

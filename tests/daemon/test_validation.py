@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from cli.fake_site import FakeSite, run
 
-from slurmsched.cli import main
-from slurmsched.cli.app import App
 from slurmsched.cli.daemon.build import build
-from slurmsched.clock import ManualClock
 from slurmsched.errors import ConfigError
-from slurmsched.slurm.adapters.fake import FakeSlurm
 
 REFUSED = {
     "[database]\nurl = 'mysql://x'": "database.url begins with 'mysql'",
@@ -28,28 +23,9 @@ REFUSED = {
 }
 
 
-class Site(App):
-    """An App on a cluster in memory, whose settings are written by the test."""
-
-    def __init__(self, directory: Path, text: str) -> None:
-        self.file = directory / "slurmsched.toml"
-        self.directory = directory
-        self.write(text)
-        super().__init__(str(self.file), clock=ManualClock(1_700_000_000.0), environ={})
-        self.slurm = FakeSlurm(now_s=1_700_000_000.0)
-
-    def write(self, text: str) -> None:
-        usual = "" if "metrics" in text else "[metrics]\nlisten = ''\n"
-        self.file.write_text(f"[daemon]\nstate_dir = '{self.directory}'\nrun_dir = '{self.directory}'\n{usual}{text}\n")
-
-    def cluster(self, called=None):
-        return self.slurm
-
-
-def run(site: App, *words: str) -> Result:
-    result = CliRunner().invoke(main, words, obj=site)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+class Site(FakeSite):
+    def write(self, settings: str) -> None:
+        super().write(("" if "metrics" in settings else "[metrics]\nlisten = ''\n") + settings + "\n")
 
 
 @pytest.mark.parametrize("text", REFUSED)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from cli.fake_site import FakeSite, json_of, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lab_site import Site
-
-from slurmsched.cli import main
-from slurmsched.cli.app import App
-from slurmsched.clock import ManualClock
-from slurmsched.slurm.adapters.fake import FakeSlurm
 
 NAMES = (
     "a|b||c",
@@ -133,29 +126,13 @@ def outcomes(site: Site, crowd: dict[int, str]) -> dict[int, str]:
     return {job: name for job, name in rows if job in crowd}
 
 
-class Fiction(App):
-    """Slurm in memory, where names know no limits."""
-
-    def __init__(self, directory: Path) -> None:
-        file = directory / "slurmsched.toml"
-        file.write_text(
-            f"[daemon]\nmode = 'act'\nstate_dir = '{directory}'\nrun_dir = '{directory}'\n"
-            "[power]\norder = true\n[policy]\nordering = 'sjf'\n[metrics]\nlisten = ''\n"
-        )
-        super().__init__(str(file), clock=ManualClock(1_700_000_000.0), environ={})
-        self.slurm = FakeSlurm(now_s=1_700_000_000.0)
-
-    def cluster(self, called: object = None) -> FakeSlurm:
-        return self.slurm
-
-
 ANY_TEXT = st.text(st.characters(), max_size=30) | st.sampled_from(["x" * 70_000, "\x00", "\ud800", "json:", *NAMES])
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(ANY_TEXT, min_size=6, max_size=6))
 def test_no_text_at_all_breaks_a_command(tmp_path_factory, texts):
-    app = Fiction(tmp_path_factory.mktemp("site"))
+    app = FakeSite(tmp_path_factory.mktemp("site"))
     name, user, account, qos, comment, other = texts
     app.slurm.submit(5000.0, gpus=16, name=other, user=user)
     app.slurm.advance(1.0)
@@ -166,10 +143,9 @@ def test_no_text_at_all_breaks_a_command(tmp_path_factory, texts):
         for command in (("once",), ("once", "--dry-run"), *COMMANDS, ("release-all",)):
             words = [word.format(job=job) for word in command]
             for more in ([], ["--json"]):
-                result = CliRunner().invoke(main, [*words, *more], obj=app)
-                assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+                result = run(app, *words, *more)
                 assert not OBEYED.search(result.output), words
-        queue = json.loads(CliRunner().invoke(main, ["queue", "--json"], obj=app).stdout)["queue"]
+        queue = json_of(app, "queue")["queue"]
         assert {row["name"] for row in queue if row["job_id"] == job} == {name}
     finally:
         app.close()

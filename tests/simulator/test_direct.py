@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.worlds import simulate
+from simulator.worlds import simulate, trace
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
@@ -20,7 +20,7 @@ from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.policies.contract import SELECTIONS
 from slurmsched.policies.presets import PRESETS
-from slurmsched.simulator.workload.workload import Workload, workload
+from slurmsched.simulator.workload.workload import Workload
 
 ORDERINGS = sorted(set(PRESETS) - {"slurm"})
 WITHOUT_TURNS = sorted(set(ORDERINGS) - {"las", "themis"})
@@ -30,14 +30,7 @@ has fair shares of the whole cluster."""
 
 def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
     """Jobs as (submit, runtime, GPUs) in order of submission."""
-    known = {
-        "job_id": np.arange(1, len(rows) + 1),
-        "submit_s": [row[0] for row in rows],
-        "runtime_s": [row[1] for row in rows],
-        "gpus": [row[2] for row in rows],
-        "time_limit_s": [row[1] for row in rows],
-    }
-    return workload(len(rows), **(known | columns))
+    return trace(*rows, **({"time_limit_s": [row[1] for row in rows]} | columns))
 
 
 def fleet_of(partitions: list[str], gpus: int = 4, **columns: object) -> ClusterSpec:

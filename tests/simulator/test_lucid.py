@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.worlds import simulate
+from simulator.worlds import simulate, trace
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
@@ -23,15 +23,9 @@ from slurmsched.simulator.lucid.truth import completed
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
-from slurmsched.simulator.workload.workload import Workload, workload
+from slurmsched.simulator.workload.workload import Workload
 
 HALF = SpeedCurve(np.array([0.5, 1.5]), np.array([1.0, 0.5]))
-
-
-def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
-    submit_s, runtime_s, gpus = (np.array(column) for column in zip(*rows, strict=True))
-    known = {"job_id": np.arange(len(rows)) + 1, "submit_s": submit_s * 1.0, "runtime_s": runtime_s * 1.0, "gpus": gpus}
-    return workload(len(rows), **known, **columns)
 
 
 def fleet_of(gpus: int, speed: float, names: tuple[str, ...] = ("a",)) -> ClusterSpec:
@@ -101,7 +95,7 @@ def test_heavier_pairs_are_never_believed_to_be_faster(rows):
 
 
 def test_gpu_use_of_a_name_is_the_mean_over_its_measured_jobs():
-    jobs = jobs_of(*[(0, 1, 1)] * 3, work=["x", "x", "y"], gpu_util=np.array([0.2, 0.4, np.nan]))
+    jobs = trace(*[(0, 1, 1)] * 3, work=["x", "x", "y"], gpu_util=np.array([0.2, 0.4, np.nan]))
     told = use_of(jobs, ("x", "y", "z"))
     assert told.gpu_util[0] == pytest.approx(0.3)
     assert np.isnan(told.gpu_util[1:]).all()
@@ -109,32 +103,32 @@ def test_gpu_use_of_a_name_is_the_mean_over_its_measured_jobs():
 
 def test_a_profile_is_known_to_later_jobs_of_the_same_user_and_name_only():
     who = {"user": ["u", "u", "u", "v"], "name": ["n"] * 4}
-    jobs = jobs_of((0, 1000, 1), (100, 10, 1), (300, 10, 1), (300, 10, 1), **who)
+    jobs = trace((0, 1000, 1), (100, 10, 1), (300, 10, 1), (300, 10, 1), **who)
     assert profiled_s(jobs, None, 200.0).tolist() == [200, 200, 0, 200]
     assert profiled_s(jobs.take(slice(2, None)), jobs.take(slice(0, 2)), 200.0).tolist() == [0, 200]
 
 
 def test_a_job_that_ends_before_it_is_profiled_tells_of_the_next_one():
-    jobs = jobs_of((0, 10, 1), (50, 10, 1), user=["u"] * 2, name=["n"] * 2)
+    jobs = trace((0, 10, 1), (50, 10, 1), user=["u"] * 2, name=["n"] * 2)
     assert profiled_s(jobs)[1] == 0
 
 
 def test_a_short_job_does_not_join_where_both_lose_more_than_it_would_wait():
     # Alone the second would wait for nobody: the first ends soon, and nobody else waits.
-    jobs = jobs_of((0, 10, 1), (9, 100, 1), name=["a"] * 2)
+    jobs = trace((0, 10, 1), (9, 100, 1), name=["a"] * 2)
     assert weighed(jobs, 0.4, (10.0, 100.0)).start_s.tolist() == [0, 10]
     assert weighed(jobs, 1.0, (10.0, 100.0)).start_s.tolist() == [0, 9]
 
 
 def test_a_pair_is_made_for_the_sake_of_those_that_wait_or_are_to_come():
-    jobs = jobs_of((0, 100, 1), (1, 100, 1), name=["a"] * 2)
+    jobs = trace((0, 100, 1), (1, 100, 1), name=["a"] * 2)
     calm, busy = Mode(-np.inf, 0.3), Mode(-np.inf, 0.3, coming=20.0)
     assert weighed(jobs, 0.6, (100.0, 100.0), calm).start_s.tolist() == [0, 100]
     assert weighed(jobs, 0.6, (100.0, 100.0), busy).start_s.tolist() == [0, 1]
 
 
 def test_a_mode_holds_until_the_next_begins():
-    jobs = jobs_of((0, 100, 1), (1, 10, 1), (50, 10, 1), name=["a"] * 3)
+    jobs = trace((0, 100, 1), (1, 10, 1), (50, 10, 1), name=["a"] * 3)
     packing = PackingSetup(
         np.full((1, 1), 0.9), np.zeros(3), 0.3, modes=(Mode(-np.inf, 0.95), Mode(50.0, 0.85), Mode(51.0, 0.95))
     )
@@ -143,8 +137,8 @@ def test_a_mode_holds_until_the_next_begins():
 
 
 def test_the_order_of_lucid_packs_where_the_fleet_lets_it():
-    jobs = jobs_of((0, 100, 1), (1, 10, 1), (2, 50, 1), name=["a"] * 3, user=["u"] * 3)
-    known = jobs_of((-500, 1, 1), name=["a"], user=["u"])
+    jobs = trace((0, 100, 1), (1, 10, 1), (2, 50, 1), name=["a"] * 3, user=["u"] * 3)
+    known = trace((-500, 1, 1), name=["a"], user=["u"])
     setup = Setup.of("lucid")
     assert simulate(jobs, ClusterSpec.of(1, 1), setup).start_s.tolist() == [0, 100, 110]
     alone = simulate(jobs, fleet_of(1, 0.9), setup)
@@ -166,7 +160,7 @@ def through_profiler(jobs: Workload, known_s: tuple[float, ...], **columns: floa
 
 
 def test_a_new_job_runs_where_jobs_are_profiled_until_it_ends_or_begins_anew_in_the_queue():
-    jobs = jobs_of((0, 100, 1), (1, 10, 1), (2, 50, 1), name=["a"] * 3)
+    jobs = trace((0, 100, 1), (1, 10, 1), (2, 50, 1), name=["a"] * 3)
     replay = through_profiler(jobs, (0.0, 200.0, 200.0))
     assert replay.start_s.tolist() == [0, 1, 100], "the last was profiled from 11 to 31"
     assert replay.end_s.tolist() == [100, 11, 155]
@@ -174,7 +168,7 @@ def test_a_new_job_runs_where_jobs_are_profiled_until_it_ends_or_begins_anew_in_
 
 
 def test_a_new_job_does_not_wait_for_its_profile_for_ever():
-    jobs = jobs_of((0, 100, 1), (1, 100, 1), (2, 10, 1), name=["a"] * 3)
+    jobs = trace((0, 100, 1), (1, 100, 1), (2, 10, 1), name=["a"] * 3)
     replay = through_profiler(jobs, (200.0, 200.0, 200.0), patience_s=5.0)
     assert replay.stops.tolist() == [1, 0, 0]
     assert replay.start_s[2] > 7, "nobody leaves before the patience is over"
@@ -186,7 +180,7 @@ def test_pairs_that_are_not_believed_in_never_share(data):
     many = data.draw(st.integers(2, 8))
     moments = data.draw(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 30)), min_size=many, max_size=many))
     names = data.draw(st.lists(st.sampled_from("ab"), min_size=many, max_size=many))
-    jobs = jobs_of(*sorted((at, runs, 1) for at, runs in moments), name=Labels.of(names))
+    jobs = trace(*sorted((at, runs, 1) for at, runs in moments), name=Labels.of(names))
     packing = PackingSetup(np.zeros((2, 2)), np.zeros(many), 0.3, True, jobs.runtime_s)
     replay = simulate(jobs, fleet_of(2, 0.9, ("a", "b")), Setup.of("lucid"), packing=packing)
     plain = simulate(jobs, ClusterSpec.of(1, 2), Setup.of("qssf"))
@@ -195,7 +189,7 @@ def test_pairs_that_are_not_believed_in_never_share(data):
 
 def steady(per_step: int, steps: int, since: int = 0) -> Workload:
     at = np.repeat(np.arange(since, since + steps), per_step) * 600.0
-    return jobs_of(*[(float(moment), 60.0, 1) for moment in at])
+    return trace(*[(float(moment), 60.0, 1) for moment in at])
 
 
 def test_little_that_stays_little_is_an_idle_mode_and_a_usual_step_is_not():

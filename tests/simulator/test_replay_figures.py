@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulator.worlds import simulate
+from simulator.worlds import simulate, trace
 
 from slurmsched.cli.output import emit
 from slurmsched.cluster.columns import Labels
@@ -19,19 +19,7 @@ from slurmsched.simulator.report.metrics import Summary, summary
 from slurmsched.simulator.report.timeline import Timeline
 from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
-from slurmsched.simulator.workload.workload import Workload, workload
-
-
-def trace(*jobs: tuple[float, float, int], **columns) -> Workload:
-    """Jobs as (submit, runtime, GPUs), by submit; *columns* say more of them."""
-    return workload(
-        len(jobs),
-        job_id=np.arange(1, len(jobs) + 1),
-        submit_s=[submit for submit, _, _ in jobs],
-        runtime_s=[runtime for _, runtime, _ in jobs],
-        gpus=[gpus for _, _, gpus in jobs],
-        **columns,
-    )
+from slurmsched.simulator.workload.workload import Workload
 
 
 def told(runtime_s: list[float]) -> Forecast:

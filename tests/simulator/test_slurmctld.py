@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.worlds import modelled_slurm, simulate
+from simulator.worlds import modelled_slurm, simulate, trace
 
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
@@ -16,7 +16,7 @@ from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.multifactor import Weights
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
-from slurmsched.simulator.workload.workload import Workload, workload
+from slurmsched.simulator.workload.workload import Workload
 
 PLAIN = Weights(age=0.0, fair_share=0.0, size=0.0, qos=0.0)
 PROMPT = SlurmctldConfig(poll_s=0.0, batch_sched_delay_s=0.0, bf_interval_s=0.0, bf_resolution_s=1.0)
@@ -24,14 +24,7 @@ PROMPT = SlurmctldConfig(poll_s=0.0, batch_sched_delay_s=0.0, bf_interval_s=0.0,
 
 def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
     """Jobs as (submit, runtime, GPUs) in order of submission; limits are twice the runtime where none are given."""
-    known = {
-        "job_id": np.arange(1, len(rows) + 1),
-        "submit_s": [row[0] for row in rows],
-        "runtime_s": [row[1] for row in rows],
-        "gpus": [row[2] for row in rows],
-        "time_limit_s": [2.0 * row[1] for row in rows],
-    }
-    return workload(len(rows), **(known | columns))
+    return trace(*rows, **({"time_limit_s": [2.0 * row[1] for row in rows]} | columns))
 
 
 def run(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.worlds import simulate
+from simulator.worlds import simulate, trace
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.gpu_usage import Use
@@ -25,12 +25,6 @@ from slurmsched.simulator.trace_forecasts import learnt
 from slurmsched.simulator.workload.workload import Workload, workload
 
 NOW = Knobs(200.0, 8, 0, 0, "fifo")
-
-
-def jobs_of(*rows: tuple[float, float, int], **columns: object) -> Workload:
-    submit_s, runtime_s, gpus = (np.array(column) for column in zip(*rows, strict=True))
-    known = {"job_id": np.arange(len(rows)) + 1, "submit_s": submit_s * 1.0, "runtime_s": runtime_s * 1.0, "gpus": gpus}
-    return workload(len(rows), **known, **columns)
 
 
 def month(days: int = 16, seed: int = 0) -> Workload:
@@ -56,7 +50,7 @@ def site_of(jobs: Workload, nodes: int, gpus: int, gpu_mib: float = 0.0) -> Tuni
 
 
 def test_least_gpus_are_profiled_first_and_nobody_for_longer_than_the_limit():
-    jobs = jobs_of((0, 50, 1), (1, 1000, 2), (2, 30, 1), (3, 10, 4))
+    jobs = trace((0, 50, 1), (1, 1000, 2), (2, 30, 1), (3, 10, 4))
     found = profiled(jobs, 1, widest=2, limit_s=40, patience_s=np.inf)
     assert found.left_s[:1] == 40
     assert found.left_s[2] == 70, "after the first"
@@ -66,7 +60,7 @@ def test_least_gpus_are_profiled_first_and_nobody_for_longer_than_the_limit():
 
 
 def test_who_waits_too_long_is_not_profiled():
-    found = profiled(jobs_of((0, 100, 1), (1, 100, 1)), 1, widest=1, limit_s=100, patience_s=20)
+    found = profiled(trace((0, 100, 1), (1, 100, 1)), 1, widest=1, limit_s=100, patience_s=20)
     assert found.left_s.tolist() == [100, 21]
     assert found.ran.tolist() == [True, False]
 
@@ -76,7 +70,7 @@ def test_who_waits_too_long_is_not_profiled():
 def test_the_partition_is_never_overfull_and_nobody_is_lost(rows, gpus):
     if not rows:
         return
-    jobs = jobs_of(*sorted(rows))
+    jobs = trace(*sorted(rows))
     found = profiled(jobs, gpus, widest=3, limit_s=50, patience_s=60)
     asked = jobs.gpus <= min(3, gpus)
     assert np.array_equal(np.isfinite(found.left_s), asked)
@@ -96,14 +90,14 @@ def test_without_profiling_and_sharing_a_trial_is_a_plain_replay():
 
 
 def test_a_job_that_profiling_does_not_end_begins_anew_after_it():
-    site = site_of(jobs_of((0, 30, 1), (0, 500, 1)), 2, 2)
+    site = site_of(trace((0, 30, 1), (0, 500, 1)), 2, 2)
     assert completion_s(site, Knobs(100.0, 1, 1, 0, "fifo")).tolist() == [30, 600]
 
 
 def test_who_was_measured_shares_at_the_speed_of_the_pair():
     use = {"gpu_util": [0.2] * 3, "memory_util": [0.1] * 3, "gpu_memory_mib": [1000.0] * 3}
     names = {"name": Labels(np.array([0, 0, 0]), ("train",))}
-    jobs = jobs_of((0, 10, 1), (100, 50_000, 1), (200, 50_000, 1), **use, **names)
+    jobs = trace((0, 10, 1), (100, 50_000, 1), (200, 50_000, 1), **use, **names)
     site = site_of(jobs, 1, 1, gpu_mib=20_000)
     alone, shared = completion_s(site, NOW), completion_s(site, replace(NOW, capacity=2))
     assert alone[2] == 2 * 50_000 - 100
@@ -118,7 +112,7 @@ def test_two_that_fill_a_gpu_take_turns():
 
 
 def test_what_was_measured_of_a_job_is_that_of_its_last_run():
-    jobs = jobs_of((1000, 10, 1), (2000, 10, 1))
+    jobs = trace((1000, 10, 1), (2000, 10, 1))
     use = [
         Use(start_s, start_s + 10, util, 0.1, 500.0, False) for start_s, util in ((10, 0.9), (1500, 0.3), (1200, 0.5))
     ]
