@@ -22,8 +22,8 @@ demo: setup
 	$(BIN)/slurmsched demo --or-simulated
 
 lint: setup
-	$(BIN)/ruff check slurmsched tests
-	$(BIN)/ruff format --check slurmsched tests
+	$(BIN)/ruff check slurmsched tests examples
+	$(BIN)/ruff format --check slurmsched tests examples
 	$(BIN)/mypy
 
 # The first run of these compiles the simulator for all workers of all tests, which would each do so for themselves.

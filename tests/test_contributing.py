@@ -93,6 +93,13 @@ def targets() -> dict[str, list[str]]:
     return found
 
 
+def test_every_folder_with_python_is_linted():
+    folders = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/**/*.py")}
+    linted = [line.split()[2:] for line in targets()["lint"] if " check " in line and "ruff" in line]
+    assert linted == [["slurmsched", "tests", "examples"]]
+    assert {name for name in folders if name.isidentifier()} - {"build", "dist"} == set(linted[0])
+
+
 def test_pre_commit_runs_what_make_lint_runs():
     entries = re.findall(r"^ +entry: (.*)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
     assert entries == [line.replace("$(BIN)", ".venv/bin") for line in targets()["lint"]]

@@ -1,3 +1,5 @@
+"""An ordering: the user with the fewest pending jobs first."""
+
 import numpy as np
 
 from slurmsched.policies.contract import ordering
