@@ -18,7 +18,8 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.comment_columns import DERIVED, STORED, comment_columns, soft_steps
 from slurmsched.cluster.encoding import decode, encode
 from slurmsched.cluster.jobs import JobTable, deadline_of, deadlines, deadlines_from, job_table
-from slurmsched.cluster.table_delta import Matching, changed, changes, normal
+from slurmsched.cluster.row_matching import Matching
+from slurmsched.cluster.table_delta import changed, changes, normal
 from slurmsched.cluster.text.comment import read
 
 PACKAGE = Path(slurmsched.__file__).parent

@@ -14,7 +14,8 @@ from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobTable, job_table
 from slurmsched.cluster.plan import Placing
-from slurmsched.cluster.table_delta import Matching, changed, changes, normal
+from slurmsched.cluster.row_matching import Matching
+from slurmsched.cluster.table_delta import changed, changes, normal
 
 TIMES = st.sampled_from([0.0, -0.0, 1.5, 1e9, 1e9 + 15.0, 5e-324, math.inf, -math.inf, math.nan])
 NAMES = st.sampled_from(["", "a", "train_1", "\udcff", "x" * 300, "\x00"])

@@ -13,7 +13,8 @@ import numpy as np
 from ...cluster.columns import IntArray, Table, table_of
 from ...cluster.jobs import JobTable
 from ...cluster.records.promises import PromiseTable
-from ...cluster.table_delta import Matching, changed, changes, normal
+from ...cluster.row_matching import Matching
+from ...cluster.table_delta import changed, changes, normal
 
 LAYERS = ("key", "since key", "since then")
 """Each layer holds the differences to the layers before it, so that a record is read from at most three blobs."""
