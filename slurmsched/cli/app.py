@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..daemon.api.record_summaries import FigureQueries
     from ..db.store import Store
     from ..db.tracking.decisions import DecisionRecord
-    from ..db.tracking.intents import Intent
+    from ..db.tracking.intent_records import Intent
     from ..models.registry import ArtifactRegistry
     from ..slurm.adapters.command_runner import CommandRunner, TimeLeft
     from ..slurm.port import Slurm

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from ..clock import Clock
-from ..db.tracking.intents import Intent
+from ..db.tracking.intent_records import Intent
 from ..decide.rules import SharingRules
 from ..decide.sharing.packing import settle_shared
 from ..slurm.port import Slurm

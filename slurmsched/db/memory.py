@@ -25,7 +25,8 @@ from .records.policy_choices import PolicyChoice
 from .records.promises import changed_rows, rows_of
 from .store import Store
 from .tracking.decisions import DecisionRecord
-from .tracking.intents import ASKS_S, BACK_OFF_S, Intent, Intents
+from .tracking.intent_records import Intent
+from .tracking.intents import ASKS_S, BACK_OFF_S, Intents
 from .tracking.story import Standings, story_of, story_of_answer, story_of_modification, story_of_promise
 
 logger = logging.getLogger(__name__)

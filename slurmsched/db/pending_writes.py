@@ -14,7 +14,7 @@ from .database import insert_or
 from .records.outcomes import add_outcomes
 from .records.promises import Key, Row, save_promises
 from .tables import jobs
-from .tracking.intents import Intent, save_intents
+from .tracking.intent_records import Intent, save_intents
 from .tracking.story import StoryEvent, save_story
 
 K = TypeVar("K")

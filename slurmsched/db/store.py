@@ -30,10 +30,10 @@ from .records import (
 from .records.pause import Control
 from .records.policy_choices import PolicyChoice
 from .retention import Pruned
-from .tracking import decisions, intents, story
+from .tracking import decisions, intent_records, story
 from .tracking.decision_layers import BlobLayers
 from .tracking.decisions import DecisionRecord
-from .tracking.intents import Intent
+from .tracking.intent_records import Intent
 from .tracking.story import StoryEvent
 
 
@@ -106,7 +106,7 @@ class Store:
     def intents(self, cluster: str, refused_since_s: float, asked_since_s: float = math.inf) -> list[Intent]:
         """Return open intents, those refused since *refused_since_s*, and stop requests since *asked_since_s*."""
         with self.database.transaction("reading the intents") as connection:
-            return intents.load_intents(connection, cluster, refused_since_s, asked_since_s)
+            return intent_records.load_intents(connection, cluster, refused_since_s, asked_since_s)
 
     def add_outcomes(self, cluster: str, table: OutcomeTable) -> int:
         """Write runs that are new, or whose true end replaces an unknown one; return their number."""

@@ -17,7 +17,7 @@ from slurmsched.cluster.jobs import JobState
 from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.pause import Control
 from slurmsched.db.tables import blobs
-from slurmsched.db.tracking.intents import Intent
+from slurmsched.db.tracking.intent_records import Intent
 from slurmsched.db.tracking.story import StoryEvent
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
-from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, Share, spelling
+from ...cluster.actions import Action, spelling
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
-from ...cluster.events import Value
 from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
-from ...cluster.jobs import JobState, JobTable
+from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
-from ...cluster.text.tres import slots_in
-from ..database import insert_or
-from ..tables import intents
+from .intent_effects import HOLD_WITHIN_S, QUEUES_AGAIN, SUSPENDED, IntentEffects, is_untouched
+from .intent_records import Intent, value_of
 
-#: Slurm may round a start time; a hold this close to the requested one is ours.
-HOLD_WITHIN_S = 5.0
 #: Slurm delays a requeued job until its old credential has expired (cred_expire, 120 s by default, and a second).
 REQUEUE_DELAY_S = 600.0
 #: The wait after a refusal before the job is written again.
 BACK_OFF_S = 600.0
 #: Refusals in a row after which that wait applies also to a job on its way to shared GPUs.
 EAGER = 4
-#: The longest time after a stop request in which a requeue of the job counts as its effect.
-GIVING_WAY_S = 3600.0
 #: The period over which the stop requests of a job are counted.
 ASKS_S = 86_400.0
 
-#: The reason to ignore a stop request: a suspended job cannot act, and is asked again once it runs.
-SUSPENDED = "it was suspended before it had acted"
-
-_QUEUES_AGAIN = ("Requeue", "AskToStop")
 _GIVES_BACK = ("Release", "Unmark", "Unshare")
 _SHARING = ("Share", "StartShared", "Unmark", "Unshare")
 
@@ -53,35 +41,6 @@ _MODIFIES = {
     "Resume": "resumed",
     **dict.fromkeys(("MovePartition", "Share", "Unshare"), "partition"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """An action in progress: planned when made, then answered or refused, then seen, then closed."""
-
-    job_id: int
-    kind: str  #: name of the action's class
-    value: Value  #: points, until_s, partition, nodes or original GPU request; None for an action without
-    requested_s: float
-    cycle: int = 0
-    answered_s: float | None = None
-    refused: str | None = None  #: Slurm's own message
-    seen_s: float | None = None  #: time of the first observation with the requested state
-    closed_s: float | None = None  #: from then on nothing of it is left in Slurm
-
-    @property
-    def key(self) -> tuple[int, int, str]:
-        """The unique key within a cluster."""
-        return self.cycle, self.job_id, self.kind
-
-
-def value_of(action: Action) -> Value:
-    """Return the value that *action* requests for its job; None for an action without one."""
-    if isinstance(action, Share):
-        return action.asked_for
-    rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
-    value = rest[0] if rest else None
-    return value.item() if isinstance(value, np.generic) else value
 
 
 class Intents:
@@ -177,7 +136,7 @@ class Intents:
         """Mark intents as seen or closed by an observation of the cluster. *requeued* are jobs just queued again."""
         if not self._open:
             return []
-        look = _Look(state, set(requeued), now_s)
+        look = IntentEffects(state, set(requeued), now_s)
         changed: list[Intent] = []
         released: set[int] = set()
         unshared: set[int] = set()
@@ -223,7 +182,7 @@ class Intents:
     def held(self, pending: JobTable, now_s: float) -> BoolArray:
         """Return a mask of *pending*: jobs that wait for our hold, or for Slurm's delay after a requeue of ours."""
         held = held_rows(pending, *self.holds(), now_s=now_s, within_s=HOLD_WITHIN_S)
-        requeued = [intent.job_id for intent in self if intent.kind in _QUEUES_AGAIN and intent.seen_s is not None]
+        requeued = [intent.job_id for intent in self if intent.kind in QUEUES_AGAIN and intent.seen_s is not None]
         if requeued:
             delay_s = pending.eligible_s - np.maximum(pending.submitted_s, now_s - REQUEUE_DELAY_S)
             delayed = (pending.eligible_s > now_s) & (delay_s <= REQUEUE_DELAY_S)
@@ -271,7 +230,7 @@ class Intents:
         given_back = np.isin(jobs.job_id, [intent.job_id for intent in self if intent.kind == "Unshare"])
         rows = np.flatnonzero(np.isin(jobs.job_id, list(share_of))).tolist()
         shares = np.zeros(len(jobs), dtype=np.bool_)
-        shares[[row for row in rows if not _is_untouched(jobs, row)]] = True
+        shares[[row for row in rows if not is_untouched(jobs, row)]] = True
         ids, names = jobs.job_id.tolist(), [""]
         codes = np.zeros(len(jobs), dtype=np.int64)
         for row in np.flatnonzero(shares).tolist():
@@ -336,127 +295,3 @@ def _is_answered_ask(intent: Intent) -> bool:
 def _not_later_than(intent: Intent, now_s: float) -> Intent:
     answered_s = None if intent.answered_s is None else min(intent.answered_s, now_s)
     return replace(intent, requested_s=min(intent.requested_s, now_s), answered_s=answered_s)
-
-
-class _Look:
-    """An observation of the cluster, indexed for the check of intents."""
-
-    def __init__(self, state: ClusterState, requeued: set[int], now_s: float) -> None:
-        self._pending, self._running = state.pending, state.running
-        self._pending_row = {job: row for row, job in enumerate(state.pending.job_id.tolist())}
-        self._running_row = {job: row for row, job in enumerate(state.running.job_id.tolist())}
-        self._requeued, self._now_s = requeued, now_s
-
-    def judge(self, intent: Intent) -> Intent:
-        """Return *intent* itself, or a copy with ``seen_s``, ``closed_s`` or ``refused`` filled in."""
-        if self._in_vain(intent):
-            intent = replace(intent, refused=SUSPENDED)
-        seen_s = intent.seen_s
-        if seen_s is None and self._is_visible(intent):
-            seen_s = self._now_s
-        closed_s = self._now_s if self._over(intent, seen_s is not None) else None
-        if seen_s == intent.seen_s and closed_s is None:
-            return intent
-        return replace(intent, seen_s=seen_s, closed_s=closed_s)
-
-    def _in_vain(self, intent: Intent) -> bool:
-        """Return True for a stop request to a suspended job, which Slurm accepts though the signal has no effect."""
-        if intent.kind != "AskToStop" or intent.answered_s is None or intent.refused is not None:
-            return False
-        row = self._running_row.get(intent.job_id)
-        return row is not None and bool(self._running.state[row] == JobState.SUSPENDED)
-
-    def _is_visible(self, intent: Intent) -> bool:
-        if intent.kind in _QUEUES_AGAIN:
-            return intent.job_id in self._requeued
-        if intent.kind == "Tell":
-            return intent.answered_s is not None and intent.refused is None
-        if intent.kind in ("Start", "Preempt"):
-            return intent.job_id in (self._running_row if intent.kind == "Start" else self._pending_row)
-        row = self._running_row.get(intent.job_id)
-        if intent.kind in ("Suspend", "Resume"):
-            wanted = JobState.SUSPENDED if intent.kind == "Suspend" else JobState.RUNNING
-            return row is not None and bool(self._running.state[row] == wanted)
-        row = self._pending_row.get(intent.job_id)
-        return row is not None and _PENDING_LOOKS[intent.kind](self._pending, row, intent.value, self._now_s)
-
-    def _over(self, intent: Intent, visible: bool) -> bool:
-        pending = intent.job_id in self._pending_row
-        if not pending and intent.job_id not in self._running_row:
-            return True
-        if intent.kind == "Rank":  # ours until the job starts, unless it was given back
-            return not pending or (visible and intent.value == 0)
-        if intent.kind == "AskToStop" and not visible and intent.requested_s < self._now_s - GIVING_WAY_S:
-            return True
-        if intent.kind in _QUEUES_AGAIN:  # ours until its next run starts
-            return visible and not pending
-        if intent.kind == "Tell":  # ours as long as there is a job
-            return False
-        if intent.kind == "Share":  # ours while it has slots, or no GPUs at all
-            return pending and _is_untouched(self._pending, self._pending_row[intent.job_id])
-        if intent.kind in ("StartShared", "Unmark"):
-            return visible or not pending
-        if intent.kind == "Unshare":  # such a job is not moved again
-            return not pending
-        if intent.kind == "Hold":
-            return not pending or (isinstance(intent.value, int | float) and intent.value <= self._now_s)
-        return visible
-
-
-def _points_are(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
-    return bool(pending.site_points[row] == value)
-
-
-def _waits_until(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
-    return isinstance(value, int | float) and bool(abs(pending.eligible_s[row] - value) <= HOLD_WITHIN_S)
-
-
-def _is_free(pending: JobTable, row: int, value: Value, now_s: float) -> bool:
-    return not pending.eligible_s[row] > now_s
-
-
-def _is_whole(jobs: JobTable, row: int) -> bool:
-    """Return True if a job requests whole GPUs, on no node that we required."""
-    return bool(jobs.gpus[row] > 0) and not slots_in(jobs.per_node[row]) and not jobs.required_nodes[row]
-
-
-def _is_untouched(jobs: JobTable, row: int) -> bool:
-    """Return True if nothing of a change to sharing is left in a job; its token is written first and removed last."""
-    waits = jobs.state[row] == JobState.PENDING
-    return _is_whole(jobs, row) and not (waits and jobs.share_token[row])
-
-
-_PENDING_LOOKS: dict[str, Callable[[JobTable, int, Value, float], bool]] = {
-    "Rank": _points_are,
-    "Hold": _waits_until,
-    "Release": _is_free,
-    "MovePartition": lambda pending, row, value, now_s: pending.partition[row] == value,
-    "RequireNodes": lambda pending, row, value, now_s: pending.required_nodes[row] == value,
-    "Share": lambda pending, row, value, now_s: bool(slots_in(pending.per_node[row])),
-    "StartShared": _is_free,
-    "Unmark": lambda pending, row, value, now_s: _is_untouched(pending, row),
-    "Unshare": lambda pending, row, value, now_s: _is_whole(pending, row),
-}
-
-
-def save_intents(connection: Connection, cluster: str, some: Sequence[Intent]) -> None:
-    """Write the present state of *some* intents."""
-    rows = [
-        {"cluster": cluster, **{f.name: getattr(i, f.name) for f in fields(i)}, "value": json.dumps(i.value)}
-        for i in some
-    ]
-    insert_or(connection, intents, rows, replace=("answered_s", "refused", "seen_s", "closed_s"))
-
-
-def load_intents(connection: Connection, cluster: str, refused_since_s: float, asked_since_s: float) -> list[Intent]:
-    """Return open intents, those refused since *refused_since_s*, and stop requests since *asked_since_s*."""
-    names = [f.name for f in fields(Intent)]
-    lately = intents.c.refused.is_not(None) & (intents.c.answered_s >= refused_since_s)
-    stop_requests = (intents.c.kind == "AskToStop") & (intents.c.answered_s >= asked_since_s)
-    query = (
-        select(*(intents.c[name] for name in names))
-        .where(intents.c.cluster == cluster, or_(intents.c.closed_s.is_(None), lately, stop_requests))
-        .order_by(intents.c.cycle, intents.c.job_id, intents.c.kind)
-    )
-    rows = (dict(zip(names, row, strict=True)) for row in connection.execute(query))
-    return [Intent(**{**row, "value": json.loads(row["value"])}) for row in rows]

@@ -19,7 +19,7 @@ from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState
 from ..database import insert_or
 from ..tables import job_events
-from .intents import value_of
+from .intent_records import value_of
 
 #: Every kind of story event, in the order for events of the same time.
 KINDS = (
