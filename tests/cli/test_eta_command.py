@@ -14,7 +14,8 @@ from cli.fake_site import NOW_S, FakeSite, json_of, run
 from daemon.daemon_worlds import plan, report, view
 
 from slurmsched.cluster.records.predictions import PredictionKind, prediction_table
-from slurmsched.daemon.api.query_handlers import ETA_MOST, AnswerRefused, QueryHandlers, Sources
+from slurmsched.daemon.api.query_arguments import AnswerRefused
+from slurmsched.daemon.api.query_handlers import ETA_MOST, QueryHandlers, Sources
 from slurmsched.daemon.api.query_server import QueryServer
 from slurmsched.decide.explain.eta import Coverage, Eta, LivePredictions
 

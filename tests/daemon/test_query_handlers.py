@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from slurmsched.cluster.records.predictions import prediction_table
 from slurmsched.cluster.records.promises import promise_table
 from slurmsched.daemon.api.privacy import HIDDEN
-from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, AnswerRefused, QueryHandlers, Sources, plain
+from slurmsched.daemon.api.query_arguments import AnswerRefused
+from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, QueryHandlers, Sources, plain
 from slurmsched.decide.explain.deadlines import deadline
 from slurmsched.decide.explain.eta import LivePredictions
 from slurmsched.models.runtime.overruns import Overrunner

@@ -13,7 +13,8 @@ from contextlib import ExitStack
 import pytest
 from daemon_worlds import ask, seen, wait_until
 
-from slurmsched.daemon.api.query_handlers import AnswerRefused, QueryHandlers, Sources
+from slurmsched.daemon.api.query_arguments import AnswerRefused
+from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
 from slurmsched.daemon.api.query_server import ANSWER_B, REQUEST_B, DaemonUnreachable, QueryServer
 from slurmsched.errors import ConfigError
 

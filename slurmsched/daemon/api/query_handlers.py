@@ -20,8 +20,17 @@ from ...cycle import CycleReport
 from ...decide.explain.eta import Eta, LivePredictions, coverage_words, etas, unknown, unpredicted
 from ...decide.explain.explain import Explanation, Why
 from ...decide.explain.slurm_place import with_slurm_place
-from ...errors import SlurmschedError
 from .privacy import narrow, owns, veil
+from .query_arguments import (
+    QUEUE_MOST,
+    AnswerRefused,
+    days_of,
+    job_id_of,
+    job_ids_of,
+    most_rows,
+    options_of,
+    rows_to_skip,
+)
 
 SCHEMA = "slurmsched/1"
 FIGURES = ("accuracy", "history", "models", "choices")
@@ -33,21 +42,11 @@ ASKS = (
 SLOW = (*FIGURES, "queue", "advice", "deadlines", "check", "chart", "eta_check", "claims")
 """Queries that plan, forecast or go through all jobs: 10 ms and more on a busy cluster."""
 
-QUEUE_MOST = 10_000  #: rows in one answer
-QUEUE_USUAL = 500
 OVERRUNNERS_MOST = 20  #: users in one answer
 ETA_USUAL = 100
 ETA_MOST = 500  #: rows in one answer: a longer one takes more than 50 ms, which delays the next query
 
-DAYS_MOST = 3650
-JOBS_MOST = 100  #: in one query by job id
-OPTIONS_MOST = 2_000  #: characters of the options of a hypothetical job
-
 Explainer = Callable[[View, Plan, int], Any]
-
-
-class AnswerRefused(SlurmschedError):
-    """The daemon refuses or cannot answer a query; the text is fit for the user who sent it."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class QueryHandlers:
         elif kind in FIGURES:
             body = self._figures(kind, request, asker)
         elif kind == "story":
-            body = self._story(_job_id(request), asker)
+            body = self._story(job_id_of(request), asker)
         elif kind == "advice":
             body = self._advice(asker)
         elif kind == "deadlines":
@@ -121,9 +120,9 @@ class QueryHandlers:
         elif kind == "eta_check":
             body = self._eta_check(request, uid)
         elif kind == "queue":
-            body = self._queue(_limit(request), asker)
+            body = self._queue(most_rows(request), asker)
         else:
-            body = self._job(kind, _job_id(request), asker)
+            body = self._job(kind, job_id_of(request), asker)
         return {"schema": SCHEMA, "ask": kind, **body}
 
     def _only(self, uid: int) -> str | None:
@@ -133,7 +132,7 @@ class QueryHandlers:
         return None if self._sources.operator(user) else user
 
     def _figures(self, kind: str, request: Mapping[str, Any], asker: Asker) -> dict[str, Any]:
-        body: dict[str, Any] = plain(self._sources.figures(kind, _days(request), asker.only))
+        body: dict[str, Any] = plain(self._sources.figures(kind, days_of(request), asker.only))
         if kind == "choices":
             body["choices"] = [self._choice(choice, asker.uid) for choice in body["choices"]]
         return body
@@ -219,7 +218,7 @@ class QueryHandlers:
         return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "claims": reply}
 
     def _check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
-        options, report = _options(request), self._report()
+        options, report = options_of(request), self._report()
         reply = plain(self._sources.check(report.view, report.plan, options, _user(uid)))
         return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "check": reply}
 
@@ -227,13 +226,13 @@ class QueryHandlers:
         report, predictions, limit = (
             self._report(),
             self._sources.predictions(),
-            min(_limit(request, ETA_USUAL), ETA_MOST),
+            min(most_rows(request, ETA_USUAL), ETA_MOST),
         )
         table = predictions.table
         if table is None:
             raise AnswerRefused(predictions.trouble)
         if "job_ids" in request:
-            job_ids = _job_ids(request)
+            job_ids = job_ids_of(request)
             total, answers = len(job_ids), [self._eta_of(job_id, table, report, asker) for job_id in job_ids]
         else:
             user = asker.only if request.get("all") is True else _user(asker.uid)
@@ -241,7 +240,7 @@ class QueryHandlers:
             rows = np.flatnonzero(mine & _still_there(table, report.view))
             total = len(rows)
             soonest = rows[np.argsort(table.start_s[rows], kind="stable")]
-            skip = _skip(request)
+            skip = rows_to_skip(request)
             answers = etas(table, report.now_s, soonest[skip : skip + limit].tolist())
         return {
             "as_of_s": float(table.made_s[0]) if len(table) else report.now_s,
@@ -270,7 +269,7 @@ class QueryHandlers:
         return etas(table, report.now_s, [row])[0]
 
     def _eta_check(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
-        options, report, predictions = _options(request), self._report(), self._sources.predictions()
+        options, report, predictions = options_of(request), self._report(), self._sources.predictions()
         if predictions.table is None:
             raise AnswerRefused(predictions.trouble)
         reply = self._sources.eta_check(report.view, report.plan, options, _user(uid))
@@ -356,47 +355,3 @@ def plain(value: Any) -> Any:
 def _not_yours(job_id: int) -> AnswerRefused:
     # The same text for a job that does not exist: the refusal must not reveal which ids are in use.
     return AnswerRefused(f"job {job_id} is not yours, or there is none; jobs are private on this cluster")
-
-
-def _job_id(request: Mapping[str, Any]) -> int:
-    job_id = request.get("job_id")
-    if type(job_id) is not int or not 0 < job_id < 2**32:
-        raise AnswerRefused('"job_id" must be the number of a job, such as 1234')
-    return job_id
-
-
-def _job_ids(request: Mapping[str, Any]) -> list[int]:
-    job_ids = request["job_ids"]
-    if not isinstance(job_ids, list) or not 0 < len(job_ids) <= JOBS_MOST:
-        raise AnswerRefused(f'"job_ids" must be a list of 1 to {JOBS_MOST} numbers of jobs')
-    return [_job_id({"job_id": job_id}) for job_id in job_ids]
-
-
-def _options(request: Mapping[str, Any]) -> str:
-    options = request.get("options")
-    if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
-        raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
-    return options
-
-
-def _skip(request: Mapping[str, Any]) -> int:
-    skip = request.get("skip", 0)
-    if type(skip) is not int or skip < 0:
-        raise AnswerRefused('"skip" must be a whole number, 0 or more')
-    return skip
-
-
-def _days(request: Mapping[str, Any]) -> float | None:
-    days = request.get("days")
-    if days is None:
-        return None
-    if type(days) not in (int, float) or not 0 < days <= DAYS_MOST:
-        raise AnswerRefused(f'"days" must be a number, above 0 and at most {DAYS_MOST}')
-    return float(days)
-
-
-def _limit(request: Mapping[str, Any], usual: int = QUEUE_USUAL) -> int:
-    limit = request.get("limit", usual)
-    if type(limit) is not int or not 0 < limit <= QUEUE_MOST:
-        raise AnswerRefused(f'"limit" must be a whole number, 1 to {QUEUE_MOST}')
-    return limit

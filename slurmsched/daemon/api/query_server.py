@@ -15,7 +15,8 @@ from typing import Any
 
 from ...errors import SlurmschedError
 from .listener import Listener, Peer, Turns, unix_server
-from .query_handlers import SCHEMA, AnswerRefused, QueryHandlers, takes_long
+from .query_arguments import AnswerRefused
+from .query_handlers import SCHEMA, QueryHandlers, takes_long
 
 logger = logging.getLogger(__name__)
 

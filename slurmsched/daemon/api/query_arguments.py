@@ -1,0 +1,68 @@
+"""The arguments of a query; AnswerRefused says what is wrong with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import SlurmschedError
+
+QUEUE_MOST = 10_000  #: rows in one answer
+QUEUE_USUAL = 500
+DAYS_MOST = 3650
+JOBS_MOST = 100  #: in one query by job id
+OPTIONS_MOST = 2_000  #: characters of the options of a hypothetical job
+
+
+class AnswerRefused(SlurmschedError):
+    """The daemon refuses or cannot answer a query; the text is fit for the user who sent it."""
+
+
+def job_id_of(request: Mapping[str, Any]) -> int:
+    """Return the job that a query is about."""
+    job_id = request.get("job_id")
+    if type(job_id) is not int or not 0 < job_id < 2**32:
+        raise AnswerRefused('"job_id" must be the number of a job, such as 1234')
+    return job_id
+
+
+def job_ids_of(request: Mapping[str, Any]) -> list[int]:
+    """Return the jobs that a query is about."""
+    job_ids = request["job_ids"]
+    if not isinstance(job_ids, list) or not 0 < len(job_ids) <= JOBS_MOST:
+        raise AnswerRefused(f'"job_ids" must be a list of 1 to {JOBS_MOST} numbers of jobs')
+    return [job_id_of({"job_id": job_id}) for job_id in job_ids]
+
+
+def options_of(request: Mapping[str, Any]) -> str:
+    """Return the options of sbatch of a hypothetical job."""
+    options = request.get("options")
+    if not isinstance(options, str) or not 0 < len(options) <= OPTIONS_MOST:
+        raise AnswerRefused(f'"options" must be the options of sbatch as one text of at most {OPTIONS_MOST}')
+    return options
+
+
+def rows_to_skip(request: Mapping[str, Any]) -> int:
+    """Return the number of rows before the first one wanted; 0 by default."""
+    skip = request.get("skip", 0)
+    if type(skip) is not int or skip < 0:
+        raise AnswerRefused('"skip" must be a whole number, 0 or more')
+    return skip
+
+
+def days_of(request: Mapping[str, Any]) -> float | None:
+    """Return the period of a query in days; None without one."""
+    days = request.get("days")
+    if days is None:
+        return None
+    if type(days) not in (int, float) or not 0 < days <= DAYS_MOST:
+        raise AnswerRefused(f'"days" must be a number, above 0 and at most {DAYS_MOST}')
+    return float(days)
+
+
+def most_rows(request: Mapping[str, Any], usual: int = QUEUE_USUAL) -> int:
+    """Return the number of rows wanted, *usual* by default."""
+    limit = request.get("limit", usual)
+    if type(limit) is not int or not 0 < limit <= QUEUE_MOST:
+        raise AnswerRefused(f'"limit" must be a whole number, 1 to {QUEUE_MOST}')
+    return limit
