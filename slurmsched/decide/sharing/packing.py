@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -96,54 +96,64 @@ def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, nodes: Shar
     return _sharers(jobs, rows, runtime_s, barred, rules)
 
 
-def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> list[tuple[BoolArray, str]]:
+Bar = tuple[BoolArray, str]
+"""The jobs that a reason bars from sharing, and the reason."""
+
+
+def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) -> list[Bar]:
     """Return the reasons that bar jobs in *rows* from sharing with any job: per reason a mask and its text."""
     jobs = view.pending.take(rows)
-    limit_s = view.partitions.max_time_s[
-        np.array([name == rules.partition for name in view.partitions.name], dtype=bool)
-    ]
-    types, there = set(nodes.gpu_types), set(nodes.partitions)
+    return [*_consent_bars(jobs, rules), *_request_bars(jobs), *_place_bars(view, jobs, rules, nodes)]
 
-    def of(column: Labels, holds: list[bool]) -> BoolArray:
-        barred: BoolArray = column.map(holds, np.bool_)
-        return barred
 
-    comment = Labels.of(jobs.comment)
-    named = {"required_nodes": "nodes", "features": "features", "reservation": "a reservation"}
+def _mask(column: Labels, holds: Callable[[str], bool]) -> BoolArray:
+    """Select the rows whose text *holds*."""
+    mask: BoolArray = column.map([holds(text) for text in column.names], np.bool_)
+    return mask
+
+
+def _consent_bars(jobs: JobTable, rules: SharingRules) -> list[Bar]:
+    """Return the bars by owners, by comments that cannot be changed, and by what came of earlier changes."""
     return [
         (jobs.nopack | jobs.off, "its owner does not want to share"),
+        (_mask(jobs.share_token, bool), "its comment has a share token that is not ours"),
         (
-            of(jobs.share_token, [bool(text) for text in jobs.share_token.names]),
-            "its comment has a share token that is not ours",
-        ),
-        (
-            of(comment, [not is_plain(text) for text in comment.names]),
+            _mask(Labels.of(jobs.comment), lambda text: not is_plain(text)),
             "its comment has blanks or quotes, and could not be written back as it is",
         ),
         (unsteady(jobs, rules), "its load beside another job was unstable"),
-        (of(jobs.share_refusal, [bool(text) for text in jobs.share_refusal.names]), "Slurm refused it"),
+        (_mask(jobs.share_refusal, bool), "Slurm refused it"),
+    ]
+
+
+def _request_bars(jobs: JobTable) -> list[Bar]:
+    """Return the bars by requests for more than some GPUs of one node, and by promises."""
+    return [
         (jobs.interactive, "it is interactive"),
         (jobs.exclusive, "it asks for whole nodes"),
         ((jobs.array_job_id > 0) | (jobs.tasks > 1), "it is an array, whose tasks would all get the same GPUs"),
         (jobs.het_job_id > 0, "it is part of a heterogeneous job"),
         (jobs.per_task, "it asks for generic resources per task or per socket"),
         (jobs.per_gpu, "it asks for CPUs or memory per GPU, or its partition does (DefCpuPerGPU, DefMemPerGPU)"),
-        (
-            of(jobs.per_node, [more_than_gpus(text) for text in jobs.per_node.names]),
-            "it asks for more than GPUs of its node",
-        ),
-        (
-            of(jobs.per_node, [len(requests_in(text)) > 1 for text in jobs.per_node.names]),
-            "it asks for GPUs in several ways",
-        ),
+        (_mask(jobs.per_node, more_than_gpus), "it asks for more than GPUs of its node"),
+        (_mask(jobs.per_node, lambda text: len(requests_in(text)) > 1), "it asks for GPUs in several ways"),
         (jobs.given_back, "it was on its way to shared GPUs, did not start, and had its own GPUs back"),
         (np.isfinite(jobs.deadline_s), "it has a deadline"),
-        *(
-            (of(getattr(jobs, name), [bool(text) for text in getattr(jobs, name).names]), f"it asks for {what}")
-            for name, what in named.items()
-        ),
+    ]
+
+
+def _place_bars(view: View, jobs: JobTable, rules: SharingRules, nodes: SharedNodes) -> list[Bar]:
+    """Return the bars by requests for nodes, GPUs or time that the shared nodes do not have."""
+    limit_s = view.partitions.max_time_s[
+        np.array([name == rules.partition for name in view.partitions.name], dtype=bool)
+    ]
+    types, there = set(nodes.gpu_types), set(nodes.partitions)
+    return [
+        (_mask(jobs.required_nodes, bool), "it asks for nodes"),
+        (_mask(jobs.features, bool), "it asks for features"),
+        (_mask(jobs.reservation, bool), "it asks for a reservation"),
         (
-            of(jobs.gpu_type, [bool(text) and text not in types for text in jobs.gpu_type.names]),
+            _mask(jobs.gpu_type, lambda text: bool(text) and text not in types),
             "it asks for GPUs of a type that are not shared",
         ),
         (
@@ -152,10 +162,7 @@ def bars(view: View, rows: IntArray, rules: SharingRules, nodes: SharedNodes) ->
         ),
         (
             # Half-way it requests no GPUs at all, and must not start on that node through its own partition.
-            of(
-                jobs.partition,
-                [any(not part.isdisjoint(text.split(",")) for part in there) for text in jobs.partition.names],
-            ),
+            _mask(jobs.partition, lambda text: any(not part.isdisjoint(text.split(",")) for part in there)),
             "its own partition has nodes on which GPUs are shared",
         ),
     ]
