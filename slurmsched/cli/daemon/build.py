@@ -87,12 +87,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         ActiveModel(artifacts, settings.models.serve),
         JobPlacements(),
     )
-    metrics = Metrics(
-        lambda: chosen.policy.ordering.name,
-        lambda: world.model.trained_until_s,
-        lambda: drift_of(world.model),
-        lambda: sum(one.raised > 0 for one in overrunners_of(world.model)),
-    )
+    metrics = _metrics(chosen, lambda: world)
     cluster = app.cluster(lambda command, result, took_s, _: metrics.slurm_call(command, result, took_s))
     facts = ClusterFacts(cluster, app.clock, patience_s)
     name = facts.latest.cluster
@@ -113,39 +108,63 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         entering=lambda phase: service.progressed(),
         scored=sharer.scored,
     )
-    controller = DaemonController(
-        Components(
-            settings=settings,
-            read_settings=app.reload,
-            clock=app.clock,
-            store=store,
-            facts=facts,
-            leadership=leads,
-            world=world,
-            serving=serving,
-            chosen=chosen,
-            flow=flow,
-            sharer=sharer,
-            whereabouts=job_placements,
-        )
+    parts = Components(
+        settings=settings,
+        read_settings=app.reload,
+        clock=app.clock,
+        store=store,
+        facts=facts,
+        leadership=leads,
+        world=world,
+        serving=serving,
+        chosen=chosen,
+        flow=flow,
+        sharer=sharer,
+        whereabouts=job_placements,
     )
+    controller = DaemonController(parts)
     predictions = None if dry else _predictions(app, world, facts, store, metrics)
-    figures = FigureQueries(lambda: store, lambda: name, artifacts, app.clock)
+    service = _service(app, parts, controller, metrics, predictions)
+    return Daemon(controller, service, world, leads, store)
+
+
+def _metrics(chosen: ActivePolicy, world: Callable[[], CycleContext]) -> Metrics:
+    """Return the metrics of the policy and the model in force."""
+    return Metrics(
+        lambda: chosen.policy.ordering.name,
+        lambda: world().model.trained_until_s,
+        lambda: drift_of(world().model),
+        lambda: sum(one.raised > 0 for one in overrunners_of(world().model)),
+    )
+
+
+def _service(
+    app: App,
+    parts: Components,
+    controller: DaemonController,
+    metrics: Metrics,
+    predictions: PredictionService | None,
+) -> Service:
+    """Build the service that runs the controller's cycles and answers queries."""
+    settings, world, facts, store = parts.settings, parts.world, parts.facts, parts.store
+    name = facts.latest.cluster
+    figures = FigureQueries(lambda: store, lambda: name, app.artifacts(), app.clock)
     answers = LiveAnswers(
-        *(world, facts, store, serving, chosen, sharer, figures, predictions), lambda: controller.settings.predict
+        *(world, facts, store, parts.serving, parts.chosen, parts.sharer, figures, predictions),
+        lambda: controller.settings.predict,
     )
 
     def give_back(budget_s: float) -> None:
         app.time_left.bound(budget_s)
         controller.give_back(budget_s)
 
-    service = Service(
+    return Service(
         ServiceParts(
             cycle=controller.cycle,
             clock=app.clock,
             settings=settings.daemon,
-            memory=memory,
-            leadership=leads,
+            memory=world.memory,
+            leadership=parts.leadership,
             sources=answers.sources,
             listen=settings.metrics.listen,
             metrics=metrics,
@@ -153,12 +172,11 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
             reload=controller.reload,
             release_all=give_back,
             restraint=controller.restraint,
-            collector=_collector(app, settings, facts, world, job_placements, store, metrics),
+            collector=_collector(app, settings, facts, world, parts.whereabouts, store, metrics),
             predictions=predictions,
             inspector=Inspector(store, app.clock),
         )
     )
-    return Daemon(controller, service, world, leads, store)
 
 
 def _predictions(
