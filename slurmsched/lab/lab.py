@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import secrets
 import shutil
 import signal
-import stat
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,13 +16,13 @@ from typing import Self
 from slurmsched.errors import LabError
 from slurmsched.lab import accounting, chores, database, files, ports, processes, programs, tree, users, waiting
 from slurmsched.lab.daemons import START_S, STOP_S, ConfRefused, Daemons
+from slurmsched.lab.directory import check_reachable, locked, new_directory
 from slurmsched.lab.layout import Layout
 from slurmsched.lab.manifest import Manifest, draft_of
 from slurmsched.lab.spec import LabSpec
 from slurmsched.lab.status import LabStatus, NodeStatus, ProcessStatus
 
 STATUS_S = 5.0
-LOCK_S = 120.0
 
 REFUSED = "Unable to process configuration file"
 """The message of every program of Slurm that cannot read slurm.conf."""
@@ -191,8 +188,8 @@ class Lab:
         spec = self._wanted
         programs.check(spec)
         if os.geteuid() == 0:
-            self._check_reachable()
-        with self._made_directory(), ports.hold_ports(3 + spec.nodes, random.SystemRandom()) as held:
+            check_reachable(self.directory)
+        with new_directory(self.layout), ports.hold_ports(3 + spec.nodes, random.SystemRandom()) as held:
             lab_id = f"ss{secrets.token_hex(4)}"
             record = Manifest(self.layout.manifest, lab_id, spec)
             record.ports = {"slurmctld": held[0], "slurmdbd": held[1], "mariadb": held[2], "slurmd": held[3]}
@@ -209,7 +206,7 @@ class Lab:
         """Stop every process of the lab and remove all its files; do nothing if there is no lab."""
         if not self.directory.exists():
             return
-        with self._locked():
+        with locked(self.directory):
             try:
                 record = Manifest.load(self.layout.manifest)
             except LabError:
@@ -308,7 +305,7 @@ class Lab:
 
     def start_controller(self) -> None:
         """Start slurmctld on its saved state; return when it answers."""
-        with self._locked():
+        with locked(self.directory):
             self._daemons(self.manifest).start_controller()
 
     def restart_controller(self) -> None:
@@ -330,11 +327,11 @@ class Lab:
 
     def start_slurmdbd(self) -> None:
         """Start slurmdbd again; return when it answers."""
-        with self._locked():
+        with locked(self.directory):
             self._daemons(self.manifest).start_slurmdbd()
 
     def _stop(self, name: str, kill: bool) -> None:
-        with self._locked():
+        with locked(self.directory):
             self._daemons(self.manifest).stop(name, signal.SIGKILL if kill else signal.SIGTERM)
 
     def _daemons(self, record: Manifest) -> Daemons:
@@ -345,49 +342,6 @@ class Lab:
             return done.returncode == 0
 
         return Daemons(self.layout, record, self.env(), self.command, answers)
-
-    # One at a time
-
-    @contextmanager
-    def _made_directory(self) -> Iterator[None]:
-        """Create the directory, or use an empty one, writable only by us."""
-        self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with self._locked():
-            if self.layout.manifest.exists():
-                raise LabError(f"there is a lab at {self.directory} already; `slurmsched lab down` removes it")
-            if (owner := self.directory.stat().st_uid) != os.geteuid():
-                raise LabError(f"{self.directory} belongs to user {owner}: choose another")
-            if any(self.directory.iterdir()):
-                raise LabError(f"{self.directory} is not empty, and `down` would remove it all: choose another")
-            self.directory.chmod(0o755)
-            yield
-
-    def _check_reachable(self) -> None:
-        """Check that the lab's users and MariaDB can reach the directory."""
-        for parent in self.directory.parents:
-            if parent.exists() and not parent.stat().st_mode & stat.S_IXOTH:
-                raise LabError(f"the lab's users could not reach {self.directory}: {parent} is closed to others")
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock the lab against other commands; the kernel releases the lock of a dead process."""
-        try:
-            handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            raise LabError(f"there is no lab at {self.directory}: {error.strerror}") from error
-        try:
-            waiting.wait_until(lambda: _lock(handle), LOCK_S, f"another command on the lab at {self.directory} to end")
-            yield
-        finally:
-            os.close(handle)
-
-
-def _lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_slurms(variable: str) -> bool:
