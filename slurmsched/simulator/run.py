@@ -7,21 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..cluster.columns import FloatArray, IntArray, Labels, table_of
+from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast, no_forecast
-from ..cluster.jobs import job_table
-from ..cluster.nodes import NodeTable, PartitionTable, QosTable
-from ..cluster.state import View
 from ..cluster.text.plural import count
 from ..errors import ConfigError
-from ..policies.contract import PLACEMENTS, Ordering, Placement
+from ..policies.contract import PLACEMENTS, Placement
 from .cluster_spec import ClusterSpec, PackingSetup
 from .cycle_driver import EVERY_S, CycleDriver, IdealDriver, composed, whole_queue
 from .decisions import FAST, DecisionFigures, DecisionWatch
 from .fast.allocations import PoolNodes, Segments, closed, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
 from .fast.context import validate as validate_pool
-from .fast.generic import Books, Decide, in_turn, repack, replay, reserving
+from .fast.generic import Books, Decide, checked, in_turn, repack, replay, reserving
 from .fast.loops import Keys, run_preemptively, run_to_end
 from .fast.queue import nobody
 from .fast.queue import validate as validate_queue
@@ -30,12 +27,13 @@ from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
 from .lucid.packing import pack
 from .machine.controller import UnfitJob, misfits
-from .machine.direct import Ask, outages_of, pace_of, rules_of, run_direct, sharing_of
+from .machine.direct import outages_of, pace_of, rules_of, run_direct, sharing_of
+from .ordering_keys import key_source, keys_of
 from .setup import LEARNT, RESERVING, Setup
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
-from .workload.workload import Workload, as_submitted
+from .workload.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -160,9 +158,9 @@ def _on_such_a_fleet(
     jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, packing: PackingSetup | None, check: bool
 ) -> Replay:
     """Replay with the direct executor where more than the number of GPUs counts."""
-    key_source, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
+    source, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
     if setup.ordering.changes == "with_time":
-        key_source = _asking(jobs, fleet, setup, forecast)
+        source = key_source(jobs, fleet, setup.ordering, forecast)
     elif len(jobs):
         keys = keys_of(jobs, setup.ordering, forecast)
     rules = _restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup)
@@ -181,7 +179,7 @@ def _on_such_a_fleet(
     how = np.where(jobs.sensitive, *ways(setup.placement))
     pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
     failures = outages_of(jobs, fleet)
-    model = run_direct(jobs, fleet, rules, keys, how, key_source=key_source, outages=failures, pace=pace, check=check)
+    model = run_direct(jobs, fleet, rules, keys, how, key_source=source, outages=failures, pace=pace, check=check)
     return _modelled(model, jobs, fleet, setup, forecast)
 
 
@@ -236,26 +234,6 @@ def _modelled(model: Controller, jobs: Workload, fleet: ClusterSpec, setup: Setu
     )
 
 
-def keys_of(jobs: Workload, ordering: Ordering, forecast: Forecast) -> Keys:
-    """Compute the keys of all jobs as a function of the time they ran, by calling the ordering.
-
-    An ordering declares how its key depends on attained service: not at all, linearly, or in steps (GPU-seconds). Two
-    calls on each stretch between two steps therefore determine it.
-    """
-    view = all_pending(jobs, forecast)
-    bounds = (0.0, *ordering.steps)
-    at, slope = np.empty((len(bounds), len(jobs))), np.zeros(len(jobs))
-    for level, bound in enumerate(bounds):
-        ran_s = bound / jobs.gpus * (1 + 1e-12)
-        at[level] = _asked_keys(ordering, view, ran_s)
-        if ordering.changes == "while_running":
-            upper = bounds[level + 1] if level + 1 < len(bounds) else np.inf
-            further_s = np.minimum(1.0, (upper - bound) / jobs.gpus / 2)
-            slope = (_asked_keys(ordering, view, ran_s + further_s) - at[level]) / further_s
-            at[level] -= slope * ran_s
-    return Keys(at, slope, np.array(ordering.steps, dtype=np.float64))
-
-
 def forecast_of(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Forecast:
     """Return the runtime forecasts for the policy; ConfigError where it needs *learnt* and there is none."""
     if setup.forecast in LEARNT:
@@ -267,20 +245,6 @@ def forecast_of(jobs: Workload, setup: Setup, learnt: Forecast | None) -> Foreca
     return Forecast(runtime_s.copy(), runtime_s.copy(), runtime_s.copy(), source)
 
 
-def all_pending(jobs: Workload, forecast: Forecast) -> View:
-    """Return a View with every job of the trace pending, with its forecast."""
-    return View(
-        0.0,
-        as_submitted(jobs),
-        job_table(0),
-        table_of(NodeTable, 0, {}, {}),
-        table_of(PartitionTable, 0, {}, {}),
-        table_of(QosTable, 0, {}, {}),
-        forecast,
-        no_forecast(0),
-    )
-
-
 def _time_limits(jobs: Workload, what_for: str) -> FloatArray:
     missing = np.flatnonzero(~np.isfinite(jobs.time_limit_s))
     if len(missing):
@@ -288,11 +252,6 @@ def _time_limits(jobs: Workload, what_for: str) -> FloatArray:
             f"job {jobs.job_id[missing[0]]} and {len(missing) - 1} others have no time limit to {what_for}"
         )
     return jobs.time_limit_s
-
-
-def _asked_keys(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
-    shown = replace(view, pending=replace(view.pending, ran_s=ran_s.copy()))
-    return np.asarray(ordering(shown), dtype=np.float64)
 
 
 def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolContext, check: bool) -> None:
@@ -308,23 +267,13 @@ def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolConte
         validate_queue(queue)
 
 
-def _asking(jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast) -> Ask:
-    """Return the ordering as a function for each decision, which gives it the present jobs in their present state."""
-    view = replace(all_pending(jobs, forecast), nodes=fleet.nodes)
-
-    def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
-        return _asked_keys(setup.ordering, replace(view.take(rows), now_s=now_s), ran_s)
-
-    return keys
-
-
 def _shown(
     jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, empty: PoolContext, check: bool
 ) -> None:
     """Replay with the generic loop, which calls the ordering at each decision."""
     steps = setup.ordering.steps if setup.selection == "preemptive" else ()
     decide = _decision_rule(jobs, setup)
-    replay(Books(empty, _asking(jobs, fleet, setup, forecast), steps), _checked(decide) if check else decide)
+    replay(Books(empty, key_source(jobs, fleet, setup.ordering, forecast), steps), checked(decide) if check else decide)
 
 
 def _decision_rule(jobs: Workload, setup: Setup) -> Decide:
@@ -333,16 +282,6 @@ def _decision_rule(jobs: Workload, setup: Setup) -> Decide:
     if setup.selection in RESERVING:
         return reserving(RESERVING[setup.selection], _reserve_by(jobs, setup), setup.depth)
     return in_turn(setup.selection == "strict")
-
-
-def _checked(decide: Decide) -> Decide:
-    """Return *decide*, followed by a check of the state that it leaves."""
-
-    def check(books: Books, now_s: float) -> None:
-        decide(books, now_s)
-        books.validate()
-
-    return check
 
 
 def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:

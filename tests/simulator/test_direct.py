@@ -12,14 +12,13 @@ from simulator.worlds import simulate, trace
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
-from slurmsched.policies.contract import Ordering
+from slurmsched.policies.contract import SELECTIONS, Ordering
+from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, PackingSetup, Sharing, nodes_of, partition_of
 from slurmsched.simulator.machine.outages import outages
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
-from slurmsched.policies.contract import SELECTIONS
-from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.workload.workload import Workload
 
 ORDERINGS = sorted(set(PRESETS) - {"slurm"})

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from simulator.worlds import setups, simulate, trace, worlds
 
 from slurmsched.policies.contract import PLACEMENTS
+from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.feasibility import impossible
 from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import STOCK, Setup
-from slurmsched.policies.presets import PRESETS
 
 
 @pytest.mark.parametrize("placement", sorted(PLACEMENTS))

@@ -8,10 +8,10 @@ from simulator.worlds import setups, simulate, trace, worlds
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import PLACEMENTS, Ordering
+from slurmsched.policies.presets import PRESETS
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.metrics import Distribution, summary, violations
 from slurmsched.simulator.setup import STOCK, Setup
-from slurmsched.policies.presets import PRESETS
 
 
 def ends(replay) -> list[float]:

@@ -145,6 +145,16 @@ Decide = Callable[[Books, float], None]
 """Starts and stops jobs at a time; called while some job waits."""
 
 
+def checked(decide: Decide) -> Decide:
+    """Return *decide*, followed by a check of the state that it leaves."""
+
+    def decide_and_check(books: Books, now_s: float) -> None:
+        decide(books, now_s)
+        books.validate()
+
+    return decide_and_check
+
+
 def replay(books: Books, decide: Decide) -> None:
     """Run the trace, deciding at every event or at the context's beats."""
     beat_s, last_s, decide_s = books.stage.beat_s, 0.0, NEVER
