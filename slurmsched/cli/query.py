@@ -58,7 +58,7 @@ class QueryClient:
         if about in FIGURES:
             return dict(plain(self._figures().answer(about, details.get("days"))))
         if about in ("eta", "eta_check"):
-            raise SlurmschedError("when jobs will start and finish only a daemon can say")
+            raise SlurmschedError("only a running daemon can predict starts and finishes")
         if about == "check":
             raise SlurmschedError("only a running daemon can answer about a new job")
         record = self._recorded()

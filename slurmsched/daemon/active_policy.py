@@ -48,8 +48,8 @@ class ActivePolicy:
         try:
             self.policy = self._made_of(self._settings, line)
         except ConfigError as error:
-            self._trouble = f"what was chosen cannot serve: {error}"
-            logger.error("the ordering of the settings serves, %s", self._trouble)
+            self._trouble = f"the chosen ordering cannot be used: {error}"
+            logger.error("the ordering of the settings is active, %s", self._trouble)
             self.policy = self._made_of(self._settings, own)
 
     def status(self) -> dict[str, Any]:

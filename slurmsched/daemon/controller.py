@@ -95,7 +95,7 @@ class DaemonController:
         demand_valid(settings)
         self._chosen.take(settings)
         for name in fixed_changes(self.settings, settings):
-            logger.warning("%s takes effect only when the daemon is started again", name)
+            logger.warning("%s takes effect only after a restart of the daemon", name)
         self._world.site = self._facts.refresh().config
         self._world.policy = self._chosen.policy
         self._world.learns = settings.forecast.learn_online

@@ -52,7 +52,7 @@ class Inspector:
         if thorough:
             self._pages.put_off(PAGES_S)
         if damage and damage != self._damage:
-            logger.error("the database is left alone until it is mended: %s; docs/history.md says how", damage)
+            logger.error("the database is not used until it is repaired: %s; docs/history.md says how", damage)
         if self._damage and not damage:
             logger.warning("the database is whole again")
         self._damage = damage

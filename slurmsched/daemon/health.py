@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..clock import Clock
 
 BEATS = 3
-BUG = "a bug in slurmsched, the log has more"
+BUG = "a bug in slurmsched; the log has details"
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,4 @@ class Health:
         age_s = self._clock.monotonic() - mark.at_s if mark else 0.0
         if not trouble or mark is None or age_s <= BEATS * mark.every_s:
             return ""
-        return f"nothing has been written down for {age_s:.0f} s, more than {BEATS} beats: {trouble}"
+        return f"nothing has been stored for {age_s:.0f} s, more than {BEATS} beats: {trouble}"

@@ -73,7 +73,7 @@ class Metrics:
         )
         self._order_lag_s = Gauge(
             "slurmsched_order_lag_seconds",
-            "For how long the job that waits longest has been without the points it should have.",
+            "The longest time that a pending job has lacked the points it should have.",
             registry=to,
         )
         self._window = Gauge("slurmsched_order_window_jobs", "How many jobs from the top are ordered.", registry=to)
@@ -85,9 +85,7 @@ class Metrics:
             registry=to,
             buckets=CALL_S,
         )
-        self._profiles = Counter(
-            "slurmsched_profile_records", "Records of nodes, by what became of them.", ["result"], registry=to
-        )
+        self._profiles = Counter("slurmsched_profile_records", "Records of nodes, by result.", ["result"], registry=to)
 
     def _declare_cluster(self, to: CollectorRegistry) -> None:
         self._pending = Gauge("slurmsched_pending_jobs", "Pending jobs; an array counts once.", registry=to)
@@ -98,7 +96,7 @@ class Metrics:
         )
         self._promises = Gauge(
             "slurmsched_promises",
-            "Deadlines that were asked for in the last 32 days, by state.",
+            "Deadlines requested in the last 32 days, by state.",
             ["state"],
             registry=to,
         )
@@ -123,10 +121,10 @@ class Metrics:
         self._leader = Gauge("slurmsched_leader", "1 while this daemon steers the cluster.", registry=to)
         self._database = Gauge("slurmsched_database_available", "1 while the database can be written to.", registry=to)
         self._fallback = Gauge(
-            "slurmsched_fallback_active", "1 while a part does without something.", ["part"], registry=to
+            "slurmsched_fallback_active", "1 while a part works in a reduced way.", ["part"], registry=to
         )
         self._model_age = Gauge(
-            "slurmsched_model_age_seconds", "Age of the newest history the serving model learnt from.", registry=to
+            "slurmsched_model_age_seconds", "Age of the newest history that the active model learnt from.", registry=to
         )
         self._model_age.set(float("nan"))
         build = Info("slurmsched_build", "What is running.", registry=to)
@@ -140,7 +138,7 @@ class Metrics:
         )
         self._worse = Gauge(
             "slurmsched_model_drifted",
-            "1 while the trained model is clearly worse and the baseline serves.",
+            "1 while the trained model is clearly worse and the baseline is active.",
             registry=to,
         )
 
@@ -153,12 +151,12 @@ class Metrics:
     def _declare_predictions(self, to: CollectorRegistry) -> None:
         self._predictions = Gauge(
             "slurmsched_prediction_coverage_ratio",
-            "Share of the first predictions of the last 30 days that came true by the moment nine in ten should.",
+            "Share of jobs of the last 30 days that met the first time predicted for nine in ten.",
             ["of"],
             registry=to,
         )
         self._uncovered = Gauge(
-            "slurmsched_prediction_coverage_alarm", "1 while that of finishes is outside its band.", registry=to
+            "slurmsched_prediction_coverage_alarm", "1 while the share of finishes is outside its band.", registry=to
         )
 
     def predictions(self, coverage: Coverage, alarm: bool) -> None:

@@ -58,7 +58,7 @@ class Notifier:
                 datagrams.settimeout(SEND_TIMEOUT_S)
                 datagrams.sendto(message.encode(errors="replace"), self._address)
         except OSError as error:
-            logger.warning("systemd was not told %r at %r: %s", message.partition("\n")[0], self._address, error)
+            logger.warning("systemd did not receive %r at %r: %s", message.partition("\n")[0], self._address, error)
 
 
 def _line(text: str) -> str:

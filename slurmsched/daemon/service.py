@@ -183,7 +183,7 @@ class Service:
         if paused:
             return AllowedMode("observe", f"paused by {control.by}", paused, leader)
         if not leader:
-            return AllowedMode("observe", away, paused, leader, "who leads cannot be looked up" if unknown else "")
+            return AllowedMode("observe", away, paused, leader, "the leader cannot be determined" if unknown else "")
         if restraint := self._parts.restraint():
             return AllowedMode("observe", restraint, paused, leader, restraint if self._settings.mode == "act" else "")
         return AllowedMode(self._settings.mode, "", paused, leader)
@@ -223,7 +223,7 @@ class Service:
         """Describe failures beside the cycles, which go on; empty where there are none."""
         made = self._parts.predictions
         trouble = made.latest().trouble if made else ""
-        return f"predictions: none new, {trouble}" if trouble else ""
+        return f"no new predictions: {trouble}" if trouble else ""
 
     def problem(self) -> str:
         """Describe in one sentence why the daemon does not do its work; empty if it does, or is not meant to."""
@@ -299,13 +299,13 @@ class Service:
                 return True, ""
             return False, STANDBY
         except SlurmschedError as error:
-            return False, f"the leadership cannot be looked up: {error}"
+            return False, f"the leader cannot be determined: {error}"
 
     def _give_up_leadership(self) -> None:
         try:
             self._parts.leadership.release()
         except SlurmschedError as error:
-            logger.warning("the leadership was not given up in order, it ends with this process: %s", error)
+            logger.warning("the leadership was not released; it ends with this process: %s", error)
 
     def _release_all(self) -> None:
         if self._parts.release_all is None:

@@ -75,7 +75,7 @@ def _damage_of_file(path: Path, limit_s: float) -> str:
             ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
     except sqlite3.Error as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-            logger.warning("%s was not read to its end in %g s: not all of it is known to be whole", path, limit_s)
+            logger.warning("%s was not read to its end in %g s: part of it was not checked", path, limit_s)
             return ""
         if is_damage(error):
             return f"the file is damaged: {error}"

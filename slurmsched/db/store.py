@@ -95,7 +95,7 @@ class Store:
 
     def save(self, cluster: str, news: PendingWrites) -> None:
         """Write *news*, all or nothing; a repeat changes nothing."""
-        with self.database.transaction("saving what was seen", write=True) as connection:
+        with self.database.transaction("saving an observation", write=True) as connection:
             pending_writes.save_facts(connection, cluster, news)
 
     def jobs(self, cluster: str) -> list[JobRecord]:

@@ -94,7 +94,7 @@ class Demo:
 
     def _history(self) -> OutcomeTable:
         """Return an earlier burst, read by slurmsched's import from sacct; users by their names in the demo."""
-        self._print("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
+        self._print("1/3 history: an earlier burst, on twice the GPUs since it is not measured")
         with fresh_lab(2 * GPUS) as lab:
             outcomes_of(lab, self._burst(lab, self._earlier))
             program = Slurmsched(lab)

@@ -39,7 +39,7 @@ class SimulatedDemo:
     def run(self) -> Shown:
         """Run all of it. Leaves nothing behind."""
         self._print("Simulated: slurmctld is a model, time is virtual; the cycle that steers it is the daemon's own.")
-        self._print("1/3 history: an earlier burst, on twice the GPUs since nobody measures it")
+        self._print("1/3 history: an earlier burst, on twice the GPUs since it is not measured")
         history = simulated_history(self._earlier)
         self._print("2/3 the measured burst under stock Slurm: multifactor priorities and backfill")
         stock = SimulatedBurst(self._measured)

@@ -64,7 +64,7 @@ def train_runtime(
     ours, base = verdict.scores[verdict.chosen].pinball, scores["baseline"]["pinball"]
     summary = f"{verdict.chosen}: pinball loss {ours:.3f}, baseline {base:.3f}; {verdict.why}"
     if not verdict.promoted:
-        stays = "what serves is as good" if verdict.beats_baseline else "nothing beats the baseline"
+        stays = "the active model is as good" if verdict.beats_baseline else "nothing beats the baseline"
         return Trained(RUNTIME, None, f"{stays} ({summary})", scores)
     model = verdict.model
     scores_of_chosen = {name: value for name, value in scores[verdict.chosen].items() if np.isfinite(value)}
@@ -101,7 +101,9 @@ def train_throughput(
     if serving is not None and (before := _unseen(serving, arrivals)) is not None:
         scores["serving"] = before
         if all(before[series] < row for series, row in _errors_of(model).items()):
-            return Trained(THROUGHPUT, None, f"what serves is better on what it has not seen ({summary})", scores)
+            return Trained(
+                THROUGHPUT, None, f"the active model is better on data that is new to it ({summary})", scores
+            )
     figures = {f"{series}_{name}": value for series in SERIES for name, value in scores[series].items()}
     figures = {name: value for name, value in figures.items() if np.isfinite(value)}
     artifact = Artifact(THROUGHPUT, float(arrivals.start_s[0]), until_s, figures, dict(model.document()))

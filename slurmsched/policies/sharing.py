@@ -272,7 +272,7 @@ def why_not(waiting: Sharers, row: int, running: Sharers, column: int, packing: 
     score = int(waiting.score[row] + running.score[column])
     both = ((waiting, row), (running, column))
     rules = (
-        (packing.capacity != OFF, "nobody shares now"),
+        (packing.capacity != OFF, "no jobs share now"),
         (waiting.job_id[row] != running.job_id[column], "it is the same job"),
         (not any(jobs.barred[at] for jobs, at in both), "one of the two does not share"),
         (all(jobs.gpus[at] > 0 and jobs.nodes[at] == 1 for jobs, at in both), "only jobs with GPUs of one node share"),

@@ -48,7 +48,7 @@ class FixedForecast:
         at = np.minimum(np.searchsorted(self._sorted, jobs.job_id), max(0, len(self.job_id) - 1))
         rows = self._order[at] if len(self.job_id) else at
         if unknown := jobs.job_id[self.job_id[rows] != jobs.job_id].tolist():
-            raise KeyError(f"nothing was told of job {unknown[0]}")
+            raise KeyError(f"there is no forecast for job {unknown[0]}")
         return self.forecasts.take(rows)
 
     @cached_property

@@ -172,7 +172,9 @@ def _on_such_a_fleet(
         if packing is None and setup.ordering.name == "lucid":
             packing = pack(jobs, fleet.sharing, forecast.runtime_s, uneven=setup.wide_hosts)
         if setup.selection == "preemptive":
-            raise ConfigError("on a fleet where jobs share GPUs none can be preempted yet; accepted: other selections")
+            raise ConfigError(
+                "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
+            )
         if packing is not None:
             rules = rules._replace(uneven=packing.uneven, weighing=packing.told_s is not None)
         rules = rules._replace(sharing=True)

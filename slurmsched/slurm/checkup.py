@@ -112,7 +112,7 @@ def _yields(facts: ClusterInfo, settings: Settings) -> Finding:
         return Finding(name, True, "deadline.yields is off: no running job is asked to stop")
     if not (settings.deadline.enabled and settings.power.requeue):
         return Finding(name, False, "deadline.yields needs both", "[deadline] enabled = true, [power] requeue = true")
-    return Finding(name, True, f"jobs that said slurmsched:ckpt are asked by SIG{settings.deadline.stop_signal}")
+    return Finding(name, True, f"jobs with the token slurmsched:ckpt receive SIG{settings.deadline.stop_signal}")
 
 
 def _priority(facts: ClusterInfo, settings: Settings) -> Finding:
@@ -145,7 +145,7 @@ def _job_comment(facts: ClusterInfo, settings: Settings) -> Finding:
     if "job_comment" in flags:
         return Finding("comments in sacct", True, "AccountingStoreFlags has job_comment")
     line = "AccountingStoreFlags=" + ",".join([*flags, "job_comment"])
-    text = "sacct will not know what jobs asked for in their comments"
+    text = "sacct will not have the comments of jobs"
     return Finding("comments in sacct", False if facts.accounting else None, text, line)
 
 
@@ -186,7 +186,7 @@ def _requeue(facts: ClusterInfo, settings: Settings) -> Finding:
 def _submit_plugin(facts: ClusterInfo, settings: Settings) -> Finding:
     if "lua" in _words(facts, "JobSubmitPlugins"):
         return Finding("submit plugin", True, "JobSubmitPlugins has lua")
-    text = "malformed slurmsched: tokens are told by `why`, not refused at submit"
+    text = "malformed slurmsched: tokens are not refused at submission; only `why` reports them"
     line = "JobSubmitPlugins=" + ",".join([*_words(facts, "JobSubmitPlugins"), "lua"])
     return Finding("submit plugin", None, text, f"{line}, with {shipped('contrib/slurm.conf.d/job_submit.lua')}")
 
@@ -252,7 +252,7 @@ def _sharing(facts: ClusterInfo, settings: Settings) -> Finding:
         text = "GresTypes has no slot: no node has GPUs that jobs can share"
         return Finding(name, False, text, f"the lines of {shipped('contrib/slurm.conf.d/sharing.conf')}")
     if not section.memory_mib:
-        text = "share.memory_mib is 0: no two jobs have room on a GPU"
+        text = "share.memory_mib is 0: no two jobs fit on a GPU"
         return Finding(name, False, text, "[share] memory_mib = 76000, for GPUs with 80 GB")
     nodes, types = _without_slots(facts)
     if nodes:

@@ -73,5 +73,5 @@ def test_where_nothing_came_true_yet_that_is_said(site):
     result = run(site, "accuracy", "--days", "1")
     assert (result.exit_code, result.stderr) == (
         3,
-        "slurmsched: no start or finish that was predicted came in the last day\n",
+        "slurmsched: no predicted start or finish happened in the last day\n",
     )

@@ -251,7 +251,7 @@ def test_a_command_that_reads_makes_none(site, tmp_path, words):
 def test_a_database_that_the_first_start_makes_is_not_missing(site):
     database = next(one for one in json_of(site, "check")["findings"] if one["name"] == "database")
     assert database["ok"] is None
-    assert "there is none yet" in database["text"]
+    assert "does not exist yet" in database["text"]
     run(site, "history", "import")
     assert next(one for one in json_of(site, "check")["findings"] if one["name"] == "database")["ok"] is True
 

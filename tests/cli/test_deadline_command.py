@@ -57,7 +57,7 @@ def test_a_refused_job_is_told_what_would_change_the_answer(site):
     told = json_of(site, "deadline", "4", "--chart")["chart"]
     changes = " ".join(told["changes"])
     assert "later (deadline=+" in changes
-    assert "If job 1 (<b>bob) said slurmsched:ckpt" in changes
+    assert "If job 1 (<b>bob) had the token slurmsched:ckpt" in changes
     assert "With 1 GPU it would be in time" not in changes, "that one GPU is promised to others"
     assert all(change in run(site, "deadline", "4", "--chart").stdout for change in told["changes"])
 

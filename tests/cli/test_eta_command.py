@@ -184,11 +184,11 @@ def test_who_has_no_job_hears_so(office, site):
         (PredictionKind.HELD, "scontrol release 1"),
         (PredictionKind.DEPENDENT, "It waits for other jobs"),
         (PredictionKind.RESERVED, "It asks for a reservation"),
-        (PredictionKind.LIMITED, "Slurm says AssocGrpGRES"),
+        (PredictionKind.LIMITED, "Slurm's reason is AssocGrpGRES"),
         (PredictionKind.HETEROGENEOUS, "only Slurm can place together"),
         (PredictionKind.PARTITION_DOWN, "Its partition (gpu) takes no jobs"),
         (PredictionKind.CANNOT_RUN, "could ever hold it"),
-        (PredictionKind.NO_ROOM, "do not come free"),
+        (PredictionKind.NO_ROOM, "do not become free"),
         (PredictionKind.SUSPENDED, "It is suspended"),
         (PredictionKind.BEYOND, "so far back in a long queue"),
     ],
@@ -198,7 +198,7 @@ def test_what_cannot_be_said_is_answered_in_words_and_never_with_a_number(office
     result = run(site, "eta", "1")
     assert result.exit_code == 0
     assert words in result.output
-    assert "cannot be said" in result.output
+    assert "cannot be predicted" in result.output
     assert "nine times" not in result.output
     answer = json_of(site, "eta", "1")["eta"][0]
     assert (answer["kind"], answer["start_s"], answer["finish_by_s"]) == (kind.name.lower(), None, None)
@@ -304,7 +304,7 @@ def test_without_a_daemon_nobody_knows(office, site):
     office.answers.close()
     result = run(site, "eta", "1")
     assert result.exit_code == 1
-    assert "only a daemon can say" in result.stderr
+    assert "only a running daemon can predict" in result.stderr
 
 
 def test_private_jobs_of_others_and_jobs_that_are_not_there_are_refused_alike(office, site):

@@ -160,5 +160,5 @@ def test_classes_come_from_the_sizes_of_past_runs(site):
 def test_a_choice_that_nobody_here_understands_leaves_the_settings_in_force_and_says_so(site, daemon, caplog):
     site.store().choose("fake", PolicyChoice("of-a-plugin-that-went", "root", site.clock.now_s))
     assert served(site, daemon) == "sjf"
-    assert "what was chosen cannot serve" in caplog.text
+    assert "the chosen ordering cannot be used" in caplog.text
     assert "of-a-plugin-that-went" in shown(site)["trouble"]

@@ -125,7 +125,7 @@ def test_why_tells_of_the_profiling_partition_without_a_daemon_too(site, daemon)
     job = site.slurm.submit(50.0, partition="profile,gpu")
     daemon.service.once()
     sentences = json_of(site, "why", str(job))["why"]["sentences"]
-    assert any("may start in profile too" in sentence for sentence in sentences)
+    assert any("may also start in profile" in sentence for sentence in sentences)
 
 
 @pytest.mark.parametrize(

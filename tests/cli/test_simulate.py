@@ -360,7 +360,7 @@ def test_a_job_that_is_too_large_is_named(trace):
 def page_example(tmp_path: Path) -> str:
     """The cluster file that the page on the simulator shows, with the pairs that it names."""
     page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
-    block = page.partition("describes any other:\n\n")[2].partition("\nThere jobs run only where")[0]
+    block = page.partition("describes any other:\n\n")[2].partition("\nOn such a cluster jobs run only where")[0]
     assert "[[nodes]]" in block
     (tmp_path / "pairs.csv").write_text("first,second,first_speed,second_speed\na,a,1,1\n")
     (tmp_path / "cluster.toml").write_text(block)
@@ -434,14 +434,14 @@ def test_jobs_that_no_node_can_hold_are_listed_and_left_out(tmp_path, baseline):
     assert answer["traces"][0]["jobs"] == 2
     assert [one["job_id"] for one in answer["traces"][0]["left_out"]] == [2, 4]
     text = simulate(*words)
-    assert "left out, no room even on an empty cluster: 2 jobs: 2 (asks for 9 GPUs" in text
+    assert "left out, too large even for an empty cluster: 2 jobs: 2 (asks for 9 GPUs" in text
     assert "2 (asks for 9 GPUs" in simulate(*words, "--workers", "2")
     assert "job 2 asks for 9 GPUs" in simulate(*words, "--strict", status=1)
 
 
 def test_a_long_list_of_jobs_left_out_is_cut(tmp_path):
     text = simulate(mixed(tmp_path, 1, *[9] * 20), "--nodes", "1", "--gpus-per-node", "4", "--no-baseline")
-    assert "left out, no room even on an empty cluster: 20 jobs: 2 (asks for 9 GPUs" in text
+    assert "left out, too large even for an empty cluster: 20 jobs: 2 (asks for 9 GPUs" in text
     assert "and 15 more" in text
 
 

@@ -55,7 +55,7 @@ def test_people_are_told_what_is_assumed_and_who_loses(site):
     assert result.exit_code == 0, result.output
     assert "3 jobs waiting, 1 running, as of " in result.output
     assert "as now: Slurm's own order" in result.output
-    assert "every forecast is right, nobody else's jobs arrive" in result.output
+    assert "every forecast is exact, no further jobs arrive" in result.output
     assert "the database is away: forecasts are time limits" in result.output
     assert "worst off under sjf, mean wait: carol +" in result.output
     assert "\x1b" not in result.output
@@ -107,7 +107,7 @@ def test_nothing_is_written_anywhere(site, tmp_path):
 def test_where_nobody_waits_it_says_so(tmp_path):
     site = site_of(tmp_path, FakeSlurm(now_s=NOW_S))
     result = run(site, "what-if", "--policy", "sjf", "--add-nodes", "1")
-    assert (result.exit_code, "nobody waits" in result.output) == (0, True)
+    assert (result.exit_code, "no job waits" in result.output) == (0, True)
     assert json_of(site, "what-if")["queued"] == 0
 
 
@@ -118,7 +118,7 @@ def test_who_is_left_out_is_counted_and_named(site):
     assert [(one["job_id"], one["kind"]) for one in answer["left_out"]] == [(5, "held"), (6, "unfit")]
     text = run(site, "what-if").output
     assert "left out, held by a user or an admin: 1 job: 5 (JobHeldUser)" in text
-    assert "left out, asking for what the nodes have not: 1 job: 6 (" in text
+    assert "left out, requesting resources that the nodes do not have: 1 job: 6 (" in text
 
 
 def test_slurm_being_away_is_one_line(site):

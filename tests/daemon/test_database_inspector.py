@@ -56,6 +56,6 @@ def test_damage_and_its_end_are_said_once(database, inspector, caplog):
     for database.damage in ("", "a page is bad", "a page is bad", "", ""):
         inspector.once()
     assert [record.getMessage() for record in caplog.records] == [
-        "the database is left alone until it is mended: a page is bad; docs/history.md says how",
+        "the database is not used until it is repaired: a page is bad; docs/history.md says how",
         "the database is whole again",
     ]

@@ -50,7 +50,7 @@ def test_three_beats_in_which_nothing_is_written_down_are_told_with_the_reason()
     clock.now_s = 50.0
     health.ended("", 15.0)
     health.remembered("the disk is full")
-    assert health.problem() == "nothing has been written down for 50 s, more than 3 beats: the disk is full"
+    assert health.problem() == "nothing has been stored for 50 s, more than 3 beats: the disk is full"
     health.remembered("")
     assert health.problem() == ""
 

@@ -77,7 +77,7 @@ def test_health_follows_the_daemon(serve, patient):
 
 def test_health_tells_of_predictions_that_fail_while_the_cycles_go_on(serve, patient):
     endpoint = serve()
-    patient.degraded = "predictions: none new, the process that plays forward has died"
+    patient.degraded = "no new predictions: the process that plays forward has died"
     assert get(endpoint, "/healthz")[::2] == (200, f"ok; {patient.degraded}\n")
 
 

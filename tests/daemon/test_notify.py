@@ -72,4 +72,4 @@ def test_without_systemd_nothing_is_sent_and_nothing_fails(caplog):
 
 def test_a_manager_that_is_gone_is_logged_and_survived(caplog, tmp_path):
     Notifier(str(tmp_path / "gone")).ready("here")
-    assert "systemd was not told 'READY=1'" in caplog.text
+    assert "systemd did not receive 'READY=1'" in caplog.text

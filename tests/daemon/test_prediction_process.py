@@ -35,7 +35,7 @@ def test_a_question_does_not_wait_for_long_behind_another_one():
     other = threading.Thread(target=first)
     other.start()
     assert asking.wait(10.0)
-    with pytest.raises(PredictionFailed, match="other predictions are being made"):
+    with pytest.raises(PredictionFailed, match="another prediction has been running"):
         player.predict(seen, rank, rank, {})
     leave.set()
     other.join()

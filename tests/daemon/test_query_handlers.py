@@ -78,7 +78,7 @@ def test_status_is_told_before_the_first_cycle():
 
 
 def test_the_rest_waits_for_the_first_cycle():
-    with pytest.raises(AnswerRefused, match="has not seen the cluster yet"):
+    with pytest.raises(AnswerRefused, match="has not observed the cluster yet"):
         questions().answer({"ask": "why", "job_id": 7}, 0)
 
 
@@ -144,7 +144,7 @@ def test_on_a_private_cluster_root_and_operators_see_all():
 
 
 def test_on_a_private_cluster_who_was_promised_how_much_is_for_operators():
-    with pytest.raises(AnswerRefused, match="for operators"):
+    with pytest.raises(AnswerRefused, match="only operators"):
         private().answer({"ask": "claims"}, ALICE)
     assert private().answer({"ask": "claims"}, 0)["claims"] == []
 
@@ -267,5 +267,5 @@ def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_
     assert len(answer["overrunners"]) == OVERRUNNERS_MOST
     named = {"user": "mallory", "runs": 9, "times": 900.0, "length_s": 10_800.0, "raised": 1.0}
     assert answer["overrunners"][0] == named
-    with pytest.raises(AnswerRefused, match="for operators"):
+    with pytest.raises(AnswerRefused, match="only operators"):
         questions(seen(), overrunners=lambda: beyond, private=lambda: True).answer({"ask": "advice"}, uid=ALICE)

@@ -163,11 +163,11 @@ def test_who_does_not_act_though_it_is_to_is_not_healthy(world):
     assert world.service.problem() == ""
     world.leadership.away = True
     world.service.once()
-    assert world.service.problem() == "it only observes: who leads cannot be looked up"
+    assert world.service.problem() == "it only observes: the leader cannot be determined"
     world.leadership.away = False
     world.trouble = KeyError("/secret/path of ~a-nonce")
     world.service.once()
-    assert world.service.problem() == "a bug in slurmsched, the log has more; it only observes until a reload"
+    assert world.service.problem() == "a bug in slurmsched; the log has details; it only observes until a reload"
     world.trouble = None
     world.service.once()
     assert "until a reload" in world.service.problem(), "cycles end well, and nothing is done"
@@ -295,7 +295,7 @@ def test_predictions_that_fail_show_in_the_status_and_in_the_health(tmp_path):
 
     def steps():
         wait_until(lambda: "has died" in made.latest().trouble)
-        degraded = "predictions: none new, the process that plays forward has died"
+        degraded = "no new predictions: the process that plays forward has died"
         status = ask(tmp_path / "slurmsched.sock", {"ask": "status"})
         assert (status["degraded"], status["problem"]) == (degraded, "")
         answer = http(tmp_path / "m.sock", "/healthz").splitlines()

@@ -108,7 +108,7 @@ def test_the_next_job_that_fits_is_about_to_start():
 def test_room_by_the_forecasts_of_what_runs():
     running = running_jobs(2, gpus=[4, 4], started_s=[NOW_S - 500, NOW_S - 100])
     seen = view(jobs(1, gpus=[4]), running=running, room=nodes((4, 4), (4, 4)))
-    assert "room for it alone comes in about 100 s" in said(seen, 1)
+    assert "GPUs for it alone become free in about 100 s" in said(seen, 1)
 
 
 def test_a_job_larger_than_the_cluster_is_told_so():
@@ -246,7 +246,7 @@ def test_one_job_stands_ahead_and_two_stand():
         ({}, "We leave it alone: its begin time has not come; it comes in 5 min."),
         (
             {"restarts": [1]},
-            "We leave it alone: it was requeued, and Slurm starts a requeued job only after a while: in 5 min.",
+            "We leave it alone: it was requeued, and Slurm lets a requeued job wait before it starts again: in 5 min.",
         ),
         ({"eligible_s": [np.nan]}, "We leave it alone: its begin time has not come."),
     ],

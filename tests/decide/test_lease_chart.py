@@ -59,7 +59,7 @@ def test_who_may_see_only_their_own_jobs_sees_neither_number_nor_name_of_others(
     assert [(bar.job_id, bar.user) for bar in others] == [(0, "(private)")] * 2
     refused = replace(what, pending=replace(what.pending, deadline_s=np.array([NOW_S + HOUR_S + 40, np.inf])))
     text = " ".join(chart(veil(refused, "alice"), planned(refused), 1, RULES).changes)
-    assert "another user's job said slurmsched:ckpt" not in text, "none would be free in ten seconds"
+    assert "another user's job had the token slurmsched:ckpt" not in text, "none would be free in ten seconds"
     assert "carol" not in text
 
 

@@ -159,7 +159,7 @@ def test_jobs_that_may_not_share_with_it_do_not_join(special):
     full = seen(waiting(**special), host, room=site(1))
     assert shares(full) == []
     (words,) = sharing_words(full, decided(full), RULES, 1)
-    assert words.startswith(("It shares no GPUs: ", "It may share, with none of the jobs that run: "))
+    assert words.startswith(("It shares no GPUs: ", "It may share, but not with any running job: "))
 
 
 def test_jobs_of_other_users_take_turns_where_the_admin_lets_them():
@@ -339,7 +339,7 @@ def test_of_a_job_that_runs_with_more_than_its_slots_why_says_so_and_nobody_join
     looked = seen(waiting(), more)
     assert shares(looked) == []
     (words,) = sharing_words(looked, decided(looked), RULES, 911)
-    assert words.startswith("It asked for gres:gpu:4,gres:slot:i2:1, more than the GPUs that it shares: ")
+    assert words.startswith("It requests gres:gpu:4,gres:slot:i2:1, more than its slots: ")
 
 
 def test_after_a_refusal_why_tells_it_and_the_gpus_are_for_others():

@@ -105,14 +105,14 @@ def test_who_was_promised_a_deadline_stays_and_the_other_leaves():
     [
         (POWERS - {"requeue"}, SHARES, "power.requeue is off"),
         (POWERS, replace(SHARES, evict=False), "share.evict is off"),
-        (POWERS, SHARES, "none of them said slurmsched:ckpt, may be requeued, and has no promise to keep"),
+        (POWERS, SHARES, "each lacks the token slurmsched:ckpt, may not be requeued, or has a promise"),
     ],
 )
 def test_nobody_leaves_where_nobody_agreed_or_an_admin_does_not_want_it_and_why_says_so(powers, rules, words):
     what = seen(pair(ckpt=[words.endswith("is off")] * 2))
     assert wishes(what, powers, rules) == []
     (said,) = eviction_words(what, HOST, Rules(powers=powers, sharing=rules))
-    assert said == f"The load of the GPUs that it shares is unstable: it jumps. Nobody is stopped: {words}."
+    assert said == f"The load of the GPUs that it shares is unstable: it jumps. No job is stopped: {words}."
 
 
 @pytest.mark.parametrize(

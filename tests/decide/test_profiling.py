@@ -183,7 +183,7 @@ def test_why_tells_what_the_profiling_partition_has_to_do_with_a_job():
         told = why(seen, plan, job)
         return " ".join(with_profiling(told, seen, PROFILING).sentences[len(told.sentences) :])
 
-    assert "may start in profile too, whichever has room first" in words(1)
+    assert "may also start in profile if it has room there first" in words(1)
     assert "runs of its kind have been measured" in words(2)
     assert words(3) == ""
     assert "it is requeued when others wait for its 1 GPU" in words(901)

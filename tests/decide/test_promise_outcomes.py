@@ -193,7 +193,7 @@ def test_a_promise_to_a_job_that_slurm_lost_is_lost_and_never_met(forgetful):
     assert forgetful.states() == {forgetful.job: "LOST"}
     assert report.plan.promises.counts()["lost"] == 1
     (sentence,) = deadline(report.view, report.plan, forgetful.job).sentences
-    assert "was lost: Slurm no longer has the job, and nobody knows of a run of it that ended in time" in sentence
+    assert "was lost: Slurm no longer has the job, and no run of it is known to have ended in time" in sentence
     told = [event.details["what"] for event in forgetful.store.story("fake", forgetful.job) if event.kind == "deadline"]
     assert told == ["open", "lost"]
 

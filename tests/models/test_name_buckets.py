@@ -107,7 +107,7 @@ def test_buckets_are_the_same_after_writing_and_reading():
 
 
 def test_buckets_that_are_no_texts_are_refused():
-    with pytest.raises(ValueError, match="no text speaks for"):
+    with pytest.raises(ValueError, match="a stem without any text"):
         NameBuckets.of({"a": 1})
 
 

@@ -68,7 +68,7 @@ def test_what_serves_stays_where_the_new_model_is_no_better():
     serving = Artifact("runtime", 0.0, 1.0, {}, Estimator.fit(half, how=repeating(LIMIT)).document())
     outcome = train_runtime(perfect, serving)
     assert outcome.promoted is None
-    assert outcome.why.startswith("what serves is as good")
+    assert outcome.why.startswith("the active model is as good")
 
 
 def test_too_little_history_is_said(tmp_path: Path):

@@ -82,7 +82,7 @@ def test_two_light_jobs_of_one_user_share():
         ({"nodes": 2, "gpus": 2}, {"gpus": 2}, {}, "of one node"),
         ({"score": 2}, {"score": 1}, {}, "add up to 3, more than 2"),
         ({"score": 1}, {"score": 1}, {"capacity": APATHETIC}, "more than 1"),
-        ({}, {}, {"capacity": OFF}, "nobody shares"),
+        ({}, {}, {"capacity": OFF}, "no jobs share"),
         ({"memory_mib": 16_000.0}, {}, {}, "21000 MiB of each GPU, more than 20000"),
         ({"memory_mib": np.nan}, {}, {}, "memory of one of the two was never measured"),
         ({"user": "bob"}, {}, {}, "different users"),

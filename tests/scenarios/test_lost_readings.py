@@ -160,5 +160,5 @@ def test_promises_to_jobs_that_slurmctld_forgot_are_lost(rolled_back):
         site.until(lambda: answers() == ["lost"] * 4, "promises that are lost")
         site.until(lambda: 'slurmsched_promises{state="lost"} 4.0' in site.http("/metrics"), "a metric that tells")
         assert "4 lost" in site.run("status").stdout
-        assert "nobody knows of a run of it that ended in time" in site.run("deadline", str(jobs[0])).stdout
+        assert "no run of it is known to have ended in time" in site.run("deadline", str(jobs[0])).stdout
     assert "Traceback" not in site.log

@@ -164,7 +164,7 @@ def test_the_database_is_away_and_comes_back(site, trouble):
             jobs = site.queue(3)
             site.until(lambda: site.ordered(jobs), "an order without the database")
             site.until(lambda: "503" in site.http("/healthz"), "bad health: nothing is written down")
-            assert "nothing has been written down" in site.said("status")["problem"]
+            assert "nothing has been stored" in site.said("status")["problem"]
         site.until(lambda: "the database is back" in site.log, "the database again")
         site.until(lambda: outcome_of(site, job) == [JobState.COMPLETED], "what happened meanwhile")
         site.until(lambda: site.said("status")["database_available"], "a status that tells")
@@ -232,7 +232,7 @@ def test_postgresql_is_stopped_and_started_again(new_site, server):
         server.stop()
         site.until(lambda: site.said("status").get("database_available") is False, "a status that tells")
         # Whether another daemon leads cannot be known now, so that nothing is written.
-        site.until(lambda: "cannot be looked up" in site.said("status")["why_mode"], "an observer")
+        site.until(lambda: "cannot be determined" in site.said("status")["why_mode"], "an observer")
         assert site.ordered(jobs)
         site.lab.run(["scancel", str(jobs[0])])
         site.until(lambda: site.states()[jobs[0]] == "CANCELLED", "an end that the database does not see")

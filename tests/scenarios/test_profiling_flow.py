@@ -148,7 +148,7 @@ def test_new_jobs_are_measured_first_and_none_is_lost_when_the_daemon_dies_at_th
         measured = submit(site, "model_8", 1, "true")
         until(site, measured, ("gpu", "PENDING"))
         saving = submit(site, fresh[1], 1, ONCE_MORE, "slurmsched:ckpt")
-        site.until(lambda: "may start in profile too" in why(site, saving), "a daemon that sees it wait")
+        site.until(lambda: "may also start in profile" in why(site, saving), "a daemon that sees it wait")
         tell(site, "short")
         until(site, short, ("profile", "COMPLETED"))
         until(site, saving, ("profile", "RUNNING"))  # for as long as nobody waits for its GPU

@@ -319,5 +319,5 @@ def test_guests_keep_their_gpus_when_a_wide_job_leaves_and_the_others_come_free(
 
 
 def test_preemption_and_sharing_do_not_go_together_yet():
-    with pytest.raises(ConfigError, match="none can be preempted yet"):
+    with pytest.raises(ConfigError, match="cannot be preempted yet"):
         simulate(jobs_of((0, 1, 1)), sharing(1, {("a", "a"): 1.0}), Setup.of("srtf"))

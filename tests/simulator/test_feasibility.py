@@ -80,7 +80,7 @@ def bent(replay: Replay, column: str, at: int, by: float) -> Replay:
         ("end_s", 1, 1.0, "1 job did more or less than needed"),
         ("end_s", 0, 6.0, "1 run began before the one before them was over"),
         ("start_s", 1, -2.0, "node n1 gave more GPUs than it has"),
-        ("gpus", 0, 1, "1 run on more or fewer GPUs than asked for"),
+        ("gpus", 0, 1, "1 run on more or fewer GPUs than requested"),
         ("gpus", 0, 3, "gave more GPUs than it has"),
         ("row", 1, -1, "1 job never ran"),
         ("end_s", 2, 1.0, "ends are not those of the runs"),

@@ -102,7 +102,7 @@ def test_each_policy_but_the_baseline_tells_whom_it_harms(compared):
 def test_a_trace_without_users_and_virtual_clusters_has_no_such_section():
     pytest.importorskip("plotly")
     jobs = workload(2, job_id=[1, 2], submit_s=[0, 1], runtime_s=[5, 5], gpus=[1, 1])
-    assert "Who is worse off" not in page(replays(jobs, "fifo", "sjf"), "Plain", [])
+    assert "Users who are worse off" not in page(replays(jobs, "fifo", "sjf"), "Plain", [])
 
 
 def test_names_from_outside_are_shown_and_never_run():

@@ -85,6 +85,6 @@ def test_a_history_without_jobs_is_an_error(store):
     with pytest.raises(TraceError, match=r"cluster c1 .*: no run ended in that time; try: slurmsched history import"):
         from_store(store, "c1")
     store.add_outcomes("c1", runs({"gpus": 0}))
-    with pytest.raises(TraceError, match="no job is left: 1 job that asked for no GPU left out"):
+    with pytest.raises(TraceError, match="no job is left: 1 job without GPUs left out"):
         from_store(store, "c1")
     assert len(from_store(store, "c1", cpu_jobs=True)) == 1

@@ -137,7 +137,7 @@ def test_a_trace_without_a_job_left_says_why(tmp_path):
     path.write_text("timestamp,duration,num_gpus,cluster\n1,1,0,a\n1,0,1,a\n")
     assert message(path) == (
         f"reading the trace {path}: no job is left; 1 job with a runtime of zero or less left out;"
-        " 1 job that asked for no GPU left out"
+        " 1 job without GPUs left out"
     )
 
 

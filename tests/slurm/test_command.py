@@ -82,7 +82,7 @@ def test_an_answer_that_ends_within_a_record_was_cut_off(commands, command, left
 @every_reader
 def test_a_record_without_its_fields_spoils_the_look(commands, command):
     commands.says(command, f"{HEADER}; echo 7~${{format##*~}}")
-    with pytest.raises(SlurmUnavailable, match=f"the answer of {command} has records without the fields"):
+    with pytest.raises(SlurmUnavailable, match=f"the answer of {command} has records without the requested fields"):
         commands.cluster().observe()
 
 

@@ -63,7 +63,7 @@ def test_every_job_is_read_once(release):
 
 def test_an_answer_with_a_record_that_has_not_its_fields_is_none(release):
     assert FORGED in release.raw
-    with pytest.raises(SlurmUnavailable, match="records without the fields"):
+    with pytest.raises(SlurmUnavailable, match="records without the requested fields"):
         cut("squeue", release.raw, release.fields, "JobID", *MARKS)
 
 

@@ -70,7 +70,9 @@ def _of_database(app: App) -> list[Finding]:
 
     try:
         if not app.has_tables():
-            text = "there is none yet; the daemon makes it at its first start, 'slurmsched history import' too"
+            text = (
+                "it does not exist yet; the daemon makes it at its first start, and so does 'slurmsched history import'"
+            )
             return [Finding("database", None, text)]
         place = app.store().place
     except SlurmschedError as error:

@@ -97,9 +97,9 @@ def _warnings(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts["trouble"]:
         yield facts["trouble"]
     if facts["source"] != "daemon":
-        yield "no daemon answers: this is what one would serve"
+        yield "no daemon answers: a daemon would use this"
     elif facts["mode"] != "act":
-        yield f"slurmsched only looks on (mode {facts['mode']}): Slurm orders the jobs by itself"
+        yield f"slurmsched only observes (mode {facts['mode']}): Slurm orders the jobs by itself"
 
 
 def _status(app: App) -> dict[str, Any]:

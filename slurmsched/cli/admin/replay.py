@@ -35,7 +35,7 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
 
     record = app.decision(cycle)
     if record is None:
-        raise NotFound(f"cycle {cycle} is not on record; database.keep_decisions_days says how long cycles are kept")
+        raise NotFound(f"cycle {cycle} is not stored; database.keep_decisions_days sets how long cycles are stored")
     policy = Policy.from_json(record.settings_json)
     again = decide(record.view, policy.ordering, policy.rules)
     differing = list(differences(record.plan, again, record.view.pending))

@@ -43,7 +43,9 @@ def warm_up(as_json: bool) -> None:
         as_json=as_json,
     )
     if directory is None:
-        raise Failed("it cannot be kept: run this as root, or with a directory of your own as NUMBA_CACHE_DIR")
+        raise Failed(
+            "the compiled code cannot be stored: run this as root, or with a directory of your own as NUMBA_CACHE_DIR"
+        )
     return None
 
 

@@ -46,7 +46,7 @@ def time_from(text: str, now_s: float) -> float:
 
     try:
         if not _LIKELY.fullmatch(text):
-            raise CommentError("not even the characters of one")
+            raise CommentError("it has characters that no time has")
         deadline = parse(f"{PREFIX}deadline={text}").deadline
         assert deadline is not None, text
         return deadline.resolve(now_s, local_zone())

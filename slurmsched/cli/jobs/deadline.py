@@ -82,7 +82,7 @@ def deadline(
         return
     parts = [*answer["sentences"], *_figures(answer, now_s)]
     if reply["mode"] != "act":
-        parts.append(f"slurmsched only looks on (mode {reply['mode']}): nothing new is promised.")
+        parts.append(f"slurmsched only observes (mode {reply['mode']}): it makes no new promises.")
     print_reply(reply, *parts, now_s=now_s, as_json=as_json)
     sys.exit(1 if options is not None and answer["answer"] != "promised" else 0)
 

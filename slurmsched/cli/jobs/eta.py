@@ -110,7 +110,7 @@ def _alone(one: Mapping[str, Any], now_s: float) -> Iterator[str]:
         yield f"{who} {_start(one, now_s)}{_finish(one, now_s)}."
         yield f"Why: {one['derivation']}."
     else:
-        yield f"{who}: when it starts and finishes cannot be said."
+        yield f"{who}: its start and finish cannot be predicted."
     yield from one["notes"]
     if one["slurm_start_s"] is not None and one["kind"] != "running":
         yield f"Slurm itself says it starts at {moment(one['slurm_start_s'], now_s)}."

@@ -38,7 +38,7 @@ def accuracy(app: App, days: str, as_json: bool) -> None:
     """
     facts = app.answers().query("accuracy", days=float(days))
     if not facts["rows"]:
-        raise NotFound(f"no start or finish that was predicted came in the last {_days(days)}")
+        raise NotFound(f"no predicted start or finish happened in the last {_days(days)}")
     head = f"what came in the last {_days(days)} of what was predicted; of ten nine are to be on time"
     emit(facts, head, TextTable(COLUMNS, [_cells(row) for row in facts["rows"]], ORDER, CUT), as_json=as_json)
 

@@ -65,7 +65,7 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option(
     "--train", type=RowsType(), help="Jobs that forecasts learn from, as in --jobs.  [default: all before --jobs]"
 )
-@click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs asked for by admitted jobs over all.")
+@click.option("--admission", metavar="RULE", help="accept-all, or load:X: GPUs requested by admitted jobs over all.")
 @click.option("--executor", help="direct: plans happen as they are; slurm: a model of slurmctld starts the jobs.")
 @click.option("--depth", type=click.IntRange(1), help="Pending jobs that a reserving selection considers.")
 @click.option("--restart-cost", "restart_s", type=click.FloatRange(0), help="Seconds a preemption costs.")
@@ -167,7 +167,7 @@ def _missing(left_out: Sequence[dict[str, Any]]) -> Iterator[str]:
     if left_out:
         listed = ", ".join(f"{one['job_id']} ({one['why']})" for one in left_out[:NAMED])
         more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
-        yield f"left out, no room even on an empty cluster: {count(len(left_out), 'job')}: {listed}{more}"
+        yield f"left out, too large even for an empty cluster: {count(len(left_out), 'job')}: {listed}{more}"
 
 
 def _trace_facts(case: Case, left_out: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _notes_on_setups(setups: Sequence[Setup], fleet: ClusterSpec) -> list[str]:
     notes = {
         "the order alone, which is that of qssf; jobs share GPUs under the executor direct, where the file of "
         "--cluster has a [sharing] table of measured pairs": alone,
-        "jobs share GPUs under these too, in pairs chosen by what all jobs truly do; without [sharing] nobody shares": (
+        "jobs share GPUs under these too, in pairs chosen by their true GPU use; without [sharing] no jobs share": (
             knowing
         ),
     }

@@ -28,9 +28,9 @@ ORDER = ("WHAT IF", "MEAN WAIT", "SOONER", "LATER", "MEAN END", "LAST ENDS")
 
 KINDS = {
     "held": "held by a user or an admin",
-    "blocked": "waiting for what is not simulated",
-    "unfit": "asking for what the nodes have not",
-    "stuck": "never getting room",
+    "blocked": "waiting for something that is not simulated",
+    "unfit": "requesting resources that the nodes do not have",
+    "stuck": "that never start",
 }
 
 
@@ -75,7 +75,7 @@ def what_if(app: App, policies: tuple[str, ...], more: int | None, like: str | N
             "database": from_database,
             "rows": [],
         }
-        return emit(facts, f"nobody waits, as of {moment(view.now_s)}", as_json=as_json)
+        return emit(facts, f"no job waits, as of {moment(view.now_s)}", as_json=as_json)
     nodes = copies(view, more, like or "") if more else None
     if nodes is not None:
         options = [way for option in options for way in (option, _with_nodes(option, nodes))]
@@ -110,7 +110,7 @@ def _head(result: Comparison, settings: Settings, ours: Policy, from_database: b
     yield f"{count(result.queued, 'job')} waiting, {result.running} running, as of {moment(result.now_s)}"
     now = f"{ours.ordering.line}, in act mode" if _steers(settings) else "Slurm's own order, slurmsched not acting"
     yield f"as now: {now}; times are from now on, of the {count(result.counted, 'job')} that start under every row"
-    yield "assumed: every forecast is right, nobody else's jobs arrive, nodes stay as they are"
+    yield "assumed: every forecast is exact, no further jobs arrive, nodes do not change"
     if not from_database:
         yield "the database is away: forecasts are time limits"
     elif result.guessed:

@@ -146,7 +146,7 @@ class QueryHandlers:
 
     def _report(self) -> CycleReport:
         if self._latest is None:
-            raise AnswerRefused("the daemon has not seen the cluster yet; ask again after its first cycle")
+            raise AnswerRefused("the daemon has not observed the cluster yet; ask again after its first cycle")
         return self._latest
 
     def _job(self, kind: str, job_id: int, asker: Asker) -> dict[str, Any]:
@@ -195,7 +195,9 @@ class QueryHandlers:
 
     def _advice(self, asker: Asker) -> dict[str, Any]:
         if asker.only is not None:
-            raise AnswerRefused("jobs are private on this cluster: what our order does to accounts is for operators")
+            raise AnswerRefused(
+                "jobs are private on this cluster: only operators may see the effect of our order on accounts"
+            )
         report = self._report()
         shares = self._sources.advice(report.view, report.plan)
         beyond = plain(self._sources.overrunners()[:OVERRUNNERS_MOST])
@@ -212,7 +214,7 @@ class QueryHandlers:
 
     def _claims(self, asker: Asker) -> dict[str, Any]:
         if asker.only is not None:
-            raise AnswerRefused("jobs are private on this cluster: who was promised how much is for operators")
+            raise AnswerRefused("jobs are private on this cluster: only operators may see the promises of each user")
         report = self._report()
         reply = plain(self._sources.claims(report.view, report.plan))
         return {"as_of_s": report.now_s, "cycle": report.number, "mode": report.mode, "claims": reply}
@@ -354,4 +356,4 @@ def plain(value: Any) -> Any:
 
 def _not_yours(job_id: int) -> AnswerRefused:
     # The same text for a job that does not exist: the refusal must not reveal which ids are in use.
-    return AnswerRefused(f"job {job_id} is not yours, or there is none; jobs are private on this cluster")
+    return AnswerRefused(f"job {job_id} is not yours or does not exist; jobs are private on this cluster")

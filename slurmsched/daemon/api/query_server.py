@@ -90,7 +90,7 @@ class QueryServer:
             return _line(_refusal(str(error)))
         except Exception:  # a query must never end the answering thread; the client gets an error, the log has more
             logger.exception("a bug in answering %.200r", request)
-            return _line(_refusal("a bug in the daemon; its log says more"))
+            return _line(_refusal("a bug in the daemon; its log has details"))
         return (
             answer if len(answer) <= ANSWER_B else _line(_refusal("the answer is too long; ask with a smaller limit"))
         )
@@ -120,7 +120,7 @@ def query(path: str | Path, request: Mapping[str, Any], timeout_s: float = 10.0)
     except AnswerRefused as error:
         raise DaemonUnreachable(f"the daemon on {path} broke off its answer after {len(line)} bytes") from error
     if not isinstance(answer, dict) or answer.get("schema") != SCHEMA:
-        raise DaemonUnreachable(f"what listens on {path} does not speak {SCHEMA}; do the versions differ?")
+        raise DaemonUnreachable(f"the program that listens on {path} does not use {SCHEMA}; do the versions differ?")
     if "error" in answer:
         raise AnswerRefused(str(answer["error"]))
     return answer

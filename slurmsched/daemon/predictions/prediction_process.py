@@ -49,7 +49,7 @@ class PredictionWorker:
         """Return the result of ``simulator.predict_completion``; PredictionFailed where there is none."""
         if not self._lock.acquire(timeout=self._patience_s):
             raise PredictionFailed(
-                f"other predictions are being made, for {self._patience_s:g} s already; ask again in a moment"
+                f"another prediction has been running for {self._patience_s:g} s; ask again in a moment"
             )
         try:
             if self._closed:

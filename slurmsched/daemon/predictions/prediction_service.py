@@ -136,7 +136,7 @@ class PredictionService:
             try:
                 self._records = self._log.load(report.now_s - OLDEST_S)
             except SlurmschedError as error:
-                logger.warning("earlier predictions are not known yet: %s", error)
+                logger.warning("earlier predictions are not loaded yet: %s", error)
                 self._ended = ended + self._ended
                 raise
             self._dirty = np.zeros(len(self._records), dtype=np.bool_)

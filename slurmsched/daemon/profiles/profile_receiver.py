@@ -134,10 +134,10 @@ class ProfileReceiver:
             result, answer = "unavailable", f"later: {error}"
         except Exception:  # one delivery must never end the thread that takes the others
             logger.exception("a bug in taking a record from %s", peer)
-            result, answer = "bug", "later: a bug in the daemon; its log says more"
+            result, answer = "bug", "later: a bug in the daemon; its log has details"
         self._count(result)
         if result != "ok":
-            logger.warning("a record from %s was not taken: %s", peer, answer)
+            logger.warning("a record from %s was not accepted: %s", peer, answer)
         return " ".join(answer.split()).encode("ascii", "backslashreplace") + b"\n"
 
     def _take(self, line: bytes, peer: IpAddress) -> None:
@@ -185,7 +185,7 @@ class ProfileReceiver:
         host = re.search(rb"^ENCODE_HOST:.*\(([0-9A-Fa-f.:]+)\)$", head, re.MULTILINE)
         user = re.search(rb"^UID:.*\((\d+)\)$", head, re.MULTILINE)
         if host is None or user is None:
-            raise Refused("munge", "unmunge did not say who made the credential")
+            raise Refused("munge", "unmunge did not name the creator of the credential")
         return payload, int(user[1]), _address(host[1].decode("ascii"))
 
     def _count(self, result: str) -> None:

@@ -192,7 +192,7 @@ def load_decision(connection: Connection, number: int | None, cluster: str | Non
         )
     except ValueError as error:
         raise SchemaMismatch(
-            f"cycle {found.number} was kept by another version of slurmsched or is damaged ({error}): "
+            f"cycle {found.number} was stored by another version of slurmsched or is damaged ({error}): "
             "replay it with the version that wrote it"
         ) from error
 

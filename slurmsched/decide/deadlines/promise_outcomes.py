@@ -129,7 +129,7 @@ def _verdict(promises: PromiseTable, row: int, ends: JobEnds, now_s: float) -> t
         return (PromiseState.WITHDRAWN, "its GPUs were changed") if jobs.gpus[at] != promises.gpus[row] else None
     end = ends.end(promises, row)
     if end is None or end.state == JobState.OTHER:
-        return PromiseState.LOST, "Slurm no longer has the job, and nobody knows of a run of it that ended in time"
+        return PromiseState.LOST, "Slurm no longer has the job, and no run of it is known to have ended in time"
     return _verdict_of_end(promises, row, end, now_s)
 
 

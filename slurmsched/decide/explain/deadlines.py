@@ -45,7 +45,7 @@ def deadline(view: View, plan: Plan, job_id: int) -> DeadlineAnswer:
     if place is not None:
         return _answered(plan.promises, place, view.now_s)
     if row is None and running is None:
-        text = f"Slurm listed no pending or running job {job_id} in that cycle, and none of that number asked lately."
+        text = f"Slurm listed no pending or running job {job_id} in that cycle, and no recent request has that id."
         return DeadlineAnswer(job_id, False, "unasked", sentences=(text,))
     jobs, at = (view.pending, row) if row is not None else (view.running, running)
     return DeadlineAnswer(job_id, True, "unasked", sentences=(_unasked(jobs, at or 0, plan, row),))
@@ -130,7 +130,7 @@ def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
         yield f"It was promised to end {within}{step}, and did."
     elif state in ("broken", "withdrawn", "lost"):
         announced_s = float(table.announced_s[place])
-        notice = f"; its owner was told {spell(until_s - announced_s)} before" if announced_s < until_s else ""
+        notice = f"; its owner was warned {spell(until_s - announced_s)} before" if announced_s < until_s else ""
         yield f"The promise to end {within}{step} was {state}: {reason}{notice}."
     else:
         yield f"It is promised to end {_when(until_s, now_s)}{step}, planned with {spell(table.needs_s[place])}."
@@ -138,7 +138,7 @@ def _sentences(table: PromiseTable, place: int, now_s: float) -> Iterator[str]:
             late = "should have started already" if table.start_by_s[place] <= now_s else "must start"
             yield f"It {late} {_when(table.start_by_s[place], now_s)}, unless it starts sooner by itself."
         if state == "in doubt":
-            yield "By the forecast of now that promise may not be kept."
+            yield "By the current forecast that promise may be broken."
 
 
 def _offer(table: PromiseTable, place: int) -> Iterator[str]:

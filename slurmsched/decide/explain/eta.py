@@ -86,15 +86,15 @@ _TIMES = (
 
 _WHY_NONE = {
     PredictionKind.HELD: "It is held: its start can be predicted once it is released ('scontrol release {job}').",
-    PredictionKind.DEPENDENT: "It waits for other jobs; its place in the queue counts only when they are through.",
+    PredictionKind.DEPENDENT: "It waits for other jobs; its place in the queue counts only after they have ended.",
     PredictionKind.RESERVED: "It asks for a reservation, whose nodes are not shared with the queue: Slurm starts it "
     "when they are free for it.",
-    PredictionKind.LIMITED: "Slurm says {reason}: when that ends cannot be seen from the queue.",
+    PredictionKind.LIMITED: "Slurm's reason is {reason}: the queue does not show when that ends.",
     PredictionKind.HETEROGENEOUS: "It is part of a heterogeneous job, whose components only Slurm can place together.",
-    PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and when it will nobody can say.",
+    PredictionKind.PARTITION_DOWN: "Its partition ({partition}) takes no jobs now, and it is not known when it will.",
     PredictionKind.CANNOT_RUN: "No nodes of its partition ({partition}) could ever hold it as they are now.",
-    PredictionKind.NO_ROOM: "The nodes that could hold it do not come free, as far as can be seen.",
-    PredictionKind.SUSPENDED: "It is suspended, and when it goes on nobody can say.",
+    PredictionKind.NO_ROOM: "The nodes that could hold it do not become free within the prediction.",
+    PredictionKind.SUSPENDED: "It is suspended, and it is not known when it continues.",
     PredictionKind.BEYOND: "It stands so far back in a long queue that it was not played forward.",
 }
 _BESIDE = {
@@ -163,7 +163,7 @@ def _derivation(row: Row, kind: PredictionKind) -> str:
     if kind is PredictionKind.RUNNING:
         return f"it needs {needs}"
     ahead = row["ahead"]
-    before = f"{count(ahead, 'job')} ahead of it {_gpu_hours(row['ahead_gpu_s'])}" if ahead else "nobody is ahead of it"
+    before = f"{count(ahead, 'job')} ahead of it {_gpu_hours(row['ahead_gpu_s'])}" if ahead else "no job is ahead of it"
     return (
         f"the jobs that run on its nodes still need {_gpu_hours(row['running_gpu_s'])}, {before}, and it needs {needs}"
     )

@@ -84,11 +84,11 @@ HIDDEN = "(private)"
 Figures = tuple[float | None, float | None, float | None]
 
 LEFT_ALONE = {
-    Standing.OWNER_SAID_OFF: "its owner said slurmsched:off in the comment, so it keeps Slurm's own place",
+    Standing.OWNER_SAID_OFF: "its owner said slurmsched:off in the comment, so it has Slurm's own place",
     Standing.HELD_BY_USER: "its owner holds it; 'scontrol release {job}' lets it queue",
     Standing.HELD_BY_ADMIN: "an administrator holds it; ask them, or see 'scontrol show job {job}'",
-    Standing.PRIORITY_FIXED: "its priority was set by hand, which wins over ours; 'scontrol release {job}' undoes that",
-    Standing.NICE_SET: "it was given a nice value, which wins over our order; nice=0 brings it back into it",
+    Standing.PRIORITY_FIXED: "its priority was set by hand, which overrides ours; 'scontrol release {job}' undoes that",
+    Standing.NICE_SET: "it was given a nice value, which overrides our order; nice=0 undoes that",
     Standing.WAITS_FOR_DEPENDENCY: "it waits for the jobs it depends on ({dependency})",
     Standing.WAITS_FOR_BEGIN: "its begin time has not come",
     Standing.LIMIT_BLOCKED: "a limit of its account, QOS, array or licences blocks it (Slurm says {reason}), and "
@@ -141,7 +141,7 @@ def _begin(view: View, row: int) -> str:
     if not left_s > 0:
         return LEFT_ALONE[Standing.WAITS_FOR_BEGIN]
     if jobs.restarts[row]:
-        return f"it was requeued, and Slurm starts a requeued job only after a while: in {spell(left_s)}"
+        return f"it was requeued, and Slurm lets a requeued job wait before it starts again: in {spell(left_s)}"
     return f"{LEFT_ALONE[Standing.WAITS_FOR_BEGIN]}; it comes in {spell(left_s)}"
 
 
@@ -195,7 +195,7 @@ def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
     if plan.jobs.capped[row]:
         sentences.append(
             "Its place would take more points than order.max_points allows, so Slurm's own factors (QOS, fair share, "
-            "age) keep part of their say."
+            "age) still count in part."
         )
     return sentences
 
@@ -212,7 +212,9 @@ def _room(view: View, plan: Plan, row: int, ahead: IntArray, free: int) -> list[
     if gpus > int(view.nodes.gpus[view.nodes.usable].sum()):
         sentences.append("More GPUs than the nodes that are up have: it cannot start before nodes come back.")
     elif gpus > free and np.isfinite(first_s):
-        sentences.append(f"By the forecasts of the running jobs, room for it alone comes in about {spell(first_s)}.")
+        sentences.append(
+            f"By the forecasts of the running jobs, GPUs for it alone become free in about {spell(first_s)}."
+        )
     sentences += _what_would_help(view, plan, row, ahead, free)
     return sentences
 

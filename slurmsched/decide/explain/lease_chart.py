@@ -169,7 +169,7 @@ class _Drawing:
             yield f"With a --time of at most {spell(needs_s)}, where that is true, it would be in time."
         helpers = [self._named(row) for row in self._helpers(due_s)]
         if helpers:
-            yield f"If {' or '.join(helpers)} said slurmsched:ckpt, that one could make room for it."
+            yield f"If {' or '.join(helpers)} had the token slurmsched:ckpt, that job could make room for it."
         if due_s <= now_s:
             yield "Its deadline has passed; a new comment (scontrol update) asks for another."
 

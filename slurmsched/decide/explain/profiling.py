@@ -41,8 +41,8 @@ def _waiting(view: View, rules: ProfilingRules, job_id: int) -> tuple[str, ...]:
         why = _WHY[reason].format(reason=jobs.reason[row])
         return (f"It need not be measured first: {why}; so it should ask for {home} alone.",)
     return (
-        f"Nothing like it has been measured yet, so it may start in {rules.partition} too, whichever has room first; "
-        f"there the jobs with the fewest GPUs start first, and after {spell(rules.wait_s)} it waits for {home} alone.",
+        f"No similar job has been measured yet, so it may also start in {rules.partition} if it has room there first. "
+        f"There the jobs with the fewest GPUs start first. After {spell(rules.wait_s)} it waits for {home} alone.",
     )
 
 

@@ -58,7 +58,7 @@ def _running_words(view: View, row: int) -> tuple[str, ...]:
     if not mine:
         return ()
     if set(requests_in(request := jobs.per_node[row])) - {"slot"}:
-        return (f"It asked for {request}, more than the GPUs that it shares: it may have some that others share.",)
+        return (f"It requests {request}, more than its slots: it may have GPUs that other jobs share.",)
     beside = [
         str(jobs.job_id[other])
         for other in np.flatnonzero(jobs.node_list.codes == jobs.node_list.codes[row]).tolist()
@@ -91,7 +91,7 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
     if isinstance(wish, Share) and (token := Token.of(wish.token)) is not None:
         return f"It goes to {_gpus(token.gpus)} of {wish.node}, to share them{_beside(view, wish.node, token)}."
     if rules.capacity == OFF:
-        return "Nobody shares GPUs now: enough of them are free."
+        return "No jobs share GPUs now: enough GPUs are free."
     if not len(nodes):
         return f"It shares no GPUs: no node of partition {rules.partition} takes jobs."
     rows = np.array([row], dtype=np.int64)
@@ -138,7 +138,7 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: S
         f"job {hosts.jobs.job_id[at]}: {why_not(one, 0, hosts.jobs, at, packing)}"
         for at in range(min(len(hosts.rows), SHOWN))
     ]
-    return f"It may share, with none of the jobs that run: {'; '.join(against) or 'none of them is alone on its GPUs'}."
+    return f"It may share, but not with any running job: {'; '.join(against) or 'none of them has its GPUs alone'}."
 
 
 def _beside(view: View, node: str, token: Token) -> str:

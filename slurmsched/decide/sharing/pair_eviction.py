@@ -129,10 +129,10 @@ def _fate_words(view: View, rows: list[int], rules: Rules) -> str:
     jobs = view.running
     if not _may_evict(rules):
         needed = "share.evict" if rules.sharing is not None and not rules.sharing.evict else "power.requeue"
-        return f"Nobody is stopped: {needed} is off."
+        return f"No job is stopped: {needed} is off."
     row = _leaving(view, rows)
     if row is None:
-        return "Nobody is stopped: none of them said slurmsched:ckpt, may be requeued, and has no promise to keep."
+        return "No job is stopped: each lacks the token slurmsched:ckpt, may not be requeued, or has a promise."
     may_stop = _stop(view, row, rules.deadlines) is None
     how = f"was asked {spell(view.now_s - float(jobs.asked_s[row]))} ago to stop" if may_stop else "is stopped"
     return f"Job {jobs.job_id[row]} {how}, and goes on alone."

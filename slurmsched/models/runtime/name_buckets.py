@@ -56,7 +56,7 @@ class NameBuckets:
     def of(cls, stems: Mapping[str, str]) -> Self:
         """Rebuild the buckets from `stems`; ValueError where these are no texts."""
         if not all(isinstance(speaker, str) for speaker in stems.values()):
-            raise ValueError("a stem that no text speaks for")
+            raise ValueError("a stem without any text")
         return cls(tuple(sorted(set(stems.values()) - {OTHER})), dict(stems))
 
     def label(self, names: Labels) -> Labels:

@@ -36,7 +36,7 @@ def _gpus(replay: Replay, runs: Segments) -> list[str]:
     had = np.bincount(run, weights=runs.gpus, minlength=len(runs.row))
     wrong = int((had != replay.workload.gpus[runs.row]).sum())
     if wrong:
-        found.append(f"{count(wrong, 'run')} on more or fewer GPUs than asked for")
+        found.append(f"{count(wrong, 'run')} on more or fewer GPUs than requested")
     if len(np.unique(run * len(has) + runs.node)) < len(run) or (runs.gpus < 1).any():
         found.append("a run has a node twice, or none of its GPUs")
     node, change = np.concatenate([runs.node, runs.node]), np.concatenate([runs.gpus, -runs.gpus])

@@ -235,7 +235,7 @@ def _harm_section(rows: Sequence[PolicyRow], first: int) -> str:
         for key in shown_kinds
     )
     return (
-        "<section><h2>Who is worse off, who better</h2>"
+        "<section><h2>Users who are worse off, and users who are better off</h2>"
         f"<p><label>Under <select id=harm>{options}</select> compared with {_text(rows[first].label)}:"
         " those whose mean JCT grew most, and shrank most.</label></p>"
         f"<div class=grid>{frames}</div></section>"

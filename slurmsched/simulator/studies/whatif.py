@@ -267,4 +267,4 @@ def _never(jobs: JobTable, courses: Sequence[Course], rows: BoolArray) -> Iterat
         key = int(jobs.job_id[row]), why.get(row, "")
         tasks[key] = tasks.get(key, 0) + 1
     for (job_id, reason), many in tasks.items():
-        yield LeftOut(job_id, many, "unfit" if reason else "stuck", reason or "no room for it comes free")
+        yield LeftOut(job_id, many, "unfit" if reason else "stuck", reason or "its resources never become free")

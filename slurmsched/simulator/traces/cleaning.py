@@ -64,7 +64,7 @@ def _leave_out(raw: Raw, cpu_jobs: bool) -> None:
     raw.only(~np.isnan(runtime_s), "runtime", "{jobs} without a runtime left out")
     raw.only(raw.columns["runtime_s"] > 0, "runtime", "{jobs} with a runtime of zero or less left out")
     if not cpu_jobs:
-        raw.only(raw.columns["gpus"] > 0, "gpus", "{jobs} that asked for no GPU left out")
+        raw.only(raw.columns["gpus"] > 0, "gpus", "{jobs} without GPUs left out")
 
 
 def _numbered(jobs: Workload, raw: Raw) -> Workload:

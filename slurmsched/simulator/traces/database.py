@@ -51,7 +51,7 @@ def from_outcomes(outcomes: OutcomeTable, *, cpu_jobs: bool = False) -> Trace:
         }
     )
     unseen = int(np.count_nonzero(outcomes.state == JobState.OTHER))
-    raw.note("unseen", unseen, "the end of {jobs} was not seen, only that they were gone")
+    raw.note("unseen", unseen, "the end of {jobs} was not observed, only that they were gone")
     arrival_s = arrivals(raw, outcomes.first_submit_s, outcomes.eligible_s, outcomes.started_s)
     job = np.unique(np.stack([outcomes.job_id, outcomes.first_submit_s], axis=1), axis=0, return_inverse=True)[1]
     only_last_runs(raw, job.reshape(-1), outcomes.restart.astype(np.float64), arrival_s)

@@ -55,7 +55,7 @@ def _read(file: TraceFile) -> Raw:
         raise TraceError(f"reading the trace {file.path}: it has no event {_SUBMIT}")
     raw = Raw({name: _column([row[name] for row in rows]) for name in rows[0]})
     raw.note("events", others, f"{{events}} other than {_SUBMIT} left out")
-    raw.note("exclusive", whole_nodes, "{jobs} asked for whole nodes (--exclusive): read as asking for what they name")
+    raw.note("exclusive", whole_nodes, "{jobs} with --exclusive: read as if they requested only the named resources")
     return raw
 
 

@@ -106,7 +106,7 @@ def act(slurm: Any, calls: Iterable[tuple[int, str, dict[str, Any]]]) -> list[st
     answers: list[str | None] = []
     for job_id, method, changes in calls:
         if method not in _CALLS:
-            raise ValueError(f"{method!r} is none of {', '.join(_CALLS)}")
+            raise ValueError(f"{method!r} is not one of {', '.join(_CALLS)}")
         try:
             job = slurm.Job(job_id)
             job.modify(slurm.JobSubmitDescription(**changes)) if method == "modify" else getattr(job, method)()

@@ -48,7 +48,7 @@ def cut(
         raise SlurmUnavailable(f"the answer of {command} was cut off")
     whole = all(record.startswith("\n") for record in records[1:])
     if not whole or any(record.count(field_mark) != width - 1 for record in records):
-        raise SlurmUnavailable(f"the answer of {command} has records without the fields that were asked for")
+        raise SlurmUnavailable(f"the answer of {command} has records without the requested fields")
     texts = field_mark.join(records[1:]).split(field_mark) if records[1:] else []
     columns = [texts[at::width] for at in range(width)]
     columns[0] = [value.removeprefix("\n") for value in columns[0]]

@@ -60,7 +60,7 @@ def page(front: Front, title: str, notes: Sequence[str]) -> str:
         "policy": " ".join(f"'{_digest(script)}'" for script in (plotly_js, ours)),
         "title": _text(title),
         "style": _data("page.css"),
-        "lead": f"{len(front.points)} settings, none better in all, from {front.simulations:,} simulations.",
+        "lead": f"{len(front.points)} Pareto-optimal settings, from {front.simulations:,} simulations.",
         "notes": "".join(f"<li>{_text(note)}</li>" for note in notes),
         "axes": "".join(f"<option value={at}>{one.name}</option>" for at, one in enumerate(front.objectives)),
         "table": _table(front, every),
