@@ -58,7 +58,7 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
     faulty = _delete_some(connection, faults, faults.c.end_s < ended_s)
     unstable = _delete_some(connection, instabilities, instabilities.c.end_s < ended_s)
     over = and_(promises.c.state != PromiseState.OPEN, promises.c.asked_s < ended_s)
-    answered = _delete_some(connection, promises, over)
+    old_promises = _delete_some(connection, promises, over)
     old_predictions = _delete_some(connection, predictions, predictions.c.made_s < max(ended_s, now_s - _PREDICTIONS_S))
     more = len(gone) == _CYCLES or _ROWS in (
         runs,
@@ -67,10 +67,10 @@ def prune(connection: Connection, now_s: float, keep_decisions_s: float, keep_ou
         measured,
         faulty,
         unstable,
-        answered,
+        old_promises,
         old_predictions,
     )
-    return Pruned(len(gone), runs, events, closed_intents, measured, answered, more)
+    return Pruned(len(gone), runs, events, closed_intents, measured, old_promises, more)
 
 
 def _delete_some(connection: Connection, table: Table, old: Any) -> int:

@@ -33,17 +33,17 @@ def lend(view: View, rules: ProfilingRules, current: NodeLists, own: NodeLists, 
     nodes = _nodes(view, rules)
     everyone = {name for names in (*current.values(), *own.values()) for name in names} & nodes.keys()
     here, ours = set(current[rules.partition]) & everyone, set(own[rules.partition]) & everyone
-    need = max(sum(nodes[name].room for name in ours), wanted_gpus)
-    room = sum(nodes[name].spare for name in here)
+    need = max(sum(nodes[name].gpus for name in ours), wanted_gpus)
+    spare_gpus = sum(nodes[name].spare for name in here)
     for name in sorted(here, key=lambda name: (nodes[name].spare, name in ours, name)):
         node = nodes[name]
         useless = node.usable and not node.spare
-        if len(here) > 1 and (useless or (name not in ours and room - node.spare >= need)):
+        if len(here) > 1 and (useless or (name not in ours and spare_gpus - node.spare >= need)):
             return _lists(rules, everyone, here - {name})
     others = sorted(everyone - here, key=lambda name: (name not in ours, -nodes[name].free, name))
     for name in others if len(others) > 1 else ():
-        back = name in ours and nodes[name].free == nodes[name].room and bool(here - ours)
-        grows = room < need and len(here) < len(ours) + rules.nodes_most
+        back = name in ours and nodes[name].free == nodes[name].gpus and bool(here - ours)
+        grows = spare_gpus < need and len(here) < len(ours) + rules.nodes_most
         if nodes[name].free and (back or grows):
             return _lists(rules, everyone, here | {name})
     return _lists(rules, everyone, here)
@@ -51,7 +51,7 @@ def lend(view: View, rules: ProfilingRules, current: NodeLists, own: NodeLists, 
 
 @dataclass(frozen=True)
 class _Node:
-    room: int  #: GPUs; 0 if the node takes no jobs
+    gpus: int  #: 0 if the node takes no jobs
     free: int  #: GPUs not in use
     spare: int  #: GPUs not held by jobs past T_prof
     usable: bool

@@ -84,14 +84,14 @@ def _options(job: Submission, lab: Lab) -> Iterator[str]:
 
 def watch(lab: Lab, jobs: int, print_line: Say, during: Callable[[int], None] = lambda ended: None) -> None:
     """Wait until the queue is empty, reporting every ten seconds; *during* gets the count of ended jobs each second."""
-    told_s = time.monotonic()
+    reported_s = time.monotonic()
 
     def drained() -> bool:
-        nonlocal told_s
+        nonlocal reported_s
         states = lab.ask(["squeue", "-h", "-o", "%t"]).split()
         ended = max(0, jobs - len(states))
-        if time.monotonic() > told_s + 10:
-            told_s = time.monotonic()
+        if time.monotonic() > reported_s + 10:
+            reported_s = time.monotonic()
             print_line(f"  {ended} of {jobs} jobs have ended, {states.count('PD')} wait")
         during(ended)
         return not states

@@ -30,12 +30,12 @@ def shape(model: Additive, term: AdditiveTerm) -> str:
 def bars(rows: list[tuple[str, float]]) -> str:
     """Draw a bar for each name and value, to the left of zero where it is negative."""
     most = max((abs(value) for _, value in rows), default=0.0) or 1.0
-    zero, room = 0.68 * WIDTH, 0.30 * WIDTH
-    names_end = zero - 6 - (room if any(value < 0 for _, value in rows) else 0.0)
+    zero, widest = 0.68 * WIDTH, 0.30 * WIDTH
+    names_end = zero - 6 - (widest if any(value < 0 for _, value in rows) else 0.0)
     longest = int(names_end / _LETTER)
     parts = []
     for place, (name, value) in enumerate(rows):
-        y, long = place * _STEP, abs(value) / most * room
+        y, long = place * _STEP, abs(value) / most * widest
         x = zero - long if value < 0 else zero
         parts.append(
             f'<text x="{names_end:.1f}" y="{y + 13}" text-anchor="end">{_text(_short(name, longest))}</text>'

@@ -154,8 +154,8 @@ class GpuShare:
 
     def environment(self, **more: str) -> Dict[str, str]:
         """Return the environment in which the control program addresses this daemon."""
-        kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-        return {**kept, "CUDA_MPS_PIPE_DIRECTORY": self.pipes, "CUDA_MPS_LOG_DIRECTORY": self.logs, **more}
+        inherited = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+        return {**inherited, "CUDA_MPS_PIPE_DIRECTORY": self.pipes, "CUDA_MPS_LOG_DIRECTORY": self.logs, **more}
 
     def log_ends(self) -> Dict[str, int]:
         """Return the current length of each log."""

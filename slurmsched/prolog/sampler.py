@@ -68,10 +68,10 @@ class RunningStatistics:
 
     def percentile(self, share: float) -> float:
         """Return the least value that *share* of all values do not exceed."""
-        wanted, seen = share * self.count, 0
+        wanted, cumulative = share * self.count, 0
         for place, count in enumerate(self._bins):
-            seen += count
-            if seen >= wanted and seen:
+            cumulative += count
+            if cumulative >= wanted and cumulative:
                 return min(self.most, place * self._step)
         return self.most
 
@@ -115,10 +115,10 @@ class Gpu:
 
     def __init__(self, nvml: Any, handle: Any, mig: bool) -> None:
         self._nvml, self._handle, self.mig = nvml, handle, mig
-        self.uuid = asked(nvml, lambda: nvml.nvmlDeviceGetUUID(handle), "")
-        self.name = asked(nvml, lambda: nvml.nvmlDeviceGetName(handle), "")
-        self.memory_mib = asked(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / 2.0**20, None)
-        limit_w = asked(nvml, lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0, None)
+        self.uuid = value_of(nvml, lambda: nvml.nvmlDeviceGetUUID(handle), "")
+        self.name = value_of(nvml, lambda: nvml.nvmlDeviceGetName(handle), "")
+        self.memory_mib = value_of(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / 2.0**20, None)
+        limit_w = value_of(nvml, lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0, None)
         self.lost, self.samples, self.no_process = False, 0, 0
         self._steadiness = Steadiness()
         self._lists_clients = hasattr(nvml, "nvmlDeviceGetMPSComputeRunningProcesses")
@@ -220,8 +220,8 @@ def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
         except nvml.NVMLError:
             continue
         # NVML counts by bus address, Slurm by the name of the device file. A sliced GPU belongs to several jobs.
-        number = asked(nvml, functools.partial(nvml.nvmlDeviceGetMinorNumber, handle), index)
-        sliced = asked(nvml, functools.partial(nvml.nvmlDeviceGetMigMode, handle), (0, 0))[0]
+        number = value_of(nvml, functools.partial(nvml.nvmlDeviceGetMinorNumber, handle), index)
+        sliced = value_of(nvml, functools.partial(nvml.nvmlDeviceGetMigMode, handle), (0, 0))[0]
         if number in wanted and not sliced:
             found.append(Gpu(nvml, handle, False))
     return found
@@ -236,7 +236,7 @@ def serves_mps(pid: int) -> bool:
         return False
 
 
-def asked(nvml: Any, call: Callable[[], Any], otherwise: Any) -> Any:
+def value_of(nvml: Any, call: Callable[[], Any], otherwise: Any) -> Any:
     """Query NVML and decode its answer; *otherwise* where it does not answer."""
     try:
         answer = call()

@@ -104,7 +104,7 @@ def watch(numbers: str, visible: str) -> None:
     job_id, node, directory = int(environ["SLURM_JOB_ID"]), environ["SLURMD_NODENAME"], environ["SLURMSCHED_RUN_DIR"]
     every_s = sampler.setting("EVERY_S", 1.0, 0.01, 3600.0)
     gpus: List[Any] = []
-    seen: List[ShareHolder] = []
+    before: List[ShareHolder] = []
     watched: List[SharedLoad] = []
     due, start_s = time.monotonic(), 0
     while True:
@@ -117,8 +117,8 @@ def watch(numbers: str, visible: str) -> None:
             nvml = importlib.import_module("pynvml")
             nvml.nvmlInit()
             gpus = sampler.find_gpus(nvml, "", visible)
-        if together != seen:
-            seen, watched, start_s = together, loads(gpus, together), int(time.time())
+        if together != before:
+            before, watched, start_s = together, loads(gpus, together), int(time.time())
         why = [text for text in (load.note(gpu.read()) for gpu, load in zip(gpus, watched)) if text]
         if why:
             leave_word(mine, together[:-1], numbers, start_s, why[0])

@@ -252,17 +252,17 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
                 free_memory_mib[node] -= memory_mib[row]
 
 
-def _evenly(gpus: int, room: IntArray) -> IntArray:
-    """Split *gpus* as evenly as *room* allows; less in all where it has less."""
-    room = np.maximum(room, 0)
-    if len(room) == 1:
-        return np.minimum(room, gpus)
-    share, left = np.zeros_like(room), min(gpus, int(room.sum()))
+def _evenly(gpus: int, most: IntArray) -> IntArray:
+    """Split *gpus* as evenly as *most* allows; less in all where it has less."""
+    most = np.maximum(most, 0)
+    if len(most) == 1:
+        return np.minimum(most, gpus)
+    share, left = np.zeros_like(most), min(gpus, int(most.sum()))
     while left > 0:
-        open_ = np.flatnonzero(share < room)
+        open_ = np.flatnonzero(share < most)
         each = max(1, left // len(open_))
         for at in open_.tolist():
-            more = min(each, int(room[at] - share[at]), left)
+            more = min(each, int(most[at] - share[at]), left)
             share[at] += more
             left -= more
     return share

@@ -47,24 +47,24 @@ def show(app: App, name: str, as_json: bool) -> None:
     from ...daemon.api.record_summaries import facts_of
     from ...models.model_card import model_card
 
-    seen = model_card(_serving(app, name))
-    facts = facts_of(seen.artifact) | {
-        "importances": seen.importances,
-        "calibration": dict(seen.calibration),
-        "text": seen.text,
+    card = model_card(_serving(app, name))
+    facts = facts_of(card.artifact) | {
+        "importances": card.importances,
+        "calibration": dict(card.calibration),
+        "text": card.text,
     }
-    parts: list[str | TextTable] = [f"{name}: trained on {facts['data']}, digest {seen.artifact.digest}"]
+    parts: list[str | TextTable] = [f"{name}: trained on {facts['data']}, digest {card.artifact.digest}"]
     parts.append(
         TextTable(("SCORE", "VALUE"), [[key, float(f"{value:.4g}")] for key, value in facts["scores"].items()])
     )
-    if seen.calibration:
+    if card.calibration:
         parts.append(
-            "held-out runs below the bounds: " + ", ".join(f"{s:.1%} for {p}" for p, s in seen.calibration.items())
+            "held-out runs below the bounds: " + ", ".join(f"{s:.1%} for {p}" for p, s in card.calibration.items())
         )
-    for target, terms in seen.importances.items():
+    for target, terms in card.importances.items():
         rows: list[list[Cell]] = [[term, float(f"{weight:.4g}")] for term, weight in [*terms.items()][:SHOWN]]
         parts.append(TextTable((f"TERM OF {target.upper()}", "IMPORTANCE"), rows))
-    parts += seen.text.splitlines()
+    parts += card.text.splitlines()
     emit(facts, *parts, as_json=as_json)
 
 
@@ -97,14 +97,14 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
     from ...models.model_card import model_card
 
     kind = _kind_of(first)
-    seen = [model_card(Artifact.read(path, kind)) for path in (first, second)]
-    facts = [facts_of(one.artifact) | {"importances": one.importances} for one in seen]
+    cards = [model_card(Artifact.read(path, kind)) for path in (first, second)]
+    facts = [facts_of(one.artifact) | {"importances": one.importances} for one in cards]
     names = dict.fromkeys(name for one in facts for name in one["scores"])
     rows: list[list[Cell]] = [[name, *(_short(one["scores"].get(name)) for one in facts)] for name in names]
-    for target in dict.fromkeys(name for one in seen for name in one.importances):
-        terms = dict.fromkeys(term for one in seen for term in one.importances.get(target, {}))
+    for target in dict.fromkeys(name for one in cards for name in one.importances):
+        terms = dict.fromkeys(term for one in cards for term in one.importances.get(target, {}))
         rows += [
-            [f"{target}: {term}", *(_short(one.importances.get(target, {}).get(term)) for one in seen)]
+            [f"{target}: {term}", *(_short(one.importances.get(target, {}).get(term)) for one in cards)]
             for term in [*terms][:SHOWN]
         ]
     heads = [

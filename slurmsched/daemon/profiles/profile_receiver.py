@@ -53,7 +53,9 @@ class Receiver:
     ran: Callable[[int, str], bool | None]  #: whether a job ran on a node; None where that is unknown (yet)
     save: Callable[[NodeProfile], None]  #: may raise SlurmschedError: the node then sends it again later
     keep_fault: Callable[[Fault], None] = lambda fault: None  #: the same of jobs that failed together
-    save_unstable: Callable[[Instability], None] = lambda seen: None  #: and of jobs whose load together is unstable
+    save_unstable: Callable[[Instability], None] = lambda instability: (
+        None
+    )  #: and of jobs whose load together is unstable
     gone: Callable[[int, float], bool] = lambda job_id, end_s: False  #: whether an ended job's nodes will stay unknown
     counted: Callable[[str], None] = lambda result: None  #: called with the result of each delivery
 

@@ -47,8 +47,16 @@ class _Candidate:
 class PromiseAdmission:
     """Answers to deadline requests, beside the promises of *offer*."""
 
-    def __init__(self, view: View, rules: DeadlineRules, rooms: GpuAvailability, offer: Offer, quotas: Quotas) -> None:
-        self._view, self._rules, self._rooms, self._offer, self._quotas = view, rules, rooms, offer, quotas
+    def __init__(
+        self, view: View, rules: DeadlineRules, availability: GpuAvailability, offer: Offer, quotas: Quotas
+    ) -> None:
+        self._view, self._rules, self._availability, self._offer, self._quotas = (
+            view,
+            rules,
+            availability,
+            offer,
+            quotas,
+        )
 
     def answers(self, rows: IntArray, steers: bool) -> tuple[PromiseTable, IntArray]:
         """Return one answer for each of the pending *rows*, older jobs first, and the rows that got a promise.
@@ -71,7 +79,7 @@ class PromiseAdmission:
 
     def _candidates(self, rows: IntArray) -> list[_Candidate]:
         jobs, rules = self._view.pending, self._rules
-        requests = self._rooms.requests(rows, np.full(len(rows), np.inf), self._view.now_s + rules.lead_s)
+        requests = self._availability.requests(rows, np.full(len(rows), np.inf), self._view.now_s + rules.lead_s)
         return [
             _Candidate(
                 row,
@@ -128,7 +136,7 @@ class PromiseAdmission:
 
     def _refused_outright(self, row: int, steers: bool) -> str:
         """Return the reason why a job can get no promise under any plan; empty if it can."""
-        jobs, needs_s = self._view.pending, self._rooms.needs_s[row]
+        jobs, needs_s = self._view.pending, self._availability.needs_s[row]
         if not steers:
             return "power.order is off, and without it no promise can be kept"
         if jobs.deadline_s[row] <= self._view.now_s:
@@ -140,7 +148,7 @@ class PromiseAdmission:
         unknown = not np.isfinite(jobs.time_limit_s[row]) and self._view.forecast.source[row].startswith(UNKNOWN)
         if unknown or not np.isfinite(needs_s):
             return "nothing is known about its runtime: there is no history of such jobs, and it has no time limit"
-        if jobs.gpus[row] > self._rooms.most(row):
+        if jobs.gpus[row] > self._availability.most(row):
             return "it asks for more GPUs than the nodes that are up have for it"
         return ""
 
@@ -157,7 +165,7 @@ class PromiseAdmission:
             account=jobs.account.take(rows),
             gpus=jobs.gpus[rows],
             deadline_s=jobs.deadline_s[rows],
-            needs_s=self._rooms.needs_s[rows],
+            needs_s=self._availability.needs_s[rows],
             state=[PromiseState.REFUSED if one.step < 0 else PromiseState.OPEN for one in candidates],
             promised_s=[until_s for until_s, _ in steps],
             worth=[worth for _, worth in steps],

@@ -48,10 +48,10 @@ def _rests(jobs: JobTable) -> FloatArray:
     rests = np.full((len(jobs), 2), np.nan)
     rest_by: dict[tuple[int, int, float], Rest] = {}
     for row in np.flatnonzero((jobs.iterations > 0) & np.isfinite(jobs.pace_s)).tolist():
-        known = int(jobs.iterations[row]), int(jobs.done[row]), float(jobs.pace_s[row])
-        if known not in rest_by:
-            rest_by[known] = _rest(*known)
-        rests[row] = rest_by[known]
+        progress = int(jobs.iterations[row]), int(jobs.done[row]), float(jobs.pace_s[row])
+        if progress not in rest_by:
+            rest_by[progress] = _rest(*progress)
+        rests[row] = rest_by[progress]
     return rests
 
 

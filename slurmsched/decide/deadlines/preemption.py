@@ -87,13 +87,15 @@ def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: 
 
     A job that was not asked yet is asked to stop; one that still runs after its time to save is requeued.
     """
-    if stopping is None or promised.rooms is None:
+    if stopping is None or promised.availability is None:
         return []
     early_s = rules.lead_s + rules.hold_s + rules.stop_s
     urgent = promised.laxity_s[promised.rows] <= early_s
     if not urgent.any():
         return []
-    rows = _least_loss(view, promised.rooms, promised.rows[urgent], promised.due_s[urgent], rules.lead_s, stopping)
+    rows = _least_loss(
+        view, promised.availability, promised.rows[urgent], promised.due_s[urgent], rules.lead_s, stopping
+    )
     job_id = view.running.job_id
     requeues: list[Action] = [Requeue(job) for job in job_id[rows[stopping.overdue[rows]]].tolist()]
     stoppable = job_id[rows[stopping.may[rows]]].tolist()
@@ -101,19 +103,19 @@ def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: 
 
 
 def _least_loss(
-    view: View, rooms: GpuAvailability, waiting: IntArray, due_s: FloatArray, lead_s: float, stopping: Stops
+    view: View, availability: GpuAvailability, waiting: IntArray, due_s: FloatArray, lead_s: float, stopping: Stops
 ) -> IntArray:
     """Select running rows whose GPUs the *waiting* jobs need to start in time; jobs asked before come first."""
     jobs, now_s = view.running, view.now_s
-    soonest_s = now_s + max(lead_s, 1.0) + rooms.needs_s[waiting] + 1.0
-    requests = rooms.requests(waiting, np.maximum(due_s, soonest_s), now_s)
+    soonest_s = now_s + max(lead_s, 1.0) + availability.needs_s[waiting] + 1.0
+    requests = availability.requests(waiting, np.maximum(due_s, soonest_s), now_s)
 
     def late(some: IntArray) -> int:
         stops_s = np.where(stopping.leaving, now_s, np.inf)
         stops_s[some] = now_s
-        return int(np.isnan(latest_plan(rooms.freed(stops_s), requests)[0]).sum())
+        return int(np.isnan(latest_plan(availability.freed(stops_s), requests)[0]).sum())
 
-    rows = np.flatnonzero((stopping.may | stopping.awaited) & rooms.holding(waiting))
+    rows = np.flatnonzero((stopping.may | stopping.awaited) & availability.holding(waiting))
     lost = jobs.gpus[rows] * (now_s - jobs.started_s[rows])
     rows = rows[np.lexsort((jobs.job_id[rows], lost, ~stopping.awaited[rows]))]
     fewest = late(rows)

@@ -42,9 +42,11 @@ def announced(
     late[limit_s <= promised_s] = 0.0
     window_s = promised_s - table.first_submit_s[places]
     announced_now = in_doubt(late, promised_s - view.now_s, window_s, beat_s)
-    told_s = table.announced_s.copy()
-    told_s[places] = np.where(announced_now, np.where(np.isfinite(told_s[places]), told_s[places], view.now_s), np.nan)
-    return replace(table, announced_s=told_s)
+    announced_s = table.announced_s.copy()
+    announced_s[places] = np.where(
+        announced_now, np.where(np.isfinite(announced_s[places]), announced_s[places], view.now_s), np.nan
+    )
+    return replace(table, announced_s=announced_s)
 
 
 def _running(view: View) -> Iterator[tuple[int, Rest]]:

@@ -42,7 +42,7 @@ class Promised:
     laxity_s: FloatArray  #: time until a promised pending job must start, infinite for others
     rows: IntArray  #: pending jobs with a promise
     due_s: FloatArray  #: the promised end of each of *rows*
-    rooms: GpuAvailability | None = None  #: None if there is no promise
+    availability: GpuAvailability | None = None  #: None if there is no promise
     room: Room | None = None  #: GPUs left free by running jobs
     left: Room | None = None  #: GPUs left free by the latest plan
 
@@ -61,24 +61,27 @@ def promise(
     new = _asking(view, standings, table)
     rows = _pending_rows(view, table)
     if not len(new) and not table.open.any():
-        nobody = np.zeros(0, dtype=np.int64)
-        return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), nobody, nobody.astype(np.float64))
-    rooms = GpuAvailability(view, rules.margin, rules.lead_s, stops_s)
-    room = rooms.open(np.concatenate([rows, new]))
-    held = rooms.requests(rows, _due_s(view, table, rows), view.now_s)
+        no_rows = np.zeros(0, dtype=np.int64)
+        return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), no_rows, no_rows.astype(np.float64))
+    availability = GpuAvailability(view, rules.margin, rules.lead_s, stops_s)
+    room = availability.open(np.concatenate([rows, new]))
+    held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
     if len(new):
-        offer, quotas = Offer(room, rules.reserve, held, view.now_s), Quotas(view, table, rules, rooms, rows, held)
-        answers, promised = PromiseAdmission(view, rules, rooms, offer, quotas).answers(new, steers)
+        offer, quotas = (
+            Offer(room, rules.reserve, held, view.now_s),
+            Quotas(view, table, rules, availability, rows, held),
+        )
+        answers, promised = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)
         table = table.joined(answers)
         rows = np.concatenate([rows, promised])
-        held = rooms.requests(rows, _due_s(view, table, rows), view.now_s)
+        held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
     starts_s, left = latest_plan(room, held)
     table = announced(view, table, rows, starts_s, held, left, rules.lead_s)
     laxity_s = np.full(count, np.inf)
     laxity_s[rows] = np.where(np.isnan(starts_s), held.due_s - held.needs_s, starts_s) - view.now_s
     due = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stops_s is None else rules.stop_s)
     due[rows] |= np.isnan(starts_s)
-    return Promised(_started_by(view, table, laxity_s), due, laxity_s, rows, held.due_s, rooms, room, left)
+    return Promised(_started_by(view, table, laxity_s), due, laxity_s, rows, held.due_s, availability, room, left)
 
 
 def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntArray, BoolArray]:
@@ -89,15 +92,15 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntA
     """
     endangered = np.zeros(len(view.pending), dtype=np.bool_)
     waiting = np.flatnonzero(np.isfinite(promised.laxity_s))
-    rooms, blocking = promised.rooms, []
-    if rooms is None or promised.room is None or promised.left is None or not len(waiting):
+    availability, blocking = promised.availability, []
+    if availability is None or promised.room is None or promised.left is None or not len(waiting):
         return order[:0], endangered
     room, left = promised.room.copy(), promised.left.copy()
-    counts = rooms.requests(waiting, promised.laxity_s[waiting], view.now_s).rows
+    counts = availability.requests(waiting, promised.laxity_s[waiting], view.now_s).rows
     begins_s = view.now_s + promised.laxity_s[waiting]
     rows = order[np.isinf(promised.laxity_s[order])][:MOST]
-    columns = (rows, (view.pending.gpus * view.pending.tasks)[rows], rooms.needs_s[rows])
-    of_row = zip(*(column.tolist() for column in columns), rooms.footprints(rows), strict=True)
+    columns = (rows, (view.pending.gpus * view.pending.tasks)[rows], availability.needs_s[rows])
+    of_row = zip(*(column.tolist() for column in columns), availability.footprints(rows), strict=True)
     earlier: defaultdict[tuple[Footprint, int], _Starts] = defaultdict(_Starts)
     for row, gpus, needs_s, footprint in of_row:
         # Room only becomes less: a job starts no sooner than one before it that took as much for no longer.

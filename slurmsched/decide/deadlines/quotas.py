@@ -29,11 +29,11 @@ class Quotas:
         view: View,
         table: PromiseTable,
         rules: DeadlineRules,
-        rooms: GpuAvailability,
+        availability: GpuAvailability,
         rows: IntArray,
         held: DeadlineRequests,
     ) -> None:
-        self._jobs, self._now_s, self._rules, self._rooms = view.pending, view.now_s, rules, rooms
+        self._jobs, self._now_s, self._rules, self._availability = view.pending, view.now_s, rules, availability
         self._requested: Counter[str] = Counter()
         self._hours: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._waiting: dict[str, _Waiting] = {}
@@ -78,7 +78,7 @@ class Quotas:
         if (
             rules.user_share < 1
             and waiting
-            and waiting.above(self._rooms.most(row) * rules.user_share, request, self._now_s)
+            and waiting.above(self._availability.most(row) * rules.user_share, request, self._now_s)
         ):
             return (
                 f"{user} has been promised {rules.user_share:.0%} of the GPUs' time until then, which is the most for "
@@ -104,7 +104,7 @@ class Quotas:
         self._hours["account", self._jobs.account[row]] += hours
 
     def _gpu_hours(self, row: int) -> float:
-        return float(self._jobs.gpus[row] * self._rooms.needs_s[row]) / HOUR_S
+        return float(self._jobs.gpus[row] * self._availability.needs_s[row]) / HOUR_S
 
     def _exempt(self, row: int) -> bool:
         return bool({self._jobs.user[row], self._jobs.account[row]} & set(self._rules.exempt))

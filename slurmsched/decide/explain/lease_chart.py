@@ -100,7 +100,7 @@ class _Drawing:
     rules: DeadlineRules
     stopping: Stops | None
     promised: Promised
-    rooms: GpuAvailability
+    availability: GpuAvailability
     held: DeadlineRequests
     starts_s: FloatArray  #: of the promised jobs
     left: Room
@@ -111,18 +111,18 @@ class _Drawing:
         stopping = stops(view, rules)
         by_s = None if stopping is None else stopping.by_s
         promised = promise(view, plan.jobs.standing, deadline_rules, "order" in rules.powers, by_s)
-        rooms = GpuAvailability(view, deadline_rules.margin, deadline_rules.lead_s, by_s)
-        room = rooms.open(np.append(promised.rows, row))
-        held = rooms.requests(promised.rows, promised.due_s, view.now_s)
+        availability = GpuAvailability(view, deadline_rules.margin, deadline_rules.lead_s, by_s)
+        room = availability.open(np.append(promised.rows, row))
+        held = availability.requests(promised.rows, promised.due_s, view.now_s)
         starts_s, left = latest_plan(room, held)
         spare = latest_plan(room.less(deadline_rules.reserve), held)[1]
-        return cls(view, row, deadline_rules, stopping, promised, rooms, held, starts_s, left, spare)
+        return cls(view, row, deadline_rules, stopping, promised, availability, held, starts_s, left, spare)
 
     def bars(self) -> Iterator[Bar]:
         """Yield this job where it would run, then promised jobs by start, then running jobs by falling GPUs."""
         jobs, running = self.view.pending, self.view.running
         start_s = self._start_s()
-        needs_s = float(self.rooms.needs_s[self.row])
+        needs_s = float(self.availability.needs_s[self.row])
         ends_s = None if start_s is None else start_s + needs_s
         yield _bar(jobs, self.row, "this", start_s or self.view.now_s, ends_s)
         for at in np.argsort(self.starts_s, kind="stable").tolist():
@@ -130,14 +130,14 @@ class _Drawing:
             if row != self.row and math.isfinite(from_s):
                 until_s = from_s + float(self.held.needs_s[at])
                 yield _bar(jobs, row, "promised", from_s, until_s)
-        holding = np.flatnonzero(self.rooms.holding(np.array([self.row])))
+        holding = np.flatnonzero(self.availability.holding(np.array([self.row])))
         for row in holding[np.argsort(-running.gpus[holding], kind="stable")][:BARS].tolist():
             kind, end_s = self._running(row)
             yield _bar(running, row, kind, float(running.started_s[row]), end_s)
 
     def free(self) -> Iterator[FreeGpus]:
         """Yield GPUs on its nodes that are left by running jobs and all promises, its own included."""
-        rows = self.rooms.requests(np.array([self.row]), np.array([np.inf]), self.view.now_s).rows[0]
+        rows = self.availability.requests(np.array([self.row]), np.array([np.inf]), self.view.now_s).rows[0]
         least = self.left.free[rows].min(axis=0) if rows.any() else np.zeros(len(self.left.begins_s), dtype=np.int64)
         before = -1
         for at_s, gpus in zip(self.left.begins_s.tolist(), np.maximum(least, 0).tolist(), strict=True):
@@ -147,12 +147,15 @@ class _Drawing:
 
     def summary(self) -> str:
         """Return a sentence about the needs of the job and the jobs that hold its nodes."""
-        holding = self.rooms.holding(np.array([self.row]))
+        holding = self.availability.holding(np.array([self.row]))
         taken = int(self.view.running.gpus[holding].sum())
+        needs = (
+            f"{count(self.availability.gpus(self.row), 'GPU')} for {spell(float(self.availability.needs_s[self.row]))}"
+        )
         return (
-            f"It needs {count(self.rooms.gpus(self.row), 'GPU')} for {spell(float(self.rooms.needs_s[self.row]))}; on "
-            f"the nodes that it may run on {count(int(holding.sum()), 'running job')} hold {count(taken, 'GPU')}, and "
-            f"{count(int((self.promised.rows != self.row).sum()), 'promise')} to other jobs that wait must be kept."
+            f"It needs {needs}; on the nodes that it may run on {count(int(holding.sum()), 'running job')} hold "
+            f"{count(taken, 'GPU')}, and {count(int((self.promised.rows != self.row).sum()), 'promise')} to other jobs "
+            f"that wait must be kept."
         )
 
     def changes(self) -> Iterator[str]:
@@ -179,11 +182,11 @@ class _Drawing:
         if math.isfinite(laxity_s):
             return self.view.now_s + laxity_s
         end_s = self._earliest_s(self.left)
-        return end_s - float(self.rooms.needs_s[self.row]) if math.isfinite(end_s) else None
+        return end_s - float(self.availability.needs_s[self.row]) if math.isfinite(end_s) else None
 
     def _running(self, row: int) -> tuple[str, float | None]:
         """Return the kind of a running job in the chart, and the planned end of its hold on GPUs (None: unknown)."""
-        end_s = float(self.rooms.ends_s[row])
+        end_s = float(self.availability.ends_s[row])
         stop_s = float(self.stopping.by_s[row]) if self.stopping is not None else math.inf
         asked_to_stop = self.stopping is not None and bool(self.stopping.awaited[row])
         kind = "was asked" if asked_to_stop else "can make room" if stop_s < end_s else "running"
@@ -192,16 +195,18 @@ class _Drawing:
 
     def _earliest_s(self, left: Room, needs_s: float | None = None) -> float:
         """Return the earliest end beside all promises; NaN if there is none."""
-        request = self.rooms.requests(np.array([self.row]), np.array([np.inf]), self.view.now_s + self.rules.lead_s)
-        takes_s = float(self.rooms.needs_s[self.row]) if needs_s is None else needs_s
+        request = self.availability.requests(
+            np.array([self.row]), np.array([np.inf]), self.view.now_s + self.rules.lead_s
+        )
+        takes_s = float(self.availability.needs_s[self.row]) if needs_s is None else needs_s
         return left.earliest(request.rows[0], int(request.gpus[0]), takes_s, float(request.since_s[0])) + takes_s
 
     def _earliest_by(self, stops_s: FloatArray | None) -> float:
         """Return the earliest end beside all promises if running jobs made room by *stops_s*."""
-        rooms = GpuAvailability(self.view, self.rules.margin, self.rules.lead_s, stops_s)
-        room = rooms.open(np.append(self.promised.rows, self.row)).less(self.rules.reserve)
-        held = rooms.requests(self.promised.rows, self.held.due_s, self.view.now_s)
-        return replace(self, rooms=rooms)._earliest_s(latest_plan(room, held)[1])
+        availability = GpuAvailability(self.view, self.rules.margin, self.rules.lead_s, stops_s)
+        room = availability.open(np.append(self.promised.rows, self.row)).less(self.rules.reserve)
+        held = availability.requests(self.promised.rows, self.held.due_s, self.view.now_s)
+        return replace(self, availability=availability)._earliest_s(latest_plan(room, held)[1])
 
     def _fewer(self, due_s: float) -> int | None:
         """Return the largest power of two below its GPUs with which it would be in time; None if there is none."""
@@ -218,7 +223,7 @@ class _Drawing:
 
     def _shorter(self, due_s: float) -> float | None:
         """Return the longest runtime, whole minutes in seconds, with which it would be in time; None if none."""
-        low, high = 0, int(self.rooms.needs_s[self.row] // 60)
+        low, high = 0, int(self.availability.needs_s[self.row] // 60)
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if self._earliest_s(self.spare, 60.0 * middle) <= due_s else (low, middle - 1)
@@ -230,7 +235,9 @@ class _Drawing:
         if stopping is None:
             return []
         jobs = self.view.running
-        alone = self.rooms.holding(np.array([self.row])) & ~jobs.ckpt & ~jobs.interactive & (jobs.array_job_id == 0)
+        alone = (
+            self.availability.holding(np.array([self.row])) & ~jobs.ckpt & ~jobs.interactive & (jobs.array_job_id == 0)
+        )
         rows = np.flatnonzero(alone & jobs.requeueable)[:BARS]
         from_s = np.maximum(self.view.now_s, jobs.started_s + self.rules.lease_s)
         agreed_s = from_s + self.rules.stop_s + self.rules.lead_s

@@ -131,7 +131,7 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: S
         if not gain_s.max() > 0.0:
             own_wait = f"its own GPUs are about {spell(float(waits_s[0]))} away"
             return f"It may share with job {names}, but that gains no time: {own_wait}."
-        if not hosts.rooms(view.pending, row)[best]:
+        if not hosts.can_hold(view.pending, row)[best]:
             return f"It may share with job {names}, but CPUs or memory of their nodes do not suffice."
         return f"It may share with job {names}."
     against = [

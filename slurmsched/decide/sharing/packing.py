@@ -81,9 +81,9 @@ class Hosts:
         barred = (jobs.nopack | jobs.off | jobs.interactive | unsteady(jobs, rules))[at]
         return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), nodes, places[at])
 
-    def rooms(self, jobs: JobTable, row: int) -> BoolArray:
+    def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
         """Select hosts whose nodes have CPUs and memory left for the job in *row* of *jobs*."""
-        fits: BoolArray = self.nodes.rooms(jobs, row)[self.place]
+        fits: BoolArray = self.nodes.can_hold(jobs, row)[self.place]
         return fits
 
 
@@ -300,9 +300,9 @@ def _join(
         if not make(pair):
             cramped.append(guests[pair.guest])
     for at in cramped[:CRAMPED]:  # the best host lacks CPUs or memory: try the next best
-        room = free & hosts.rooms(jobs, int(rows[at]))
+        candidates = free & hosts.can_hold(jobs, int(rows[at]))
         one = np.array([at])
-        for pair in pairs(waiting.take(one), waits_s[one], hosts.jobs, room, packing) if room.any() else ():
+        for pair in pairs(waiting.take(one), waits_s[one], hosts.jobs, candidates, packing) if candidates.any() else ():
             make(pair)
     return wishes
 
@@ -315,7 +315,7 @@ def _come_first(view: View, rows: IntArray, nodes: SharedNodes, rules: SharingRu
         gpus = int(jobs.gpus[row])
         if gpus > most:
             continue
-        fitting = np.flatnonzero((nodes.free >= gpus) & nodes.rooms(jobs, row))
+        fitting = np.flatnonzero((nodes.free >= gpus) & nodes.can_hold(jobs, row))
         if not len(fitting):
             continue
         place = int(fitting[np.argmin(nodes.free[fitting])])

@@ -40,7 +40,7 @@ class SharedNodes:
         """The index of each node by its name."""
         return {name: place for place, name in enumerate(self.names)}
 
-    def rooms(self, jobs: JobTable, row: int) -> BoolArray:
+    def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
         """Select nodes with CPUs and memory left for the job in *row* of *jobs*."""
         fits: BoolArray = (jobs.cpus[row] <= self.cpus_left) & (_memory_mib(jobs, row) <= self.memory_left_mib)
         return fits

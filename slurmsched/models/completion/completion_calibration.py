@@ -204,9 +204,9 @@ def _ends(
     worth = np.ones(len(records))
     worth[rows] = worths(records.made_s[rows], came_s[rows])
 
-    def moved(share: float, told_s: FloatArray) -> float:
-        judged = rows[told_s[rows] <= now_s]
-        return _moved(share, truly_s[judged], told_s[judged], worth[judged])
+    def moved(share: float, predicted_s: FloatArray) -> float:
+        judged = rows[predicted_s[rows] <= now_s]
+        return _moved(share, truly_s[judged], predicted_s[judged], worth[judged])
 
     return MomentErrors(
         tuple(_keys(records.partition.take(rows), records.gpus[rows])),
@@ -258,13 +258,13 @@ def size_of(gpus: int) -> str:
     return "no GPU" if gpus <= 0 else "1 GPU" if gpus == 1 else "2-8 GPUs" if gpus <= 8 else "over 8 GPUs"
 
 
-def _moved(share: float, came_s: FloatArray, told_s: FloatArray, worth: FloatArray) -> float:
+def _moved(share: float, came_s: FloatArray, predicted_s: FloatArray, worth: FloatArray) -> float:
     """Return the next target share, moved from *share* batch by batch by how many came before their predictions.
 
     An end counts once it has passed, in the order of ends: otherwise early jobs would count too soon.
     """
-    order = np.argsort(told_s, kind="stable")
-    off = worth[order] * (share - (came_s[order] <= told_s[order]))
+    order = np.argsort(predicted_s, kind="stable")
+    off = worth[order] * (share - (came_s[order] <= predicted_s[order]))
     target, bounds = share, _UPPER if share >= 0.5 else _LOWER
     for start in range(0, len(off), BATCH):
         target = float(np.clip(target + GAIN / BATCH * off[start : start + BATCH].sum(), *bounds))

@@ -61,22 +61,22 @@ class RuntimeModel:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the model's knowledge, in hex."""
-        known = hashlib.sha256(b"runtime 1\n")
+        content = hashlib.sha256(b"runtime 1\n")
         for f in fields(Runs):
             column = getattr(self._evidence.runs, f.name)
             if isinstance(column, Labels):
-                known.update(json.dumps(column.names).encode("ascii"))
+                content.update(json.dumps(column.names).encode("ascii"))
                 column = column.codes
-            known.update(np.ascontiguousarray(column).tobytes())
-        return known.hexdigest()
+            content.update(np.ascontiguousarray(column).tobytes())
+        return content.hexdigest()
 
     def forecast(self, jobs: JobTable, now_s: float | None = None) -> Forecast:
         """Forecast each job's runtime from start to end; with *now_s*, given that running jobs lasted until then."""
-        seen = features(jobs)
-        groups, which = self._evidence.groups_of(seen).distinct()
+        columns = features(jobs)
+        groups, which = self._evidence.groups_of(columns).distinct()
         estimate = self._evidence.estimate(groups, np.full(len(groups.user), self.runs))
         kind = estimate.kind[which]
-        limit_s = np.maximum(seen.time_limit_s, 1.0)
+        limit_s = np.maximum(columns.time_limit_s, 1.0)
         guess_s = np.where(np.isinf(limit_s), UNKNOWN_S, limit_s)
         base_s = np.where(kind == NOTHING, guess_s, np.exp(estimate.log_runtime[which]))
         elapsed_s = _elapsed(jobs, now_s)
@@ -99,11 +99,11 @@ class RuntimeModel:
         The interval is the current one.
         """
         evidence = self._evidence
-        seen = features(runs)
-        known = np.searchsorted(evidence.runs.ended_s, runs.first_submit_s, side="right")
-        groups = evidence.groups_of(seen)
-        estimate = evidence.estimate(groups, known)
-        limit_s = np.maximum(seen.time_limit_s, 1.0)
+        columns = features(runs)
+        ended_before = np.searchsorted(evidence.runs.ended_s, runs.first_submit_s, side="right")
+        groups = evidence.groups_of(columns)
+        estimate = evidence.estimate(groups, ended_before)
+        limit_s = np.maximum(columns.time_limit_s, 1.0)
         guess = np.log(np.where(np.isinf(limit_s), UNKNOWN_S, limit_s))
         log = np.where(estimate.kind == NOTHING, guess, estimate.log_runtime)
         fresh = np.zeros(len(log))
@@ -143,8 +143,8 @@ def overruns_of(evidence: GroupStatistics, estimate: Estimate, trust: Trust = IN
 
 def _spread(evidence: GroupStatistics, estimate: Estimate) -> ResidualQuantiles:
     misses = (evidence.runs.log_runtime - log_forecast(evidence, estimate))[-JUDGED:]
-    told = ~np.isnan(misses)
-    return ResidualQuantiles.of(estimate.kind[-JUDGED:][told], misses[told], len(KINDS))
+    has_forecast = ~np.isnan(misses)
+    return ResidualQuantiles.of(estimate.kind[-JUDGED:][has_forecast], misses[has_forecast], len(KINDS))
 
 
 def _elapsed(jobs: JobTable, now_s: float | None) -> FloatArray:

@@ -120,8 +120,12 @@ class SharingModel:
             self.root, {name: float(column[row]) for name, column in use.columns().items()}
         )
         name = NAMES[int(_rounded(np.array([leaf.value]))[0])]
-        told = [f"{_WORDS[s.feature]} {_number(s.value)} {'<=' if s.below else '>'} {_number(s.cut)}" for s in steps]
-        return ", ".join([*told, f"so {name} (mean score {leaf.value:.2f} of {leaf.rows} measured configurations)"])
+        conditions = [
+            f"{_WORDS[s.feature]} {_number(s.value)} {'<=' if s.below else '>'} {_number(s.cut)}" for s in steps
+        ]
+        return ", ".join(
+            [*conditions, f"so {name} (mean score {leaf.value:.2f} of {leaf.rows} measured configurations)"]
+        )
 
     def text(self) -> str:
         """Return the whole tree in words, one line per question and answer."""
