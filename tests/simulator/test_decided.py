@@ -11,12 +11,22 @@ from hypothesis import strategies as st
 from simulator.test_direct import fleet_of, jobs_of, some_jobs
 from simulator.worlds import decided, simulate
 
+from slurmsched.cli.admin.replay import differences
+from slurmsched.cluster.actions import Start
+from slurmsched.db.store import Store
+from slurmsched.decide.engine import decide
+from slurmsched.decide.policy import Policy
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of
+from slurmsched.simulator.cycle_driver import IdealDriver, composed
+from slurmsched.simulator.fixed_forecast import FixedForecast
+from slurmsched.simulator.ideal_cluster import IdealCluster
+from slurmsched.simulator.machine.direct import rules_of
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 
 
 def demand_equal(decided_run: Replay, fast: Replay) -> None:
@@ -67,3 +77,25 @@ def test_an_account_limit_is_refused_in_words():
     fleet = replace(ClusterSpec.of(1, 4), account_gpus={"a": 1})
     with pytest.raises(ConfigError, match="no account limits"):
         decided(jobs_of((0, 1, 1)), fleet, Setup.of("fifo"))
+
+
+@pytest.mark.parametrize("selection", ["preemptive", "easy"])
+def test_the_record_of_a_simulated_cycle_is_decided_again_bit_for_bit(tmp_path, selection):
+    jobs, fleet = jobs_of((0, 50, 4), (1, 9, 2), (2, 30, 4), (3, 5, 1)), ClusterSpec.of(1, 4)
+    setup, store = Setup.of("srtf", selection, admission=2.0), Store(f"sqlite:///{tmp_path}/records.db")
+    store.upgrade()
+    cluster = IdealCluster(jobs, fleet, SlurmConf(rules_of(selection, 0.0, 10)))
+    model = FixedForecast(jobs.job_id, forecast_of(jobs, setup, None))
+    IdealDriver(cluster, composed(setup.ordering, setup.composition), model, store=store).run()
+    numbers = store.decision_numbers()
+    assert len(numbers) >= len(jobs)
+    started = 0
+    for number in numbers:
+        record = store.decision(number)
+        policy = Policy.from_json(record.settings_json)
+        assert policy.rules.composition == setup.composition
+        again = decide(record.view, policy.ordering, policy.rules)
+        assert list(differences(record.plan, again, record.view.pending)) == []
+        started += sum(isinstance(action, Start) for action in record.plan.actions)
+    assert started >= len(jobs)
+    store.close()

@@ -1,0 +1,104 @@
+"""``python -m tests.decisions``: each policy, its hook, and the function that decides it in the daemon and in simulations.
+
+The table stands in docs/design.md. Where the functions of a row are one object, what a simulation measures is what the
+daemon runs. The other rows are still decided twice, and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slurmsched.config import Settings
+from slurmsched.config.settings import PolicySettings
+from slurmsched.daemon.policy_settings import policy_of
+from slurmsched.decide.deadlines.preemption import stop_wishes
+from slurmsched.decide.deadlines.promises import promise
+from slurmsched.decide.profiling import profiling_wishes
+from slurmsched.decide.sharing.packing import packing_wishes
+from slurmsched.policies.admission import find_admission
+from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, SELECTIONS
+from slurmsched.simulator.cycle_driver import composed, whole_queue
+from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
+from slurmsched.simulator.fast.queue import come_in
+from slurmsched.simulator.fast.reserved_backfill import run_reserving
+from slurmsched.simulator.leases.chronus import Chronus
+from slurmsched.simulator.lucid.profiler import profiled
+from slurmsched.simulator.machine.sharing import share
+from slurmsched.simulator.setup import Setup
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A part of a policy, and the function that decides it: None where nobody does."""
+
+    hook: str
+    part: str
+    daemon: Function | None  #: in the daemon's cycle; None where Slurm itself decides
+    ideal: Function | None  #: on a cluster that carries plans out as they are
+    slurm: Function | None  #: beside the model of slurmctld
+    fast: Function | None  #: in compiled loops
+
+    @property
+    def once(self) -> bool:
+        """True if all that decide it call one object."""
+        functions = [f for f in (self.daemon, self.ideal, self.slurm, self.fast) if f is not None]
+        return all(function is functions[0] for function in functions)
+
+
+def decisions() -> Iterator[Decision]:
+    """Yield a row for each part."""
+    for name in ORDERINGS:
+        setup = Setup.of(name, "backfill")
+        yield Decision(
+            "ordering",
+            name,
+            policy_of(Settings(policy=PolicySettings(ordering=name))).ordering.function,
+            composed(setup.ordering, setup.composition).ordering.function,
+            whole_queue(setup.ordering).ordering.function,
+            setup.ordering.function,
+        )
+    for name in ADMISSIONS:
+        line = {"load": "load:1.2"}.get(name, name)
+        fast = find_admission(line).function if name == "accept-all" else come_in
+        yield Decision("admission", name, None, find_admission(line).function, None, fast)
+    loops = {"easy": run_reserving, "conservative": run_reserving, "preemptive": run_preemptively}
+    for name in SELECTIONS:
+        ideal = SELECTIONS.find(Setup.of("fifo", name).composition.selection).function
+        yield Decision("selection", name, None, ideal, None, loops.get(name, run_to_end))
+    for name, placement in PLACEMENTS.items():
+        yield Decision("placement", name, None, placement.function, None, placement.function)
+    yield Decision("admission", "promises", promise, promise, promise, Chronus)
+    yield Decision("preemption", "for promises", stop_wishes, stop_wishes, stop_wishes, Chronus)
+    yield Decision("sharing", "pairs", packing_wishes, None, packing_wishes, share)
+    yield Decision("profiling", "partition", profiling_wishes, None, profiling_wishes, profiled)
+
+
+def table() -> str:
+    """Return the rows as a table of Markdown."""
+    lines = [
+        "| hook | part | the daemon | plans as they are | beside slurmctld | fast path | decided |",
+        "|---" * 7 + "|",
+    ]
+    for one in decisions():
+        functions = (one.daemon, one.ideal, one.slurm, one.fast)
+        first = next(function for function in functions if function is not None)
+        place = functions.index(first)
+        cells = [_name(f) if at == place or f is not first else "the same" for at, f in enumerate(functions)]
+        lines.append(f"| {' | '.join([one.hook, one.part, *cells])} | {'once' if one.once else 'twice'} |")
+    return "\n".join(lines)
+
+
+def _name(function: Function | None) -> str:
+    if function is None:
+        return "–"
+    named = function if hasattr(function, "__qualname__") else type(function)
+    module = named.__module__.removeprefix("slurmsched.")
+    return f"`{module}.{named.__qualname__}`"
+
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,37 @@
+"""What is measured is what runs: who decides each part of a policy, and that the page says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from decisions import decisions, table
+
+PAGE = Path(__file__).parent.parent / "docs" / "design.md"
+
+TWICE = {
+    ("admission", "load"),
+    ("admission", "promises"),
+    ("preemption", "for promises"),
+    ("profiling", "partition"),
+    ("selection", "backfill"),
+    ("selection", "conservative"),
+    ("selection", "easy"),
+    ("selection", "preemptive"),
+    ("selection", "strict"),
+    ("sharing", "pairs"),
+}
+"""The selections and the bound on the load have fast loops that tests/simulator/test_decided.py holds equal."""
+
+
+def test_all_but_the_listed_parts_are_decided_by_one_object():
+    assert {(one.hook, one.part) for one in decisions() if not one.once} == TWICE
+
+
+def test_the_daemon_and_the_model_of_slurmctld_never_differ():
+    rows = [one for one in decisions() if one.daemon is not None and one.slurm is not None]
+    assert len(rows) > 10
+    assert all(one.daemon is one.slurm for one in rows)
+
+
+def test_the_page_has_the_table():
+    assert table() in PAGE.read_text(), "python -m tests.decisions prints it"
