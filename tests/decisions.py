@@ -1,7 +1,7 @@
-"""``python -m tests.decisions``: each policy, its hook, and the function that decides it in the daemon and in simulations.
+"""Each part of a policy, and the function that decides it in the daemon and in simulations.
 
-The table stands in docs/design.md. Where the functions of a row are one object, what a simulation measures is what the
-daemon runs. The other rows are still decided twice, and say so.
+``python -m tests.decisions`` prints the table, which stands in docs/design.md. Where the functions of a row are one
+object, what a simulation measures is what the daemon runs. The other rows are still decided twice, and say so.
 """
 
 from __future__ import annotations
@@ -79,10 +79,8 @@ def decisions() -> Iterator[Decision]:
 
 def table() -> str:
     """Return the rows as a table of Markdown."""
-    lines = [
-        "| hook | part | the daemon | plans as they are | beside slurmctld | fast path | decided |",
-        "|---" * 7 + "|",
-    ]
+    heads = ("hook", "part", "the daemon", "plans as they are", "beside slurmctld", "fast path", "decided")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for one in decisions():
         functions = (one.daemon, one.ideal, one.slurm, one.fast)
         first = next(function for function in functions if function is not None)

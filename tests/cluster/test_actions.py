@@ -22,6 +22,8 @@ STORED = {
     "StartShared": actions.StartShared,
     "Unmark": actions.Unmark,
     "Unshare": actions.Unshare,
+    "Start": actions.Start,
+    "Preempt": actions.Preempt,
 }
 
 

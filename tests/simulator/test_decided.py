@@ -24,7 +24,7 @@ from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.ideal_cluster import IdealCluster
 from slurmsched.simulator.machine.direct import rules_of
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import Replay
+from slurmsched.simulator.run import Replay, forecast_of
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 
