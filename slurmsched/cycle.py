@@ -112,7 +112,8 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     view = _predicted(context, state, promises, now_s)
     watch.enter("decide")
     window = context.writer.lag.window(context.policy.rules.window)
-    policy = context.policy.capped_for(view.qos, context.site).over(window)
+    loans = context.memory.loans(state, acting=mode == "act")
+    policy = context.policy.capped_for(view.qos, context.site).over(window).lending(loans)
     plan = decide(view, policy.ordering, policy.rules)
     # In observe mode no new promise can be met, so none is stored.
     context.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
@@ -191,7 +192,7 @@ def _act(
     sending = context.writer.affordable(plan.actions, refused, context.clock.monotonic())
     if not sending:
         return (), len(plan.actions)
-    context.memory.intend(number, sending, now_s)
+    sending = context.memory.intend(number, sending, now_s)
     watch.enter("send")
     answers = context.writer.send(sending)
     watch.enter("answer")

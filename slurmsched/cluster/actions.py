@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from .records.node_loans import LentNodes, NodeLists, SetNodes, changes
+from .text.hostlist import expand, fold
 
 
 @dataclass(frozen=True)
 class Action:
-    """A change of one job; ``power`` is the switch that an admin must have turned on for it."""
+    """A change of the cluster; ``power`` is the switch that an admin must have turned on for it."""
 
-    job_id: int
     power: ClassVar[str]
 
 
 @dataclass(frozen=True)
-class Rank(Action):
+class JobAction(Action):
+    """A change of one job."""
+
+    job_id: int
+
+
+@dataclass(frozen=True)
+class Rank(JobAction):
     """Give the job this many points of SiteFactor (its fixed Priority where a site runs priority/basic)."""
 
     points: int
@@ -23,7 +32,7 @@ class Rank(Action):
 
 
 @dataclass(frozen=True)
-class Hold(Action):
+class Hold(JobAction):
     """Keep a pending job from starting until *until_s*; the hold then ends by itself."""
 
     until_s: float
@@ -31,21 +40,21 @@ class Hold(Action):
 
 
 @dataclass(frozen=True)
-class Release(Action):
+class Release(JobAction):
     """End a Hold of ours now."""
 
     power = "hold"
 
 
 @dataclass(frozen=True)
-class Requeue(Action):
+class Requeue(JobAction):
     """End this run of a job that allows it (``ckpt``) and queue it again, eligible at once."""
 
     power = "requeue"
 
 
 @dataclass(frozen=True)
-class AskToStop(Action):
+class AskToStop(JobAction):
     """Signal a running job that allows it (``ckpt``) to save its work and queue itself again."""
 
     signal: str  #: its name, such as URG
@@ -53,7 +62,7 @@ class AskToStop(Action):
 
 
 @dataclass(frozen=True)
-class SetAdminComment(Action):
+class SetAdminComment(JobAction):
     """Write the answer to a job's deadline into its AdminComment."""
 
     text: str
@@ -61,21 +70,21 @@ class SetAdminComment(Action):
 
 
 @dataclass(frozen=True)
-class Suspend(Action):
+class Suspend(JobAction):
     """Stop a running job in place; its GPUs and memory stay taken."""
 
     power = "suspend"
 
 
 @dataclass(frozen=True)
-class Resume(Action):
+class Resume(JobAction):
     """Continue a suspended job."""
 
     power = "suspend"
 
 
 @dataclass(frozen=True)
-class MovePartition(Action):
+class MovePartition(JobAction):
     """Queue a pending job in another partition."""
 
     partition: str
@@ -83,7 +92,7 @@ class MovePartition(Action):
 
 
 @dataclass(frozen=True)
-class RequireNodes(Action):
+class RequireNodes(JobAction):
     """Make a pending job run on these nodes; an empty text removes the requirement."""
 
     nodes: str
@@ -91,7 +100,7 @@ class RequireNodes(Action):
 
 
 @dataclass(frozen=True)
-class Share(Action):
+class Share(JobAction):
     """Replace the GPUs of a pending job by slots: one of each GPU of *token* (0+1) on *node* of *partition*.
 
     From *until_s* on the job may start with its slots by itself, even if the daemon never returns to it. *home* is its
@@ -115,7 +124,7 @@ class Share(Action):
 
 
 @dataclass(frozen=True)
-class StartShared(Action):
+class StartShared(JobAction):
     """Start now a job that requests exactly the slots of *token*."""
 
     token: str
@@ -123,7 +132,7 @@ class StartShared(Action):
 
 
 @dataclass(frozen=True)
-class Unmark(Action):
+class Unmark(JobAction):
     """Restore the owner's *comment* of a job whose change to shared GPUs never reached its slots, and let it start."""
 
     comment: str
@@ -131,7 +140,7 @@ class Unmark(Action):
 
 
 @dataclass(frozen=True)
-class Unshare(Action):
+class Unshare(JobAction):
     """Restore a pending job's whole GPUs, *gpus* per node, and its owner's *comment*; None keeps the present one."""
 
     home: str
@@ -143,7 +152,7 @@ class Unshare(Action):
 
 
 @dataclass(frozen=True)
-class Start(Action):
+class Start(JobAction):
     """Start a pending job now on these nodes; only a simulated cluster that carries out plans as they are can."""
 
     nodes: str  #: with the GPUs of each, as n1:8,n2:4
@@ -151,10 +160,57 @@ class Start(Action):
 
 
 @dataclass(frozen=True)
-class Preempt(Action):
+class Preempt(JobAction):
     """Stop a running job at once and queue it again with its work kept; only such a simulated cluster can."""
 
     power = "preempt"
+
+
+@dataclass(frozen=True)
+class NodeChange:
+    """The nodes of one partition before and after a move, as host lists."""
+
+    partition: str
+    own: str  #: those that its admin gave it
+    before: str  #: those that Slurm shows now; empty for none
+    after: str  #: those to set, never empty
+
+
+@dataclass(frozen=True)
+class MoveNodes(Action):
+    """Move nodes between partitions; jobs that run there continue."""
+
+    partitions: tuple[NodeChange, ...]
+    power = "nodes"
+
+    def __post_init__(self) -> None:
+        """Accept the changes as plain rows too, as they are stored."""
+        rows: tuple[Any, ...] = tuple(self.partitions)
+        made = tuple(row if isinstance(row, NodeChange) else NodeChange(*row) for row in rows)
+        object.__setattr__(self, "partitions", made)
+
+    @classmethod
+    def between(cls, own: NodeLists, before: NodeLists, after: NodeLists) -> MoveNodes:
+        """Return the move that leads from the nodes *before* to those *after*, by partition."""
+        return cls(
+            tuple(NodeChange(name, *(fold(sorted(lists[name])) for lists in (own, before, after))) for name in after)
+        )
+
+    @property
+    def steps(self) -> list[SetNodes]:
+        """The writes in order: no node is ever in none of the partitions, even if they stop half-way."""
+        before = {one.partition: expand(one.before) for one in self.partitions}
+        return changes(before, {one.partition: expand(one.after) for one in self.partitions})
+
+    @property
+    def loans(self) -> tuple[LentNodes, ...]:
+        """The nodes that the partitions lend each other after the move."""
+        return tuple(LentNodes(one.partition, expand(one.own), expand(one.after)) for one in self.partitions)
+
+    @property
+    def text(self) -> str:
+        """The new nodes of all partitions, such as ``gpu=n[1-2] profile=n3``."""
+        return " ".join(f"{one.partition}={one.after}" for one in self.partitions)
 
 
 ACTIONS: dict[str, type[Action]] = {
@@ -174,14 +230,23 @@ ACTIONS: dict[str, type[Action]] = {
     "Unshare": Unshare,
     "Start": Start,
     "Preempt": Preempt,
+    "MoveNodes": MoveNodes,
 }
 """The classes of actions by their stored spelling: in records, intents, metrics and JSON. It outlives class names."""
 
 SPELLINGS = {kind: name for name, kind in ACTIONS.items()}
 """The stored spellings by class."""
 
-POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "profile", "nodes"]))
+POWERS = tuple(dict.fromkeys([*(kind.power for kind in ACTIONS.values()), "profile"]))
 """All switches; the last two concern partitions, not single jobs."""
+
+NO_JOB = 0
+"""The number in place of a job id where an action concerns partitions; Slurm's job ids are positive."""
+
+
+def job_of(action: Action) -> int:
+    """Return the id of the job that *action* changes; NO_JOB for a change of partitions."""
+    return action.job_id if isinstance(action, JobAction) else NO_JOB
 
 
 def spelling(action: Action) -> str:

@@ -21,7 +21,7 @@ from .cluster_facts import ClusterFacts
 from .job_placements import JobPlacements
 from .policy_settings import DAY_S, sharing_rules
 from .profiling.profiling_controller import ProfilingController
-from .release import give_back
+from .release import give_back, give_nodes_back, lends
 from .retention import Retention
 from .sharing_context import SharingContext
 from .validation import demand_valid, unknown_partitions
@@ -76,7 +76,7 @@ class DaemonController:
         if mode == "act":
             self._adapt_to_load()
         report = run_cycle(self._world, self._world.memory.next_number(now_s), now_s, mode)
-        self._flow.after(report, self._world.policy)
+        self._flow.after(report)
         self._sharing_context.note_scan(report.view, self._world.policy.rules.sharing)
         if mode == "advise":
             logger.info("advice: %s", in_words(advice(report.view, report.plan)))
@@ -115,8 +115,8 @@ class DaemonController:
 
         SlurmError or MemoryUnavailable where some jobs keep our marks, or where the leader is unknown.
         """
-        intents = self._world.memory.intents()
-        if self.settings.daemon.mode != "act" and not intents and not self._flow.lends():
+        intents, name, store = self._world.memory.intents(), self._facts.latest.cluster, self._parts.store
+        if self.settings.daemon.mode != "act" and not intents and not lends(name, store):
             return
         leadership = self._parts.leadership
         if not (leadership.held() or leadership.acquire()):
@@ -124,7 +124,7 @@ class DaemonController:
         sharing = self._world.policy.rules.sharing or sharing_rules(self.settings)
         report = give_back(self._world.cluster, intents, self._parts.clock, budget_s, sharing)
         logger.info("gave back: %s; %d writes left", report.sentence, report.left)
-        if trouble := self._flow.give_back():
+        if trouble := give_nodes_back(self._world.cluster, name, store):
             raise SlurmError(f"partitions keep nodes of each other: {trouble}")
         if report.refused or report.left:
             raise SlurmError(f"{report.left} writes were left, {len(report.refused)} refused {report.refused[:1]}")

@@ -1,16 +1,23 @@
-"""The release of every job to Slurm: on an ordered stop, and for ``slurmsched release-all``."""
+"""The return of jobs and nodes to Slurm: on an ordered stop, and for ``slurmsched release-all``."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from threading import Event
+from typing import Protocol
 
 from ..clock import Clock
+from ..cluster.actions import MoveNodes
+from ..cluster.records.node_loans import LentNodes, lent_lists
 from ..db.tracking.intent_records import Intent
 from ..decide.rules import SharingRules
 from ..decide.sharing.packing import settle_shared
+from ..errors import SlurmschedError
 from ..slurm.port import Slurm
 from ..slurm.write.release import ReleaseReport, release_all
+
+logger = logging.getLogger(__name__)
 
 REST_S = 1.0
 FOR_JOBS = 0.75
@@ -35,3 +42,46 @@ def give_back(
         within=lambda: clock.monotonic() < until_s,
         rest=lambda: clock.wait(REST_S, Event()),
     )
+
+
+class LoanStore(Protocol):
+    """The record of lent nodes; raises MemoryUnavailable where it is away."""
+
+    def loans(self, cluster: str) -> tuple[LentNodes, ...]:
+        """Return the partitions whose nodes we changed."""
+        ...
+
+    def save_loans(self, cluster: str, loans: tuple[LentNodes, ...]) -> None:
+        """Replace the record by these loans."""
+        ...
+
+
+def lends(name: str, store: LoanStore) -> bool:
+    """Return True if any partition of cluster *name* is known to have other nodes than its admin gave it."""
+    try:
+        return bool(store.loans(name))
+    except SlurmschedError:
+        return False
+
+
+def give_nodes_back(cluster: Slurm, name: str, store: LoanStore) -> str:
+    """Restore the nodes of every partition of cluster *name*; return why that failed, empty for success."""
+    try:
+        loans = store.loans(name)
+        refused = _restored(cluster, loans) if loans else None
+        if loans and refused is None:
+            store.save_loans(name, ())
+    except SlurmschedError as error:
+        return str(error)
+    return refused or ""
+
+
+def _restored(cluster: Slurm, loans: tuple[LentNodes, ...]) -> str | None:
+    state = cluster.observe()
+    before, own = lent_lists(loans, state.partitions, state.nodes.name.names)
+    if before == own:
+        return None
+    refused = cluster.act([MoveNodes.between(own, before, own)])[0].refused
+    if refused is None:
+        logger.info("gave nodes back to the partitions %s", ", ".join(own))
+    return refused

@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..clock import Timer
-from ..cluster.actions import Action, spelling
+from ..cluster.actions import Action, MoveNodes, job_of, spelling
 from ..cluster.events import Event, JobRequeued, JobSubmitted
 from ..cluster.job_tracker import JobTracker
 from ..cluster.modifications import ModificationTracker
 from ..cluster.records.faults import Mismatches
+from ..cluster.records.node_loans import LentNodes
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.promises import NO_PROMISES, PromiseTable
 from ..cluster.state import ClusterState
@@ -27,6 +28,7 @@ from .store import Store
 from .tracking.decisions import DecisionRecord
 from .tracking.intent_records import Intent
 from .tracking.intents import ASKS_S, BACK_OFF_S, Intents
+from .tracking.node_moves import NodeMoves
 from .tracking.story import Standings, story_of, story_of_answer, story_of_modification, story_of_promise
 
 logger = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class Memory:
         self._adopted = False  #: intents were read, but not yet checked to belong to the same jobs
         self._number = 0
         self._loaded = False
+        self._moves = NodeMoves(monotonic)
         self._retry, self._usage_wait, self._mismatches_wait = (Timer(monotonic) for _ in range(3))
 
     @property
@@ -152,20 +155,54 @@ class Memory:
         pending = replace(pending, held_by_us=self._intents.held(pending, now_s))
         return replace(state, pending=pending, running=running)
 
-    def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> None:
-        """Record *actions* before they are sent to Slurm."""
-        self._facts.note(self._intents.intend(cycle, actions, now_s))
+    def loans(self, state: ClusterState, *, acting: bool) -> tuple[LentNodes, ...] | None:
+        """Return the partitions whose nodes we changed; None while none may move: after a move, or during an outage.
+
+        A daemon that is not *acting*, or was not last time, reads those of another daemon from the database. Loans
+        that are all back by *state* are forgotten.
+        """
+        if not self._moves.due:
+            return None
+        if not (acting and self._moves.ours):
+            self._moves.ours = self._attempt(self._read_loans) and acting
+        if acting and self._moves.all_back(state):
+            self._save_loans(())
+        return self._moves.loans if self.available else None
+
+    def intend(self, cycle: int, actions: Sequence[Action], now_s: float) -> tuple[Action, ...]:
+        """Record *actions* before they are sent to Slurm; return those that may go out.
+
+        A move of nodes goes out only after the database has the nodes that admins gave the partitions.
+        """
+        safe = tuple(action for action in actions if not isinstance(action, MoveNodes) or self._may_move(action))
+        self._facts.note(self._intents.intend(cycle, safe, now_s))
         self._flush()
+        return safe
+
+    def _may_move(self, move: MoveNodes) -> bool:
+        self._moves.put_off()
+        saved = self._save_loans(move.loans)
+        if not saved:
+            logger.warning("no nodes were lent: %s", self.trouble)
+        return saved
+
+    def _save_loans(self, loans: tuple[LentNodes, ...]) -> bool:
+        saved = self._attempt(lambda: self._store.save_loans(self._cluster, loans))
+        self._moves.loans = loans if saved else self._moves.loans
+        return saved
 
     def answered(self, cycle: int, answers: Sequence[tuple[Action, str | None]], now_s: float) -> None:
         """Record Slurm's answers: None for accepted, else its message."""
         # A hold is renewed every cycle; only its start belongs in the story.
         renewed = {(i.job_id, i.kind) for i in self._intents if i.kind == "Hold" and i.cycle != cycle}
         self._facts.note(self._intents.answered(cycle, answers, now_s))
+        for action, refused in answers:
+            if isinstance(action, MoveNodes):
+                self._moves.answered(action, refused)
         self._facts.story += [
             story_of_answer(cycle, action, refused, now_s)
             for action, refused in answers
-            if refused is not None or (action.job_id, spelling(action)) not in renewed
+            if job_of(action) and (refused is not None or (job_of(action), spelling(action)) not in renewed)
         ]
         self._flush()
 
@@ -293,6 +330,9 @@ class Memory:
 
     def _asked_for(self, now_s: float) -> list[Intent]:
         return self._store.intents(self._cluster, now_s - BACK_OFF_S, now_s - ASKS_S)
+
+    def _read_loans(self) -> None:
+        self._moves.loans = self._store.loans(self._cluster)
 
     def _read_usage(self, now_s: float) -> None:
         self._usage.learn(self._store.measured(self._cluster, self._usage.since_s(now_s)), now_s)

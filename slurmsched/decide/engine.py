@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ..cluster.actions import Action, Hold, Rank, Release, Share
+from ..cluster.actions import Action, Hold, Rank, Release, Share, job_of
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
@@ -21,6 +21,7 @@ from .ordering.greedy_fit import fill, free_gpus
 from .ordering.priority_points import MOST_POINTS, label
 from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
+from .profiling_nodes import node_wishes
 from .referee import judge
 from .rules import DeadlineRules, Rules
 from .run_set import admitted, run_set, start_wishes
@@ -53,7 +54,7 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     by_s = None if stopping is None else stopping.by_s
     promised = promise(view, standings, rules.deadlines, "order" in rules.powers, by_s)
     stop_requests = stop_wishes(view, promised, rules.deadlines, stopping)
-    stop_requests += eviction_wishes(view, rules, {wish.job_id for wish in stop_requests})
+    stop_requests += eviction_wishes(view, rules, {job_of(wish) for wish in stop_requests})
     due = promised.due & (standings == Standing.RANKED)
     ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
     blocking, endangered = blocking_jobs(view, promised, ranked)
@@ -100,7 +101,7 @@ def _plan(
         points, capped = _points(jobs, ranked, tier, base, rules, ordering.native)
     moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, standings)
     if rules.sharing is not None:
-        busy = {*jobs.job_id[held].tolist(), *(wish.job_id for wish in moves)}
+        busy = {*jobs.job_id[held].tolist(), *map(job_of, moves)}
         joins = "share" in rules.powers
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
     releases = _release_wishes(jobs, view.now_s, held, rules)
@@ -111,7 +112,9 @@ def _plan(
     answers = answer_wishes(view, promises) if "comment" in rules.powers else []
     # Holds are renewed in each cycle: without alternation they could use up all writes, and no answer would be sent.
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
-    wishes = [*releases, *stop_requests, *moves, *_rank_wishes(jobs, tier, rank, points, moves), *turns, *starts]
+    lending = node_wishes(view, rules, standings)
+    ranks = _rank_wishes(jobs, tier, rank, points, moves)
+    wishes = [*releases, *stop_requests, *moves, *lending, *ranks, *turns, *starts]
     actions, refusals = judge(wishes, view, rules)
     return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals), promises)
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
+from ..cluster.records.node_loans import LentNodes
+from ..cluster.text.hostlist import expand, fold
 from ..policies.contract import Ordering, find_ordering
 from .rules import SOFT_STEPS, Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
 
@@ -29,6 +31,7 @@ class Policy:
         rules = asdict(self.rules) | {
             "powers": sorted(self.rules.powers),
             "only_partitions": sorted(self.rules.only_partitions),
+            "loans": _stored(self.rules.loans),
         }
         if self.rules.composition is None:  # as records had it before there was one
             del rules["composition"]
@@ -50,6 +53,8 @@ class Policy:
             rules["profiling"] = ProfilingRules(**section)
         if section := rules.get("composition"):
             rules["composition"] = Composition(**section)
+        if rules.get("loans") is not None:
+            rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         return cls(find_ordering(stored["ordering"]), Rules(**rules))
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:
@@ -61,6 +66,10 @@ class Policy:
     def over(self, window: int) -> Policy:
         """Return this policy with points for the first *window* jobs."""
         return self if window == self.rules.window else replace(self, rules=replace(self.rules, window=window))
+
+    def lending(self, loans: tuple[LentNodes, ...] | None) -> Policy:
+        """Return this policy for a moment with these *loans* of nodes; None while no node may move."""
+        return replace(self, rules=replace(self.rules, loans=loans))
 
 
 def natural_cap(qos: QosTable, config: Mapping[str, str]) -> int:
@@ -80,6 +89,10 @@ def natural_cap(qos: QosTable, config: Mapping[str, str]) -> int:
 
 def _fair(config: Mapping[str, str]) -> bool:
     return _whole(config.get("PriorityWeightFairShare", "")) > 0
+
+
+def _stored(loans: tuple[LentNodes, ...] | None) -> list[list[str]] | None:
+    return None if loans is None else [[one.partition, fold(one.own), fold(one.given)] for one in loans]
 
 
 def _unstable(stored: Iterable[Mapping[str, Any]]) -> tuple[Instability, ...]:

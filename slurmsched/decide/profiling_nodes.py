@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..cluster.records.node_loans import NodeLists
+from ..cluster.actions import Action, MoveNodes
+from ..cluster.columns import IntArray
+from ..cluster.records.node_loans import NodeLists, lent_lists, members, own_lists
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..models.throughput import LoadOutlook
-from .profiling import overtime
-from .rules import ProfilingRules
+from .profiling import overtime, waiting_gpus
+from .rules import ProfilingRules, Rules
 
 
 def pressure(outlooks: Mapping[str, LoadOutlook]) -> float:
@@ -20,6 +22,31 @@ def pressure(outlooks: Mapping[str, LoadOutlook]) -> float:
     """
     pressures = [0.5 * one.busy() + 0.5 * (one.rising() and not one.idle()) for one in outlooks.values()]
     return max(pressures, default=0.0)
+
+
+def node_wishes(view: View, rules: Rules, standings: IntArray) -> list[Action]:
+    """Return the next move of nodes between the profiling partition and ``home``, if there is one.
+
+    Nodes that other partitions still lend each other, or that are lent after the power was switched off, go back first.
+    """
+    loans, profiling = rules.loans, rules.profiling
+    if loans is None:
+        return []
+    lends = profiling is not None and bool(profiling.home) and MoveNodes.power in rules.powers
+    pair = [profiling.partition, profiling.home] if lends and profiling is not None else []
+    if loans and {one.partition for one in loans} != set(pair):
+        before, own = lent_lists(loans, view.partitions, view.nodes.name.names)
+        return _moves(own, before, own)
+    current = {name: members(view.partitions, name) for name in pair}
+    if profiling is None or not current or not all(current.values()):
+        return []
+    own = own_lists(loans, current)
+    wanted_gpus = waiting_gpus(view, profiling, standings) if profiling.pressure else 0
+    return _moves(own, current, lend(view, profiling, current, own, wanted_gpus))
+
+
+def _moves(own: NodeLists, before: NodeLists, after: NodeLists) -> list[Action]:
+    return [] if after == before else [MoveNodes.between(own, before, after)]
 
 
 def lend(view: View, rules: ProfilingRules, current: NodeLists, own: NodeLists, wanted_gpus: int) -> NodeLists:

@@ -10,6 +10,7 @@ from ..cluster.actions import (
     Action,
     AskToStop,
     Hold,
+    MoveNodes,
     MovePartition,
     Preempt,
     Rank,
@@ -25,15 +26,20 @@ from ..cluster.actions import (
     Suspend,
     Unmark,
     Unshare,
+    job_of,
 )
 from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import View
+from ..cluster.text.hostlist import expand
 from ..cluster.text.plural import count
 from .rules import Rules
 
 Rule = Callable[[Action, JobTable, int, Rules], str | None]
 """A function that returns the reason to refuse an action, or None. The row is one of the given job table."""
+
+MoveRule = Callable[[MoveNodes, View, Rules], str | None]
+"""A function that returns the reason to refuse a move of nodes, or None."""
 
 
 def power_is_on(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
@@ -104,6 +110,51 @@ def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
     return None if state == wanted else f"the job is {JobState(state).name.lower()}, not {wanted.name.lower()}"
 
 
+def lending_is_on(move: MoveNodes, view: View, rules: Rules) -> str | None:
+    """Refuse to move nodes without power.nodes, except to give all of them back."""
+    return None if move.power in rules.powers or _gives_nodes_back(move) else f"power.{move.power} is off"
+
+
+def partition_is_known(move: MoveNodes, view: View, rules: Rules) -> str | None:
+    """Refuse to change a partition that Slurm does not show."""
+    unknown = [one.partition for one in move.partitions if one.partition not in view.partitions.name.names]
+    return f"there is no partition {unknown[0]}" if unknown else None
+
+
+def partition_keeps_nodes(move: MoveNodes, view: View, rules: Rules) -> str | None:
+    """Refuse to leave a partition without nodes."""
+    empty = [one.partition for one in move.partitions if not one.after]
+    return f"the partition {empty[0]} would have no nodes" if empty else None
+
+
+def partitions_are_apart(move: MoveNodes, view: View, rules: Rules) -> str | None:
+    """Refuse to lend nodes between partitions that have some in common: it is open whose they are."""
+    names = [name for one in move.partitions for name in expand(one.own)]
+    apart = len(set(names)) == len(names) or _gives_nodes_back(move)
+    return None if apart else f"{' and '.join(one.partition for one in move.partitions)} have nodes in common"
+
+
+def node_is_known(move: MoveNodes, view: View, rules: Rules) -> str | None:
+    """Refuse to name a node that Slurm does not show: Slurm 22.05 would drop other nodes with it."""
+    unknown = _named(move) - set(view.nodes.name)
+    return f"Slurm shows no node {min(unknown)}" if unknown else None
+
+
+def node_keeps_partition(move: MoveNodes, view: View, rules: Rules) -> str | None:
+    """Refuse to take a node out of its last partition."""
+    before = {name for one in move.partitions for name in expand(one.before)}
+    lost = (before & set(view.nodes.name)) - _named(move)
+    return f"the node {min(lost)} would be in none of the partitions" if lost else None
+
+
+def _named(move: MoveNodes) -> set[str]:
+    return {name for one in move.partitions for name in expand(one.after)}
+
+
+def _gives_nodes_back(move: MoveNodes) -> bool:
+    return all(one.after == one.own for one in move.partitions)
+
+
 RULES: dict[type[Action], tuple[Rule, ...]] = {
     Rank: (power_is_on, job_is_pending, owner_did_not_opt_out),
     Hold: (power_is_on, job_is_pending, owner_did_not_opt_out, nobody_sits_in_front),
@@ -129,13 +180,23 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Start: (power_is_on, job_is_pending),
     Preempt: (power_is_on, job_is_running),
 }
-"""The rules of each action; the first one that refuses gives the reason."""
+"""The rules of each action on a job; the first one that refuses gives the reason."""
+
+MOVE_RULES: tuple[MoveRule, ...] = (
+    lending_is_on,
+    partition_is_known,
+    partition_keeps_nodes,
+    partitions_are_apart,
+    node_is_known,
+    node_keeps_partition,
+)
+"""The rules of moves of nodes, which concern no job."""
 
 
 UNKNOWN_JOB = "job_is_known"
-"""The stored spelling of the rule over every action: Slurm knows its job."""
+"""The stored spelling of the rule over every action on a job: Slurm knows it."""
 
-SPELLINGS: dict[Rule, str] = {
+SPELLINGS: dict[Rule | MoveRule, str] = {
     power_is_on: "power_is_on",
     a_holding_power_is_on: "a_holding_power_is_on",
     owner_did_not_opt_out: "owner_did_not_opt_out",
@@ -147,6 +208,12 @@ SPELLINGS: dict[Rule, str] = {
     job_is_suspended: "job_is_suspended",
     hold_is_ours: "hold_is_ours",
     token_is_ours: "token_is_ours",
+    lending_is_on: "lending_is_on",
+    partition_is_known: "partition_is_known",
+    partition_keeps_nodes: "partition_keeps_nodes",
+    partitions_are_apart: "partitions_are_apart",
+    node_is_known: "node_is_known",
+    node_keeps_partition: "node_keeps_partition",
 }
 """The stored spelling of each rule: in records, metrics and JSON. A new function name changes none."""
 
@@ -161,27 +228,40 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     allowed: list[Action] = []
     refusals: list[Refusal] = []
     for wish, place in zip(wishes, _rows(wishes, view), strict=True):
-        if place is None:
-            refusals.append(Refusal(wish, UNKNOWN_JOB, "Slurm knows no such job"))
-            continue
-        for rule in RULES[type(wish)]:
-            why = rule(wish, *place, rules)
-            if why is not None:
-                refusals.append(Refusal(wish, SPELLINGS[rule], why))
-                break
-        else:
+        refusal = _of_move(wish, view, rules) if isinstance(wish, MoveNodes) else _of_job(wish, place, rules)
+        if refusal is None:
             allowed.append(wish)
+        else:
+            refusals.append(refusal)
     return allowed, refusals
+
+
+def _of_job(wish: Action, place: tuple[JobTable, int] | None, rules: Rules) -> Refusal | None:
+    if place is None:
+        return Refusal(wish, UNKNOWN_JOB, "Slurm knows no such job")
+    for rule in RULES[type(wish)]:
+        why = rule(wish, *place, rules)
+        if why is not None:
+            return Refusal(wish, SPELLINGS[rule], why)
+    return None
+
+
+def _of_move(move: MoveNodes, view: View, rules: Rules) -> Refusal | None:
+    for rule in MOVE_RULES:
+        why = rule(move, view, rules)
+        if why is not None:
+            return Refusal(move, SPELLINGS[rule], why)
+    return None
 
 
 def _rows(wishes: Sequence[Action], view: View) -> list[tuple[JobTable, int] | None]:
     """Return the table and row of each wish's job, None if it is in neither; pending wins over running."""
-    wanted = np.unique(np.array([wish.job_id for wish in wishes], dtype=np.int64))
+    wanted = np.unique(np.array([job_of(wish) for wish in wishes], dtype=np.int64))
     places: dict[int, tuple[JobTable, int]] = {}
     for jobs in (view.running, view.pending):
         rows = _rows_of(wanted, jobs)
         places |= {job_id: (jobs, row) for job_id, row in zip(jobs.job_id[rows].tolist(), rows.tolist(), strict=True)}
-    return [places.get(wish.job_id) for wish in wishes]
+    return [places.get(job_of(wish)) for wish in wishes]
 
 
 def _rows_of(wanted: IntArray, jobs: JobTable) -> IntArray:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from ..cluster.actions import POWERS
 from ..cluster.records.faults import Instability
+from ..cluster.records.node_loans import LentNodes
 from ..errors import ConfigError
 from ..policies.sharing import PackingLimits
 
@@ -55,12 +56,13 @@ class ProfilingRules:
     wait_s: float = 600.0  #: a job that waited longer is not measured first any more
     home: str = ""  #: the partition that lends nodes and borrows them; empty for none
     nodes_most: int = 2  #: most nodes that the profiling partition has beyond its own
+    pressure: float = 0.0  #: of new jobs, now; see ``under``
 
     def under(self, pressure: float) -> ProfilingRules:
         """Return these rules under a *pressure* of new jobs, from 0 for none to 1 for a burst."""
         n_max = self.n_max + round(pressure * (min(self.n_least, self.n_max) - self.n_max))
         t_s = self.t_s + pressure * (min(self.t_least_s, self.t_s) - self.t_s)
-        return replace(self, n_max=n_max, t_s=t_s)
+        return replace(self, n_max=n_max, t_s=t_s, pressure=pressure)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Rules:
     sharing: SharingRules | None = None  #: new pairs need power.share; finishing or undoing a change does not
     profiling: ProfilingRules | None = None  #: None if no job is measured first
     composition: Composition | None = None  #: None where Slurm starts the jobs
+    loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
 
     def __post_init__(self) -> None:
         unknown = self.powers - set(POWERS)

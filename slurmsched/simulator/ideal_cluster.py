@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..cluster.actions import Action, Preempt, Start
+from ..cluster.actions import Action, Preempt, Start, job_of
 from ..cluster.jobs import JobTable
 from ..cluster.state import ClusterState
 from ..policies.selection.resources import CHOSEN, TAKEN
@@ -72,7 +72,7 @@ class IdealCluster(SimulatedCluster):
         return controller(self.jobs, self.fleet, conf, outages=self.outages, pace=self.pace, given=keys)
 
     def _do(self, action: Action) -> str | None:
-        row = self._rows.get(action.job_id, [-1])[0]
+        row = self._rows.get(job_of(action), [-1])[0]
         state = self.model.stage.life.state[row] if row >= 0 else None
         now_s = float(self.model.clock[NOW])
         match action:
@@ -81,7 +81,7 @@ class IdealCluster(SimulatedCluster):
             case Preempt() if state == RUNNING:
                 preempt(self.model, row, now_s)
             case Start() | Preempt():
-                return f"Job is in another state for job {action.job_id}"
+                return f"Job is in another state for job {job_of(action)}"
             case _:
                 return super()._do(action)
         return None

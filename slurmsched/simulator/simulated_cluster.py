@@ -12,6 +12,7 @@ from ..cluster.actions import (
     Action,
     AskToStop,
     Hold,
+    MoveNodes,
     MovePartition,
     Rank,
     Release,
@@ -24,10 +25,10 @@ from ..cluster.actions import (
     Suspend,
     Unmark,
     Unshare,
+    job_of,
 )
 from ..cluster.columns import Labels
 from ..cluster.jobs import JobState, JobTable
-from ..cluster.records.node_loans import SetNodes
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import ClusterState
 from ..errors import SlurmUnavailable
@@ -140,19 +141,6 @@ class SimulatedCluster:
         self._check()
         return answers
 
-    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Change the nodes of partitions; running jobs continue."""
-        self._answering()
-        for change in changes:
-            names = list(self.fleet.partitions.name)
-            if change.partition not in names:
-                return f"Invalid partition name specified for partition {change.partition}"
-            self.fleet = with_nodes(self.fleet, change)
-            self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
-        if changes:
-            reordered(self.model)
-        return None
-
     def load(self) -> ControllerLoad:
         """Return the load of a controller that is not busy."""
         self._answering()
@@ -220,14 +208,25 @@ class SimulatedCluster:
             if array and array != job_id:
                 self._rows.setdefault(array, []).append(row)
 
+    def _move_nodes(self, move: MoveNodes) -> str | None:
+        """Change the nodes of partitions; running jobs continue."""
+        for step in move.steps:
+            if step.partition not in list(self.fleet.partitions.name):
+                return f"Invalid partition name specified for partition {step.partition}"
+            self.fleet = with_nodes(self.fleet, step)
+            self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
+        return None
+
     def _do(self, action: Action) -> str | None:
-        rows = self._rows.get(action.job_id, [])
+        if isinstance(action, MoveNodes):
+            return self._move_nodes(action)
+        rows = self._rows.get(job_of(action), [])
         rows = [row for row in rows if self.model.stage.life.state[row] != UNBORN]
         if not rows:
-            return f"Invalid job id specified for job {action.job_id}"
+            return f"Invalid job id specified for job {job_of(action)}"
         pending = [row for row in rows if self.model.stage.life.state[row] == PENDING]
         refused = self._write(action, pending) if isinstance(action, _OF_PENDING) else self._steer(action, rows[0])
-        return None if refused is None else f"{refused} for job {action.job_id}"
+        return None if refused is None else f"{refused} for job {job_of(action)}"
 
     def _write(self, action: Action, rows: list[int]) -> str | None:
         """Change a waiting job."""

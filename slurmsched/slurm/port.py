@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..cluster.actions import Action
-from ..cluster.records.node_loans import SetNodes
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.state import ClusterState
 
@@ -85,14 +84,8 @@ class Slurm(Protocol):
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Execute *actions* in order, as one batch; return one result each, in the same order.
 
-        Only the next ``observe`` shows the effect of an accepted action; it is never assumed.
-        """
-        ...
-
-    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Make *changes* of partitions in order, up to the first refusal; return Slurm's message for that one.
-
-        Every node named must be one that ``observe`` shows.
+        Only the next ``observe`` shows the effect of an accepted action; it is never assumed. The steps of a
+        ``MoveNodes`` end at the first refusal; every node named must be one that ``observe`` shows.
         """
         ...
 

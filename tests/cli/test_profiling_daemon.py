@@ -119,6 +119,22 @@ def test_release_all_gives_nodes_back_that_a_killed_daemon_left(site, daemon):
     assert site.lists() == own
 
 
+def test_a_move_is_shown_by_once_counted_by_status_and_replayed_from_its_record(site, daemon):
+    site.slurm.submit(5000.0, gpus=4, partition="profile,gpu")
+    site.slurm.advance(1.0)
+    site.later(120.0)
+    looked = json_of(site, "once", "--dry-run")
+    (wanted,) = [one for one in looked["wanted"] if one["kind"] == "MoveNodes"]
+    assert wanted["partitions"] == [
+        {"partition": "profile", "own": "n1", "before": "n1", "after": "n[1-2]"},
+        {"partition": "gpu", "own": "n[2-4]", "before": "n[2-4]", "after": "n[3-4]"},
+    ]
+    assert "profile=n[1-2] gpu=n[3-4]" in run(site, "once", "--dry-run").output
+    report = daemon.service.once().report
+    assert daemon.service.status()["cycle"]["actions"]["MoveNodes"] == 1
+    assert json_of(site, "replay", str(report.number))["identical"]
+
+
 def test_why_tells_of_the_profiling_partition_without_a_daemon_too(site, daemon):
     site.slurm.submit(5000.0, gpus=16, partition="gpu")
     site.slurm.advance(1.0)

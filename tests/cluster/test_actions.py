@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import astuple
+
 import pytest
 
 from slurmsched.cluster import actions
-from slurmsched.cluster.actions import ACTIONS, Action, spelling
+from slurmsched.cluster.actions import ACTIONS, Action, JobAction, MoveNodes, job_of, spelling
+from slurmsched.cluster.records.node_loans import LentNodes
 
 STORED = {
     "Rank": actions.Rank,
@@ -24,12 +28,15 @@ STORED = {
     "Unshare": actions.Unshare,
     "Start": actions.Start,
     "Preempt": actions.Preempt,
+    "MoveNodes": actions.MoveNodes,
 }
+OWN = {"profile": ("n4",), "gpu": ("n1", "n2", "n3")}
+LENT = {"profile": ("n1",), "gpu": ("n2", "n3", "n4")}
 
 
 def test_every_action_has_one_stored_spelling():
     assert ACTIONS == STORED
-    assert set(Action.__subclasses__()) == set(ACTIONS.values())
+    assert {*JobAction.__subclasses__(), *Action.__subclasses__()} - {JobAction} == set(ACTIONS.values())
     assert len(set(ACTIONS.values())) == len(ACTIONS)
 
 
@@ -43,3 +50,23 @@ def test_every_action_has_one_stored_spelling():
 )
 def test_an_action_is_spelled_as_it_is_stored(action, stored):
     assert spelling(action) == stored
+
+
+def test_a_move_of_nodes_concerns_no_job_and_equals_what_is_read_back_from_its_rows():
+    move = MoveNodes.between(OWN, OWN, LENT)
+    assert (job_of(move), job_of(actions.Release(7))) == (actions.NO_JOB, 7)
+    rows = json.loads(json.dumps([astuple(one) for one in move.partitions]))
+    assert MoveNodes(rows) == move
+    assert hash(MoveNodes(rows)) == hash(move)
+    assert move.text == "profile=n1 gpu=n[2-4]"
+
+
+def test_the_steps_of_a_move_leave_no_node_out_and_its_loans_are_the_lists_of_the_admin():
+    move = MoveNodes.between(OWN, OWN, LENT)
+    assert [(step.partition, step.nodes) for step in move.steps] == [
+        ("profile", "n[1,4]"),
+        ("gpu", "n[1-4]"),
+        ("profile", "n1"),
+        ("gpu", "n[2-4]"),
+    ]
+    assert move.loans == tuple(LentNodes(name, OWN[name], LENT[name]) for name in OWN)

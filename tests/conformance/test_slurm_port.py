@@ -10,7 +10,9 @@ import pytest
 from slurmsched.cluster.actions import (
     AskToStop,
     Hold,
+    MoveNodes,
     MovePartition,
+    NodeChange,
     Rank,
     Release,
     Requeue,
@@ -21,7 +23,7 @@ from slurmsched.cluster.actions import (
     Unshare,
 )
 from slurmsched.cluster.jobs import SETTLE_S, JobState
-from slurmsched.cluster.records.node_loans import SetNodes, members
+from slurmsched.cluster.records.node_loans import members
 from slurmsched.cluster.state import ClusterState
 from slurmsched.cluster.text.hostlist import fold
 
@@ -305,16 +307,24 @@ def test_a_partition_gets_the_nodes_it_is_given_or_slurm_says_why_not(world):
         return members(world.until(lambda state: True, "anything").partitions, "gpu")
 
     own = nodes_of_gpu()
-    refused = world.cluster.set_nodes([SetNodes("gpu", "n[1-2]")])
+    two = ("n1", "n2")
+    refused = world.cluster.act([MoveNodes.between({"gpu": own}, {"gpu": own}, {"gpu": two})])[0].refused
     assert nodes_of_gpu() == (own if refused else ("n1", "n2")), "an Operator is told no, and nothing has changed"
     if not refused:
         state = world.until(lambda state: True, "anything")
         inside = [("gpu" in names.split(",")) for names in state.nodes.partitions]
         assert inside == [True, True, False, False]
-        assert world.cluster.set_nodes([SetNodes("gpu", fold(own))]) is None
+        back = MoveNodes.between({"gpu": own}, {"gpu": two}, {"gpu": own})
+        assert world.cluster.act([back])[0].refused is None
     assert nodes_of_gpu() == own
-    assert world.cluster.set_nodes([SetNodes("nowhere", "n1")])
-    assert world.cluster.set_nodes([]) is None
+    nowhere = MoveNodes((NodeChange("nowhere", "n1", "", "n1"), NodeChange("gpu", fold(own), fold(own), "n[1-2]")))
+    fill(world)
+    job = world.submit(60)
+    world.until(lambda state: pending(state, job), "the job pending")
+    (of_nodes, of_job) = world.cluster.act([nowhere, Rank(job, 0)])
+    assert of_nodes.refused
+    assert of_job.refused is None, "a refused move stands in no job's way"
+    assert nodes_of_gpu() == own, "the steps after a refusal are not made"
 
 
 def test_where_there_are_no_slots_a_share_is_refused_and_can_be_undone(world):

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from daemon_worlds import ended, report
-from decide.views import NOW_S, jobs, nodes, running_jobs, view
+from decide.views import NOW_S, jobs, view
 
+from slurmsched.cluster.actions import MoveNodes, NodeChange, Refusal
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
 from slurmsched.daemon.profiling.arrival_counter import ArrivalCounter, by_median
-from slurmsched.daemon.profiling.node_mover import NodeMover
 from slurmsched.daemon.profiling.profiling_controller import ProfilingController
-from slurmsched.db.store import Store
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.profiling_nodes import pressure
 from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.models.registry import ArtifactRegistry
 from slurmsched.policies.contract import find_ordering
-from slurmsched.slurm.adapters.fake import FakeSlurm
 
 STEP_S, DAY = 600.0, 144
 
@@ -79,14 +79,10 @@ def test_nothing_is_said_before_a_day_is_known():
 
 @pytest.fixture
 def flow(tmp_path):
-    """The flow of a daemon whose history is a quiet day, on a fake whose profiling partition has one of four nodes."""
-    store = Store("sqlite://")
-    store.upgrade()
-    slurm = FakeSlurm(partitions={"gpu": 1, "profile": 1}, node_lists={"gpu": "n[1-3]", "profile": "n4"})
-    made = ProfilingController(ArtifactRegistry(tmp_path), NodeMover(slurm, "c", store, lambda: True))
+    """The flow of a daemon whose history is a quiet day."""
+    made = ProfilingController(ArtifactRegistry(tmp_path))
     made.learn(history(2 * DAY, 1))
-    yield made, slurm
-    store.close()
+    return made
 
 
 POLICY = Policy(
@@ -96,47 +92,35 @@ POLICY = Policy(
 
 
 def test_a_burst_lowers_the_limits_within_their_bounds_and_is_over_when_it_is(flow):
-    made, _ = flow
-    assert made.under_pressure(POLICY, NOW_S) == POLICY
-    made.after(burst(60), POLICY)
-    hurried = made.under_pressure(POLICY, NOW_S + STEP_S).rules.profiling
-    assert (hurried.n_max, hurried.t_s) == (5, 130.0)
+    assert flow.under_pressure(POLICY, NOW_S) == POLICY
+    flow.after(burst(60))
+    hurried = flow.under_pressure(POLICY, NOW_S + STEP_S).rules.profiling
+    assert (hurried.n_max, hurried.t_s, hurried.pressure) == (5, 130.0, 0.5)
     later_s = NOW_S + 20 * STEP_S
-    made.after(report(view=view(jobs(0)), now_s=later_s, ended=ended()), POLICY)
-    assert made.under_pressure(POLICY, later_s) == POLICY
+    flow.after(report(view=view(jobs(0)), now_s=later_s, ended=ended()))
+    assert flow.under_pressure(POLICY, later_s) == POLICY
 
 
 def test_without_a_profiling_partition_nothing_changes(flow):
-    made, slurm = flow
     plain = Policy(find_ordering("sjf"), Rules())
-    made.after(burst(60), plain)
-    assert made.under_pressure(plain, NOW_S + STEP_S) == plain
-    assert slurm.node_lists == {"gpu": "n[1-3]", "profile": "n4"}
+    flow.after(burst(60))
+    assert flow.under_pressure(plain, NOW_S + STEP_S) == plain
 
 
-def seen_by(slurm, mode, now_s):
-    """A cycle in which a job past its time holds the profiling partition's only node."""
-    state = slurm.observe()
-    held = running_jobs(1, partition=["profile"], node_list=["n4"], gpus=[4], started_s=[NOW_S - 900.0])
-    look = view(jobs(0), running=held, room=nodes((4, 4, 4, 4), (0, 0, 0, 4)))
-    known = {"now_s": now_s, "nodes": look.nodes, "partitions": state.partitions}
-    return report(view=type(look)(**(vars(look) | known)), now_s=now_s, mode=mode, ended=ended())
-
-
-def test_nodes_move_in_act_mode_alone(flow):
-    made, slurm = flow
-    for mode, expected in (("observe", "n4"), ("advise", "n4"), ("act", "n[1,4]")):
-        made.after(seen_by(slurm, mode, NOW_S), POLICY)
-        assert slurm.node_lists["profile"] == expected
-    assert made.lends()
-    assert made.give_back() == ""
-    assert slurm.node_lists == {"gpu": "n[1-3]", "profile": "n4"}
+def test_a_move_of_nodes_that_a_rule_prevents_is_logged_once_until_the_reason_changes(flow, caplog):
+    move = MoveNodes((NodeChange("gpu", "n1", "n1", "n1"),))
+    for detail in ("gpu and profile have nodes in common", "gpu and profile have nodes in common", "another"):
+        plan = replace(burst(1).plan, refusals=(Refusal(move, "partitions_are_apart", detail),))
+        flow.after(report(view=view(jobs(0)), plan=plan, now_s=NOW_S, ended=ended()))
+    assert [record.getMessage() for record in caplog.records] == [
+        "no nodes were lent: gpu and profile have nodes in common",
+        "no nodes were lent: another",
+    ]
 
 
 def test_a_model_that_cannot_be_read_leaves_the_rolling_median(flow, tmp_path, caplog):
-    made, _ = flow
     (tmp_path / "throughput.json").write_text("nonsense")
-    assert made.under_pressure(POLICY, NOW_S) == POLICY
+    assert flow.under_pressure(POLICY, NOW_S) == POLICY
     assert "arrivals are forecast by their rolling median" in caplog.text
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from decide.views import qos
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.nodes import QosTable
+from slurmsched.cluster.records.node_loans import LentNodes
 from slurmsched.decide.policy import NO_LIMIT_POINTS, Policy, natural_cap
-from slurmsched.decide.rules import Rules
+from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
 
@@ -20,6 +23,17 @@ def test_a_policy_reads_back_as_it_was_written():
     rules = Rules(frozenset({"order", "hold"}), "qos", 7, 9, frozenset({"gpu"}), 60.0)
     policy = Policy(find_ordering("sjf"), rules)
     assert Policy.from_json(policy.to_json()) == policy
+
+
+def test_the_inputs_of_a_move_of_nodes_read_back_as_they_were_written():
+    loans = (LentNodes("gpu", ("n1", "n10", "n2"), ("n1",)), LentNodes("profile", ("m4",), ("m4", "n10")))
+    rules = Rules(profiling=ProfilingRules("profile", home="gpu").under(0.5))
+    for lent in (None, (), loans):
+        policy = Policy(find_ordering("sjf"), rules).lending(lent)
+        assert Policy.from_json(policy.to_json()) == policy
+    older = json.loads(Policy(find_ordering("sjf"), rules).to_json())
+    del older["rules"]["loans"], older["rules"]["profiling"]["pressure"]
+    assert Policy.from_json(json.dumps(older)).rules.loans is None, "an older record allows no move"
 
 
 def test_equal_policies_have_the_same_line():

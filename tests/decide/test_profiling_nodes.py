@@ -6,15 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from decide.views import NOW_S, jobs, nodes, running_jobs, view
+from decide.views import NOW_S, jobs, nodes, partitions, running_jobs, view
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmsched.cluster.records.node_loans import changes, members
+from slurmsched.cluster.actions import MoveNodes, Rank
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.records.node_loans import LentNodes, changes, members
 from slurmsched.cluster.text.hostlist import expand
+from slurmsched.decide.engine import decide
 from slurmsched.decide.profiling_nodes import lend, pressure
-from slurmsched.decide.rules import ProfilingRules
+from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.models.throughput import LoadOutlook
+from slurmsched.policies.contract import find_ordering
 
 RULES = ProfilingRules("profile", home="gpu", t_s=200.0, nodes_most=2)
 OWN = {"profile": ("n4",), "gpu": ("n1", "n2", "n3")}
@@ -132,3 +136,59 @@ def test_partitions_are_looked_up_by_name():
     parts = view(jobs(0)).partitions
     assert members(parts, "gpu") == ("n1", "n2")
     assert members(parts, "elsewhere") == ()
+
+
+LENDING = Rules(powers=frozenset({"nodes"}), profiling=RULES, loans=())
+
+
+def site(used=(0, 0, 0, 4), gpu="n[1-3]", profile="n4", pending=None, **running):
+    """What a cycle sees of the four nodes in their two partitions."""
+    seen = view(jobs(0) if pending is None else pending, running=running_jobs(len(running.get("gpus", ())), **running))
+    parts = replace(
+        partitions(), name=Labels.of(["gpu", "profile", "closed"]), nodes=Labels.of([gpu, profile, "n[1-4]"])
+    )
+    return replace(seen, nodes=nodes((4,) * 4, used), partitions=parts)
+
+
+def moves(seen, rules=LENDING):
+    return [one.text for one in decide(seen, find_ordering("sjf"), rules).actions if isinstance(one, MoveNodes)]
+
+
+def test_decide_returns_the_next_move():
+    assert moves(site(**TAKEN)) == ["profile=n[1,4] gpu=n[2-3]"]
+    assert moves(site((4, 0, 0, 4), **TAKEN)) == ["profile=n[2,4] gpu=n[1,3]"], "of the freest node"
+    assert moves(site(used=(0, 0, 0, 0))) == []
+
+
+def test_decide_moves_nothing_while_it_may_not_or_has_no_power():
+    assert moves(site(**TAKEN), replace(LENDING, loans=None)) == []
+    assert moves(site(**TAKEN), replace(LENDING, powers=frozenset())) == []
+    assert moves(site(**TAKEN), replace(LENDING, profiling=replace(RULES, home=""))) == []
+
+
+def test_decide_knows_the_own_nodes_of_the_partitions_from_the_loans():
+    lent = replace(LENDING, loans=tuple(LentNodes(name, OWN[name], ()) for name in OWN))
+    assert moves(site((0, 0, 0, 0), "n[2-4]", "n1"), lent) == ["profile=n[1,4] gpu=n[2-3]"]
+    assert moves(site((0, 0, 0, 0), "n[2-4]", "n1")) == [], "without loans they are where they belong"
+
+
+def test_decide_lets_the_partition_grow_for_waiting_jobs_only_under_pressure():
+    waiting = jobs(3, partition=["profile,gpu"] * 3, gpus=[4, 4, 4])
+    seen = site((0, 0, 0, 0), pending=waiting)
+    assert moves(seen) == []
+    assert moves(seen, replace(LENDING, profiling=replace(RULES, pressure=0.5))) == ["profile=n[1,4] gpu=n[2-3]"]
+
+
+def test_decide_gives_back_what_was_lent_before_the_power_was_switched_off():
+    lent = replace(LENDING, powers=frozenset(), loans=tuple(LentNodes(name, OWN[name], ()) for name in OWN))
+    assert moves(site((4, 4, 4, 4), "n[2-4]", "n1", **TAKEN), lent) == ["profile=n4 gpu=n[1-3]"]
+    assert moves(site((4, 4, 4, 4), **TAKEN), lent) == []
+
+
+def test_a_move_is_sent_before_points_are():
+    seen = site((4, 4, 4, 4), pending=jobs(4), **TAKEN)
+    room = replace(seen, nodes=replace(seen.nodes, gpus_used=np.array([0, 4, 4, 4])))
+    plan = decide(room, find_ordering("sjf"), replace(LENDING, powers=frozenset({"nodes", "order"})))
+    kinds = [type(action) for action in plan.actions]
+    assert kinds[0] is MoveNodes
+    assert Rank in kinds

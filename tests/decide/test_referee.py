@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from decide.views import ALL_POWERS, jobs, running_jobs, view
 
@@ -9,7 +11,9 @@ from slurmsched.cluster.actions import (
     ACTIONS,
     AskToStop,
     Hold,
+    MoveNodes,
     MovePartition,
+    NodeChange,
     Rank,
     Release,
     Requeue,
@@ -19,7 +23,7 @@ from slurmsched.cluster.actions import (
     Suspend,
 )
 from slurmsched.cluster.jobs import JobState
-from slurmsched.decide.referee import RULES, SPELLINGS, UNKNOWN_JOB, judge
+from slurmsched.decide.referee import MOVE_RULES, RULES, SPELLINGS, UNKNOWN_JOB, judge
 from slurmsched.decide.rules import DeadlineRules, Rules
 
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
@@ -89,14 +93,40 @@ def test_without_its_power_no_action_may_be_done(action):
     assert verdict(action, Rules(powers=others)) in {"power_is_on", "a_holding_power_is_on"}
 
 
+GPU, FAST = NodeChange("gpu", "n1", "n1", "n1"), NodeChange("fast", "n2", "n2", "n[1-2]")
+MOVES = {
+    "lending_is_on": MoveNodes((replace(GPU, after="n[1-2]"), FAST)),
+    "partition_is_known": MoveNodes((GPU, replace(FAST, partition="nowhere"))),
+    "partition_keeps_nodes": MoveNodes((replace(GPU, after=""), FAST)),
+    "partitions_are_apart": MoveNodes((replace(GPU, own="n[1-2]"), FAST)),
+    "node_is_known": MoveNodes((GPU, replace(FAST, after="n[1-3]"))),
+    "node_keeps_partition": MoveNodes((GPU, replace(FAST, after="n1"))),
+}
+
+
+@pytest.mark.parametrize("rule", MOVES)
+def test_what_stands_against_a_move_of_nodes_is_told_by_the_name_of_its_rule(rule):
+    others = Rules(powers=ALL_POWERS - {"nodes"}) if rule == "lending_is_on" else ALL
+    assert verdict(MOVES[rule], others) == rule
+    assert len(MOVES) == len(MOVE_RULES)
+
+
+def test_a_move_of_nodes_may_be_made_and_all_nodes_may_go_back_without_the_power():
+    assert verdict(MoveNodes((GPU, FAST))) is None
+    back = MoveNodes((replace(GPU, before="n[1-2]"), replace(FAST, after="n2")))
+    assert verdict(back, Rules()) is None
+    common = MoveNodes((replace(GPU, own="n[1-2]", after="n[1-2]"), replace(FAST, after="n2")))
+    assert verdict(common, Rules()) is None
+
+
 def test_giving_back_is_allowed_on_a_job_whose_owner_opted_out_later():
     assert verdict(Rank(1, 0), off=True) is None
     assert verdict(Release(1), off=True) is None
 
 
 def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
-    assert set(RULES) == set(ACTIONS.values())
-    for rules in RULES.values():
+    assert {*RULES, MoveNodes} == set(ACTIONS.values())
+    for rules in (*RULES.values(), MOVE_RULES):
         assert rules
         assert all(rule.__doc__ for rule in rules)
 
@@ -108,14 +138,20 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "job_is_pending",
         "job_is_running",
         "job_is_suspended",
+        "lending_is_on",
         "nobody_sits_in_front",
+        "node_is_known",
+        "node_keeps_partition",
         "not_asked_too_often",
         "owner_consented",
         "owner_did_not_opt_out",
+        "partition_is_known",
+        "partition_keeps_nodes",
+        "partitions_are_apart",
         "power_is_on",
         "token_is_ours",
     ]
-    assert set(SPELLINGS) == {rule for rules in RULES.values() for rule in rules}
+    assert set(SPELLINGS) == {*MOVE_RULES, *(rule for rules in RULES.values() for rule in rules)}
     assert verdict(Rank(12345, 1)) == UNKNOWN_JOB == "job_is_known"
 
 

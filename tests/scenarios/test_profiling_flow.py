@@ -12,18 +12,26 @@ from pathlib import Path
 import pytest
 from lab_site import Site
 
+from slurmsched.clock import SystemClock
+from slurmsched.cluster.actions import MoveNodes
 from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.cluster.records.profiles import NodeProfile
-from slurmsched.cluster.state import View
-from slurmsched.daemon.profiling.node_mover import NodeMover
-from slurmsched.decide.rules import ProfilingRules
+from slurmsched.cycle import CycleContext, CycleReport, run_cycle
+from slurmsched.daemon.release import give_nodes_back
+from slurmsched.db.memory import Memory
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.models.runtime.baseline import RuntimeModel
+from slurmsched.policies.contract import find_ordering
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
+from slurmsched.slurm.write.budget import Budget
+from slurmsched.slurm.write.verbs import lines
+from slurmsched.slurm.write.writer import Writer
 
 T_PROF_S = 4
 SCRIPT = Path(__file__).parents[2] / "contrib/slurm.conf.d/job_submit.lua"
@@ -181,25 +189,53 @@ def test_nodes_move_live_under_a_running_job_and_go_back(site):
         state = cluster.observe()
         return {name: members(state.partitions, name) for name in ("gpu", "profile")}
 
-    def look() -> View:
-        state, model = cluster.observe(), RuntimeModel.fit(outcomes_of(()))
-        forecasts = (model.forecast(jobs) for jobs in (state.pending, state.running))
-        tables = (state.pending, state.running, state.nodes, state.partitions, state.qos)
-        return View(time.time(), *tables, *forecasts)
+    def cycle(number: int) -> CycleReport:
+        """One cycle of a daemon of its own, so that none waits for the move before."""
+        with site.store() as store:
+            world = CycleContext(
+                cluster=cluster,
+                memory=Memory(store, cluster=lab.cluster),
+                model=RuntimeModel.fit(outcomes_of(())),
+                policy=Policy(find_ordering("fifo"), rules),
+                writer=Writer(cluster, Budget(20.0, 100)),
+                clock=SystemClock(),
+            )
+            return run_cycle(world, number, time.time(), "act")
 
+    rules = Rules(powers=frozenset({"nodes"}), profiling=ProfilingRules("profile", home="gpu", t_s=0.0))
     own = lists()
     assert own == {"gpu": ("n1", "n2"), "profile": ("n3",)}
     job = submit(site, "stays", 4, until_told(site, "moved"))
     until(site, job, ("profile", "RUNNING"))
-    rules = ProfilingRules("profile", home="gpu", t_s=0.0)
+    site.until(lambda: cluster.observe().running.started_s[0] < time.time(), "a start that is over")
+    for number, expected in (
+        (1, {"gpu": ("n2",), "profile": ("n1", "n3")}),
+        (2, {"gpu": ("n2", "n3"), "profile": ("n1",)}),
+    ):
+        assert cycle(number).actions == {"MoveNodes": 1}
+        assert lists() == expected
+    assert where(site, job) == ("profile", "RUNNING")
     with site.store() as store:
-        site.until(lambda: look().running.started_s[0] < time.time(), "a start that is over")
-        NodeMover(cluster, lab.cluster, store, lambda: True).turn(look(), rules, 0)
-        assert lists() == {"gpu": ("n2",), "profile": ("n1", "n3")}
-        NodeMover(cluster, lab.cluster, store, lambda: True).turn(look(), rules, 0)
-        assert lists() == {"gpu": ("n2", "n3"), "profile": ("n1",)}
-        assert where(site, job) == ("profile", "RUNNING")
-        assert NodeMover(cluster, lab.cluster, store, lambda: True).give_back() == ""
+        assert give_nodes_back(cluster, lab.cluster, store) == ""
     assert lists() == own
     tell(site, "moved")
     until(site, job, ("profile", "COMPLETED"))
+
+
+def test_a_daemon_that_is_killed_between_the_two_writes_of_a_move_leaves_no_node_out_and_they_go_back(site):
+    lab = site.lab
+    cluster = SlurmCommand(CommandRunner(environment=lab.env()))
+    own = {"gpu": ("n1", "n2"), "profile": ("n3",)}
+    move = MoveNodes.between(own, own, {"gpu": ("n2",), "profile": ("n1", "n3")})
+    with site.store() as store:
+        memory = Memory(store, cluster=lab.cluster)
+        assert memory.intend(1, [move], time.time()) == (move,)
+    first, _ = lines(move)
+    lab.ask(["scontrol", *first.split()])  # here the daemon is killed
+    state = cluster.observe()
+    assert {name: members(state.partitions, name) for name in own} == {"gpu": ("n1", "n2"), "profile": ("n1", "n3")}
+    with site.store() as store:
+        assert give_nodes_back(cluster, lab.cluster, store) == ""
+        assert store.loans(lab.cluster) == ()
+    state = cluster.observe()
+    assert {name: members(state.partitions, name) for name in own} == own

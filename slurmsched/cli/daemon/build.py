@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...clock import Timer
 from ...cluster.job_record import outcomes_of
 from ...cluster.records.faults import Instability
 from ...config import Settings
@@ -27,7 +26,6 @@ from ...daemon.predictions.play_forward import Forward, PredictionStore, predict
 from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
 from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, parse_listen
-from ...daemon.profiling.node_mover import NodeMover
 from ...daemon.profiling.profiling_controller import ProfilingController
 from ...daemon.service import Service, ServiceParts
 from ...daemon.sharing_context import SharingContext
@@ -93,7 +91,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     name = facts.latest.cluster
     store = app.open_store(Unchanged) if dry else _opened(app)
     leads = leadership(store, name)
-    flow = ProfilingController(artifacts, NodeMover(cluster, name, store, leads.held, Timer(monotonic)))
+    flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches, flow.outlooks)
     world = CycleContext(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...cluster.actions import spelling
+from ...cluster.actions import MoveNodes, job_of, spelling
 from ...cluster.text.plural import count
 from ..app import App
 from ..failure import Failed
@@ -84,4 +84,5 @@ def _parts(report: CycleReport, shares: tuple[GroupImpact, ...]) -> Iterator[str
 
 def _cells(action: Action) -> list[Cell]:
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
-    return [spelling(action), action.job_id, *(rest or [None])]
+    values = [action.text] if isinstance(action, MoveNodes) else rest
+    return [spelling(action), job_of(action) or None, *(values or [None])]

@@ -50,10 +50,10 @@ def release_all(app: App, budget: float, as_json: bool) -> None:
 
 
 def _give_nodes_back(app: App, cluster: Slurm) -> str:
-    from ...daemon.profiling.node_mover import NodeMover
+    from ...daemon.release import give_nodes_back
 
     try:
-        return NodeMover(cluster, app.cluster_name(), app.store(), lambda: True).give_back()
+        return give_nodes_back(cluster, app.cluster_name(), app.store())
     except SlurmschedError as error:
         logger.warning("which nodes are lent is not known: %s", error)
         return ""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...cluster.actions import job_of
 from ...cluster.columns import BoolArray, Labels, Table
 from ...cluster.comment_columns import DERIVED
 from ...cluster.forecast import Forecast
@@ -47,8 +48,8 @@ def narrow(view: View, plan: Plan, rows: BoolArray, asker: str) -> tuple[View, P
     )
     return narrowed, Plan(
         plan.jobs.take(rows),
-        tuple(action for action in plan.actions if action.job_id in ids),
-        tuple(refusal for refusal in plan.refusals if refusal.action.job_id in ids),
+        tuple(action for action in plan.actions if job_of(action) in ids),
+        tuple(refusal for refusal in plan.refusals if job_of(refusal.action) in ids),
     )
 
 

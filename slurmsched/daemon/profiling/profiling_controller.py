@@ -1,4 +1,4 @@
-"""Profiling around each cycle: limits follow the forecast of arrivals, and nodes follow the jobs."""
+"""Profiling around each cycle: limits follow the forecast of arrivals."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ...cluster.actions import MoveNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cycle import CycleReport
 from ...decide.policy import Policy
-from ...decide.profiling import waiting_gpus
 from ...decide.profiling_nodes import pressure
 from ...errors import ConfigError, ModelUnusable
 from ...models.registry import THROUGHPUT, ArtifactRegistry, Stamp
 from ...models.throughput import LoadOutlook, ThroughputModel
 from .arrival_counter import ArrivalCounter, by_median
-from .node_mover import NodeMover
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +22,8 @@ logger = logging.getLogger(__name__)
 class ProfilingController:
     """The daemon's work for new jobs around each cycle; none without a profiling partition in the rules."""
 
-    def __init__(self, artifacts: ArtifactRegistry, lender: NodeMover) -> None:
-        self._artifacts, self._node_mover = artifacts, lender
+    def __init__(self, artifacts: ArtifactRegistry) -> None:
+        self._artifacts, self._trouble = artifacts, ""
         self._arriving = ArrivalCounter()
         self._model = by_median()
         self._made_of: Stamp | None = None
@@ -41,25 +40,14 @@ class ProfilingController:
         rules = rules.under(self._pressure(now_s))
         return replace(policy, rules=replace(policy.rules, profiling=rules))
 
-    def after(self, report: CycleReport, policy: Policy) -> None:
-        """Count arrivals, and in act mode move nodes where that power is on."""
+    def after(self, report: CycleReport) -> None:
+        """Count the arrivals of a cycle, and warn of a move of nodes that a rule prevented."""
         self._arriving.observe(report)
-        rules = policy.rules.profiling
-        if report.mode != "act":
-            return
-        if rules is None or "nodes" not in policy.rules.powers or not rules.home:
-            self._node_mover.end()
-            return
-        wanted = waiting_gpus(report.view, rules, report.plan.jobs.standing) if self._pressure(report.now_s) else 0
-        self._node_mover.turn(report.view, rules, wanted)
-
-    def lends(self) -> bool:
-        """True if any partition is known to have other nodes than its admin gave it."""
-        return self._node_mover.lends()
-
-    def give_back(self) -> str:
-        """Restore the nodes of every partition; return why that failed, empty for success."""
-        return self._node_mover.give_back()
+        refusals = [one for one in report.plan.refusals if isinstance(one.action, MoveNodes)]
+        trouble = refusals[0].detail if refusals else ""
+        if trouble and trouble != self._trouble:
+            logger.warning("no nodes were lent: %s", trouble)
+        self._trouble = trouble
 
     def _pressure(self, now_s: float) -> float:
         return pressure(self.outlooks(now_s))

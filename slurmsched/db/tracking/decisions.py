@@ -7,13 +7,13 @@ import json
 import os
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, Select, delete, func, select
 
-from ...cluster.actions import ACTIONS, Action, Refusal, spelling
+from ...cluster.actions import ACTIONS, Action, NodeChange, Refusal, spelling
 from ...cluster.columns import Table
 from ...cluster.encoding import decode
 from ...cluster.forecast import Forecast
@@ -137,6 +137,8 @@ def _unpack(blob: bytes) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, NodeChange):
+        return astuple(value)
     raise TypeError(f"{value!r} does not belong in an action")
 
 

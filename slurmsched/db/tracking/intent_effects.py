@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ...cluster.events import Value
 from ...cluster.jobs import JobState, JobTable
+from ...cluster.records.node_loans import members
 from ...cluster.state import ClusterState
+from ...cluster.text.hostlist import fold
 from ...cluster.text.tres import slots_in
 from .intent_records import Intent
 
@@ -26,7 +28,7 @@ class IntentEffects:
     """An observation of the cluster, indexed for the check of intents."""
 
     def __init__(self, state: ClusterState, requeued: set[int], now_s: float) -> None:
-        self._pending, self._running = state.pending, state.running
+        self._pending, self._running, self._partitions = state.pending, state.running, state.partitions
         self._pending_row = {job: row for row, job in enumerate(state.pending.job_id.tolist())}
         self._running_row = {job: row for row, job in enumerate(state.running.job_id.tolist())}
         self._requeued, self._now_s = requeued, now_s
@@ -57,12 +59,19 @@ class IntentEffects:
             return intent.answered_s is not None and intent.refused is None
         if intent.kind in ("Start", "Preempt"):
             return intent.job_id in (self._running_row if intent.kind == "Start" else self._pending_row)
+        if intent.kind == "MoveNodes":
+            return str(intent.value) == " ".join(self._nodes_of(str(intent.value)))
         row = self._running_row.get(intent.job_id)
         if intent.kind in ("Suspend", "Resume"):
             wanted = JobState.SUSPENDED if intent.kind == "Suspend" else JobState.RUNNING
             return row is not None and bool(self._running.state[row] == wanted)
         row = self._pending_row.get(intent.job_id)
         return row is not None and _PENDING_LOOKS[intent.kind](self._pending, row, intent.value, self._now_s)
+
+    def _nodes_of(self, wanted: str) -> Iterator[str]:
+        """Yield the present nodes of each partition of a move, spelled as the *wanted* ones are."""
+        for name in (change.partition("=")[0] for change in wanted.split(" ")):
+            yield f"{name}={fold(members(self._partitions, name))}"
 
     def _over(self, intent: Intent, visible: bool) -> bool:
         pending = intent.job_id in self._pending_row

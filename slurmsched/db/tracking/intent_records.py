@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sqlalchemy import Connection, or_, select
 
-from ...cluster.actions import Action, Share
+from ...cluster.actions import Action, MoveNodes, Share
 from ...cluster.events import Value
 from ..database import insert_or
 from ..tables import intents
@@ -19,7 +19,7 @@ from ..tables import intents
 class Intent:
     """An action in progress: planned when made, then answered or refused, then seen, then closed."""
 
-    job_id: int
+    job_id: int  #: NO_JOB for a move of nodes
     kind: str  #: name of the action's class
     value: Value  #: points, until_s, partition, nodes or original GPU request; None for an action without
     requested_s: float
@@ -36,9 +36,11 @@ class Intent:
 
 
 def value_of(action: Action) -> Value:
-    """Return the value that *action* requests for its job; None for an action without one."""
+    """Return the value that *action* requests; None for an action without one."""
     if isinstance(action, Share):
         return action.asked_for
+    if isinstance(action, MoveNodes):
+        return action.text
     rest = [getattr(action, f.name) for f in fields(action) if f.name != "job_id"]
     value = rest[0] if rest else None
     return value.item() if isinstance(value, np.generic) else value

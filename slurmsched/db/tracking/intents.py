@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...cluster.actions import Action, spelling
+from ...cluster.actions import Action, job_of, spelling
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.job_tracker import SAME_TIME_S, Delay, held_rows
 from ...cluster.jobs import JobTable
@@ -84,7 +84,7 @@ class Intents:
 
     def intend(self, cycle: int, actions: Iterable[Action], now_s: float) -> list[Intent]:
         """Record *actions* before they are sent."""
-        made = [Intent(a.job_id, spelling(a), value_of(a), now_s, cycle) for a in actions]
+        made = [Intent(job_of(a), spelling(a), value_of(a), now_s, cycle) for a in actions]
         for intent in made:
             same = self._open.setdefault((intent.job_id, intent.kind), [])
             same[:] = [other for other in same if other.cycle != cycle] + [intent]
@@ -94,29 +94,29 @@ class Intents:
         """Record Slurm's answers: acceptance replaces older intents of the kind, a refusal closes this one."""
         changed: list[Intent] = []
         for action, refused in answers:
-            kind = spelling(action)
-            same = self._open.get((action.job_id, kind), [])
+            job_id, kind = job_of(action), spelling(action)
+            same = self._open.get((job_id, kind), [])
             mine = next((intent for intent in same if intent.cycle == cycle), None)
-            mine = mine or Intent(action.job_id, kind, value_of(action), now_s, cycle)
+            mine = mine or Intent(job_id, kind, value_of(action), now_s, cycle)
             # A refused comment stays open, else it would be sent again and again. A refused Share stays open because
             # a part of it may have taken effect, which the next observation shows.
             over = refused is not None and kind not in ("Tell", "Share")
             mine = replace(mine, answered_s=now_s, refused=refused, closed_s=now_s if over else None)
             self._count(mine)
             if kind in _SHARING:
-                self._refusals[action.job_id] = self._refusals.get(action.job_id, 0) + 1 if refused is not None else 0
+                self._refusals[job_id] = self._refusals.get(job_id, 0) + 1 if refused is not None else 0
                 if refused is not None:
-                    self._share_refusals[action.job_id] = now_s, refused
+                    self._share_refusals[job_id] = now_s, refused
             others = [intent for intent in same if intent.cycle != cycle]
             if not over:
                 changed += [replace(other, closed_s=now_s) for other in others]
                 others = [mine]
             else:
-                self._refused_s[action.job_id] = now_s
+                self._refused_s[job_id] = now_s
             if refused is not None and kind == "Share":
-                self._refused_s[action.job_id] = now_s
+                self._refused_s[job_id] = now_s
             changed.append(mine)
-            self._thin_out((action.job_id, kind), others)
+            self._thin_out((job_id, kind), others)
         return changed
 
     def forget_former(self, submitted_s: Mapping[int, float], now_s: float) -> list[Intent]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, select
 
-from ...cluster.actions import Action, spelling
+from ...cluster.actions import Action, job_of, spelling
 from ...cluster.columns import IntArray
 from ...cluster.events import Event, JobEnded, JobModified, JobRequeued, JobStarted, JobSubmitted
 from ...cluster.job_tracker import SAME_TIME_S
@@ -102,8 +102,8 @@ def story_of_answer(cycle: int, action: Action, refused: str | None, now_s: floa
     kind = spelling(action)
     details: dict[str, Any] = {"cycle": cycle, "value": value_of(action)}
     if refused is None:
-        return StoryEvent(now_s, _OF_ACTION[kind], details, action.job_id)
-    return StoryEvent(now_s, "refused", {**details, "action": kind, "answer": refused}, action.job_id)
+        return StoryEvent(now_s, _OF_ACTION[kind], details, job_of(action))
+    return StoryEvent(now_s, "refused", {**details, "action": kind, "answer": refused}, job_of(action))
 
 
 def story_of_promise(row: dict[str, Any], now_s: float) -> StoryEvent:

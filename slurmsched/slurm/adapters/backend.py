@@ -7,7 +7,6 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from ...cluster.actions import Action
-from ...cluster.records.node_loans import SetNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmUnavailable
@@ -77,10 +76,6 @@ class SlurmBackend:
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Implement ``Slurm.act``."""
         return self._chosen.act(actions)
-
-    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Implement ``Slurm.set_nodes``."""
-        return self.command.set_nodes(changes)
 
     def load(self) -> ControllerLoad:
         """Implement ``Slurm.load``."""

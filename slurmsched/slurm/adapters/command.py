@@ -10,10 +10,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...cluster.actions import Action, AskToStop, SetAdminComment, Share, StartShared, Unshare
+from ...cluster.actions import (
+    Action,
+    AskToStop,
+    JobAction,
+    MoveNodes,
+    SetAdminComment,
+    Share,
+    StartShared,
+    Unshare,
+    job_of,
+)
 from ...cluster.columns import Labels, table_of
 from ...cluster.nodes import QosTable
-from ...cluster.records.node_loans import SetNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmError, SlurmRefused, SlurmUnavailable
@@ -23,7 +32,7 @@ from ..read.cluster_reading import state_of
 from ..read.records import RecordColumns, cut, heads, long_format, reading
 from ..read.sacct import read_outcomes, read_runs
 from ..versions import IN_A_MOMENT, NOTHING, TASK_UNREFUSED, UNKNOWN_JOB, SlurmRelease
-from ..write.verbs import Request, lines, ours_to_tell, partition_line, signals, slots_line
+from ..write.verbs import Request, lines, ours_to_tell, signals, slots_line
 from .command_runner import CommandRunner, Printed, mark, unreachable
 
 AGAIN = 9
@@ -73,13 +82,15 @@ class SlurmCommand:
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Send *actions* to the standard input of scontrol; a complaint about one job does not affect the others.
 
-        Signals go out one by one. AdminComments are written after one read of their present texts.
+        Signals and moves of nodes go out one by one. AdminComments are written after one read of their present texts.
         """
         stop_answers = iter([self._ask_to_stop(action) for action in actions if isinstance(action, AskToStop)])
         comments = [action for action in actions if isinstance(action, SetAdminComment)]
         comment_answers = iter(self._write_comments(comments))
-        rest = iter(self._batch([action for action in actions if not isinstance(action, AskToStop | SetAdminComment)]))
-        kinds = {AskToStop: stop_answers, SetAdminComment: comment_answers}
+        alone = AskToStop | SetAdminComment | MoveNodes
+        rest = iter(self._batch([action for action in actions if not isinstance(action, alone)]))
+        node_answers = iter([self._move_nodes(action) for action in actions if isinstance(action, MoveNodes)])
+        kinds = {AskToStop: stop_answers, SetAdminComment: comment_answers, MoveNodes: node_answers}
         return [next(kinds.get(type(action), rest)) for action in actions]
 
     def _write_comments(self, actions: Sequence[SetAdminComment]) -> list[ActionResult]:
@@ -114,6 +125,21 @@ class SlurmCommand:
                 return ActionResult(action, printed.err.strip()[:300] or f"exit status {printed.code}")
         return ActionResult(action)
 
+    def _move_nodes(self, action: MoveNodes) -> ActionResult:
+        """Run one scontrol per step up to a refusal, since its complaints do not name the partition."""
+        try:
+            script = lines(action)
+        except ValueError as error:
+            return ActionResult(action, str(error))
+        for step, line in zip(action.steps, script, strict=True):
+            printed = self._send([line])
+            if unreachable(printed.err):
+                raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
+            if printed.code:
+                words = printed.err.strip()[:300] or f"exit status {printed.code}"
+                return ActionResult(action, f"{words} for partition {step.partition}")
+        return ActionResult(action)
+
     def _batch(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Send all lines of *actions*; then, for jobs that begin to share, the line that depends on their request."""
         multifactor = self.known_facts().multifactor if actions else True
@@ -122,8 +148,7 @@ class SlurmCommand:
         def first(action: Action) -> tuple[str, ...]:
             if isinstance(action, Share) and (hidden := self._hidden(action.job_id)):
                 raise ValueError(hidden)
-            compared = isinstance(action, StartShared | Unshare)
-            request = _request_of(action, requests) if compared else None
+            request = _request_of(action, requests) if isinstance(action, StartShared | Unshare) else None
             return lines(action, multifactor=multifactor, request=request)
 
         refused = self._written(dict(enumerate(actions)), first)
@@ -146,9 +171,9 @@ class SlurmCommand:
                 refused[at] = str(error)
         patience = AGAIN
         while left:
-            complaints = self._comments([rest[0] for rest in left.values()], {actions[at].job_id for at in left})
+            complaints = self._comments([rest[0] for rest in left.values()], {job_of(actions[at]) for at in left})
             for at, rest in list(left.items()):
-                words = complaints.get(actions[at].job_id)
+                words = complaints.get(job_of(actions[at]))
                 if words is None:
                     del rest[0]
                 elif IN_A_MOMENT not in words or not patience:
@@ -187,16 +212,6 @@ class SlurmCommand:
         if unreachable(printed.err):
             raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
         return complaints | {array: words for array, words in answers.items() if words}
-
-    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Run one scontrol per change, since its complaints about partitions do not name the partition."""
-        for change in changes:
-            printed = self._send([partition_line(change)])
-            if unreachable(printed.err):
-                raise SlurmUnavailable(f"scontrol: {printed.err.strip()[:500]}")
-            if printed.code:
-                return f"{printed.err.strip()[:300] or printed.code} for partition {change.partition}"
-        return None
 
     def _send(self, script: Sequence[str]) -> Printed:
         return self.console.run(["scontrol"], stdin="\n".join([*script, ""]))
@@ -329,7 +344,7 @@ class SlurmCommand:
         return [(value, name) for value, _, name in rows]
 
 
-def _request_of(action: Action, requests: Mapping[int, Request]) -> Request:
+def _request_of(action: JobAction, requests: Mapping[int, Request]) -> Request:
     """Return the generic resources that the job of *action* requests; ValueError where squeue does not show it."""
     if action.job_id not in requests:
         raise ValueError("squeue does not show it")

@@ -17,6 +17,7 @@ from ...cluster.actions import (
     Action,
     AskToStop,
     Hold,
+    MoveNodes,
     MovePartition,
     Rank,
     Release,
@@ -29,11 +30,11 @@ from ...cluster.actions import (
     Suspend,
     Unmark,
     Unshare,
+    job_of,
 )
 from ...cluster.columns import Labels
 from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.nodes import NodeTable, PartitionTable, QosTable
-from ...cluster.records.node_loans import SetNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
 from ...cluster.text.hostlist import expand, fold
@@ -131,15 +132,6 @@ class FakeSlurm:
             answers.append(ActionResult(action, self._do(action)))
         return answers
 
-    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Change the node lists that ``observe`` shows; jobs still start on the one pool of GPUs."""
-        self._answering()
-        for change in changes:
-            if change.partition not in self.partitions:
-                return f"Invalid partition name specified for partition {change.partition}"
-            self.node_lists[change.partition] = change.nodes
-        return None
-
     def load(self) -> ControllerLoad:
         """Return a load that is always low."""
         self._answering()
@@ -167,16 +159,26 @@ class FakeSlurm:
         if self.away:
             raise SlurmUnavailable("fake: slurmctld does not answer")
 
+    def _move_nodes(self, move: MoveNodes) -> str | None:
+        """Change the node lists that ``observe`` shows; jobs still start on the one pool of GPUs."""
+        for step in move.steps:
+            if step.partition not in self.partitions:
+                return f"Invalid partition name specified for partition {step.partition}"
+            self.node_lists[step.partition] = step.nodes
+        return None
+
     def _do(self, action: Action) -> str | None:
-        job = self.jobs.get(action.job_id)
+        if isinstance(action, MoveNodes):
+            return self._move_nodes(action)
+        job = self.jobs.get(job_of(action))
         if job is None:
-            return f"Invalid job id specified for job {action.job_id}"
+            return f"Invalid job id specified for job {job_of(action)}"
         try:
             changed = self._changed(job, action)
         except ValueError as error:
             return str(error)
         if isinstance(changed, str):
-            return f"{changed} for job {action.job_id}"
+            return f"{changed} for job {job.job_id}"
         self.jobs[job.job_id] = changed
         return None
 

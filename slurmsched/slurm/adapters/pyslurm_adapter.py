@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from ...cluster.actions import Action
+from ...cluster.actions import Action, job_of
 from ...cluster.jobs import JobState
-from ...cluster.records.node_loans import SetNodes
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.state import ClusterState
 from ...errors import SlurmUnavailable
@@ -73,10 +72,6 @@ class SlurmBinding:
                 answers += self.command.act(batch)
         return answers
 
-    def set_nodes(self, changes: Sequence[SetNodes]) -> str | None:
-        """Change partitions through scontrol."""
-        return self.command.set_nodes(changes)
-
     def load(self) -> ControllerLoad:
         """Return the counters of sdiag(1)."""
         return self.command.load()
@@ -95,7 +90,7 @@ class SlurmBinding:
 
     def _call(self, action: Action, multifactor: bool) -> tuple[int, str, dict[str, object]] | None:
         """Return the call to pyslurm; None for actions it cannot do, and for arrays, where it would change one task."""
-        if action.job_id in self._arrays or not multifactor:
+        if job_of(action) in self._arrays or not multifactor:
             return None
         try:
             return call(action)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import UnionType
 
-from ...cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare
+from ...cluster.actions import Action, Rank, Release, StartShared, Unmark, Unshare, job_of
 from ...cluster.jobs import JobTable
 from ...cluster.state import ClusterState
 from ...cluster.text.plural import count
@@ -85,7 +85,7 @@ def release_all(
             size = max(size // 2, LEAST)
             rest()
             continue
-        refused |= {answer.action.job_id: answer.refused for answer in answers if answer.refused}
+        refused |= {job_of(answer.action): answer.refused for answer in answers if answer.refused}
         done += batch
         size = min(2 * size, BATCH)
     if refused:  # a job that started meanwhile needs no further write
@@ -96,8 +96,8 @@ def release_all(
         held=_count(done, Release),
         refused=tuple(refused.values()),
         left=len(actions) - len(done),
-        shared=_count([action for action in done if action.job_id not in refused], StartShared),
-        unshared=_count([action for action in done if action.job_id not in refused], Unmark | Unshare),
+        shared=_count([action for action in done if job_of(action) not in refused], StartShared),
+        unshared=_count([action for action in done if job_of(action) not in refused], Unmark | Unshare),
     )
 
 

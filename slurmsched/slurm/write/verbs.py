@@ -15,6 +15,8 @@ from ...cluster.actions import (
     Action,
     AskToStop,
     Hold,
+    JobAction,
+    MoveNodes,
     MovePartition,
     Rank,
     Release,
@@ -88,9 +90,11 @@ def lines(action: Action, *, multifactor: bool = True, request: Request | None =
     """Return the scontrol(1) commands that carry out *action*; ValueError for values that no command may contain.
 
     For a ``Share`` this is the first command, and ``slots_line`` the second. The commands that complete or undo it
-    depend on the present *request* of the job.
+    depend on the present *request* of the job. The commands of a ``MoveNodes`` go out one by one, up to a refusal.
     """
-    if not (isinstance(action.job_id, int) and action.job_id > 0):
+    if isinstance(action, MoveNodes):
+        return tuple(_partition_line(step) for step in action.steps)
+    if not (isinstance(action, JobAction) and isinstance(action.job_id, int) and action.job_id > 0):
         raise ValueError(f"{action!r}: a job id is a positive number")
     if isinstance(action, StartShared):
         return _start_shared(action, request or Request())
@@ -100,10 +104,10 @@ def lines(action: Action, *, multifactor: bool = True, request: Request | None =
     return writer(action)
 
 
-def partition_line(change: SetNodes) -> str:
-    """Return the scontrol(1) command that sets the nodes of a partition; ValueError for names no command may contain.
+def _partition_line(change: SetNodes) -> str:
+    """Return the command that sets the nodes of a partition.
 
-    The caller ensures that all nodes exist: with an unknown one, Slurm 22.05 refuses and yet reduces the partition to
+    The referee ensures that all nodes exist: with an unknown one, Slurm 22.05 refuses and yet reduces the partition to
     the nodes that it knows.
     """
     if not change.nodes or not change.partition or "," in change.partition:
@@ -116,7 +120,7 @@ def call(action: Action) -> tuple[int, str, dict[str, object]] | None:
 
     Accepts the actions that ``lines`` accepts, and is for sites with priority/multifactor.
     """
-    if isinstance(action, Share | StartShared | Unmark | Unshare):
+    if isinstance(action, Share | StartShared | Unmark | Unshare | MoveNodes):
         return None
     lines(action)
     match action:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from ...cluster.actions import Action, Rank
+from ...cluster.actions import Action, Rank, job_of
 from ..port import ActionResult, Fence, Slurm
 from .budget import Budget
 
@@ -69,8 +69,11 @@ class Writer:
     lag: Lag = field(default_factory=Lag)
 
     def affordable(self, actions: Sequence[Action], shy_of: Collection[int], monotonic_s: float) -> tuple[Action, ...]:
-        """Return the actions that may go out at *monotonic_s*; *shy_of* are jobs whose last write was just refused."""
-        willing = [action for action in actions if action.job_id not in shy_of]
+        """Return the actions that may go out at *monotonic_s*.
+
+        *shy_of* are jobs whose last write was just refused; NO_JOB among them stands for moves of nodes.
+        """
+        willing = [action for action in actions if job_of(action) not in shy_of]
         count = self.budget.take(len(willing), monotonic_s)
         self.lag.note([action.job_id for action in willing[count:] if isinstance(action, Rank)], monotonic_s)
         return tuple(willing[:count])
