@@ -15,7 +15,7 @@ from slurmsched.cycle import CycleContext, run_cycle
 from slurmsched.daemon.release import give_nodes_back, lends
 from slurmsched.db.memory import Memory
 from slurmsched.db.store import Store
-from slurmsched.db.tracking.intents import BACK_OFF_S
+from slurmsched.db.tracking.intents import BACK_OFF_S, Intents
 from slurmsched.db.tracking.node_moves import STEP_S
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
@@ -145,6 +145,18 @@ def test_a_move_is_counted_by_its_spelling_and_its_intent_is_seen_with_the_next_
     assert store.story("c", NO_JOB) == [], "no job's story tells of it"
 
 
+@pytest.mark.parametrize("reached", [True, False])
+def test_an_intent_to_move_nodes_counts_as_seen_only_if_slurm_shows_the_nodes(store, reached):
+    intents, slurm = Intents(), cluster()
+    move = MoveNodes.between(OWN, OWN, HALF)
+    intents.intend(1, [move], slurm.now_s)
+    if reached:
+        slurm.act([move])
+    (closed,) = intents.observe(slurm.observe(), (), slurm.now_s + 30.0)
+    assert closed.closed_s == slurm.now_s + 30.0
+    assert closed.seen_s == (closed.closed_s if reached else None)
+
+
 def test_the_record_of_a_cycle_has_its_move_and_replays_bit_for_bit(store):
     daemon = Daemon(cluster(), store)
     for expected in (HALF, LENT):
@@ -168,6 +180,15 @@ def test_who_only_looks_shows_the_move_and_makes_none(store):
         assert len(moves(daemon.cycle(mode).plan)) == 1
     assert lists(slurm) == OWN
     assert store.loans("c") == ()
+
+
+def test_who_only_looks_leaves_the_loans_that_another_daemon_stored(store):
+    slurm = cluster()
+    store.save_loans("c", [LentNodes(name, nodes, nodes) for name, nodes in OWN.items()])
+    Daemon(slurm, store).steps(mode="observe")
+    assert len(store.loans("c")) == 2
+    Daemon(slurm, store, replace(RULES, powers=frozenset())).cycle()
+    assert store.loans("c") == (), "who acts forgets them, since all nodes are back"
 
 
 def test_after_a_kill_another_process_knows_the_admins_own_lists_and_gives_them_back(store):

@@ -152,6 +152,8 @@ def test_the_one_place_that_sends_takes_its_lines_from_the_allow_list():
     assert "left[at] = list(lines_of(action))" in source
     assert "return lines(action, multifactor=multifactor, request=request)" in source
     assert source.count("self._written(") == 2
+    assert source.count("self._send(") == 3
+    assert "script = lines(action)" in source
     assert "(slots_line(share, _request_of(share, requests)),)" in source
     assert "scancel" not in source
 
