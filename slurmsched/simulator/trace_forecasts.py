@@ -16,7 +16,7 @@ from ..models.runtime.baseline_backtest import backtest_forecasts
 from ..models.runtime.estimator import LEAST
 from ..models.runtime.group_statistics import GroupStatistics
 from ..models.runtime.model_selection import BacktestForecasts, backtest_models
-from ..models.runtime.overruns import IN_MEDIANS, IN_TRAINED, Overruns, Trust, floored
+from ..models.runtime.overruns import FAR_FOR_MEDIANS, FAR_FOR_TRAINED, Overruns, floored
 from ..models.runtime.point_predictors import Fit, fit_ga2m
 from ..models.runtime.training_runs import Runs
 from .workload.workload import Workload
@@ -26,7 +26,7 @@ DAY_S = 86400.0
 
 
 def learnt(
-    jobs: Workload, history: Workload | None = None, every_s: float = EVERY_S, trust: Trust = IN_MEDIANS
+    jobs: Workload, history: Workload | None = None, every_s: float = EVERY_S, far: float = FAR_FOR_MEDIANS
 ) -> Forecast:
     """Forecast each of *jobs* at its submission as ``models.runtime.baseline.RuntimeModel`` would have.
 
@@ -34,8 +34,8 @@ def learnt(
     and of *jobs*, both on one clock. A run ends its runtime after its submission, as if it had never waited: the true
     end depends on the policy, and policies are to be compared on the same forecasts.
 
-    *trust* is that in users' records of overruns. Intervals are a few per cent off beyond some 40,000 runs
-    (``baseline_backtest``). ValueError unless *every_s* is above 0.
+    *far* is the runtime over forecast from which a run is an overrun. Intervals are a few per cent off beyond some
+    40,000 runs (``baseline_backtest``). ValueError unless *every_s* is above 0.
     """
     if not every_s > 0:
         raise ValueError(f"learning every {every_s} s: accepted are seconds above 0")
@@ -45,7 +45,7 @@ def learnt(
     steps = np.floor((jobs.submit_s - since_s) / every_s)
     # Runs are in the order they ended, so the number of known ones describes what was known at a moment.
     ended_before = np.searchsorted(statistics.runs.ended_s, since_s + steps * every_s)
-    return backtest_forecasts(statistics, jobs, ended_before, trust=trust)
+    return backtest_forecasts(statistics, jobs, ended_before, far=far)
 
 
 def trained(
@@ -53,14 +53,14 @@ def trained(
     history: Workload | None = None,
     every_s: float = DAY_S,
     how: Fit = fit_ga2m,
-    trust: Trust = IN_TRAINED,
+    far: float = FAR_FOR_TRAINED,
 ) -> Forecast:
     """Forecast each of *jobs* as ``estimator.Estimator`` would have, trained anew every *every_s* seconds.
 
     As with ``learnt``, runs are taken to start when they were submitted, and none counts before it has ended. Jobs
     submitted before there are enough runs to train on, and those unknown to the model, get the forecast of ``learnt``.
-    *trust* is that in users' records of overruns. ConfigError where a dependency of *how* is not installed;
-    ValueError unless *every_s* is above 0.
+    *far* is the runtime over forecast from which a run is an overrun. ConfigError where a dependency of *how* is not
+    installed; ValueError unless *every_s* is above 0.
     """
     before = learnt(jobs, history)
     outcomes = as_outcomes(jobs, history)
@@ -79,15 +79,15 @@ def trained(
     source[rows[forecast_rows]] = len(before.source.names)
     low_s, runtime_s, high_s = bounds_s
     floor_s, log_rank = before.floor_s.copy(), np.log(runtime_s)
-    floor_s[rows[forecast_rows]], log_rank[rows[forecast_rows]] = 0.0, _ranked(forecasts, trust)[forecast_rows]
+    floor_s[rows[forecast_rows]], log_rank[rows[forecast_rows]] = 0.0, _ranked(forecasts, far)[forecast_rows]
     forecast = Forecast(runtime_s, low_s, high_s, Labels(source, (*before.source.names, "trained model")), floor_s)
     return floored(forecast, log_rank, limit_s)
 
 
-def _ranked(forecasts: BacktestForecasts, trust: Trust) -> FloatArray:
+def _ranked(forecasts: BacktestForecasts, far: float) -> FloatArray:
     """Return the natural logarithm of *forecasts* in seconds, raised by records of overruns."""
     runs, log_forecast = forecasts.runs, forecasts.bounds[1]
-    overruns = Overruns.of(runs, runs.ended_s, forecasts.log_runtime, log_forecast, trust)
+    overruns = Overruns.of(runs, forecasts.log_runtime, log_forecast, far)
     ended_before = np.searchsorted(runs.ended_s, runs.first_submit_s, side="right")
     return overruns.raised(overruns.user, overruns.name, log_forecast, ended_before)
 

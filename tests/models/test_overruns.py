@@ -14,7 +14,7 @@ from slurmsched.models.runtime.active import overrunners_of
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.guarded import GuardedModel
-from slurmsched.models.runtime.overruns import IN_MEDIANS, WHY, WINDOW_S, Overruns
+from slurmsched.models.runtime.overruns import FAR_FOR_MEDIANS, FAR_FOR_TRAINED, WHY, WINDOW_S, Overruns
 from slurmsched.models.runtime.point_predictors import LAST_OF_NAME, repeating
 
 LONG_S, BAIT_S, DAY_S = 10_800.0, 12.0, 86_400.0
@@ -112,10 +112,59 @@ def test_a_name_whose_runs_came_as_forecast_keeps_its_place(fit):
     assert model.forecast(job(user="mallory", name="eval")).rank_s[0] < LONG_S / 10
 
 
+@pytest.mark.parametrize(("length_s", "rank_s"), [(LONG_S, LONG_S), (LONG_S / 5, BAIT_S)])
+def test_only_short_runs_under_a_name_keep_a_short_forecast_in_its_place(length_s, rank_s):
+    right = replace(baited(baits=0, days=300), name=history([1.0] * 300, name=["train"] * 300).name)
+    runs = baited(baits=0).joined(right)
+    log_runtime = np.log(np.where(np.arange(len(runs)) < DAYS, LONG_S, length_s))
+    log_forecast = np.where(np.arange(len(runs)) < DAYS, np.log(BAIT_S), log_runtime)
+    order = np.argsort(runs.ended_s, kind="stable")[: 3 * DAYS]  # within the window
+    overruns = Overruns.of(runs.take(order), log_runtime[order], log_forecast[order], FAR_FOR_TRAINED)
+    of_train = overruns.name[[np.flatnonzero(order >= DAYS)[0]]]
+    log_rank = overruns.raised_now(np.zeros(1, np.int64), of_train, np.log([BAIT_S]))
+    assert np.exp(log_rank) == pytest.approx([rank_s])
+
+
 def test_no_job_is_ranked_beyond_its_time_limit(fit):
     model = fit(SITE).learn(baited()).learn(next_bait())
     forecast = model.forecast(waiting(time_limit_s=3600.0))
     assert forecast.rank_s[0] == 3600.0
+
+
+@pytest.mark.parametrize("far", [FAR_FOR_MEDIANS, FAR_FOR_TRAINED])
+def test_names_that_always_run_longer_than_a_new_name_is_forecast_rank_as_long(far):
+    runs, log_length = baited(baits=0), np.full(DAYS, np.log(LONG_S))
+    log_forecast = log_length - np.log(far) + 0.1
+    new = np.full(DAYS, -1)
+
+    def log_rank(of: OutcomeTable) -> np.ndarray:
+        overruns = Overruns.of(of, log_length, log_forecast, far)
+        return overruns.raised(overruns.user, new, log_forecast, np.arange(DAYS))
+
+    assert log_rank(runs)[:2] == pytest.approx(log_forecast[:2]), "one overrun proves nothing"
+    assert log_rank(runs)[-1] == pytest.approx(np.log(LONG_S))
+    one_name = replace(runs, name=history([1.0] * DAYS, name=["train"] * DAYS).name)
+    assert log_rank(one_name) == pytest.approx(log_forecast)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.45])
+def test_a_new_name_that_came_nearly_as_forecast_counts_for_nothing(share):
+    runs, log_length = baited(baits=0), np.full(DAYS, np.log(LONG_S))
+    log_forecast = log_length - np.log(share * FAR_FOR_TRAINED)
+    overruns = Overruns.of(runs, log_length, log_forecast, FAR_FOR_TRAINED)
+    assert not overruns.beyond.any()
+
+
+def test_a_name_is_new_until_its_first_run_has_ended():
+    runs, log_length = baited(baits=0), np.full(DAYS, np.log(LONG_S))
+    at_once = replace(
+        runs,
+        name=history([1.0] * DAYS, name=["train"] * DAYS).name,
+        first_submit_s=np.where(np.arange(DAYS) < DAYS / 2, runs.first_submit_s.min(), runs.first_submit_s),
+    )
+    log_forecast = log_length - np.log(0.9 * FAR_FOR_TRAINED)
+    overruns = Overruns.of(at_once, log_length, log_forecast, FAR_FOR_TRAINED)
+    assert overruns.beyond.tolist() == [True] * (DAYS // 2) + [False] * (DAYS // 2)
 
 
 def test_what_is_long_ago_is_forgiven(fit):
@@ -151,7 +200,7 @@ def test_then_and_now_are_raised_alike():
 
 def test_nothing_raises_nothing():
     empty = np.zeros(0, dtype=np.int64)
-    nobody = Overruns(empty, empty, np.zeros(0), np.zeros(0), np.zeros(0), IN_MEDIANS)
+    nobody = Overruns(empty, empty, *np.zeros((4, 0)), FAR_FOR_MEDIANS)
     one = np.array([-1])
     assert nobody.raised_now(one, one, np.ones(1)).tolist() == [1.0]
     assert nobody.raised(one, one, np.ones(1), np.zeros(1, np.int64)).tolist() == [1.0]

@@ -14,14 +14,12 @@ import numpy as np
 
 from slurmsched.cluster.columns import FloatArray, IntArray, Labels
 from slurmsched.cluster.forecast import Forecast
-from slurmsched.models.runtime.overruns import Trust
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload, workload
 
-#: Of nobody: no forecast is ever raised.
-IN_NONE = Trust(1e9, (1e9, 2e9), (1.0, 2.0), 1.0)
+NEVER = 1e9  #: runtime over forecast that no run reaches: no forecast is ever raised
 
 JOBS = 30
 DAY_S, HOUR_S = 86400.0, 3600.0

@@ -16,7 +16,7 @@ from ...cluster.jobs import JobState, JobTable
 from ...cluster.records.outcomes import OutcomeTable
 from .baseline_features import features
 from .group_statistics import KINDS, LAST_OF_ALL, LAST_OF_NAME, LAST_OF_USER, NOTHING, Estimate, GroupStatistics
-from .overruns import IN_MEDIANS, Overrunner, Overruns, Trust, floored
+from .overruns import FAR_FOR_MEDIANS, Overrunner, Overruns, floored
 from .residuals import ResidualQuantiles
 from .training_runs import Runs
 
@@ -130,7 +130,7 @@ def log_forecast(evidence: GroupStatistics, estimate: Estimate) -> FloatArray:
     return np.where(estimate.kind == NOTHING, np.nan, log)
 
 
-def overruns_of(evidence: GroupStatistics, estimate: Estimate, trust: Trust = IN_MEDIANS) -> Overruns:
+def overruns_of(evidence: GroupStatistics, estimate: Estimate, far: float = FAR_FOR_MEDIANS) -> Overruns:
     """Compute the overrun records of users from the *estimate* of each run at its submission.
 
     The last runs are few: where the user's usual runtime exceeds their median, the run is compared with that instead.
@@ -138,7 +138,7 @@ def overruns_of(evidence: GroupStatistics, estimate: Estimate, trust: Trust = IN
     runs, groups = evidence.runs, evidence.groups
     log = log_forecast(evidence, estimate)
     log = np.where(np.isnan(log), log, np.fmax(log, evidence.usual(USUAL)))
-    return Overruns(groups.user, groups.name, runs.ended_s, runs.log_runtime, log, trust)
+    return Overruns(groups.user, groups.name, runs.submitted_s, runs.ended_s, runs.log_runtime, log, far)
 
 
 def _spread(evidence: GroupStatistics, estimate: Estimate) -> ResidualQuantiles:

@@ -9,20 +9,20 @@ from ...cluster.forecast import Forecast
 from .baseline import JUDGED, UNKNOWN_S, log_forecast, overruns_of
 from .baseline_features import Described, features
 from .group_statistics import KINDS, NOTHING, Estimate, GroupStatistics
-from .overruns import IN_MEDIANS, Trust, floored
+from .overruns import FAR_FOR_MEDIANS, floored
 from .residuals import ResidualQuantiles
 
 _SHARES = (0.1, 0.5, 0.9)
 
 
 def backtest_forecasts(
-    statistics: GroupStatistics, jobs: Described, ended_before: IntArray, every: int = 1, trust: Trust = IN_MEDIANS
+    statistics: GroupStatistics, jobs: Described, ended_before: IntArray, every: int = 1, far: float = FAR_FOR_MEDIANS
 ) -> Forecast:
     """Forecast each of *jobs* as when only the first *ended_before* runs of *statistics* had ended.
 
     The interval is that of the last moment at which the number of known runs was a multiple of *every*.
     Beyond some 40,000 runs the model drops runs that it no longer needs; here none is dropped, which moves its
-    intervals by a few per cent. *trust* is that in users' records of overruns.
+    intervals by a few per cent. *far* is the runtime over forecast from which a run is an overrun.
     """
     job_features = features(jobs)
     groups = statistics.groups_of(job_features)
@@ -33,7 +33,7 @@ def backtest_forecasts(
     backtest, _ = statistics.backtest(len(statistics.runs))
     factors = _factors(statistics, backtest, estimate.kind, ended_before - ended_before % every)
     low_s, runtime_s, high_s = (np.clip(base_s * factor, 1.0, limit_s) for factor in factors)
-    raised = overruns_of(statistics, backtest, trust).raised(groups.user, groups.name, np.log(runtime_s), ended_before)
+    raised = overruns_of(statistics, backtest, far).raised(groups.user, groups.name, np.log(runtime_s), ended_before)
     return floored(Forecast(runtime_s, low_s, high_s, statistics.source(groups, estimate)), raised, limit_s)
 
 

@@ -22,7 +22,7 @@ from .history_index import HistoryIndex
 from .intervals import WINDOW, Interval, Misses, rolled
 from .model_inputs import Profiles, classes, inputs, rows_of
 from .name_buckets import NameBuckets
-from .overruns import IN_TRAINED, LEAST_S, WINDOW_S, Overrunner, Overruns, floored
+from .overruns import FAR_FOR_TRAINED, LEAST_S, WINDOW_S, Overrunner, Overruns, floored
 from .point_predictors import Fit, LogForecast, PointPredictor, Reason, center_of, fit_ga2m
 
 KEPT = 60_000  #: latest runs that an active model holds
@@ -140,7 +140,7 @@ class Estimator:
         long, log_forecasts = runs.take(rows), np.full(len(runs), np.nan)
         if len(rows):
             log_forecasts[rows] = np.minimum(self._log_forecast(self._columns_then(long))[0].middle, _log_limit(long))
-        return Overruns(*self._whose(runs), runs.ended_s, log, log_forecasts, IN_TRAINED)
+        return Overruns(*self._whose(runs), runs.first_submit_s, runs.ended_s, log, log_forecasts, FAR_FOR_TRAINED)
 
     def overrunners(self) -> tuple[Overrunner, ...]:
         """Return the users whose runs went far beyond their forecasts."""

@@ -4,11 +4,14 @@ Short runs under a name make the next forecast under it short, at almost no cost
 time goes into runs that were forecast to take a fraction of it. The record weighs runs by their length, so that a short
 run counts for as little as it costs, and covers the last WINDOW_S of the history.
 
+A run that lasted FAR times its forecast is an overrun. Under a new name, whose first forecast rests on the user alone,
+half of that is enough: names that change with every job would otherwise be forecast as short for good.
+
 Orderings rank a job as no shorter than a floor between its forecast and the length of the user's overruns, in
 logarithms. The position of the floor is the product of three shares: the certainty of the record, the share of
-overruns in the time of runs with a short forecast, and the share of overruns beside rightly forecast runs under the
-job's own name. The forecast itself stays: most runs after a short forecast are short, honest or bait, and only the
-order rewards bait. Records of other users have no effect.
+overruns in the time of runs with a short forecast, and that share among the runs under the job's own name, where only
+rightly forecast ones count against. The forecast itself stays: most runs after a short forecast are short, honest or
+bait, and only the order rewards bait. Records of other users have no effect.
 """
 
 from __future__ import annotations
@@ -23,31 +26,24 @@ import numpy as np
 from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ...cluster.forecast import Forecast
 from ...cluster.job_kind import printable
-from .baseline_features import Described, features
+from ...cluster.records.outcomes import OutcomeTable
+from .baseline_features import features
 
 RIGHT = 4.0  #: runtime over forecast up to which a run counts as rightly forecast
 LEAST_S = 600.0  #: shorter runs are no overruns
 WINDOW_S = 30 * 86400.0  #: length of the record, before the last known end
-NAME = (0.3, 0.8)  #: ends of the ramp over overruns' share of the time under the job's name, one typical overrun added
+CERTAIN = (7.0, 10.0)  #: ends of the ramp over the sum of log(runtime / forecast) of the user's overruns
+SHARE = (0.5, 0.75)  #: ends of the ramp over overruns' share of the time of the user's runs with a short forecast
+NAME = (0.3, 0.8)  #: ends of the ramp over that share under the job's name, one typical overrun added
 WHY = "ranked as longer: the user's runs went far beyond their forecasts"
+
+#: Runtime over forecast from which a run is an overrun. The medians of the last runs are less accurate than trained
+#: models: a few short runs can steer them.
+FAR_FOR_MEDIANS, FAR_FOR_TRAINED = 16.0, 8.0
+NEW = 0.5  #: part of that under a new name, whose first forecast rests on the user alone
 
 _BANDS = 16  # of lengths, each twice as long as the one before
 _PIECES = 4
-
-
-class Trust(NamedTuple):
-    """The evidence a record needs to raise a floor: where the effect begins, and where it is complete."""
-
-    far: float  #: runtime over forecast from which a run is an overrun
-    log_excess: tuple[float, float]  #: sum of log(runtime / forecast) over the overruns
-    share: tuple[float, float]  #: of overruns in the time of runs that were forecast to be short
-    short: float  #: overruns' length over a forecast from which that forecast was short
-
-
-#: For medians of the last runs, which a few short runs can steer.
-IN_MEDIANS = Trust(16.0, (7.0, 14.0), (0.5, 0.75), 8.0)
-#: For trained models, which are more accurate.
-IN_TRAINED = Trust(8.0, (7.0, 14.0), (0.5, 0.75), 4.0)
 
 
 class Record(NamedTuple):
@@ -98,25 +94,24 @@ class Overruns:
 
     user: IntArray  #: of each run, 0 and more
     name: IntArray  #: of each run, 0 and more; no two users have one in common
+    submitted_s: FloatArray
     ended_s: FloatArray
     log_runtime: FloatArray
     log_forecast: FloatArray  #: at submission; NaN where there was none
-    trust: Trust
+    far: float  #: runtime over forecast from which a run is an overrun
 
     @classmethod
-    def of(
-        cls, runs: Described, ended_s: FloatArray, log_runtime: FloatArray, log_forecast: FloatArray, trust: Trust
-    ) -> Self:
-        """Compute the records of *runs*, whose names are compared without their numbers."""
+    def of(cls, runs: OutcomeTable, log_runtime: FloatArray, log_forecast: FloatArray, far: float) -> Self:
+        """Compute the records of *runs*, in the order they ended; names are compared without their numbers."""
         job_features = features(runs)
         users, buckets = (_distinct(texts) for texts in (job_features.user, job_features.bucket))
         names = np.unique(users * (int(buckets.max(initial=0)) + 1) + buckets, return_inverse=True)[1]
-        return cls(users, names, ended_s, log_runtime, log_forecast, trust)
+        return cls(users, names, runs.first_submit_s, runs.ended_s, log_runtime, log_forecast, far)
 
     @cached_property
     def beyond(self) -> BoolArray:
         """The runs that are overruns."""
-        beyond: BoolArray = (self.log_runtime >= np.log(LEAST_S)) & (self._miss > np.log(self.trust.far))
+        beyond: BoolArray = (self.log_runtime >= np.log(LEAST_S)) & (self._miss > self._log_far)
         return beyond
 
     def raised(self, user: IntArray, name: IntArray, log_forecast: FloatArray, ended_before: IntArray) -> FloatArray:
@@ -167,6 +162,13 @@ class Overruns:
         return np.where(np.isnan(self.log_forecast), 0.0, self.log_runtime - self.log_forecast)
 
     @cached_property
+    def _log_far(self) -> FloatArray:
+        """The log(runtime / forecast) from which each run is an overrun."""
+        _, first, which = np.unique(self.name, return_index=True, return_inverse=True)
+        is_new = self.ended_s[first][which] > self.submitted_s
+        return np.log(np.where(is_new, NEW * self.far, self.far)).astype(np.float64)
+
+    @cached_property
     def _names_now(self) -> FloatArray:
         """The sums of ``_names`` for each name; the last is for a new one."""
         names = np.append(np.arange(int(self.name.max(initial=-1)) + 1), -1)
@@ -184,24 +186,28 @@ class Overruns:
         count, length_s, weighted, log_excess = sums[:_PIECES]
         count = np.rint(count)
         log_length = np.where(count > 0, weighted / np.maximum(length_s, 1.0), 0.0)
-        short_s = sums[_PIECES:][np.clip(_band(log_length), 0, _BANDS - 1), np.arange(len(count))]
-        share = length_s / np.maximum(length_s + short_s, 1.0)
-        weight = _ramp(share, self.trust.share) * _ramp(log_excess, self.trust.log_excess)
+        share = length_s / np.maximum(length_s + _short_s(sums, log_length), 1.0)
+        weight = _ramp(share, SHARE) * _ramp(log_excess, CERTAIN)
         return Record(count, log_length, log_excess / np.maximum(count, 1.0), np.where(count > 0, weight, 0.0))
 
     @cached_property
     def _users(self) -> Sums:
-        """Sums by user: of overruns the columns of a Record, of others the time of those forecast below a band."""
+        """Sums by user: of overruns the columns of a Record, of other runs the time by band."""
         length_s = np.exp(self.log_runtime)
         pieces = (np.ones(len(length_s)), length_s, length_s * self.log_runtime, self._miss)
-        band = _band(self.log_runtime - self._miss + np.log(self.trust.short))
-        others = [np.where((self._miss <= np.log(self.trust.far)) & (band < at), length_s, 0.0) for at in range(_BANDS)]
-        return Sums.of(self.user, np.array([*(np.where(self.beyond, piece, 0.0) for piece in pieces), *others]))
+        overruns = [np.where(self.beyond, piece, 0.0) for piece in pieces]
+        return Sums.of(self.user, np.array([*overruns, *self._time_by_band(self._miss <= self._log_far)]))
 
     @cached_property
     def _names(self) -> Sums:
-        """Sums by name: the seconds of overruns, and of rightly forecast runs."""
-        return Sums.of(self.name, np.where([self.beyond, self._miss <= np.log(RIGHT)], np.exp(self.log_runtime), 0.0))
+        """Sums by name: the time of overruns, and of rightly forecast runs the time by band."""
+        overruns_s = np.where(self.beyond, np.exp(self.log_runtime), 0.0)
+        return Sums.of(self.name, np.array([overruns_s, *self._time_by_band(self._miss <= np.log(RIGHT))]))
+
+    def _time_by_band(self, counted: BoolArray) -> list[FloatArray]:
+        """Return the seconds of the *counted* runs whose forecast was short for overruns of each band."""
+        band = _band(self.log_runtime - self._miss + np.log(NEW * self.far))
+        return [np.where(counted & (band < at), np.exp(self.log_runtime), 0.0) for at in range(_BANDS)]
 
 
 def floored(forecast: Forecast, log_raised: FloatArray, most_s: FloatArray) -> Forecast:
@@ -216,10 +222,16 @@ def floored(forecast: Forecast, log_raised: FloatArray, most_s: FloatArray) -> F
 
 
 def _raised(record: Record, of_name: FloatArray, log_forecast: FloatArray) -> FloatArray:
-    """Move forecasts towards the lengths in *record*; *of_name* are the seconds of `_names` of each job's name."""
+    """Move forecasts towards the lengths in *record*; *of_name* are the sums of each job's name."""
     beyond_s = np.exp(record.log_length) + of_name[0]
-    weight = record.weight * _ramp(beyond_s / (beyond_s + of_name[1]), NAME)
+    weight = record.weight * _ramp(beyond_s / (beyond_s + _short_s(of_name, record.log_length)), NAME)
     return log_forecast + weight * np.maximum(record.log_length - log_forecast, 0.0)
+
+
+def _short_s(sums: FloatArray, log_length: FloatArray) -> FloatArray:
+    """Select from *sums* the time of runs whose forecast was short for overruns of *log_length*."""
+    short_s: FloatArray = sums[-_BANDS:][np.clip(_band(log_length), 0, _BANDS - 1), np.arange(len(log_length))]
+    return short_s
 
 
 def _band(log_length: FloatArray) -> IntArray:
