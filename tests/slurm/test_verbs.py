@@ -17,6 +17,7 @@ from slurmsched.cluster.actions import (
     MoveNodes,
     MovePartition,
     NodeChange,
+    Preempt,
     Rank,
     Release,
     Requeue,
@@ -24,6 +25,7 @@ from slurmsched.cluster.actions import (
     Resume,
     SetAdminComment,
     Share,
+    Start,
     StartShared,
     Suspend,
     Unmark,
@@ -65,9 +67,17 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
         assert str(action.job_id) in line
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in ACTIONS.values() if kind is not MoveNodes], ids=lambda kind: kind.__name__
-)
+@pytest.mark.parametrize("action", [Start(3, "n1:4"), Preempt(3)], ids=repr)
+def test_nothing_starts_or_stops_a_job_of_a_real_slurm_in_its_place(action):
+    for multifactor in (True, False):
+        with pytest.raises(ValueError, match="only a simulated cluster"):
+            lines(action, multifactor=multifactor)
+
+
+OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, Preempt)]
+
+
+@pytest.mark.parametrize("kind", OF_SLURM, ids=lambda kind: kind.__name__)
 def test_every_kind_of_action_has_its_words(kind):
     arguments = {Rank: (5,), Hold: (100.7,), MovePartition: ("gpu,fast",), RequireNodes: ("n[1-4]",)}
     arguments |= {AskToStop: ("URG",), SetAdminComment: ("slurmsched:met",)}

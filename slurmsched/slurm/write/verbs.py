@@ -100,7 +100,10 @@ def lines(action: Action, *, multifactor: bool = True, request: Request | None =
         return _start_shared(action, request or Request())
     if isinstance(action, Unshare):
         return _unshare(action, request or Request())
-    writer: Callable[[Any], tuple[str, ...]] = _WRITERS[type(action)] if multifactor else _BASIC_WRITERS[type(action)]
+    writer: Callable[[Any], tuple[str, ...]] | None
+    writer = (_WRITERS if multifactor else _BASIC_WRITERS).get(type(action))
+    if writer is None:
+        raise ValueError(f"{action!r}: only a simulated cluster does this")
     return writer(action)
 
 
