@@ -16,6 +16,7 @@ from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.decide.deadlines.preemption import stop_wishes
 from slurmsched.decide.deadlines.promises import promise
 from slurmsched.decide.profiling import profiling_wishes
+from slurmsched.decide.profiling_nodes import node_wishes
 from slurmsched.decide.sharing.packing import packing_wishes
 from slurmsched.policies.admission import find_admission
 from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, SELECTIONS
@@ -75,6 +76,7 @@ def decisions() -> Iterator[Decision]:
     yield Decision("preemption", "for promises", stop_wishes, stop_wishes, stop_wishes, Chronus)
     yield Decision("sharing", "pairs", packing_wishes, None, packing_wishes, share)
     yield Decision("profiling", "partition", profiling_wishes, None, profiling_wishes, profiled)
+    yield Decision("profiling", "moves of nodes", node_wishes, None, node_wishes, None)
 
 
 def table() -> str:
