@@ -73,6 +73,10 @@ class PolicySettings:
         "fifo",
         "order of the queue: fifo (Slurm's own order), sjf, qssf, wfq, ... or a plug-in's name; parameters follow it",
     )
+    preset: str = setting("", "a named composition in place of an ordering; empty for none")
+    admission: str = setting("accept-all", "jobs that are considered; on a cluster Slurm admits jobs: accept-all")
+    selection: str = setting("slurm", "jobs that start; on a cluster Slurm starts them: slurm")
+    placement: str = setting("slurm", "nodes of jobs; on a cluster Slurm chooses them: slurm")
     starvation_s: float = setting(
         604800.0,
         "a job that waited longer than this many seconds is behind only jobs that waited longer still",

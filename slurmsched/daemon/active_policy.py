@@ -14,7 +14,7 @@ from ..errors import ConfigError
 logger = logging.getLogger(__name__)
 
 MadeOf = Callable[[Settings, str], Policy]
-"""Build a policy from the settings and the line of an ordering; ConfigError for an invalid line."""
+"""Build a policy from the settings and the line of an ordering, empty for theirs; ConfigError for an invalid one."""
 
 
 class ActivePolicy:
@@ -24,11 +24,11 @@ class ActivePolicy:
         self._made_of, self._settings = made_of, settings
         self._choice: PolicyChoice | None = None
         self._trouble = ""
-        self.policy = made_of(settings, settings.policy.ordering)
+        self.policy = made_of(settings, "")
 
     def take(self, settings: Settings) -> None:
         """Use *settings* from now on, and the admin's choice if there is one; on ConfigError nothing changes."""
-        self._made_of(settings, settings.policy.ordering)
+        self._made_of(settings, "")
         self._settings = settings
         self._serve()
 
@@ -42,15 +42,14 @@ class ActivePolicy:
                 logger.info("%s chose %s%s", choice.by, choice.line or "the ordering of the settings", reason)
 
     def _serve(self) -> None:
-        own = self._settings.policy.ordering
-        line = self._choice.line if self._choice and self._choice.line else own
+        line = self._choice.line if self._choice and self._choice.line else ""
         self._trouble = ""
         try:
             self.policy = self._made_of(self._settings, line)
         except ConfigError as error:
             self._trouble = f"the chosen ordering cannot be used: {error}"
             logger.error("the ordering of the settings is active, %s", self._trouble)
-            self.policy = self._made_of(self._settings, own)
+            self.policy = self._made_of(self._settings, "")
 
     def status(self) -> dict[str, Any]:
         """Return the ordering in force and the latest choice, ready for JSON; ``from`` is the ordering's source."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from ..config import Settings
+from ..config.settings import PolicySettings
 from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
-from ..policies.contract import find_ordering
+from ..policies.contract import SELECTIONS, find_ordering
+from ..policies.presets import preset_of
 from ..policies.sharing import OFF
 from ..slurm.checkup import powers
 
@@ -16,9 +18,27 @@ DAY_S = 86400.0
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
+_SLURMS_OWN = {
+    "admission": ("accept-all", "Slurm admits jobs itself: limit them with MaxSubmitJobs or GrpTRES (sacctmgr(1))"),
+    "selection": ("slurm", "Slurm starts jobs itself: SchedulerParameters in slurm.conf(5) has its backfill"),
+    "placement": ("slurm", "Slurm chooses the nodes itself: SelectTypeParameters in slurm.conf(5) says how"),
+}
+"""The parts of a policy that Slurm does itself: the accepted value, and what to use for others."""
+
+
 def policy_of(settings: Settings, line: str | None = None) -> Policy:
-    """Build the policy of the settings, with the ordering *line* in place of theirs; ConfigError for an invalid one."""
+    """Build the policy of the settings, with the ordering *line* in place of theirs; ConfigError for an invalid one.
+
+    So is a part that Slurm does not leave to anybody.
+    """
     order = settings.order
+    for part, (accepted, instead) in _SLURMS_OWN.items():
+        value = getattr(settings.policy, part)
+        if value != accepted:
+            raise ConfigError(
+                f"policy.{part} = {value!r}: accepted on a cluster is {accepted}. {instead}; "
+                f"slurmsched simulate --{part} shows what another would do"
+            )
     rules = Rules(
         powers=frozenset(powers(settings)),
         scope=order.scope,  # type: ignore[arg-type]  # the loader lets only scopes through
@@ -30,7 +50,25 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         profiling=profiling_rules(settings) if settings.power.profile else None,
         sharing=sharing_rules(settings),
     )
-    return Policy(find_ordering(line or settings.policy.ordering), rules)
+    return Policy(find_ordering(line or ordering_line(settings)), rules)
+
+
+def ordering_line(settings: Settings) -> str:
+    """Return the ordering of the settings, or of their preset; ConfigError for a preset that Slurm cannot carry out."""
+    name, ordering = settings.policy.preset, settings.policy.ordering
+    if not name:
+        return ordering
+    preset = preset_of(name)
+    if ordering not in (PolicySettings.ordering, preset.ordering):
+        raise ConfigError(
+            f"policy.preset = {name!r} has the ordering {preset.ordering}, and policy.ordering = {ordering!r}"
+        )
+    if SELECTIONS[preset.selection].preempts:
+        raise ConfigError(
+            f"policy.preset = {name!r} preempts running jobs, and on Slurm none is without consent; "
+            f"policy.ordering = {preset.ordering!r} orders the pending ones; deadline.yields asks jobs with ckpt to stop"
+        )
+    return preset.ordering
 
 
 def _deadline_rules(settings: Settings) -> DeadlineRules:

@@ -55,14 +55,13 @@ def named_partitions(settings: Settings) -> Iterator[tuple[str, str]]:
 def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..db.database import Database, database_url
     from ..decide.rules import read_steps
-    from ..policies.contract import find_ordering
     from .api import http_metrics
-    from .policy_settings import profiling_rules, sharing_rules
+    from .policy_settings import policy_of, profiling_rules, sharing_rules
     from .profiles import profile_receiver
 
     url = database_url(settings.database.url, settings.daemon.state_dir)
     return (
-        lambda: find_ordering(settings.policy.ordering),
+        lambda: policy_of(settings),
         lambda: http_metrics.parse_listen(settings.metrics.listen),
         lambda: profile_receiver.parse_listen(settings.profile.listen),
         lambda: read_steps(settings.deadline.soft_steps),

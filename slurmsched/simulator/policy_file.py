@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 from ..errors import ConfigError
 from ..policies.contract import Ordering
+from ..policies.presets import preset_of
 from .setup import Setup
 from .toml_file import checked, read_toml
 
@@ -19,7 +20,9 @@ _LOAD = re.compile(r"load:([0-9.eE+-]+)")
 def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     """Read the ``[policy]`` of a file: any part of a Setup; missing parts come from *otherwise*, or from the preset.
 
-    ``ordering`` is required and may name a preset. Without a ``name`` the policy is named after the file.
+    The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
+    executor slurm, and ``starvation_s`` counts on a cluster alone. An ``ordering`` or a ``preset`` is required. Without
+    a ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
     section = read_toml(path, {"policy": dict}).get("policy")
@@ -27,19 +30,33 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
         raise ConfigError(f"{path}: there is no [policy]")
     hints = get_type_hints(Setup)
     kinds = {f.name: str if hints[f.name] is Ordering else hints[f.name] for f in fields(Setup) if f.name != "site"}
-    parts = checked(f"{path}: [policy]", section, kinds | {"admission": str})
+    daemons = {"admission": str, "preset": str, "starvation_s": float}
+    parts = _on_slurm(checked(f"{path}: [policy]", section, kinds | daemons))
     for key, value in parts.items():
         if not isinstance(value, str) and not 0 <= value < math.inf:
             raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
-    if "ordering" not in parts:
+    if not ("ordering" in parts or parts.get("preset")):
         raise ConfigError(f"{path}: [policy] needs an ordering")
     try:
+        if name := parts.pop("preset", ""):
+            preset = preset_of(name)._asdict()
+            parts = ({} if parts.get("executor") == "slurm" else preset) | {"ordering": preset["ordering"]} | parts
         if "admission" in parts:
             parts["admission"] = admission(parts["admission"])
         name, ordering = parts.pop("name", Path(path).stem), parts.pop("ordering")
         return replace(Setup.of(ordering, **otherwise | parts), name=name)
     except ConfigError as error:
         raise ConfigError(f"{path}: [policy]: {error}") from error
+
+
+def _on_slurm(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a daemon's ``[policy]`` as parts of a Setup."""
+    parts.pop("starvation_s", None)
+    for part in ("selection", "placement"):
+        if parts.get(part) == "slurm":
+            del parts[part]
+            parts["executor"] = "slurm"
+    return parts
 
 
 def admission(text: str) -> float:

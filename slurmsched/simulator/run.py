@@ -11,7 +11,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.text.plural import count
 from ..errors import ConfigError
-from ..policies.contract import PLACEMENTS, Placement
+from ..policies.contract import PLACEMENTS, SELECTIONS, Placement
 from .cluster_spec import ClusterSpec, PackingSetup
 from .cycle_driver import EVERY_S, CycleDriver, IdealDriver, composed, whole_queue
 from .decisions import FAST, DecisionFigures, DecisionWatch
@@ -29,7 +29,7 @@ from .lucid.packing import pack
 from .machine.controller import UnfitJob, misfits
 from .machine.direct import outages_of, pace_of, rules_of, run_direct, sharing_of
 from .ordering_keys import key_source, keys_of
-from .setup import LEARNT, RESERVING, Setup
+from .setup import FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
@@ -78,6 +78,8 @@ def simulate(
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt, check)
+    if setup.selection not in FAST_SELECTIONS:
+        return decided(jobs, fleet, setup, learnt, check=check)
     forecast = forecast_of(jobs, setup, learnt)
     if not fleet.equal:
         return _on_such_a_fleet(jobs, fleet, setup, forecast, packing, check)
@@ -200,8 +202,9 @@ def decided(
     if setup.selection in RESERVING:
         _reserve_by(jobs, setup)
     forecast = forecast_of(jobs, setup, learnt)
-    conf = SlurmConf(_restarting(rules_of(setup.selection, setup.beat_s, setup.depth), setup))
-    steps = setup.ordering.steps if setup.selection == "preemptive" else ()
+    preempts = SELECTIONS[setup.selection].preempts
+    conf = SlurmConf(_restarting(rules_of("preemptive" if preempts else "strict", setup.beat_s, setup.depth), setup))
+    steps = setup.ordering.steps if preempts else ()
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     cluster = IdealCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check, steps=steps)
     policy, decisions = composed(setup.ordering, setup.composition), DecisionWatch()

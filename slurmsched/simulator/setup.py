@@ -14,6 +14,9 @@ from ..policies.presets import PRESETS
 from .fast.reserved_backfill import CONSERVATIVE, EASY
 
 RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}  #: by name, as ``fast.reserved_backfill`` takes them
+FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
+"""The selections with compiled event loops; with any other, decide() is called at each event."""
+
 LEARNT = ("history", "model")  #: forecasts trained on runs: of the baseline, of the model trained daily
 FORECASTS = ("exact", "limit", *LEARNT)
 EXECUTORS = ("direct", "slurm")
@@ -57,7 +60,7 @@ class Setup:
                 raise ConfigError(f"{part} {getattr(self, part)} makes no sense; accepted: {accepted}")
 
     @classmethod
-    def of(cls, name: str, selection: str | None = None, **details: str | float) -> Setup:
+    def of(cls, name: str, /, selection: str | None = None, **details: str | float) -> Setup:
         """Return the preset *name* with the given parts overridden."""
         if name == STOCK:
             details = {"executor": "slurm", "name": STOCK, **details}

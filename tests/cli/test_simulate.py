@@ -287,7 +287,7 @@ def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, sai
     ("words", "said"),
     [
         (("--policy", "best"), "there are: afs-l, edf, fifo"),
-        (("--selection", "best"), "strict, backfill, easy, conservative, preemptive"),
+        (("--selection", "best"), "strict, backfill, preemptive, easy, conservative"),
         (("--placement", "best"), "pool, first-free, consolidate"),
         (("--jobs", "7"), "accepted are a:b"),
         (("--train", "7"), "accepted are a:b"),
