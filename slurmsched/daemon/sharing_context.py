@@ -15,7 +15,8 @@ from ..decide.policy import Policy
 from ..decide.rules import SharingRules
 from ..errors import ConfigError, ModelUnusable
 from ..models.registry import SHARING, ArtifactRegistry, Stamp, shipped
-from ..models.sharing.sharing_model import GpuUse, SharingModel
+from ..models.sharing.share_scores import scored, use_of
+from ..models.sharing.sharing_model import SharingModel
 from ..models.throughput import LoadOutlook
 from ..policies.sharing import OFF, capacity
 
@@ -50,8 +51,7 @@ class SharingContext:
         """Return *state* with the share scores of pending and running jobs, where jobs share."""
         if not self._scores:
             return state
-        pending, running = (self._scored(jobs) for jobs in (state.pending, state.running))
-        return replace(state, pending=pending, running=running)
+        return scored(state, self.model)
 
     def with_sharing(self, policy: Policy, now_s: float) -> Policy:
         """Return *policy* with the mode for this moment, and the known mismatches of jobs."""
@@ -75,14 +75,6 @@ class SharingContext:
         """Explain the share score of one job."""
         return self.model.why(use_of(jobs.take(np.array([row]))), 0)
 
-    def _scored(self, jobs: JobTable) -> JobTable:
-        if not jobs.measured.any():
-            return jobs
-        scores = jobs.share_score.copy()
-        measured = np.flatnonzero(jobs.measured)
-        scores[measured] = self.model.score(use_of(jobs.take(measured)))
-        return replace(jobs, share_score=scores)
-
     def _read(self, stamp: Stamp | None) -> SharingModel:
         if stamp is not None:
             try:
@@ -90,11 +82,6 @@ class SharingContext:
             except (ModelUnusable, ConfigError) as error:
                 logger.warning("share scores come from the model that slurmsched brings: %s", error)
         return shipped().read_as(SharingModel.of_document)
-
-
-def use_of(jobs: JobTable) -> GpuUse:
-    """Return the measured GPU use of *jobs*, as the input of the model of share scores."""
-    return GpuUse(jobs.gpu_util, jobs.memory_util, jobs.gpu_memory_mib, jobs.amp.astype(np.float64))
 
 
 def busy_share(view: View, without: str) -> float:

@@ -254,7 +254,7 @@ class Unchanged(Store):
     def probe(self, size_b: int) -> None:
         """Leave it as it is."""
 
-    def save(self, cluster: str, news: object) -> None:
+    def save(self, cluster: str, news: PendingWrites) -> None:
         """Leave it as it is."""
 
     def save_decision(self, cluster: str, record: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,14 +79,23 @@ def read_cluster(path: str | Path) -> ClusterSpec:
         speeds=_speeds(path, document.get("spread", {})),
         failures=_failures(path, document.get("failures")),
         sharing=_sharing(path, document.get("sharing")),
+        shared=_shared(path, document.get("sharing", {}), partitions),
     )
+
+
+def _shared(path: str | Path, entries: dict[str, Any], partitions: Collection[str]) -> str:
+    """Return the partition whose nodes have slots of their GPUs; empty for none."""
+    name = str(entries.get("partition", ""))
+    if name and name not in partitions:
+        raise ConfigError(f"{path}: [sharing] partition = {name!r} is none of the [[partitions]]")
+    return name
 
 
 def _sharing(path: str | Path, entries: dict[str, Any] | None) -> Sharing | None:
     """Read pairs of job names with the speed of each beside the other, from the file that the table names."""
     if entries is None:
         return None
-    table = checked(f"{path}: [sharing]", entries, {"pairs": str, "least": float})
+    table = checked(f"{path}: [sharing]", entries, {"pairs": str, "least": float, "partition": str})
     least = table.get("least", 0.85)
     if "pairs" not in table or not 0 < least <= 1:
         raise ConfigError(f"{path}: [sharing] must have pairs, the name of a CSV file; least is above 0 up to 1")

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..cluster.columns import FloatArray, Labels, table_of
+from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
 from ..cluster.text.hostlist import expand
 
+MOST_SHARED = 62  #: GPUs of a node with slots: numbers of bits
 PLENTY = 1_000_000  #: CPUs of a node for which only the GPUs are given
 
 
@@ -67,6 +68,14 @@ class ClusterSpec:
     speeds: tuple[float, ...] = (1.0,)  #: of a sensitive job on 0, 1, ... nodes more than it needs; the last for more
     failures: Failures | None = None
     sharing: Sharing | None = None
+    shared: str = ""  #: the partition whose nodes have two slots of each GPU; none of them is handed out whole
+
+    @property
+    def slots(self) -> IntArray:
+        """The GPUs with slots per node, one bit for each number."""
+        here = [self.shared in names.split(",") for names in self.nodes.partitions.names]
+        shared = self.nodes.partitions.map(here if self.shared else [False] * len(here), np.bool_)
+        return np.where(shared, (1 << np.minimum(self.nodes.gpus, MOST_SHARED)) - 1, 0)
 
     @classmethod
     def of(cls, count: int, gpus: int) -> ClusterSpec:

@@ -5,23 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
 from ..clock import ManualClock
+from ..cluster.state import ClusterState
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.memory import Memory
-from ..db.store import Store, Unchanged
+from ..db.store import Store
 from ..decide.policy import Policy
 from ..decide.rules import Composition, Rules
 from ..models.port import Model
+from ..models.registry import shipped
+from ..models.sharing.share_scores import scored
+from ..models.sharing.sharing_model import SharingModel
 from ..policies.contract import Ordering
+from ..policies.sharing import OFF
 from ..slurm.write.budget import Budget
 from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
 from .ideal_cluster import IdealCluster
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
+from .volatile_store import VolatileStore
 
 EVERY_S = 30.0
 
@@ -50,7 +57,7 @@ class CycleDriver:
     policy: Policy
     model: Model
     every_s: float = EVERY_S
-    store: Store | None = None  #: with tables; None discards the records
+    store: Store | None = None  #: with tables; None discards the records of decisions
     learns: bool = False
     spacing_s: float = 0.0  #: least time to the next cycle after one that had nothing to write
     watch: Watch = lambda report: None
@@ -58,12 +65,15 @@ class CycleDriver:
     world: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
     _cycles: int = field(init=False, default=0)
+    _store: Store = field(init=False)
+    _name: str = field(init=False)
 
     def __post_init__(self) -> None:
         facts = self.cluster.facts()
+        self._store, self._name = self.store or VolatileStore.blank(), facts.cluster
         self.world = CycleContext(
             cluster=self.cluster,
-            memory=Memory(self.store or _nothing_kept(), cluster=facts.cluster, monotonic=self._clock.monotonic),
+            memory=Memory(self._store, cluster=self._name, monotonic=self._clock.monotonic),
             model=self.model,
             policy=self.policy,
             writer=Writer(self.cluster, self.budget()),
@@ -71,6 +81,7 @@ class CycleDriver:
             learns=self.learns,
             site=facts.config,
             entering=self.entering,
+            scored=self._scored,
         )
 
     def budget(self) -> Budget:
@@ -80,7 +91,8 @@ class CycleDriver:
     def run(self) -> None:
         """Run to the end of all jobs, or until nothing more can happen.
 
-        Cycles are skipped when nothing changed since the last one and that had nothing left to write.
+        Where only the order is decided, cycles are skipped when nothing changed since the last one and that had nothing
+        left to write.
         """
         observed, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
         while not self.cluster.drained and idle < IDLE_CYCLES:
@@ -89,7 +101,7 @@ class CycleDriver:
             if now_s == NEVER:
                 return
             looks = self._glance()
-            if quiet and (looks == observed or now_s < again_s):
+            if self._may_skip and quiet and (looks == observed or now_s < again_s):
                 continue
             report = self.cycle(now_s)
             idle = idle + 1 if looks == observed and self._event_s() == NEVER else 0
@@ -101,8 +113,25 @@ class CycleDriver:
         self._cycles += 1
         self._clock.now_s = now_s
         report = run_cycle(self.world, self._cycles, now_s, "act")
+        if self._reads_profiles:
+            self._store.add_profiles(self._name, self.cluster.profiles(report.ended))
         self.watch(report)
         return report
+
+    def _scored(self, state: ClusterState) -> ClusterState:
+        """Return *state* with the share scores of jobs, where jobs share."""
+        rules = self.policy.rules.sharing
+        return state if rules is None or rules.capacity == OFF else scored(state, _shipped_scores())
+
+    @property
+    def _reads_profiles(self) -> bool:
+        """True if decisions depend on what jobs do with their GPUs."""
+        return self.policy.rules.sharing is not None or self.policy.rules.profiling is not None
+
+    @property
+    def _may_skip(self) -> bool:
+        """True if decisions change with jobs alone, not with time: nothing is promised, shared or measured."""
+        return self.policy.rules.deadlines is None and not self._reads_profiles
 
     def _next_s(self, quiet: bool) -> float:
         """Return the time of the next cycle.
@@ -112,7 +141,7 @@ class CycleDriver:
         model, now_s, event_s = self.cluster.model, self.cluster.now_s, -math.inf
         if not model.queue.many[0]:
             now_s = max(now_s, self._arrival_s())
-        elif quiet:
+        elif quiet and self._may_skip:
             event_s = min(self._event_s(), float(model.clock[MAIN_DUE]), float(model.clock[BACKFILL_DUE]))
         if NEVER in (now_s, event_s):
             return NEVER
@@ -153,7 +182,7 @@ class IdealDriver(CycleDriver):
             self.cluster.decided()
 
 
-def _nothing_kept() -> Store:
-    store = Unchanged("sqlite://")
-    store.upgrade()
-    return store
+@cache
+def _shipped_scores() -> SharingModel:
+    """Return the model of share scores that comes with slurmsched."""
+    return shipped().read_as(SharingModel.of_document)

@@ -58,6 +58,7 @@ class IdealCluster(SimulatedCluster):
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Carry out each action; the queue needs no order, since nobody but we starts jobs."""
         answers = [ActionResult(action, self._do(action)) for action in actions]
+        self._rewrite()
         self._check()
         return answers
 

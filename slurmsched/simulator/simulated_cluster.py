@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -27,21 +26,39 @@ from ..cluster.actions import (
     Unshare,
     job_of,
 )
-from ..cluster.columns import Labels
+from ..cluster.columns import IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.records.profiles import NodeProfile
 from ..cluster.state import ClusterState
+from ..cluster.text.tres import slots_in
 from ..errors import SlurmUnavailable
 from ..policies.selection.resources import number_forms
+from ..slurm.adapters.fake_slots import SlotAction, begin_of, changed_texts
 from ..slurm.port import ActionResult, ClusterInfo, ControllerLoad
 from .cluster_spec import ClusterSpec, with_nodes
 from .engine.calendar import END
-from .engine.job_state import COMPLETED, PENDING, RUNNING, SUSPENDED, UNBORN, JobSpeed, foresee, go_on, pause
-from .machine.controller import controller, extended, places_changed
-from .machine.event_loop import advance, reordered, requeue
-from .machine.observation import nodes_of, observed_jobs, one_row_per_array
+from .engine.job_state import (
+    COMPLETED,
+    PENDING,
+    RUNNING,
+    SUSPENDED,
+    UNBORN,
+    JobSpeed,
+    alone,
+    foresee,
+    go_on,
+    meet,
+    pause,
+)
+from .gpu_profiles import profiles_of, true_use
+from .machine.controller import controller, extended, places_changed, request_slots
+from .machine.event_loop import advance, ask_to_stop, reordered, requeue
+from .machine.observation import nodes_of, observed_jobs, one_row_per_array, partition_of_run
+from .machine.pair_speeds import UNMEASURED, with_pairs
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import NOW, Controller, Outages, begin_at, validate
+from .slurmctld.slurmctld import ACTIVE, NOW, Controller, Outages, begin_at, validate
+from .text_edits import TextEdits
 from .workload.workload import Workload, as_submitted
 
 RELEASE = (22, 5, 8)
@@ -67,12 +84,15 @@ class SimulatedCluster:
     outages: Outages | None = None  #: future failures
     pace: JobSpeed | None = None  #: speeds of jobs; 1 by default
     checked: bool = False  #: validate the state after each step; AssertionError names what is broken
+    unmeasured: float = UNMEASURED  #: the speed of one job beside another where their pair was not measured
     away: bool = False  #: do not answer, like a stopped slurmctld
     admin_comments: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
     model: Controller = field(init=False, repr=False)
+    _ran_in: dict[int, tuple[int, str]] = field(init=False, repr=False)  #: restarts and partition of runs, by row
 
     def __post_init__(self) -> None:
         self._table = as_submitted(self.jobs) if self.submitted is None else self.submitted
+        self._edits, self._ran_in = TextEdits(), {}
         self.model = self._made()
         self._index()
 
@@ -99,6 +119,10 @@ class SimulatedCluster:
         self._index()
         self.advance(self.now_s)
 
+    def validate(self) -> None:
+        """Raise AssertionError, with the numbers, where the state contradicts itself."""
+        validate(self.model)
+
     def cancel(self, job_id: int) -> None:
         """End a running job now, as its owner."""
         stage = self.model.stage
@@ -116,6 +140,7 @@ class SimulatedCluster:
     def observe(self) -> ClusterState:
         """Return all jobs and nodes at once, as the real adapters do."""
         self._answering()
+        self._note_partitions()
         model = self.model
         life = model.stage.life
         ended = np.flatnonzero((life.state == COMPLETED) & (life.ended_s > self.now_s - REMEMBERED_S))
@@ -124,8 +149,8 @@ class SimulatedCluster:
         pending = one_row_per_array(observed_jobs(model, self._table, self.fleet, waiting))
         return ClusterState(
             pending=pending,
-            running=observed_jobs(model, self._table, self.fleet, holding),
-            ended=observed_jobs(model, self._table, self.fleet, ended),
+            running=self._where_they_ran(observed_jobs(model, self._table, self.fleet, holding), holding),
+            ended=self._where_they_ran(observed_jobs(model, self._table, self.fleet, ended), ended),
             nodes=nodes_of(model, self.fleet),
             partitions=self.fleet.partitions,
             qos=self.fleet.qos,
@@ -136,6 +161,7 @@ class SimulatedCluster:
         """Carry out each action, or refuse it in Slurm's words."""
         self._answering()
         answers = [ActionResult(action, self._do(action)) for action in actions]
+        self._rewrite()
         if any(answer.refused is None for answer in answers):
             reordered(self.model)
         self._check()
@@ -169,7 +195,8 @@ class SimulatedCluster:
         return OutcomeTable(
             job_id=some.job_id,
             restart=life.restarts[rows],
-            **{name: getattr(some, name) for name in ("name", "user", "account", "qos", "partition")},
+            **{name: getattr(some, name) for name in ("name", "user", "account", "qos")},
+            partition=self._where_they_ran(table, rows).partition,
             gpus=some.gpus,
             nodes=table.nodes,
             cpus=table.cpus,
@@ -186,20 +213,33 @@ class SimulatedCluster:
         if self.checked:
             validate(self.model)
 
+    def profiles(self, ended: OutcomeTable) -> list[NodeProfile]:
+        """Return what the nodes measured of these runs."""
+        return list(profiles_of(ended, self._table, self._use, self._rows)) if len(ended) else []
+
     def _answering(self) -> None:
         if self.away:
             raise SlurmUnavailable("simulation: slurmctld does not answer")
 
     def _made(self) -> Controller:
         required = self._table.required_nodes
-        model = controller(self.jobs, self.fleet, self.conf, required=required, outages=self.outages, pace=self.pace)
+        pace = with_pairs(self.pace or alone(self.jobs), self.jobs, self.fleet.sharing, self.unmeasured)
+        model = controller(self.jobs, self.fleet, self.conf, required=required, outages=self.outages, pace=pace)
         model.stage.life.keeps_work[:] = self._table.ckpt
         model.stage.requests.exclusive[:] = self._table.exclusive
+        shares = self._table.per_node.map([bool(slots_in(text)) for text in self._table.per_node.names], np.bool_)
+        self._request_slots(model, np.flatnonzero(shares).tolist())
         number_forms(model.stage.requests)
         return model
 
+    def _request_slots(self, model: Controller, rows: list[int]) -> None:
+        """Let jobs request the GPUs or slots that their requests name."""
+        for row in rows:
+            request_slots(model.stage.requests, [row], slots_in(self._table.per_node[row]), int(self.jobs.gpus[row]))
+
     def _index(self) -> None:
         """Index the rows by the id that scontrol takes."""
+        self._use = true_use(self.jobs)
         self._rows: dict[int, list[int]] = {}
         for row, (job_id, array) in enumerate(
             zip(self._table.job_id.tolist(), self._table.array_job_id.tolist(), strict=True)
@@ -210,6 +250,7 @@ class SimulatedCluster:
 
     def _move_nodes(self, move: MoveNodes) -> str | None:
         """Change the nodes of partitions; running jobs continue."""
+        self._note_partitions()
         for step in move.steps:
             if step.partition not in list(self.fleet.partitions.name):
                 return f"Invalid partition name specified for partition {step.partition}"
@@ -243,24 +284,80 @@ class SimulatedCluster:
                 for row in rows:
                     begin_at(model, row, self.now_s)
             case MovePartition(partition=name):
-                if any(part not in self.fleet.partitions.name.names for part in name.split(",")):
+                if not self._has_partitions(name):
                     return "Invalid partition name specified"
-                self._move(rows, "partition", name)
-            case Share() | StartShared() | Unmark() | Unshare():  # no slots are modelled
-                return "Invalid generic resource (gres) specification"
+                self._edits.put(rows, {"partition": name})
+            case Share() | StartShared() | Unmark() | Unshare():
+                return self._reshape(action, rows)
             case RequireNodes(nodes=names):
-                self._move(rows, "required_nodes", names)
+                self._edits.put(rows, {"required_nodes": names})
         return None
 
-    def _move(self, rows: list[int], column: str, text: str) -> None:
-        """Change the partition or nodes of jobs."""
-        texts = list(getattr(self._table, column))
+    def _has_partitions(self, names: str) -> bool:
+        return all(name in self.fleet.partitions.name.names for name in names.split(","))
+
+    def _reshape(self, action: SlotAction, rows: list[int]) -> str | None:
+        """Change a waiting job that shares GPUs, or is about to."""
+        if not self.fleet.slots.any():
+            return "Invalid generic resource (gres) specification"
+        if refused := self._missing(action):
+            return refused
+        try:
+            texts = changed_texts(action, self._edits.text(self._table, "per_node", rows[0]))
+        except ValueError as error:
+            return str(error)
+        self._edits.put(rows, texts)
         for row in rows:
-            texts[row] = text
-        changed: dict[str, Any] = {column: Labels.of(texts)}
-        self._table = replace(self._table, **changed)
+            begin_at(self.model, row, begin_of(action, self.now_s))
+        return None
+
+    def _missing(self, action: SlotAction) -> str | None:
+        """Return Slurm's complaint about a partition, a node or slots that do not exist."""
+        if isinstance(action, Share | Unshare):
+            partitions = action.partition if isinstance(action, Share) else action.home
+            if not self._has_partitions(partitions):
+                return "Invalid partition name specified"
+        if not isinstance(action, Share):
+            return None
+        names = list(self.fleet.nodes.name)
+        if action.node not in names:
+            return "Invalid node name specified"
+        wanted = sum(1 << int(gpu) for gpu in action.token.partition(":")[0].split("+"))
+        has = int(self.fleet.slots[names.index(action.node)])
+        return "Requested node configuration is not available" if wanted & ~has else None
+
+    def _rewrite(self) -> None:
+        """Carry out the gathered changes of texts."""
+        if not self._edits:
+            return
+        reshaped, requests = self._edits.rows("per_node"), self.model.stage.requests
+        self._table = self._edits.apply(self._table)
         self.jobs = replace(self.jobs, partition=self._table.partition)
+        before = requests.gpus[reshaped].sum()
+        self._request_slots(self.model, reshaped)
+        self.model.clock[ACTIVE] += requests.gpus[reshaped].sum() - before
         self.model = places_changed(self.model, self.jobs, self.fleet, self._table.required_nodes)
+
+    def _note_partitions(self) -> None:
+        """Note in which of several requested partitions each run is."""
+        several = self._table.partition.map(["," in names for names in self._table.partition.names], np.bool_)
+        if not several.any():
+            return
+        life, running = self.model.stage.life, self.model.stage.running
+        for row in running.rows[: running.many[0]].tolist():
+            if several[row] and self._ran_in.get(row, (-1, ""))[0] != life.restarts[row]:
+                where = partition_of_run(self.model, self.fleet, self._table.partition[row], row)
+                self._ran_in[row] = int(life.restarts[row]), where
+
+    def _where_they_ran(self, jobs: JobTable, rows: IntArray) -> JobTable:
+        """Return jobs that run or ran, with the one partition of that run."""
+        if not self._ran_in:
+            return jobs
+        restarts = self.model.stage.life.restarts[rows].tolist()
+        runs = [self._ran_in.get(row, (-1, "")) for row in rows.tolist()]
+        edits = TextEdits()
+        edits.put_each("partition", {at: where for at, (run, where) in enumerate(runs) if run == restarts[at]})
+        return edits.apply(jobs)
 
     def _steer(self, action: Action, row: int) -> str | None:
         """Change a running job."""
@@ -272,8 +369,8 @@ class SimulatedCluster:
                     return "Requested operation is presently disabled"
                 requeue(model, row, now_s)
             case AskToStop() if state == RUNNING:
-                if model.stage.life.keeps_work[row]:  # it saves its work and requeues itself at once
-                    requeue(model, row, now_s)
+                if model.stage.life.keeps_work[row]:  # it saves its work and requeues itself
+                    ask_to_stop(model, row, now_s)
             case AskToStop() if state == PENDING:
                 pass  # a signal to a job that does not run has no effect
             case SetAdminComment(text=text):
@@ -281,12 +378,19 @@ class SimulatedCluster:
             case Suspend() if state == RUNNING:
                 pause(model.stage, row, now_s)
                 model.stage.life.state[row] = SUSPENDED
+                self._meet(row)
             case Resume() if state == SUSPENDED:
                 model.stage.life.state[row] = RUNNING
                 go_on(model.stage, row, now_s)
+                self._meet(row)
             case _:
                 return "Job is pending execution" if state == PENDING else "Job is no longer pending execution"
         return None
+
+    def _meet(self, row: int) -> None:
+        """Update the speeds of jobs on shared GPUs after one of them was suspended or resumed."""
+        if self.model.stage.requests.slots[row]:
+            meet(self.model.stage, row, self.now_s)
 
 
 _OF_PENDING = (Rank, Hold, Release, MovePartition, RequireNodes, Share, StartShared, Unmark, Unshare)

@@ -98,6 +98,17 @@ def test_pairs_that_may_share_come_from_a_file_beside_it(file):
     assert sharing.least == 0.8
 
 
+def test_the_nodes_of_one_partition_have_slots_of_their_gpus(file):
+    file.with_name("pairs.csv").write_text("first,second,first_speed,second_speed\na,b,0.9,0.8\n")
+    text = "[[nodes]]\ngpus = 8\npartitions = ['gpu']\n[[nodes]]\ngpus = 2\npartitions = ['shared']\n"
+    text += "[[partitions]]\nname = 'gpu'\n[[partitions]]\nname = 'shared'\n[sharing]\npairs = 'pairs.csv'\n"
+    file.write_text(text + "partition = 'shared'\n")
+    assert read_cluster(file).slots.tolist() == [0, 0b11]
+    file.write_text(text + "partition = 'nowhere'\n")
+    with pytest.raises(ConfigError, match="partition = 'nowhere' is none of the"):
+        read_cluster(file)
+
+
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [

@@ -16,8 +16,10 @@ class PartitionSets(NamedTuple):
 
     of: IntArray  #: of each job
     nodes: BoolArray  #: [set, node]
-    tier: IntArray  #: the highest of each set
+    tier: IntArray  #: the lowest of each set
     up: BoolArray
+    above: BoolArray  #: [set, node] the nodes of its partitions of the highest tier
+    split: BoolArray  #: its partitions are of several tiers
 
 
 class AllowedNodes(NamedTuple):
@@ -78,19 +80,27 @@ def suits(gpu_type: str, features: str, nodes: NodeTable) -> BoolArray:
 def _partition_sets(partition_lists: Labels, nodes: NodeTable, partitions: PartitionTable) -> PartitionSets:
     """Return every distinct list of partitions that jobs request; without partitions, one set of all nodes."""
     if not len(partitions):
-        whole = np.ones((1, len(nodes)), dtype=np.bool_)
+        whole, yes = np.ones((1, len(nodes)), dtype=np.bool_), np.ones(1, dtype=np.bool_)
         everywhere = np.zeros(len(partition_lists), dtype=np.int64)
-        return PartitionSets(everywhere, whole, np.ones(1, dtype=np.int64), np.ones(1, dtype=np.bool_))
+        return PartitionSets(everywhere, whole, np.ones(1, dtype=np.int64), yes, whole.copy(), ~yes)
     number = {name: at for at, name in enumerate(partitions.name)}
     inside = np.zeros((len(partitions), len(nodes)), dtype=np.bool_)
     for at, names in enumerate(nodes.partitions):
         for name in filter(None, names.split(",")):
             inside[number[name], at] = True
     used = np.unique(partition_lists.codes)
-    members = [[number[name] for name in partition_lists.names[code].split(",")] for code in used.tolist()]
+    members = [np.array([number[name] for name in partition_lists.names[code].split(",")]) for code in used.tolist()]
+    tiers = [partitions.tier[rows] for rows in members]
+    highest = [rows[tier == tier.max()] for rows, tier in zip(members, tiers, strict=True)]
+
+    def nodes_in(sets: list[IntArray]) -> BoolArray:
+        return np.array([inside[rows].any(axis=0) for rows in sets], dtype=np.bool_).reshape(len(used), len(nodes))
+
     return PartitionSets(
         np.searchsorted(used, partition_lists.codes),
-        np.array([inside[rows].any(axis=0) for rows in members], dtype=np.bool_).reshape(len(used), len(nodes)),
-        np.array([partitions.tier[rows].max() for rows in members], dtype=np.int64),
+        nodes_in(members),
+        np.array([tier.min() for tier in tiers], dtype=np.int64),
         np.array([partitions.up[rows].any() for rows in members], dtype=np.bool_),
+        nodes_in(highest),
+        np.array([tier.min() < tier.max() for tier in tiers], dtype=np.bool_),
     )

@@ -18,7 +18,16 @@ from ..contract import Placement
 from .allowed_nodes import AllowedNodes, allowed_nodes
 from .loops import DecisionJobs, PlannedLife, Started, nothing_started, start_one
 from .planned_room import BackfillPlan, blank_outlook
-from .resources import FreeResources, NodeResources, ResourceRequests, give_back, link, nothing_held, number_forms
+from .resources import (
+    FreeResources,
+    NodeResources,
+    NodeSlots,
+    ResourceRequests,
+    give_back,
+    link,
+    nothing_held,
+    number_forms,
+)
 from .sorted_rows import empty_line, line_up
 from .struct_arrays import records
 
@@ -131,6 +140,7 @@ def _resources(nodes: NodeTable, allowed: BoolArray) -> NodeResources:
     return NodeResources(
         has=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
         free=records(FreeResources(nodes.gpus - nodes.gpus_used, nodes.cpus - nodes.cpus_used, free_mib)),
+        slots=records(NodeSlots(*np.zeros((3, len(nodes)), dtype=np.int64))),  # a selection places whole GPUs
         up=nodes.usable.copy(),
         allowed=allowed,
         sizes=np.unique(nodes.gpus)[::-1].copy(),
@@ -144,6 +154,7 @@ def _requests(jobs: JobTable, placement: Placement) -> ResourceRequests:
     return records(
         ResourceRequests(
             gpus=jobs.gpus,
+            slots=zeros.copy(),
             nodes=jobs.nodes,
             cpus=np.maximum(-(-jobs.cpus // spread), 1),
             memory_mib=np.nan_to_num(jobs.memory_mib / spread),

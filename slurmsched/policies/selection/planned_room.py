@@ -77,6 +77,7 @@ class BackfillPlan(NamedTuple):
     tried: IntArray  #: for each form of jobs one that was searched for; NONE
     forms: IntArray  #: the forms that were searched for
     full_s: FloatArray  #: of ``tried``: it has no room at steps up to this one
+    kept_s: FloatArray  #: per node, from when on it is kept for a job that waits for slots; NEVER for none
 
 
 def blank_outlook(nodes: int, steps: int, forms: int) -> BackfillPlan:
@@ -94,6 +95,7 @@ def blank_outlook(nodes: int, steps: int, forms: int) -> BackfillPlan:
         np.full(forms, NONE, dtype=np.int64),
         np.empty(forms, dtype=np.int64),
         np.empty(forms),
+        np.full(nodes, NEVER),
     )
 
 
@@ -102,6 +104,7 @@ def look(outlook: BackfillPlan, resources: NodeResources, now_s: float) -> None:
     """Begin the plan with what is free now."""
     outlook.counts[MANY], outlook.counts[ENDED] = 1, 0
     outlook.at_s[0], outlook.falls[0] = now_s, False
+    outlook.kept_s[:] = NEVER
     outlook.gpus[0], outlook.cpus[0], outlook.memory_mib[0] = (
         resources.free.gpus,
         resources.free.cpus,
@@ -283,6 +286,35 @@ def reserve(outlook: BackfillPlan, stage: Planned, row: int, step: int, resoluti
             )
             outlook.memory_mib[later, node] -= requests.memory_mib[row]
     outlook.falls[step] = True
+
+
+@inner
+def keep_for(outlook: BackfillPlan, stage: Planned, row: int) -> None:
+    """Keep the node of a job that waits for slots from the planned end that gives it its slots.
+
+    slurmctld plans whole nodes: jobs on other GPUs of that node start only if they end before.
+    """
+    allowed = stage.resources.allowed[stage.requests.kind[row]]
+    for node in range(len(allowed)):
+        if allowed[node]:
+            outlook.kept_s[node] = min(outlook.kept_s[node], _slots_s(stage, row, node))
+
+
+@inner
+def _slots_s(stage: Planned, row: int, node: int) -> float:
+    """Return the planned end after which a node has a free slot of each GPU that a job requests.
+
+    That is the first end on the node if only CPUs or memory are missing.
+    """
+    running, missing = stage.running, stage.requests.slots[row] & stage.resources.slots.twice[node]
+    for at in range(running.many[0]):
+        other = running.rows[at]
+        if stage.held.links[HELD_NODE, stage.held.first[other]] != node:
+            continue
+        missing &= ~stage.requests.slots[other]
+        if not missing:
+            return float(running.keys[at])
+    return NEVER
 
 
 @inner

@@ -23,11 +23,20 @@ class FreeResources(NamedTuple):
     memory_mib: FloatArray
 
 
+class NodeSlots(NamedTuple):
+    """The slots of GPUs per node as sets of GPU numbers, one bit each: a GPU that can be shared has two slots."""
+
+    has: IntArray  #: the GPUs with slots
+    once: IntArray  #: those of which at least one slot is taken
+    twice: IntArray  #: those of which both are
+
+
 class NodeResources(NamedTuple):
     """The nodes: their capacity, what is free, and which jobs may use them."""
 
     has: FreeResources  #: the capacity
     free: FreeResources
+    slots: NodeSlots
     up: BoolArray
     allowed: BoolArray  #: [kind of job, node]
     sizes: IntArray  #: the distinct GPU counts of nodes, largest first
@@ -37,7 +46,8 @@ class NodeResources(NamedTuple):
 class ResourceRequests(NamedTuple):
     """The resources that each job requests."""
 
-    gpus: IntArray  #: over all nodes
+    gpus: IntArray  #: over all nodes; 0 of a job with slots
+    slots: IntArray  #: the GPUs of its node of which it requests a slot each, one bit per number; 0 for none
     nodes: IntArray  #: 0 where the job does not say
     cpus: IntArray  #: per node
     memory_mib: FloatArray  #: per node
@@ -81,7 +91,7 @@ def carry_over(old: Held, new: Held) -> None:
 def number_forms(requests: ResourceRequests) -> None:
     """Number jobs by identical requests; call it after requests were changed."""
     form = np.zeros(len(requests.gpus), dtype=np.int64)
-    for name in ("gpus", "nodes", "cpus", "memory_mib", "exclusive", "kind", "how"):
+    for name in ("gpus", "slots", "nodes", "cpus", "memory_mib", "exclusive", "kind", "how"):
         column = getattr(requests, name)
         if len(column) and column.min() != column.max():
             values, at = np.unique(column, return_inverse=True)
@@ -106,6 +116,8 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
         if free.cpus[node] < cpus or free.memory_mib[node] < memory_mib:
             continue
         if requests.exclusive[row] and free.cpus[node] < resources.has.cpus[node]:
+            continue
+        if requests.slots[row] and not has_slots(resources.slots, node, requests.slots[row]):
             continue
         room[OPEN, node] = max(0, free.gpus[node]) if gpus else 1
         total += room[OPEN, node]
@@ -157,6 +169,28 @@ def take(resources: NodeResources, held: Held, requests: ResourceRequests, row: 
         cpus = resources.free.cpus[node] if requests.exclusive[row] else requests.cpus[row]
         link(resources.free, held, row, node, resources.room[TAKEN, at], cpus)
         resources.free.memory_mib[node] -= requests.memory_mib[row]
+        take_slots(resources.slots, node, requests.slots[row])
+
+
+@inner
+def has_slots(slots: NodeSlots, node: int, gpus: int) -> bool:
+    """Return True if a node has a free slot of each of *gpus*."""
+    return bool((gpus & ~(slots.has[node] & ~slots.twice[node])) == 0)
+
+
+@compiled
+def take_slots(slots: NodeSlots, node: int, gpus: int) -> None:
+    """Take a slot of each of *gpus*."""
+    slots.twice[node] |= slots.once[node] & gpus
+    slots.once[node] |= gpus
+
+
+@inner
+def _free_slots(slots: NodeSlots, node: int, gpus: int) -> None:
+    """Free a slot of each of *gpus*."""
+    second = slots.twice[node] & gpus
+    slots.twice[node] &= ~second
+    slots.once[node] &= ~(gpus & ~second)
 
 
 @compiled
@@ -179,11 +213,22 @@ def give_back(resources: NodeResources, held: Held, requests: ResourceRequests, 
         resources.free.gpus[node] += links[GPUS, spot]
         resources.free.cpus[node] += links[CPUS, spot]
         resources.free.memory_mib[node] += requests.memory_mib[row]
+        _free_slots(resources.slots, node, requests.slots[row])
         after = links[NEXT, spot]
         links[NEXT, spot] = held.spare[0]
         held.spare[0] = spot
         spot = after
     held.first[row] = NONE
+
+
+@inner
+def width(requests: ResourceRequests, row: int) -> int:
+    """Return the number of GPUs of a job, shared ones included."""
+    gpus, slots = requests.gpus[row], requests.slots[row]
+    while slots:
+        gpus += slots & 1
+        slots >>= 1
+    return int(gpus)
 
 
 @inner
@@ -210,12 +255,25 @@ def validate(resources: NodeResources, held: Held, requests: ResourceRequests) -
         return np.asarray(np.bincount(node, weights=amounts, minlength=nodes), dtype=np.float64)
 
     has, free = resources.has, resources.free
+    whole = np.where(resources.slots.has > 0, 0, has.gpus)
     assert (free.gpus >= 0).all(), "a node gives more GPUs than it has"
     assert (free.cpus >= 0).all(), "a node gives more CPUs than it has"
-    assert (free.gpus + held_of(held.links[GPUS, mine]) == has.gpus).all(), "free and held GPUs are not those of a node"
+    assert (free.gpus + held_of(held.links[GPUS, mine]) == whole).all(), "free and held GPUs are not those of a node"
     assert (free.cpus + held_of(held.links[CPUS, mine]) == has.cpus).all(), "free and held CPUs are not those of a node"
     memory_mib = free.memory_mib + held_of(requests.memory_mib[owner[mine]])
     assert np.allclose(memory_mib, has.memory_mib), "free and held memory is not that of a node"
+    _validate_slots(resources.slots, node, requests.slots[owner[mine]])
+
+
+def _validate_slots(slots: NodeSlots, node: IntArray, gpus: IntArray) -> None:
+    """Compare the taken slots of each node with the *gpus* of which each allocation on *node* holds one."""
+    numbers = np.arange(63)
+    taken = np.zeros((len(slots.has), len(numbers)), dtype=np.int64)
+    np.add.at(taken, node, gpus[:, None] >> numbers & 1)
+    assert (taken <= 2).all(), "a GPU has more than two jobs"
+    assert not (gpus & ~slots.has[node]).any(), "a job holds slots that its node lacks"
+    assert ((taken >= 1) @ (1 << numbers) == slots.once).all(), "the GPUs with a slot taken are not those of the jobs"
+    assert ((taken == 2) @ (1 << numbers) == slots.twice).all(), "the GPUs with two slots taken are not those of jobs"
 
 
 def owners(held: Held) -> IntArray:

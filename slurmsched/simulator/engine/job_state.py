@@ -12,11 +12,11 @@ from ...cluster.jobs import JobState
 from ...policies.compiled import compiled, inner
 from ...policies.selection import resources as nodes
 from ...policies.selection import sorted_rows
-from ...policies.selection.resources import GPUS, Held, NodeResources, ResourceRequests, give_back, take
+from ...policies.selection.resources import GPUS, NODE, Held, NodeResources, ResourceRequests, give_back, take
 from ...policies.selection.sorted_rows import Line, drop_out, line_up
 from ...policies.selection.struct_arrays import records
 from . import calendar as calendars
-from .calendar import BEGIN, END, FREE, NEVER, SERIALS, STEP, Calendar, note
+from .calendar import BEGIN, END, FREE, NEVER, SAVED, SERIALS, STEP, Calendar, note
 
 UNBORN = -1
 ALONE = -1
@@ -47,6 +47,8 @@ class Life(NamedTuple):
     guests: IntArray  #: number of its GPUs that have a guest
     lost_s: FloatArray  #: work that was lost
     keeps_work: BoolArray  #: its work survives a requeue
+    saved_s: FloatArray  #: time at which it has saved its work and requeues itself; NEVER where it was not asked to
+    joined: IntArray  #: runs that began on GPUs on which another job ran
 
 
 class Packs(NamedTuple):
@@ -64,7 +66,8 @@ class Packs(NamedTuple):
 class JobSpeed(NamedTuple):
     """The speeds of jobs: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
 
-    A guest on the same GPUs multiplies that by ``beside[profile[row], profile[other]]``; profile 0 never shares.
+    A guest on the same GPUs multiplies that by ``beside[profile[row], profile[other]]``; profile 0 never shares, except
+    by slots.
     """
 
     kind: IntArray
@@ -115,6 +118,8 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
             guests=zeros.copy(),
             lost_s=np.zeros(count),
             keeps_work=np.zeros(count, dtype=np.bool_),
+            saved_s=np.full(count, NEVER),
+            joined=zeros.copy(),
         )
     )
 
@@ -149,6 +154,8 @@ def _forget_void(stage: MachineContext) -> None:
             continue
         if rank == BEGIN and life.begin_s[serial] != at_s:
             continue
+        if rank == SAVED and life.saved_s[serial] != at_s:
+            continue
         note(calendar, at_s, rank, serial)
 
 
@@ -160,6 +167,8 @@ def start(stage: MachineContext, row: int, count: int, now_s: float) -> None:
     life.spread[row] = max(life.spread[row], count)
     life.speed[row] = _speed_on(stage, row, count)
     set_out(stage, row, now_s)
+    if stage.requests.slots[row]:
+        life.joined[row] += meet(stage, row, now_s)
 
 
 @inner
@@ -205,7 +214,7 @@ def end(stage: MachineContext, row: int, now_s: float) -> None:
     life = stage.life
     life.state[row] = COMPLETING
     life.left_s[row] = 0.0
-    life.due_s[row] = NEVER
+    life.due_s[row], life.saved_s[row] = NEVER, NEVER
     life.ended_s[row] = now_s
     _leave(stage, row, now_s)
 
@@ -224,10 +233,20 @@ def send_back(stage: MachineContext, row: int, now_s: float, delay_s: float, res
         life.left_s[row] = life.runtime_s[row]
     life.left_s[row] += restart_s
     life.state[row] = REQUEUED
+    life.saved_s[row] = NEVER
     life.restarts[row] += 1
     life.submit_s[row] = now_s
     life.begin_s[row] = now_s + delay_s
     _leave(stage, row, now_s)
+
+
+@compiled
+def save(stage: MachineContext, row: int, saved_s: float, now_s: float) -> None:
+    """Let a run save its work until *saved_s*, without progress."""
+    pause(stage, row, now_s)
+    stage.life.since_s[row] = NEVER  # no work is done from here on
+    stage.life.saved_s[row] = saved_s
+    foresee(stage, saved_s, SAVED, row)
 
 
 @inner
@@ -250,8 +269,33 @@ def _leave(stage: MachineContext, row: int, now_s: float) -> None:
 
 
 @inner
+def share_slots(stage: MachineContext, row: int, other: int) -> bool:
+    """Return True if two jobs that hold slots have slots of the same GPU."""
+    if not stage.requests.slots[row] & stage.requests.slots[other]:
+        return False
+    held = stage.held
+    return bool(held.links[NODE, held.first[row]] == held.links[NODE, held.first[other]])
+
+
+@compiled
+def meet(stage: MachineContext, row: int, now_s: float) -> int:
+    """Update the speeds of a job with slots and of those beside it; return 1 if any runs beside it, else 0."""
+    change_speed(stage, row, now_s)
+    found = 0
+    for at in range(stage.running.many[0]):
+        other = stage.running.rows[at]
+        if other != row and stage.life.state[other] == RUNNING and share_slots(stage, row, other):
+            change_speed(stage, other, now_s)
+            found = 1
+    return found
+
+
+@inner
 def part(stage: MachineContext, row: int, now_s: float) -> None:
     """End the sharing of a job: its guests keep the GPUs they are on, and all run at their new speeds."""
+    if stage.requests.slots[row]:
+        meet(stage, row, now_s)
+        return
     life, links, host = stage.life, stage.held.links, stage.life.partner[row]
     if host != ALONE:
         life.partner[row] = ALONE
@@ -276,7 +320,9 @@ def change_speed(stage: MachineContext, row: int, now_s: float) -> None:
     life, pace, speed = stage.life, stage.pace, _speed_on(stage, row, 1)
     if life.state[row] != RUNNING:
         return
-    if life.partner[row] != ALONE:
+    if stage.requests.slots[row]:
+        speed *= _least_beside(stage, row)
+    elif life.partner[row] != ALONE:
         speed *= pace.beside[pace.profile[row], pace.profile[life.partner[row]]]
     elif life.guests[row]:
         least = 1.0
@@ -285,10 +331,24 @@ def change_speed(stage: MachineContext, row: int, now_s: float) -> None:
             if life.partner[guest] == row:
                 least = min(least, pace.beside[pace.profile[row], pace.profile[guest]])
         speed *= least
-    if speed != life.speed[row]:
+    if speed != life.speed[row] and life.due_s[row] == NEVER:
+        life.speed[row] = speed  # it saves its work
+    elif speed != life.speed[row]:
+        from_s = max(now_s, life.since_s[row])  # the work may not have begun yet
         pause(stage, row, now_s)
         life.speed[row] = speed
-        go_on(stage, row, now_s)
+        go_on(stage, row, from_s)
+
+
+@inner
+def _least_beside(stage: MachineContext, row: int) -> float:
+    """Return the lowest speed that a job with slots has beside any job that runs on its GPUs now; 1 alone."""
+    pace, least = stage.pace, 1.0
+    for at in range(stage.running.many[0]):
+        other = stage.running.rows[at]
+        if other != row and stage.life.state[other] == RUNNING and share_slots(stage, row, other):
+            least = min(least, pace.beside[pace.profile[row], pace.profile[other]])
+    return least
 
 
 @inner
@@ -323,7 +383,10 @@ def _validate_ends(stage: MachineContext) -> None:
     ends = row[rank == END]
     scheduled = np.zeros(len(runs), dtype=np.bool_)
     scheduled[ends[life.due_s[ends] == at_s[rank == END]]] = True
+    saves = row[rank == SAVED]
+    scheduled[saves[life.saved_s[saves] == at_s[rank == SAVED]]] = True
     assert scheduled[runs].all(), "the end of a running job is not in the calendar"
+    assert (life.due_s[life.saved_s < NEVER] == NEVER).all(), "a job that saves its work has an end"
 
 
 def _validate_sharing(stage: MachineContext) -> None:

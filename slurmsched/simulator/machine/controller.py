@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from ...policies.selection.planned_room import blank_outlook
 from ...policies.selection.resources import (
     FreeResources,
     NodeResources,
+    NodeSlots,
     ResourceRequests,
     carry_over,
     find,
@@ -139,6 +140,7 @@ def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
     requests = records(
         ResourceRequests(
             gpus=jobs.gpus,
+            slots=_zeros(len(jobs)),
             nodes=jobs.nodes,
             cpus=np.maximum(jobs.cpus, 1),
             memory_mib=jobs.memory_mib,
@@ -153,10 +155,12 @@ def _requests(jobs: Workload, kind: IntArray) -> ResourceRequests:
 
 
 def _resources(fleet: ClusterSpec, allowed: BoolArray) -> NodeResources:
-    nodes = fleet.nodes
+    nodes, slots = fleet.nodes, fleet.slots
+    whole = np.where(slots > 0, 0, nodes.gpus)  # GPUs with slots are not handed out whole
     return NodeResources(
         has=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
-        free=records(FreeResources(nodes.gpus, nodes.cpus, nodes.memory_mib)),
+        free=records(FreeResources(whole, nodes.cpus, nodes.memory_mib)),
+        slots=records(NodeSlots(slots, _zeros(len(nodes)), _zeros(len(nodes)))),
         up=nodes.usable.copy(),
         allowed=allowed,
         sizes=np.unique(nodes.gpus)[::-1].copy(),
@@ -247,6 +251,12 @@ def places_changed(model: Controller, jobs: Workload, fleet: ClusterSpec, requir
     return model._replace(stage=stage, parts=places.parts, blocked=blocked, reserved=_zeros(sets))
 
 
+def request_slots(requests: ResourceRequests, rows: Sequence[int], gpus: Sequence[int], whole: int) -> None:
+    """Let jobs request a slot of each of *gpus*; or, without any, *whole* GPUs."""
+    requests.slots[rows] = sum(1 << gpu for gpu in gpus)
+    requests.gpus[rows] = 0 if gpus else whole
+
+
 def extended(model: Controller, fresh: Controller) -> Controller:
     """Copy the state of *model* into *fresh*, which was built for the same jobs and more behind them."""
     size, old, new = len(model.base), model.stage, fresh.stage
@@ -261,6 +271,7 @@ def extended(model: Controller, fresh: Controller) -> Controller:
     new.calendar.at_s[:events], new.calendar.what[:events] = old.calendar.at_s[:events], old.calendar.what[:events]
     new.calendar.many[0] = events
     new.resources.free[:] = old.resources.free  # type: ignore[index]  # an array of records
+    new.resources.slots[:] = old.resources.slots  # type: ignore[index]  # likewise
     new.resources.up[:] = old.resources.up
     fresh.usage.used_s[: len(model.usage.used_s)] = model.usage.used_s
     fresh.usage.until_s[:] = model.usage.until_s

@@ -8,6 +8,7 @@ after each event.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from ..workload.workload import Workload
 from .controller import controller
 from .event_loop import advance, decide
 from .outages import no_outages, outages
+from .pair_speeds import framed, profiles_of
 
 Ask = Callable[[float, IntArray, FloatArray], FloatArray]
 """The keys of *rows* at a time, given how long each has run: for an ordering that is called at each decision."""
@@ -68,6 +70,7 @@ def run_direct(
     With *check*, AssertionError names what is broken in the state of the machine.
     """
     conf = SlurmConf(rules._replace(asked_each_time=key_source is not None))
+    fleet = replace(fleet, shared="")  # pairs need no slots here
     model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
     model.stage.requests.how[:] = how
     number_forms(model.stage.requests)
@@ -99,15 +102,12 @@ def sharing_of(jobs: Workload, fleet: ClusterSpec, pace: JobSpeed, packing: Pack
     """Add the speeds of GPU sharing to *pace* where the cluster allows it: by program, or else by job name."""
     if fleet.sharing is None:
         return pace
-    number = {name: at for at, name in enumerate(fleet.sharing.names, start=1)}
-    kinds = jobs.work if any(jobs.work.names) else jobs.name
-    profile = kinds.map([number.get(name, 0) for name in kinds.names], np.int64)
-    beside = _framed(fleet.sharing.speeds)
+    beside = framed(fleet.sharing.speeds)
     measured = (beside > 0) & (beside.T > 0)
     packs = pace.packs._replace(least=np.full(1, fleet.sharing.least)) if packing is None else _packs(packing)
-    believed = beside if packing is None else _framed(packing.believed)
+    believed = beside if packing is None else framed(packing.believed)
     packs = packs._replace(believed=np.where(measured, believed, -1.0))
-    return pace._replace(profile=profile, beside=beside, packs=packs)
+    return pace._replace(profile=profiles_of(jobs, fleet.sharing), beside=beside, packs=packs)
 
 
 def _packs(packing: PackingSetup) -> Packs:
@@ -122,11 +122,6 @@ def _packs(packing: PackingSetup) -> Packs:
         np.array([mode.first for mode in modes], dtype=np.bool_),
         np.array([mode.coming for mode in modes], dtype=np.float64),
     )
-
-
-def _framed(table: FloatArray) -> FloatArray:
-    """Return the table with a first row and column for jobs that do not share."""
-    return np.pad(table, ((1, 0), (1, 0)))
 
 
 def pace_of(jobs: Workload, fleet: ClusterSpec) -> JobSpeed:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ...policies.compiled import compiled, inner
 from ...policies.selection.resources import is_on
-from ..engine.calendar import BEGIN, END, FREE, NEVER, STEP, first, next_s, strike
-from ..engine.job_state import COMPLETED, PENDING, RUNNING, end, release, send_back, stop
+from ..engine.calendar import BEGIN, END, FREE, NEVER, SAVED, STEP, first, next_s, strike
+from ..engine.job_state import COMPLETED, PENDING, RUNNING, end, release, save, send_back, stop
 from ..slurmctld.slurmctld import (
     ACTIVE,
     ARRIVED,
@@ -161,6 +161,9 @@ def _happen(c: Controller, now_s: float) -> None:
             _step(c, serial, now_s)
         elif rank == BEGIN:
             stir(c, now_s)
+        elif rank == SAVED:
+            if stage.life.saved_s[serial] == now_s and stage.life.state[serial] == RUNNING:
+                requeue(c, serial, now_s)
         else:
             _fail_or_repair(c, serial, now_s)
 
@@ -206,6 +209,15 @@ def requeue(c: Controller, row: int, now_s: float) -> None:
     """End a run before its time and queue the job again."""
     send_back(c.stage, row, now_s, c.rules.requeue_delay_s, restart_cost(c, row))
     _stir_if_free(c, row, now_s)
+
+
+@compiled
+def ask_to_stop(c: Controller, row: int, now_s: float) -> None:
+    """Let a running job save its work, which takes the time that the rules say, and then requeue itself."""
+    if c.rules.saves_s <= 0:
+        requeue(c, row, now_s)
+    elif not now_s < c.stage.life.saved_s[row] < NEVER:
+        save(c.stage, row, now_s + c.rules.saves_s, now_s)
 
 
 @inner

@@ -72,14 +72,15 @@ def one_row_per_array(jobs: JobTable) -> JobTable:
 def nodes_of(model: Controller, fleet: ClusterSpec) -> NodeTable:
     """Return the nodes with the resources in use."""
     resources, nodes = model.stage.resources, fleet.nodes
-    words = np.where(resources.up, np.where(resources.free.gpus == resources.has.gpus, "idle", "mixed"), "down")
+    idle = resources.free.cpus == resources.has.cpus
+    words = np.where(resources.up, np.where(idle, "idle", "mixed"), "down")
     return replace(
         nodes,
         state=nodes.state if (resources.up == nodes.usable).all() else Labels.of(words.tolist()),
         usable=resources.up.copy(),
         cpus_used=resources.has.cpus - resources.free.cpus,
         memory_used_mib=_gone(resources.has.memory_mib, resources.free.memory_mib),
-        gpus_used=resources.has.gpus - resources.free.gpus,
+        gpus_used=resources.has.gpus - resources.free.gpus,  # all of a node with slots, as sinfo is read there
     )
 
 
@@ -124,6 +125,23 @@ def _allocations(model: Controller, fleet: ClusterSpec, rows: IntArray) -> tuple
         lists.append(fold(names[node] for node, _ in on))
         gpus.append(",".join(str(many) for _, many in on))
     return Labels.of(lists), Labels.of(gpus)
+
+
+def partition_of_run(model: Controller, fleet: ClusterSpec, names: str, row: int) -> str:
+    """Return the partition in which a job with several runs: of those that have its nodes, the highest tier."""
+    tier = dict(zip(fleet.partitions.name, fleet.partitions.tier.tolist(), strict=True))
+    on = [fleet.nodes.partitions[node].split(",") for node in _nodes(model, row)]
+    able = [name for name in names.split(",") if all(name in those for those in on)]
+    return max(able or names.split(","), key=lambda name: tier.get(name, 0))
+
+
+def _nodes(model: Controller, row: int) -> list[int]:
+    held, on = model.stage.held, []
+    spot = held.first[row]
+    while spot != NONE:
+        on.append(int(held.links[NODE, spot]))
+        spot = held.links[NEXT, spot]
+    return on
 
 
 def _gone(of: FloatArray, left: FloatArray) -> FloatArray:

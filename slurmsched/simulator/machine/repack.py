@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...policies.compiled import inner
-from ...policies.selection.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, FreeResources, find
+from ...policies.selection.resources import CHOSEN, CPUS, GPUS, NEXT, NODE, NONE, TAKEN, FreeResources, find, width
 from ..engine.calendar import NEVER
 from ..engine.job_state import stop
 from ..slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, Controller, begin, may_run, wait
@@ -48,7 +48,7 @@ def repack(c: Controller, now_s: float) -> None:
 @inner
 def restart_cost(c: Controller, row: int) -> float:
     """Return the cost of resuming a job after a preemption, in seconds."""
-    return float(c.rules.restart_s + c.rules.restart_doubling_s * np.log2(max(1, c.stage.requests.gpus[row])))
+    return float(c.rules.restart_s + c.rules.restart_doubling_s * np.log2(max(1, width(c.stage.requests, row))))
 
 
 @inner

@@ -16,8 +16,17 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled, inner
 from ...policies.selection import sorted_rows
 from ...policies.selection.allowed_nodes import PartitionSets
-from ...policies.selection.planned_room import FOUND, BackfillPlan, earliest, full_until, look, reserve, started
-from ...policies.selection.resources import FreeResources, find
+from ...policies.selection.planned_room import (
+    FOUND,
+    BackfillPlan,
+    earliest,
+    full_until,
+    keep_for,
+    look,
+    reserve,
+    started,
+)
+from ...policies.selection.resources import CHOSEN, FreeResources, find
 from ...policies.selection.sorted_rows import Line, drop_out, line_up
 from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
@@ -47,6 +56,7 @@ class SlurmctldConfig(NamedTuple):
     requeue_delay_s: float = 121.0  #: Slurm lets the credential of the last run expire first
     restart_s: float = 0.0  #: cost of resuming a job whose work survives
     restart_doubling_s: float = 0.0  #: additional cost for each doubling of its GPUs
+    saves_s: float = 0.0  #: time in which a job that is asked to stop saves its work
     admission: float = np.inf  #: bound on GPUs of admitted jobs; others wait outside in turn
     direct: bool = False  #: no slurmctld: given keys determine the order, and a decision follows each event at once
     asked_each_time: bool = False  #: the keys are computed anew before each decision
@@ -271,10 +281,32 @@ def step_s(c: Controller, row: int) -> float:
 
 
 @inner
+def _serve_higher_tiers(c: Controller, now_s: float, blocking: bool) -> None:
+    """Start jobs of several partitions in those of the highest tier, which Slurm serves before all others.
+
+    With *blocking*, one that does not fit stops those behind it. No set is blocked afterwards, and no node barred.
+    """
+    c.blocked[:] = ~c.parts.split
+    at = 0
+    while at < c.queue.many[0] and not c.blocked.all():
+        row = c.queue.rows[at]
+        part = c.parts.of[row]
+        at += 1
+        if c.blocked[part] or not ready(c, row, now_s):
+            continue
+        c.barred[:] = ~c.parts.above[part]
+        if try_to_start(c, row, now_s):
+            at -= 1
+        else:
+            c.blocked[part] = blocking
+    c.blocked[:], c.barred[:] = False, False
+
+
+@inner
 def main_loop(c: Controller, now_s: float) -> None:
     """Run the main loop: from the top; a partition's first job that does not fit stops it and keeps its nodes."""
     c.clock[MAIN_DUE], c.clock[MAIN_LAST] = NEVER, now_s
-    c.blocked[:], c.barred[:] = False, False
+    _serve_higher_tiers(c, now_s, c.rules.blocking)
     at, tested, open_sets, free = 0, 0, len(c.blocked), c.stage.resources.free.gpus.sum()
     while at < c.queue.many[0] and tested < c.rules.default_queue_depth and open_sets:
         row = c.queue.rows[at]
@@ -290,6 +322,10 @@ def main_loop(c: Controller, now_s: float) -> None:
         if not c.rules.blocking:
             at += 1
             continue
+        if c.stage.requests.slots[row]:  # of a job that requires nodes, only these are kept
+            c.barred[:] = c.barred | c.stage.resources.allowed[c.stage.requests.kind[row]]
+            at += 1
+            continue
         c.blocked[part] = True
         c.barred[:] = c.barred | c.parts.nodes[part]
         open_sets -= 1
@@ -301,6 +337,7 @@ def backfill_loop(c: Controller, now_s: float) -> None:
     """Run the backfill loop: plan jobs, in order, at the earliest time that delays none before; start those due."""
     stage, rules, outlook = c.stage, c.rules, c.outlook
     c.clock[BACKFILL_DUE], c.clock[BACKFILL_LAST] = NEVER, now_s
+    _serve_higher_tiers(c, now_s, False)
     free, last = stage.resources.free.gpus.sum(), _last_that_may_start(c, now_s)
     if last < 0:
         return
@@ -314,6 +351,10 @@ def backfill_loop(c: Controller, now_s: float) -> None:
         if not ready(c, row, now_s):
             continue
         tested += 1
+        if stage.requests.slots[row]:
+            if _start_on_slots(c, row, now_s):
+                at, last = at - 1, last - 1
+            continue
         part = c.parts.of[row]
         full = c.reserved[part] >= rules.reservations
         if full and stage.requests.gpus[row] > free:
@@ -331,6 +372,22 @@ def backfill_loop(c: Controller, now_s: float) -> None:
         elif step > 0:
             reserve(outlook, stage, row, step, rules.bf_resolution_s, not one)
             c.reserved[part] += 1
+
+
+@inner
+def _start_on_slots(c: Controller, row: int, now_s: float) -> bool:
+    """Start a job with slots if they are free, and its node is not kept for another job; return True on success."""
+    stage, outlook = c.stage, c.outlook
+    outlook.counts[FOUND] = find(stage.resources, stage.requests, row, stage.resources.free, outlook.nowhere)
+    if not outlook.counts[FOUND]:
+        keep_for(outlook, stage, row)
+        return False
+    if now_s + stage.life.plan_s[row] > outlook.kept_s[stage.resources.room[CHOSEN, 0]]:
+        return False
+    reserve(outlook, stage, row, 0, c.rules.bf_resolution_s, False)
+    begin(c, row, outlook.counts[FOUND], now_s)
+    started(outlook, now_s + stage.life.plan_s[row])
+    return True
 
 
 @inner

@@ -66,6 +66,7 @@ def as_submitted(jobs: Workload) -> JobTable:
         nodes=nodes,
         cpus=nodes * np.maximum(jobs.cpus, 1),
         memory_mib=nodes * jobs.memory_mib,
+        per_node=_requests(-(-jobs.gpus // nodes)),
         submitted_s=jobs.submit_s,
         first_submit_s=jobs.submit_s,
         eligible_s=jobs.submit_s,
@@ -89,3 +90,9 @@ def _deadlines(jobs: Workload) -> dict[str, Any]:
         "soft": soft & has,
         "steps": Labels(jobs.rewards.codes, tuple(texts)).renamed(texts),
     }
+
+
+def _requests(gpus: IntArray) -> Labels:
+    """Return the generic resources per node that jobs request, as squeue writes them."""
+    values, codes = np.unique(gpus, return_inverse=True)
+    return Labels(codes.reshape(-1), tuple(f"gres:gpu:{many}" if many else "" for many in values.tolist()))

@@ -8,28 +8,49 @@ from dataclasses import replace
 from ...cluster.actions import Share, StartShared, Unmark, Unshare
 from ...cluster.jobs import JobState
 from ...cluster.text.tres import slots_in
-from ..write.verbs import Request, lines
+from ..write.verbs import Request, lines, slots_line
 from .fake_job import FakeJob
 
 EACH = 2  #: slots of one GPU
 
 
-def reshaped(job: FakeJob, action: Share | StartShared | Unmark | Unshare, now_s: float) -> FakeJob:
-    """Return a pending job after *action*, as scontrol would change it; ValueError where no line may be sent."""
-    lines(action, request=Request(per_node=job.per_node or f"gres:gpu:{job.gpus}"))
+SlotAction = Share | StartShared | Unmark | Unshare
+
+
+def changed_texts(action: SlotAction, per_node: str) -> dict[str, str]:
+    """Return the columns of a pending job that scontrol changes for *action*, with their new texts.
+
+    *per_node* is its request. ValueError where no line may be sent.
+    """
+    request = Request(per_node=per_node)
+    lines(action, request=request)
     match action:
-        case Share(partition=partition, node=node, token=token, comment=comment, until_s=until_s):
+        case Share(partition=partition, node=node, token=token, comment=comment):
+            slots_line(action, request)
             ours = f"{comment}{';' if comment else ''}slurmsched:share={token}"
             slots = ",".join(f"gres:slot:i{gpu}:1" for gpu in token.partition(":")[0].split("+"))
-            job = replace(job, partition=partition, begin_s=until_s, comment=ours)
-            return replace(job, required_nodes=node, per_node=slots)
-        case StartShared():
-            return replace(job, begin_s=now_s)
+            return {"partition": partition, "comment": ours, "required_nodes": node, "per_node": slots}
         case Unmark(comment=comment):
-            return replace(job, begin_s=now_s, comment=comment)
-        case Unshare(home=home, comment=comment):
-            ours = job.comment if comment is None else comment
-            return replace(job, partition=home, begin_s=now_s, comment=ours, required_nodes="", per_node="")
+            return {"comment": comment}
+        case Unshare(home=home, comment=comment, gpus=gpus, gpu_type=kind):
+            texts = {} if comment is None else {"comment": comment}
+            own = f"gres:gpu:{kind}{':' if kind else ''}{gpus}"
+            return texts | {"partition": home, "required_nodes": "", "per_node": own}
+        case _:
+            return {}
+
+
+def begin_of(action: SlotAction, now_s: float) -> float:
+    """Return the begin time of a pending job after *action*."""
+    return action.until_s if isinstance(action, Share) else now_s
+
+
+def reshaped(job: FakeJob, action: SlotAction, now_s: float) -> FakeJob:
+    """Return a pending job after *action*, as scontrol would change it; ValueError where no line may be sent."""
+    texts = changed_texts(action, job.per_node or f"gres:gpu:{job.gpus}")
+    if isinstance(action, Unshare):
+        texts["per_node"] = ""
+    return replace(job, begin_s=begin_of(action, now_s), **texts)  # type: ignore[arg-type]  # columns of text
 
 
 def has_room(job: FakeJob, others: Iterable[FakeJob], nodes: Iterable[str]) -> bool:

@@ -1,0 +1,144 @@
+"""The daemon's cycles beside a modelled Slurm, with sharing and profiling: what they know, and what they do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slurmsched.cluster.jobs import JobTable
+from slurmsched.cycle import CycleReport
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import ProfilingRules, Rules, SharingRules
+from slurmsched.models.sharing.sharing_model import TINY
+from slurmsched.policies.contract import find_ordering
+from slurmsched.simulator.cluster_spec import ClusterSpec, Sharing, nodes_of, partition_of
+from slurmsched.simulator.cycle_driver import CycleDriver
+from slurmsched.simulator.engine.job_state import COMPLETED
+from slurmsched.simulator.fixed_forecast import FixedForecast
+from slurmsched.simulator.run import Setup, forecast_of
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
+from slurmsched.simulator.workload.workload import Workload, as_submitted, workload
+
+LAB = SlurmConf(SlurmctldConfig(batch_sched_delay_s=0.0, bf_interval_s=10.0))
+LIGHT = {"gpu_util": 0.1, "memory_util": 0.05, "gpu_memory_mib": 3000.0}
+PAIRS = Sharing(("light",), np.array([[0.9]]))
+
+
+def jobs_of(*rows: tuple[float, float, int, str], **columns: object) -> Workload:
+    """Jobs as (submit, runtime, GPUs, name); those named light hardly use their GPUs, of others nothing is known."""
+    light = np.array([row[3] == "light" for row in rows])
+    known = {
+        "job_id": np.arange(1, len(rows) + 1),
+        "submit_s": [row[0] for row in rows],
+        "runtime_s": [row[1] for row in rows],
+        "gpus": [row[2] for row in rows],
+        "name": [row[3] for row in rows],
+        "user": ["alice"] * len(rows),
+        "time_limit_s": np.full(len(rows), 3600.0),
+        "partition": ["gpu"] * len(rows),
+        **{name: np.where(light, value, np.nan) for name, value in LIGHT.items()},
+    }
+    return workload(len(rows), **(known | columns))
+
+
+def fleet_of(second: str, tier: int = 1, shared: str = "") -> ClusterSpec:
+    """n1 in the partition gpu, n2 in the partition *second*, four GPUs each."""
+    parts = partition_of("gpu", "n1").joined(partition_of(second, "n2", tier=np.array([tier])))
+    nodes = nodes_of(2, 4, partitions=["gpu", second], cpus=np.full(2, 32))
+    return ClusterSpec(nodes, parts, ClusterSpec.of(1, 1).qos, sharing=PAIRS, shared=shared)
+
+
+def driven(cluster: SimulatedCluster, rules: Rules, every_s: float = 5.0) -> list[CycleReport]:
+    """The reports of all cycles until the end, on which the model of Slurm is sound."""
+    reports: list[CycleReport] = []
+
+    def watch(report: CycleReport) -> None:
+        cluster.validate()
+        reports.append(report)
+
+    forecast = FixedForecast(cluster.jobs.job_id, forecast_of(cluster.jobs, Setup.of("sjf"), None))
+    CycleDriver(cluster, Policy(find_ordering("fifo"), rules), forecast, every_s=every_s, watch=watch).run()
+    return reports
+
+
+def sharing_rules(**rules: object) -> Rules:
+    sharing = SharingRules(**({"memory_mib": 20_000.0, "wait_s": 10.0} | rules))
+    return Rules(powers=frozenset({"order", "share"}), scope="queue", sharing=sharing)
+
+
+def column_of(jobs: JobTable, name: str, job: int) -> object:
+    row = jobs.row_of(job)
+    assert row is not None
+    return getattr(jobs, name)[row]
+
+
+def test_a_job_is_known_by_its_gpu_use_once_a_run_of_its_kind_has_ended():
+    jobs = jobs_of((0, 100, 4, "light"), (0, 400, 4, "blocker"), (1, 60, 1, "light"), (1, 60, 1, "other"))
+    cluster = SimulatedCluster(jobs, fleet_of("other"), LAB)
+    cluster.model.wishes.barred[2:] = True  # the last two wait all the time
+    known: list[tuple[float, bool]] = []
+    for report in driven(cluster, sharing_rules()):
+        if report.view.pending.row_of(3) is not None:
+            known.append((report.now_s, bool(column_of(report.view.pending, "measured", 3))))
+            assert not column_of(report.view.pending, "measured", 4), "nothing is known of what the other does"
+    assert {now for now, measured in known if measured}
+    first_s = min(now_s for now_s, measured in known if measured)
+    assert 100 < first_s <= 100 + 60 + 30, "as soon as the daemon next reads what was measured"
+    pending = report.view.pending
+    found = {name: column_of(pending, name, 3) for name in (*LIGHT, "unstable", "share_score")}
+    assert found == {**LIGHT, "unstable": False, "share_score": TINY}
+
+
+@pytest.mark.parametrize("comment", ["slurmsched:noprofile", "slurmsched:off"])
+def test_a_job_whose_owner_declined_is_never_measured(comment):
+    jobs = jobs_of((0, 50, 4, "light"), (1, 300, 4, "blocker"), (2, 100, 4, "light"))
+    first = as_submitted(jobs)
+    declined = replace(first, **{comment.partition(":")[2]: np.array([True, False, False])})
+    cluster = SimulatedCluster(jobs, fleet_of("other"), LAB, submitted=declined)
+    reports = driven(cluster, sharing_rules())
+    assert not any(report.view.pending.measured.any() for report in reports)
+
+
+def test_measured_jobs_that_wait_are_paired_on_the_shared_node_by_the_daemons_own_rules():
+    rows = [(0.0, 30.0, 4, "light"), (1.0, 2000.0, 4, "blocker"), *[(100.0, 200.0, 1, "light")] * 8]
+    jobs = jobs_of(*rows)
+    cluster = SimulatedCluster(jobs, fleet_of("shared", shared="shared"), LAB)
+    reports = driven(cluster, sharing_rules())
+    life = cluster.model.stage.life
+    assert (life.state == COMPLETED).all()
+    assert life.joined.sum() == 4, "four pairs"
+    assert sum(report.actions.get("Share", 0) for report in reports) == 8
+    assert not sum(report.refused for report in reports)
+    ran_s = (life.ended_s - life.started_s)[2:]
+    assert ran_s.max() == pytest.approx(200 / 0.9, rel=0.02)
+    shared = [report.view.running for report in reports if report.view.running.shares.any()]
+    assert shared, "the daemon knows which jobs share"
+    assert set(shared[0].asked_for.names) >= {"gpu gpu:1"}
+
+
+def test_a_job_in_the_profiling_partition_is_measured_requeued_and_goes_on_in_its_own_partition():
+    rows = [(0.0, 500.0, 4, "blocker"), (1.0, 300.0, 4, "light"), (2.0, 300.0, 4, "light2")]
+    jobs = jobs_of(*rows, partition=["gpu", "profile,gpu", "profile,gpu"])
+    table = replace(as_submitted(jobs), ckpt=np.ones(3, dtype=np.bool_))
+    cluster = SimulatedCluster(jobs, fleet_of("profile", tier=2), LAB, submitted=table)
+    powers = frozenset({"order", "requeue", "partition", "profile"})
+    rules = Rules(powers=powers, scope="queue", profiling=ProfilingRules("profile", t_s=60.0, wait_s=2000.0))
+    reports = driven(cluster, rules)
+    life = cluster.model.stage.life
+    ran_in = {
+        (int(job), int(restart)): partition
+        for report in reports
+        for job, restart, partition in zip(
+            report.view.running.job_id, report.view.running.restarts, report.view.running.partition, strict=True
+        )
+        if partition != "profile,gpu"
+    }
+    assert ran_in == {(1, 0): "gpu", (2, 0): "profile", (3, 0): "profile", (2, 1): "gpu"}
+    assert life.restarts.tolist() == [0, 1, 0]
+    assert life.ended_s[1] - life.started_s[1] == pytest.approx(300 - 60, abs=15), "its work of the first run is kept"
+    seen = [column_of(report.view.pending, "measured", 2) for report in reports if 2 in report.view.pending.job_id]
+    assert seen[-1], "measured by its time in the profiling partition"
