@@ -11,9 +11,10 @@ from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
+from ..cluster.text.tres import slots_in
 from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
-from ..policies.selection.resources import link
+from ..policies.selection.resources import link, take_slots
 from ..policies.selection.sorted_rows import Line
 from .cluster_spec import ClusterSpec
 from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
@@ -21,7 +22,7 @@ from .engine.job_state import PENDING, RUNNING, SUSPENDED
 from .machine.controller import YEAR_S, controller
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
-from .slurmctld.slurmctld import ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
+from .slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir
 from .workload.workload import Workload, workload
 
 HELD = ("JobHeldUser", "JobHeldAdmin")
@@ -35,19 +36,21 @@ COMPLETION_S = 5.0
 """The remaining time assumed for a completing job."""
 
 
-def resumed(view: View, config: Mapping[str, str], conf: SlurmConf | None = None) -> SimulatedCluster:
+def resumed(view: View, config: Mapping[str, str], conf: SlurmConf | None = None, shared: str = "") -> SimulatedCluster:
     """Build the cluster of *view*, in virtual time from ``view.now_s`` on, with forecasts as runtimes.
 
     *config* is the output of ``scontrol show config``. Pending tasks of an array become jobs of their own, shown as one
     row as before. No other jobs arrive, suspended jobs stay suspended and nodes stay as they are. Of a running job only
-    its part of the nodes that sinfo shows is known. ConfigError names a pending job that no nodes could hold
-    (``unfit`` lists those).
+    its part of the nodes that sinfo shows is known. The nodes of the partition *shared*, by default that of jobs with
+    slots, have slots of their GPUs; jobs that share them lose no speed, since their forecasts come from such runs too.
+    ConfigError names a pending job that no nodes could hold (``unfit`` lists those).
     """
     view = one_row_per_task(view)
-    running, fleet = view.running, ClusterSpec(view.nodes, view.partitions, view.qos)
+    shared = shared or _partition_of_slots(view)
+    running, fleet = view.running, ClusterSpec(view.nodes, view.partitions, view.qos, shared=shared)
     table = running.joined(view.pending)
     jobs, table = _at_ease(_as_workload(table, _left_s(view), view, config), table, len(running), fleet)
-    cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table)
+    cluster = SimulatedCluster(jobs, fleet, conf or SlurmConf.of(config), config, submitted=table, unmeasured=1.0)
     _put(cluster, table, len(running), view)
     return cluster
 
@@ -109,6 +112,15 @@ def _refusal(jobs: Workload, required: Labels, fleet: ClusterSpec) -> str | None
     except (ConfigError, ValueError) as error:  # ValueError: the required nodes are no host list
         return str(error)
     return None
+
+
+def _partition_of_slots(view: View) -> str:
+    """Return the partition in which jobs have slots; empty where none has."""
+    for jobs in (view.running, view.pending):
+        with_slots = jobs.per_node.map([bool(slots_in(text)) for text in jobs.per_node.names], np.bool_)
+        if with_slots.any():
+            return jobs.partition[np.flatnonzero(with_slots)[0]]
+    return ""
 
 
 def _left_s(view: View) -> FloatArray:
@@ -177,7 +189,7 @@ def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -
     """Let running jobs run where they are, and waiting jobs wait with their present priority."""
     model, now_s = cluster.model, view.now_s
     model.clock[NOW], model.clock[ARRIVED] = now_s, len(table)
-    model.clock[CALC_DUE] = now_s + model.rules.calc_period_s
+    model.clock[CALC_DUE], model.clock[ACTIVE] = now_s + model.rules.calc_period_s, model.stage.requests.gpus.sum()
     model.usage.until_s[0] = now_s
     model.stage.life.submit_s[:] = np.nan_to_num(table.submitted_s, nan=now_s)
     model.wishes.points[:] = table.site_points
@@ -232,8 +244,9 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
     number = {name: at for at, name in enumerate(view.nodes.name)}
     names = [_names(text) for text in table.node_list.take(slice(0, running))]
     free, held_, in_use = model.stage.resources.free, model.stage.held, view.nodes.gpus_used.copy()
+    slots, gpus_with_slots = model.stage.resources.slots, model.stage.requests.slots
     free_gpus, free_cpus, free_memory_mib = free.gpus, free.cpus, free.memory_mib
-    memory_mib, wanted = model.stage.requests.memory_mib, table.gpus.tolist()
+    memory_mib, wanted = model.stage.requests.memory_mib, np.where(gpus_with_slots > 0, 0, table.gpus).tolist()
     cpus_in_all, exclusive = table.cpus.tolist(), table.exclusive.tolist()
     for row in sorted(range(running), key=lambda row: len(names[row])):
         at = np.array([number[name] for name in names[row] if name in number], dtype=np.int64)
@@ -250,6 +263,7 @@ def _seat(model: Controller, table: JobTable, running: int, view: View) -> None:
                 left = max(0, int(free_cpus[node]))
                 link(free, held_, row, node, its, left if exclusive[row] else min(cpus, left))
                 free_memory_mib[node] -= memory_mib[row]
+                take_slots(slots, node, gpus_with_slots[row])
 
 
 def _evenly(gpus: int, most: IntArray) -> IntArray:

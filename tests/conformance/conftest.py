@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import pytest
 
-from slurmsched.cluster.columns import table_of
+from slurmsched.cluster.columns import Labels, table_of
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.nodes import QosTable
 from slurmsched.cluster.state import ClusterState
 from slurmsched.cluster.text.comment import read
 from slurmsched.errors import LabError
-from slurmsched.lab import Lab
+from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.lab.waiting import wait_until
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
@@ -123,7 +126,8 @@ class SimulatedWorld:
         )
         wishes, _ = read(comment)
         array = {"array_job_id": np.full(tasks, first), "task_id": np.arange(1, tasks + 1)} if tasks > 1 else {}
-        submitted = replace(as_submitted(jobs), ckpt=np.full(tasks, wishes.ckpt), **array)
+        said = Labels.of([comment] * tasks)
+        submitted = replace(as_submitted(jobs), comment=said, ckpt=np.full(tasks, wishes.ckpt), **array)
         self.cluster.submit(jobs, submitted)
         return first
 
@@ -142,11 +146,16 @@ class SimulatedWorld:
         return self.cluster.now_s
 
 
-def simulated() -> SimulatedWorld:
-    """Four nodes of four GPUs, configured as the lab is."""
-    nodes = nodes_of(4, 4, partitions=["gpu"] * 4)
-    gpu = partition_of("gpu", "n[1-4]")
-    fleet = ClusterSpec(nodes, gpu, table_of(QosTable, 0, {}, {}))
+def simulated(shared_nodes: int = 0) -> SimulatedWorld:
+    """Nodes of four GPUs, configured as the lab is: four, or *shared_nodes* with slots and as many others."""
+    if shared_nodes:
+        nodes = nodes_of(2 * shared_nodes, 4, partitions=["gpu"] * shared_nodes + ["shared"] * shared_nodes)
+        parts = partition_of("gpu", f"n[1-{shared_nodes}]").joined(
+            partition_of("shared", f"n[{shared_nodes + 1}-{2 * shared_nodes}]")
+        )
+    else:
+        nodes, parts = nodes_of(4, 4, partitions=["gpu"] * 4), partition_of("gpu", "n[1-4]")
+    fleet = ClusterSpec(nodes, parts, table_of(QosTable, 0, {}, {}), shared="shared" * bool(shared_nodes))
     conf = SlurmConf.of({"SchedulerParameters": "bf_interval=10,batch_sched_delay=0", "PriorityWeightAge": "1000"})
     cluster = SimulatedCluster(workload(0), fleet, conf, checked=True)
     cluster.advance(1_000_000.0)
@@ -230,7 +239,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         yield FakeWorld(FakeSlurm())
         return
     if request.param == "simulation":
-        yield simulated()
+        world = simulated()
+        yield world
+        world.cluster.validate()
         return
     lab = request.getfixturevalue("lab")
     if request.param == "binding":
@@ -240,6 +251,40 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         return
     operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
     yield LabWorld(SlurmCommand(operator), lab)
+
+
+@pytest.fixture(scope="module")
+def lab_with_slots() -> Iterator[Lab]:
+    """One node of four whole GPUs, n1, and one on which four have slots, n2."""
+    if os.geteuid() != 0:
+        pytest.skip("users of a lab need root")
+    with tempfile.TemporaryDirectory(prefix="slots-", dir="/tmp") as directory:
+        spec = LabSpec(nodes=2, shared_nodes=1, cpus=16)
+        try:
+            programs.check(spec)
+        except LabError as error:
+            pytest.skip(str(error))
+        Path(directory).chmod(0o755)
+        with Lab(Path(directory) / "lab", spec) as up:
+            yield up
+
+
+@pytest.fixture(params=["fake", "simulation", pytest.param("command", marks=LAB)])
+def shared_world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """Clusters of two nodes of four GPUs: n1 in the partition gpu, and n2 with slots in the partition shared."""
+    if request.param == "fake":
+        lists = {"gpu": "n1", "shared": "n2"}
+        yield FakeWorld(FakeSlurm(nodes=2, shared_nodes=1, partitions={"gpu": 1, "shared": 1}, node_lists=lists))
+        return
+    if request.param == "simulation":
+        world = simulated(1)
+        yield world
+        world.cluster.validate()
+        return
+    lab = request.getfixturevalue("lab_with_slots")
+    operator = CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator")))
+    yield LabWorld(SlurmCommand(operator), lab)
+    lab.cancel_all()
 
 
 def row(jobs: JobTable, job_id: int) -> int:

@@ -19,13 +19,16 @@ from slurmsched.cluster.actions import (
     RequireNodes,
     Resume,
     Share,
+    StartShared,
     Suspend,
+    Unmark,
     Unshare,
 )
 from slurmsched.cluster.jobs import SETTLE_S, JobState
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.cluster.state import ClusterState
 from slurmsched.cluster.text.hostlist import fold
+from slurmsched.cluster.text.tres import requests_in, slots_in
 
 from .conftest import World, row
 
@@ -339,3 +342,93 @@ def test_where_there_are_no_slots_a_share_is_refused_and_can_be_undone(world):
     at = row(state.pending, job)
     assert (state.pending.gpus[at], state.pending.comment[at], state.pending.required_nodes[at]) == (2, "", "")
     assert not state.pending.eligible_s[at] > world.now_s() + 1.0
+
+
+def sent_to_slots(world: World, job: int, gpus: str, comment: str = "") -> None:
+    """Let a waiting job request slots on n2, and start when they are free."""
+    until_s = float(int(world.now_s()) + 3000)
+    assert world.cluster.act([Share(job, "gpu", "shared", "n2", gpus, comment, until_s)])[0].refused is None
+    state = world.until(lambda state: pending(state, job), "the job with slots")
+    jobs, at = state.pending, row(state.pending, job)
+    assert slots_in(jobs.per_node[at]) == tuple(int(gpu) for gpu in gpus.split("+"))
+    assert set(requests_in(jobs.per_node[at])) == {"slot"}
+    assert (jobs.partition[at], jobs.required_nodes[at]) == ("shared", "n2")
+    assert jobs.comment[at] == f"{comment}{';' if comment else ''}slurmsched:share={gpus}"
+    assert jobs.gpus[at] == len(gpus.split("+"))
+    assert jobs.eligible_s[at] == until_s
+    assert world.cluster.act([StartShared(job, gpus)])[0].refused is None
+
+
+def test_slots_go_to_two_jobs_a_gpu_and_a_third_waits_for_one_of_them(shared_world):
+    world = shared_world
+    blocker = world.submit(540, gpus=4)
+    world.until(lambda state: running(state, blocker), "the whole GPUs taken")
+    first, second, third, other = (world.submit(540, gpus=gpus) for gpus in (2, 2, 2, 1))
+    world.until(lambda state: pending(state, first, second, third, other), "all pending")
+    for job in (first, second):
+        sent_to_slots(world, job, "0+1")
+        state = world.until(lambda state, job=job: running(state, job), "the job on slots")
+    jobs, at = state.running, row(state.running, second)
+    assert (jobs.node_list[at], jobs.partition[at]) == ("n2", "shared")
+    assert state.nodes.gpus_used.tolist() == [4, 4], "GPUs with slots are never free as whole ones"
+    sent_to_slots(world, other, "3")
+    world.until(lambda state: running(state, other), "one on a free GPU")
+    sent_to_slots(world, third, "0+1", "note")
+    state = world.until(
+        lambda state: state.pending.reason[row(state.pending, third)] == "Resources", "the third to wait"
+    )
+    assert pending(state, third)
+    world.end(first)
+    world.until(lambda state: running(state, third), "the third in its place")
+
+
+def test_a_requeued_job_has_its_slots_and_gets_whole_gpus_back(shared_world):
+    world = shared_world
+    blocker = world.submit(540, gpus=4)
+    world.until(lambda state: running(state, blocker), "the whole GPUs taken")
+    job = world.submit(540, gpus=2, comment="slurmsched:ckpt")
+    world.until(lambda state: pending(state, job), "the job pending")
+    sent_to_slots(world, job, "1+2", "slurmsched:ckpt")
+    world.until(lambda state: running(state, job), "the job on slots")
+    assert world.cluster.act([Requeue(job)])[0].refused is None
+    state = world.until(lambda state: pending(state, job), "the job pending again")
+    jobs, at = state.pending, row(state.pending, job)
+    assert slots_in(jobs.per_node[at]) == (1, 2)
+    requeued_s = jobs.submitted_s[at]
+    world.until(lambda state: world.now_s() - requeued_s >= SETTLE_S, "the requeue settled")
+    back = Unshare(job, "gpu", 2, "slurmsched:ckpt", world.now_s() + 600.0)
+    assert world.cluster.act([back])[0].refused is None
+    state = world.until(lambda state: pending(state, job), "the job with its own GPUs")
+    jobs, at = state.pending, row(state.pending, job)
+    assert (jobs.gpus[at], slots_in(jobs.per_node[at]), jobs.partition[at]) == (2, (), "gpu")
+    assert (jobs.required_nodes[at], jobs.comment[at]) == ("", "slurmsched:ckpt")
+    world.end(blocker)
+    state = world.until(lambda state: running(state, job), "the job on whole GPUs")
+    assert state.running.node_list[row(state.running, job)] == "n1"
+
+
+def test_the_mark_of_a_share_that_got_no_further_is_taken_back(shared_world):
+    world = shared_world
+    blocker = world.submit(540, gpus=4)
+    world.until(lambda state: running(state, blocker), "the whole GPUs taken")
+    job = world.submit(540, gpus=1, comment="note")
+    world.until(lambda state: pending(state, job), "the job pending")
+    assert world.cluster.act([Unmark(job, "mine")])[0].refused is None
+    state = world.until(lambda state: pending(state, job), "the job pending")
+    jobs, at = state.pending, row(state.pending, job)
+    assert (jobs.comment[at], jobs.gpus[at], slots_in(jobs.per_node[at])) == ("mine", 1, ())
+
+
+def test_a_share_that_does_not_fit_the_request_is_refused_and_changes_nothing_of_it(shared_world):
+    world = shared_world
+    blocker = world.submit(540, gpus=4)
+    world.until(lambda state: running(state, blocker), "the whole GPUs taken")
+    job = world.submit(540, gpus=2)
+    world.until(lambda state: pending(state, job), "the job pending")
+    until_s = world.now_s() + 600.0
+    (answer,) = world.cluster.act([Share(job, "gpu", "shared", "n2", "0", "", until_s)])
+    assert "which is not 1 GPUs" in answer.refused
+    assert "which is not what share=0+1 says" in world.cluster.act([StartShared(job, "0+1")])[0].refused
+    state = world.until(lambda state: pending(state, job), "the job pending")
+    jobs, at = state.pending, row(state.pending, job)
+    assert (jobs.gpus[at], slots_in(jobs.per_node[at]), jobs.partition[at]) == (2, (), "gpu")

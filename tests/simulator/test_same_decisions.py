@@ -8,14 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from slurmsched.cluster.actions import Action, Share, StartShared, Unshare
 from slurmsched.cluster.job_record import outcomes_of
+from slurmsched.cluster.jobs import JobTable
 from slurmsched.cluster.state import View
+from slurmsched.db.memory import Memory
 from slurmsched.decide.engine import decide
-from slurmsched.decide.rules import Rules
-from slurmsched.lab import wait_until
+from slurmsched.decide.rules import Rules, SharingRules
+from slurmsched.lab import Lab, LabSpec, wait_until
 from slurmsched.models.runtime.baseline import RuntimeModel
 from slurmsched.policies.contract import find_ordering
 from slurmsched.simulator.snapshot import resumed
+from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.slurm.adapters.command import SlurmCommand
 from slurmsched.slurm.adapters.command_runner import CommandRunner
 
@@ -96,3 +100,75 @@ def test_the_simulation_sees_the_jobs_as_slurm_shows_them_and_ends_all_but_the_h
     assert list(again.running.node_list) == list(state.running.node_list)
     cluster.advance(now_s + 1e6)
     assert list(cluster.observe().pending.reason) == ["JobHeldUser"]
+
+
+def acted(cluster: SlurmCommand, memory: Memory, number: int, *actions: Action) -> None:
+    """Send *actions* as a cycle does: the daemon knows later what it asked for."""
+    now_s = time.time()
+    memory.remember(cluster.observe(), now_s, acting=True)
+    memory.intend(number, actions, now_s)
+    answers = cluster.act(actions)
+    assert [answer.refused for answer in answers] == [None] * len(actions)
+    memory.answered(number, [(answer.action, answer.refused) for answer in answers], now_s)
+
+
+def as_measured(jobs: JobTable) -> JobTable:
+    """The jobs as ones that hardly use their GPUs."""
+    use = {"gpu_util": 0.1, "memory_util": 0.05, "gpu_memory_mib": 3000.0, "measured": True, "share_score": 0}
+    return replace(jobs, **{name: np.full(len(jobs), value) for name, value in use.items()})
+
+
+@pytest.fixture
+def sharing(lab_directory):
+    """A lab on which two jobs share two GPUs, one has slots alone, one is half-way to slots, and others wait.
+
+    The state lasts: what runs does so for an hour, and the one half-way does not start by itself for as long.
+    """
+    with Lab(lab_directory, LabSpec(nodes=2, shared_nodes=1, cpus=16)) as lab:
+        lab_directory.chmod(0o755)
+        cluster = SlurmCommand(CommandRunner(environment=lab.env(), prefix=tuple(lab.command([], user="operator"))))
+        memory = Memory(VolatileStore.blank(), cluster=lab.cluster)
+
+        def submit(gpus: int, *more: str) -> int:
+            options = (f"--gres=gpu:{gpus}", "--time=60", "--output=/dev/null", *more)
+            return lab.submit(*options, "--wrap=sleep 3600", user="alice")
+
+        def running(*jobs: int) -> bool:
+            return set(jobs) <= set(cluster.observe().running.job_id.tolist())
+
+        blocker = submit(4)
+        wait_until(lambda: running(blocker), 120.0, "the whole GPUs to be taken")
+        pair, single, half_way = [submit(2), submit(2)], submit(1), submit(1)
+        others = [submit(gpus, f"--time={minutes}") for gpus, minutes in ((1, 30), (1, 20), (2, 10), (4, 5))]
+        wait_until(lambda: len(cluster.observe().pending) == 8, 120.0, "eight to wait")
+        until_s = float(int(time.time()) + 3600)
+        tokens = {pair[0]: "0+1", pair[1]: "0+1", single: "2", half_way: "2"}
+        shares = [Share(job, "gpu", "shared", "n2", token, "", until_s) for job, token in tokens.items()]
+        acted(cluster, memory, 1, *shares)
+        started = [StartShared(job, tokens[job]) for job in (*pair, single)]
+        acted(cluster, memory, 2, *started)
+        wait_until(lambda: running(*pair, single), 120.0, "three to run on their slots")
+        state = memory.remember(cluster.observe(), time.time(), acting=True).state
+        assert len(state.pending) == 1 + len(others)
+        tables = {name: as_measured(getattr(state, name)) for name in ("pending", "running")}
+        by_id = {name: jobs.take(np.argsort(jobs.job_id)) for name, jobs in tables.items()}
+        yield replace(state, **by_id), cluster.facts().config, time.time()
+
+
+@pytest.mark.lab
+def test_with_gpus_shared_it_decides_as_the_daemon_beside_it_too(sharing):
+    state, config, now_s = sharing
+    real = view_of(state, now_s)
+    cluster = resumed(real, config)
+    cluster.validate()
+    simulated = view_of(cluster.observe(), now_s)
+    assert simulated.nodes.gpus_used.tolist() == real.nodes.gpus_used.tolist()
+    assert simulated.nodes.cpus_used.tolist() == real.nodes.cpus_used.tolist()
+    sharing = SharingRules(memory_mib=20_000.0)
+    rules = Rules(powers=frozenset({"order", "share"}), scope="queue", sharing=sharing)
+    for name in POLICIES:
+        plan, again = (decide(view, find_ordering(name), rules) for view in (real, simulated))
+        assert plan.actions == again.actions
+        assert plan.refusals == again.refusals
+        assert plan.jobs.equals(again.jobs)
+        assert {Share, Unshare} & {type(action) for action in plan.actions}, "there was something to decide"
