@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -12,14 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from lab_site import Site
 from node_worlds import PROGRAMS, patient_path, scripted_nvml
+from sharing_burst import JOBS, jobs_of_burst, measured_speeds, measured_use
 
 from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState
@@ -31,7 +29,6 @@ from slurmsched.lab.users import uid_of
 pytestmark = pytest.mark.lab
 
 POWER = "order = true\nshare = true"
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
 SHARE = "memory_mib = 20000"
 #: Only where a test has made node.conf, what a site's own prolog would be.
 HOOK = """#!/bin/sh
@@ -295,15 +292,6 @@ def test_of_an_unstable_pair_the_job_that_agreed_is_requeued_and_goes_on_alone(l
     lab.cancel_all()
 
 
-KINDS = {
-    "mobilenet": ("MobileNetV3", "ImageNet", "32", "0"),
-    "resnet": ("ResNet18", "CIFAR-10", "32", "0"),
-    "pointnet": ("PointNet", "ShapeNet", "64", "0"),
-    "vgg": ("VGG", "CIFAR-10", "64", "0"),
-    "efficientnet": ("EfficientNet", "CIFAR-10", "64", "0"),
-    "bert": ("BERT", "SQuAD", "32", "0"),
-}
-JOBS = 40
 #: Runs until so many seconds of work are done, at the speed that its kind keeps beside whoever else holds its GPUs.
 WORKER = """
 import json, os, re, subprocess, sys, time
@@ -328,31 +316,8 @@ for place in places:
 """
 
 
-def rows(name: str) -> list[dict[str, str]]:
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    with path.open() as file:
-        return list(csv.DictReader(file))
-
-
-def measured_speeds() -> dict[str, dict[str, float]]:
-    """What each kind keeps beside each other, as Lucid's authors measured; their slowest where nobody did."""
-    found: dict[tuple[Any, Any], float] = {}
-    for row in rows("lucid_colocate_info.csv"):
-        one, other = (tuple(row[f"{name}{at}"] for name in ("model", "dataset", "batchsize", "amp")) for at in (1, 2))
-        found[one, other], found[other, one] = float(row["speed1"]), float(row["speed2"])
-    slowest = min(speed for speed in found.values() if speed > 0)
-    return {
-        mine: {its: found.get((key, other)) or slowest for its, other in KINDS.items()} for mine, key in KINDS.items()
-    }
-
-
-def burst(directory: Path, shared_nodes: int, power: str) -> tuple[float, float, int]:
-    """Mean queueing delay and mean completion time of one burst on eight GPUs, and how many jobs shared."""
-    alone = {(row["model"], row["dataset"], row["batchsize"], row["amp"]): row for row in rows("lucid_single_data.csv")}
-    rng = np.random.default_rng(5)
-    work_s = rng.uniform(12.0, 25.0, JOBS)
+def burst(directory: Path, shared_nodes: int, power: str) -> tuple[float, float, int, int]:
+    """Mean queueing delay and completion time of a burst on eight GPUs, how many jobs shared, and began beside one."""
     with Lab(directory / "lab", LabSpec(nodes=2, shared_nodes=shared_nodes, cpus=16)) as lab:
         home = lab.layout.work / "worker"
         home.mkdir()
@@ -360,26 +325,29 @@ def burst(directory: Path, shared_nodes: int, power: str) -> tuple[float, float,
         (home / "speeds.json").write_text(json.dumps(measured_speeds()))
         (home / "worker.py").write_text(WORKER)
         site = Site.of(lab, power=power, share="memory_mib = 23000", policy="ordering = 'fifo'")
-        for kind, key in KINDS.items():
-            row = alone[key]
-            measured(
-                site, f"{kind}_0", 18.0, float(row["gpu_util"]) / 100, float(row["gmem_util"]) / 100, float(row["gmem"])
-            )
+        for kind, use in measured_use().items():
+            measured(site, f"{kind}_0", 18.0, *use)
         with site.daemon():
             jobs = [
                 lab.submit(
-                    f"-J{kind}_{number}", "--gpus=1", "-t2", "-o/dev/null",
-                    f"--wrap=exec python3 {home}/worker.py {kind} {work_s[number]:.2f} {home}", user="alice",
+                    f"-J{name}", "--gpus=1", "-t2", "-o/dev/null",
+                    f"--wrap=exec python3 {home}/worker.py {kind} {work_s:.2f} {home}", user="alice",
                 )
-                for number, kind in zip(range(JOBS), cycle(KINDS))
+                for kind, name, work_s in jobs_of_burst()
             ]  # fmt: skip
             site.until(lambda: {site.states()[job] for job in jobs} == {"COMPLETED"}, "the burst to end", 900.0)
         asked = ["env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-t", "all", "-O"]
-        said = lab.ask([*asked, "JobID:9,SubmitTime:12,StartTime:12,EndTime:12,Partition:9"]).splitlines()
-    times = [(int(row[1]), int(row[2]), int(row[3]), row[4]) for row in map(str.split, said) if int(row[0]) in jobs]
+        said = lab.ask([*asked, "JobID:9,SubmitTime:12,StartTime:12,EndTime:12,Comment:40"]).splitlines()
+    ours = [row for row in map(str.split, said) if int(row[0]) in jobs]
+    times = [(int(row[1]), int(row[2]), int(row[3]), row[4]) for row in ours]
     queued_s = np.mean([started - submitted for submitted, started, *_ in times])
     took_s = np.mean([ended - submitted for submitted, _, ended, _ in times])
-    return float(queued_s), float(took_s), sum(partition == "shared" for *_, partition in times)
+    shared = sorted((started, ended, token) for _, started, ended, token in times if "share=" in token)
+    beside = sum(
+        any(ended > started and its == token for _, ended, its in shared[:at])
+        for at, (started, _, token) in enumerate(shared)
+    )
+    return float(queued_s), float(took_s), len(shared), beside
 
 
 @pytest.mark.soak
@@ -392,7 +360,10 @@ def test_a_burst_queues_for_fewer_seconds_where_gpus_are_shared(tmp_path, capsys
             Path(directory).chmod(0o755)
             told[name] = burst(Path(directory), shared_nodes, power)
     with capsys.disabled():
-        for name, (queued_s, took_s, shared) in told.items():
-            print(f"\n{name} sharing: queued {queued_s:.1f} s, done after {took_s:.1f} s (means), {shared} jobs shared")
+        for name, (queued_s, took_s, shared, beside) in told.items():
+            print(
+                f"\n{name} sharing: queued {queued_s:.1f} s, done after {took_s:.1f} s (means), {shared} jobs shared,"
+                f" {beside} runs began beside another"
+            )
     assert told["with"][2] > JOBS // 4
     assert told["with"][0] < told["without"][0]
