@@ -65,8 +65,8 @@ def ordering_line(settings: Settings) -> str:
         )
     if SELECTIONS[preset.selection].preempts:
         raise ConfigError(
-            f"policy.preset = {name!r} preempts running jobs, and on Slurm none is without consent; "
-            f"policy.ordering = {preset.ordering!r} orders the pending ones; deadline.yields asks jobs with ckpt to stop"
+            f"policy.preset = {name!r} preempts running jobs, and on Slurm none is without consent: "
+            f"policy.ordering = {preset.ordering!r} orders pending ones; deadline.yields asks jobs with ckpt to stop"
         )
     return preset.ordering
 

@@ -13,7 +13,9 @@ from ..clock import ManualClock
 from ..cluster.state import ClusterState
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.memory import Memory
+from ..db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from ..db.store import Store
+from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
 from ..decide.rules import Composition, Rules
 from ..models.port import Model
@@ -65,6 +67,8 @@ class CycleDriver:
     world: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
     _cycles: int = field(init=False, default=0)
+    _profiles_s: float = field(init=False, default=math.inf)  #: when the profiles of runs that ended are read
+    _change_s: float = field(init=False, default=-math.inf)  #: when the next decision may differ by time alone
     _store: Store = field(init=False)
     _name: str = field(init=False)
 
@@ -91,8 +95,8 @@ class CycleDriver:
     def run(self) -> None:
         """Run to the end of all jobs, or until nothing more can happen.
 
-        Where only the order is decided, cycles are skipped when nothing changed since the last one and that had nothing
-        left to write.
+        Cycles are skipped while nothing changed since the last one, that had nothing left to write, and no decision
+        changes by time alone.
         """
         observed, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
         while not self.cluster.drained and idle < IDLE_CYCLES:
@@ -101,7 +105,7 @@ class CycleDriver:
             if now_s == NEVER:
                 return
             looks = self._glance()
-            if self._may_skip and quiet and (looks == observed or now_s < again_s):
+            if quiet and now_s < self._change_s and (looks == observed or now_s < again_s):
                 continue
             report = self.cycle(now_s)
             idle = idle + 1 if looks == observed and self._event_s() == NEVER else 0
@@ -113,6 +117,12 @@ class CycleDriver:
         self._cycles += 1
         self._clock.now_s = now_s
         report = run_cycle(self.world, self._cycles, now_s, "act")
+        if self._reads_profiles and len(report.ended):
+            self._profiles_s = now_s + PROFILES_EVERY_S
+        elif now_s >= self._profiles_s:
+            self._profiles_s = math.inf
+        change_s = next_change_s(report.view, report.plan, self.policy.rules)
+        self._change_s = min(change_s, self._profiles_s)
         if self._reads_profiles:
             self._store.add_profiles(self._name, self.cluster.profiles(report.ended))
         self.watch(report)
@@ -120,18 +130,16 @@ class CycleDriver:
 
     def _scored(self, state: ClusterState) -> ClusterState:
         """Return *state* with the share scores of jobs, where jobs share."""
-        rules = self.policy.rules.sharing
-        return state if rules is None or rules.capacity == OFF else scored(state, _shipped_scores())
+        return scored(state, _shipped_scores()) if self._shares else state
 
     @property
     def _reads_profiles(self) -> bool:
         """True if decisions depend on what jobs do with their GPUs."""
-        return self.policy.rules.sharing is not None or self.policy.rules.profiling is not None
+        return self._shares or self.policy.rules.profiling is not None
 
     @property
-    def _may_skip(self) -> bool:
-        """True if decisions change with jobs alone, not with time: nothing is promised, shared or measured."""
-        return self.policy.rules.deadlines is None and not self._reads_profiles
+    def _shares(self) -> bool:
+        return self.policy.rules.sharing is not None and self.policy.rules.sharing.capacity != OFF
 
     def _next_s(self, quiet: bool) -> float:
         """Return the time of the next cycle.
@@ -141,8 +149,9 @@ class CycleDriver:
         model, now_s, event_s = self.cluster.model, self.cluster.now_s, -math.inf
         if not model.queue.many[0]:
             now_s = max(now_s, self._arrival_s())
-        elif quiet and self._may_skip:
-            event_s = min(self._event_s(), float(model.clock[MAIN_DUE]), float(model.clock[BACKFILL_DUE]))
+        elif quiet:
+            loops_s = min(float(model.clock[MAIN_DUE]), float(model.clock[BACKFILL_DUE]))
+            event_s = min(self._event_s(), loops_s, self._change_s)
         if NEVER in (now_s, event_s):
             return NEVER
         event_s = min(event_s, float(model.clock[CALC_DUE]))

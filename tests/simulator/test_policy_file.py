@@ -38,6 +38,14 @@ def test_parts_of_lucid_can_be_left_out_or_put_in(file):
     assert read_policy(file).profile_nodes == 0
 
 
+def test_a_daemons_policy_is_read_too(file):
+    file.write_text("[policy]\nordering = 'sjf'\nselection = 'slurm'\nplacement = 'slurm'\nstarvation_s = 60\n")
+    assert (read_policy(file).executor, read_policy(file).selection) == ("slurm", "easy")
+    file.write_text("[policy]\npreset = 'tiresias'\nplacement = 'first-free'\n")
+    setup = read_policy(file)
+    assert (setup.ordering.name, setup.selection, setup.placement) == ("tiresias", "preemptive", "first-free")
+
+
 def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
     file.write_text("[policy]\nordering = 'srtf'\nrestart_s = 5.0\n")
     setup = read_policy(file, restart_s=60.0, placement="pool")

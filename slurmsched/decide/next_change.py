@@ -1,0 +1,53 @@
+"""The next change: the time from which a decision may differ though no job came, started or ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..cluster.plan import Plan
+from ..cluster.state import View
+from .profiling import both, limits_s, overtime
+from .rules import DeadlineRules, ProfilingRules, Rules
+
+
+def next_change_s(view: View, plan: Plan, rules: Rules) -> float:
+    """Return the time from which the next decision may differ by time alone; now for one that may differ at once.
+
+    Simulations leave out the cycles before it. Keys that change with time and starving jobs are not considered: those
+    are seen at the next cycle, which comes with the next event.
+    """
+    times = [np.inf]
+    if rules.deadlines is not None:
+        times += _promises(view, plan, rules.deadlines)
+    if rules.profiling is not None:
+        times += _profiling(view, rules.profiling)
+    if rules.sharing is not None and view.pending.shares.any():
+        times.append(view.now_s)
+    return float(max(min(times), view.now_s))
+
+
+def _promises(view: View, plan: Plan, rules: DeadlineRules) -> Iterator[float]:
+    """Yield when promised jobs become due, and when the time of jobs that were asked to stop is over."""
+    early_s = rules.lead_s + rules.hold_s + (rules.stop_s if rules.yields else 0.0)
+    start_by_s = plan.promises.start_by_s[plan.promises.open]
+    yield float(np.nanmin(start_by_s, initial=np.inf)) - early_s
+    asked = view.running.asked_s >= view.running.started_s
+    if asked.any():
+        yield float(view.running.asked_s[asked].min()) + rules.stop_s
+
+
+def _profiling(view: View, rules: ProfilingRules) -> Iterator[float]:
+    """Yield when jobs have run or waited long enough in the profiling partition; now where one has."""
+    pending, running = view.pending, view.running
+    waits = both(pending, rules)
+    if waits.any():
+        yield float(np.nan_to_num(pending.eligible_s[waits], nan=view.now_s).min()) + rules.wait_s
+    here = running.partition.map([name == rules.partition for name in running.partition.names], np.bool_)
+    if len(overtime(view, rules)) and waits.any():
+        yield view.now_s
+    if here.any():
+        ends_s = running.started_s[here] + np.array(limits_s(running.take(np.flatnonzero(here)), rules))
+        ends_s = ends_s[ends_s > view.now_s]
+        yield float(ends_s.min(initial=np.inf))

@@ -1,0 +1,38 @@
+"""The policy that the settings stand for."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmsched.config import Settings
+from slurmsched.config.settings import PolicySettings
+from slurmsched.daemon.policy_settings import policy_of
+from slurmsched.errors import ConfigError
+
+
+def policy(**values: str):
+    return policy_of(Settings(policy=PolicySettings(**values)))
+
+
+def test_a_preset_brings_its_ordering():
+    assert policy(preset="pcs").ordering.name == "wfq"
+    assert policy(preset="lucid", ordering="lucid").ordering.name == "lucid"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            {"selection": "backfill"},
+            "policy.selection = 'backfill': accepted on a cluster is slurm",
+        ),
+        ({"placement": "consolidate"}, "Slurm chooses the nodes itself: SelectTypeParameters"),
+        ({"admission": "load:1.2"}, "accepted on a cluster is accept-all. .* simulate --admission shows"),
+        ({"preset": "srtf"}, "preempts running jobs, and on Slurm none is without consent: policy.ordering = 'srtf'"),
+        ({"preset": "pcs", "ordering": "sjf"}, "has the ordering wfq, and policy.ordering = 'sjf'"),
+        ({"preset": "mine"}, "preset 'mine' is not known; there are: afs-l"),
+    ],
+)
+def test_what_slurm_does_itself_is_refused_with_what_to_use_instead(values, words):
+    with pytest.raises(ConfigError, match=words):
+        policy(**values)

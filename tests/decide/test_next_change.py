@@ -1,0 +1,51 @@
+"""From when on a decision may differ by time alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from decide.views import NOW_S, jobs, running_jobs, view
+
+from slurmsched.cluster.records.promises import PromiseState, promise_table
+from slurmsched.decide.engine import decide
+from slurmsched.decide.next_change import next_change_s
+from slurmsched.decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules
+from slurmsched.policies.contract import find_ordering
+
+
+def change_s(seen, rules: Rules, start_by_s: float = np.nan) -> float:
+    plan = decide(seen, find_ordering("sjf"), rules)
+    promises = promise_table(1, job_id=[1], state=[PromiseState.OPEN], start_by_s=[start_by_s])
+    return next_change_s(seen, replace(plan, promises=promises), rules)
+
+
+def test_an_order_alone_changes_only_with_the_jobs():
+    assert change_s(view(jobs(2)), Rules()) == np.inf
+
+
+@pytest.mark.parametrize(("yields", "early_s"), [(False, 150.0), (True, 270.0)])
+def test_a_promised_job_becomes_due_before_its_latest_start(yields, early_s):
+    rules = Rules(deadlines=DeadlineRules(lead_s=120.0, hold_s=30.0, stop_s=120.0, yields=yields))
+    assert change_s(view(jobs(1)), rules, NOW_S + 1000.0) == NOW_S + 1000.0 - early_s
+    assert change_s(view(jobs(1)), rules, NOW_S + 10.0) == NOW_S
+
+
+def test_the_time_of_a_job_that_was_asked_to_stop_runs_out():
+    rules = Rules(deadlines=DeadlineRules(stop_s=120.0))
+    asked = running_jobs(1, started_s=[NOW_S - 500.0], asked_s=[NOW_S - 20.0])
+    assert change_s(view(jobs(1), running=asked), rules) == NOW_S + 100.0
+
+
+def test_jobs_on_their_way_to_shared_gpus_go_on_in_the_next_cycle():
+    assert change_s(view(jobs(1, shares=[True])), Rules(sharing=SharingRules())) == NOW_S
+    assert change_s(view(jobs(1)), Rules(sharing=SharingRules())) == np.inf
+
+
+def test_a_job_that_is_measured_has_run_long_enough_after_its_time():
+    rules = Rules(profiling=ProfilingRules("profile", t_s=200.0, wait_s=600.0))
+    measured = running_jobs(1, partition=["profile"], started_s=[NOW_S - 50.0])
+    assert change_s(view(jobs(1), running=measured), rules) == NOW_S + 150.0
+    waits = jobs(1, partition=["profile,gpu"], eligible_s=[NOW_S - 100.0])
+    assert change_s(view(waits), rules) == NOW_S + 500.0
