@@ -9,7 +9,7 @@ from ..config.settings import PolicySettings
 from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
-from ..policies.contract import SELECTIONS, find_ordering
+from ..policies.contract import SELECTIONS, Ordering, find_ordering
 from ..policies.presets import preset_of
 from ..policies.sharing import OFF
 from ..slurm.checkup import powers
@@ -32,13 +32,6 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
     So is a part that Slurm does not leave to anybody.
     """
     order = settings.order
-    for part, (accepted, instead) in _SLURMS_OWN.items():
-        value = getattr(settings.policy, part)
-        if value != accepted:
-            raise ConfigError(
-                f"policy.{part} = {value!r}: accepted on a cluster is {accepted}. {instead}; "
-                f"slurmsched simulate --{part} shows what another would do"
-            )
     rules = Rules(
         powers=frozenset(powers(settings)),
         scope=order.scope,  # type: ignore[arg-type]  # the loader lets only scopes through
@@ -50,10 +43,22 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         profiling=profiling_rules(settings) if settings.power.profile else None,
         sharing=sharing_rules(settings),
     )
-    return Policy(find_ordering(line or ordering_line(settings)), rules)
+    return Policy(ordering_of(settings, line), rules)
 
 
-def ordering_line(settings: Settings) -> str:
+def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
+    """Return the ordering of ``[policy]``, or that of *line*; ConfigError for parts that Slurm leaves to nobody."""
+    for part, (accepted, instead) in _SLURMS_OWN.items():
+        value = getattr(settings.policy, part)
+        if value != accepted:
+            raise ConfigError(
+                f"policy.{part} = {value!r}: accepted on a cluster is {accepted}. {instead}; "
+                f"slurmsched simulate --{part} shows what another would do"
+            )
+    return find_ordering(line or _line(settings))
+
+
+def _line(settings: Settings) -> str:
     """Return the ordering of the settings, or of their preset; ConfigError for a preset that Slurm cannot carry out."""
     name, ordering = settings.policy.preset, settings.policy.ordering
     if not name:

@@ -135,7 +135,7 @@ def _ranked(
         key, classes = -base.astype(np.float64), tier
         starving = starving if due.any() else _nobody(jobs)
     else:
-        key = _checked(ordering(view), jobs, ordering)
+        key = _keys(view, ordering, rules, rows)
         classes = tier if rules.scope == "queue" else tier * (int(qos.max(initial=0)) + 1) + qos
     if promised is not None and due.any():
         place = np.unique(np.where(np.isnan(key), np.inf, key), return_inverse=True)[1].astype(np.float64)
@@ -150,6 +150,16 @@ def _ranked(
 
 def _nobody(jobs: JobTable) -> BoolArray:
     return np.zeros(len(jobs), dtype=np.bool_)
+
+
+def _keys(view: View, ordering: Ordering, rules: Rules, rows: IntArray) -> FloatArray:
+    """Return the key of each pending job; where jobs are not admitted, *rows* alone are seen and have one."""
+    if rules.composition is None:
+        return _checked(ordering(view), view.pending, ordering)
+    seen = view.take(rows)
+    key = np.full(len(view.pending), np.nan)
+    key[rows] = _checked(ordering(seen), seen.pending, ordering)
+    return key
 
 
 def _checked(key: FloatArray, jobs: JobTable, ordering: Ordering) -> FloatArray:

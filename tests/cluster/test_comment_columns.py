@@ -28,6 +28,7 @@ MAY_PARSE = {
     "cluster/comment_columns.py": "the columns of every table of jobs",
     "cluster/sbatch_probe.py": "a command line that is not yet a job",
     "cli/daemon/pause.py": "a time on a command line",
+    "simulator/text_edits.py": "a comment that we wrote on a modelled Slurm",
 }
 
 ITEMS = st.sampled_from(

@@ -56,6 +56,8 @@ def run(install: Path, user: int = 0, **environment: str) -> str:
     everything = {
         "PATH": os.environ["PATH"],
         "HOME": str(install / "alice") if user == ALICE else "/nonexistent",
+        # A source of the same length written within a second is stale in Python's own cache.
+        "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": os.pathsep.join([str(Path(slurmsched.__file__).parents[1]), *filter(None, sys.path)]),
         "CACHE_DIRECTORY": str(install / "service"),
     }

@@ -65,6 +65,13 @@ def test_so_they_do_in_partitions_that_share_nodes(data, name, selection):
     assert violations(replay) == []
 
 
+def test_jobs_that_are_not_admitted_do_not_count_in_the_order():
+    jobs = jobs_of((0, 6, 3), (0, 11, 2), (5, 5, 3), (11, 5, 2), (16, 7, 1), (17, 1, 1))
+    setup = Setup.of("themis", "backfill", placement="first-free", admission=1.5)
+    fleet = replace(ClusterSpec.of(2, 2), nodes=nodes_of(2, 2, cpus=np.array([500, 500])))
+    demand_equal(decided(jobs, fleet, setup), simulate(jobs, fleet, setup))
+
+
 def test_nodes_that_fail_send_their_jobs_back():
     fleet = replace(ClusterSpec.of(2, 4), failures=Failures(400.0, 50.0, seed=1))
     jobs, setup = jobs_of(*[(0.0, 300.0, 4)] * 6), Setup.of("sjf")

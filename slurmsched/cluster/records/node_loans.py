@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..nodes import PartitionTable
 from ..text.hostlist import expand, fold
+
+if TYPE_CHECKING:  # commands that name actions start without numpy
+    from ..nodes import PartitionTable
 
 
 @dataclass(frozen=True)
