@@ -7,7 +7,7 @@ randomness, no state of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -57,7 +57,7 @@ class Ordering(Part[Key]):
         """Return the key per pending job."""
         return self.function(view)
 
-    def tuned_by(self, hook: str, words: list[str]) -> Self:  # type: ignore[override]  # a list is a sequence
+    def tuned_by(self, hook: str, words: Sequence[str]) -> Self:
         """Return the ordering with the parameters *words*, and with the steps that follow from them."""
         found = super().tuned_by(hook, words)
         return replace(found, steps=getattr(found.function, "steps", found.steps))

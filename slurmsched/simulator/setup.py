@@ -11,6 +11,7 @@ from ..decide.rules import Composition
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering, find_ordering
 from ..policies.presets import PRESETS
+from ..policies.registry import load_plugins
 from .fast.reserved_backfill import CONSERVATIVE, EASY
 
 RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}  #: by name, as ``fast.reserved_backfill`` takes them
@@ -71,6 +72,8 @@ class Setup:
         on_slurm = details.get("executor") == "slurm"
         selection = selection or ("easy" if on_slurm else preset.selection if preset else "backfill")
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
+        if setup.selection not in SELECTIONS:
+            load_plugins()
         for part, accepted in (
             ("selection", tuple(SELECTIONS)),
             ("placement", tuple(PLACEMENTS)),

@@ -71,9 +71,10 @@ def run(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def example() -> str:
+def example(number: int = 1) -> str:
+    """Return the first Python example of the page, or another one."""
     page = (ROOT / "docs" / "policies.md").read_text()
-    return page.partition("```python\n")[2].partition("```")[0]
+    return page.split("```python\n")[number].partition("```")[0]
 
 
 def test_the_example_of_the_page_works_as_a_plug_in(tmp_path):
@@ -95,6 +96,14 @@ def test_the_example_of_the_page_works_as_a_plug_in(tmp_path):
     assert summary.startswith("Jobs of the user with the fewest")
     assert changes == "with_time"
     assert rank == [2, 1, 0]
+
+
+def test_the_selection_of_the_page_is_found_in_an_installed_plug_in(tmp_path):
+    install(tmp_path, "one_at_a_time", example(2))
+    chosen = "from slurmsched.simulator.setup import Setup\nprint(Setup.of('fifo', 'one-at-a-time').selection)\n"
+    done = run(tmp_path, chosen)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "one-at-a-time\n"
 
 
 @pytest.mark.parametrize(
