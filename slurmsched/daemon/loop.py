@@ -92,7 +92,7 @@ class Loop:
             logger.warning("a cycle was lost: %s", error)
         except MemoryError:  # not a bug, and the next cycle may need less
             error = "there was not enough memory for a cycle"
-            logger.exception("a cycle was lost: %s", error)
+            logger.warning("a cycle was lost: %s", error)
         except Exception as fault:  # the daemon must survive its own bugs: it logs them and stops acting
             error, bug = self._record_bug("the cycle", fault), True
         self._failures = self._failures + 1 if error else 0

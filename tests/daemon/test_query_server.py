@@ -7,8 +7,10 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from daemon_worlds import ask, seen, wait_until
@@ -334,3 +336,33 @@ def test_who_asks_is_what_the_kernel_says(serve, tmp_path):
             [python, "-c", program], cwd=path.parent, user=user, capture_output=True, text=True, timeout=120.0
         )
         assert json.loads(told.stdout)["pending"] == pending, told.stderr
+
+
+WITHOUT_MEMORY = """
+import resource, sys, threading
+sys.path[:0] = [{tests!r}]
+from daemon_worlds import ask, seen
+from pathlib import Path
+from slurmsched.daemon.api.query_handlers import QueryHandlers, Sources
+from slurmsched.daemon.api.query_server import QueryServer
+
+refuse = lambda *arguments, **options: None
+handlers = QueryHandlers(Sources(lambda: {{"mode": "observe"}}, refuse, refuse, refuse, refuse), trusted=(0,))
+handlers.observe(seen())
+server = QueryServer(Path({directory!r}), handlers)
+server.start()
+size = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData")) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (size + 2**20, size + 2**20))
+try:
+    threading.Thread(target=refuse).start()
+except RuntimeError as error:
+    print(error)
+print(ask(Path({directory!r}) / "slurmsched.sock", {{"ask": "status"}})["mode"], flush=True)
+server.close()
+"""
+
+
+def test_a_daemon_without_memory_for_another_thread_answers(tmp_path):
+    program = WITHOUT_MEMORY.format(tests=str(Path(__file__).parent), directory=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120.0)
+    assert done.stdout == "can't start new thread\nobserve\n", done.stderr[-2000:]

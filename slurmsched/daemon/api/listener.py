@@ -44,11 +44,20 @@ class _Visit:
     evicted: bool = False
 
 
+def started_threads(workers: int, name: str) -> ThreadPoolExecutor:
+    """Return an executor of which all *workers* have started: a process short of memory cannot start a thread."""
+    executor, all_started = ThreadPoolExecutor(workers, thread_name_prefix=name), threading.Barrier(workers + 1)
+    for _ in range(workers):
+        executor.submit(all_started.wait)
+    all_started.wait()
+    return executor
+
+
 class Turns:
     """Work for clients in a few threads, one piece at a time for each peer, whatever it requests."""
 
     def __init__(self, workers: int, name: str) -> None:
-        self._workers = ThreadPoolExecutor(workers, thread_name_prefix=name)
+        self._workers = started_threads(workers, name)
         self._turns: dict[Peer, tuple[asyncio.Lock, int]] = {}  #: and how many need it
 
     async def run(self, peer: Peer, work: Callable[[], T], within_s: float) -> T:
@@ -155,7 +164,7 @@ class Listener:
                 writer.write(await self._talk(reader, visit, peer))
                 await writer.drain()
             writer.close()
-        except (TimeoutError, OSError, EOFError, asyncio.CancelledError) as error:
+        except (TimeoutError, OSError, EOFError, MemoryError, asyncio.CancelledError) as error:
             logger.debug("%s: a client was dropped: %r", self._thread.name, error)
             if visit.evicted:
                 writer.write(self._busy)

@@ -8,13 +8,12 @@ import logging
 import socket
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...errors import SlurmschedError
-from .listener import Listener, Peer, Turns, unix_server
+from .listener import Listener, Peer, Turns, started_threads, unix_server
 from .query_arguments import AnswerRefused
 from .query_handlers import SCHEMA, QueryHandlers, takes_long
 
@@ -44,8 +43,6 @@ class QueryServer:
     ) -> None:
         self._path = Path(run_dir) / SOCKET
         self._questions = questions
-        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="answers")
-        self._slow = Turns(1, "slow-answers")
         self._turn_s = turn_s
         self._listener = Listener(
             unix_server(self._path, 0o666),
@@ -58,6 +55,8 @@ class QueryServer:
             most_per_peer=8,
             patience_s=patience_s,
         )
+        self._workers = started_threads(WORKERS, "answers")
+        self._slow = Turns(1, "slow-answers")
 
     def start(self) -> None:
         """Start to answer."""
@@ -88,6 +87,8 @@ class QueryServer:
             answer = _line(self._questions.answer(request, uid))
         except SlurmschedError as error:
             return _line(_refusal(str(error)))
+        except MemoryError:
+            return _line(_refusal("the daemon is short of memory; ask again in a moment"))
         except Exception:  # a query must never end the answering thread; the client gets an error, the log has more
             logger.exception("a bug in answering %.200r", request)
             return _line(_refusal("a bug in the daemon; its log has details"))
