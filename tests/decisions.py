@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurmsched.config import Settings
-from slurmsched.config.settings import PolicySettings
-from slurmsched.daemon.policy_settings import policy_of
-from slurmsched.decide.deadlines.preemption import stop_wishes
+from slurmsched.config.settings import DeadlineSettings, PolicySettings
+from slurmsched.daemon.policy_settings import policy_of, profiling_rules
 from slurmsched.decide.deadlines.promises import promise
-from slurmsched.decide.profiling import profiling_wishes
-from slurmsched.decide.profiling_nodes import node_wishes
 from slurmsched.decide.sharing.packing import packing_wishes
 from slurmsched.policies.admission import find_admission
-from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, SELECTIONS
+from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SELECTIONS
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
@@ -73,10 +70,17 @@ def decisions() -> Iterator[Decision]:
     for name, placement in PLACEMENTS.items():
         yield Decision("placement", name, None, placement.function, None, placement.function)
     yield Decision("admission", "promises", promise, promise, promise, Chronus)
-    yield Decision("preemption", "for promises", stop_wishes, stop_wishes, stop_wishes, Chronus)
+    for name in PREEMPTIONS:
+        rules = policy_of(
+            Settings(policy=PolicySettings(preemption=name), deadline=DeadlineSettings(enabled=True))
+        ).rules
+        chosen = PREEMPTIONS.find(rules.deadlines.preemption if rules.deadlines else "").function
+        yield Decision("preemption", name, chosen, None, chosen, Chronus)
     yield Decision("sharing", "pairs", packing_wishes, None, packing_wishes, share)
-    yield Decision("profiling", "partition", profiling_wishes, None, profiling_wishes, profiled)
-    yield Decision("profiling", "moves of nodes", node_wishes, None, node_wishes, None)
+    for name in PROFILINGS:
+        part = PROFILINGS.find(profiling_rules(Settings(policy=PolicySettings(profiling=name))).part)
+        yield Decision("profiling", name, part.function, None, part.function, profiled)
+        yield Decision("profiling", f"{name}: nodes", part.lend, None, part.lend, None)
 
 
 def table() -> str:

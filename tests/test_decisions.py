@@ -11,8 +11,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "design.md"
 TWICE = {
     ("admission", "load"),
     ("admission", "promises"),
-    ("preemption", "for promises"),
-    ("profiling", "partition"),
+    ("preemption", "least-loss"),
+    ("profiling", "new-jobs"),
     ("selection", "backfill"),
     ("selection", "conservative"),
     ("selection", "easy"),

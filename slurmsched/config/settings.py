@@ -77,6 +77,12 @@ class PolicySettings:
     admission: str = setting("accept-all", "jobs that are considered; on a cluster Slurm admits jobs: accept-all")
     selection: str = setting("slurm", "jobs that start; on a cluster Slurm starts them: slurm")
     placement: str = setting("slurm", "nodes of jobs; on a cluster Slurm chooses them: slurm")
+    preemption: str = setting(
+        "least-loss", "choice of the running jobs with ckpt that yield to promises, where deadline.yields allows it"
+    )
+    profiling: str = setting(
+        "new-jobs", "choice of the jobs that are measured first, and of the nodes for that, with power.profile"
+    )
     starvation_s: float = setting(
         604800.0,
         "a job that waited longer than this many seconds is behind only jobs that waited longer still",

@@ -9,7 +9,7 @@ from ..config.settings import PolicySettings
 from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
-from ..policies.contract import SELECTIONS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, Ordering, find_ordering
 from ..policies.presets import preset_of
 from ..policies.sharing import OFF
 from ..slurm.checkup import powers
@@ -93,6 +93,7 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
         exempt=tuple(sorted(section.exempt)),
         soft_steps=read_steps(section.soft_steps),
         yields=section.yields,
+        preemption=PREEMPTIONS.find(settings.policy.preemption).line,
         lease_s=section.lease_s,
         stop_s=section.stop_s,
         stop_signal=section.stop_signal,
@@ -109,7 +110,8 @@ def profiling_rules(settings: Settings) -> ProfilingRules:
     if section.partition == section.home:
         raise ConfigError(f"profile.home = {section.home!r}: it lends nodes to profile.partition, so it is another one")
     names = ("partition", "n_max", "n_least", "t_s", "t_least_s", "wait_s", "home", "nodes_most")
-    return ProfilingRules(**{name: getattr(section, name) for name in names})
+    part = PROFILINGS.find(settings.policy.profiling).line
+    return ProfilingRules(**{name: getattr(section, name) for name in names}, part=part)
 
 
 def sharing_rules(settings: Settings) -> SharingRules:

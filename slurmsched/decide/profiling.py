@@ -17,6 +17,7 @@ from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobState, JobTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
+from ..policies.contract import PROFILINGS
 from .ordering.ranking import waited_s
 from .rules import ProfilingRules
 
@@ -59,6 +60,11 @@ _UNFIT = ("PartitionTimeLimit", "PartitionNodeLimit", "PartitionDown", "Partitio
 
 def why_home(view: View, rules: ProfilingRules) -> IntArray:
     """Return per pending job the reason (a Home) to leave the profiling queue; STAYS for jobs outside it."""
+    return PROFILINGS.find(rules.part).function(view, rules)
+
+
+def new_jobs(view: View, rules: ProfilingRules) -> IntArray:
+    """Jobs of kinds without a measurement are measured first; nodes move to the partition in which they are useful."""
     jobs, mine = view.pending, both(view.pending, rules)
     if not mine.any():
         return np.zeros(len(jobs), dtype=np.int64)

@@ -11,7 +11,9 @@ from ..cluster.records.node_loans import NodeLists, lent_lists, members, own_lis
 from ..cluster.state import View
 from ..cluster.text.hostlist import expand
 from ..models.throughput import LoadOutlook
-from .profiling import overtime, waiting_gpus
+from ..policies.contract import PROFILINGS, Profiling
+from ..policies.registry import summary_of
+from .profiling import new_jobs, overtime, waiting_gpus
 from .rules import ProfilingRules, Rules
 
 
@@ -42,7 +44,8 @@ def node_wishes(view: View, rules: Rules, standings: IntArray) -> list[Action]:
         return []
     own = own_lists(loans, current)
     wanted_gpus = waiting_gpus(view, profiling, standings) if profiling.pressure else 0
-    return _moves(own, current, lend(view, profiling, current, own, wanted_gpus))
+    chosen = PROFILINGS.find(profiling.part).lend(view, profiling, current, own, wanted_gpus)
+    return _moves(own, current, chosen)
 
 
 def _moves(own: NodeLists, before: NodeLists, after: NodeLists) -> list[Action]:
@@ -100,3 +103,8 @@ def _nodes(view: View, rules: ProfilingRules) -> dict[str, _Node]:
 
 def _lists(rules: ProfilingRules, everyone: set[str], here: set[str]) -> NodeLists:
     return {rules.partition: tuple(sorted(here)), rules.home: tuple(sorted(everyone - here))}
+
+
+PROFILINGS.add(
+    Profiling("new-jobs", new_jobs, summary_of(new_jobs), lend=lend, powers=frozenset({"profile", MoveNodes.power}))
+)

@@ -38,6 +38,7 @@ class DeadlineRules:
     exempt: tuple[str, ...] = ()  #: users and accounts without a quota
     soft_steps: tuple[tuple[float, float], ...] = SOFT_STEPS
     yields: bool = False  #: running jobs with ckpt are asked to stop for promises
+    preemption: str = "least-loss"  #: the part of the policy that chooses them
     lease_s: float = 300.0  #: minimum runtime before a stop request, and between two of them
     stop_s: float = 120.0  #: time to save the work before the requeue
     stop_signal: str = "URG"  #: the signal of a stop request
@@ -57,6 +58,7 @@ class ProfilingRules:
     home: str = ""  #: the partition that lends nodes and borrows them; empty for none
     nodes_most: int = 2  #: most nodes that the profiling partition has beyond its own
     pressure: float = 0.0  #: of new jobs, now; see ``under``
+    part: str = "new-jobs"  #: the part of the policy that chooses the jobs and the nodes
 
     def under(self, pressure: float) -> ProfilingRules:
         """Return these rules under a *pressure* of new jobs, from 0 for none to 1 for a burst."""

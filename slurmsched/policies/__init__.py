@@ -1,6 +1,6 @@
 """Policies: pure functions over a view."""
 
-from . import admission, placement
+from . import admission, placement, preemption
 from .ordering import attained_service, baselines, fair_queueing, static
 from .selection import built_in
 
@@ -11,5 +11,6 @@ __all__ = [
     "built_in",
     "fair_queueing",
     "placement",
+    "preemption",
     "static",
 ]  # imported so that the built-in parts are registered

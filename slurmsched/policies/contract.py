@@ -1,14 +1,14 @@
 """The policy contract: a policy is composed of parts, each a pure function of a View, registered under a name.
 
-There is one hook for each decision: who is admitted, in which order pending jobs run, which of them start now and which
-running jobs yield, and on which GPUs. A part reads only the view and its other arguments: no clock, no input, no
-randomness, no state of its own.
+There is one hook for each decision: who is admitted, in which order pending jobs run, which of them start now, on which
+GPUs, which running jobs yield to promises, and which jobs are measured first. A part reads only the view and its other
+arguments: no clock, no input, no randomness, no state of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray
@@ -42,6 +42,20 @@ Select = Callable[[View, IntArray, Any], None]
 It gets numbers of jobs in their order, and the nodes (``selection.free_nodes.FreeNodes``), on which it calls
 ``start(number)`` and ``stop(number)``. Running jobs have the numbers from 0 on, pending ones those after them; running
 ones are in the order only if the selection preempts.
+"""
+
+
+Preempt = Callable[[Any, Callable[[IntArray], int]], IntArray]
+"""A function that chooses rows of running jobs (``preemption.Yielders``) to be stopped for promised jobs.
+
+It gets a function that counts the promised jobs that start too late if given rows stop now.
+"""
+
+
+MeasureFirst = Callable[[View, Any], IntArray]
+"""A function from a view and ``decide.rules.ProfilingRules`` to a reason per pending job not to be measured first.
+
+Reasons are numbers of ``decide.profiling.Home``; 0 stands for none.
 """
 
 
@@ -84,10 +98,25 @@ class Placement(Part[Callable[..., int]]):
     other: int = 0  #: that for all other jobs
 
 
+@dataclass(frozen=True)
+class Preemption(Part[Preempt]):
+    """A named rule about the running jobs that yield to promised ones."""
+
+
+@dataclass(frozen=True)
+class Profiling(Part[MeasureFirst]):
+    """A named rule about the jobs that are measured in a profiling partition first, and about its nodes."""
+
+    lend: Callable[..., Mapping[str, tuple[str, ...]]] = field(kw_only=True)
+    """Returns the nodes of the profiling partition and of its home; see ``decide.profiling_nodes.lend``."""
+
+
 ORDERINGS: Registry[Ordering] = Registry("ordering")
 ADMISSIONS: Registry[Admission] = Registry("admission")
 SELECTIONS: Registry[Selection] = Registry("selection")
 PLACEMENTS: Registry[Placement] = Registry("placement")
+PREEMPTIONS: Registry[Preemption] = Registry("preemption")
+PROFILINGS: Registry[Profiling] = Registry("profiling")
 
 
 def ordering(
@@ -120,6 +149,16 @@ def selection(name: str, *, preempts: bool = False, reserves: bool = False) -> C
         powers = frozenset({"start", "preempt"} if preempts else {"start"})
         SELECTIONS.add(Selection(name, select, summary_of(select), preempts, reserves, powers=powers))
         return select
+
+    return register
+
+
+def preemption(name: str) -> Callable[[Preempt], Preempt]:
+    """Register the decorated function as a preemption under *name*; its docstring's first line is its summary."""
+
+    def register(chosen: Preempt) -> Preempt:
+        PREEMPTIONS.add(Preemption(name, chosen, summary_of(chosen), powers=frozenset({"requeue"})))
+        return chosen
 
     return register
 

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from ..errors import ConfigError
-from ..policies.contract import Ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, Ordering
 from ..policies.presets import preset_of
+from ..policies.registry import Registry
 from .setup import Setup
 from .toml_file import checked, read_toml
+
+_ON_CLUSTERS: dict[str, Registry[Any]] = {"preemption": PREEMPTIONS, "profiling": PROFILINGS}
+"""Parts that decide about promises and profiling, which a policy file does not have."""
 
 _LOAD = re.compile(r"load:([0-9.eE+-]+)")
 
@@ -21,8 +25,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     """Read the ``[policy]`` of a file: any part of a Setup; missing parts come from *otherwise*, or from the preset.
 
     The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
-    executor slurm, and ``starvation_s`` counts on a cluster alone. An ``ordering`` or a ``preset`` is required. Without
-    a ``name`` the policy is named after the file.
+    executor slurm, and ``starvation_s``, ``preemption`` and ``profiling`` count on a cluster alone. An ``ordering`` or
+    a ``preset`` is required. Without a ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
     section = read_toml(path, {"policy": dict}).get("policy")
@@ -30,14 +34,16 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
         raise ConfigError(f"{path}: there is no [policy]")
     hints = get_type_hints(Setup)
     kinds = {f.name: str if hints[f.name] is Ordering else hints[f.name] for f in fields(Setup) if f.name != "site"}
-    daemons = {"admission": str, "preset": str, "starvation_s": float}
-    parts = _on_slurm(checked(f"{path}: [policy]", section, kinds | daemons))
+    daemons = {"admission": str, "preset": str, "starvation_s": float} | dict.fromkeys(_ON_CLUSTERS, str)
+    parts = checked(f"{path}: [policy]", section, kinds | daemons)
     for key, value in parts.items():
         if not isinstance(value, str) and not 0 <= value < math.inf:
             raise ConfigError(f"{path}: [policy]: {key} = {value}: accepted are finite numbers from 0 on")
+    parts.pop("starvation_s", None)
     if not ("ordering" in parts or parts.get("preset")):
         raise ConfigError(f"{path}: [policy] needs an ordering")
     try:
+        parts = _simulated(parts)
         if name := parts.pop("preset", ""):
             preset = preset_of(name)._asdict()
             parts = ({} if parts.get("executor") == "slurm" else preset) | {"ordering": preset["ordering"]} | parts
@@ -49,9 +55,11 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
         raise ConfigError(f"{path}: [policy]: {error}") from error
 
 
-def _on_slurm(parts: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a daemon's ``[policy]`` as parts of a Setup."""
-    parts.pop("starvation_s", None)
+def _simulated(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a daemon's ``[policy]`` as parts of a Setup; ConfigError for parts that do not exist."""
+    for hook, registry in _ON_CLUSTERS.items():
+        if hook in parts:
+            registry.find(parts.pop(hook))
     for part in ("selection", "placement"):
         if parts.get(part) == "slurm":
             del parts[part]

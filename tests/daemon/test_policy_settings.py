@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from slurmsched.config import Settings
-from slurmsched.config.settings import PolicySettings
+from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.errors import ConfigError
 
 
 def policy(**values: str):
-    return policy_of(Settings(policy=PolicySettings(**values)))
+    powers = PowerSettings(order=True, profile=True)
+    return policy_of(Settings(policy=PolicySettings(**values), power=powers, deadline=DeadlineSettings(enabled=True)))
 
 
 def test_a_preset_brings_its_ordering():
@@ -31,6 +32,8 @@ def test_a_preset_brings_its_ordering():
         ({"preset": "srtf"}, "preempts running jobs, and on Slurm none is without consent: policy.ordering = 'srtf'"),
         ({"preset": "pcs", "ordering": "sjf"}, "has the ordering wfq, and policy.ordering = 'sjf'"),
         ({"preset": "mine"}, "preset 'mine' is not known; there are: afs-l"),
+        ({"preemption": "mine"}, "policy.preemption = 'mine' is not known; there are: least-loss"),
+        ({"profiling": "mine"}, "policy.profiling = 'mine' is not known; there are: new-jobs"),
     ],
 )
 def test_what_slurm_does_itself_is_refused_with_what_to_use_instead(values, words):

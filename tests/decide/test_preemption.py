@@ -24,7 +24,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.errors import SlurmUnavailable
 from slurmsched.models.runtime.baseline import RuntimeModel
-from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.contract import PREEMPTIONS, find_ordering, preemption
 from slurmsched.slurm.adapters.fake import FakeSlurm
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer
@@ -166,6 +166,25 @@ def test_who_was_asked_gets_time_and_is_requeued_then_and_no_other_is_asked_mean
         assert (asked(plan), requeued(plan)) == ([], expected)
     told = " ".join(why(seen(running), plan, 901).sentences)
     assert "It was asked 61 s ago to save its work and make room; it goes on later." in told
+
+
+@pytest.fixture
+def most_work_first():
+    """A preemption of somebody else."""
+
+    @preemption("most-work-first")
+    def most_work_first(yielders, late):
+        """The job that loses most yields alone."""
+        return np.argsort(-yielders.lost_gpu_s)[:1]
+
+    yield "most-work-first"
+    del PREEMPTIONS._parts["most-work-first"]
+
+
+def test_a_preemption_of_somebody_else_chooses_who_is_asked(most_work_first):
+    what = seen(full(4, 4))
+    assert asked(planned(what)) == [902], "it has run for less time"
+    assert asked(planned(what, preemption=most_work_first)) == [901]
 
 
 def test_who_ends_already_spares_the_others():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +18,10 @@ from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.explain import why
 from slurmsched.decide.explain.profiling import with_profiling
 from slurmsched.decide.policy import Policy
+from slurmsched.decide.profiling import Home, both
 from slurmsched.decide.rules import ProfilingRules, Rules
-from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.contract import PROFILINGS, Profiling, find_ordering
+from slurmsched.policies.registry import summary_of
 
 SJF, FIFO = find_ordering("sjf"), find_ordering("fifo")
 PROFILING = ProfilingRules("profile", n_max=4, t_s=200.0, wait_s=600.0)
@@ -189,6 +192,28 @@ def test_why_tells_what_the_profiling_partition_has_to_do_with_a_job():
     assert "it is requeued when others wait for its 1 GPU" in words(901)
     assert "it goes on in place to its end" in words(902)
     assert words(903).endswith("where new jobs are measured for 3 min.")
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """A profiling of somebody else."""
+
+    def all_too_large(seen, rules):
+        """No job is measured first."""
+        return np.where(both(seen.pending, rules), Home.LARGE, Home.STAYS)
+
+    PROFILINGS.add(Profiling("nobody", all_too_large, summary_of(all_too_large), lend=PROFILINGS["new-jobs"].lend))
+    yield "nobody"
+    del PROFILINGS._parts["nobody"]
+
+
+def test_a_profiling_of_somebody_else_chooses_the_jobs_and_why_says_so(nobody):
+    seen, profiling = view(jobs(1, partition=[BOTH])), replace(PROFILING, part=nobody)
+    rules = replace(RULES, profiling=profiling)
+    assert moves(seen) == {}
+    assert moves(seen, rules) == {1: "gpu"}
+    told = with_profiling(why(seen, wanted(seen, rules), 1), seen, profiling)
+    assert "more GPUs than are measured first now" in " ".join(told.sentences)
 
 
 partitions = st.lists(st.sampled_from(["profile", "gpu", "fast"]), min_size=1, max_size=3, unique=True).map(",".join)

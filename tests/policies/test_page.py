@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slurmsched.cluster.plan import Standing
 from slurmsched.config.settings import SCOPES
-from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, SELECTIONS
+from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SELECTIONS
 from slurmsched.policies.presets import PRESETS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "policies.md").read_text()
@@ -22,10 +22,9 @@ def test_every_ordering_has_its_heading():
 
 
 def test_every_part_of_a_policy_and_every_preset_is_in_a_table():
-    rows = dict(
-        re.findall(r"^\| (admission|selection|placement)[^|]*\| (.*) \|$", section("The parts of a policy"), re.M)
-    )
-    for hook, parts in {"admission": ADMISSIONS, "selection": SELECTIONS, "placement": PLACEMENTS}.items():
+    hooks = {parts.hook: parts for parts in (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS)}
+    rows = dict(re.findall(rf"^\| ({'|'.join(hooks)})[^|]*\| (.*) \|$", section("The parts of a policy"), re.M))
+    for hook, parts in hooks.items():
         named = {name.partition(":")[0] for name in re.findall(r"`([a-z-]+(?::X)?)`", rows[hook])}
         assert named == set(parts), hook
     lines = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \| ([^|]*) \| `([a-z-]+)` \|$", section("The parts"), re.M)

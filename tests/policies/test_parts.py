@@ -11,7 +11,15 @@ from simulator.test_direct import jobs_of
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.admission import find_admission
-from slurmsched.policies.contract import ADMISSIONS, PLACEMENTS, SELECTIONS, find_ordering, selection
+from slurmsched.policies.contract import (
+    ADMISSIONS,
+    PLACEMENTS,
+    PREEMPTIONS,
+    PROFILINGS,
+    SELECTIONS,
+    find_ordering,
+    selection,
+)
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import decided
 from slurmsched.simulator.setup import Setup
@@ -30,7 +38,10 @@ def one_at_a_time() -> Iterator[str]:
     del SELECTIONS._parts["one-at-a-time"]
 
 
-@pytest.mark.parametrize("registry", [SELECTIONS, PLACEMENTS, ADMISSIONS], ids=lambda one: one.hook)
+HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS]
+
+
+@pytest.mark.parametrize("registry", HOOKS, ids=lambda one: one.hook)
 def test_every_part_has_a_sentence_and_an_unknown_one_is_answered_with_those_there_are(registry):
     assert all(part.summary.endswith(".") for part in registry.values())
     with pytest.raises(

@@ -39,11 +39,19 @@ def test_parts_of_lucid_can_be_left_out_or_put_in(file):
 
 
 def test_a_daemons_policy_is_read_too(file):
-    file.write_text("[policy]\nordering = 'sjf'\nselection = 'slurm'\nplacement = 'slurm'\nstarvation_s = 60\n")
+    own = "preemption = 'least-loss'\nprofiling = 'new-jobs'\nstarvation_s = 60\n"
+    file.write_text(f"[policy]\nordering = 'sjf'\nselection = 'slurm'\nplacement = 'slurm'\n{own}")
     assert (read_policy(file).executor, read_policy(file).selection) == ("slurm", "easy")
     file.write_text("[policy]\npreset = 'tiresias'\nplacement = 'first-free'\n")
     setup = read_policy(file)
     assert (setup.ordering.name, setup.selection, setup.placement) == ("tiresias", "preemptive", "first-free")
+
+
+@pytest.mark.parametrize("hook", ["preemption", "profiling"])
+def test_a_part_that_decides_on_a_cluster_alone_exists(file, hook):
+    file.write_text(f"[policy]\nordering = 'sjf'\n{hook} = 'mine'\n")
+    with pytest.raises(ConfigError, match=rf"mine\.toml: \[policy\]: policy\.{hook} = 'mine' is not known; there are"):
+        read_policy(file)
 
 
 def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):

@@ -14,15 +14,14 @@ from ...cluster.actions import Action, AskToStop, Requeue
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState
 from ...cluster.state import View
+from ...policies.contract import PREEMPTIONS
 from ...policies.deadlines.reservations import latest_plan
+from ...policies.preemption import Yielders
 from ..ordering.ranking import qos_classes, tiers
 from ..phrasing import spell
 from ..rules import DeadlineRules, Rules
 from .gpu_availability import GpuAvailability
 from .promises import Promised
-
-TRIED = 32
-"""Maximum number of selected jobs that are tried to be spared again, those with the largest loss first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,43 +92,35 @@ def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: 
     urgent = promised.laxity_s[promised.rows] <= early_s
     if not urgent.any():
         return []
-    rows = _least_loss(
-        view, promised.availability, promised.rows[urgent], promised.due_s[urgent], rules.lead_s, stopping
-    )
+    rows = _yielding(view, promised.availability, promised.rows[urgent], promised.due_s[urgent], rules, stopping)
     job_id = view.running.job_id
     requeues: list[Action] = [Requeue(job) for job in job_id[rows[stopping.overdue[rows]]].tolist()]
     stoppable = job_id[rows[stopping.may[rows]]].tolist()
     return [*requeues, *(AskToStop(job, rules.stop_signal) for job in stoppable)]
 
 
-def _least_loss(
-    view: View, availability: GpuAvailability, waiting: IntArray, due_s: FloatArray, lead_s: float, stopping: Stops
+def _yielding(
+    view: View,
+    availability: GpuAvailability,
+    waiting: IntArray,
+    due_s: FloatArray,
+    rules: DeadlineRules,
+    stopping: Stops,
 ) -> IntArray:
-    """Select running rows whose GPUs the *waiting* jobs need to start in time; jobs asked before come first."""
+    """Select running rows that stop so that the *waiting* jobs start in time."""
     jobs, now_s = view.running, view.now_s
-    soonest_s = now_s + max(lead_s, 1.0) + availability.needs_s[waiting] + 1.0
+    soonest_s = now_s + max(rules.lead_s, 1.0) + availability.needs_s[waiting] + 1.0
     requests = availability.requests(waiting, np.maximum(due_s, soonest_s), now_s)
+    rows = np.flatnonzero((stopping.may | stopping.awaited) & availability.holding(waiting))
 
     def late(some: IntArray) -> int:
         stops_s = np.where(stopping.leaving, now_s, np.inf)
-        stops_s[some] = now_s
+        stops_s[rows[some]] = now_s
         return int(np.isnan(latest_plan(availability.freed(stops_s), requests)[0]).sum())
 
-    rows = np.flatnonzero((stopping.may | stopping.awaited) & availability.holding(waiting))
-    lost = jobs.gpus[rows] * (now_s - jobs.started_s[rows])
-    rows = rows[np.lexsort((jobs.job_id[rows], lost, ~stopping.awaited[rows]))]
-    fewest = late(rows)
-    if not len(rows) or fewest >= late(rows[:0]):
-        return rows[:0]
-    low, high = 1, len(rows)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if late(rows[:middle]) <= fewest else (middle + 1, high)
-    rows = rows[:high]
-    for row in rows[-2::-1][:TRIED].tolist():
-        if late(rows[rows != row]) <= fewest:
-            rows = rows[rows != row]
-    return rows
+    lost_gpu_s = jobs.gpus[rows] * (now_s - jobs.started_s[rows])
+    yielders = Yielders(jobs.job_id[rows], lost_gpu_s, stopping.awaited[rows])
+    return rows[PREEMPTIONS.find(rules.preemption).function(yielders, late)]
 
 
 def stop_words(view: View, row: int) -> tuple[str, ...]:
