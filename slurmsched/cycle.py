@@ -164,6 +164,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         forecast,
         forecast_running,
         promises,
+        state.accounts,
     )
 
 

@@ -1,10 +1,10 @@
-"""Nodes, partitions and QOS as columns."""
+"""Nodes, partitions, QOS and limits of accounts as columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .columns import BoolArray, FloatArray, IntArray, Labels, Table
+from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,3 +42,14 @@ class QosTable(Table):
 
     name: Labels
     priority: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class AccountTable(Table):
+    """Accounts with a limit on their GPUs at once (GrpTRES); empty where Slurm itself enforces it."""
+
+    name: Labels
+    gpus: IntArray
+
+
+NO_ACCOUNTS = table_of(AccountTable, 0, {}, {})

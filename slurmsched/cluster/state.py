@@ -9,7 +9,7 @@ import numpy as np
 from .columns import IntArray, Rows
 from .forecast import Forecast
 from .jobs import JobTable
-from .nodes import NodeTable, PartitionTable, QosTable
+from .nodes import NO_ACCOUNTS, AccountTable, NodeTable, PartitionTable, QosTable
 from .records.promises import NO_PROMISES, PromiseTable
 
 
@@ -25,6 +25,7 @@ class ClusterState:
     qos: QosTable
     melted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Ids of pending tasks without a row of their own, since the waiting tasks of an array are one row."""
+    accounts: AccountTable = NO_ACCOUNTS
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class View:
     forecast: Forecast  #: of the pending jobs, row by row
     forecast_running: Forecast  #: of the running jobs, row by row
     promises: PromiseTable = NO_PROMISES  #: earlier requests for deadlines, with their answers
+    accounts: AccountTable = NO_ACCOUNTS
 
     def first_submit_s(self, job_id: int) -> float | None:
         """Return the first submit time of the job with this id now; None if no such job waits or runs."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..cluster.actions import Action, Preempt, Start, job_of
+from ..cluster.columns import Labels
 from ..cluster.jobs import JobTable
+from ..cluster.nodes import AccountTable
 from ..cluster.state import ClusterState
 from ..policies.selection.resources import CHOSEN, TAKEN
 from ..slurm.port import ActionResult
@@ -17,7 +19,7 @@ from .engine.job_state import PENDING, RUNNING
 from .fast.loops import Keys
 from .machine.controller import controller
 from .machine.event_loop import advance, begin_on, preempt
-from .machine.observation import ran_s
+from .machine.observation import AT_LIMIT, ran_s
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, NOW, Controller
@@ -53,7 +55,9 @@ class IdealCluster(SimulatedCluster):
         """Return all jobs and nodes; priority is the order of submission, since there is no Slurm to set another."""
         state = super().observe()
         pending, running = self._as_ordered(state.pending), self._as_ordered(state.running)
-        return replace(state, pending=pending, running=running)
+        limits = self.fleet.account_gpus
+        accounts = AccountTable(Labels.of(limits), np.array([*limits.values()], dtype=np.int64))
+        return replace(state, pending=pending, running=running, accounts=accounts)
 
     def act(self, actions: Sequence[Action]) -> list[ActionResult]:
         """Carry out each action; the queue needs no order, since nobody but we starts jobs."""
@@ -64,7 +68,8 @@ class IdealCluster(SimulatedCluster):
 
     def _as_ordered(self, jobs: JobTable) -> JobTable:
         rows = np.array([self._rows[job][0] for job in jobs.job_id.tolist()], dtype=np.int64)
-        return replace(jobs, priority=len(self.jobs) - rows, ran_s=ran_s(self.model, rows))
+        reason = Labels.of("None" if text == AT_LIMIT else text for text in jobs.reason)  # decisions see to the limits
+        return replace(jobs, priority=len(self.jobs) - rows, ran_s=ran_s(self.model, rows), reason=reason)
 
     def _made(self) -> Controller:
         rules = self.conf.rules._replace(direct=True, asked_each_time=True, backfilling=False, requeue_delay_s=0.0)

@@ -192,13 +192,13 @@ def decided(
 ) -> Replay:
     """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
 
-    ConfigError for what the cycle does not see: GPU limits of accounts, and GPUs that jobs share. With *check*,
-    AssertionError names what is broken in the state of the cluster.
+    ConfigError where jobs share GPUs, which the cycle does not see. With *check*, AssertionError names what is broken
+    in the state of the cluster.
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
-    if fleet.account_gpus or fleet.sharing is not None:
-        raise ConfigError("decisions at each event know no account limits and no shared GPUs yet")
+    if fleet.sharing is not None:
+        raise ConfigError("decisions at each event know no shared GPUs yet")
     if setup.selection in RESERVING:
         _reserve_by(jobs, setup)
     forecast = forecast_of(jobs, setup, learnt)

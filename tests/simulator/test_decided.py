@@ -13,10 +13,10 @@ from simulator.worlds import decided, simulate
 
 from slurmsched.cli.admin.replay import differences
 from slurmsched.cluster.actions import Start
+from slurmsched.cluster.columns import Labels
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
-from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of
 from slurmsched.simulator.cycle_driver import IdealDriver, composed
@@ -80,10 +80,22 @@ def test_nodes_that_fail_send_their_jobs_back():
     demand_equal(replay, simulate(jobs, fleet, setup))
 
 
-def test_an_account_limit_is_refused_in_words():
-    fleet = replace(ClusterSpec.of(1, 4), account_gpus={"a": 1})
-    with pytest.raises(ConfigError, match="no account limits"):
-        decided(jobs_of((0, 1, 1)), fleet, Setup.of("fifo"))
+@pytest.mark.parametrize("selection", sorted(SELECTIONS))
+@settings(max_examples=20, deadline=None)
+@given(data=st.data(), name=st.sampled_from(["fifo", "sjf", "srtf", "las"]))
+def test_so_they_do_where_accounts_have_limits(selection, data, name):
+    jobs = data.draw(some_jobs(3))
+    account = data.draw(st.lists(st.sampled_from("ab"), min_size=len(jobs), max_size=len(jobs)))
+    jobs, limits = replace(jobs, account=Labels.of(account)), {"a": data.draw(st.integers(3, 5))}
+    fleet = replace(ClusterSpec.of(2, 3), nodes=nodes_of(2, 3, cpus=np.array([500, 500])), account_gpus=limits)
+    setup = Setup.of(name, selection, restart_s=1.0)
+    demand_equal(decided(jobs, fleet, setup), simulate(jobs, fleet, setup))
+
+
+def test_a_job_at_the_limit_of_its_account_lets_others_pass():
+    jobs = replace(jobs_of((0, 10, 2), (1, 10, 2), (2, 10, 2)), account=Labels.of("aab"))
+    fleet = replace(ClusterSpec.of(1, 4), account_gpus={"a": 2})
+    assert decided(jobs, fleet, Setup.of("fifo", "strict")).start_s.tolist() == [0.0, 10.0, 2.0]
 
 
 @pytest.mark.parametrize("selection", ["preemptive", "easy"])

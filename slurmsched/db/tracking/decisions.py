@@ -18,7 +18,7 @@ from ...cluster.columns import Table
 from ...cluster.encoding import decode
 from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
-from ...cluster.nodes import NodeTable, PartitionTable, QosTable
+from ...cluster.nodes import AccountTable, NodeTable, PartitionTable, QosTable
 from ...cluster.plan import Placing, Plan
 from ...cluster.records.promises import NO_PROMISES, PromiseTable
 from ...cluster.state import View
@@ -40,7 +40,12 @@ _VIEW: dict[str, type[Table]] = {
 
 
 #: The type of each table of a record.
-TABLES: dict[str, type[Table]] = _VIEW | {"placing": Placing, "promises": PromiseTable, "promised": PromiseTable}
+TABLES: dict[str, type[Table]] = _VIEW | {
+    "placing": Placing,
+    "promises": PromiseTable,
+    "promised": PromiseTable,
+    "accounts": AccountTable,
+}
 
 #: The key of the probe, in place of a digest.
 _PROBE = "probe"
@@ -65,6 +70,7 @@ def layers_of(record: DecisionRecord) -> RecordParts:
     plan = record.plan
     tables: dict[str, Table] = {name: getattr(record.view, name) for name in _VIEW}
     tables |= {"placing": plan.jobs, "promises": record.view.promises, "promised": plan.promises}
+    tables["accounts"] = record.view.accounts
     texts = {
         "actions": _lines(_action_row(action) for action in plan.actions),
         "refusals": _lines([_action_row(r.action), r.rule, r.detail] for r in plan.refusals),
@@ -77,7 +83,7 @@ def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> Decisio
     """Return the record that ``layers_of`` split into *parts*; ``ValueError`` for other content."""
     try:
         tables: Any = parts.tables
-        view = View(now_s=now_s, **{name: tables[name] for name in _VIEW}, promises=tables["promises"])
+        view = View(now_s=now_s, **{name: tables[name] for name in (*_VIEW, "promises", "accounts")})
         actions = tuple(_action(row) for row in _rows(parts.texts["actions"]))
         refusals = tuple(Refusal(_action(row), *rest) for row, *rest in _rows(parts.texts["refusals"]))
         plan = Plan(tables["placing"], actions, refusals, tables["promised"])

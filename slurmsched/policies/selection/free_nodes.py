@@ -16,7 +16,7 @@ from ...cluster.state import View
 from ...cluster.text.hostlist import expand
 from ..contract import Placement
 from .allowed_nodes import AllowedNodes, allowed_nodes
-from .loops import DecisionJobs, PlannedLife, Started, nothing_started, start_one
+from .loops import AccountGpus, DecisionJobs, PlannedLife, Started, nothing_started, start_one
 from .planned_room import BackfillPlan, blank_outlook
 from .resources import (
     FreeResources,
@@ -35,6 +35,8 @@ YEAR_S = 365 * 86400.0
 """The duration planned for a job without a time limit."""
 
 MOST_STEPS = 4000
+
+NO_LIMIT = 2**62  #: GPUs of an account without a limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,9 @@ class FreeNodes:
         number_forms(requests)
         held = nothing_held(self.count, int(2 * view.nodes.gpus.sum() + len(view.nodes) * max(1, self.count) + 1))
         running = empty_line(self.count + 1)
-        self.jobs = DecisionJobs(resources, held, requests, PlannedLife(_plan_s(self._all)), running)
+        self.jobs = DecisionJobs(
+            resources, held, requests, PlannedLife(_plan_s(self._all)), running, _accounts(view, self._all)
+        )
         self.started: Started = nothing_started(self.count, int(view.nodes.gpus.sum()) + self.count)
         self.yields = np.zeros(self.jobs_running, dtype=np.bool_)
         self._tell_allocations()
@@ -92,6 +96,8 @@ class FreeNodes:
         """Let a running job yield; its GPUs are free for other jobs at once."""
         self.yields[number] = True
         give_back(self.jobs.resources, self.jobs.held, self.jobs.requests, number)
+        accounts = self.jobs.accounts
+        accounts.used[accounts.account[number]] -= self.jobs.requests.gpus[number]
 
     def run_set(self) -> RunSet:
         """Return what the selection decided."""
@@ -164,6 +170,16 @@ def _requests(jobs: JobTable, placement: Placement) -> ResourceRequests:
             form=zeros.copy(),
         )
     )
+
+
+def _accounts(view: View, jobs: JobTable) -> AccountGpus:
+    """Return the limits of the accounts of *jobs*, running ones first, and the GPUs that running ones have."""
+    limits = dict(zip(view.accounts.name, view.accounts.gpus.tolist(), strict=True))
+    names = jobs.account.names or ("",)
+    most = np.array([limits.get(name, NO_LIMIT) for name in names], dtype=np.int64)
+    account, gpus = jobs.account.codes[: len(view.running)], view.running.gpus * view.running.tasks
+    used = np.bincount(account, weights=gpus, minlength=len(names)).astype(np.int64)
+    return AccountGpus(jobs.account.codes, most, used)
 
 
 def _plan_s(jobs: JobTable) -> FloatArray:

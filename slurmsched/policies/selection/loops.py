@@ -39,6 +39,14 @@ class PlannedLife(NamedTuple):
     plan_s: FloatArray
 
 
+class AccountGpus(NamedTuple):
+    """The limits on the GPUs of accounts (GrpTRES)."""
+
+    account: IntArray  #: of each job
+    most: IntArray  #: per account
+    used: IntArray  #: per account
+
+
 class DecisionJobs(NamedTuple):
     """The jobs and nodes of one decision: running jobs first, then pending ones."""
 
@@ -47,6 +55,7 @@ class DecisionJobs(NamedTuple):
     requests: ResourceRequests
     life: PlannedLife
     running: Line
+    accounts: AccountGpus
 
 
 class Started(NamedTuple):
@@ -83,9 +92,19 @@ def _note(to: Started, row: int, room: IntArray, count: int) -> None:
     to.pairs[0, begin : begin + count], to.pairs[1, begin : begin + count] = room[CHOSEN, :count], room[TAKEN, :count]
 
 
+@inner
+def _within_limit(jobs: DecisionJobs, row: int) -> bool:
+    """Return True if the job's account may have its GPUs too."""
+    accounts, gpus = jobs.accounts, jobs.requests.gpus[row]
+    account = accounts.account[row]
+    return bool(accounts.used[account] + gpus <= accounts.most[account])
+
+
 @compiled
 def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to: Started) -> bool:
-    """Start a job where it fits on nodes that are not barred; return True if it started."""
+    """Start a job where it fits on nodes that are not barred, within its account's limit; return True if it started."""
+    if not _within_limit(jobs, row):
+        return False
     count = find(jobs.resources, jobs.requests, row, jobs.resources.free, barred)
     if count:
         _begin(jobs, row, count, now_s, to)
@@ -96,6 +115,7 @@ def start_one(jobs: DecisionJobs, row: int, barred: BoolArray, now_s: float, to:
 def _begin(jobs: DecisionJobs, row: int, count: int, now_s: float, to: Started) -> None:
     """Start a job on the *count* nodes that were found for it."""
     take(jobs.resources, jobs.held, jobs.requests, row, count)
+    jobs.accounts.used[jobs.accounts.account[row]] += jobs.requests.gpus[row]
     line_up(jobs.running, row, now_s + jobs.life.plan_s[row])
     _note(to, row, jobs.resources.room, count)
 
@@ -107,13 +127,13 @@ def start_in_turn(
     """Start jobs in *order*; return those that did not start.
 
     *part* is the set of partitions of each job, *nodes* the nodes of each set. If *strict*, a job that does not fit
-    keeps those after it off its partitions' nodes.
+    keeps those after it off its partitions' nodes; one at its account's limit keeps nobody off.
     """
     blocked, barred = np.zeros(len(nodes), dtype=np.bool_), np.zeros(nodes.shape[1], dtype=np.bool_)
     left, many, free = np.empty(len(order), dtype=np.int64), 0, jobs.resources.free.gpus.sum()
     for row in order:
         gpus = jobs.requests.gpus[row]
-        if not blocked[part[row]]:
+        if not blocked[part[row]] and _within_limit(jobs, row):
             if gpus <= free and start_one(jobs, row, barred, now_s, to):
                 free -= gpus
                 continue
@@ -143,14 +163,18 @@ def start_beside_reservations(
     jobs that cannot start.
     """
     free, last = jobs.resources.free.gpus.sum(), len(order) - 1
-    while last >= 0 and jobs.requests.gpus[order[last]] > free:
+    while last >= 0 and not (jobs.requests.gpus[order[last]] <= free and _within_limit(jobs, order[last])):
         last -= 1
     if last < 0:
         return
     look(plan, jobs.resources, now_s)
-    reserved, one = np.zeros(sets, dtype=np.int64), reservations == 1 and sets == 1
-    for at in range(min(last + 1, depth)):
-        row = order[at]
+    reserved, one, planned = np.zeros(sets, dtype=np.int64), reservations == 1 and sets == 1, 0
+    for row in order[: last + 1]:
+        if not _within_limit(jobs, row):
+            continue
+        if planned == depth:
+            return
+        planned += 1
         full = reserved[part[row]] >= reservations
         if full and jobs.requests.gpus[row] > free:
             continue
@@ -179,19 +203,24 @@ def run_best(
     """
     _open(claims, jobs)
     left = jobs.resources.has.gpus.sum()
+    used, account = jobs.accounts.used, jobs.accounts.account
+    used[:] = 0  # the limits count the jobs that run from now on
     for row in order:
+        gpus = jobs.requests.gpus[row]
         if row < running:
             yields[row] = not _can_stay(claims.claimed, jobs, row)
             _move(claims.calm if yields[row] else claims.claimed, jobs, row, 1 if yields[row] else -1)
-            left -= 0 if yields[row] else jobs.requests.gpus[row]
+            left -= 0 if yields[row] else gpus
+            used[account[row]] += 0 if yields[row] else gpus
             continue
-        if jobs.requests.gpus[row] > left:
+        if gpus > left or not _within_limit(jobs, row):
             continue
         count = find(jobs.resources, jobs.requests, row, claims.calm, barred)
         if not count:
             count = find(jobs.resources, jobs.requests, row, claims.claimed, barred)
         if count:
-            left -= jobs.requests.gpus[row]
+            left -= gpus
+            used[account[row]] += gpus
             _claim(claims.claimed, jobs, row, count)
             _claim(claims.calm, jobs, row, count)
             _note(to, row, jobs.resources.room, count)

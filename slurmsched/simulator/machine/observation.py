@@ -15,7 +15,8 @@ from ..cluster_spec import ClusterSpec
 from ..engine.job_state import COMPLETED, PENDING, REQUEUED, RUNNING
 from ..slurmctld.slurmctld import NOW, Controller
 
-REASONS = ("Priority", "Resources", "AssocGrpGRES", "PartitionDown", "BeginTime", "JobHeldUser", "None")
+AT_LIMIT = "AssocGrpGRES"
+REASONS = ("Priority", "Resources", AT_LIMIT, "PartitionDown", "BeginTime", "JobHeldUser", "None")
 PRIORITY, RESOURCES, LIMIT, DOWN, BEGIN, HELD, NOT_WAITING = range(len(REASONS))
 
 
