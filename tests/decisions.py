@@ -16,7 +16,15 @@ from slurmsched.daemon.policy_settings import policy_of, profiling_rules
 from slurmsched.decide.deadlines.promises import promise
 from slurmsched.decide.sharing.packing import packing_wishes
 from slurmsched.policies.admission import find_admission
-from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SELECTIONS
+from slurmsched.policies.contract import (
+    ADMISSIONS,
+    ORDERINGS,
+    PLACEMENTS,
+    PREEMPTIONS,
+    PROFILINGS,
+    SELECTIONS,
+    SHARINGS,
+)
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
@@ -69,6 +77,11 @@ def decisions() -> Iterator[Decision]:
         yield Decision("selection", name, None, ideal, None, loops.get(name, run_to_end))
     for name, placement in PLACEMENTS.items():
         yield Decision("placement", name, None, placement.function, None, placement.function)
+    for name in SHARINGS:
+        policy = policy_of(Settings(policy=PolicySettings(sharing=name)))
+        assert policy.rules.sharing is not None
+        pairing = SHARINGS.find(policy.rules.sharing.rule).function
+        yield Decision("sharing", name, pairing, None, pairing, None)
     yield Decision("admission", "promises", promise, promise, promise, Chronus)
     for name in PREEMPTIONS:
         rules = policy_of(

@@ -83,6 +83,10 @@ class PolicySettings:
     profiling: str = setting(
         "new-jobs", "choice of the jobs that are measured first, and of the nodes for that, with power.profile"
     )
+    sharing: str = setting(
+        "indolent",
+        "who shares GPUs with whom, where power.share and [share] allow it: indolent, none or a plug-in's name",
+    )
     starvation_s: float = setting(
         604800.0,
         "a job that waited longer than this many seconds is behind only jobs that waited longer still",

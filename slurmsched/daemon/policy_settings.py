@@ -9,9 +9,9 @@ from ..config.settings import PolicySettings
 from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.presets import preset_of
-from ..policies.sharing import OFF
+from ..policies.sharing_candidates import OFF
 from ..slurm.checkup import powers
 
 DAY_S = 86400.0
@@ -137,4 +137,5 @@ def sharing_rules(settings: Settings) -> SharingRules:
         wait_s=wait_s,
         patience_s=max(SharingRules.patience_s, 5 * wait_s),
         evict=section.evict,
+        rule=SHARINGS.find(settings.policy.sharing).line,
     )

@@ -18,7 +18,7 @@ from ..models.registry import SHARING, ArtifactRegistry, Stamp, shipped
 from ..models.sharing.share_scores import scored, use_of
 from ..models.sharing.sharing_model import SharingModel
 from ..models.throughput import LoadOutlook
-from ..policies.sharing import OFF, capacity
+from ..policies.sharing import capacity
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class SharingContext:
     def with_sharing(self, policy: Policy, now_s: float) -> Policy:
         """Return *policy* with the mode for this moment, and the known mismatches of jobs."""
         rules = policy.rules.sharing
-        self._scores = rules is not None and rules.capacity != OFF
+        self._scores = rules is not None and rules.makes_pairs
         if rules is None:
             return policy
         mode, outlook = rules.capacity, self._outlooks(now_s).get("jobs") if self._scores else None

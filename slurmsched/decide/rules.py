@@ -11,7 +11,8 @@ from ..cluster.actions import POWERS
 from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..errors import ConfigError
-from ..policies.sharing import PackingLimits
+from ..policies.contract import SHARINGS
+from ..policies.sharing_candidates import OFF, PackingLimits
 
 Scope = Literal["points", "qos", "queue"]
 
@@ -69,7 +70,7 @@ class ProfilingRules:
 
 @dataclass(frozen=True)
 class SharingRules:
-    """Rules of sharing GPUs; see ``policies.sharing.PackingLimits``."""
+    """Rules of sharing GPUs; see ``policies.sharing_candidates.PackingLimits``."""
 
     partition: str = "shared"  #: the partition of nodes on which GPUs are shared
     capacity: int = 2  #: the largest sum of share scores on a GPU, now
@@ -80,6 +81,12 @@ class SharingRules:
     failed: tuple[tuple[str, ...], ...] = ()  #: kinds of jobs that failed together
     evict: bool = True  #: stop one of two jobs with an unstable joint load, if it has ckpt
     unstable: tuple[Instability, ...] = ()  #: the latest such pairs, newest first
+    rule: str = "indolent"  #: who joins whom: a name in ``SHARINGS``, with its parameters
+
+    @property
+    def makes_pairs(self) -> bool:
+        """True unless no jobs share now."""
+        return self.capacity != OFF and SHARINGS.find(self.rule).pairs_jobs
 
     def packing(self) -> PackingLimits:
         """Return the limits on pairs of jobs."""

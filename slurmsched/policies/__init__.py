@@ -1,6 +1,6 @@
 """Policies: pure functions over a view."""
 
-from . import admission, placement, preemption
+from . import admission, placement, preemption, sharing
 from .ordering import attained_service, baselines, fair_queueing, static
 from .selection import built_in
 
@@ -12,5 +12,6 @@ __all__ = [
     "fair_queueing",
     "placement",
     "preemption",
+    "sharing",
     "static",
 ]  # imported so that the built-in parts are registered

@@ -1,8 +1,8 @@
 """The policy contract: a policy is composed of parts, each a pure function of a View, registered under a name.
 
 There is one hook for each decision: who is admitted, in which order pending jobs run, which of them start now, on which
-GPUs, which running jobs yield to promises, and which jobs are measured first. A part reads only the view and its other
-arguments: no clock, no input, no randomness, no state of its own.
+GPUs, which running jobs yield to promises, which jobs share GPUs, and which are measured first. A part reads only the
+view and its other arguments: no clock, no input, no randomness, no state of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.state import View
 from .registry import Part, Registry, summary_of
+from .sharing_candidates import PackingLimits, Pair, Sharers
 
 Key = Callable[[View], FloatArray]
 """A function to one finite number per pending job; smaller runs sooner, ties keep Slurm's own order."""
@@ -42,6 +43,14 @@ Select = Callable[[View, IntArray, Any], None]
 It gets numbers of jobs in their order, and the nodes (``selection.free_nodes.FreeNodes``), on which it calls
 ``start(number)`` and ``stop(number)``. Running jobs have the numbers from 0 on, pending ones those after them; running
 ones are in the order only if the selection preempts.
+"""
+
+Pairing = Callable[[Sharers, FloatArray, Sharers, BoolArray, PackingLimits], tuple[Pair, ...]]
+"""A function that lets waiting jobs join running ones on their GPUs.
+
+It gets the waiting jobs, soonest first, and the seconds that each would wait for its own GPUs; then the running jobs,
+and the mask of those that one more may join: alone on their GPUs, with CPUs and memory for a second job. The limits
+hold for every pair, and each job is in at most one.
 """
 
 
@@ -111,12 +120,23 @@ class Profiling(Part[MeasureFirst]):
     """Returns the nodes of the profiling partition and of its home; see ``decide.profiling_nodes.lend``."""
 
 
+@dataclass(frozen=True)
+class Sharing(Part[Pairing]):
+    """A named rule about the jobs that share GPUs."""
+
+    @property
+    def pairs_jobs(self) -> bool:
+        """True unless no jobs ever share under it."""
+        return "share" in self.powers
+
+
 ORDERINGS: Registry[Ordering] = Registry("ordering")
 ADMISSIONS: Registry[Admission] = Registry("admission")
 SELECTIONS: Registry[Selection] = Registry("selection")
 PLACEMENTS: Registry[Placement] = Registry("placement")
 PREEMPTIONS: Registry[Preemption] = Registry("preemption")
 PROFILINGS: Registry[Profiling] = Registry("profiling")
+SHARINGS: Registry[Sharing] = Registry("sharing")
 
 
 def ordering(
@@ -159,6 +179,16 @@ def preemption(name: str) -> Callable[[Preempt], Preempt]:
     def register(chosen: Preempt) -> Preempt:
         PREEMPTIONS.add(Preemption(name, chosen, summary_of(chosen), powers=frozenset({"requeue"})))
         return chosen
+
+    return register
+
+
+def sharing(name: str, *, powers: Sequence[str] = ("share",)) -> Callable[[Pairing], Pairing]:
+    """Register the decorated function as a rule of pairs under *name*; its docstring's first line is its summary."""
+
+    def register(pairing: Pairing) -> Pairing:
+        SHARINGS.add(Sharing(name, pairing, summary_of(pairing), powers=frozenset(powers)))
+        return pairing
 
     return register
 

@@ -14,15 +14,17 @@ class Preset(NamedTuple):
     selection: str
     placement: str = "consolidate"
     admission: str = "accept-all"
+    sharing: str = "none"  #: in a simulation; on Slurm ``policy.sharing`` itself decides, with power.share
 
 
 PRESETS = {
     "fifo": Preset("fifo", "strict"),
-    **{name: Preset(name, "backfill") for name in ("sjf", "qssf", "lucid", "edf", "wfq")},
+    **{name: Preset(name, "backfill") for name in ("sjf", "qssf", "edf", "wfq")},
     **{
         name: Preset(name, "preemptive")
         for name in ("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "afs-l", "themis")
     },
+    "lucid": Preset("lucid", "backfill", sharing="indolent"),
     "pcs": Preset("wfq", "backfill"),
     "slurm": Preset("fifo", "easy"),
 }

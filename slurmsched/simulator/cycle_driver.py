@@ -23,7 +23,6 @@ from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
 from ..models.sharing.sharing_model import SharingModel
 from ..policies.contract import Ordering
-from ..policies.sharing import OFF
 from ..slurm.write.budget import Budget
 from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
@@ -139,7 +138,7 @@ class CycleDriver:
 
     @property
     def _shares(self) -> bool:
-        return self.policy.rules.sharing is not None and self.policy.rules.sharing.capacity != OFF
+        return self.policy.rules.sharing is not None and self.policy.rules.sharing.makes_pairs
 
     def _next_s(self, quiet: bool) -> float:
         """Return the time of the next cycle.

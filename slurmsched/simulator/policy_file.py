@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from ..errors import ConfigError
-from ..policies.contract import PREEMPTIONS, PROFILINGS, Ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, Ordering
 from ..policies.presets import preset_of
 from ..policies.registry import Registry
 from .setup import Setup
@@ -25,8 +25,9 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     """Read the ``[policy]`` of a file: any part of a Setup; missing parts come from *otherwise*, or from the preset.
 
     The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
-    executor slurm, and ``starvation_s``, ``preemption`` and ``profiling`` count on a cluster alone. An ``ordering`` or
-    a ``preset`` is required. Without a ``name`` the policy is named after the file.
+    executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``preemption`` and
+    ``profiling`` count on a cluster alone. An ``ordering`` or a ``preset`` is required. Without a ``name`` the policy
+    is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
     section = read_toml(path, {"policy": dict}).get("policy")
@@ -64,6 +65,8 @@ def _simulated(parts: dict[str, Any]) -> dict[str, Any]:
         if parts.get(part) == "slurm":
             del parts[part]
             parts["executor"] = "slurm"
+    if parts.get("executor") == "slurm":  # its [share] is not in this file, and without it no jobs share
+        SHARINGS.find(parts.pop("sharing", "none"))
     return parts
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..decide.policy import Policy
 from ..decide.rules import Composition
 from ..errors import ConfigError
-from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering, find_ordering
+from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.presets import PRESETS
 from ..policies.registry import load_plugins
 from .fast.reserved_backfill import CONSERVATIVE, EASY
@@ -39,6 +39,7 @@ class Setup:
     beat_s: float = 0.0  #: interval of decisions; 0 means at every event
     depth: int = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
     executor: str = "direct"  #: direct: plans are carried out exactly; slurm: a model of slurmctld gets our writes
+    sharing: str = ""  #: who shares GPUs with whom; where empty, the loops' own rule on a cluster that lets jobs share
     name: str = ""  #: label in comparisons; the ordering's where empty
     wide_hosts: bool = True  #: ``lucid`` lets a job join on some of the GPUs of one that has more
     profile_nodes: int = 0  #: of the last nodes, reserved for jobs that ``lucid`` has no profile of
@@ -82,6 +83,8 @@ class Setup:
         ):
             if getattr(setup, part) not in accepted:
                 raise ConfigError(f"{part} {getattr(setup, part)!r} is not known; there are: {', '.join(accepted)}")
+        if setup.sharing:
+            SHARINGS.find(setup.sharing)
         if setup.executor == "slurm":
             setup.check_slurm()
         return setup
@@ -94,6 +97,10 @@ class Setup:
             )
         if self.placement != "consolidate" or np.isfinite(self.admission):
             raise ConfigError("slurmctld places and admits by itself: executor slurm takes neither of the two")
+        if self.sharing not in ("", "none"):
+            raise ConfigError(
+                f"sharing {self.sharing!r}: on slurmctld [share] of a site's settings says how (--config)"
+            )
 
     @classmethod
     def of_site(cls, policy: Policy, every_s: float, name: str, **details: str | float) -> Setup:

@@ -35,7 +35,8 @@ from slurmsched.models.runtime.point_predictors import (
     fit_trees,
     repeating,
 )
-from slurmsched.policies.sharing import PackingLimits, Sharers, pairs
+from slurmsched.policies.sharing import pairs
+from slurmsched.policies.sharing_candidates import PackingLimits, Sharers
 from slurmsched.simulator.traces import read
 from slurmsched.simulator.workload.workload import Workload, as_submitted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmsched.config import Settings
-from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings
+from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings, ShareSettings
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.errors import ConfigError
 
@@ -31,6 +31,8 @@ def test_a_preset_brings_its_ordering():
         ({"admission": "load:1.2"}, "accepted on a cluster is accept-all. .* simulate --admission shows"),
         ({"preset": "srtf"}, "preempts running jobs, and on Slurm none is without consent: policy.ordering = 'srtf'"),
         ({"preset": "pcs", "ordering": "sjf"}, "has the ordering wfq, and policy.ordering = 'sjf'"),
+        ({"sharing": "mine"}, "policy.sharing = 'mine' is not known; there are: indolent, none"),
+        ({"sharing": "indolent 3"}, "sharing 'indolent' takes no parameters"),
         ({"preset": "mine"}, "preset 'mine' is not known; there are: afs-l"),
         ({"preemption": "mine"}, "policy.preemption = 'mine' is not known; there are: least-loss"),
         ({"profiling": "mine"}, "policy.profiling = 'mine' is not known; there are: new-jobs"),
@@ -39,3 +41,16 @@ def test_a_preset_brings_its_ordering():
 def test_what_slurm_does_itself_is_refused_with_what_to_use_instead(values, words):
     with pytest.raises(ConfigError, match=words):
         policy(**values)
+
+
+def test_jobs_share_by_the_indolent_rule_where_the_power_is_on_unless_the_policy_says_none():
+    section = ShareSettings(memory_mib=1000.0)
+
+    def makes_pairs(*, share: bool, **policy: str) -> bool:
+        settings = Settings(policy=PolicySettings(**policy), power=PowerSettings(share=share), share=section)
+        return policy_of(settings).rules.sharing.makes_pairs
+
+    assert makes_pairs(share=True)
+    assert makes_pairs(share=True, sharing="indolent")
+    assert not makes_pairs(share=True, sharing="none")
+    assert not makes_pairs(share=False, sharing="indolent")

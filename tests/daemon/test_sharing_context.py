@@ -18,7 +18,7 @@ from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.models.registry import SHARING, ArtifactRegistry
 from slurmsched.models.throughput import LoadOutlook
 from slurmsched.policies.contract import find_ordering
-from slurmsched.policies.sharing import APATHETIC, INDOLENT, OFF
+from slurmsched.policies.sharing_candidates import APATHETIC, INDOLENT, OFF
 
 JOBS = job_table(
     3,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,9 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.decide.sharing.packing import settle_shared
 from slurmsched.decide.sharing.queue_wait import own_waits_s
-from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.contract import SHARINGS, find_ordering
+from slurmsched.policies.contract import sharing as sharing_rule
+from slurmsched.policies.sharing_candidates import Pair
 from slurmsched.policies.sharing_slots import Token
 
 RULES = SharingRules(memory_mib=16_000.0, wait_s=30.0)
@@ -443,3 +446,31 @@ def test_a_pair_that_may_not_share_is_never_made_whatever_the_view(case):
             assert not any(set(failed) <= kinds for failed in rules.failed)
     assert all(times <= 2 for times in taken.values())
     assert max(taken, default=0) < 4
+
+
+@pytest.fixture
+def the_last_joins_the_first() -> Iterator[str]:
+    """A rule of pairs of somebody else."""
+
+    @sharing_rule("last-joins-first")
+    def last_joins_first(waiting, wait_s, running, free, packing):
+        """The last waiting job joins the first host."""
+        return (Pair(int(waiting.job_id[-1]), int(running.job_id[free][0]), 1.0),)
+
+    yield "last-joins-first"
+    del SHARINGS._parts["last-joins-first"]
+
+
+def test_without_a_rule_of_pairs_no_job_goes_to_shared_gpus():
+    busy = seen(waiting(2), sharing("2"))
+    assert len(shares(busy)) == 2
+    rules = replace(RULES, rule="none")
+    assert shares(busy, rules) == []
+    (sentence,) = sharing_words(busy, decided(busy, rules), rules, 1)
+    assert sentence == "No jobs share GPUs: policy.sharing is none."
+
+
+def test_the_pairs_of_a_plug_in_are_made(the_last_joins_the_first):
+    busy = seen(waiting(2, share_score=[2, 2]), sharing("2", share_score=[2]))
+    assert all(share.token != "2" for share in shares(busy)), "too heavy together"
+    assert (2, "2") in {(share.job_id, share.token) for share in shares(busy, replace(RULES, rule="last-joins-first"))}

@@ -12,7 +12,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.nodes import QosTable
 from slurmsched.cluster.records.node_loans import LentNodes
 from slurmsched.decide.policy import NO_LIMIT_POINTS, Policy, natural_cap
-from slurmsched.decide.rules import ProfilingRules, Rules
+from slurmsched.decide.rules import ProfilingRules, Rules, SharingRules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
 
@@ -34,6 +34,14 @@ def test_the_inputs_of_a_move_of_nodes_read_back_as_they_were_written():
     older = json.loads(Policy(find_ordering("sjf"), rules).to_json())
     del older["rules"]["loans"], older["rules"]["profiling"]["pressure"]
     assert Policy.from_json(json.dumps(older)).rules.loans is None, "an older record allows no move"
+
+
+def test_the_rule_of_pairs_reads_back_and_an_older_record_had_the_indolent_one():
+    policy = Policy(find_ordering("sjf"), Rules(sharing=SharingRules(rule="none")))
+    assert Policy.from_json(policy.to_json()) == policy
+    older = json.loads(policy.to_json())
+    del older["rules"]["sharing"]["rule"]
+    assert Policy.from_json(json.dumps(older)).rules.sharing == SharingRules(rule="indolent")
 
 
 def test_equal_policies_have_the_same_line():

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from slurmsched.cluster.plan import Standing
 from slurmsched.config.settings import SCOPES
-from slurmsched.policies.contract import ADMISSIONS, ORDERINGS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SELECTIONS
+from slurmsched.policies.contract import (
+    ADMISSIONS,
+    ORDERINGS,
+    PLACEMENTS,
+    PREEMPTIONS,
+    PROFILINGS,
+    SELECTIONS,
+    SHARINGS,
+)
 from slurmsched.policies.presets import PRESETS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "policies.md").read_text()
@@ -22,17 +30,25 @@ def test_every_ordering_has_its_heading():
 
 
 def test_every_part_of_a_policy_and_every_preset_is_in_a_table():
-    hooks = {parts.hook: parts for parts in (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS)}
+    hooks = {parts.hook: parts for parts in (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SHARINGS)}
     rows = dict(re.findall(rf"^\| ({'|'.join(hooks)})[^|]*\| (.*) \|$", section("The parts of a policy"), re.M))
     for hook, parts in hooks.items():
         named = {name.partition(":")[0] for name in re.findall(r"`([a-z-]+(?::X)?)`", rows[hook])}
         assert named == set(parts), hook
-    lines = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \| ([^|]*) \| `([a-z-]+)` \|$", section("The parts"), re.M)
+    lines = re.findall(
+        r"^\| ((?:`[a-z-]+`(?:, )?)+) \| ([^|]*) \| `([a-z-]+)`(?:, sharing `([a-z-]+)`)? \|$",
+        section("The parts"),
+        re.M,
+    )
     found = {}
-    for names, ordering, selection in lines:
+    for names, ordering, selection, sharing in lines:
         for name in re.findall(r"`([a-z-]+)`", names):
-            found[name] = (name if ordering == "of the same name" else ordering.strip("`"), selection)
-    assert found == {name: (preset.ordering, preset.selection) for name, preset in PRESETS.items()}
+            found[name] = (
+                name if ordering == "of the same name" else ordering.strip("`"),
+                selection,
+                sharing or "none",
+            )
+    assert found == {name: (preset.ordering, preset.selection, preset.sharing) for name, preset in PRESETS.items()}
 
 
 def test_every_reason_to_leave_a_job_alone_is_listed():

@@ -12,18 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
-from slurmsched.policies.sharing import (
-    APATHETIC,
-    INDOLENT,
-    OFF,
-    PackingLimits,
-    Sharers,
-    allowed,
-    capacity,
-    gains_s,
-    pairs,
-    why_not,
-)
+from slurmsched.policies.sharing import allowed, capacity, gains_s, pairs, why_not
+from slurmsched.policies.sharing_candidates import APATHETIC, INDOLENT, OFF, PackingLimits, Sharers
 
 HOUR_S = 3600.0
 #: A light job that may share with its like.

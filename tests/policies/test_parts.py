@@ -17,9 +17,11 @@ from slurmsched.policies.contract import (
     PREEMPTIONS,
     PROFILINGS,
     SELECTIONS,
+    SHARINGS,
     find_ordering,
     selection,
 )
+from slurmsched.policies.sharing import pairs
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.run import decided
 from slurmsched.simulator.setup import Setup
@@ -38,7 +40,7 @@ def one_at_a_time() -> Iterator[str]:
     del SELECTIONS._parts["one-at-a-time"]
 
 
-HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS]
+HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS, SHARINGS]
 
 
 @pytest.mark.parametrize("registry", HOOKS, ids=lambda one: one.hook)
@@ -86,3 +88,9 @@ def test_jobs_are_admitted_in_the_order_of_submission_up_to_the_bound():
 def test_a_selection_of_a_plug_in_decides(one_at_a_time):
     replay = decided(jobs_of((0, 10, 1), (0, 10, 1), (5, 10, 1)), ClusterSpec.of(1, 8), Setup.of("fifo", one_at_a_time))
     assert replay.start_s.tolist() == [0.0, 5.0, 10.0]
+
+
+def test_the_rule_of_pairs_that_slurm_gets_is_a_part_by_name():
+    assert SHARINGS.find("indolent").function is pairs
+    assert SHARINGS["indolent"].powers == {"share"}
+    assert not SHARINGS["none"].powers

@@ -54,6 +54,17 @@ def test_a_part_that_decides_on_a_cluster_alone_exists(file, hook):
         read_policy(file)
 
 
+def test_the_rule_of_pairs_is_one_key_for_both(file):
+    file.write_text("[policy]\nordering = 'sjf'\nsharing = 'indolent'\n")
+    assert read_policy(file).sharing == "indolent"
+    file.write_text("[policy]\nordering = 'sjf'\nselection = 'slurm'\nsharing = 'indolent'\n")
+    assert read_policy(file).sharing == "", "without the [share] of a site no jobs share on Slurm"
+    file.write_text("[policy]\npreset = 'lucid'\n")
+    assert read_policy(file).sharing == "indolent"
+    file.write_text("[policy]\npreset = 'lucid'\nsharing = 'none'\n")
+    assert read_policy(file).sharing == "none"
+
+
 def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
     file.write_text("[policy]\nordering = 'srtf'\nrestart_s = 5.0\n")
     setup = read_policy(file, restart_s=60.0, placement="pool")
@@ -78,6 +89,8 @@ def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
         ("[policy]\nordering = 'las'\nadmission = 'few'\n", "'few' is not known; there are: accept-all, and load:X"),
         ("[policy]\nordering = 'best'\n", r"mine\.toml: \[policy\]: .*'best' is not known; there are: "),
         ("[policy]\nordering = 'las'\nselection = 'best'\n", "there are: strict, backfill"),
+        ("[policy]\nordering = 'las'\nsharing = 'best'\n", "policy.sharing = 'best' is not known; there are: in"),
+        ("[policy]\nordering = 'las'\nselection = 'slurm'\nsharing = 'best'\n", "'best' is not known; there are: in"),
         ("[policy]\nname = 'x'\n", "needs an ordering"),
         ("[policies]\n", r"'policies' is not known here; accepted are \[policy\]"),
         ("[[policy]]\n", r"'policy' must be written as \[policy\]"),

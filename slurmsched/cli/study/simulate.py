@@ -57,6 +57,7 @@ FILE = click.Path(exists=True, dir_okay=False)
     "reservation; preemptive: the best jobs run. Default: what belongs to the ordering.",
 )
 @click.option("--placement", help="pool, first-free, consolidate and others.  [default: consolidate]")
+@click.option("--sharing", help="none, indolent and others: who shares GPUs with whom, where the cluster allows it.")
 @click.option(
     "--forecast",
     help="What orderings know: exact runtimes, the time limit, forecasts from history, or of a model trained on it "
@@ -188,6 +189,8 @@ def _notes_on_setups(setups: Sequence[Setup], fleet: ClusterSpec) -> list[str]:
     alone, knowing = [], []
     for setup in setups:
         shares = fleet.sharing is not None and setup.executor == "direct"
+        if setup.sharing:  # it is as it says
+            continue
         if setup.ordering.name == "lucid" and not shares:
             alone.append(setup.label)
         elif setup.ordering.name != "lucid" and shares:

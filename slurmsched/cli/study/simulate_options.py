@@ -110,6 +110,7 @@ class SimulateOptions:
     baseline: bool
     selection: str | None
     placement: str | None
+    sharing: str | None
     forecast: str | None
     admission: str | None
     executor: str | None
@@ -208,7 +209,8 @@ class SimulateOptions:
         from ...simulator.setup import Setup
 
         preset = preset_of(name)
-        own = {"placement": preset.placement, "admission": admission(preset.admission), "name": name}
+        own = {"placement": preset.placement, "admission": admission(preset.admission)}
+        own |= {"sharing": preset.sharing, "name": name}
         return Setup.of(preset.ordering, **{"selection": preset.selection, **own, **parts})
 
     def _site(self, path: str, parts: dict[str, Any]) -> Setup:
@@ -217,7 +219,7 @@ class SimulateOptions:
         from ...daemon.policy_settings import policy_of
         from ...simulator.setup import Setup
 
-        if unfit := set(parts) & {"selection", "placement", "admission", "depth"}:
+        if unfit := set(parts) & {"selection", "placement", "sharing", "admission", "depth"}:
             raise click.UsageError(f"--{min(unfit)} does not go with --config: on Slurm the jobs are started by Slurm.")
         settings = load(path, {}).settings
         return Setup.of_site(policy_of(settings), settings.daemon.every_s, Path(path).stem, **parts)
@@ -229,6 +231,7 @@ class SimulateOptions:
         values = {
             "selection": self.selection,
             "placement": self.placement,
+            "sharing": self.sharing,
             "forecast": self.forecast,
             "admission": None if self.admission is None else admission(self.admission),
             "executor": self.executor,

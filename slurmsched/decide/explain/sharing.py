@@ -11,7 +11,9 @@ from ...cluster.plan import Plan
 from ...cluster.state import View
 from ...cluster.text.plural import count
 from ...cluster.text.tres import requests_in
-from ...policies.sharing import OFF, allowed, gains_s, why_not
+from ...policies.contract import SHARINGS
+from ...policies.sharing import allowed, gains_s, why_not
+from ...policies.sharing_candidates import OFF
 from ...policies.sharing_slots import Token
 from ..phrasing import spell
 from ..rules import Rules, SharingRules
@@ -90,6 +92,8 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
         return f"It shares no GPUs for now.{refusal}"
     if isinstance(wish, Share) and (token := Token.of(wish.token)) is not None:
         return f"It goes to {_gpus(token.gpus)} of {wish.node}, to share them{_beside(view, wish.node, token)}."
+    if not SHARINGS.find(rules.rule).pairs_jobs:
+        return f"No jobs share GPUs: policy.sharing is {rules.rule}."
     if rules.capacity == OFF:
         return "No jobs share GPUs now: enough GPUs are free."
     if not len(nodes):

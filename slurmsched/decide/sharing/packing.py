@@ -15,7 +15,9 @@ from ...cluster.jobs import SETTLE_S, JobState, JobTable
 from ...cluster.state import View
 from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import gpus_in, requests_in
-from ...policies.sharing import OFF, Pair, Sharers, packable, pairs
+from ...policies.contract import SHARINGS
+from ...policies.sharing import packable
+from ...policies.sharing_candidates import Pair, Sharers
 from ...policies.sharing_slots import SlotRequest, Token, next_step, without_token
 from ..rules import SharingRules
 from .pair_eviction import unsteady
@@ -35,11 +37,11 @@ def packing_wishes(
     *ranked* jobs that would start now anyway (*runs*) are left alone. Without *joins* no job starts to share, and jobs
     on their way arrive or get their own GPUs back.
     """
-    if not (view.pending.shares.any() or (joins and rules.capacity != OFF)):
+    if not (view.pending.shares.any() or (joins and rules.makes_pairs)):
         return []
     nodes = shared_nodes(view, rules.partition)
     wishes = _onward(view, nodes, rules, joins)
-    if not joins or rules.capacity == OFF or not len(nodes):
+    if not joins or not rules.makes_pairs or not len(nodes):
         return wishes
     able = ~runs & ~np.isin(view.pending.job_id, list(busy))
     rows, waits_s = _first(view, ranked, able, rules)
@@ -279,7 +281,7 @@ def _join(
     view: View, rows: IntArray, waiting: Sharers, waits_s: FloatArray, hosts: Hosts, rules: SharingRules
 ) -> list[Share]:
     """Pair pending jobs with running ones, each where most time is gained."""
-    jobs, packing, nodes = view.pending, rules.packing(), hosts.nodes
+    jobs, packing, nodes, pairs = view.pending, rules.packing(), hosts.nodes, SHARINGS.find(rules.rule)
     guests = {job_id: at for at, job_id in enumerate(waiting.job_id.tolist())}
     places = {job_id: at for at, job_id in enumerate(hosts.jobs.job_id.tolist())}
     free, cramped = np.ones(len(hosts.rows), dtype=np.bool_), []
