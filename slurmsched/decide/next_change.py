@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..cluster.columns import FloatArray
 from ..cluster.plan import Plan
 from ..cluster.state import View
-from .profiling import both, limits_s, overtime
+from .profiling import both, limits_s
 from .rules import DeadlineRules, ProfilingRules, Rules
 
 
@@ -34,20 +35,18 @@ def _promises(view: View, plan: Plan, rules: DeadlineRules) -> Iterator[float]:
     start_by_s = plan.promises.start_by_s[plan.promises.open]
     yield float(np.nanmin(start_by_s, initial=np.inf)) - early_s
     asked = view.running.asked_s >= view.running.started_s
-    if asked.any():
-        yield float(view.running.asked_s[asked].min()) + rules.stop_s
+    yield _next_s(view.running.asked_s[asked] + rules.stop_s, view.now_s)
 
 
 def _profiling(view: View, rules: ProfilingRules) -> Iterator[float]:
-    """Yield when jobs have run or waited long enough in the profiling partition; now where one has."""
+    """Yield when jobs have run or waited long enough in the profiling partition."""
     pending, running = view.pending, view.running
-    waits = both(pending, rules)
-    if waits.any():
-        yield float(np.nan_to_num(pending.eligible_s[waits], nan=view.now_s).min()) + rules.wait_s
+    yield _next_s(pending.eligible_s[both(pending, rules)] + rules.wait_s, view.now_s)
     here = running.partition.map([name == rules.partition for name in running.partition.names], np.bool_)
-    if len(overtime(view, rules)) and waits.any():
-        yield view.now_s
-    if here.any():
-        ends_s = running.started_s[here] + np.array(limits_s(running.take(np.flatnonzero(here)), rules))
-        ends_s = ends_s[ends_s > view.now_s]
-        yield float(ends_s.min(initial=np.inf))
+    ends_s = running.started_s[here] + np.array(limits_s(running.take(np.flatnonzero(here)), rules))
+    yield _next_s(ends_s, view.now_s)
+
+
+def _next_s(times_s: FloatArray, now_s: float) -> float:
+    """Return the first of *times_s* that is still to come; infinite where none is. Those before have been decided."""
+    return float(np.min(times_s[times_s >= now_s], initial=np.inf))

@@ -36,6 +36,8 @@ def test_the_time_of_a_job_that_was_asked_to_stop_runs_out():
     rules = Rules(deadlines=DeadlineRules(stop_s=120.0))
     asked = running_jobs(1, started_s=[NOW_S - 500.0], asked_s=[NOW_S - 20.0])
     assert change_s(view(jobs(1), running=asked), rules) == NOW_S + 100.0
+    over = running_jobs(1, started_s=[NOW_S - 500.0], asked_s=[NOW_S - 121.0])
+    assert change_s(view(jobs(1), running=over), rules) == np.inf, "it has been decided"
 
 
 def test_jobs_on_their_way_to_shared_gpus_go_on_in_the_next_cycle():
@@ -49,3 +51,5 @@ def test_a_job_that_is_measured_has_run_long_enough_after_its_time():
     assert change_s(view(jobs(1), running=measured), rules) == NOW_S + 150.0
     waits = jobs(1, partition=["profile,gpu"], eligible_s=[NOW_S - 100.0])
     assert change_s(view(waits), rules) == NOW_S + 500.0
+    late = running_jobs(1, partition=["profile"], started_s=[NOW_S - 300.0])
+    assert change_s(view(waits, running=late), rules) == NOW_S + 500.0
