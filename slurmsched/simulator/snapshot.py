@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -155,34 +155,49 @@ def _as_workload(table: JobTable, runtime_s: FloatArray, view: View, config: Map
 
 
 def _at_ease(jobs: Workload, table: JobTable, running: int, fleet: ClusterSpec) -> tuple[Workload, JobTable]:
-    """Drop the requests of running jobs that no nodes could hold now.
+    """Drop requests of running jobs that no nodes could hold now, no more of each job than necessary.
 
     Their partition may have changed or gone, their time limit may have been extended, their nodes may be gone.
     """
-    odd = list(_unfit(jobs.take(slice(0, running)), table.required_nodes.take(slice(0, running)), fleet))
-    if not odd:
-        return jobs, table
+    for ease in (_in_any_partition, _on_any_node, _of_any_size):
+        odd = list(_unfit(jobs.take(slice(0, running)), table.required_nodes.take(slice(0, running)), fleet))
+        if odd:
+            jobs, table = ease(jobs, table, odd, fleet)
+    return jobs, table
 
-    def but(column: Labels, text: str) -> Labels:
-        texts = list(column)
-        for row in odd:
-            texts[row] = text
-        return Labels.of(texts)
 
-    strange = np.isin(np.arange(len(jobs)), odd)
-    most = max(1, int((fleet.nodes.cpus > 0).sum()))
+def _in_any_partition(jobs: Workload, table: JobTable, odd: list[int], fleet: ClusterSpec) -> tuple[Workload, JobTable]:
+    """Let the *odd* jobs be in any partition, for any time."""
+    limits_s = np.where(np.isin(np.arange(len(jobs)), odd), np.inf, jobs.time_limit_s)
+    partitions = _but(jobs.partition, odd, ",".join(fleet.partitions.name))
+    return replace(jobs, partition=partitions, time_limit_s=limits_s), table
+
+
+def _on_any_node(jobs: Workload, table: JobTable, odd: list[int], fleet: ClusterSpec) -> tuple[Workload, JobTable]:
+    """Let them be on nodes of any name and kind."""
+    eased = replace(jobs, gpu_type=_but(jobs.gpu_type, odd, ""), features=_but(jobs.features, odd, ""))
+    return eased, replace(table, required_nodes=_but(table.required_nodes, odd, ""))
+
+
+def _of_any_size(jobs: Workload, table: JobTable, odd: list[int], fleet: ClusterSpec) -> tuple[Workload, JobTable]:
+    """Let them need no more than the nodes that are there."""
+    rows, most = np.isin(np.arange(len(jobs)), odd), max(1, int((fleet.nodes.cpus > 0).sum()))
     eased = replace(
         jobs,
-        nodes=np.where(strange, np.minimum(jobs.nodes, most), jobs.nodes),
-        partition=but(jobs.partition, ",".join(fleet.partitions.name)),
-        gpu_type=but(jobs.gpu_type, ""),
-        features=but(jobs.features, ""),
-        gpus=np.where(strange, 0, jobs.gpus),
-        cpus=np.where(strange, 1, jobs.cpus),
-        memory_mib=np.where(strange, 0.0, jobs.memory_mib),
-        time_limit_s=np.where(strange, np.inf, jobs.time_limit_s),
+        nodes=np.where(rows, np.minimum(jobs.nodes, most), jobs.nodes),
+        gpus=np.where(rows, 0, jobs.gpus),
+        cpus=np.where(rows, 1, jobs.cpus),
+        memory_mib=np.where(rows, 0.0, jobs.memory_mib),
     )
-    return eased, replace(table, required_nodes=but(table.required_nodes, ""))
+    return eased, table
+
+
+def _but(column: Labels, rows: Sequence[int], text: str) -> Labels:
+    """Return *column* with *text* in *rows*."""
+    texts = list(column)
+    for row in rows:
+        texts[row] = text
+    return Labels.of(texts)
 
 
 def _put(cluster: SimulatedCluster, table: JobTable, running: int, view: View) -> None:
@@ -209,6 +224,7 @@ def _queue(model: Controller, table: JobTable, running: int, now_s: float) -> Fl
     eligible_s = np.where(np.isfinite(table.eligible_s), table.eligible_s, now_s)
     rows = np.arange(running, len(table))
     life.state[rows], life.begin_s[rows] = PENDING, eligible_s[rows]
+    life.restarts[rows] = table.restarts[rows]
     age = np.minimum(1.0, np.maximum(0.0, now_s - eligible_s) / weights.max_age_s)
     fair = model.usage.fair[model.usage.user]
     own = weights.age * age + weights.fair_share * fair + weights.size * factors.width + weights.qos * factors.qos
@@ -299,6 +315,7 @@ def _run(model: Controller, table: JobTable, running: int, now_s: float) -> Floa
     life.started_s[some], life.first_s[some], life.since_s[some] = started_s, started_s, now_s
     life.spread[some], life.restarts[some] = np.maximum(1, nodes[some]), table.restarts[some]
     life.plan_s[some] = plan_s
+    life.begin_s[some] = np.where(np.isfinite(table.eligible_s), table.eligible_s, now_s)[some]
     _line(stage.running, np.arange(running), started_s + plan_s)
     np.add.at(model.caps.used, model.caps.account[some], stage.requests.gpus[some])
     suspended = table.state[some] == JobState.SUSPENDED

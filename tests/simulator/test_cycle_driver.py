@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from slurmsched.cluster.actions import Requeue
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cycle import CycleReport
 from slurmsched.decide.policy import Policy
@@ -142,3 +143,18 @@ def test_a_job_in_the_profiling_partition_is_measured_requeued_and_goes_on_in_it
     assert life.ended_s[1] - life.started_s[1] == pytest.approx(300 - 60, abs=15), "its work of the first run is kept"
     seen = [column_of(report.view.pending, "measured", 2) for report in reports if 2 in report.view.pending.job_id]
     assert seen[-1], "measured by its time in the profiling partition"
+
+
+def test_a_deadline_stays_where_it_is_when_its_job_is_requeued():
+    jobs = jobs_of((0.0, 400.0, 4, "other"), deadline_s=[5000.0], ckpt=[True])
+    cluster = SimulatedCluster(jobs, fleet_of("shared"), LAB)
+    forecast = FixedForecast(jobs.job_id, forecast_of(jobs, Setup.of("sjf"), None))
+    driver = CycleDriver(cluster, Policy(find_ordering("fifo"), Rules()), forecast)
+    cluster.advance(60.0)
+    driver.cycle(60.0)
+    cluster.act([Requeue(1)])
+    cluster.advance(90.0)
+    pending = driver.cycle(90.0).view.pending
+    assert pending.restarts.tolist() == [1]
+    assert pending.first_submit_s.tolist() == [0.0]
+    assert pending.deadline_s.tolist() == [5000.0]

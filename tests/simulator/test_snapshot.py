@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.worlds import modelled_slurm
 
-from slurmsched.cluster.actions import Rank, Suspend
+from slurmsched.cluster.actions import Rank, Requeue, Suspend
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import JobState, JobTable
@@ -250,3 +250,32 @@ def test_our_cycles_begin_on_a_cluster_that_nobody_has_come_to():
     policy = Policy(find_ordering("sjf"), Rules(powers=frozenset({"order"})))
     CycleDriver(cluster, policy, FixedForecast(jobs.job_id, said), every_s=10.0).run()
     assert ends(cluster) == {1: 150.0, 3: 160.0, 2: 190.0}
+
+
+def test_a_job_that_waits_again_keeps_its_restarts_and_its_first_submission():
+    first = modelled_slurm(jobs_of((50, 3, 4), (10, 1, 4), deadline_s=[2000.0, np.inf]), FLEET, AT_ONCE)
+    first.advance(101.0)
+    first.act([Requeue(1)])
+    first.advance(105.0)
+    view = seen(first)
+    pending = resumed(view, CONFIG, AT_ONCE).observe().pending
+    assert pending.restarts.tolist() == view.pending.restarts.tolist() == [1]
+    assert pending.submitted_s.tolist() == [101.0], "Slurm's, which a requeue resets"
+    assert pending.first_submit_s.tolist() == view.pending.first_submit_s.tolist() == [100.0]
+
+
+def test_a_running_job_has_the_time_at_which_it_could_first_run():
+    view = look(FULL, after_s=20.0)
+    assert resumed(view, CONFIG, AT_ONCE).observe().running.eligible_s.tolist() == [100.0]
+
+
+def test_a_job_whose_node_went_to_another_partition_holds_its_gpus_and_keeps_its_request():
+    parts = partition_of("gpu", "n[1-3]").joined(partition_of("other", "n1"))
+    view = replace(look(jobs_of((50, 1, 4))), partitions=parts)
+    moved = with_running(view, partition=["other"], required_nodes=["n1"], node_list=["n1"])
+    moved = replace(moved, nodes=replace(moved.nodes, partitions=Labels.of(["gpu"] * 3)))
+    cluster = resumed(moved, CONFIG, AT_ONCE)
+    cluster.validate()
+    running = cluster.observe().running
+    assert list(running.required_nodes) == ["n1"]
+    assert cluster.observe().nodes.gpus_used.tolist() == [4, 0, 0]

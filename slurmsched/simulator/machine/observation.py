@@ -32,7 +32,6 @@ def observed_jobs(model: Controller, submitted: JobTable, fleet: ClusterSpec, ro
         state=state,
         reason=_reasons(model, table, rows),
         submitted_s=life.submit_s[rows],
-        first_submit_s=life.submit_s[rows],
         eligible_s=life.begin_s[rows],
         started_s=started_s,
         ended_s=np.where(state == COMPLETED, life.ended_s[rows], started_s + table.time_limit_s),
