@@ -13,8 +13,9 @@ from typing import Any
 from slurmsched.config import Settings
 from slurmsched.config.settings import DeadlineSettings, PolicySettings
 from slurmsched.daemon.policy_settings import policy_of, profiling_rules
+from slurmsched.decide import run_set
 from slurmsched.decide.deadlines.promises import promise
-from slurmsched.decide.sharing.packing import packing_wishes
+from slurmsched.decide.sharing import packing
 from slurmsched.policies.admission import find_admission
 from slurmsched.policies.contract import (
     ADMISSIONS,
@@ -81,7 +82,10 @@ def decisions() -> Iterator[Decision]:
         policy = policy_of(Settings(policy=PolicySettings(sharing=name)))
         assert policy.rules.sharing is not None
         pairing = SHARINGS.find(policy.rules.sharing.rule).function
-        yield Decision("sharing", name, pairing, None, pairing, None)
+        setup = Setup.of("fifo", sharing=name)
+        shares = composed(setup.ordering, setup.composition, setup.sharing).rules.sharing
+        ideal = None if shares is None else SHARINGS.find(shares.rule).function
+        yield Decision("sharing", name, pairing, ideal, pairing, None)
     yield Decision("admission", "promises", promise, promise, promise, Chronus)
     for name in PREEMPTIONS:
         rules = policy_of(
@@ -89,7 +93,7 @@ def decisions() -> Iterator[Decision]:
         ).rules
         chosen = PREEMPTIONS.find(rules.deadlines.preemption if rules.deadlines else "").function
         yield Decision("preemption", name, chosen, None, chosen, Chronus)
-    yield Decision("sharing", "pairs", packing_wishes, None, packing_wishes, share)
+    yield Decision("sharing", "pairs", packing.paired, run_set.paired, packing.paired, share)
     for name in PROFILINGS:
         part = PROFILINGS.find(profiling_rules(Settings(policy=PolicySettings(profiling=name))).part)
         yield Decision("profiling", name, part.function, None, part.function, profiled)

@@ -156,6 +156,7 @@ class Start(JobAction):
     """Start a pending job now on these nodes; only a simulated cluster that carries out plans as they are can."""
 
     nodes: str  #: with the GPUs of each, as n1:8,n2:4
+    beside: int = 0  #: the running job that it joins on its GPUs; 0 for GPUs of its own
     power = "start"
 
 

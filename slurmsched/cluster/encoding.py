@@ -30,6 +30,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("unstable", "measured", "shares", "per_task", "per_gpu", "given_back", "sensitive"), False),
         **dict.fromkeys(("asked_for", "share_refusal", "node_gpus"), ""),
         "share_score": 2,
+        "beside": 0,
     },
     Forecast: {"floor_s": 0.0},
 }

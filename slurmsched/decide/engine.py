@@ -24,7 +24,7 @@ from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, 
 from .profiling_nodes import node_wishes
 from .referee import judge
 from .rules import DeadlineRules, Rules
-from .run_set import admitted, run_set, start_wishes
+from .run_set import admitted, start_wishes
 from .sharing.packing import packing_wishes
 from .sharing.pair_eviction import eviction_wishes, unsteady
 
@@ -94,13 +94,13 @@ def _plan(
     if rules.composition is None:
         runs[wanted] = fill((jobs.gpus * jobs.tasks)[wanted], free_gpus(view.nodes))
     else:
-        chosen = run_set(view, wanted, ordering, rules.composition)
-        runs[chosen.rows], starts = True, start_wishes(view, chosen)
+        sharing = rules.sharing if "share" in rules.powers else None
+        runs, starts = start_wishes(view, wanted, ordering, rules.composition, sharing)
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
     if rules.composition is None and (not ordering.native or due.any()):
         points, capped = _points(jobs, ranked, tier, base, rules, ordering.native)
     moves = [] if rules.profiling is None else profiling_wishes(view, rules.profiling, standings)
-    if rules.sharing is not None:
+    if rules.sharing is not None and rules.composition is None:
         busy = {*jobs.job_id[held].tolist(), *map(job_of, moves)}
         joins = "share" in rules.powers
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]

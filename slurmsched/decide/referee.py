@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -37,6 +37,12 @@ from .rules import Rules
 
 Rule = Callable[[Action, JobTable, int, Rules], str | None]
 """A function that returns the reason to refuse an action, or None. The row is one of the given job table."""
+
+PairRule = Callable[[Start, View, Collection[int], Rules], str | None]
+"""A function that returns the reason to refuse a start beside a running job, or None.
+
+The ids are those of the hosts that other jobs of the same plan join.
+"""
 
 MoveRule = Callable[[MoveNodes, View, Rules], str | None]
 """A function that returns the reason to refuse a move of nodes, or None."""
@@ -110,6 +116,63 @@ def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
     return None if state == wanted else f"the job is {JobState(state).name.lower()}, not {wanted.name.lower()}"
 
 
+def job_is_alone(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to preempt a job that shares its GPUs: they would not come free."""
+    other = int(jobs.beside[row])
+    return f"it shares its GPUs with job {other}" if other else None
+
+
+def sharing_is_on(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+    """Refuse to let jobs share GPUs without power.share."""
+    return None if "share" in rules.powers else "power.share is off"
+
+
+def host_is_running(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+    """Refuse to join a job that does not run."""
+    row = view.running.row_of(start.beside)
+    if row is None:
+        return f"job {start.beside} does not run"
+    state = int(view.running.state[row])
+    return None if state == JobState.RUNNING else f"job {start.beside} is {JobState(state).name.lower()}"
+
+
+def host_is_alone(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+    """Refuse to join a job that shares its GPUs already: a GPU has two jobs at most."""
+    other = int(view.running.beside[_row(view.running, start.beside)])
+    return f"job {start.beside} shares its GPUs with job {other}" if other else None
+
+
+def host_has_one_guest(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+    """Refuse to let two jobs of one plan join the same job: a GPU has two jobs at most."""
+    return f"another job joins job {start.beside}" if start.beside in hosts else None
+
+
+def host_has_as_many_gpus(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+    """Refuse to let jobs with different numbers of GPUs share."""
+    mine = int(view.pending.gpus[_row(view.pending, start.job_id)])
+    its = int(view.running.gpus[_row(view.running, start.beside)])
+    return None if mine == its else f"it has {count(mine, 'GPU')}, and job {start.beside} has {its}"
+
+
+def host_is_on_one_node(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+    """Refuse to join a job on several nodes."""
+    nodes = expand(view.running.node_list[_row(view.running, start.beside)])
+    return None if len(nodes) == 1 else f"job {start.beside} runs on {count(len(nodes), 'node')}"
+
+
+def owners_let_share(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+    """Refuse to let a job share whose owner said ``slurmsched:nopack`` or ``slurmsched:off``."""
+    for jobs, job_id in ((view.pending, start.job_id), (view.running, start.beside)):
+        row = _row(jobs, job_id)
+        if jobs.nopack[row] or jobs.off[row]:
+            return f"the owner of job {job_id} does not want to share"
+    return None
+
+
+def _row(jobs: JobTable, job_id: int) -> int:
+    return int(np.flatnonzero(jobs.job_id == job_id)[0])
+
+
 def lending_is_on(move: MoveNodes, view: View, rules: Rules) -> str | None:
     """Refuse to move nodes without power.nodes, except to give all of them back."""
     return None if move.power in rules.powers or _gives_nodes_back(move) else f"power.{move.power} is off"
@@ -178,9 +241,20 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
     Unmark: (token_is_ours, job_is_pending),
     Unshare: (token_is_ours, job_is_pending),
     Start: (power_is_on, job_is_pending),
-    Preempt: (power_is_on, job_is_running),
+    Preempt: (power_is_on, job_is_running, job_is_alone),
 }
 """The rules of each action on a job; the first one that refuses gives the reason."""
+
+PAIR_RULES: tuple[PairRule, ...] = (
+    sharing_is_on,
+    host_is_running,
+    host_is_alone,
+    host_has_one_guest,
+    host_has_as_many_gpus,
+    host_is_on_one_node,
+    owners_let_share,
+)
+"""The further rules of starts beside a running job."""
 
 MOVE_RULES: tuple[MoveRule, ...] = (
     lending_is_on,
@@ -196,7 +270,7 @@ MOVE_RULES: tuple[MoveRule, ...] = (
 UNKNOWN_JOB = "job_is_known"
 """The stored spelling of the rule over every action on a job: Slurm knows it."""
 
-SPELLINGS: dict[Rule | MoveRule, str] = {
+SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
     power_is_on: "power_is_on",
     a_holding_power_is_on: "a_holding_power_is_on",
     owner_did_not_opt_out: "owner_did_not_opt_out",
@@ -208,6 +282,14 @@ SPELLINGS: dict[Rule | MoveRule, str] = {
     job_is_suspended: "job_is_suspended",
     hold_is_ours: "hold_is_ours",
     token_is_ours: "token_is_ours",
+    job_is_alone: "job_is_alone",
+    sharing_is_on: "sharing_is_on",
+    host_is_running: "host_is_running",
+    host_is_alone: "host_is_alone",
+    host_has_one_guest: "host_has_one_guest",
+    host_has_as_many_gpus: "host_has_as_many_gpus",
+    host_is_on_one_node: "host_is_on_one_node",
+    owners_let_share: "owners_let_share",
     lending_is_on: "lending_is_on",
     partition_is_known: "partition_is_known",
     partition_keeps_nodes: "partition_keeps_nodes",
@@ -227,10 +309,14 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     """Split wishes into allowed actions and refusals; both keep the given order."""
     allowed: list[Action] = []
     refusals: list[Refusal] = []
+    hosts: set[int] = set()
     for wish, place in zip(wishes, _rows(wishes, view), strict=True):
         refusal = _of_move(wish, view, rules) if isinstance(wish, MoveNodes) else _of_job(wish, place, rules)
+        if refusal is None and isinstance(wish, Start) and wish.beside:
+            refusal = _of_pair(wish, view, hosts, rules)
         if refusal is None:
             allowed.append(wish)
+            hosts |= {wish.beside} if isinstance(wish, Start) else set()
         else:
             refusals.append(refusal)
     return allowed, refusals
@@ -243,6 +329,14 @@ def _of_job(wish: Action, place: tuple[JobTable, int] | None, rules: Rules) -> R
         why = rule(wish, *place, rules)
         if why is not None:
             return Refusal(wish, SPELLINGS[rule], why)
+    return None
+
+
+def _of_pair(start: Start, view: View, hosts: Collection[int], rules: Rules) -> Refusal | None:
+    for rule in PAIR_RULES:
+        why = rule(start, view, hosts, rules)
+        if why is not None:
+            return Refusal(start, SPELLINGS[rule], why)
     return None
 
 

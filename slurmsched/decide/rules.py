@@ -72,7 +72,7 @@ class ProfilingRules:
 class SharingRules:
     """Rules of sharing GPUs; see ``policies.sharing_candidates.PackingLimits``."""
 
-    partition: str = "shared"  #: the partition of nodes on which GPUs are shared
+    partition: str = "shared"  #: the partition of nodes on which GPUs are shared; empty where they are on all nodes
     capacity: int = 2  #: the largest sum of share scores on a GPU, now
     memory_mib: float = 0.0  #: GPU memory that two jobs may use together
     other_users: bool = False

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..cluster.actions import Action, Preempt, Start
 from ..cluster.columns import BoolArray, IntArray, Labels
 from ..cluster.forecast import Forecast
+from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from ..policies.admission import find_admission
 from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering
-from ..policies.selection.free_nodes import FreeNodes, RunSet
+from ..policies.selection.free_nodes import FreeNodes
+from ..policies.selection.resources import FreeResources, ResourceRequests
 from .ordering.ranking import base_priority
-from .rules import Composition
+from .rules import Composition, SharingRules
+from .sharing.pairing import Hosts, Join, paired
 
 
 def admitted(view: View, composition: Composition | None) -> BoolArray:
@@ -25,22 +29,84 @@ def admitted(view: View, composition: Composition | None) -> BoolArray:
     return selected
 
 
-def run_set(view: View, ranked: IntArray, ordering: Ordering, composition: Composition) -> RunSet:
-    """Choose among *ranked* pending rows, and among the running jobs if the selection preempts."""
+def start_wishes(
+    view: View, ranked: IntArray, ordering: Ordering, composition: Composition, sharing: SharingRules | None
+) -> tuple[BoolArray, list[Action]]:
+    """Choose among *ranked* pending rows, and among the running jobs if the selection preempts.
+
+    Return a mask of the pending jobs that start, and the actions that carry it out: first the jobs that yield, then
+    those that start on GPUs of their own, then those that join a running job.
+    """
+    nodes = _selected(view, ranked, ordering, composition)
+    chosen = nodes.run_set()
+    runs = np.zeros(len(view.pending), dtype=np.bool_)
+    runs[chosen.rows] = True
+    yields: list[Action] = [Preempt(job) for job in view.running.job_id[chosen.yields].tolist()]
+    starts = zip(view.pending.job_id[chosen.rows].tolist(), chosen.nodes, strict=True)
+    own = [Start(job, ",".join(f"{name}:{gpus}" for name, gpus in on)) for job, on in starts]
+    joins = _joins(view, ranked, runs, nodes, sharing)
+    runs[[join.row for join in joins]] = True
+    return runs, [*yields, *own, *(_beside(view, join) for join in joins)]
+
+
+def _selected(view: View, ranked: IntArray, ordering: Ordering, composition: Composition) -> FreeNodes:
+    """Return the nodes on which the selection has started jobs."""
     selection = SELECTIONS.find(composition.selection)
     nodes = FreeNodes(view, PLACEMENTS.find(composition.placement))
     numbers = ranked + len(view.running)
     if selection.preempts:
         numbers = _with_running(view, ranked, ordering)
     selection(view, numbers, nodes)
-    return nodes.run_set()
+    return nodes
 
 
-def start_wishes(view: View, chosen: RunSet) -> list[Action]:
-    """Return the actions that carry out a run-set: first the jobs that yield, then those that start."""
-    yields: list[Action] = [Preempt(job) for job in view.running.job_id[chosen.yields].tolist()]
-    starts = zip(view.pending.job_id[chosen.rows].tolist(), chosen.nodes, strict=True)
-    return [*yields, *(Start(job, ",".join(f"{name}:{gpus}" for name, gpus in nodes)) for job, nodes in starts)]
+def _joins(
+    view: View, ranked: IntArray, runs: BoolArray, nodes: FreeNodes, sharing: SharingRules | None
+) -> Sequence[Join]:
+    """Return the jobs that join running ones, out of those that do not start on GPUs of their own."""
+    if sharing is None or not sharing.makes_pairs:
+        return ()
+    return paired(view, ranked, ~runs, Hosts.on_whole_gpus(view, NodeRoom(nodes), sharing), sharing).joins
+
+
+def _beside(view: View, join: Join) -> Start:
+    jobs, host = view.pending, view.running
+    node = f"{host.node_list[join.host]}:{jobs.gpus[join.row]}"
+    return Start(int(jobs.job_id[join.row]), node, int(host.job_id[join.host]))
+
+
+@dataclass(frozen=True)
+class NodeRoom:
+    """The CPUs and memory that a selection has left on the nodes of its view, and the GPUs it has left to accounts."""
+
+    nodes: FreeNodes
+
+    def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
+        """Select nodes that a pending job may use, with CPUs and memory left for it; none at its account's limit."""
+        free, requests, number = self._of(row)
+        accounts = self.nodes.jobs.accounts
+        account = accounts.account[number]
+        if accounts.used[account] + requests.gpus[number] > accounts.most[account]:
+            return self.nodes.no_node
+        allowed = self.nodes.places.allowed[requests.kind[number]] & self.nodes.jobs.resources.up
+        fits = (free.cpus >= requests.cpus[number]) & (free.memory_mib >= requests.memory_mib[number])
+        return np.asarray(allowed & fits)
+
+    def has_room(self, place: int, jobs: JobTable, row: int) -> bool:
+        """Return whether a pending job may join another one on node *place*."""
+        return bool(self.can_hold(jobs, row)[place])
+
+    def take(self, place: int, jobs: JobTable, row: int, gpus: Sequence[int]) -> None:
+        """Count a pending job on node *place*; GPUs have no slots here."""
+        free, requests, number = self._of(row)
+        free.cpus[place] -= requests.cpus[number]
+        free.memory_mib[place] -= requests.memory_mib[number]
+        accounts = self.nodes.jobs.accounts
+        accounts.used[accounts.account[number]] += requests.gpus[number]
+
+    def _of(self, row: int) -> tuple[FreeResources, ResourceRequests, int]:
+        jobs = self.nodes.jobs
+        return jobs.resources.free, jobs.requests, self.nodes.jobs_running + row
 
 
 def _with_running(view: View, ranked: IntArray, ordering: Ordering) -> IntArray:

@@ -17,7 +17,7 @@ from ..db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from ..db.store import Store
 from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
-from ..decide.rules import Composition, Rules
+from ..decide.rules import Composition, Rules, SharingRules
 from ..models.port import Model
 from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
@@ -44,10 +44,16 @@ def whole_queue(ordering: Ordering) -> Policy:
     return Policy(ordering, Rules(powers=frozenset({"order"}), scope="queue"))
 
 
-def composed(ordering: Ordering, composition: Composition) -> Policy:
-    """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are."""
-    powers = frozenset({"start", "preempt"})
-    return Policy(ordering, Rules(powers=powers, scope="queue", starvation_s=math.inf, composition=composition))
+def composed(ordering: Ordering, composition: Composition, sharing: str = "none") -> Policy:
+    """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are.
+
+    *sharing* is the rule of pairs. Jobs of all users share there, on any node, and at once.
+    """
+    powers = frozenset({"start", "preempt", "share"})
+    pairs = SharingRules(partition="", memory_mib=math.inf, other_users=True, wait_s=0.0, rule=sharing)
+    shares = pairs if pairs.makes_pairs else None
+    rules = Rules(powers=powers, scope="queue", starvation_s=math.inf, composition=composition, sharing=shares)
+    return Policy(ordering, rules)
 
 
 @dataclass
@@ -187,7 +193,7 @@ class IdealDriver(CycleDriver):
         """Run to the end of all jobs, or until nothing more can happen."""
         while self.cluster.advance_to_decision():
             self.cycle(self.cluster.now_s)
-            self.cluster.decided()
+            self.cluster.decided(self._change_s)
 
 
 @cache

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
+from ..cluster.actions import Start
 from ..cluster.records.promises import PromiseState, PromiseTable
 from ..cycle import CycleReport
 
@@ -22,7 +23,7 @@ class DecisionFigures:
     promised: int = 0  #: promises made, whatever became of them
     refused: int = 0  #: deadlines that were not promised
     broken: int = 0
-    pairs: int = 0  #: changes of jobs to shared GPUs
+    pairs: int = 0  #: changes of jobs to shared GPUs, and starts beside a running job
     yields: int = 0  #: requeues and stop requests of ours
 
 
@@ -38,6 +39,7 @@ class DecisionWatch:
     _states: dict[tuple[int, float], int] = field(default_factory=dict)
     _last: PromiseTable | None = None
     _actions: Counter[str] = field(default_factory=Counter)
+    _joined: int = 0
 
     def entering(self, phase: str) -> None:
         """Time the phase decide."""
@@ -49,6 +51,7 @@ class DecisionWatch:
     def watch(self, report: CycleReport) -> None:
         """Count actions, and note what became of promises."""
         self._actions.update(report.actions)
+        self._joined += sum(isinstance(action, Start) and action.beside > 0 for action in report.plan.actions)
         promises = report.plan.promises
         if promises is self._last:
             return
@@ -69,6 +72,6 @@ class DecisionWatch:
             promised=len(self._states) - refused,
             refused=refused,
             broken=states[PromiseState.BROKEN],
-            pairs=self._actions["Share"],
+            pairs=self._actions["Share"] + self._joined,
             yields=self._actions["Requeue"] + self._actions["AskToStop"] + self._actions["Preempt"],
         )

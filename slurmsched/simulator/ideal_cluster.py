@@ -8,18 +8,22 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..cluster.actions import Action, Preempt, Start, job_of
-from ..cluster.columns import Labels
+from ..cluster.columns import IntArray, Labels
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import AccountTable
+from ..cluster.records.outcomes import OutcomeTable
+from ..cluster.records.profiles import NodeProfile
 from ..cluster.state import ClusterState
-from ..policies.selection.resources import CHOSEN, TAKEN
+from ..policies.selection.resources import CHOSEN, NEXT, NONE, TAKEN
 from ..slurm.port import ActionResult
 from .engine.calendar import NEVER
-from .engine.job_state import PENDING, RUNNING
+from .engine.job_state import ALONE, PENDING, RUNNING, alone
 from .fast.loops import Keys
 from .machine.controller import controller
 from .machine.event_loop import advance, begin_on, preempt
 from .machine.observation import AT_LIMIT, ran_s
+from .machine.pair_speeds import with_pairs
+from .machine.sharing import join
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, NOW, Controller
@@ -28,14 +32,19 @@ from .workload.workload import as_submitted
 
 @dataclass
 class IdealCluster(SimulatedCluster):
-    """The port over a cluster without a scheduler of its own: jobs start and yield by our actions alone."""
+    """The port over a cluster without a scheduler of its own: jobs start and yield by our actions alone.
+
+    Two jobs that share are on the same whole GPUs; there are no slots.
+    """
 
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a decision is made
     _number: dict[str, int] = field(init=False, repr=False)
+    _paired: set[tuple[int, int]] = field(init=False, repr=False)  #: runs that shared GPUs, by row and restarts
 
     def __post_init__(self) -> None:
         # A job that does not say on how many nodes it runs has 0 here, and its placement decides.
         self.submitted = replace(as_submitted(self.jobs), nodes=self.jobs.nodes, sensitive=self.jobs.sensitive)
+        self._paired = set()
         self._number = {name: at for at, name in enumerate(self.fleet.nodes.name)}
         super().__post_init__()
 
@@ -45,11 +54,12 @@ class IdealCluster(SimulatedCluster):
         self._check()
         return decides
 
-    def decided(self) -> None:
-        """Wait for the next event, or for the next beat while jobs wait and keys change with time."""
+    def decided(self, again_s: float = NEVER) -> None:
+        """Wait for the next event; while jobs wait also for *again_s*, and for the next beat where keys change."""
         model, now_s = self.model, self.now_s
-        waits = model.rules.poll_s > 0 and model.rules.repacking and model.queue.many[0]
-        model.clock[MAIN_DUE], model.clock[MAIN_LAST] = now_s + model.rules.poll_s if waits else NEVER, now_s
+        beats = model.rules.poll_s > 0 and model.rules.repacking
+        due_s = min(again_s if again_s > now_s else NEVER, now_s + model.rules.poll_s if beats else NEVER)
+        model.clock[MAIN_DUE], model.clock[MAIN_LAST] = due_s if model.queue.many[0] else NEVER, now_s
 
     def observe(self) -> ClusterState:
         """Return all jobs and nodes; priority is the order of submission, since there is no Slurm to set another."""
@@ -69,19 +79,36 @@ class IdealCluster(SimulatedCluster):
     def _as_ordered(self, jobs: JobTable) -> JobTable:
         rows = np.array([self._rows[job][0] for job in jobs.job_id.tolist()], dtype=np.int64)
         reason = Labels.of("None" if text == AT_LIMIT else text for text in jobs.reason)  # decisions see to the limits
-        return replace(jobs, priority=len(self.jobs) - rows, ran_s=ran_s(self.model, rows), reason=reason)
+        seen = {"reason": reason, "ran_s": ran_s(self.model, rows), "beside": self._beside()[rows]}
+        return replace(jobs, priority=len(self.jobs) - rows, **seen)
+
+    def _beside(self) -> IntArray:
+        """Return the id of the other job on the GPUs of each job; 0 for none."""
+        partner, beside = self.model.stage.life.partner, np.zeros(len(self.jobs), dtype=np.int64)
+        guests = np.flatnonzero(partner != ALONE)
+        beside[guests], beside[partner[guests]] = self.jobs.job_id[partner[guests]], self.jobs.job_id[guests]
+        return beside
+
+    def profiles(self, ended: OutcomeTable) -> list[NodeProfile]:
+        """Return what the nodes measured of these runs; nothing of those that shared GPUs."""
+        runs = zip(ended.job_id.tolist(), ended.restart.tolist(), strict=True)
+        alone_then = [(self._rows[job][0], restart) not in self._paired for job, restart in runs]
+        return super().profiles(ended.take(np.array(alone_then, dtype=np.bool_)))
 
     def _made(self) -> Controller:
         rules = self.conf.rules._replace(direct=True, asked_each_time=True, backfilling=False, requeue_delay_s=0.0)
         conf = SlurmConf(rules, launch_s=self.conf.launch_s, release_s=self.conf.release_s)
         keys = Keys(np.zeros((len(self.steps) + 1, len(self.jobs))), np.zeros(len(self.jobs)), np.array(self.steps))
-        return controller(self.jobs, self.fleet, conf, outages=self.outages, pace=self.pace, given=keys)
+        pace = with_pairs(self.pace or alone(self.jobs), self.jobs, self.fleet.sharing, self.unmeasured)
+        return controller(self.jobs, self.fleet, conf, outages=self.outages, pace=pace, given=keys)
 
     def _do(self, action: Action) -> str | None:
         row = self._rows.get(job_of(action), [-1])[0]
         state = self.model.stage.life.state[row] if row >= 0 else None
         now_s = float(self.model.clock[NOW])
         match action:
+            case Start(beside=host) if host and state == PENDING:
+                return self._join(row, host)
             case Start(nodes=nodes) if state == PENDING:
                 begin_on(self.model, row, self._placed(nodes), now_s)
             case Preempt() if state == RUNNING:
@@ -91,6 +118,22 @@ class IdealCluster(SimulatedCluster):
             case _:
                 return super()._do(action)
         return None
+
+    def _join(self, row: int, job_id: int) -> str | None:
+        """Start a job on the GPUs of another; both run at the speed of their pair."""
+        stage, host = self.model.stage, self._rows.get(job_id, [-1])[0]
+        if host < 0 or not self._may_join(row, host):
+            return f"Job cannot run beside job {job_id} for job {self.jobs.job_id[row]}"
+        join(self.model, row, host, float(self.model.clock[NOW]))
+        self._paired |= {(one, int(stage.life.restarts[one])) for one in (row, host)}
+        return None
+
+    def _may_join(self, row: int, host: int) -> bool:
+        """Return True if *host* runs alone on one node, with as many GPUs."""
+        stage = self.model.stage
+        life, gpus = stage.life, stage.requests.gpus
+        runs = life.state[host] == RUNNING and life.partner[host] == ALONE and not life.guests[host]
+        return bool(runs and gpus[host] == gpus[row] and stage.held.links[NEXT, stage.held.first[host]] == NONE)
 
     def _placed(self, nodes: str) -> int:
         """Write the nodes of a start where the event loop expects those that it found; return their number."""

@@ -11,7 +11,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.text.plural import count
 from ..errors import ConfigError
-from ..policies.contract import PLACEMENTS, SELECTIONS, Placement
+from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Placement
 from .cluster_spec import ClusterSpec, PackingSetup
 from .cycle_driver import EVERY_S, CycleDriver, IdealDriver, composed, whole_queue
 from .decisions import FAST, DecisionFigures, DecisionWatch
@@ -34,6 +34,8 @@ from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
 from .workload.workload import Workload
+
+NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,9 @@ def simulate(
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if setup.executor == "slurm":
         return _on_slurm(jobs, fleet, setup, learnt, check)
-    if setup.selection not in FAST_SELECTIONS:
+    if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
+        fleet = replace(fleet, sharing=None)
+    if setup.selection not in FAST_SELECTIONS or (setup.sharing and fleet.sharing is not None):
         return decided(jobs, fleet, setup, learnt, check=check)
     forecast = forecast_of(jobs, setup, learnt)
     if not fleet.equal:
@@ -174,9 +178,7 @@ def _on_such_a_fleet(
         if packing is None and setup.ordering.name == "lucid":
             packing = pack(jobs, fleet.sharing, forecast.runtime_s, uneven=setup.wide_hosts)
         if setup.selection == "preemptive":
-            raise ConfigError(
-                "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
-            )
+            raise ConfigError(NO_PREEMPTION)
         if packing is not None:
             rules = rules._replace(uneven=packing.uneven, weighing=packing.told_s is not None)
         rules = rules._replace(sharing=True)
@@ -192,22 +194,23 @@ def decided(
 ) -> Replay:
     """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
 
-    ConfigError where jobs share GPUs, which the cycle does not see. With *check*, AssertionError names what is broken
-    in the state of the cluster.
+    Where the cluster lets jobs share GPUs, the rule of the set-up pairs them, by default ``indolent``. ConfigError for
+    preemption of jobs that share. With *check*, AssertionError names what is broken in the state of the cluster.
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
-    if fleet.sharing is not None:
-        raise ConfigError("decisions at each event know no shared GPUs yet")
+    sharing, preempts = _rule_of_pairs(fleet, setup), SELECTIONS[setup.selection].preempts
+    if sharing != "none" and preempts:
+        raise ConfigError(NO_PREEMPTION)
     if setup.selection in RESERVING:
         _reserve_by(jobs, setup)
     forecast = forecast_of(jobs, setup, learnt)
-    preempts = SELECTIONS[setup.selection].preempts
     conf = SlurmConf(_restarting(rules_of("preemptive" if preempts else "strict", setup.beat_s, setup.depth), setup))
     steps = setup.ordering.steps if preempts else ()
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
+    fleet = replace(fleet, shared="")  # pairs need no slots here
     cluster = IdealCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check, steps=steps)
-    policy, decisions = composed(setup.ordering, setup.composition), DecisionWatch()
+    policy, decisions = composed(setup.ordering, setup.composition, sharing), DecisionWatch()
     IdealDriver(
         cluster,
         policy,
@@ -216,6 +219,12 @@ def decided(
         entering=decisions.entering,
     ).run()
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
+
+
+def _rule_of_pairs(fleet: ClusterSpec, setup: Setup) -> str:
+    """Return the line of the rule that pairs jobs; none where the cluster lets no jobs share."""
+    rule = SHARINGS.find(setup.sharing or "indolent")
+    return rule.line if fleet.sharing is not None and rule.pairs_jobs else "none"
 
 
 def _restarting(rules: SlurmctldConfig, setup: Setup) -> SlurmctldConfig:

@@ -340,8 +340,34 @@ def test_lucid_profiles_new_jobs_first_where_a_policy_sets_nodes_apart(tmp_path)
     assert without[0]["preemptions"] == 0
     policy.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 2\n")
     assert "leave 0 GPUs to the queue" in simulate(*words, "--policy-file", str(policy), status=1)
+    policy.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 1\nsharing = 'indolent'\n")
+    assert "leave out sharing" in simulate(*words, "--policy-file", str(policy), status=1)
     policy.write_text("[policy]\nordering = 'sjf'\nprofile_nodes = 1\n")
     assert "are for the ordering lucid" in simulate(*words, "--policy-file", str(policy), status=1)
+
+
+def test_jobs_share_by_the_rule_of_pairs_that_the_daemon_has(tmp_path):
+    words = shared(tmp_path, 1)
+    rows = [(1, 0, 50, 1), (2, 100, 1000, 1), (3, 120, 500, 1)]
+    Path(words[0]).write_text(
+        "job_id,submit_s,runtime_s,gpus,user,name,gpu_util,memory_util,gpu_memory_mib\n"
+        + "".join(f"{job},{at},{runs},{gpus},u,a,0.1,0.05,3000\n" for job, at, runs, gpus in rows)
+    )
+    for asked, pairs in (
+        (("--policy", "sjf", "--sharing", "indolent"), 1),
+        (("--policy", "sjf", "--sharing", "none"), 0),
+        (("--preset", "lucid"), 1),
+        (("--preset", "sjf"), 0),
+        (("--preset", "lucid", "--sharing", "none"), 0),
+    ):
+        answer = told(*words, *asked)
+        assert answer["notes"] == []
+        (row,) = answer["policies"]
+        assert (row["pairs"], row["makespan_s"]) == (pairs, 1100 if pairs else 1600)
+    refused = simulate(*words, "--policy", "sjf", "--sharing", "best", status=2)
+    assert "policy.sharing = 'best' is not known; there are: indolent, none" in refused
+    refused = simulate(*words, "--policy", "fifo", "--sharing", "indolent", "--executor", "slurm", status=2)
+    assert "[share] of a site's settings says how (--config)" in refused
 
 
 def test_people_are_told_where_lucid_shares_nothing_and_where_others_know_too_much(trace, tmp_path):

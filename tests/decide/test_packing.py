@@ -324,6 +324,24 @@ def test_waits_follow_the_order_and_the_ends_of_what_runs():
     assert own_waits_s(seen(waiting(gpus=[64])), np.arange(1), "shared").tolist() == [np.inf]
 
 
+def test_the_gpus_of_two_jobs_that_share_come_free_with_the_later_end():
+    looked = seen(waiting(2, gpus=[4, 4]), runtime_s=50.0)
+    ends_s = forecast([700.0, 900.0])
+    first, second = looked.running.job_id.tolist()
+    both = replace(looked.running, beside=np.array([second, first]))
+    assert own_waits_s(replace(looked, forecast_running=ends_s), np.arange(2), "shared").tolist() == [100.0, 150.0]
+    paired = replace(looked, running=both, forecast_running=ends_s)
+    assert own_waits_s(paired, np.arange(2), "shared").tolist() == [300.0, 350.0]
+
+
+def test_without_partitions_a_job_waits_for_any_gpus():
+    room = replace(site(), gpus_used=np.array([4, 4, 0]))
+    looked = seen(waiting(2, gpus=[4, 2]), left_s=100.0, room=room)
+    assert own_waits_s(looked, np.arange(2), "shared").tolist() == [100.0, 100.0]
+    anywhere = replace(looked, partitions=looked.partitions.take(np.zeros(0, dtype=np.int64)))
+    assert own_waits_s(anywhere, np.arange(2), "").tolist() == [0.0, 100.0]
+
+
 def test_why_tells_with_whom_and_why_not():
     looked = seen(waiting(), sharing("2"))
     assert "It goes to 1 GPU (2) of n3, to share them with job 911." in sharing_words(looked, decided(looked), RULES, 1)

@@ -14,16 +14,18 @@ from slurmsched.cluster.actions import (
     MoveNodes,
     MovePartition,
     NodeChange,
+    Preempt,
     Rank,
     Release,
     Requeue,
     RequireNodes,
     Resume,
     SetAdminComment,
+    Start,
     Suspend,
 )
 from slurmsched.cluster.jobs import JobState
-from slurmsched.decide.referee import MOVE_RULES, RULES, SPELLINGS, UNKNOWN_JOB, judge
+from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SPELLINGS, UNKNOWN_JOB, judge
 from slurmsched.decide.rules import DeadlineRules, Rules
 
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
@@ -119,6 +121,52 @@ def test_a_move_of_nodes_may_be_made_and_all_nodes_may_go_back_without_the_power
     assert verdict(common, Rules()) is None
 
 
+GUEST = {"gpus": [2, 2, 1], "nopack": [False, False, False]}
+HOST = {"gpus": [2, 2], "node_list": ["n1", "n2"], "beside": [0, 0]}
+SIMULATED = Rules(powers=frozenset({"start", "preempt", "share"}))
+STARTS = {
+    "sharing_is_on": (Start(1, "n1:2", 901), {}, {}, Rules(powers=frozenset({"start"}))),
+    "host_is_running": (Start(1, "n1:2", 903), {}, {}, SIMULATED),
+    "host_is_alone": (Start(1, "n1:2", 901), {}, {"beside": [902, 901]}, SIMULATED),
+    "host_has_as_many_gpus": (Start(3, "n1:1", 901), {}, {}, SIMULATED),
+    "host_is_on_one_node": (Start(1, "n1:2", 901), {}, {"node_list": ["n[1-2]", "n2"]}, SIMULATED),
+    "owners_let_share": (Start(1, "n1:2", 901), {"nopack": [True, False, False]}, {}, SIMULATED),
+}
+
+
+def judged(starts, waiting, running, rules=SIMULATED):
+    return judge(starts, view(jobs(3, **GUEST | waiting), running=running_jobs(2, **HOST | running)), rules)
+
+
+@pytest.mark.parametrize("rule", STARTS)
+def test_what_stands_against_a_start_beside_a_running_job_is_told_by_the_name_of_its_rule(rule):
+    start, waiting, running, rules = STARTS[rule]
+    allowed, refusals = judged([start], waiting, running, rules)
+    assert (allowed, [refusal.rule for refusal in refusals]) == ([], [rule])
+    assert {*STARTS, "host_has_one_guest"} == {SPELLINGS[one] for one in PAIR_RULES}
+
+
+def test_a_suspended_job_has_no_guest_and_one_whose_owner_said_off_neither():
+    for running, rule in (
+        ({"state": [JobState.SUSPENDED, JobState.RUNNING]}, "host_is_running"),
+        ({"off": [True, False]}, "owners_let_share"),
+    ):
+        assert [refusal.rule for refusal in judged([Start(1, "n1:2", 901)], {}, running)[1]] == [rule]
+
+
+def test_of_two_jobs_that_would_join_the_same_one_the_first_may():
+    first, second, third = Start(1, "n1:2", 901), Start(2, "n1:2", 901), Start(2, "n2:2", 902)
+    allowed, refusals = judged([Start(3, "n1:1", 901), first, second, third], {}, {})
+    assert allowed == [first, third]
+    assert [refusal.rule for refusal in refusals] == ["host_has_as_many_gpus", "host_has_one_guest"]
+
+
+def test_a_job_that_shares_is_not_preempted():
+    allowed, refusals = judged([Preempt(901), Preempt(902)], {}, {"beside": [0, 7]})
+    assert allowed == [Preempt(901)]
+    assert [refusal.rule for refusal in refusals] == ["job_is_alone"]
+
+
 def test_giving_back_is_allowed_on_a_job_whose_owner_opted_out_later():
     assert verdict(Rank(1, 0), off=True) is None
     assert verdict(Release(1), off=True) is None
@@ -126,7 +174,7 @@ def test_giving_back_is_allowed_on_a_job_whose_owner_opted_out_later():
 
 def test_every_kind_of_action_has_rules_and_every_rule_speaks_in_words():
     assert {*RULES, MoveNodes} == set(ACTIONS.values())
-    for rules in (*RULES.values(), MOVE_RULES):
+    for rules in (*RULES.values(), PAIR_RULES, MOVE_RULES):
         assert rules
         assert all(rule.__doc__ for rule in rules)
 
@@ -135,6 +183,12 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
     assert sorted(SPELLINGS.values()) == [
         "a_holding_power_is_on",
         "hold_is_ours",
+        "host_has_as_many_gpus",
+        "host_has_one_guest",
+        "host_is_alone",
+        "host_is_on_one_node",
+        "host_is_running",
+        "job_is_alone",
         "job_is_pending",
         "job_is_running",
         "job_is_suspended",
@@ -145,13 +199,15 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "not_asked_too_often",
         "owner_consented",
         "owner_did_not_opt_out",
+        "owners_let_share",
         "partition_is_known",
         "partition_keeps_nodes",
         "partitions_are_apart",
         "power_is_on",
+        "sharing_is_on",
         "token_is_ours",
     ]
-    assert set(SPELLINGS) == {*MOVE_RULES, *(rule for rules in RULES.values() for rule in rules)}
+    assert set(SPELLINGS) == {*MOVE_RULES, *PAIR_RULES, *(rule for rules in RULES.values() for rule in rules)}
     assert verdict(Rank(12345, 1)) == UNKNOWN_JOB == "job_is_known"
 
 

@@ -17,8 +17,8 @@ from ...policies.sharing_candidates import OFF
 from ...policies.sharing_slots import Token
 from ..phrasing import spell
 from ..rules import Rules, SharingRules
-from ..sharing.packing import Hosts, bars, waiting_sharers
 from ..sharing.pair_eviction import eviction_words
+from ..sharing.pairing import Hosts, bars, waiting_sharers
 from ..sharing.queue_wait import own_waits_s
 from ..sharing.shared_nodes import SharedNodes, gpus_of, shared_nodes, token_of
 from .explain import Explanation, Why
@@ -108,7 +108,7 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
 def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: SharedNodes) -> str:
     """Return a sentence about running jobs that a job, itself not barred, might join, or the reasons against."""
     rows = np.array([row], dtype=np.int64)
-    one, hosts, packing = waiting_sharers(view, rows, rules, nodes), Hosts.of(view, nodes, rules), rules.packing()
+    one, hosts, packing = waiting_sharers(view, rows, rules, nodes), Hosts.on_slots(view, nodes, rules), rules.packing()
     own = next(
         (
             words

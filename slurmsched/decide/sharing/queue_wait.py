@@ -7,7 +7,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray, Labels
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.jobs import JobTable
 from ...cluster.state import View
 
 MOST = 1000  #: number of jobs considered per list of partitions, the first to run
@@ -26,13 +27,16 @@ def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, flo
     """Yield the row of each *ranked* pending job, in this order, and the seconds until it starts on whole GPUs.
 
     The jobs of each list of partitions start one after the other, each as soon as enough GPUs of those partitions are
-    free: now, or when running jobs end by their forecast. There is no backfill, node boundaries do not count, and jobs
-    in other partitions of the same nodes are ignored. GPUs of the partition *without* do not count. The wait is
-    infinite if unknown, and for jobs without GPUs. It depends only on earlier jobs, so that a caller may stop early.
+    free: now, or when running jobs end by their forecast; GPUs of two jobs that share, with the later end. There is no
+    backfill, node boundaries do not count, and jobs in other partitions of the same nodes are ignored. GPUs of the
+    partition *without* do not count. The wait is infinite if unknown, and for jobs without GPUs. It depends only on
+    earlier jobs, so that a caller may stop early.
     """
     jobs, running_s = view.pending, left_s(view)
+    last = _last(view.running, running_s)
     runtime_s = np.fmin(view.forecast.runtime_s, jobs.time_limit_s)
     lines: dict[int, _Line] = {}
+    everywhere = not len(view.partitions)  # then each job may use all nodes
     for begin in range(0, len(ranked), _AT_ONCE):
         rows = ranked[begin : begin + _AT_ONCE]
         columns = (rows, jobs.partition.codes[rows], jobs.gpus[rows], jobs.tasks[rows], runtime_s[rows])
@@ -40,10 +44,11 @@ def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, flo
             if gpus <= 0:
                 yield row, np.inf
                 continue
-            if code not in lines:
-                names = frozenset(jobs.partition.names[code].split(",")) - {without}
-                lines[code] = _Line(view, names, running_s)
-            yield row, lines[code].wait_s(gpus, tasks, run_s)
+            place = 0 if everywhere else code
+            if place not in lines:
+                names = None if everywhere else frozenset(jobs.partition.names[code].split(",")) - {without}
+                lines[place] = _Line(view, names, running_s, last)
+            yield row, lines[place].wait_s(gpus, tasks, run_s)
 
 
 def left_s(view: View) -> FloatArray:
@@ -52,15 +57,31 @@ def left_s(view: View) -> FloatArray:
     return np.maximum(runtime_s - (view.now_s - view.running.started_s), 0.0)
 
 
-class _Line:
-    """A queue of one list of partitions; *running_s* is the remaining runtime of each running job."""
+def _last(jobs: JobTable, running_s: FloatArray) -> BoolArray:
+    """Select the running jobs that free their GPUs when they end: not those beside a job that ends later."""
+    last = np.ones(len(jobs), dtype=np.bool_)
+    rows = np.flatnonzero(jobs.beside)
+    if len(rows):
+        by_id = np.argsort(jobs.job_id)
+        others = by_id[np.minimum(np.searchsorted(jobs.job_id[by_id], jobs.beside[rows]), len(jobs) - 1)]
+        later = running_s[others] > running_s[rows]
+        later |= (running_s[others] == running_s[rows]) & (jobs.job_id[others] > jobs.job_id[rows])
+        last[rows] = ~(later & (jobs.job_id[others] == jobs.beside[rows]))
+    return last
 
-    def __init__(self, view: View, names: frozenset[str], running_s: FloatArray) -> None:
+
+class _Line:
+    """A queue of one list of partitions.
+
+    *running_s* is the remaining runtime of each running job; GPUs come free when one of *last* ends.
+    """
+
+    def __init__(self, view: View, names: frozenset[str] | None, running_s: FloatArray, last: BoolArray) -> None:
         nodes, running = view.nodes, view.running
         here = _names(nodes.partitions, names) & nodes.usable
         self._total = int(nodes.gpus[here].sum())
         self._free = int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[here].sum())
-        runs = np.flatnonzero(_names(running.partition, names) & (running.gpus > 0))
+        runs = np.flatnonzero(_names(running.partition, names) & (running.gpus > 0) & last)
         runs = runs[np.argsort(-running_s[runs])]
         self._ends = list(zip(running_s[runs].tolist(), running.gpus[runs].tolist(), strict=True))  # the soonest last
         self._started: list[tuple[float, int]] = []
@@ -85,7 +106,9 @@ class _Line:
         return self._at_s
 
 
-def _names(column: Labels, names: frozenset[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    named: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    named = column.map([not names.isdisjoint(text.split(",")) for text in column.names], np.bool_)
+def _names(column: Labels, names: frozenset[str] | None) -> BoolArray:
+    """Select the rows that name one of the partitions *names*; all rows for None."""
+    if names is None:
+        return np.ones(len(column), dtype=np.bool_)
+    named: BoolArray = column.map([not names.isdisjoint(text.split(",")) for text in column.names], np.bool_)
     return named

@@ -33,6 +33,10 @@ def profiled_first(jobs: Workload, fleet: ClusterSpec, setup: Setup, *, learnt: 
         raise ConfigError(
             "profile_nodes are for the ordering lucid under the executor direct, on a cluster with [sharing]"
         )
+    if setup.sharing:
+        raise ConfigError(
+            "profile_nodes go with pairs that the ordering lucid makes itself: leave out sharing and presets with it"
+        )
     node_count = len(fleet.nodes) - setup.profile_nodes
     widest, room = int(jobs.gpus.max(initial=0)), int(fleet.nodes.gpus[: max(0, node_count)].sum())
     if node_count < 1 or room < widest:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import IntArray
-from ...policies.compiled import inner
+from ...policies.compiled import compiled, inner
 from ...policies.selection.resources import NEXT, NODE, NONE, link
 from ..engine.job_state import ALONE, RUNNING, change_speed, set_out
 from ..slurmctld.slurmctld import Controller, drop_from_queue, ready
@@ -46,7 +46,7 @@ def share(c: Controller, now_s: float) -> None:
             ahead_s += gpus * stage.pace.packs.told_s[row]
             at += 1
             continue
-        _join(c, row, hosts[found], now_s)
+        join(c, row, hosts[found], now_s)
         if stage.life.guests[hosts[found]] == stage.requests.gpus[hosts[found]] or not c.rules.uneven:
             many -= 1
             hosts[found] = hosts[many]
@@ -125,8 +125,8 @@ def _room(c: Controller, row: int, host: int) -> bool:
     return bool(roomy and stage.resources.allowed[stage.requests.kind[row], node])
 
 
-@inner
-def _join(c: Controller, row: int, host: int, now_s: float) -> None:
+@compiled
+def join(c: Controller, row: int, host: int, now_s: float) -> None:
     """Start a job on the GPUs of another; both run at the speed of the pair."""
     stage, pace, life = c.stage, c.stage.pace, c.stage.life
     node = stage.held.links[NODE, stage.held.first[host]]

@@ -1,0 +1,269 @@
+"""Pairing: select the pending jobs that may share GPUs, and the running ones that they join. Pure.
+
+What it decides is carried out in two ways: by slots on Slurm (``packing``), and by a start beside the other job where
+decide() starts jobs itself (``run_set``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ...cluster.job_kind import kind_of
+from ...cluster.jobs import JobState, JobTable
+from ...cluster.state import View
+from ...cluster.text.comment import is_plain
+from ...cluster.text.tres import requests_in
+from ...policies.contract import SHARINGS
+from ...policies.sharing import packable
+from ...policies.sharing_candidates import Pair, Sharers
+from ..rules import SharingRules
+from .pair_eviction import unsteady
+from .queue_wait import left_s, waits
+from .shared_nodes import SharedNodes, gpus_of, gpus_of_all
+
+WINDOW = 500  #: jobs from the top of the order that may share
+CRAMPED = 50  #: jobs of the window for which a second place is searched in one cycle
+
+
+class Room(Protocol):
+    """The CPUs and memory left on nodes, by place; methods get pending jobs as rows of a table."""
+
+    def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
+        """Select the places where a job could join another one."""
+        ...
+
+    def has_room(self, place: int, jobs: JobTable, row: int) -> bool:
+        """Return whether a job could join another one at *place*."""
+        ...
+
+    def take(self, place: int, jobs: JobTable, row: int, gpus: Sequence[int]) -> None:
+        """Count a job at *place*, on a slot of each of *gpus* if GPUs have slots."""
+        ...
+
+
+class Join(NamedTuple):
+    """A pending job and the running one that it joins on its GPUs, by row."""
+
+    row: int
+    host: int
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """The pending jobs that were considered, in order, and those of them that join running ones."""
+
+    rows: IntArray
+    waiting: Sharers
+    joins: tuple[Join, ...]
+
+    def rest(self, rules: SharingRules) -> IntArray:
+        """Return the rows that could share with some job, and join none now."""
+        able = packable(self.waiting, rules.packing())
+        return self.rows[able & ~np.isin(self.rows, [join.row for join in self.joins])]
+
+
+def paired(view: View, ranked: IntArray, able: BoolArray, hosts: Hosts, rules: SharingRules) -> Pairing:
+    """Let *able* pending jobs join *hosts*, each where the rule of sharing gains most; *ranked* has all, in order."""
+    rows, waits_s = _first(view, ranked, able, rules)
+    waiting = waiting_sharers(view, rows, rules, hosts.slots)
+    return Pairing(rows, waiting, tuple(_joins(view, rows, waiting, waits_s, hosts, rules)))
+
+
+def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -> tuple[IntArray, FloatArray]:
+    """Return the first *able* jobs that would wait longer than the change takes, and how much longer."""
+    longer = (
+        (row, wait_s - rules.wait_s)
+        for row, wait_s in waits(view, ranked, rules.partition)
+        if able[row] and wait_s > rules.wait_s
+    )
+    candidates = list(islice(longer, WINDOW))
+    rows = np.array([row for row, _ in candidates], dtype=np.int64)
+    return rows, np.array([wait_s for _, wait_s in candidates], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The running jobs that a second job may join: each is alone on its GPUs, which can be shared."""
+
+    rows: IntArray
+    jobs: Sharers
+    room: Room
+    place: IntArray  #: of their node in *room*, row by row
+    slots: SharedNodes | None = None  #: the nodes whose GPUs have slots; None where jobs share whole GPUs
+
+    @classmethod
+    def on_slots(cls, view: View, nodes: SharedNodes, rules: SharingRules) -> Self:
+        """Return the hosts that have slots of GPUs of *nodes*."""
+        jobs = view.running
+        places = jobs.node_list.map([nodes.at.get(name, -1) for name in jobs.node_list.names], np.int64)
+        at = np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING) & (places >= 0))
+        at = at[nodes.alone(places[at], *gpus_of_all(jobs, at))]
+        barred = (jobs.nopack | jobs.off | jobs.interactive | unsteady(jobs, rules))[at]
+        return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), nodes, places[at], nodes)
+
+    @classmethod
+    def on_whole_gpus(cls, view: View, room: Room, rules: SharingRules) -> Self:
+        """Return the hosts that have all their GPUs on one node of the view; places in *room* are rows of its nodes."""
+        jobs, number = view.running, {name: at for at, name in enumerate(view.nodes.name)}
+        places = jobs.node_list.map([number.get(name, -1) for name in jobs.node_list.names], np.int64)
+        at = np.flatnonzero((jobs.beside == 0) & (jobs.state == JobState.RUNNING) & (places >= 0))
+        barred = _any_of(own_bars(jobs.take(at), rules), len(at))
+        return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), room, places[at])
+
+    def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
+        """Select hosts whose nodes have CPUs and memory left for the job in *row* of *jobs*."""
+        fits: BoolArray = self.room.can_hold(jobs, row)[self.place]
+        return fits
+
+
+def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, slots: SharedNodes | None) -> Sharers:
+    """Return the pending jobs in *rows* as candidates for sharing."""
+    barred = _any_of(bars(view, rows, rules, slots), len(rows))
+    runtime_s = np.fmin(view.forecast.runtime_s, view.pending.time_limit_s)[rows]
+    return _sharers(view.pending, rows, runtime_s, barred, rules)
+
+
+Bar = tuple[BoolArray, str]
+"""The jobs that a reason bars from sharing, and the reason."""
+
+
+def bars(view: View, rows: IntArray, rules: SharingRules, slots: SharedNodes | None) -> list[Bar]:
+    """Return the reasons that bar jobs in *rows* from sharing with any job: per reason a mask and its text."""
+    jobs = view.pending.take(rows)
+    return [*own_bars(jobs, rules), *(_place_bars(view, jobs, rules, slots) if slots is not None else ())]
+
+
+def own_bars(jobs: JobTable, rules: SharingRules) -> list[Bar]:
+    """Return the reasons that bar *jobs* from sharing wherever they run."""
+    return [*_consent_bars(jobs, rules), *_request_bars(jobs)]
+
+
+def _any_of(some: Sequence[Bar], count: int) -> BoolArray:
+    barred = np.zeros(count, dtype=np.bool_)
+    for holds, _ in some:
+        barred |= holds
+    return barred
+
+
+def _mask(column: Labels, holds: Callable[[str], bool]) -> BoolArray:
+    """Select the rows whose text *holds*."""
+    mask: BoolArray = column.map([holds(text) for text in column.names], np.bool_)
+    return mask
+
+
+def _consent_bars(jobs: JobTable, rules: SharingRules) -> list[Bar]:
+    """Return the bars by owners, by comments that cannot be changed, and by what came of earlier changes."""
+    return [
+        (jobs.nopack | jobs.off, "its owner does not want to share"),
+        (_mask(jobs.share_token, bool), "its comment has a share token that is not ours"),
+        (
+            _mask(Labels.of(jobs.comment), lambda text: not is_plain(text)),
+            "its comment has blanks or quotes, and could not be written back as it is",
+        ),
+        (unsteady(jobs, rules), "its load beside another job was unstable"),
+        (_mask(jobs.share_refusal, bool), "Slurm refused it"),
+    ]
+
+
+def _request_bars(jobs: JobTable) -> list[Bar]:
+    """Return the bars by requests for more than some GPUs of one node, and by promises."""
+    return [
+        (jobs.interactive, "it is interactive"),
+        (jobs.exclusive, "it asks for whole nodes"),
+        ((jobs.array_job_id > 0) | (jobs.tasks > 1), "it is an array, whose tasks would all get the same GPUs"),
+        (jobs.het_job_id > 0, "it is part of a heterogeneous job"),
+        (jobs.per_task, "it asks for generic resources per task or per socket"),
+        (jobs.per_gpu, "it asks for CPUs or memory per GPU, or its partition does (DefCpuPerGPU, DefMemPerGPU)"),
+        (_mask(jobs.per_node, more_than_gpus), "it asks for more than GPUs of its node"),
+        (_mask(jobs.per_node, lambda text: len(requests_in(text)) > 1), "it asks for GPUs in several ways"),
+        (jobs.given_back, "it was on its way to shared GPUs, did not start, and had its own GPUs back"),
+        (np.isfinite(jobs.deadline_s), "it has a deadline"),
+    ]
+
+
+def _place_bars(view: View, jobs: JobTable, rules: SharingRules, nodes: SharedNodes) -> list[Bar]:
+    """Return the bars by requests for nodes, GPUs or time that the shared nodes do not have."""
+    limit_s = view.partitions.max_time_s[
+        np.array([name == rules.partition for name in view.partitions.name], dtype=bool)
+    ]
+    types, there = set(nodes.gpu_types), set(nodes.partitions)
+    return [
+        (_mask(jobs.required_nodes, bool), "it asks for nodes"),
+        (_mask(jobs.features, bool), "it asks for features"),
+        (_mask(jobs.reservation, bool), "it asks for a reservation"),
+        (
+            _mask(jobs.gpu_type, lambda text: bool(text) and text not in types),
+            "it asks for GPUs of a type that are not shared",
+        ),
+        (
+            jobs.time_limit_s > limit_s.min(initial=np.inf),
+            f"its time limit is longer than partition {rules.partition} has",
+        ),
+        (
+            # Half-way it requests no GPUs at all, and must not start on that node through its own partition.
+            _mask(jobs.partition, lambda text: any(not part.isdisjoint(text.split(",")) for part in there)),
+            "its own partition has nodes on which GPUs are shared",
+        ),
+    ]
+
+
+def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArray, rules: SharingRules) -> Sharers:
+    user, name = jobs.user.take(rows), jobs.name.take(rows)
+    # Kinds matter only if some failed, and a long queue has many names.
+    kinds = map(kind_of, user, name) if rules.failed else [""] * len(rows)
+    return Sharers(
+        job_id=jobs.job_id[rows],
+        user=user,
+        kind=Labels.of(kinds),
+        gpus=jobs.gpus[rows],
+        nodes=np.maximum(jobs.nodes[rows], 1),  # 0 leaves the number to whoever places the job
+        score=jobs.share_score[rows],
+        memory_mib=jobs.gpu_memory_mib[rows],
+        speed=np.full(len(rows), np.nan),
+        left_s=ends_s,
+        measured=jobs.measured[rows],
+        unstable=jobs.unstable[rows],
+        barred=barred,
+    )
+
+
+def more_than_gpus(request: str) -> bool:
+    """Return whether a request names generic resources other than GPUs, which a change to slots would lose."""
+    return any(name != "gpu" for name in requests_in(request))
+
+
+def _joins(
+    view: View, rows: IntArray, waiting: Sharers, waits_s: FloatArray, hosts: Hosts, rules: SharingRules
+) -> Iterator[Join]:
+    """Yield the pairs of pending jobs and hosts; the nodes of the hosts have less room afterwards."""
+    jobs, packing, room, pairs = view.pending, rules.packing(), hosts.room, SHARINGS.find(rules.rule)
+    guests = {job_id: at for at, job_id in enumerate(waiting.job_id.tolist())}
+    places = {job_id: at for at, job_id in enumerate(hosts.jobs.job_id.tolist())}
+    free, cramped = np.ones(len(hosts.rows), dtype=np.bool_), []
+
+    def made(pair: Pair) -> Join | None:
+        at, row = places[pair.host], int(rows[guests[pair.guest]])
+        place, host = int(hosts.place[at]), int(hosts.rows[at])
+        if not room.has_room(place, jobs, row):
+            return None
+        free[at] = False
+        room.take(place, jobs, row, gpus_of(view.running, host))
+        return Join(row, host)
+
+    for pair in pairs(waiting, waits_s, hosts.jobs, free, packing):
+        if join := made(pair):
+            yield join
+        else:
+            cramped.append(guests[pair.guest])
+    for at in cramped[:CRAMPED]:  # the best host lacks CPUs or memory: try the next best
+        candidates = free & hosts.can_hold(jobs, int(rows[at]))
+        one = np.array([at])
+        for pair in pairs(waiting.take(one), waits_s[one], hosts.jobs, candidates, packing) if candidates.any() else ():
+            if join := made(pair):
+                yield join

@@ -1,0 +1,264 @@
+"""Jobs that share GPUs by decide(), on a cluster that carries plans out as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulator.test_cycle_driver import fleet_of, jobs_of
+from simulator.worlds import decided, simulate
+
+from slurmsched.cli.admin.replay import differences
+from slurmsched.cluster.actions import Preempt, Start
+from slurmsched.cluster.jobs import JobTable
+from slurmsched.config import Settings
+from slurmsched.cycle import CycleReport
+from slurmsched.daemon.policy_settings import policy_of
+from slurmsched.db.store import Store
+from slurmsched.decide import run_set
+from slurmsched.decide.engine import decide
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import Rules, SharingRules
+from slurmsched.decide.sharing import packing, pairing
+from slurmsched.errors import ConfigError
+from slurmsched.policies.contract import SHARINGS, find_ordering, sharing
+from slurmsched.policies.sharing import pairs
+from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, Sharing, nodes_of, partition_of
+from slurmsched.simulator.cycle_driver import CycleDriver, IdealDriver, composed
+from slurmsched.simulator.engine.job_state import COMPLETED
+from slurmsched.simulator.fixed_forecast import FixedForecast
+from slurmsched.simulator.ideal_cluster import IdealCluster
+from slurmsched.simulator.machine.direct import outages_of, rules_of
+from slurmsched.simulator.run import forecast_of
+from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.simulated_cluster import SimulatedCluster
+from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
+from slurmsched.simulator.workload.workload import Workload
+
+USE = {  # GPU use by program: utilisation, of the memory too, MiB
+    "light": (0.1, 0.05, 3000.0),
+    "medium": (0.5, 0.3, 6000.0),
+    "heavy": (0.97, 0.9, 20000.0),
+}
+
+
+def fleet(nodes: int, gpus: int, speed: float = 0.9) -> ClusterSpec:
+    """Nodes on which jobs named light may share, at this speed beside each other."""
+    return replace(ClusterSpec.of(nodes, gpus), sharing=Sharing(("light",), np.array([[speed]])))
+
+
+def loaded(seed: int) -> Workload:
+    """Forty light jobs of which two nodes of two GPUs cannot run all at once."""
+    rng = np.random.default_rng(seed)
+    rows = [(20.0 * at, float(rng.integers(100, 900)), int(rng.choice([1, 1, 2])), "light") for at in range(40)]
+    return jobs_of(*rows)
+
+
+def driver(jobs: Workload, world: ClusterSpec, setup: Setup, **more: object) -> IdealDriver:
+    """The cycles of a replay of *jobs*, with the state of the cluster checked after each step."""
+    conf = SlurmConf(rules_of("strict", 0.0, setup.depth))
+    cluster = IdealCluster(jobs, world, conf, outages=outages_of(jobs, world), checked=True)
+    policy = composed(setup.ordering, setup.composition, setup.sharing)
+    return IdealDriver(cluster, policy, FixedForecast(jobs.job_id, forecast_of(jobs, setup, None)), **more)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_on_a_loaded_cluster_jobs_end_sooner_in_the_mean_where_they_share(seed):
+    jobs = loaded(seed)
+    alone, shared = (decided(jobs, fleet(2, 2), Setup.of("sjf", sharing=name)) for name in ("none", "indolent"))
+    assert alone.decisions.pairs == 0
+    assert shared.decisions.pairs > 10
+    assert (shared.end_s - jobs.submit_s).mean() < 0.8 * (alone.end_s - jobs.submit_s).mean()
+
+
+def test_two_jobs_on_the_same_gpus_run_at_the_measured_speed_of_their_pair_until_one_ends():
+    jobs = jobs_of((0, 50, 1, "light"), (100, 1000, 1, "light"), (200, 450, 1, "light"))
+    replay = decided(jobs, fleet(1, 1), Setup.of("fifo", sharing="indolent"))
+    assert replay.start_s.tolist() == [0, 100, 200]
+    assert replay.end_s[2] == pytest.approx(200 + 450 / 0.9)
+    assert replay.end_s[1] == pytest.approx(700 + 1000 - 100 - 450)
+
+
+def test_who_stays_keeps_the_gpus_when_the_first_leaves():
+    jobs = jobs_of((0, 50, 1, "light"), (100, 400, 1, "light"), (200, 900, 1, "light"), (300, 10, 1, "other"))
+    replay = decided(jobs, fleet(1, 1), Setup.of("fifo", sharing="indolent"))
+    assert replay.start_s[2] == 200
+    assert replay.end_s[1] < replay.end_s[2] == replay.start_s[3], "the last may not share, so it waits for both"
+
+
+def test_nothing_of_a_run_that_shared_is_measured():
+    jobs = jobs_of((0, 50, 1, "light"), (100, 400, 1, "light"), (200, 400, 1, "light"))
+    driven = driver(jobs, fleet(1, 1), Setup.of("fifo", sharing="indolent"))
+    driven.run()
+    ended = driven.cluster.outcomes(-np.inf, np.inf)
+    assert sorted(profile.job_id for profile in driven.cluster.profiles(ended)) == [1]
+
+
+def test_a_job_joins_no_other_on_a_node_of_other_partitions_or_without_cpus_for_it():
+    rows = [
+        (0.0, 50.0, 1, "light"),
+        (100.0, 1000.0, 1, "light"),
+        (100.0, 1000.0, 1, "other"),
+        (200.0, 90.0, 1, "light"),
+    ]
+    parts = partition_of("a", "n1").joined(partition_of("b", "n2"))
+    nodes = nodes_of(2, 1, partitions=["a", "b"], cpus=np.full(2, 4))
+    world = replace(fleet(2, 1), nodes=nodes, partitions=parts)
+    for last, cpus, start_s in (("a", 1, 200), ("a,b", 1, 200), ("a", 4, 1100), ("b", 1, 1100)):
+        jobs = jobs_of(*rows, partition=["a", "a", "b", last], cpus=[1, 1, 1, cpus])
+        assert decided(jobs, world, Setup.of("fifo", sharing="indolent")).start_s[3] == start_s
+
+
+def test_a_node_that_fails_sends_both_jobs_of_a_pair_back():
+    jobs = jobs_of((0, 20, 2, "light"), *[(100.0 + at, 300.0, 2, "light") for at in range(6)])
+    world = replace(fleet(2, 2), failures=Failures(900.0, 50.0, seed=4))
+    replay = decided(jobs, world, Setup.of("sjf", sharing="indolent"))
+    assert replay.stops.sum() > 1
+    assert replay.decisions.pairs > 1
+    assert (replay.end_s - replay.start_s >= jobs.runtime_s - 1e-6).all()
+
+
+def test_jobs_that_share_are_not_preempted_yet():
+    with pytest.raises(ConfigError, match="cannot be preempted yet; accepted on this cluster: other selections"):
+        decided(loaded(1), fleet(2, 2), Setup.of("srtf", sharing="indolent"))
+
+
+def test_a_replay_calls_decide_where_the_policy_names_a_rule_of_pairs_and_the_cluster_lets_jobs_share():
+    jobs = loaded(1)
+    assert simulate(jobs, fleet(2, 2), Setup.of("sjf", sharing="indolent")).decisions.decided_by == "decide"
+    assert simulate(jobs, ClusterSpec.of(2, 2), Setup.of("sjf", sharing="indolent")).decisions.decided_by == "fast"
+    nobody, plain = (
+        simulate(jobs, world, Setup.of("sjf", sharing="none")) for world in (fleet(2, 2), ClusterSpec.of(2, 2))
+    )
+    assert nobody.end_s.tolist() == plain.end_s.tolist()
+
+
+@pytest.fixture
+def counted() -> Iterator[list[str]]:
+    """The rule indolent under another name, with a list of the partitions of the jobs that it was called for."""
+    calls: list[str] = []
+
+    @sharing("counted")
+    def counted(waiting, wait_s, running, free, limits):
+        """Each job, in order, joins the running one beside which most time is gained."""
+        made = pairs(waiting, wait_s, running, free, limits)
+        calls.extend("pair" for _ in made)
+        return made
+
+    yield calls
+    del SHARINGS._parts["counted"]
+
+
+def test_one_function_pairs_jobs_on_a_modelled_slurm_and_where_plans_happen_as_they_are(counted):
+    rows = [(0.0, 30.0, 4, "light"), (1.0, 2000.0, 4, "blocker"), *[(100.0, 200.0, 1, "light")] * 8]
+    jobs, setup = jobs_of(*rows), Setup.of("fifo", sharing="counted")
+    slurm = SimulatedCluster(jobs, fleet_of("shared", shared="shared"), SlurmConf(), checked=True)
+    rules = SharingRules(memory_mib=20_000.0, wait_s=10.0, rule="counted")
+    policy = Policy(find_ordering("fifo"), Rules(powers=frozenset({"order", "share"}), scope="queue", sharing=rules))
+    CycleDriver(slurm, policy, FixedForecast(jobs.job_id, forecast_of(jobs, setup, None)), every_s=5.0).run()
+    assert slurm.model.stage.life.joined.sum() > 0
+    on_slurm, counted[:] = len(counted), []
+    replay = decided(jobs, fleet(1, 4), setup)
+    assert on_slurm > 0
+    assert 0 < replay.decisions.pairs <= len(counted)
+
+
+def test_who_joins_whom_is_one_object_on_slurm_and_where_plans_happen_as_they_are():
+    daemon, ideal = policy_of(Settings()), composed(find_ordering("sjf"), Setup.of("sjf").composition, "indolent")
+    assert SHARINGS.find(daemon.rules.sharing.rule).function is SHARINGS.find(ideal.rules.sharing.rule).function
+    assert packing.paired is run_set.paired is pairing.paired
+
+
+def test_the_record_of_a_cycle_in_which_jobs_join_others_is_decided_again_bit_for_bit(tmp_path):
+    store = Store(f"sqlite:///{tmp_path}/records.db")
+    store.upgrade()
+    jobs = jobs_of((0, 50, 1, "light"), (100, 1000, 1, "light"), (200, 450, 1, "light"), (210, 30, 1, "light"))
+    driver(jobs, fleet(1, 1), Setup.of("fifo", sharing="indolent"), store=store).run()
+    joined = 0
+    for number in store.decision_numbers():
+        record = store.decision(number)
+        policy = Policy.from_json(record.settings_json)
+        again = decide(record.view, policy.ordering, policy.rules)
+        assert list(differences(record.plan, again, record.view.pending)) == []
+        joined += sum(isinstance(action, Start) and action.beside > 0 for action in record.plan.actions)
+    assert joined == 2
+    store.close()
+
+
+@st.composite
+def sharing_worlds(draw: st.DrawFn) -> tuple[Workload, ClusterSpec]:
+    """Any few jobs of three programs on a few nodes, where pairs of programs have any speeds; nodes may fail."""
+    gpus, nodes = draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 3))
+    jobs = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 600),
+                st.integers(20, 400),
+                st.integers(1, min(nodes * gpus, 5)),
+                st.sampled_from(["light", "light", "medium", "heavy", "other"]),
+            ),
+            min_size=4,
+            max_size=25,
+        )
+    )
+    rows = sorted(jobs, key=lambda job: job[0])
+    use = np.array([USE.get(row[3], (np.nan,) * 3) for row in rows])
+    workload = jobs_of(
+        *rows,
+        partition=[""] * len(rows),
+        cpus=draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows))),
+        time_limit_s=[row[1] + 50.0 for row in rows],
+        gpu_util=use[:, 0],
+        memory_util=use[:, 1],
+        gpu_memory_mib=use[:, 2],
+    )
+    speeds = draw(st.lists(st.sampled_from([0.0, 0.3, 0.7, 0.9, 1.0]), min_size=9, max_size=9))
+    world = replace(
+        ClusterSpec.of(nodes, gpus),
+        nodes=nodes_of(nodes, gpus, cpus=np.full(nodes, 4 * gpus)),
+        sharing=Sharing(tuple(USE), np.array(speeds).reshape(3, 3)),
+        failures=draw(st.sampled_from([None, Failures(5000.0, 60.0, seed=3)])),
+    )
+    return workload, world
+
+
+def demand_sound(jobs: JobTable) -> None:
+    """No GPU has more than two jobs, partners name each other, and have the same GPUs of one node."""
+    beside = dict(zip(jobs.job_id.tolist(), jobs.beside.tolist(), strict=True))
+    for row, (job, other) in enumerate(beside.items()):
+        if other:
+            at = jobs.row_of(other)
+            assert beside[other] == job
+            assert (jobs.node_list[at], jobs.gpus[at]) == (jobs.node_list[row], jobs.gpus[row])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    world=sharing_worlds(),
+    name=st.sampled_from(["fifo", "sjf", "qssf", "srtf", "las"]),
+    selection=st.sampled_from(["strict", "backfill", "easy", "conservative"]),
+)
+def test_in_any_world_two_jobs_at_most_share_every_job_ends_and_each_decision_can_be_made_again(world, name, selection):
+    jobs, spec = world
+    setup = Setup.of(name, selection, sharing="indolent")
+
+    def watch(report: CycleReport) -> None:
+        demand_sound(report.view.running)
+        assert not report.refused, "what is decided can be carried out"
+        assert report.plan.refusals == ()
+        policy = Policy.from_json(driven.policy.to_json())
+        again = decide(report.view, policy.ordering, policy.rules)
+        assert again.actions == report.plan.actions
+        assert again.jobs.equals(report.plan.jobs)
+        assert not any(isinstance(action, Preempt) for action in again.actions)
+
+    driven = driver(jobs, spec, setup, watch=watch)
+    driven.run()
+    life = driven.cluster.model.stage.life
+    assert (life.state == COMPLETED).all()
+    assert (life.ended_s - life.first_s >= jobs.runtime_s - 1e-6).all()
+    assert driven.cluster.model.stage.resources.free.gpus.sum() == spec.total, "all GPUs are free again"
