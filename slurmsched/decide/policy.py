@@ -13,7 +13,7 @@ from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..cluster.text.hostlist import expand, fold
-from ..policies.contract import Ordering, find_ordering
+from ..policies.contract import SHARINGS, Ordering, find_ordering
 from .rules import SOFT_STEPS, Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
 
 NO_LIMIT_POINTS = 1_000_000
@@ -39,7 +39,7 @@ class Policy:
 
     @classmethod
     def from_json(cls, text: str) -> Policy:
-        """Return the policy that ``to_json`` wrote; ConfigError if its ordering no longer exists."""
+        """Return the policy that ``to_json`` wrote; ConfigError if a part of it no longer exists."""
         stored = json.loads(text)
         rules = stored["rules"]
         rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
@@ -49,6 +49,7 @@ class Policy:
         if section := rules.get("sharing"):
             pairs = {"failed": tuple(map(tuple, section["failed"])), "unstable": _unstable(section.get("unstable", ()))}
             rules["sharing"] = SharingRules(**(section | pairs))
+            SHARINGS.find(rules["sharing"].rule)
         if section := rules.get("profiling"):
             rules["profiling"] = ProfilingRules(**section)
         if section := rules.get("composition"):

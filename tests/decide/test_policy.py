@@ -49,9 +49,12 @@ def test_equal_policies_have_the_same_line():
     assert one.to_json() == other.to_json()
 
 
-def test_a_policy_whose_ordering_is_gone_says_so():
+def test_a_policy_of_which_a_part_is_gone_says_so():
     line = Policy(find_ordering("sjf"), Rules()).to_json().replace("sjf", "gone")
     with pytest.raises(ConfigError, match="gone"):
+        Policy.from_json(line)
+    line = Policy(find_ordering("sjf"), Rules(sharing=SharingRules())).to_json().replace("indolent", "gone")
+    with pytest.raises(ConfigError, match=r"policy.sharing = 'gone' is not known"):
         Policy.from_json(line)
 
 
