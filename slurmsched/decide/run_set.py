@@ -20,6 +20,8 @@ from .ordering.ranking import base_priority
 from .rules import Composition, SharingRules
 from .sharing.pairing import Hosts, Join, paired
 
+_NONE: IntArray = np.zeros(0, dtype=np.int64)
+
 
 def admitted(view: View, composition: Composition | None) -> BoolArray:
     """Select the pending jobs that are considered at all."""
@@ -114,7 +116,17 @@ def _with_running(view: View, ranked: IntArray, ordering: Ordering) -> IntArray:
     waits = np.concatenate([np.zeros(len(view.running), dtype=np.int64), np.ones(len(ranked), dtype=np.int64)])
     pending = view.take(ranked)
     jobs = view.running.joined(pending.pending)
-    every = replace(view, pending=jobs, forecast=_joined(view.forecast_running, pending.forecast))
+    every = View(
+        view.now_s,
+        jobs,
+        view.running.take(_NONE),  # each job is there once
+        view.nodes,
+        view.partitions,
+        view.qos,
+        _joined(view.forecast_running, pending.forecast),
+        view.forecast_running.take(_NONE),
+        view.promises,
+    )
     key = ordering(every)
     rows = np.lexsort((jobs.job_id, -base_priority(jobs), waits, np.where(np.isnan(key), np.inf, key)))
     numbers = np.concatenate([np.arange(len(view.running)), ranked + len(view.running)])

@@ -23,6 +23,7 @@ from .machine.controller import controller
 from .machine.event_loop import advance, begin_on, preempt
 from .machine.observation import AT_LIMIT, ran_s
 from .machine.pair_speeds import with_pairs
+from .machine.run_log import RunLog
 from .machine.sharing import join
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
@@ -38,6 +39,7 @@ class IdealCluster(SimulatedCluster):
     """
 
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a decision is made
+    log: RunLog | None = None  #: gets every run
     _number: dict[str, int] = field(init=False, repr=False)
     _paired: set[tuple[int, int]] = field(init=False, repr=False)  #: runs that shared GPUs, by row and restarts
 
@@ -52,11 +54,15 @@ class IdealCluster(SimulatedCluster):
         """Advance to the next moment with something to decide; False if there is none any more."""
         decides = bool(advance(self.model, NEVER))
         self._check()
+        if self.log is not None and not decides:
+            self.log.note(self.model)
         return decides
 
     def decided(self, again_s: float = NEVER) -> None:
         """Wait for the next event; while jobs wait also for *again_s*, and for the next beat where keys change."""
         model, now_s = self.model, self.now_s
+        if self.log is not None:
+            self.log.note(model)
         beats = model.rules.poll_s > 0 and model.rules.repacking
         due_s = min(again_s if again_s > now_s else NEVER, now_s + model.rules.poll_s if beats else NEVER)
         model.clock[MAIN_DUE], model.clock[MAIN_LAST] = due_s if model.queue.many[0] else NEVER, now_s

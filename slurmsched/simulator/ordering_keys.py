@@ -8,13 +8,13 @@ import numpy as np
 
 from ..cluster.columns import FloatArray, IntArray, table_of
 from ..cluster.forecast import Forecast, no_forecast
-from ..cluster.jobs import job_table
+from ..cluster.jobs import JobTable, job_table
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.state import View
 from ..policies.contract import Ordering
 from .cluster_spec import ClusterSpec
 from .fast.loops import Keys
-from .machine.direct import Ask
+from .machine.direct import Ask, RanS
 from .workload.workload import Workload, as_submitted
 
 
@@ -42,8 +42,10 @@ def key_source(jobs: Workload, fleet: ClusterSpec, ordering: Ordering, forecast:
     """Return the ordering as a function for each decision, which gives it the present jobs in their present state."""
     view = replace(all_pending(jobs, forecast), nodes=fleet.nodes)
 
-    def keys(now_s: float, rows: IntArray, ran_s: FloatArray) -> FloatArray:
-        return _asked_keys(ordering, replace(view.take(rows), now_s=now_s), ran_s)
+    def keys(now_s: float, rows: IntArray, beside: IntArray, ran_s: RanS) -> FloatArray:
+        running = _with_runtimes(view.pending.take(beside), ran_s(beside))
+        present = replace(view.take(rows), now_s=now_s, running=running, forecast_running=forecast.take(beside))
+        return _asked_keys(ordering, present, ran_s(rows))
 
     return keys
 
@@ -63,5 +65,8 @@ def all_pending(jobs: Workload, forecast: Forecast) -> View:
 
 
 def _asked_keys(ordering: Ordering, view: View, ran_s: FloatArray) -> FloatArray:
-    shown = replace(view, pending=replace(view.pending, ran_s=ran_s.copy()))
-    return np.asarray(ordering(shown), dtype=np.float64)
+    return np.asarray(ordering(replace(view, pending=_with_runtimes(view.pending, ran_s))), dtype=np.float64)
+
+
+def _with_runtimes(jobs: JobTable, ran_s: FloatArray) -> JobTable:
+    return replace(jobs, ran_s=ran_s.copy())

@@ -18,7 +18,6 @@ from .decisions import FAST, DecisionFigures, DecisionWatch
 from .fast.allocations import PoolNodes, Segments, closed, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
 from .fast.context import validate as validate_pool
-from .fast.generic import Books, Decide, checked, in_turn, repack, replay, reserving
 from .fast.loops import Keys, run_preemptively, run_to_end
 from .fast.queue import nobody
 from .fast.queue import validate as validate_queue
@@ -28,6 +27,7 @@ from .ideal_cluster import IdealCluster
 from .lucid.packing import pack
 from .machine.controller import UnfitJob, misfits
 from .machine.direct import outages_of, pace_of, rules_of, run_direct, sharing_of
+from .machine.run_log import RunLog
 from .ordering_keys import key_source, keys_of
 from .setup import FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import SimulatedCluster
@@ -62,18 +62,17 @@ def simulate(
     setup: Setup,
     *,
     learnt: Forecast | None = None,
-    generic: bool = False,
     segments: bool = False,
     packing: PackingSetup | None = None,
     check: bool = False,
 ) -> Replay:
-    """Replay *jobs* on *fleet*; with *generic*, through the slow loop that gives the policy a View at each decision.
+    """Replay *jobs* on *fleet*, with compiled event loops where there are any.
 
     *learnt* has the forecasts for a setup with one of LEARNT. With *segments* the replay has every run
-    with its GPUs, at twice the cost; the executor slurm, and clusters that are more than one pool,
-    have none. *packing* is the policy's knowledge of jobs that share GPUs, where the cluster allows it; by default the
-    ordering ``lucid`` has that of ``lucid.packing``, and any other knows all true speeds. With *check*, AssertionError
-    names what is broken in the simulator's own state.
+    with its GPUs, at up to twice the cost; the executor slurm, and clusters that are more than one pool, have none.
+    *packing* is the policy's knowledge of jobs that share GPUs, where the cluster allows it; by default the ordering
+    ``lucid`` has that of ``lucid.packing``, and any other knows all true speeds. With *check*, AssertionError names
+    what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
     for misfit in _too_large(jobs, fleet):
@@ -85,16 +84,14 @@ def simulate(
     if setup.selection not in FAST_SELECTIONS or (setup.sharing and fleet.sharing is not None):
         return decided(jobs, fleet, setup, learnt, check=check)
     forecast = forecast_of(jobs, setup, learnt)
-    if not fleet.equal:
-        return _on_such_a_fleet(jobs, fleet, setup, forecast, packing, check)
+    if not fleet.equal or setup.ordering.changes == "with_time":
+        return _on_machine(jobs, fleet, setup, forecast, packing, segments, check)
     log = no_segments()
     if segments:  # once without, to know how much room they take
-        before = simulate(jobs, fleet, setup, learnt=learnt, generic=generic)
+        before = simulate(jobs, fleet, setup, learnt=learnt)
         log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
     empty = _stage(jobs, fleet, setup, log)
-    if generic or setup.ordering.changes == "with_time":
-        _shown(jobs, fleet, setup, forecast, empty, check)
-    elif len(jobs):
+    if len(jobs):
         _compiled(jobs, setup, forecast, empty, check)
     if check:
         validate_pool(empty, _pool(fleet, setup))
@@ -160,11 +157,18 @@ def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
 
 
-def _on_such_a_fleet(
-    jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, packing: PackingSetup | None, check: bool
+def _on_machine(
+    jobs: Workload,
+    fleet: ClusterSpec,
+    setup: Setup,
+    forecast: Forecast,
+    packing: PackingSetup | None,
+    segments: bool,
+    check: bool,
 ) -> Replay:
-    """Replay with the direct executor where more than the number of GPUs counts."""
-    source, keys = None, Keys(np.zeros((1, len(jobs))), np.zeros(len(jobs)), np.zeros(0))
+    """Replay with the direct executor where more than the number of GPUs counts, or keys change with time."""
+    source, steps = None, setup.ordering.steps if setup.selection == "preemptive" else ()
+    keys = Keys(np.zeros((len(steps) + 1, len(jobs))), np.zeros(len(jobs)), np.array(steps))
     if setup.ordering.changes == "with_time":
         source = key_source(jobs, fleet, setup.ordering, forecast)
     elif len(jobs):
@@ -185,17 +189,38 @@ def _on_such_a_fleet(
     how = np.where(jobs.sensitive, *ways(setup.placement))
     pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
     failures = outages_of(jobs, fleet)
-    model = run_direct(jobs, fleet, rules, keys, how, key_source=source, outages=failures, pace=pace, check=check)
-    return _modelled(model, jobs, fleet, setup, forecast)
+    log = RunLog() if segments and fleet.equal and source is not None else None
+    work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
+    model = run_direct(
+        work, machine, rules, keys, how, key_source=source, outages=failures, pace=pace, log=log, check=check
+    )
+    return _modelled(model, jobs, fleet, setup, forecast, log)
+
+
+def _gpus_alone(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> tuple[Workload, ClusterSpec]:
+    """Return what counts on a pool of equal nodes: the GPUs of jobs, and of nodes unless their boundaries do not."""
+    none = np.zeros(len(jobs), dtype=np.int64)
+    nowhere, nothing = Labels(none, ("",)), np.zeros(len(jobs))
+    jobs = replace(
+        jobs, nodes=none, cpus=none, memory_mib=nothing, partition=nowhere, gpu_type=nowhere, features=nowhere
+    )
+    return jobs, ClusterSpec.of(1, fleet.total) if setup.placement == "pool" else fleet
 
 
 def decided(
-    jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None = None, *, check: bool = False
+    jobs: Workload,
+    fleet: ClusterSpec,
+    setup: Setup,
+    learnt: Forecast | None = None,
+    *,
+    segments: bool = False,
+    check: bool = False,
 ) -> Replay:
     """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
 
     Where the cluster lets jobs share GPUs, the rule of the set-up pairs them, by default ``indolent``. ConfigError for
-    preemption of jobs that share. With *check*, AssertionError names what is broken in the state of the cluster.
+    preemption of jobs that share. With *segments* the replay has every run with its GPUs, on a pool of equal nodes. With
+    *check*, AssertionError names what is broken in the state of the cluster.
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
@@ -208,8 +233,10 @@ def decided(
     conf = SlurmConf(_restarting(rules_of("preemptive" if preempts else "strict", setup.beat_s, setup.depth), setup))
     steps = setup.ordering.steps if preempts else ()
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    fleet = replace(fleet, shared="")  # pairs need no slots here
-    cluster = IdealCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check, steps=steps)
+    log = RunLog() if segments and fleet.equal else None
+    work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
+    machine = replace(machine, shared="")  # pairs need no slots here
+    cluster = IdealCluster(work, machine, conf, outages=failures, pace=pace, checked=check, steps=steps, log=log)
     policy, decisions = composed(setup.ordering, setup.composition, sharing), DecisionWatch()
     IdealDriver(
         cluster,
@@ -218,7 +245,7 @@ def decided(
         watch=decisions.watch,
         entering=decisions.entering,
     ).run()
-    return replace(_modelled(cluster.model, jobs, fleet, setup, forecast), decisions=decisions.figures())
+    return replace(_modelled(cluster.model, jobs, fleet, setup, forecast, log), decisions=decisions.figures())
 
 
 def _rule_of_pairs(fleet: ClusterSpec, setup: Setup) -> str:
@@ -231,7 +258,14 @@ def _restarting(rules: SlurmctldConfig, setup: Setup) -> SlurmctldConfig:
     return rules._replace(restart_s=setup.restart_s, restart_doubling_s=setup.restart_doubling_s)
 
 
-def _modelled(model: Controller, jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast) -> Replay:
+def _modelled(
+    model: Controller,
+    jobs: Workload,
+    fleet: ClusterSpec,
+    setup: Setup,
+    forecast: Forecast,
+    log: RunLog | None = None,
+) -> Replay:
     """Read the outcome of jobs from a machine that has run to the end."""
     life = model.stage.life
     return Replay(
@@ -245,6 +279,7 @@ def _modelled(model: Controller, jobs: Workload, fleet: ClusterSpec, setup: Setu
         forecast.runtime_s,
         idle_gpu_s=float(model.clock[IDLE]),
         fragmented_gpu_s=float(model.clock[FRAGMENTED]),
+        segments=None if log is None else log.segments(),
     )
 
 
@@ -279,23 +314,6 @@ def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolConte
         run_to_end(empty, keys.at[0], queue, setup.selection == "strict")
     if check:
         validate_queue(queue)
-
-
-def _shown(
-    jobs: Workload, fleet: ClusterSpec, setup: Setup, forecast: Forecast, empty: PoolContext, check: bool
-) -> None:
-    """Replay with the generic loop, which calls the ordering at each decision."""
-    steps = setup.ordering.steps if setup.selection == "preemptive" else ()
-    decide = _decision_rule(jobs, setup)
-    replay(Books(empty, key_source(jobs, fleet, setup.ordering, forecast), steps), checked(decide) if check else decide)
-
-
-def _decision_rule(jobs: Workload, setup: Setup) -> Decide:
-    if setup.selection == "preemptive":
-        return repack
-    if setup.selection in RESERVING:
-        return reserving(RESERVING[setup.selection], _reserve_by(jobs, setup), setup.depth)
-    return in_turn(setup.selection == "strict")
 
 
 def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:

@@ -14,10 +14,11 @@ from simulator.worlds import decided, simulate
 from slurmsched.cli.admin.replay import differences
 from slurmsched.cluster.actions import Start
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.state import View
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy
-from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS
+from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS, Ordering, find_ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of
 from slurmsched.simulator.cycle_driver import IdealDriver, composed
 from slurmsched.simulator.fixed_forecast import FixedForecast
@@ -70,6 +71,36 @@ def test_jobs_that_are_not_admitted_do_not_count_in_the_order():
     setup = Setup.of("themis", "backfill", placement="first-free", admission=1.5)
     fleet = replace(ClusterSpec.of(2, 2), nodes=nodes_of(2, 2, cpus=np.array([500, 500])))
     demand_equal(decided(jobs, fleet, setup), simulate(jobs, fleet, setup))
+
+
+@pytest.mark.parametrize("selection", ["backfill", "preemptive"])
+@pytest.mark.parametrize("run", [simulate, decided])
+def test_an_ordering_sees_each_job_once_running_or_pending(run, selection):
+    numbers = []
+
+    def watch(view: View) -> np.ndarray:
+        numbers.extend([*view.pending.job_id.tolist(), *view.running.job_id.tolist()] for _ in view.pending.job_id[:1])
+        return view.pending.first_submit_s
+
+    jobs = jobs_of((0, 10, 4), (1, 10, 4), (2, 10, 4))
+    run(jobs, ClusterSpec.of(1, 4), Setup(Ordering("watching", watch, ""), selection))
+    assert [1, 2, 3] in map(sorted, numbers)
+    assert all(len(set(each)) == len(each) for each in numbers)
+
+
+@pytest.mark.parametrize("run", [simulate, decided])
+def test_running_jobs_count_in_their_class_of_weighted_fair_queueing(run):
+    setup = Setup(find_ordering("wfq thresholds=100,inf weights=1,1"), "backfill")
+    # At second 50 the second and the last wait for 3 GPUs. The third, of the class of the second, came later and runs.
+    jobs = jobs_of((0, 50, 3), (1, 1000, 2), (2, 1000, 1), (3, 20, 2))
+    assert run(jobs, ClusterSpec.of(1, 4), setup).start_s.tolist() == [0, 70, 2, 50]
+
+
+def test_a_job_passes_a_step_of_service_at_the_same_time():
+    jobs, setup = jobs_of((0, 9000, 1), (100, 5000, 1), (4000, 4000, 1)), Setup.of("tiresias-promoting")
+    replay = simulate(jobs, ClusterSpec.of(1, 1), setup)
+    assert replay.stops.sum() > 0
+    demand_equal(decided(jobs, ClusterSpec.of(1, 1), setup), replay)
 
 
 def test_nodes_that_fail_send_their_jobs_back():

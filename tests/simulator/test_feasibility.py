@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.worlds import setups, simulate, trace, worlds
+from simulator.worlds import decided, setups, simulate, trace, worlds
 
 from slurmsched.policies.contract import PLACEMENTS
 from slurmsched.policies.presets import PRESETS
@@ -32,12 +32,20 @@ def test_no_policy_does_the_impossible(name, placement, world, data):
     assert plain.end_s.tolist() == kept.end_s.tolist()
 
 
-def test_the_generic_loop_keeps_the_same_runs():
+def runs_of(replay: Replay) -> list[tuple[object, ...]]:
+    """Each run: its end, its start, its job, and its nodes with GPUs."""
+    log = replay.segments
+    ends = zip(log.first.tolist(), [*log.first[1:].tolist(), len(log.node)], strict=True)
+    pairs = [sorted(zip(log.node[a:b].tolist(), log.gpus[a:b].tolist(), strict=True)) for a, b in ends]
+    return sorted(zip(log.end_s.tolist(), log.start_s.tolist(), log.row.tolist(), pairs, strict=True))
+
+
+def test_decisions_keep_the_same_runs_as_the_fast_loops():
     jobs, two_nodes = trace((0, 100, 4), (10, 5, 4), (12, 20, 8)), ClusterSpec.of(2, 4)
     setup = Setup.of("srtf", restart_s=3.0)
-    fast = simulate(jobs, two_nodes, setup, segments=True).segments
-    slow = simulate(jobs, two_nodes, setup, segments=True, generic=True).segments
-    assert [column.tolist() for column in fast] == [column.tolist() for column in slow]
+    fast, slow = (run(jobs, two_nodes, setup, segments=True) for run in (simulate, decided))
+    assert runs_of(fast) == runs_of(slow)
+    assert len(runs_of(fast)) > len(jobs)
 
 
 def test_a_run_says_from_when_to_when_and_on_which_gpus():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.worlds import setups, simulate, trace, worlds
+from simulator.worlds import decided, setups, simulate, trace, worlds
 
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import PLACEMENTS, Ordering
@@ -148,11 +148,13 @@ def test_who_waits_outside_the_gate_makes_gpus_idle_and_none_wasted():
     assert (replay.idle_gpu_s, replay.fragmented_gpu_s) == (9 * 2, 0)
 
 
+@pytest.mark.parametrize("name", ["fifo", "wfq"])
 @pytest.mark.parametrize("selection", ["strict", "backfill", "easy", "conservative", "preemptive"])
-def test_with_a_beat_nothing_starts_between_two(selection):
+def test_with_a_beat_nothing_starts_between_two(selection, name):
     jobs = trace((0, 3, 4), (1, 10, 2), (12, 10, 2), time_limit_s=[3, 10, 10])
-    replay = simulate(jobs, ClusterSpec.of(1, 4), Setup.of("fifo", selection, beat_s=10.0))
-    assert replay.start_s.tolist() == [0, 10, 20]
+    for run in (simulate, decided):
+        replay = run(jobs, ClusterSpec.of(1, 4), Setup.of(name, selection, beat_s=10.0))
+        assert replay.start_s.tolist() == [0, 10, 20]
 
 
 def test_the_earliest_deadline_comes_first_and_jobs_without_one_last():
@@ -175,23 +177,26 @@ DIRECT = sorted(set(PRESETS) - {STOCK})
 
 
 @pytest.mark.parametrize("placement", sorted(PLACEMENTS))
-@pytest.mark.parametrize("name", DIRECT)
-@settings(max_examples=40, deadline=None)
-@given(world=worlds(), data=st.data())
-def test_the_compiled_loops_and_the_generic_one_agree(world, name, placement, data):
+@settings(max_examples=10, deadline=None)
+@given(world=worlds(), name=st.sampled_from(DIRECT), data=st.data())
+def test_the_loops_for_a_pool_do_what_the_daemons_decisions_do(world, name, placement, data):
     jobs, fleet = world
     setup = data.draw(setups(name, placement))
-    fast, slow = simulate(jobs, fleet, setup), simulate(jobs, fleet, setup, generic=True)
+    # Which nodes a preempting selection clears is decided node by node; the loops for a pool count GPUs alone.
+    if setup.selection == "preemptive" and placement != "pool":
+        fleet = ClusterSpec.of(1, fleet.total)
+    fast, slow = simulate(jobs, fleet, setup), decided(jobs, fleet, setup)
     assert fast.start_s.tolist() == slow.start_s.tolist()
     assert fast.end_s == pytest.approx(slow.end_s)
     assert fast.stops.tolist() == slow.stops.tolist()
     assert fast.spread.tolist() == slow.spread.tolist()
     assert fast.idle_gpu_s == pytest.approx(slow.idle_gpu_s)
-    assert fast.fragmented_gpu_s == pytest.approx(slow.fragmented_gpu_s)
+    if setup.admission == np.inf:  # the cluster beside decisions does not know which jobs are admitted
+        assert fast.fragmented_gpu_s == pytest.approx(slow.fragmented_gpu_s)
     assert violations(fast) == []
 
 
-def test_a_third_party_ordering_that_changes_with_time_runs_through_the_generic_loop():
+def test_a_third_party_ordering_that_changes_with_time_is_called_at_each_decision():
     aging = Ordering("aging", lambda view: view.pending.first_submit_s - view.now_s, "", "with_time")
     jobs = trace((0, 10, 4), (1, 100, 4), (2, 5, 4))
     assert ends(simulate(jobs, ClusterSpec.of(1, 4), Setup(aging, "backfill"))) == [10, 110, 115]

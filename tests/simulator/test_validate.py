@@ -15,7 +15,6 @@ from slurmsched.policies.selection import resources, sorted_rows
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.engine import calendar, heaps, job_state
 from slurmsched.simulator.fast import allocations, context, queue
-from slurmsched.simulator.fast.generic import Books
 from slurmsched.simulator.fast.loops import Keys
 from slurmsched.simulator.machine.controller import controller
 from slurmsched.simulator.machine.direct import rules_of
@@ -257,21 +256,3 @@ def test_a_queue_of_a_pool_that_is_broken_is_noticed(spoil: Callable[[queue.Pool
     spoil(waiting)
     with pytest.raises(AssertionError, match=names):
         queue.validate(waiting)
-
-
-def test_a_job_in_two_lists_of_the_generic_loop_is_noticed():
-    books = Books(pool([2, 2]), lambda now_s, rows, ran_s: rows.astype(float))
-    books.let_in(0.0)
-    assert books.start(0, 0.0)
-    books.validate()
-    for lists, names in (
-        ((books.waiting, 0), "in two lists"),
-        ((books.outside, 7), "not those that have arrived"),
-    ):
-        lists[0].append(lists[1])
-        with pytest.raises(AssertionError, match=names):
-            books.validate()
-        lists[0].pop()
-    books.stage.books.first[0] = allocations.NONE
-    with pytest.raises(AssertionError, match="hold GPUs"):
-        books.validate()

@@ -1,14 +1,15 @@
 """The direct executor on clusters that are more than one pool of equal nodes: each plan is carried out exactly.
 
 It covers partitions, GPU types, CPUs, memory, features, account limits, failing nodes and speeds that depend on
-placement. The machine is that of the modelled slurmctld, with an ordering's keys instead of priorities and a decision
-after each event.
+placement; and orderings whose keys change with time, on every cluster. The machine is that of the modelled slurmctld,
+with an ordering's keys instead of priorities and a decision after each event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,18 +17,27 @@ from ...cluster.columns import FloatArray, IntArray
 from ...policies.selection.resources import number_forms
 from ..cluster_spec import ClusterSpec, Mode, PackingSetup
 from ..engine.calendar import NEVER
-from ..engine.job_state import RUNNING, JobSpeed, Packs, alone
+from ..engine.job_state import JobSpeed, Packs, alone
 from ..fast.loops import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
 from ..slurmctld.slurmctld import NOW, Controller, Outages, SlurmctldConfig, put_in_order, validate
 from ..workload.workload import Workload
 from .controller import controller
 from .event_loop import advance, decide
+from .observation import ran_s
 from .outages import no_outages, outages
 from .pair_speeds import framed, profiles_of
+from .run_log import RunLog
 
-Ask = Callable[[float, IntArray, FloatArray], FloatArray]
-"""The keys of *rows* at a time, given how long each has run: for an ordering that is called at each decision."""
+RanS = Callable[[IntArray], FloatArray]
+"""A function from rows to how long each of these jobs has run."""
+
+Ask = Callable[[float, IntArray, IntArray, RanS], FloatArray]
+"""A function to the keys of jobs at a time, and beside the running jobs of the third argument.
+
+It is for an ordering that is called at each decision. A selection that preempts has all present jobs in one order, and
+then none is beside them.
+"""
 
 _SELECTIONS = {
     "strict": SlurmctldConfig(backfilling=False),
@@ -63,11 +73,13 @@ def run_direct(
     key_source: Ask | None = None,
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
+    log: RunLog | None = None,
     check: bool = False,
 ) -> Controller:
     """Run all jobs to their end; *how* is each job's placement, *key_source* gives keys that change with time.
 
-    With *check*, AssertionError names what is broken in the state of the machine.
+    *log* gets every run where keys change with time. With *check*, AssertionError names what is broken in the state of
+    the machine.
     """
     conf = SlurmConf(rules._replace(asked_each_time=key_source is not None))
     fleet = replace(fleet, shared="")  # pairs need no slots here
@@ -76,26 +88,30 @@ def run_direct(
     number_forms(model.stage.requests)
     while advance(model, NEVER):
         assert key_source is not None
-        waiting = model.queue.rows[: model.queue.many[0]]
-        rows = np.sort(np.concatenate([waiting, model.stage.running.rows[: model.stage.running.many[0]]]))
         now_s = float(model.clock[NOW])
+        rows, beside = _present(model)
         if len(rows):
-            keys.at[0, rows] = key_source(now_s, rows, _ran_s(model, rows, now_s))
+            keys.at[:, rows] = key_source(now_s, rows, beside, partial(ran_s, model))
             put_in_order(model)
         decide(model, now_s)
+        if log is not None:
+            log.note(model)
         if check:
             validate(model)
     if check:
         validate(model)
+    if log is not None:
+        log.note(model)
     return model
 
 
-def _ran_s(model: Controller, rows: IntArray, now_s: float) -> FloatArray:
-    """Return how long each job has run, this run included."""
-    life = model.stage.life
-    runs = life.state[rows] == RUNNING
-    this_s = np.where(runs, now_s - np.nan_to_num(life.since_s[rows]), 0.0)
-    return np.asarray(life.ran_s[rows] + np.maximum(this_s, 0.0))
+def _present(model: Controller) -> tuple[IntArray, IntArray]:
+    """Return the jobs that need a key, and the running jobs beside them."""
+    waiting = np.sort(model.queue.rows[: model.queue.many[0]])
+    running = np.sort(model.stage.running.rows[: model.stage.running.many[0]])
+    if model.rules.repacking:
+        return np.sort(np.concatenate([waiting, running])), running[:0]
+    return waiting, running
 
 
 def sharing_of(jobs: Workload, fleet: ClusterSpec, pace: JobSpeed, packing: PackingSetup | None) -> JobSpeed:

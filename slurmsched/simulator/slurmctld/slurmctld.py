@@ -138,7 +138,11 @@ def stir(c: Controller, now_s: float) -> None:
     c.clock[MAIN_DUE] = min(c.clock[MAIN_DUE], main_s)
     if not rules.backfilling:
         return
-    c.clock[BACKFILL_DUE] = min(c.clock[BACKFILL_DUE], _backfill_s(c, main_s if rules.poll_s == 0 else now_s))
+    if rules.direct or rules.poll_s == 0:  # both loops are one decision
+        backfill_s = max(main_s, c.clock[BACKFILL_LAST] + rules.bf_interval_s)
+    else:
+        backfill_s = _backfill_s(c, now_s)
+    c.clock[BACKFILL_DUE] = min(c.clock[BACKFILL_DUE], backfill_s)
 
 
 @inner
@@ -149,8 +153,6 @@ def _backfill_s(c: Controller, from_s: float) -> float:
     to the main loop's; half-way between is their mean position.
     """
     poll_s, wakes_s = c.rules.poll_s, c.clock[BACKFILL_LAST] + c.rules.bf_interval_s
-    if poll_s == 0:
-        return float(max(from_s, wakes_s))
     if c.clock[BACKFILL_LAST] == -np.inf:
         wakes_s = 0.5 * poll_s
     return float(wakes_s + max(0.0, np.ceil((from_s - wakes_s) / poll_s)) * poll_s)
