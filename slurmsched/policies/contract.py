@@ -95,8 +95,12 @@ class Admission(Part[Admit]):
 class Selection(Part[Select]):
     """A named rule about the jobs that start now."""
 
-    preempts: bool = False  #: running jobs yield to better ones
     reserves: bool = False  #: it plans with the duration of jobs, which therefore need a time limit
+
+    @property
+    def preempts(self) -> bool:
+        """True if running jobs yield to better ones."""
+        return "preempt" in self.powers
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ def selection(name: str, *, preempts: bool = False, reserves: bool = False) -> C
 
     def register(select: Select) -> Select:
         powers = frozenset({"start", "preempt"} if preempts else {"start"})
-        SELECTIONS.add(Selection(name, select, summary_of(select), preempts, reserves, powers=powers))
+        SELECTIONS.add(Selection(name, select, summary_of(select), reserves, powers=powers))
         return select
 
     return register

@@ -22,7 +22,7 @@ from ..models.port import Model
 from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
 from ..models.sharing.sharing_model import SharingModel
-from ..policies.contract import Ordering
+from ..policies.contract import SELECTIONS, SHARINGS, Ordering
 from ..slurm.write.budget import Budget
 from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
@@ -49,7 +49,7 @@ def composed(ordering: Ordering, composition: Composition, sharing: str = "none"
 
     *sharing* is the rule of pairs. Jobs of all users share there, on any node, and at once.
     """
-    powers = frozenset({"start", "preempt", "share"})
+    powers = SELECTIONS.find(composition.selection).powers | SHARINGS.find(sharing).powers
     pairs = SharingRules(partition="", memory_mib=math.inf, other_users=True, wait_s=0.0, rule=sharing)
     shares = pairs if pairs.makes_pairs else None
     rules = Rules(powers=powers, scope="queue", starvation_s=math.inf, composition=composition, sharing=shares)

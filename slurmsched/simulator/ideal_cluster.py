@@ -85,8 +85,10 @@ class IdealCluster(SimulatedCluster):
     def _as_ordered(self, jobs: JobTable) -> JobTable:
         rows = np.array([self._rows[job][0] for job in jobs.job_id.tolist()], dtype=np.int64)
         reason = Labels.of("None" if text == AT_LIMIT else text for text in jobs.reason)  # decisions see to the limits
-        seen = {"reason": reason, "ran_s": ran_s(self.model, rows), "beside": self._beside()[rows]}
-        return replace(jobs, priority=len(self.jobs) - rows, **seen)
+        beside = self._beside()[rows]
+        return replace(
+            jobs, priority=len(self.jobs) - rows, ran_s=ran_s(self.model, rows), reason=reason, beside=beside
+        )
 
     def _beside(self) -> IntArray:
         """Return the id of the other job on the GPUs of each job; 0 for none."""

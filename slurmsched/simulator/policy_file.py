@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from ..errors import ConfigError
+from ..policies.admission import LoadBound, accept_all, find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, Ordering
 from ..policies.presets import preset_of
 from ..policies.registry import Registry
@@ -17,8 +17,6 @@ from .toml_file import checked, read_toml
 
 _ON_CLUSTERS: dict[str, Registry[Any]] = {"preemption": PREEMPTIONS, "profiling": PROFILINGS}
 """Parts that decide about promises and profiling, which a policy file does not have."""
-
-_LOAD = re.compile(r"load:([0-9.eE+-]+)")
 
 
 def read_policy(path: str | Path, **otherwise: Any) -> Setup:
@@ -72,13 +70,9 @@ def _simulated(parts: dict[str, Any]) -> dict[str, Any]:
 
 def admission(text: str) -> float:
     """Return the bound on requested over existing GPUs: infinite for ``accept-all``, 1.2 for ``load:1.2``."""
-    if text == "accept-all":
+    rule = find_admission(text).function
+    if rule is accept_all:
         return math.inf
-    found = _LOAD.fullmatch(text)
-    try:
-        bound = float(found[1]) if found else math.nan
-    except ValueError:
-        bound = math.nan
-    if not 0 < bound < math.inf:
-        raise ConfigError(f"admission {text!r} is not known; there are: accept-all, and load:X with X above 0")
-    return bound
+    if not (isinstance(rule, LoadBound) and rule.load < math.inf):
+        raise ConfigError(f"admission {text!r} is no bound; there are: accept-all, and load:X with X above 0")
+    return rule.load

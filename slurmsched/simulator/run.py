@@ -219,15 +219,15 @@ def decided(
     """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
 
     Where the cluster lets jobs share GPUs, the rule of the set-up pairs them, by default ``indolent``. ConfigError for
-    preemption of jobs that share. With *segments* the replay has every run with its GPUs, on a pool of equal nodes. With
-    *check*, AssertionError names what is broken in the state of the cluster.
+    preemption of jobs that share. With *segments* the replay has every run with its GPUs, on a pool of equal nodes.
+    With *check*, AssertionError names what is broken in the state of the cluster.
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     sharing, preempts = _rule_of_pairs(fleet, setup), SELECTIONS[setup.selection].preempts
     if sharing != "none" and preempts:
         raise ConfigError(NO_PREEMPTION)
-    if setup.selection in RESERVING:
+    if SELECTIONS[setup.selection].reserves:
         _reserve_by(jobs, setup)
     forecast = forecast_of(jobs, setup, learnt)
     conf = SlurmConf(_restarting(rules_of("preemptive" if preempts else "strict", setup.beat_s, setup.depth), setup))

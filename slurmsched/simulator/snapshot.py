@@ -14,12 +14,13 @@ from ..cluster.text.hostlist import expand
 from ..cluster.text.tres import slots_in
 from ..decide.ordering.ranking import base_priority
 from ..errors import ConfigError
+from ..policies.selection.planned_room import YEAR_S
 from ..policies.selection.resources import link, take_slots
 from ..policies.selection.sorted_rows import Line
 from .cluster_spec import ClusterSpec
 from .engine.calendar import BEGIN, END, NEVER, SERIALS, Calendar
 from .engine.job_state import PENDING, RUNNING, SUSPENDED
-from .machine.controller import YEAR_S, controller
+from .machine.controller import controller
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import ACTIVE, ARRIVED, CALC_DUE, MOST_PRIORITY, NOW, Controller, stir

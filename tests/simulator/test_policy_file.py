@@ -86,7 +86,7 @@ def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
         ("[policy]\nordering = 'las'\ndepth = true\n", "depth = True: accepted is a whole number"),
         ("[policy]\nordering = 'lucid'\nprofile_s = 0\n", "profile_s 0.0 makes no sense; accepted: seconds, above 0"),
         ("[policy]\nordering = 'lucid'\nwide_hosts = 1\n", "wide_hosts = 1: accepted is true or false"),
-        ("[policy]\nordering = 'las'\nadmission = 'few'\n", "'few' is not known; there are: accept-all, and load:X"),
+        ("[policy]\nordering = 'las'\nadmission = 'few'\n", "'few' is not known; there are: accept-all, load"),
         ("[policy]\nordering = 'best'\n", r"mine\.toml: \[policy\]: .*'best' is not known; there are: "),
         ("[policy]\nordering = 'las'\nselection = 'best'\n", "there are: strict, backfill"),
         ("[policy]\nordering = 'las'\nsharing = 'best'\n", "policy.sharing = 'best' is not known; there are: in"),
@@ -116,5 +116,5 @@ def test_admission_is_a_bound():
 
 @pytest.mark.parametrize("said", ["load", "load:", "load:0", "load:-1", "load:inf", "load:1e999", "load:1.2.3", "1.2"])
 def test_an_admission_that_bounds_nothing_is_refused(said):
-    with pytest.raises(ConfigError, match="accept-all, and load:X with X above 0"):
+    with pytest.raises(ConfigError, match=r"load:X with X above 0|there are: accept-all, load"):
         admission(said)

@@ -17,7 +17,7 @@ from ...cluster.text.hostlist import expand
 from ..contract import Placement
 from .allowed_nodes import AllowedNodes, allowed_nodes
 from .loops import AccountGpus, DecisionJobs, PlannedLife, Started, nothing_started, start_one
-from .planned_room import BackfillPlan, blank_outlook
+from .planned_room import MOST_STEPS, YEAR_S, BackfillPlan, blank_outlook
 from .resources import (
     FreeResources,
     NodeResources,
@@ -30,11 +30,6 @@ from .resources import (
 )
 from .sorted_rows import empty_line, line_up
 from .struct_arrays import records
-
-YEAR_S = 365 * 86400.0
-"""The duration planned for a job without a time limit."""
-
-MOST_STEPS = 4000
 
 NO_LIMIT = 2**62  #: GPUs of an account without a limit
 

@@ -21,6 +21,12 @@ from .struct_arrays import records
 
 NEVER = np.inf
 
+YEAR_S = 365 * 86400.0
+"""The duration planned for a job without a time limit, as by Slurm's backfill."""
+
+MOST_STEPS = 4000
+"""Most steps of a plan."""
+
 MANY, ENDED, FOUND, TRIED = 0, 1, 2, 3
 
 

@@ -12,7 +12,7 @@ from ...cluster.text.plural import count
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
 from ...policies.selection.allowed_nodes import AllowedNodes, allowed_nodes
-from ...policies.selection.planned_room import blank_outlook
+from ...policies.selection.planned_room import MOST_STEPS, YEAR_S, blank_outlook
 from ...policies.selection.resources import (
     FreeResources,
     NodeResources,
@@ -34,11 +34,6 @@ from ..slurmctld.slurmconf import SlurmConf
 from ..slurmctld.slurmctld import Caps, Controller, JobAdjustments, Outages, Scratch
 from ..workload.workload import Workload
 from .outages import no_outages
-
-YEAR_S = 365 * 86400.0
-"""The duration that Slurm's backfill plans for a job without a time limit."""
-
-MOST_STEPS = 4000
 
 
 def controller(
