@@ -116,16 +116,12 @@ def _with_running(view: View, ranked: IntArray, ordering: Ordering) -> IntArray:
     waits = np.concatenate([np.zeros(len(view.running), dtype=np.int64), np.ones(len(ranked), dtype=np.int64)])
     pending = view.take(ranked)
     jobs = view.running.joined(pending.pending)
-    every = View(
-        view.now_s,
-        jobs,
-        view.running.take(_NONE),  # each job is there once
-        view.nodes,
-        view.partitions,
-        view.qos,
-        _joined(view.forecast_running, pending.forecast),
-        view.forecast_running.take(_NONE),
-        view.promises,
+    every = replace(
+        view,
+        pending=jobs,
+        running=view.running.take(_NONE),  # each job is there once
+        forecast=_joined(view.forecast_running, pending.forecast),
+        forecast_running=view.forecast_running.take(_NONE),
     )
     key = ordering(every)
     rows = np.lexsort((jobs.job_id, -base_priority(jobs), waits, np.where(np.isnan(key), np.inf, key)))

@@ -53,14 +53,14 @@ def fresh_lab(gpus: int = GPUS) -> Iterator[Lab]:
         lab.down()
 
 
-def occupy(lab: Lab) -> list[int]:
-    """Occupy every GPU for a few seconds, as when a burst reaches a busy site, and wait until they are busy.
+def occupy(lab: Lab, seconds: int = BUSY_S) -> list[int]:
+    """Occupy every GPU for a few *seconds*, as when a burst reaches a busy site, and wait until they are busy.
 
     Returns the ids of the occupying jobs.
 
     On idle GPUs the first jobs would start in order of arrival, and hold them for a third of the whole time.
     """
-    options = (f"--gres=gpu:{lab.spec.gpus}", "--job-name=busy", "--output=/dev/null", f"--wrap=exec sleep {BUSY_S}")
+    options = (f"--gres=gpu:{lab.spec.gpus}", "--job-name=busy", "--output=/dev/null", f"--wrap=exec sleep {seconds}")
     jobs = [lab.submit("--nodes=1", "--time=1", *options, user=OPERATOR) for _ in range(lab.spec.nodes)]
 
     def busy() -> bool:
@@ -68,6 +68,11 @@ def occupy(lab: Lab) -> list[int]:
 
     wait_until(busy, BUSY_S, "all GPUs to be busy")
     return jobs
+
+
+def free(lab: Lab, jobs: Sequence[int]) -> None:
+    """End the *jobs* that occupy GPUs."""
+    lab.run(["scancel", *map(str, jobs)])
 
 
 def submit(lab: Lab, burst: Sequence[Submission]) -> list[int]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..cluster.records.outcomes import OutcomeTable
 from ..errors import LabError
-from ..lab import Lab
-from .lab_burst import GPUS, Say, fresh_lab, occupy, outcomes_of, submit, watch
+from ..lab import Lab, wait_until
+from .lab_burst import GPUS, Say, free, fresh_lab, occupy, outcomes_of, submit, watch
 from .operator_program import Slurmsched
 from .summary import BurstSummary
 from .workload import BURST, LONGEST_S, USERS, Submission, bursts
@@ -21,6 +21,9 @@ SOURCE = (
 )
 
 
+PATIENCE_S = 120  #: for the answers to the user's queries
+
+
 @dataclass(frozen=True)
 class Size:
     """The extent of a demonstration: jobs in each burst, and seconds of the longest."""
@@ -28,7 +31,7 @@ class Size:
     jobs: int
     longest_s: int
     minutes: int  #: approximate duration
-    asked_after: int  #: ended jobs at the time of a user's query
+    asked_after: int  #: ended jobs at the time of a user's query; 0 for one before any job of the burst starts
 
 
 FULL = Size(BURST, LONGEST_S, 4, BURST // 4)
@@ -115,13 +118,24 @@ class Demo:
             program.remember(history, users={name: lab.user(name) for name in USERS})
             questions = _Questions(program, lab, self._size.asked_after)
             with program.steering():
-                occupy(lab)
-                jobs = self._burst(lab, self._measured, questions)
+                first = self._size.asked_after == 0
+                busy = occupy(lab, PATIENCE_S) if first else occupy(lab)
+                jobs = self._burst(lab, self._measured, questions, busy if first else ())
             return outcomes_of(lab, jobs), questions
 
-    def _burst(self, lab: Lab, burst: Sequence[Submission], questions: _Questions | None = None) -> list[int]:
+    def _burst(
+        self,
+        lab: Lab,
+        burst: Sequence[Submission],
+        questions: _Questions | None = None,
+        busy: Sequence[int] = (),
+    ) -> list[int]:
+        """Submit the burst and wait for its end; the jobs *busy* leave their GPUs to it after the questions."""
         jobs = submit(lab, burst)
         self._print(f"  {len(jobs)} jobs of {len({job.user for job in burst})} users submitted")
+        if questions and busy:
+            wait_until(lambda: questions.asked(0), PATIENCE_S, "answers about a waiting job", every_s=0.5)
+            free(lab, busy)
         watch(lab, len(jobs), self._print, questions.ask_when_due if questions else lambda ended: None)
         return jobs
 
@@ -136,6 +150,11 @@ class _Questions:
         self._done = False
         self.job_id = 0
         self.why = self.explain = ""
+
+    def asked(self, ended: int) -> bool:
+        """Query if that is due; return True once there are answers about a job that still waits."""
+        self.ask_when_due(ended)
+        return self._done
 
     def ask_when_due(self, ended: int) -> None:
         """Query the last job of the queue; another one, later, if it starts between the queries."""
