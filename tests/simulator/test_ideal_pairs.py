@@ -113,6 +113,13 @@ def test_a_job_joins_no_other_on_a_node_of_other_partitions_or_without_cpus_for_
         assert decided(jobs, world, Setup.of("fifo", sharing="indolent")).start_s[3] == start_s
 
 
+def test_a_job_that_shares_counts_for_the_limit_of_its_account():
+    jobs = jobs_of((0, 50, 1, "light"), (100, 1000, 1, "light"), (200, 90, 1, "light"), account=["a", "a", "a"])
+    for limit, start_s in ((2, 200), (1, 1100)):
+        world = replace(fleet(1, 1), account_gpus={"a": limit})
+        assert decided(jobs, world, Setup.of("fifo", sharing="indolent")).start_s[2] == start_s
+
+
 def test_a_node_that_fails_sends_both_jobs_of_a_pair_back():
     jobs = jobs_of((0, 20, 2, "light"), *[(100.0 + at, 300.0, 2, "light") for at in range(6)])
     world = replace(fleet(2, 2), failures=Failures(900.0, 50.0, seed=4))
