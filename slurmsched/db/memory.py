@@ -143,7 +143,7 @@ class Memory:
             self._facts.story += map(story_of_modification, modified)
 
     def _with_intents(self, state: ClusterState, now_s: float) -> ClusterState:
-        """Return *state* with our requests filled in: holds, stops, AdminComments, shared GPUs."""
+        """Return *state* with our requests filled in: points, holds, stops, AdminComments, shared GPUs."""
         tables = []
         for jobs in (state.pending, state.running):
             asked_s, ask_count = self._intents.ask_counts(jobs, now_s)
@@ -152,7 +152,8 @@ class Memory:
             jobs = replace(jobs, shares=shares, asked_for=asked_for, given_back=given_back, share_refusal=refusal)
             tables.append(replace(jobs, asked_s=asked_s, asks=ask_count, told=comments))
         pending, running = tables
-        pending = replace(pending, held_by_us=self._intents.held(pending, now_s))
+        held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
+        pending = replace(pending, held_by_us=held, site_points=points)
         return replace(state, pending=pending, running=running)
 
     def loans(self, state: ClusterState, *, acting: bool) -> tuple[LentNodes, ...] | None:

@@ -146,6 +146,19 @@ def test_our_own_expiring_hold_is_recognised_and_a_users_begin_time_is_not(store
     assert memory.intents() == ()
 
 
+def test_the_points_of_a_job_that_we_hold_are_those_that_we_gave_it_since_slurm_shows_none(memory):
+    memory.remember(look(jobs(1, priority=np.array([500]))), 110)
+    actions = [Rank(1, 30), Hold(1, 200.0)]
+    memory.intend(1, actions, 110)
+    memory.answered(1, [(action, None) for action in actions], 110)
+    held = jobs(1, priority=np.array([530]), eligible_s=np.array([200.0]))
+    assert memory.remember(look(held), 120).state.pending.site_points.tolist() == [30]
+    emptied = jobs(1, priority=np.array([20]), eligible_s=np.array([200.0]))
+    assert memory.remember(look(emptied), 130).state.pending.site_points.tolist() == [0], "somebody took them away"
+    listed = jobs(1, priority=np.array([540]), site_points=np.array([40]), eligible_s=np.array([100.0]))
+    assert memory.remember(look(listed), 210).state.pending.site_points.tolist() == [40], "as Slurm shows it"
+
+
 def test_a_hold_that_was_not_renewed_is_still_ours(memory):
     memory.remember(look(jobs(1)), 110)
     memory.intend(1, [Hold(1, 150.0)], 111)

@@ -33,6 +33,7 @@ from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.cluster.state import ClusterState, View
 from slurmsched.db.memory import Memory
 from slurmsched.decide.engine import decide
+from slurmsched.decide.ordering.ranking import base_priority
 from slurmsched.decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs, wait_until
@@ -147,7 +148,7 @@ def busy_state(lab: Lab) -> Recorded:
     move = MoveNodes.between(OWN, OWN, LENT)
     answer = SetAdminComment(jobs["strict"], "slurmsched:not-guaranteed")
     held = (Hold(jobs[name], until_s) for name in ("held", "requeued"))
-    acted(cluster, memory, 4, Rank(jobs["plain_4"], 7), answer, move, *held)
+    acted(cluster, memory, 4, Rank(jobs["plain_4"], 7), Rank(jobs["held"], 9), answer, move, *held)
     now_s = time.time()
     state = memory.remember(cluster.observe(), now_s, acting=True).state
     assert len(state.running) == 8
@@ -209,6 +210,12 @@ def test_a_simulation_that_goes_on_shows_what_the_lab_shows(recorded: Recorded) 
     assert differing(real.pending, simulated.pending).keys() <= UNLIKE
     for name in ("nodes", "partitions", "qos", "forecast", "forecast_running"):
         assert differing(getattr(real, name), getattr(simulated, name)) == {}, name
+
+
+def test_the_points_of_a_job_that_we_hold_are_known_although_sprio_leaves_it_out(recorded: Recorded) -> None:
+    for view in recorded.views():
+        row = view.pending.row_of(recorded.jobs["held"])
+        assert (view.pending.site_points[row], base_priority(view.pending)[row]) == (9, view.pending.priority[row] - 9)
 
 
 @pytest.mark.parametrize("subject", RULES)
