@@ -233,13 +233,13 @@ def _queue(model: Controller, table: JobTable, running: int, now_s: float) -> Fl
     priority = np.maximum(1, model.base + model.wishes.points - model.wishes.nice)
     priority[model.wishes.held] = 0
     keys = -(model.parts.tier[model.parts.of] * MOST_PRIORITY + priority)
-    _line(model.queue, rows, keys[rows])
+    _line(model.queue, rows, keys[rows], np.floor(life.submit_s[rows]))
     return np.asarray(np.where((np.arange(len(table)) >= running) & (eligible_s > now_s), eligible_s, NEVER))
 
 
-def _line(line: Line, rows: IntArray, keys: FloatArray) -> None:
-    """Fill an empty line with *rows*, by *keys* and then by row."""
-    order, many = np.lexsort((rows, keys)), len(rows)
+def _line(line: Line, rows: IntArray, keys: FloatArray, turns: FloatArray) -> None:
+    """Fill an empty line with *rows*, by *keys*, then by *turns*, then by row."""
+    order, many = np.lexsort((rows, turns, keys)), len(rows)
     line.rows[:many], line.keys[:many], line.many[0] = rows[order], keys[order], many
 
 
@@ -317,7 +317,7 @@ def _run(model: Controller, table: JobTable, running: int, now_s: float) -> Floa
     life.spread[some], life.restarts[some] = np.maximum(1, nodes[some]), table.restarts[some]
     life.plan_s[some] = plan_s
     life.begin_s[some] = np.where(np.isfinite(table.eligible_s), table.eligible_s, now_s)[some]
-    _line(stage.running, np.arange(running), started_s + plan_s)
+    _line(stage.running, np.arange(running), started_s + plan_s, np.zeros(running))
     np.add.at(model.caps.used, model.caps.account[some], stage.requests.gpus[some])
     suspended = table.state[some] == JobState.SUSPENDED
     life.state[some] = np.where(suspended, SUSPENDED, RUNNING)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.worlds import modelled_slurm, simulate, trace
 
+from slurmsched.cluster.actions import Requeue
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_of
 from slurmsched.simulator.engine.job_state import COMPLETED
@@ -253,3 +254,12 @@ def test_every_job_ends_after_all_its_work_and_gives_its_gpus_back(data, launch_
     assert (life.first_s >= jobs.submit_s).all()
     assert life.ended_s - life.first_s == pytest.approx(jobs.runtime_s + launch_s)
     assert cluster.model.stage.resources.free.gpus.tolist() == [8, 8]
+
+
+def test_a_requeued_job_comes_after_others_of_its_priority_as_on_slurm():
+    jobs = trace((0, 100, 4), (1, 50, 4), (2, 50, 4), time_limit_s=np.full(3, 200.0), ckpt=np.ones(3, dtype=np.bool_))
+    cluster = modelled_slurm(jobs, ClusterSpec.of(1, 4), SlurmConf(PROMPT._replace(requeue_delay_s=0.0), PLAIN))
+    cluster.advance(10.0)
+    cluster.act([Requeue(1)])
+    cluster.advance(np.inf)
+    assert cluster.model.stage.life.ended_s.tolist() == [200.0, 60.0, 110.0]

@@ -50,9 +50,10 @@ def drop_out(line: Line, row: int) -> None:
     line.many[0] = remaining
 
 
-def validate(line: Line) -> None:
-    """Raise AssertionError where a line is out of order or has a row twice."""
+def validate(line: Line, turns: FloatArray | None = None) -> None:
+    """Raise AssertionError where a line is out of order or has a row twice; equal keys go by *turns*, then by row."""
     rows, keys = line.rows[: line.many[0]], line.keys[: line.many[0]]
-    in_order = (keys[:-1] < keys[1:]) | ((keys[:-1] == keys[1:]) & (rows[:-1] < rows[1:]))
-    assert in_order.all(), "a line of jobs is out of order"
+    turn = np.zeros(len(rows)) if turns is None else turns[rows]
+    in_order = np.array_equal(np.lexsort((rows, turn, keys)), np.arange(len(rows)))
+    assert in_order, "a line of jobs is out of order"
     assert len(np.unique(rows)) == len(rows), "a line has a job twice"

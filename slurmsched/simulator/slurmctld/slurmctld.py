@@ -27,7 +27,7 @@ from ...policies.selection.planned_room import (
     started,
 )
 from ...policies.selection.resources import CHOSEN, FreeResources, find
-from ...policies.selection.sorted_rows import Line, drop_out, line_up
+from ...policies.selection.sorted_rows import Line, drop_out
 from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
 from ..engine.job_state import COMPLETED, PENDING, UNBORN, MachineContext, foresee, start
@@ -167,7 +167,36 @@ def wait(c: Controller, row: int, now_s: float) -> None:
     c.base[row] = base_priority(c.usage, c.weights, c.factors, row, max(0.0, now_s - life.begin_s[row]))
     if life.begin_s[row] > now_s:
         foresee(c.stage, life.begin_s[row], BEGIN, row)
-    line_up(c.queue, row, key_of(c, row))
+    _queue_up(c, row, key_of(c, row))
+
+
+@inner
+def _queue_up(c: Controller, row: int, key: float) -> None:
+    """Insert a job in the queue."""
+    queue, spot = c.queue, c.queue.many[0]
+    while spot > 0 and _precedes(c, row, key, queue.rows[spot - 1], queue.keys[spot - 1]):
+        queue.rows[spot], queue.keys[spot] = queue.rows[spot - 1], queue.keys[spot - 1]
+        spot -= 1
+    queue.rows[spot], queue.keys[spot] = row, key
+    queue.many[0] += 1
+
+
+@inner
+def _precedes(c: Controller, row: int, key: float, other: int, other_key: float) -> bool:
+    """Return True if a job comes before another one: by key, then by the second of its submission, then by id.
+
+    A requeue resets the submission, so that a requeued job comes after others of its priority (observed on 22.05).
+    """
+    if key != other_key:
+        return key < other_key
+    second, other_second = _turn(c, row), _turn(c, other)
+    return row < other if second == other_second else second < other_second
+
+
+@inner
+def _turn(c: Controller, row: int) -> float:
+    """Return the place of a job among those of its priority; without a slurmctld they go by id alone."""
+    return 0.0 if c.rules.direct else float(np.floor(c.stage.life.submit_s[row]))
 
 
 @compiled
@@ -203,13 +232,13 @@ def calculate(c: Controller, now_s: float) -> None:
 
 @compiled
 def put_in_order(c: Controller) -> None:
-    """Sort the queue; where the order changed the loops are due. Equal jobs keep the order of submission."""
+    """Sort the queue; where the order changed the loops are due."""
     queue, many = c.queue, c.queue.many[0]
     changed = False
     for at in range(many):
         row = queue.rows[at]
         key, spot = key_of(c, row), at
-        while spot > 0 and (queue.keys[spot - 1] > key or (queue.keys[spot - 1] == key and queue.rows[spot - 1] > row)):
+        while spot > 0 and _precedes(c, row, key, queue.rows[spot - 1], queue.keys[spot - 1]):
             queue.rows[spot], queue.keys[spot] = queue.rows[spot - 1], queue.keys[spot - 1]
             spot -= 1
         changed = changed or spot != at
@@ -406,7 +435,7 @@ def _last_that_may_start(c: Controller, now_s: float) -> int:
 def validate(c: Controller) -> None:
     """Raise AssertionError where queue, limits and admission do not agree with the state of the jobs."""
     job_state.validate(c.stage)
-    sorted_rows.validate(c.queue)
+    sorted_rows.validate(c.queue, None if c.rules.direct else np.floor(c.stage.life.submit_s))
     state, gpus = c.stage.life.state, c.stage.requests.gpus
     waiting, running = c.queue.rows[: c.queue.many[0]], c.stage.running.rows[: c.stage.running.many[0]]
     assert np.array_equal(np.sort(waiting), np.flatnonzero(state == PENDING)), "the queue is not the pending jobs"
