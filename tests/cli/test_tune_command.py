@@ -65,25 +65,27 @@ def stocked(app: App) -> None:
 def test_the_database_is_searched_and_the_lines_to_add_are_printed(app: App, tmp_path: Path):
     stocked(app)
     before = (tmp_path / "slurmsched.toml").read_text()
-    said = run(
-        app, "tune", "--nodes", "6", "--gpus-per-node", "1", "--gpu-memory", "20000", "--evaluations", "4", "--json"
-    )
+    cluster = ("--nodes", "6", "--gpus-per-node", "1", "--share-nodes", "2", "--gpu-memory", "20000")
+    said = run(app, "tune", *cluster, "--evaluations", "3", "--json")
     assert said.exit_code == 0, said.output
     told = json.loads(said.output)
     assert told["jobs"] == told["measured"] == 30 * DAYS
     assert told["recommended"], "light jobs that wait for each other had better share"
-    assert told["best"]["capacity"] > 0
+    assert told["current"]["share.capacity"] == 0
+    assert told["best"]["share.capacity"] > 0
     assert told["held_out"]["low"] > 0
     assert (tmp_path / "slurmsched.toml").read_text() == before, "nothing is changed"
     text = "\n".join(line for line in told["settings"] if not line.startswith("and in slurm.conf"))
     (tmp_path / "new.toml").write_text(text)
     loaded = load(str(tmp_path / "new.toml"), {}).settings
     assert loaded.power.share
-    assert loaded.share.capacity == told["best"]["capacity"]
+    assert loaded.power.order
+    assert loaded.share.capacity == told["best"]["share.capacity"]
+    assert loaded.share.memory_mib == 20000
 
 
 def test_a_trace_is_tried_and_people_are_told_why_not(app: App):
-    said = run(app, "tune", "--trace", "synthetic:1500:0.3", "--nodes", "4", "--evaluations", "3")
+    said = run(app, "tune", "--trace", "synthetic:600:0.15", "--nodes", "4", "--evaluations", "2", "--ckpt", "0.5")
     assert said.exit_code == 0, said.output
     assert "sharing was not tried" in said.output
     assert "recommended" in said.output
@@ -97,6 +99,7 @@ def test_a_trace_is_tried_and_people_are_told_why_not(app: App):
         (("--trace", "synthetic:100", "--nodes", "4"), "as many before"),
         (("--trace", "synthetic:100", "--nodes", "4", "--ordering", "nonsense"), "is not known"),
         (("--trace", "synthetic:100", "--nodes", "4", "--profile-nodes", "4"), "leaves at least one"),
+        (("--trace", "synthetic:100", "--nodes", "4", "--profile-nodes", "2", "--share-nodes", "2"), "leaves at least"),
         (("--nodes", "4"), "database"),
     ],
 )

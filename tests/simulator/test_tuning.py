@@ -12,9 +12,10 @@ from simulator.worlds import simulate, trace
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.gpu_usage import Use
+from slurmsched.config import Settings
+from slurmsched.config.settings import PolicySettings, PowerSettings, ShareSettings
+from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.errors import ConfigError
-from slurmsched.models.registry import shipped
-from slurmsched.models.sharing.sharing_model import SharingModel
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.lucid.profiler import profiled
 from slurmsched.simulator.setup import Setup
@@ -27,26 +28,32 @@ from slurmsched.simulator.workload.workload import Workload, workload
 NOW = Knobs(200.0, 8, 0, 0, "fifo")
 
 
-def month(days: int = 16, seed: int = 0) -> Workload:
-    """Each midnight forty jobs of seven hours on a GPU, and every hour three of a minute, which find all GPUs taken."""
-    midnights, hours = np.repeat(np.arange(days) * DAY_S, 40), np.repeat(np.arange(days * 24) * 3600.0, 3) + 60
+ACTING = Settings(power=PowerSettings(order=True, requeue=True), share=ShareSettings(memory_mib=20_000.0))
+
+
+def month(days: int = 15, seed: int = 0) -> Workload:
+    """Each midnight ten jobs of seven hours on a GPU, and every third hour two of a minute, which find all GPUs taken.
+
+    All of them save their work.
+    """
+    midnights, hours = np.repeat(np.arange(days) * DAY_S, 10), np.repeat(np.arange(days * 8) * 10800.0, 2) + 60
     submit_s = np.concatenate([midnights, hours])
     order = np.argsort(submit_s, kind="stable")
     long = order < len(midnights)
     scatter = np.random.default_rng(seed).uniform(0.8, 1.2, len(order))
     return workload(
         len(order),
-        job_id=np.arange(len(order)),
+        job_id=np.arange(1, len(order) + 1),
         submit_s=submit_s[order],
         runtime_s=np.where(long, 25000.0, 60.0) * scatter,
         gpus=np.ones(len(order), np.int64),
         name=Labels(long.astype(np.int64), ("short", "long")),
+        ckpt=np.ones(len(order), np.bool_),
     )
 
 
-def site_of(jobs: Workload, nodes: int, gpus: int, gpu_mib: float = 0.0) -> TuningSite:
-    scores = shipped().read_as(SharingModel.of_document)
-    return TuningSite(jobs, learnt(jobs), ClusterSpec.of(nodes, gpus), scores, gpu_mib)
+def site_of(jobs: Workload, nodes: int, gpus: int, share_nodes: int = 0, settings: Settings = ACTING) -> TuningSite:
+    return TuningSite(jobs, learnt(jobs), ClusterSpec.of(nodes, gpus), settings, policy_of, share_nodes)
 
 
 def test_least_gpus_are_profiled_first_and_nobody_for_longer_than_the_limit():
@@ -82,29 +89,50 @@ def test_the_partition_is_never_overfull_and_nobody_is_lost(rows, gpus):
         assert jobs.gpus[inside].sum() <= gpus
 
 
-def test_without_profiling_and_sharing_a_trial_is_a_plain_replay():
-    jobs = month(3)
+def test_a_trial_is_the_replay_of_the_sites_settings_by_the_daemons_cycles():
+    jobs = month(2)
     site = site_of(jobs, 2, 2)
-    replay = simulate(jobs, site.fleet, Setup.of("qssf", forecast="history"), learnt=site.forecast)
-    assert np.array_equal(completion_s(site, replace(NOW, ordering="qssf")), replay.end_s - jobs.submit_s)
+    policy = policy_of(replace(ACTING, policy=PolicySettings(ordering="sjf")))
+    replay = simulate(jobs, site.fleet, Setup.of_site(policy, 30.0, "", forecast="history"), learnt=site.forecast)
+    assert replay.decisions.decided_by == "decide"
+    assert np.array_equal(completion_s(site, replace(NOW, ordering="sjf")), replay.end_s - jobs.submit_s)
 
 
-def test_a_job_that_profiling_does_not_end_begins_anew_after_it():
-    site = site_of(trace((0, 30, 1), (0, 500, 1)), 2, 2)
-    assert completion_s(site, Knobs(100.0, 1, 1, 0, "fifo")).tolist() == [30, 600]
+def test_values_that_are_tried_are_applied_to_the_settings_with_the_powers_they_need():
+    settings = Knobs(100.0, 2, 1, 1, "sjf").applied(Settings())
+    assert (settings.profile.t_s, settings.profile.n_max, settings.share.capacity) == (100.0, 2, 1)
+    assert settings.policy.ordering == "sjf"
+    power = settings.power
+    assert power.order
+    assert power.profile
+    assert power.partition
+    assert power.share
+    assert not power.requeue, "whether running jobs may be requeued is up to the site"
+    assert policy_of(settings).rules.profiling.t_s == 100.0
+    pcs = replace(Settings(), policy=PolicySettings(preset="pcs"))
+    assert replace(NOW, ordering="wfq").applied(pcs).policy.preset == "pcs"
 
 
-def test_who_was_measured_shares_at_the_speed_of_the_pair():
-    use = {"gpu_util": [0.2] * 3, "memory_util": [0.1] * 3, "gpu_memory_mib": [1000.0] * 3}
-    names = {"name": Labels(np.array([0, 0, 0]), ("train",))}
-    jobs = trace((0, 10, 1), (100, 50_000, 1), (200, 50_000, 1), **use, **names)
-    site = site_of(jobs, 1, 1, gpu_mib=20_000)
+def test_a_job_leaves_the_profiling_partition_after_its_time_when_others_wait_for_it():
+    jobs = trace((0, 2000, 1), (10, 2000, 1), (20, 60, 1), ckpt=[True] * 3)
+    knobs = Knobs(100.0, 1, 1, 0, "fifo")
+    plain, profiled_jobs = (completion_s(site_of(jobs, 2, 1), each) for each in (NOW, knobs))
+    assert plain[2] > 2000
+    assert profiled_jobs[2] < 600, "one of the long jobs began anew"
+    stays = replace(ACTING, power=PowerSettings(order=True))
+    assert completion_s(site_of(jobs, 2, 1, settings=stays), knobs)[2] > 1900, "nobody may be requeued"
+
+
+def test_jobs_of_a_measured_kind_share_on_the_nodes_for_it_at_the_speed_of_their_pair():
+    use = {"gpu_util": [0.2] * 4, "memory_util": [0.1] * 4, "gpu_memory_mib": [1000.0] * 4}
+    names = {"name": Labels(np.zeros(4, np.int64), ("train",)), "user": ["alice"] * 4}
+    jobs = trace((0, 600, 1), (3000, 50_000, 1), (3100, 50_000, 1), (3200, 50_000, 1), **use, **names)
+    site = site_of(jobs, 2, 1, share_nodes=1)
     alone, shared = completion_s(site, NOW), completion_s(site, replace(NOW, capacity=2))
-    assert alone[2] == 2 * 50_000 - 100
-    assert shared[2] == pytest.approx(50_000), "light ones keep their speed"
-    blind = replace(site, jobs=replace(jobs, name=Labels(np.array([0, 1, 2]), ("a", "b", "c"))))
-    assert np.array_equal(completion_s(blind, replace(NOW, capacity=2)), alone), "no job of their kind was measured"
-    assert not replace(site, gpu_mib=0.0).sharing
+    assert alone[3] > 90_000, "without sharing nobody takes the nodes for it"
+    assert shared[2:] == pytest.approx([50_000, 50_000], rel=0.02), "light ones keep their speed"
+    assert not replace(site, share_nodes=0).sharing
+    assert not replace(site, settings=replace(ACTING, share=ShareSettings())).sharing
 
 
 def test_two_that_fill_a_gpu_take_turns():
@@ -146,10 +174,10 @@ def test_the_parameters_of_an_ordering_are_searched_too():
 
 def test_what_helps_before_and_in_the_last_week_is_recommended():
     jobs = month()
-    site = site_of(jobs, 14, 1)
+    site = site_of(jobs, 5, 1)
     space = KnobSpace((0, 1), (1,), (0,), ("fifo",))
     steps: list[tuple[int, int]] = []
-    verdict = tuned(site, NOW, space, evaluations=6, progress=lambda *step: steps.append(step))
+    verdict = tuned(site, NOW, space, evaluations=3, progress=lambda *step: steps.append(step))
     assert verdict.best.profile_nodes == 1
     assert verdict.recommended
     assert 0 < verdict.held_out.low <= verdict.held_out.share <= verdict.held_out.high
@@ -160,8 +188,8 @@ def test_what_helps_only_before_the_last_week_is_not_recommended():
     jobs = month()
     last = jobs.submit_s >= jobs.submit_s.max() - 7 * DAY_S
     # Short jobs are what profiling helps; in the last week there are none.
-    jobs = replace(jobs, runtime_s=np.where(last, 25000.0 / 4, jobs.runtime_s))
-    verdict = tuned(site_of(jobs, 14, 1), NOW, KnobSpace((0, 1), (1,), (0,), ("fifo",)), evaluations=6)
+    jobs = replace(jobs, runtime_s=np.where(last, 25000.0 / 2, jobs.runtime_s))
+    verdict = tuned(site_of(jobs, 5, 1), NOW, KnobSpace((0, 1), (1,), (0,), ("fifo",)), evaluations=3)
     assert verdict.best.profile_nodes == 1
     assert verdict.searched.share > 0 >= verdict.held_out.low
     assert not verdict.recommended

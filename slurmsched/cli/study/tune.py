@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +11,7 @@ from ...cluster.text.plural import count
 from ..app import App
 from ..output import Cell, TextTable, emit, table_options
 from ..progress import bar
-from .simulate_options import SimulateOptions, SpanType
+from .simulate_options import ShareType, SimulateOptions, SpanType
 
 if TYPE_CHECKING:
     from ...config import Settings
@@ -36,6 +36,12 @@ MONTH_S = 30 * 86400.0
     "--profile-nodes", type=click.IntRange(0), default=0, help="Nodes of the profiling partition now.  [default: 0]"
 )
 @click.option(
+    "--share-nodes", type=click.IntRange(0), default=0, help="Nodes of the sharing partition now.  [default: 0]"
+)
+@click.option(
+    "--ckpt", type=ShareType(), metavar="all|none|FRACTION", help="Jobs that save their work and may be requeued."
+)
+@click.option(
     "--gpu-memory", type=click.FloatRange(0), help="MiB that two jobs may use together.  [default: share.memory_mib]"
 )
 @click.option("--evaluations", type=click.IntRange(2), default=30, help="Number of settings to try.  [default: 30]")
@@ -46,6 +52,7 @@ MONTH_S = 30 * 86400.0
 def tune(app: App, /, as_json: bool, **options: Any) -> None:
     """Search for better settings by simulating the site's own last month.
 
+    Each trial runs the daemon's own cycles, under the site's settings and those tried, beside a modelled slurmctld.
     Tries limits and width of profiling, nodes for it, degrees of GPU sharing, and the parameters of the ordering. The
     last seven days take no part in the search: the best settings found are recommended only where they are better on
     these days too, by more than the variation between days. Changes nothing.
@@ -56,18 +63,17 @@ def tune(app: App, /, as_json: bool, **options: Any) -> None:
     if options["trace"] and options["from_db_s"] is not None:
         raise click.UsageError("--trace and --from-db exclude each other: jobs come from one of them.")
     settings = app.settings()
-    current = _current(settings, options)
+    if options["gpu_memory"] is not None:
+        settings = replace(settings, share=replace(settings.share, memory_mib=options["gpu_memory"]))
     site = _site(app, settings, options)
+    current = _current(settings, options, sharing=site.sharing)
     fleet = site.fleet
-    if options["profile_nodes"] >= len(fleet.nodes):
-        raise click.UsageError(f"--profile-nodes takes some of the {len(fleet.nodes)} nodes, and leaves at least one.")
-    if options["profile_nodes"] and not site.profiling:
-        raise click.UsageError("--profile-nodes needs nodes of one size without partitions of their own.")
+    _check_nodes(site, options)
     space = KnobSpace.of(
         current,
-        nodes=len(fleet.nodes),
+        nodes=len(fleet.nodes) - site.share_nodes,
         gpus=fleet.size,
-        profiling=site.profiling,
+        profiling=site.plain,
         sharing=site.sharing,
         widest=int(site.jobs.gpus.max()),
     )
@@ -79,26 +85,36 @@ def tune(app: App, /, as_json: bool, **options: Any) -> None:
             **{name: options[name] for name in ("evaluations", "seed", "workers")},
             progress=advance,
         )
-    _print_verdict(site, verdict, settings, as_json=as_json)
+    _print_verdict(site, verdict, app.settings(), as_json=as_json)
 
 
-def _current(settings: Settings, options: dict[str, Any]) -> Knobs:
-    from ...policies.contract import find_ordering
+def _check_nodes(site: TuningSite, options: dict[str, Any]) -> None:
+    """Raise a usage error where the nodes for profiling and sharing cannot be taken from the cluster."""
+    taken, there = options["profile_nodes"] + options["share_nodes"], len(site.fleet.nodes)
+    for name in ("profile_nodes", "share_nodes"):
+        option = "--" + name.replace("_", "-")
+        if options[name] and not site.plain:
+            raise click.UsageError(f"{option} needs nodes of one size without partitions of their own.")
+        if options[name] and taken >= there:
+            raise click.UsageError(f"{option} takes some of the {there} nodes, and leaves at least one.")
+
+
+def _current(settings: Settings, options: dict[str, Any], *, sharing: bool) -> Knobs:
+    from ...daemon.policy_settings import ordering_of
     from ...simulator.studies.tuning.knobs import Knobs
 
     return Knobs(
         settings.profile.t_s,
         settings.profile.n_max,
         options["profile_nodes"],
-        settings.share.capacity if settings.power.share else 0,
-        find_ordering(options["ordering"] or settings.policy.ordering).line,
+        settings.share.capacity if settings.power.share and sharing else 0,
+        ordering_of(settings, options["ordering"]).line,
     )
 
 
 def _site(app: App, settings: Settings, options: dict[str, Any]) -> TuningSite:
     """Return the jobs with all known data about them."""
-    from ...models.registry import shipped
-    from ...models.sharing.sharing_model import SharingModel
+    from ...daemon.policy_settings import policy_of
     from ...simulator.studies.tuning.trial import TuningSite
     from ...simulator.trace_forecasts import learnt
 
@@ -108,22 +124,32 @@ def _site(app: App, settings: Settings, options: dict[str, Any]) -> TuningSite:
     jobs = case.trace().workload
     if options["trace"] is None:
         jobs = _measured(app, jobs, options["cluster_name"])
-    gpu_mib = settings.share.memory_mib if options["gpu_memory"] is None else options["gpu_memory"]
-    scores = shipped().read_as(SharingModel.of_document)
-    return TuningSite(jobs, learnt(jobs), fleet, scores, gpu_mib, settings.profile.wait_s)
+    return TuningSite(jobs, learnt(jobs), fleet, settings, policy_of, options["share_nodes"])
 
 
 def _simulate_options(options: dict[str, Any]) -> SimulateOptions:
     """Return the options for nodes and jobs in the form of ``simulate``."""
     nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(SimulateOptions))
     span_s = None if options["trace"] else options["from_db_s"] or MONTH_S
-    given = {name: options[name] for name in ("cluster_name", "nodes", "gpus_per_node", "cluster_file")}
+    given = {name: options[name] for name in ("cluster_name", "nodes", "gpus_per_node", "cluster_file", "ckpt")}
     return SimulateOptions(
         **nothing
         | given
         | {"traces": (options["trace"],) if options["trace"] else (), "from_db_s": span_s}
-        | {"cpu_jobs": False, "loads": (), "seeds": (), "mapping": (), "presets": (), "configs": ()}
+        | {
+            "cpu_jobs": False,
+            "loads": (),
+            "seeds": (options["seed"],) if _drawn(options["ckpt"]) else (),
+            "mapping": (),
+            "presets": (),
+            "configs": (),
+        }
     )
+
+
+def _drawn(share: float | None) -> bool:
+    """Return True if a *share* of the jobs is drawn by chance."""
+    return share is not None and 0 < share < 1
 
 
 def _measured(app: App, jobs: Workload, cluster_name: str | None) -> Workload:
@@ -139,10 +165,13 @@ def _print_verdict(site: TuningSite, verdict: TuningResult, settings: Settings, 
     jobs, measured = len(site.jobs), int((site.jobs.gpu_util == site.jobs.gpu_util).sum())
     heads = [f"{count(jobs, 'job')}, {measured:,} measured; {count(verdict.trials, 'simulation')}"]
     if not site.sharing:
-        heads.append("sharing was not tried: it needs measured jobs, and --gpu-memory or share.memory_mib")
-    if not site.profiling:
+        heads.append(
+            "sharing was not tried: it needs measured jobs, --gpu-memory or share.memory_mib, and nodes for it:"
+            " --share-nodes, or [sharing] partition in the file of --cluster"
+        )
+    if not site.plain:
         heads.append("a profiling partition was not tried: it takes nodes of one size without partitions of their own")
-    both = (asdict(verdict.current), asdict(verdict.best))
+    both = (verdict.current.by_setting, verdict.best.by_setting)
     rows: list[list[Cell]] = [[name, both[0][name], both[1][name]] for name in both[0]]
     rows += [
         [f"mean JCT {name}, s", float(f"{gain.current_s:.5g}"), float(f"{gain.tuned_s:.5g}")]
@@ -180,31 +209,21 @@ def _share(value: float) -> str:
 
 
 def _lines(site: TuningSite, verdict: TuningResult, settings: Settings) -> list[str]:
-    """Return the lines of the settings file that differ from the current ones."""
-    best, current = verdict.best, verdict.current
-    wanted: dict[str, dict[str, str]] = {}
-
-    def add_line(section: str, key: str, value: str) -> None:
-        wanted.setdefault(section, {})[key] = value
-
-    if best.profile_nodes:
-        if not settings.power.profile:
-            add_line("power", "profile", "true")
-        add_line("profile", "n_max", str(best.profile_gpus))
-        add_line("profile", "t_s", f"{best.profile_s:g}")
-    elif current.profile_nodes:
-        add_line("power", "profile", "false")
-    if best.capacity != current.capacity:
-        add_line("power", "share", "true" if best.capacity else "false")
-        if best.capacity:
-            add_line("share", "capacity", str(best.capacity))
-            add_line("share", "memory_mib", f"{site.gpu_mib:g}")
-    if best.ordering != current.ordering:
-        add_line("policy", "ordering", f'"{best.ordering}"')
+    """Return the lines of the settings file that differ from the present *settings*."""
+    best = verdict.best.applied(site.settings)
     lines = []
-    for section, keys in wanted.items():
-        lines += ["", f"[{section}]", *(f"{key} = {value}" for key, value in keys.items())]
-    if best.profile_nodes != current.profile_nodes:
-        nodes = count(best.profile_nodes, "node")
+    tried = {"power": True, "policy": True, "profile": best.power.profile, "share": best.power.share}
+    for section in filter(tried.get, tried):
+        was, wanted = asdict(getattr(settings, section)), asdict(getattr(best, section))
+        if changed := {key: value for key, value in wanted.items() if value != was[key]}:
+            lines += ["", f"[{section}]", *(f"{key} = {_toml(value)}" for key, value in changed.items())]
+    if verdict.best.profile_nodes != verdict.current.profile_nodes:
+        nodes = count(verdict.best.profile_nodes, "node")
         lines += ["", f"and in slurm.conf {nodes} in partition {settings.profile.partition}"]
     return lines
+
+
+def _toml(value: float | str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}"

@@ -1,4 +1,4 @@
-"""Knobs: the settings that the tuner varies, and the values it may try."""
+"""Knobs: the settings of a site that the tuner varies, and the values it may try."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from itertools import product
 
 import numpy as np
 
+from ....config import Settings
 from ....policies.contract import find_ordering
+from ....policies.presets import PRESETS
 
 LIMITS_S = (60.0, 120.0, 200.0, 300.0, 600.0)
 WIDEST = (1, 2, 4, 8)
@@ -18,7 +20,7 @@ SCALES = (0.25, 0.5, 2.0, 4.0)  #: factors on all thresholds of weighted fair qu
 
 @dataclass(frozen=True)
 class Knobs:
-    """Settings that can be simulated; T_prof, N_prof and C_prof of the paper are the first three."""
+    """Settings that are varied; T_prof, N_prof and C_prof of the paper are the first three."""
 
     profile_s: float  #: after which a job leaves the profiling partition (profile.t_s)
     profile_gpus: int  #: most GPUs of a job that starts there (profile.n_max)
@@ -30,6 +32,37 @@ class Knobs:
     def plain(self) -> Knobs:
         """The settings with every ineffective one at its first value, so that equivalent ones are equal."""
         return self if self.profile_nodes else replace(self, profile_s=LIMITS_S[0], profile_gpus=WIDEST[0])
+
+    @property
+    def by_setting(self) -> dict[str, float | int | str]:
+        """The values by the keys of the settings file; the nodes are those of a partition in slurm.conf."""
+        return {
+            "profile.t_s": self.profile_s,
+            "profile.n_max": self.profile_gpus,
+            "nodes of profile.partition": self.profile_nodes,
+            "share.capacity": self.capacity,
+            "policy.ordering": self.ordering,
+        }
+
+    def applied(self, settings: Settings) -> Settings:
+        """Return *settings* with these values, and with the powers that they need.
+
+        A power to requeue running jobs stays as it is: it is up to the site.
+        """
+        profiles, shares = self.profile_nodes > 0, self.capacity > 0
+        power = replace(settings.power, order=True, profile=profiles, share=shares)
+        policy, preset = settings.policy, PRESETS.get(settings.policy.preset)
+        if preset is None or preset.ordering != self.ordering:
+            policy = replace(policy, ordering=self.ordering, preset="")
+        profile, share = settings.profile, settings.share
+        if profiles:
+            power = replace(power, partition=True)
+            profile = replace(profile, t_s=self.profile_s, n_max=self.profile_gpus)
+            profile = replace(profile, n_least=min(profile.n_least, profile.n_max))
+            profile = replace(profile, t_least_s=min(profile.t_least_s, profile.t_s))
+        if shares:
+            share = replace(share, capacity=self.capacity)
+        return replace(settings, power=power, policy=policy, profile=profile, share=share)
 
 
 @dataclass(frozen=True)
@@ -45,7 +78,7 @@ class KnobSpace:
     def of(cls, current: Knobs, *, nodes: int, gpus: int, profiling: bool, sharing: bool, widest: int = 1) -> KnobSpace:
         """Build the space for *nodes* of *gpus* GPUs, which leaves enough for the *widest* job.
 
-        *profiling* and *sharing* keep their values unless they can be simulated.
+        Profiling and sharing keep their values unless the cluster can have them.
         """
         most = min(int(nodes * LENT), nodes - -(-widest // gpus))
         node_counts = {0, *(number for number in (1, 2, 4, 8, 16, 32) if number <= most)} if profiling else set()

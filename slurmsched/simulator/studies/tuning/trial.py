@@ -1,21 +1,23 @@
-"""Trials: the times that a site's jobs would have taken with other settings."""
+"""Trials: the times that a site's jobs would have taken with other settings, by the daemon's own decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from ....cluster.columns import BoolArray, FloatArray, IntArray, Labels
+from ....cluster.columns import BoolArray, FloatArray, Labels
 from ....cluster.forecast import Forecast
 from ....cluster.gpu_usage import Use
-from ....cluster.job_kind import kind_of
-from ....models.sharing.sharing_model import GpuUse, SharingModel
-from ...cluster_spec import ClusterSpec, PackingSetup, Sharing
-from ...lucid.packing import LEAST
-from ...lucid.profiler import ProfilingResult, profiled
+from ....cluster.nodes import PartitionTable
+from ....cluster.text.hostlist import fold
+from ....cluster.text.plural import count
+from ....config import Settings
+from ....decide.policy import Policy
+from ....errors import ConfigError
+from ...cluster_spec import ClusterSpec, Sharing, partition_of
 from ...run import simulate
 from ...setup import Setup
 from ...workload.workload import Workload
@@ -23,28 +25,30 @@ from .knobs import Knobs
 
 SAME_S = 60.0  #: accepted difference of clocks
 UTIL_STEP, MEMORY_STEP_MIB = 0.05, 2048.0  #: jobs whose use differs by less count as alike
+MAIN = "main"  #: the partition of all other nodes, where the cluster has none of its own
 
 
 @dataclass(frozen=True, eq=False)
 class TuningSite:
-    """The jobs of a site, their forecasts at submission, and the cluster they ran on."""
+    """The jobs of a site, their forecasts at submission, the cluster they ran on, and its settings."""
 
     jobs: Workload
     forecast: Forecast
     fleet: ClusterSpec
-    scores: SharingModel | None = None  #: with it and *gpu_mib*, sharing can be simulated
-    gpu_mib: float = 0.0  #: GPU memory that two jobs may use together
-    patience_s: float = 600.0  #: wait after which a job skips profiling (profile.wait_s)
+    settings: Settings
+    policy_of: Callable[[Settings], Policy]  #: what the daemon makes of settings
+    share_nodes: int = 0  #: nodes of the sharing partition, on a cluster without partitions of its own
 
     @property
-    def profiling(self) -> bool:
-        """True if a profiling partition can be simulated: on nodes of one size without partitions of their own."""
+    def plain(self) -> bool:
+        """True if the nodes are of one size and in no partitions, so that partitions can be made of them."""
         return not len(self.fleet.partitions) and bool((self.fleet.nodes.gpus == self.fleet.size).all())
 
     @property
     def sharing(self) -> bool:
-        """True if sharing can be simulated: the GPU use of some jobs and the memory of GPUs are known."""
-        return self.scores is not None and self.gpu_mib > 0 and bool(self._measured_rows.any())
+        """True if jobs can share: there are nodes for it, measured jobs, and a bound on the memory of two jobs."""
+        nodes = self.fleet.shared == self.settings.share.partition or (self.plain and self.share_nodes > 0)
+        return nodes and self.settings.share.memory_mib > 0 and bool(self._measured_rows.any())
 
     @property
     def _measured_rows(self) -> BoolArray:
@@ -59,8 +63,8 @@ class TuningSite:
         return replace(self, jobs=self.jobs.take(rows), forecast=self.forecast.take(rows))
 
     @cached_property
-    def kinds(self) -> tuple[Labels, GpuUse]:
-        """The kind of use of each job, empty where it was not measured, and the GPU use of each kind."""
+    def kinds(self) -> tuple[Labels, FloatArray]:
+        """The kind of use of each job, empty where it was not measured, and the GPU utilisation of each kind."""
         jobs = self.jobs
         has_profile = self._measured_rows
         steps = (jobs.gpu_util / UTIL_STEP, jobs.memory_util / UTIL_STEP, jobs.gpu_memory_mib / MEMORY_STEP_MIB)
@@ -69,53 +73,21 @@ class TuningSite:
         code = np.zeros(len(jobs), dtype=np.int64)
         code[has_profile] = codes.reshape(-1) + 1
         names = ("", *(f"use {number}" for number in range(len(distinct))))
-        util, memory_util, memory = distinct.T * np.array([[UTIL_STEP], [UTIL_STEP], [MEMORY_STEP_MIB]])
-        return Labels(code, names), GpuUse(util, memory_util, memory, np.zeros(len(util)))
-
-    @cached_property
-    def measured(self) -> BoolArray:
-        """True for jobs after a measured run of the same user and such a name, if no job had waited."""
-        jobs = self.jobs
-        pairs, which = np.unique(
-            np.stack([jobs.user.codes, jobs.name.codes], axis=1).reshape(-1, 2), axis=0, return_inverse=True
-        )
-        kinds = Labels.of(kind_of(jobs.user.names[user], jobs.name.names[name]) for user, name in pairs.tolist())
-        kind = kinds.codes[which.reshape(-1)] if len(jobs) else np.zeros(0, np.int64)
-        first_s = np.full(len(kinds.names), np.inf)
-        has_profile = self._measured_rows
-        np.minimum.at(first_s, kind[has_profile], (jobs.submit_s + jobs.runtime_s)[has_profile])
-        earlier: BoolArray = first_s[kind] < jobs.submit_s
-        return earlier
+        return Labels(code, names), np.asarray(distinct[:, 0] * UTIL_STEP)
 
 
 def completion_s(site: TuningSite, knobs: Knobs) -> FloatArray:
-    """Compute the JCT of each job under *knobs*; ConfigError where the jobs do not fit.
+    """Compute the JCT of each job under the site's settings with *knobs*; ConfigError where a job never runs.
 
-    A job that does not end in the profiling partition begins anew in the queue proper. A job can share GPUs where one
-    of its user and name was measured before it came. Two that share run at the speed of ``speed_beside``.
+    The daemon's cycle runs beside a modelled slurmctld. Two jobs that share run at the speed of ``speed_beside``.
     """
-    jobs, nodes = site.jobs, site.fleet.nodes
-    if knobs.profile_nodes:
-        first = profiled(
-            jobs,
-            int(nodes.gpus[-knobs.profile_nodes :].sum()),
-            widest=knobs.profile_gpus,
-            limit_s=knobs.profile_s,
-            patience_s=site.patience_s,
-        )
-        fleet = replace(site.fleet, nodes=nodes.take(slice(0, len(nodes) - knobs.profile_nodes)))
-    else:
-        first = ProfilingResult(
-            np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_), np.zeros(len(jobs), np.bool_)
-        )
-        fleet = site.fleet
-    come_s = np.where(np.isnan(first.left_s), jobs.submit_s, first.left_s)
-    rows = np.flatnonzero(~first.done)
-    rows = rows[np.argsort(come_s[rows], kind="stable")]
-    left = replace(jobs.take(rows), submit_s=come_s[rows])
-    end_s = come_s.copy()
-    end_s[rows] = _ends(site, knobs, fleet, left, rows, first.ran)
-    return end_s - jobs.submit_s
+    settings = knobs.applied(site.settings)
+    jobs, fleet = _with_pairs(site, *_partitioned(site, knobs))
+    setup = Setup.of_site(site.policy_of(settings), settings.daemon.every_s, "trial", forecast="history")
+    jct_s = simulate(jobs, fleet, setup, learnt=site.forecast).end_s - jobs.submit_s
+    if waiting := int(np.isnan(jct_s).sum()):
+        raise ConfigError(f"{count(waiting, 'job')} never ran under {knobs.by_setting}")
+    return jct_s
 
 
 def speed_beside(sums: FloatArray) -> FloatArray:
@@ -138,22 +110,43 @@ def with_use(jobs: Workload, measured: Iterable[tuple[int, Use]]) -> Workload:
     return replace(jobs, **columns)
 
 
-def _ends(
-    site: TuningSite, knobs: Knobs, fleet: ClusterSpec, left: Workload, rows: IntArray, ran: BoolArray
-) -> FloatArray:
-    """Return the ends of the jobs *left*, at *rows* of the site's; *ran* marks those with a known profile."""
-    forecast = site.forecast.take(rows)
-    setup = Setup.of(knobs.ordering, "backfill", forecast="history")
-    packing = None
-    if knobs.capacity and site.sharing and site.scores is not None:
-        labels, use = site.kinds
-        sums = use.gpu_util[:, None] + use.gpu_util[None, :]
-        score = site.scores.score(use)
-        fits = use.memory_mib[:, None] + use.memory_mib[None, :] <= site.gpu_mib
-        fits &= score[:, None] + score[None, :] <= knobs.capacity
-        speeds = np.where(fits, speed_beside(sums), 0.0)
-        left = replace(left, work=labels.take(rows))
-        fleet = replace(fleet, sharing=Sharing(labels.names[1:], speeds))
-        known_s = np.where(ran[rows] | site.measured[rows], 0.0, np.inf)
-        packing = PackingSetup(speeds, known_s, LEAST, True, forecast.runtime_s)
-    return simulate(left, fleet, setup, learnt=forecast, packing=packing).end_s
+def _partitioned(site: TuningSite, knobs: Knobs) -> tuple[Workload, ClusterSpec]:
+    """Return jobs and cluster with partitions for profiling and sharing, on nodes that have none of their own.
+
+    The last nodes are for profiling, those before them for sharing. Jobs that may be measured first request both
+    partitions, as ``job_submit.lua`` has them do.
+    """
+    jobs, fleet, settings = site.jobs, site.fleet, site.settings
+    if site.plain:  # nothing is known of the nodes but their GPUs
+        anything = Labels(np.zeros(len(jobs), dtype=np.int64), ("",))
+        jobs = replace(jobs, gpu_type=anything, features=anything)
+    sharing = site.share_nodes if site.plain else 0
+    if not (knobs.profile_nodes or sharing):
+        return jobs, fleet
+    nodes, main, profile = fleet.nodes, settings.profile.home or MAIN, settings.profile.partition
+    numbers = [len(nodes) - knobs.profile_nodes - sharing, sharing, knobs.profile_nodes]
+    codes = np.repeat(np.arange(3), numbers)
+    names = (main, settings.share.partition, profile)
+    partitions = _no_partitions()
+    for code, name in enumerate(names):
+        if numbers[code]:
+            hosts = fold(nodes.name.take(np.flatnonzero(codes == code)))
+            partitions = partitions.joined(partition_of(name, hosts, tier=[2 if name == profile else 1]))
+    fleet = replace(fleet, nodes=replace(nodes, partitions=Labels(codes, names)), partitions=partitions)
+    most = min(knobs.profile_gpus, int(nodes.gpus[codes == 2].sum()))
+    measured = (jobs.gpus > 0) & (jobs.gpus <= most)
+    home = Labels(measured.astype(np.int64), (main, f"{profile},{main}"))
+    return replace(jobs, partition=home), replace(fleet, shared=settings.share.partition if sharing else "")
+
+
+def _no_partitions() -> PartitionTable:
+    return ClusterSpec.of(0, 0).partitions
+
+
+def _with_pairs(site: TuningSite, jobs: Workload, fleet: ClusterSpec) -> tuple[Workload, ClusterSpec]:
+    """Return jobs and cluster with the speeds of pairs, where jobs can share and the cluster has none of its own."""
+    if not site.sharing or fleet.sharing is not None:
+        return jobs, fleet
+    labels, util = site.kinds
+    speeds = speed_beside(util[:, None] + util[None, :])
+    return replace(jobs, work=labels), replace(fleet, sharing=Sharing(labels.names[1:], speeds))
