@@ -154,7 +154,7 @@ def lucid(
 
     Without *profiler* jobs are profiled where they run, and unless *uneven* they share with jobs of as many GPUs only.
     """
-    told = of.told if told_s is None else replace(of.told, runtime_s=told_s)
+    told = of.told if told_s is None else replace(of.told, runtime_s=told_s, floor_s=np.zeros(len(told_s)))
     packing = pack(
         of.jobs,
         pairs(),
