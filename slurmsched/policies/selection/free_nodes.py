@@ -104,17 +104,17 @@ class FreeNodes:
 
     def _tell_allocations(self) -> None:
         """Record the GPUs and CPUs that running jobs have on each node; those of unknown nodes stay in use."""
-        jobs, view = self.jobs, self.view
-        number = {name: at for at, name in enumerate(view.nodes.name)}
-        for row in range(self.jobs_running):
-            names = [name for name in _names(view.running.node_list[row]) if name in number]
-            for name, gpus in zip(names, _gpus_on(view.running, row, len(names)), strict=True):
-                node = number[name]
-                free = jobs.resources.free
-                before = int(free.gpus[node]), int(free.cpus[node])
-                link(free, jobs.held, row, node, gpus, int(jobs.requests.cpus[row]))
-                free.gpus[node], free.cpus[node] = before  # what is in use is known already
-            line_up(jobs.running, row, float(view.running.started_s[row] + jobs.life.plan_s[row]))
+        jobs, running = self.jobs, self.view.running
+        number = {name: at for at, name in enumerate(self.view.nodes.name)}
+        lists = [[number[name] for name in _names(text) if name in number] for text in running.node_list.names]
+        free, held, cpus = jobs.resources.free, jobs.held, jobs.requests.cpus.tolist()
+        ends_s = (running.started_s + jobs.life.plan_s[: self.jobs_running]).tolist()
+        before = free.gpus.copy(), free.cpus.copy()
+        for row, code in enumerate(running.node_list.codes.tolist()):
+            for node, gpus in zip(lists[code], _gpus_on(running, row, len(lists[code])), strict=True):
+                link(free, held, row, node, gpus, cpus[row])
+            line_up(jobs.running, row, ends_s[row])
+        free.gpus[:], free.cpus[:] = before  # what running jobs have was known before
 
 
 def _places(jobs: JobTable, nodes: NodeTable, partitions: PartitionTable) -> AllowedNodes:
