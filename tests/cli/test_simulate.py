@@ -291,7 +291,7 @@ def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, sai
         (("--placement", "best"), "pool, first-free, consolidate"),
         (("--jobs", "7"), "accepted are a:b"),
         (("--train", "7"), "accepted are a:b"),
-        (("--admission", "few"), "accept-all, and load:X"),
+        (("--admission", "few"), "accept-all, load"),
         (("--scale-load", "0"), "0<x<inf"),
         (("synthetic:few",), "accepted are synthetic:JOBS"),
     ],
