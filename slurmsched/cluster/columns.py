@@ -66,24 +66,21 @@ class Table:
     """A table as columns: row *i* of every column describes the same thing. Columns are read-only after creation."""
 
     def __post_init__(self) -> None:
-        # not fields(), which builds a new tuple on each call: tables are created and measured often
-        columns = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
+        # Tables are created often: the columns are all that an instance has now, and fields() builds a tuple each time.
+        columns = [column.codes if isinstance(column, Labels) else column for column in self.__dict__.values()]
+        if len(set(map(len, columns))) > 1:
+            lengths = dict(zip(self.__dict__, map(len, columns), strict=True))
             raise ValueError(f"ragged {type(self).__name__}: {lengths}")
-        for column in columns.values():
-            (column.codes if isinstance(column, Labels) else column).setflags(write=False)
+        for column in columns:
+            column.setflags(write=False)
 
     def __len__(self) -> int:
         return len(getattr(self, next(iter(self.__dataclass_fields__))))
 
     def take(self, rows: Rows) -> Self:
         """Return the table of *rows* only, in that order."""
-        columns = {}
-        for name in self.__dataclass_fields__:
-            column = getattr(self, name)
-            columns[name] = column.take(rows) if isinstance(column, Labels) else column[rows]
-        return type(self)(**columns)
+        columns = [getattr(self, name) for name in self.__dataclass_fields__]
+        return type(self)(*(c.take(rows) if isinstance(c, Labels) else c[rows] for c in columns))
 
     def joined(self, other: Self) -> Self:
         """Return a table of the rows of this one, then those of *other*."""

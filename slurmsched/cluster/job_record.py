@@ -68,9 +68,10 @@ _COLUMNS = tuple(f.name for f in fields(JobRecord) if f.default is MISSING)
 
 def jobs_in(table: JobTable, rows: IntArray) -> Iterator[JobRecord]:
     """Yield the jobs in *rows* of *table*, without fields that one observation lacks: first submit, phase, delays."""
-    some = table.take(rows)
-    columns = (getattr(some, name) for name in _COLUMNS)
-    for values in zip(*(list(c) if isinstance(c, Labels) else c.tolist() for c in columns), strict=True):
+    columns = (getattr(table, name) for name in _COLUMNS)
+    for values in zip(
+        *(list(c.take(rows)) if isinstance(c, Labels) else c[rows].tolist() for c in columns), strict=True
+    ):
         yield JobRecord(*values)
 
 

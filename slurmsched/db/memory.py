@@ -149,8 +149,17 @@ class Memory:
             asked_s, ask_count = self._intents.ask_counts(jobs, now_s)
             comments, (shares, asked_for, given_back) = self._intents.comments(jobs), self._intents.sharing(jobs)
             refusal = self._intents.share_refusals(jobs, now_s)
-            jobs = replace(jobs, shares=shares, asked_for=asked_for, given_back=given_back, share_refusal=refusal)
-            tables.append(replace(jobs, asked_s=asked_s, asks=ask_count, told=comments))
+            jobs = replace(
+                jobs,
+                shares=shares,
+                asked_for=asked_for,
+                given_back=given_back,
+                share_refusal=refusal,
+                asked_s=asked_s,
+                asks=ask_count,
+                told=comments,
+            )
+            tables.append(jobs)
         pending, running = tables
         held, points = self._intents.held(pending, now_s), self._intents.points(pending, now_s)
         pending = replace(pending, held_by_us=held, site_points=points)
