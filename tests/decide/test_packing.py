@@ -489,6 +489,13 @@ def test_without_a_rule_of_pairs_no_job_goes_to_shared_gpus():
 
 
 def test_the_pairs_of_a_plug_in_are_made(the_last_joins_the_first):
-    busy = seen(waiting(2, share_score=[2, 2]), sharing("2", share_score=[2]))
-    assert all(share.token != "2" for share in shares(busy)), "too heavy together"
+    busy = seen(waiting(2), sharing("2"))
+    assert (1, "2") in {(share.job_id, share.token) for share in shares(busy)}
     assert (2, "2") in {(share.job_id, share.token) for share in shares(busy, replace(RULES, rule="last-joins-first"))}
+
+
+def test_the_pairs_of_a_plug_in_keep_the_limits(the_last_joins_the_first):
+    rules = replace(RULES, rule="last-joins-first")
+    for limit in ({"share_score": [2, 2]}, {"gpu_memory_mib": [15_999.0] * 2}, {"user": ["else"] * 2}):
+        busy = seen(waiting(2, **limit), sharing("2", share_score=[2]))
+        assert all(share.token != "2" for share in shares(busy, rules)), limit

@@ -20,7 +20,7 @@ from ...cluster.state import View
 from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import requests_in
 from ...policies.contract import SHARINGS
-from ...policies.sharing import packable
+from ...policies.sharing import packable, why_not
 from ...policies.sharing_candidates import Pair, Sharers
 from ..rules import SharingRules
 from .pair_eviction import unsteady
@@ -250,7 +250,8 @@ def _joins(
     def made(pair: Pair) -> Join | None:
         at, row = places[pair.host], int(rows[guests[pair.guest]])
         place, host = int(hosts.place[at]), int(hosts.rows[at])
-        if not room.has_room(place, jobs, row):
+        # A plug-in's pairs keep the limits too: consent, users, memory, scores.
+        if why_not(waiting, guests[pair.guest], hosts.jobs, at, packing) or not room.has_room(place, jobs, row):
             return None
         free[at] = False
         room.take(place, jobs, row, gpus_of(view.running, host))
