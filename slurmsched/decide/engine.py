@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
@@ -115,7 +116,7 @@ def _plan(
     lending = node_wishes(view, rules, standings)
     ranks = _rank_wishes(jobs, tier, rank, points, moves)
     wishes = [*releases, *stop_requests, *moves, *lending, *ranks, *turns, *starts]
-    actions, refusals = judge(wishes, view, rules)
+    actions, refusals = judge(wishes, replace(view, promises=promises), rules)
     return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals), promises)
 
 

@@ -210,6 +210,19 @@ def node_keeps_partition(move: MoveNodes, view: View, rules: Rules) -> str | Non
     return f"the node {min(lost)} would be in none of the partitions" if lost else None
 
 
+def promised_job_keeps_nodes(move: MoveNodes, view: View, rules: Rules) -> str | None:
+    """Refuse to take nodes out of the partitions of a waiting job with an open promise, which counts on them."""
+    if _gives_nodes_back(move):
+        return None
+    promised = np.isin(view.pending.job_id, view.promises.job_id[view.promises.open])
+    for names in sorted(set(view.pending.partition.take(promised))):
+        own = [one for one in move.partitions if one.partition in names.split(",")]
+        after = {name for one in own for name in expand(one.after)}
+        if lost := {name for one in own for name in expand(one.before)} - after:
+            return f"a promised job waits for the nodes of {names}, the node {min(lost)} too"
+    return None
+
+
 def _named(move: MoveNodes) -> set[str]:
     return {name for one in move.partitions for name in expand(one.after)}
 
@@ -263,6 +276,7 @@ MOVE_RULES: tuple[MoveRule, ...] = (
     partitions_are_apart,
     node_is_known,
     node_keeps_partition,
+    promised_job_keeps_nodes,
 )
 """The rules of moves of nodes, which concern no job."""
 
@@ -296,6 +310,7 @@ SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
     partitions_are_apart: "partitions_are_apart",
     node_is_known: "node_is_known",
     node_keeps_partition: "node_keeps_partition",
+    promised_job_keeps_nodes: "promised_job_keeps_nodes",
 }
 """The stored spelling of each rule: in records, metrics and JSON. A new function name changes none."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from decide.views import ALL_POWERS, jobs, running_jobs, view
 
@@ -25,6 +26,7 @@ from slurmsched.cluster.actions import (
     Suspend,
 )
 from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promise_table
 from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SPELLINGS, UNKNOWN_JOB, judge
 from slurmsched.decide.rules import DeadlineRules, Rules
 
@@ -33,10 +35,10 @@ PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), Requi
 RUNNING = [Requeue(901), AskToStop(901, "URG"), Suspend(901), SetAdminComment(901, "slurmsched:met")]
 
 
-def verdict(action, rules=ALL, **columns) -> str | None:
+def verdict(action, rules=ALL, promises=NO_PROMISES, **columns) -> str | None:
     """The rule that stands against *action* on a job with *columns*, None if it may be done."""
     ours = {"held_by_us": [True], "ckpt": [True]} | {name: [value] for name, value in columns.items()}
-    seen = view(jobs(1, **ours), running=running_jobs(1, **ours))
+    seen = replace(view(jobs(1, **ours), running=running_jobs(1, **ours)), promises=promises)
     allowed, refusals = judge([action], seen, rules)
     assert len(allowed) + len(refusals) == 1
     return refusals[0].rule if refusals else None
@@ -103,13 +105,17 @@ MOVES = {
     "partitions_are_apart": MoveNodes((replace(GPU, own="n[1-2]"), FAST)),
     "node_is_known": MoveNodes((GPU, replace(FAST, after="n[1-3]"))),
     "node_keeps_partition": MoveNodes((GPU, replace(FAST, after="n1"))),
+    "promised_job_keeps_nodes": MoveNodes(
+        (NodeChange("gpu", "n[1-2]", "n[1-2]", "n1"), NodeChange("fast", "n3", "", "n2"))
+    ),
 }
+PROMISED = promise_table(1, job_id=[1], state=[PromiseState.OPEN])
 
 
 @pytest.mark.parametrize("rule", MOVES)
 def test_what_stands_against_a_move_of_nodes_is_told_by_the_name_of_its_rule(rule):
     others = Rules(powers=ALL_POWERS - {"nodes"}) if rule == "lending_is_on" else ALL
-    assert verdict(MOVES[rule], others) == rule
+    assert verdict(MOVES[rule], others, PROMISED if rule == "promised_job_keeps_nodes" else NO_PROMISES) == rule
     assert len(MOVES) == len(MOVE_RULES)
 
 
@@ -167,6 +173,15 @@ def test_a_job_that_shares_is_not_preempted():
     assert [refusal.rule for refusal in refusals] == ["job_is_alone"]
 
 
+def test_nodes_leave_the_partition_of_a_promised_job_if_the_job_may_run_there_too_or_waits_no_more():
+    move = MOVES["promised_job_keeps_nodes"]
+    assert verdict(move, promises=PROMISED, partition="gpu,fast") is None
+    assert verdict(move, promises=replace(PROMISED, state=np.array([PromiseState.MET]))) is None
+    assert verdict(move, promises=replace(PROMISED, job_id=np.array([901]))) is None
+    back = MoveNodes((NodeChange("gpu", "n1", "n[1-2]", "n1"), NodeChange("fast", "n2", "", "n2")))
+    assert verdict(back, promises=PROMISED) is None
+
+
 def test_giving_back_is_allowed_on_a_job_whose_owner_opted_out_later():
     assert verdict(Rank(1, 0), off=True) is None
     assert verdict(Release(1), off=True) is None
@@ -205,6 +220,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "partitions_are_apart",
         "power_is_on",
         "sharing_is_on",
+        "promised_job_keeps_nodes",
         "token_is_ours",
     ]
     assert set(SPELLINGS) == {*MOVE_RULES, *PAIR_RULES, *(rule for rules in RULES.values() for rule in rules)}
