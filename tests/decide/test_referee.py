@@ -219,8 +219,8 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "partition_keeps_nodes",
         "partitions_are_apart",
         "power_is_on",
-        "sharing_is_on",
         "promised_job_keeps_nodes",
+        "sharing_is_on",
         "token_is_ours",
     ]
     assert set(SPELLINGS) == {*MOVE_RULES, *PAIR_RULES, *(rule for rules in RULES.values() for rule in rules)}
