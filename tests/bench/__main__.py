@@ -32,6 +32,7 @@ from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer
 
 from .fidelity import bench_fidelity
+from .flows import main as bench_flows
 from .predictions import main as bench_predictions
 from .simulator import bench_simulator
 from .synthetic import after, promised_view, view
@@ -41,7 +42,7 @@ RUNS = 5
 
 
 def main() -> None:
-    """All of it, a quarter of an hour."""
+    """All of it, half an hour."""
     print(
         "decide() alone, 1,000 nodes, milliseconds (median of 9; target: 2,048 <= 1, 100,000 <= 50, and 2,048 with 500 "
         "promises on 60 nodes <= 20)"
@@ -58,6 +59,7 @@ def main() -> None:
         for pending in (1_000, 10_000):
             bench_cycle(pending)
         bench_fidelity(time.time())
+        bench_flows()
         from .backends import main as bench_backends  # it takes its parts from here
 
         bench_backends()

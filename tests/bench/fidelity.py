@@ -25,6 +25,11 @@ RUNS = 2
 CHAIN = 16
 DAY_S = 86400.0
 
+CAME = r"_slurm_rpc_submit_batch_job: JobId=(\d+) "
+BEGAN = r"(?:sched: Allocate|_start_job: Started|backfill: Started) JobId=(\d+) "
+ENDED = r"_job_complete: JobId=(\d+) done"
+"""What slurmctld writes in its log, to the millisecond."""
+
 
 def bench_fidelity(now_s: float, runs: int = RUNS, orderings: Sequence[str] = ORDERINGS) -> None:
     """Average JCT of the burst, real and simulated, for each ordering; LabError where there is no Slurm."""
@@ -60,16 +65,15 @@ def overheads() -> tuple[float, float]:
         jobs = [lab.submit(*whole, f"--wrap=exec sleep {nap_s:.3f}", user=OPERATOR) for nap_s in naps_s]
         watch(lab, len(jobs), lambda line: None)
         log = lab.layout.log("slurmctld").read_text()
-    began = _times(log, r"(?:sched: Allocate|_start_job: Started|backfill: Started) JobId=(\d+) ", jobs)
-    ended = _times(log, r"_job_complete: JobId=(\d+) done", jobs)
+    began, ended = times_in_log(log, BEGAN, jobs), times_in_log(log, ENDED, jobs)
     launch_s = statistics.median(
         end_s - begin_s - nap_s for begin_s, end_s, nap_s in zip(began, ended, naps_s, strict=True)
     )
     return launch_s, min(after_s - end_s for end_s, after_s in zip(ended[:-1], began[1:], strict=True))
 
 
-def _times(log: str, words: str, jobs: Sequence[int]) -> list[float]:
-    """When slurmctld said *words* of each job, in Unix seconds."""
+def times_in_log(log: str, words: str, jobs: Sequence[int]) -> list[float]:
+    """When slurmctld last said *words* of each job, in Unix seconds."""
     told = {
         int(found[2]): datetime.fromisoformat(found[1]).timestamp()
         for found in re.finditer(rf"^\[(\S+)\] .*?{words}", log, re.MULTILINE)
