@@ -191,11 +191,13 @@ class Intents:
 
     def points(self, pending: JobTable, now_s: float) -> IntArray:
         """Return the points of *pending* jobs; where Slurm shows none for a begin time ahead, those we gave last."""
+        hidden = np.flatnonzero((pending.eligible_s > now_s) & (pending.site_points == 0)).tolist()
+        if not hidden:
+            return pending.site_points
         points_of = {i.job_id: i.value for i in self if i.kind == "Rank" and i.answered_s is not None}
-        hidden = (pending.eligible_s > now_s) & (pending.site_points == 0) & np.isin(pending.job_id, list(points_of))
         points = pending.site_points.copy()
-        for row in np.flatnonzero(hidden).tolist():
-            value = points_of[int(pending.job_id[row])]
+        for row in hidden:
+            value = points_of.get(int(pending.job_id[row]))
             if isinstance(value, int) and value < pending.priority[row]:
                 points[row] = value
         return points
