@@ -61,7 +61,8 @@ def occupy(lab: Lab, seconds: int = BUSY_S) -> list[int]:
     On idle GPUs the first jobs would start in order of arrival, and hold them for a third of the whole time.
     """
     options = (f"--gres=gpu:{lab.spec.gpus}", "--job-name=busy", "--output=/dev/null", f"--wrap=exec sleep {seconds}")
-    jobs = [lab.submit("--nodes=1", "--time=1", *options, user=OPERATOR) for _ in range(lab.spec.nodes)]
+    minutes = -(-seconds // 60)
+    jobs = [lab.submit("--nodes=1", f"--time={minutes}", *options, user=OPERATOR) for _ in range(lab.spec.nodes)]
 
     def busy() -> bool:
         return len(lab.ask(["squeue", "-h", "-t", "R", "-o", "%A"]).split()) >= lab.spec.nodes

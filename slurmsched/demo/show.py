@@ -21,7 +21,7 @@ SOURCE = (
 )
 
 
-PATIENCE_S = 120  #: for the answers to the user's queries
+PATIENCE_S = 240  #: for the answers to the user's queries
 
 
 @dataclass(frozen=True)
