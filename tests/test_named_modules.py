@@ -21,6 +21,7 @@ IMPORTED_BY_NAME = {
     "cli/lazy.py": {"place.module"},
     "policies/compiled.py": {"'numba'", "'numba.core.caching'", "'numba.core.config'"},
     "prolog/mps.py": {"'sampler'"},
+    "prolog/probe.py": {"'pynvml'", "'sampler'"},
     "prolog/sampler.py": {"'pynvml'"},
     "prolog/watch.py": {"'pynvml'", "'sampler'"},
     "simulator/report/page.py": {"'plotly.offline'"},

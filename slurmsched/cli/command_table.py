@@ -23,6 +23,11 @@ COMMANDS = {
         "check",
         "Report missing or wrong settings of Slurm and slurmsched, with the lines to add.",
     ),
+    "node-check": CommandEntry(
+        "slurmsched.cli.admin.node_check.command",
+        "node_check",
+        "Try on this GPU node what the programs of the prolog need and do there.",
+    ),
     "status": CommandEntry("slurmsched.cli.daemon.status", "status", "Show the state of the daemon."),
     "queue": CommandEntry("slurmsched.cli.jobs.queue", "queue", "List pending jobs in our order."),
     "why": CommandEntry("slurmsched.cli.jobs.why", "why", "Explain why JOB is not running yet."),

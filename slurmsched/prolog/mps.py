@@ -396,7 +396,7 @@ def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> No
 
 def complain(text: str) -> None:
     """Write to syslog, for the admin."""
-    syslog.openlog("slurmsched")
+    syslog.openlog("slurmsched", syslog.LOG_PERROR)  # also to stderr, which only node-check reads
     syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
 
 

@@ -418,7 +418,7 @@ def main() -> None:
         trouble = f"{type(error).__name__}: {error}"
     if trouble:
         text = "no profile of job {}: {}".format(os.environ.get("SLURM_JOB_ID"), trouble)
-        syslog.openlog("slurmsched")
+        syslog.openlog("slurmsched", syslog.LOG_PERROR)  # also to stderr, which only node-check reads
         syslog.syslog(syslog.LOG_NOTICE, text.encode("ascii", "backslashreplace").decode()[:500])
     os._exit(0)  # not sys.exit, which would wait for a thread that hangs in NVML
 

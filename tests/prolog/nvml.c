@@ -3,11 +3,14 @@
  * $FAKE_NVML_SCRIPT names a file of lines `FROM GPU CALL ANSWER`; the last line that fits GPU and CALL, and whose
  * FROM is reached, counts: seconds since nvmlInit, or #N calls of that kind to that GPU. ANSWER is a number, `A/B` for two, `error:CODE`, or `hang:SECONDS`.
  *   0 * gpus 2          two GPUs
- *   0 0 util 40/10      GPU and memory controller, %
+ *   0 0 util 40/10      GPU and memory controller, %; `cuda:40/10` while a process of cuda.c runs, else 0
  *   0 0 memory 4096     MiB used of 81920
  *   0 0 power 250       W; `limit` is the power limit
  *   0 0 processes 1     or 1/PID for one with this pid
- *   0 0 clients 2       those that use it through MPS
+ *   0 0 clients 2       those that use it through MPS; or `cuda` for the ones of cuda.c that run now
+ *   0 0 graphics 1      those that draw with it
+ *   0 0 loads cuda      those whose own load it knows
+ *   0 0 mode 3          compute mode
  *   0 0 minor 3         the number of its device file; else its index
  *   0 0 mig 1           cut into slices
  *   5 1 util error:15   lost after five seconds
@@ -16,6 +19,8 @@
  * `.asked.JOB.NODE`, by Slurm's variables.
  * A UUID is GPU-N or MIG-N for the GPU with index N. What no line tells is not supported.
  */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +34,7 @@ struct gpu { int index; };
 struct memory { unsigned long long total, free, used; };
 struct utilization { unsigned int gpu, memory; };
 struct process { unsigned int pid; unsigned long long used; unsigned int gi, ci; };
+struct load { unsigned int pid; unsigned long long at; unsigned int gpu, memory, encoder, decoder; };
 
 static struct line lines[LINES];
 static int count;
@@ -53,8 +59,9 @@ static void read_script(void) {
         at->unit = *from == '#' ? '#' : 's';
         at->from = atof(from + (*from == '#'));
         at->gpu = *gpu == '*' ? -1 : atoi(gpu);
-        at->kind = *answer == 'e' || *answer == 'h' ? *answer : ' ';
-        sscanf(at->kind == ' ' ? answer : strchr(answer, ':') + 1, "%lf/%lf", &at->a, &at->b);
+        at->kind = strchr("ehc", *answer) ? *answer : ' ';
+        char *colon = strchr(answer, ':');
+        sscanf(colon ? colon + 1 : answer, "%lf/%lf", &at->a, &at->b);
         count++;
     }
     if (file) fclose(file);
@@ -108,6 +115,18 @@ static int look(int gpu, const char *call, struct line **found) {
         return SUCCESS;
     }
     return (*found)->kind == 'e' ? (int)(*found)->a : SUCCESS;
+}
+
+/* The processes that cuda.c noted and that run now. */
+static unsigned int cuda_processes(unsigned int *pids) {
+    char path[4096];
+    unsigned int found = 0, pid;
+    snprintf(path, sizeof path, "%s.cuda", getenv("FAKE_NVML_SCRIPT"));
+    FILE *file = fopen(path, "r");
+    while (file && found < GPUS && fscanf(file, "%u", &pid) == 1)
+        if (!kill((pid_t)pid, 0) || errno == EPERM) pids[found++] = pid;
+    if (file) fclose(file);
+    return found;
 }
 
 #define ASK(gpu, call) \
@@ -173,9 +192,11 @@ int nvmlDeviceGetName(struct gpu *gpu, char *into, unsigned int length) {
 }
 
 int nvmlDeviceGetUtilizationRates(struct gpu *gpu, struct utilization *into) {
+    unsigned int pids[GPUS];
     ASK(gpu->index, "util");
-    into->gpu = (unsigned int)said->a;
-    into->memory = (unsigned int)said->b;
+    int works = said->kind != 'c' || cuda_processes(pids);
+    into->gpu = works ? (unsigned int)said->a : 0;
+    into->memory = works ? (unsigned int)said->b : 0;
     return SUCCESS;
 }
 
@@ -199,14 +220,41 @@ int nvmlDeviceGetEnforcedPowerLimit(struct gpu *gpu, unsigned int *into) {
     return SUCCESS;
 }
 
-static int list(struct gpu *gpu, const char *call, unsigned int *length, struct process *into) {
+/* The pids of an answer to CALL about a GPU. */
+static int look_for_pids(struct gpu *gpu, const char *call, unsigned int *pids, unsigned int *found) {
     ASK(gpu->index, call);
-    unsigned int running = (unsigned int)said->a, first = said->b ? (unsigned int)said->b : 1000;
+    if (said->kind == 'c') {
+        *found = cuda_processes(pids);
+        return SUCCESS;
+    }
+    *found = (unsigned int)said->a;
+    for (unsigned int i = 0; i < *found; i++) pids[i] = (said->b ? (unsigned int)said->b : 1000) + i;
+    return SUCCESS;
+}
+
+static int list(struct gpu *gpu, const char *call, unsigned int *length, struct process *into) {
+    unsigned int pids[GPUS], running = 0;
+    int trouble = look_for_pids(gpu, call, pids, &running);
+    if (trouble) return trouble;
     if (running > *length) {
         *length = running;
         return TOO_SMALL;
     }
-    for (unsigned int i = 0; i < running; i++) into[i] = (struct process){first + i, 1 << 20, 0, 0};
+    for (unsigned int i = 0; i < running; i++) into[i] = (struct process){pids[i], 1 << 20, 0, 0};
+    *length = running;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetProcessUtilization(struct gpu *gpu, struct load *into, unsigned int *length, unsigned long long since) {
+    unsigned int pids[GPUS], running = 0;
+    (void)since;
+    int trouble = look_for_pids(gpu, "loads", pids, &running);
+    if (trouble) return trouble;
+    if (running > *length || !into) {
+        *length = running;
+        return TOO_SMALL;
+    }
+    for (unsigned int i = 0; i < running; i++) into[i] = (struct load){pids[i], 0, 30, 10, 0, 0};
     *length = running;
     return SUCCESS;
 }
@@ -217,4 +265,34 @@ int nvmlDeviceGetComputeRunningProcesses_v3(struct gpu *gpu, unsigned int *lengt
 
 int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct gpu *gpu, unsigned int *length, struct process *into) {
     return list(gpu, "clients", length, into);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(struct gpu *gpu, unsigned int *length, struct process *into) {
+    return list(gpu, "graphics", length, into);
+}
+
+int nvmlDeviceGetComputeMode(struct gpu *gpu, unsigned int *into) {
+    ASK(gpu->index, "mode");
+    *into = (unsigned int)said->a;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetIndex(struct gpu *gpu, unsigned int *into) {
+    *into = (unsigned int)gpu->index;
+    return SUCCESS;
+}
+
+int nvmlSystemGetNVMLVersion(char *into, unsigned int length) {
+    snprintf(into, length, "12.scripted");
+    return SUCCESS;
+}
+
+int nvmlSystemGetDriverVersion(char *into, unsigned int length) {
+    snprintf(into, length, "scripted");
+    return SUCCESS;
+}
+
+int nvmlSystemGetCudaDriverVersion(int *into) {
+    *into = 12040;
+    return SUCCESS;
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -16,8 +17,6 @@ from ..output import emit, json_option
 if TYPE_CHECKING:
     from ...slurm.checkup import Finding
 
-_WORDS = {True: "ok", False: "missing", None: "-"}
-
 
 @click.command()
 @json_option
@@ -28,15 +27,31 @@ def check(app: App, as_json: bool) -> None:
     Nothing is changed. Exit status 1 if anything is missing.
     """
     findings = [*_of_cluster(app), *_of_policy(app), *_of_database(app), _of_daemon(app)]
+    report(findings, {}, as_json=as_json)
+
+
+def report(
+    findings: Sequence[Finding],
+    facts: Mapping[str, Any],
+    *,
+    as_json: bool,
+    bad: str = "missing",
+    remedies: tuple[str, str] = ("add", "could add"),
+) -> NoReturn:
+    """Print *findings*, beside *facts* as JSON, and exit: with status 1 where any is *bad*.
+
+    *remedies* introduce the remedy of a finding that is bad, and of one that need not be.
+    """
+    words = {True: "ok", False: bad, None: "-"}
     lines = []
     for finding in findings:
-        lines.append(f"{_WORDS[finding.ok]:8} {finding.name}: {finding.text}")
+        lines.append(f"{words[finding.ok]:8} {finding.name}: {finding.text}")
         if finding.remedy and finding.ok is not True:
-            lines.append(f"{'':8} {'add' if finding.ok is False else 'could add'}: {finding.remedy}")
-    missing = sum(finding.ok is False for finding in findings)
-    lines.append(f"{missing} missing" if missing else "nothing is missing")
-    emit({"missing": missing, "findings": [asdict(finding) for finding in findings]}, *lines, as_json=as_json)
-    sys.exit(1 if missing else 0)
+            lines.append(f"{'':8} {remedies[finding.ok is None]}: {finding.remedy}")
+    failures = sum(finding.ok is False for finding in findings)
+    lines.append(f"{failures} {bad}" if failures else f"nothing is {bad}")
+    emit({bad: failures, "findings": [asdict(finding) for finding in findings], **facts}, *lines, as_json=as_json)
+    sys.exit(1 if failures else 0)
 
 
 def _of_cluster(app: App) -> list[Finding]:

@@ -1,0 +1,365 @@
+"""``slurmsched node-check`` on nodes with a scripted NVML, GPU and MPS."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from node_worlds import scripted_nvml, wait_until
+
+from slurmsched.cli import main
+from slurmsched.cli.admin.node_check.findings import (
+    busy,
+    clients_finding,
+    gpu_finding,
+    loss_finding,
+    nvml_trouble,
+    pair_finding,
+    samples_finding,
+)
+from slurmsched.cli.app import App
+from slurmsched.models.registry import shipped
+from slurmsched.models.sharing.sharing_model import SharingModel
+from slurmsched.prolog.probe import KERNEL
+
+HERE = Path(__file__).parent
+PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that any user may run
+IDLE = """
+0 * gpus 2
+0 0 minor 0
+0 1 minor 1
+0 * mode 0
+0 * memory 1000
+0 * util 0/0
+0 * power 100
+0 * limit 400
+0 * processes 0
+0 * graphics 0
+0 0 clients cuda
+0 0 loads cuda
+"""
+
+
+class TrialNode:
+    """A node with two GPUs, whose Python finds the scripted NVML and CUDA, and with a stand-in of MPS."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        scripted_nvml(home)
+        cuda = ["-shared", "-fPIC", "-O1", "-o", str(home / "libcuda.so.1"), str(HERE / "cuda.c")]
+        subprocess.run([shutil.which("gcc") or "cc", *cuda], check=True)
+        for number in range(2):
+            information = home / "gpus" / str(number) / "information"
+            information.parent.mkdir(parents=True)
+            information.write_text(f"GPU UUID: \t GPU-{number}\nDevice Minor: \t {number}\n")
+        (home / "script.cuda").touch()
+        (home / "script.cuda").chmod(0o666)
+        (home / "control.py").write_text((HERE / "mps_control.py").read_text())
+        python = self.python()
+        mps = self.program("mps", "", f"{PYTHON} -I {home}/control.py")
+        self.settings = {"PYTHON": python, "MPS": mps, "GPU_INFO_DIR": str(home / "gpus"), "EVERY_S": "0.2"}
+        self.script(IDLE)
+
+    def program(self, name: str, before: str, command: str) -> str:
+        """Make a shell script that does something *before* a command, and return its path."""
+        path = self.home / name
+        path.write_text(f'#!/bin/sh\n{before}\nexec {command} "$@"\n')
+        path.chmod(0o755)
+        return str(path)
+
+    def python(self, before: str = "") -> str:
+        """Make the Python of node.conf: one with pynvml, which may be root's alone, else one of the system."""
+        libraries = f"export FAKE_NVML_SCRIPT={self.home}/script LD_LIBRARY_PATH={self.home}"
+        ours = f'[ ! -x {sys.executable} ] || exec {sys.executable} "$@"'
+        return self.program("python", f"{before}\n{libraries}\n{ours}", PYTHON)
+
+    def script(self, text: str) -> None:
+        (self.home / "script").write_text(text)
+
+    @property
+    def conf(self) -> Path:
+        path = self.home / "node.conf"
+        path.write_text("".join(f"{name}={value}\n" for name, value in self.settings.items()))
+        return path
+
+    def check(self, *options: str) -> dict[str, tuple[bool | None, str]]:
+        """Run the command: result and text of each finding by its name. All must be gone afterwards."""
+        app = App(environ={"SLURMSCHED_NODE_CONF": str(self.conf)})
+        done = CliRunner().invoke(main, ["node-check", "--json", "--seconds", "0.2", *options], obj=app)
+        self.printed = json.loads(done.stdout)
+        assert self.left_behind() == []
+        found = {each["name"]: (each["ok"], each["text"]) for each in self.printed["findings"]}
+        assert done.exit_code == any(ok is False for ok, _ in found.values())
+        return found
+
+    def left_behind(self) -> list[str]:
+        """Directories and processes of the command."""
+        mark = b"slurmsched-node-check."
+        found = [str(path) for top in ("/run", "/tmp") for path in Path(top).glob(mark.decode() + "*")]
+        for process in Path("/proc").iterdir():
+            try:
+                if process.name.isdigit() and mark in (process / "environ").read_bytes():
+                    found.append((process / "cmdline").read_text())
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def node():
+    with tempfile.TemporaryDirectory(prefix="node-check-", dir="/tmp") as directory:
+        Path(directory).chmod(0o755)  # another user's GPU jobs go through it
+        yield TrialNode(Path(directory))
+
+
+def wrong(found):
+    return {name for name, (ok, _) in found.items() if ok is False}
+
+
+def test_a_healthy_node_passes_every_check(node):
+    node.script(f"{IDLE}0 0 util cuda:90/40\n")
+    found = node.check("--pairs")
+    assert wrong(found) - {"loss by the sampler"} == set(), "that one depends on this machine's other work"
+    assert found["NVML"] == (True, "NVML 12.scripted, driver scripted, CUDA 12.4, 2 GPUs")
+    assert found["GPU 0"][1] == "Scripted, GPU-0, device 0, compute mode Default, 81920 MiB, MIG off; idle"
+    assert found["UUIDs"][0] is True
+    assert "it measured 2 of 2 GPUs and took" in found["sampler"][1]
+    assert found["trial"] == (True, "on GPU 0")
+    assert "nothing is left behind" in found["MPS"][1]
+    assert found["clients of MPS"] == (
+        True,
+        "of 2 clients NVML lists 2 as clients and 0 as processes, the memory of 2 and the utilisation of 2;"
+        " the sampler counts 2",
+    )
+    assert len(node.printed["measured"]["sampler_losses"]) >= 2
+    first, second = node.printed["measured"]["pairs"][2]["speeds"]
+    assert first + second < 1.6, "jobs that need all of a GPU cannot both keep their speed"
+    assert "Jumbo (90% busy) and Jumbo (90% busy), which do not share" in found["heavy + heavy"][1]
+
+
+def test_gpu_jobs_of_root_belong_to_another_user(node):
+    node.settings["MPS"] = node.program("mps", f"id -u >>{node.home}/users", f"{PYTHON} -I {node.home}/control.py")
+    (node.home / "users").touch()
+    (node.home / "users").chmod(0o666)
+    assert node.check()["MPS"][0] is True
+    assert set((node.home / "users").read_text().split()) == {"65534" if os.geteuid() == 0 else str(os.geteuid())}
+
+
+def test_a_node_without_nvml_says_so_and_what_was_not_checked(node):
+    (node.home / "libnvidia-ml.so.1").unlink()
+    found = node.check()
+    assert wrong(found) == {"NVML"}
+    assert "not checked" in found["the rest"][1]
+
+
+def test_a_node_without_its_python_says_which_one(node):
+    node.settings["PYTHON"] = "/nowhere/python3"
+    found = node.check()
+    assert wrong(found) == {"settings", "NVML"}
+    assert "/nowhere/python3 does not start" in found["settings"][1]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("0 * processes 1/4711", "process 4711 runs on it"),
+        ("0 * graphics 1/4711", "process 4711 runs on it"),
+        ("0 * processes error:3", "NVML does not list its processes"),
+        ("0 * util 30/5", "its utilisation is 30 %"),
+        ("0 * memory 40000", "40000 MiB of it are in use"),
+    ],
+)
+def test_a_gpu_that_another_process_uses_is_left_alone(node, line, reason):
+    node.script(f"{IDLE}{line}\n")
+    found = node.check("--pairs")
+    assert wrong(found) == set()
+    assert reason in found["trial"][1]
+    for name in ("loss by the sampler", "MPS"):
+        assert found[name] == (None, "not checked: no GPU is idle")
+    assert found["pairs"] == (None, "not checked: MPS was not up")
+    assert (node.home / "script.cuda").read_text() == "", "no GPU job has run"
+
+
+def test_the_idle_one_of_two_gpus_is_used(node):
+    node.script(f"{IDLE}0 0 processes 1/4711\n")
+    found = node.check()
+    assert found["trial"] == (True, "on GPU 1; left alone: GPU 0: process 4711 runs on it")
+    assert found["MPS"][0] is True
+
+
+def test_a_gpu_that_gets_a_process_meanwhile_is_left_alone(node):
+    comes = f"""case "$*" in
+        *" gpus") if [ -e {node.home}/looked ]; then echo "0 0 graphics 1/4711" >>{node.home}/script; fi
+            touch {node.home}/looked ;;
+    esac"""
+    node.settings["PYTHON"] = node.python(comes)
+    found = node.check()
+    assert found["trial"] == (True, "on GPU 0")
+    assert found["loss by the sampler"] == (None, "not checked: process 4711 runs on it now")
+    assert found["MPS"] == (None, "not checked: process 4711 runs on it now")
+    assert (node.home / "script.cuda").read_text() == ""
+
+
+def test_anyway_uses_a_busy_gpu(node):
+    node.script(f"{IDLE}0 * processes 1/4711\n")
+    found = node.check("--anyway")
+    assert found["trial"] == (True, "on GPU 0")
+    assert found["MPS"][0] is True
+
+
+def test_a_gpu_cut_into_slices_is_no_gpu_to_try(node):
+    node.script(f"{IDLE}0 0 mig 1\n")
+    found = node.check()
+    assert found["GPU 0"][0] is None
+    assert "MIG on" in found["GPU 0"][1]
+    assert found["trial"] == (True, "on GPU 1")
+    node.script(f"{IDLE}0 * mig 1\n")
+    assert "no whole GPU" in node.check()["the rest"][1]
+
+
+def test_a_control_daemon_that_does_not_start_is_a_failure_with_its_reason(node):
+    node.settings["MPS"] = node.program("mps", "exit 3", "false")
+    found = node.check()
+    assert "MPS" in wrong(found)
+    assert "ended at once with 3" in found["MPS"][1]
+    assert found["clients of MPS"] == (None, "not checked: MPS was not up")
+
+
+def test_a_process_that_outlives_the_control_daemon_is_found_and_ended(node):
+    escape = "if os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nos.mkfifo("
+    (node.home / "control.py").write_text((HERE / "mps_control.py").read_text().replace("os.mkfifo(", escape))
+    found = node.check()
+    assert found["MPS"][0] is False
+    assert found["MPS"][1].startswith("left behind and removed: python3")
+
+
+def test_without_a_control_program_jobs_take_turns(node):
+    node.settings["MPS"] = "/nowhere/mps"
+    assert node.check()["MPS"] == (None, "there is no program /nowhere/mps: jobs that share GPUs take turns")
+    node.settings["MPS"] = "none"
+    assert "MPS=none" in node.check()["MPS"][1]
+
+
+def test_clients_that_mps_refuses_are_a_failure(node):
+    (node.home / "script.cuda.refused").write_text("805")
+    found = node.check()
+    assert found["clients of MPS"][0] is False
+    assert "cuInit of CUDA failed with error 805" in found["clients of MPS"][1]
+
+
+def test_without_cuda_gpu_jobs_are_not_checked_and_the_daemon_is(node):
+    (node.home / "libcuda.so.1").unlink()
+    found = node.check("--pairs")
+    assert wrong(found) == set()
+    assert "libcuda.so.1" in found["loss by the sampler"][1]
+    assert "libcuda.so.1" in found["MPS"][1]
+
+
+def test_uuids_that_the_prolog_does_not_find_cost_mps(node):
+    shutil.rmtree(node.home / "gpus" / "1")
+    found = node.check()
+    assert found["UUIDs"] == (False, "the prolog does not find that of device 1: jobs that share it have no MPS")
+
+
+def test_a_slow_nvml_is_found(node):
+    node.script(f"{IDLE}0 0 power hang:1\n")
+    found = node.check()
+    assert found["time of a sample"][0] is False
+
+
+@pytest.mark.parametrize("moment", ["sampler", "clients of MPS"])
+def test_a_signal_ends_all_that_the_command_started(node, moment):
+    slow = {"sampler": "60", "clients of MPS": "0.1"}[moment]
+    top = Path("/run" if os.geteuid() == 0 else "/tmp")
+    node.script(f"{IDLE}0 0 loads hang:40\n")
+    environment = os.environ | {"SLURMSCHED_NODE_CONF": str(node.conf)}
+    argv = [sys.executable, "-P", "-m", "slurmsched", "node-check", "--seconds", slow]
+    command = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE)
+    try:
+        if moment == "sampler":
+            wait_until(lambda: (node.home / "script.asked.1.node-check").exists(), "the sampler to measure")
+        else:
+            wait_until(lambda: [*top.glob("slurmsched-node-check.*/mps/*/pipe/control")], "the control daemon")
+        command.send_signal(signal.SIGTERM)
+        assert command.wait(60.0) == 128 + signal.SIGTERM
+    finally:
+        command.kill()
+        command.communicate()
+    assert node.left_behind() == []
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="there is no assembler of CUDA")
+def test_the_assembler_of_cuda_takes_the_kernel(tmp_path):
+    (tmp_path / "turn.ptx").write_bytes(KERNEL)
+    assembled = subprocess.run(["ptxas", "--gpu-name", "sm_90", tmp_path / "turn.ptx", "-o", tmp_path / "turn.cubin"])
+    assert assembled.returncode == 0
+
+
+def test_nothing_of_the_callers_environment_or_directory_reaches_a_program(node, tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SECRET_OF_ROOT", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    node.settings["PYTHON"] = node.python(f"env >>{node.home}/environments")
+    (node.home / "environments").touch()
+    (node.home / "environments").chmod(0o666)
+    assert node.check()["MPS"][0] is True
+    seen = (node.home / "environments").read_text()
+    assert "SECRET_OF_ROOT" not in seen
+    assert str(tmp_path) not in seen
+
+
+@pytest.mark.parametrize(("loss", "ok"), [(0.001, True), (0.02, False), (0.005, None)])
+def test_a_loss_is_judged_by_its_mean_and_its_uncertainty(loss, ok):
+    finding = loss_finding([loss - 0.001, loss + 0.001, loss - 0.001, loss + 0.001], 1.0)
+    assert finding.ok is ok
+    assert finding.remedy == ("EVERY_S=4 in node.conf" if ok is False else finding.remedy)
+
+
+@pytest.mark.parametrize(("median_s", "ok"), [(0.001, True), (0.1, None), (0.9, False)])
+def test_samples_are_judged_by_the_time_between_them(median_s, ok):
+    gpus = [{"median_s": median_s, "longest_s": 2.0 * median_s}] * 2
+    assert samples_finding(gpus, 1.0).ok is ok
+
+
+@pytest.mark.parametrize(
+    ("mode", "ok", "word"),
+    [(0, True, "Default"), (2, False, "Prohibited"), (3, None, "Exclusive"), (None, True, "unknown")],
+)
+def test_compute_modes_are_judged_by_what_jobs_can_do(mode, ok, word):
+    gpu = {"index": 0, "minor": 0, "uuid": "GPU-0", "name": "X", "mig": False, "compute_mode": mode, "gpu_util": 0}
+    gpu |= {"memory_mib": 100, "used_mib": 1, "processes": [], "clients": None, "graphics": None}
+    finding = gpu_finding(gpu)
+    assert finding.ok is ok
+    assert word in finding.text
+    assert busy(gpu) == ""
+
+
+def test_clients_that_nvml_shows_as_one_server_are_a_failure():
+    seen = {"processes": [{"pid": 5, "mib": 700}], "clients": None, "loads": None, "counted": 1}
+    finding = clients_finding(seen, [7, 8])
+    assert finding.ok is False
+    assert "0 as clients and 0 as processes" in finding.text
+
+
+@pytest.mark.parametrize(("util", "speed", "ok"), [(0.2, 0.97, True), (0.2, 0.6, False), (1.0, 0.5, True)])
+def test_a_pair_fails_if_the_model_lets_jobs_share_that_slow_each_other_down(util, speed, ok):
+    model = shipped().read_as(SharingModel.of_document)
+    alone = {"light": {"gpu_util": util, "memory_util": 0.4 * util, "memory_mib": 500.0}}
+    finding = pair_finding(("light", "light"), (speed, speed), alone, model)
+    assert finding.ok is ok
+    assert f"{speed:.2f} and {speed:.2f} of their speed alone" in finding.text
+
+
+def test_a_missing_pynvml_is_named_with_its_cure():
+    finding = nvml_trouble("ModuleNotFoundError: No module named 'pynvml'", "/usr/bin/python3")
+    assert finding.remedy.startswith("/usr/bin/python3 -m pip install nvidia-ml-py")
