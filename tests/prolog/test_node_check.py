@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from slurmsched.cli.admin.node_check.findings import (
     pair_finding,
     samples_finding,
 )
+from slurmsched.cli.admin.node_check.programs import GpuNode, NodeTrouble
 from slurmsched.cli.app import App
 from slurmsched.models.registry import shipped
 from slurmsched.models.sharing.sharing_model import SharingModel
@@ -225,12 +227,22 @@ def test_a_gpu_cut_into_slices_is_no_gpu_to_try(node):
     assert "no whole GPU" in node.check()["the rest"][1]
 
 
-def test_a_control_daemon_that_does_not_start_is_a_failure_with_its_reason(node):
-    node.settings["MPS"] = node.program("mps", "exit 3", "false")
+@pytest.mark.parametrize(
+    ("instead", "reason"), [("exit 3", "ended at once with 3"), ("exec sleep 600", "was not ready within 10 s")]
+)
+def test_a_control_daemon_that_does_not_start_is_wrong_with_its_reason(node, instead, reason):
+    node.settings["MPS"] = node.program("mps", instead, "false")
     found = node.check()
     assert "MPS" in wrong(found)
-    assert "ended at once with 3" in found["MPS"][1]
+    assert reason in found["MPS"][1]
     assert found["clients of MPS"] == (None, "not checked: MPS was not up")
+
+
+def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path):
+    node = GpuNode(tmp_path, pwd.getpwuid(os.geteuid()), None)
+    with pytest.raises(NodeTrouble, match=r"no answer within 0\.5 s"):
+        node.run("/bin/sh", "-c", "sleep 600 & sleep 600", limit_s=0.5, MARK=f"{tmp_path}")
+    assert node.end_leftovers() == []
 
 
 def test_a_process_that_outlives_the_control_daemon_is_found_and_ended(node):
