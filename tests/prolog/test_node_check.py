@@ -22,6 +22,7 @@ from slurmsched.cli.admin.node_check.findings import (
     clients_finding,
     gpu_finding,
     loss_finding,
+    no_mps,
     nvml_trouble,
     pair_finding,
     samples_finding,
@@ -256,8 +257,7 @@ def test_a_process_that_outlives_the_control_daemon_is_found_and_ended(node):
 def test_without_a_control_program_jobs_take_turns(node):
     node.settings["MPS"] = "/nowhere/mps"
     assert node.check()["MPS"] == (None, "there is no program /nowhere/mps: jobs that share GPUs take turns")
-    node.settings["MPS"] = "none"
-    assert "MPS=none" in node.check()["MPS"][1]
+    assert no_mps("none", "node.conf").text == "MPS=none in node.conf: jobs that share GPUs take turns"
 
 
 def test_clients_that_mps_refuses_are_a_failure(node):
