@@ -1,7 +1,7 @@
 """Policies: pure functions over a view."""
 
 from . import admission, placement, preemption, sharing
-from .ordering import attained_service, baselines, fair_queueing, static
+from .ordering import attained_service, baselines, deadline, fair_queueing, static
 from .selection import built_in
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "attained_service",
     "baselines",
     "built_in",
+    "deadline",
     "fair_queueing",
     "placement",
     "preemption",

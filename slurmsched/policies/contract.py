@@ -31,7 +31,8 @@ suite finds it.
 Tuned = Callable[[Mapping[str, str]], Key]
 """A function from parameters, texts by name, to a key function; ConfigError if they are invalid.
 
-A key function with other steps than its ordering has them as its attribute ``steps``.
+A key function with other steps than its ordering has them as its attribute ``steps``, and one that changes at other
+moments has these as ``changes``.
 """
 
 Admit = Callable[[View], BoolArray]
@@ -81,9 +82,12 @@ class Ordering(Part[Key]):
         return self.function(view)
 
     def tuned_by(self, hook: str, words: Sequence[str]) -> Self:
-        """Return the ordering with the parameters *words*, and with the steps that follow from them."""
+        """Return the ordering with the parameters *words*, and with the steps and changes that follow from them."""
         found = super().tuned_by(hook, words)
-        return replace(found, steps=getattr(found.function, "steps", found.steps))
+        function = found.function
+        return replace(
+            found, steps=getattr(function, "steps", found.steps), changes=getattr(function, "changes", found.changes)
+        )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ PRESETS = {
     **{name: Preset(name, "backfill") for name in ("sjf", "qssf", "edf", "wfq")},
     **{
         name: Preset(name, "preemptive")
-        for name in ("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "afs-l", "themis")
+        for name in ("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "afs-l", "themis", "genie")
     },
     "lucid": Preset("lucid", "backfill", sharing="indolent"),
     "pcs": Preset("wfq", "backfill"),

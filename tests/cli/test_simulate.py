@@ -286,7 +286,7 @@ def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, sai
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--policy", "best"), "there are: afs-l, edf, fifo"),
+        (("--policy", "best"), "there are: afs-l, edf, fifo, genie"),
         (("--selection", "best"), "strict, backfill, preemptive, easy, conservative"),
         (("--placement", "best"), "pool, first-free, consolidate"),
         (("--jobs", "7"), "accepted are a:b"),

@@ -31,6 +31,34 @@ def test_the_earliest_deadline_comes_first_and_those_without_one_by_submission()
     assert np.argsort(find_ordering("edf")(seen)).tolist() == [2, 1, 3, 0]
 
 
+def test_jobs_without_a_deadline_are_in_order_of_remaining_time_where_edf_is_told_so():
+    seen = view(jobs(3, deadline_s=[np.inf, np.inf, 2e9], ran_s=np.array([0.0, 700.0, 0.0])), [300.0, 900.0, 1e6])
+    found = find_ordering("edf rest=remaining")
+    assert np.argsort(found(seen)).tolist() == [2, 1, 0]
+    assert (found.changes, find_ordering("edf").changes) == ("while_running", "never")
+    with pytest.raises(ConfigError, match="rest=submission or rest=remaining"):
+        find_ordering("edf rest=length")
+
+
+def test_genie_runs_jobs_that_can_meet_their_deadline_then_those_that_cannot_then_the_others():
+    ahead_s = np.array([np.inf, 500.0, 90.0, 2000.0, np.inf])
+    seen = view(
+        jobs(
+            5,
+            deadline_s=NOW_S + ahead_s,
+            first_submit_s=[50.0, 60.0, 70.0, 80.0, 40.0],
+            ran_s=np.array([0.0, 0.0, 0.0, 300.0, 0.0]),
+        ),
+        [1.0, 100.0, 100.0, 2100.0, 1e6],
+    )
+    assert np.argsort(find_ordering("genie")(seen)).tolist() == [3, 1, 2, 4, 0]
+
+
+def test_a_job_without_a_forecast_has_all_the_time_to_its_deadline_under_genie():
+    seen = view(jobs(2, deadline_s=[NOW_S + 50, NOW_S + 100]), [np.nan, 80.0])
+    assert np.argsort(find_ordering("genie")(seen)).tolist() == [1, 0]
+
+
 def test_a_job_that_waited_eight_times_as_long_as_it_ran_is_taken_up():
     ran_s = np.array([0.0, 7200.0, 7200.0, 7200.0])
     waited_s = np.array([0.0, 1.0, 8 * 7200.0 - 1, 8 * 7200.0])
@@ -39,7 +67,7 @@ def test_a_job_that_waited_eight_times_as_long_as_it_ran_is_taken_up():
 
 
 def test_an_unknown_name_is_answered_with_those_there_are():
-    known = "afs-l, edf, fifo, las, lucid, qssf, sjf, srsf, srtf, themis, tiresias, tiresias-promoting, wfq"
+    known = "afs-l, edf, fifo, genie, las, lucid, qssf, sjf, srsf, srtf, themis, tiresias, tiresias-promoting, wfq"
     with pytest.raises(ConfigError, match=f"policy.ordering = 'sfj' is not known; there are: {known}"):
         find_ordering("sfj")
 

@@ -1,4 +1,4 @@
-"""Basic orderings: Slurm's own, by forecast runtime or service, and by deadline."""
+"""Basic orderings: Slurm's own, and by forecast runtime or service."""
 
 from __future__ import annotations
 
@@ -34,10 +34,3 @@ def qssf(view: View) -> FloatArray:
 def lucid(view: View) -> FloatArray:
     """GPUs times forecast runtime (Lucid, Algorithm 2): what `qssf` does, for a composition that also packs jobs."""
     return qssf(view)
-
-
-@ordering("edf", changes="never")
-def edf(view: View) -> FloatArray:
-    """Earliest deadline first; jobs without one after all jobs with one, in order of submission."""
-    deadline_s = view.pending.deadline_s
-    return np.where(np.isfinite(deadline_s), deadline_s, FAR_S + view.pending.first_submit_s)
