@@ -33,7 +33,7 @@ from slurmsched.simulator.fast.reserved_backfill import run_reserving
 from slurmsched.simulator.leases.chronus import Chronus
 from slurmsched.simulator.lucid.profiler import profiled
 from slurmsched.simulator.machine.sharing import share
-from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
 
 Function = Callable[..., Any]
 
@@ -75,7 +75,8 @@ def decisions() -> Iterator[Decision]:
     loops = {"easy": run_reserving, "conservative": run_reserving, "preemptive": run_preemptively}
     for name in SELECTIONS:
         ideal = SELECTIONS.find(Setup.of("fifo", name).composition.selection).function
-        yield Decision("selection", name, None, ideal, None, loops.get(name, run_to_end))
+        fast = loops.get(name, run_to_end) if name in FAST_SELECTIONS else None
+        yield Decision("selection", name, None, ideal, None, fast)
     for name, placement in PLACEMENTS.items():
         yield Decision("placement", name, None, placement.function, None, placement.function)
     for name in SHARINGS:

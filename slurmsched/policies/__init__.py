@@ -2,17 +2,19 @@
 
 from . import admission, placement, preemption, sharing
 from .ordering import attained_service, baselines, deadline, fair_queueing, static
-from .selection import built_in
+from .selection import built_in, capacity, three_sigma
 
 __all__ = [
     "admission",
     "attained_service",
     "baselines",
     "built_in",
+    "capacity",
     "deadline",
     "fair_queueing",
     "placement",
     "preemption",
     "sharing",
     "static",
+    "three_sigma",
 ]  # imported so that the built-in parts are registered

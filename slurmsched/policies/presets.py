@@ -24,6 +24,8 @@ PRESETS = {
         name: Preset(name, "preemptive")
         for name in ("srtf", "srsf", "las", "tiresias", "tiresias-promoting", "afs-l", "themis", "genie")
     },
+    "yarn-cs": Preset("fifo", "yarn-cs"),
+    "3sigma": Preset("srtf", "3sigma"),
     "lucid": Preset("lucid", "backfill", sharing="indolent"),
     "pcs": Preset("wfq", "backfill"),
     "slurm": Preset("fifo", "easy"),

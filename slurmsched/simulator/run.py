@@ -82,7 +82,7 @@ def simulate(
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     if setup.selection not in FAST_SELECTIONS or (setup.sharing and fleet.sharing is not None):
-        return decided(jobs, fleet, setup, learnt, check=check)
+        return decided(jobs, fleet, setup, learnt, segments=segments, check=check)
     forecast = forecast_of(jobs, setup, learnt)
     if not fleet.equal or setup.ordering.changes == "with_time":
         return _on_machine(jobs, fleet, setup, forecast, packing, segments, check)
@@ -224,10 +224,10 @@ def decided(
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
-    sharing, preempts = _rule_of_pairs(fleet, setup), SELECTIONS[setup.selection].preempts
+    sharing, preempts = _rule_of_pairs(fleet, setup), SELECTIONS.find(setup.selection).preempts
     if sharing != "none" and preempts:
         raise ConfigError(NO_PREEMPTION)
-    if SELECTIONS[setup.selection].reserves:
+    if SELECTIONS.find(setup.selection).reserves:
         _reserve_by(jobs, setup)
     forecast = forecast_of(jobs, setup, learnt)
     conf = SlurmConf(_restarting(rules_of("preemptive" if preempts else "strict", setup.beat_s, setup.depth), setup))

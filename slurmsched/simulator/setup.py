@@ -11,7 +11,6 @@ from ..decide.rules import Composition
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.presets import PRESETS
-from ..policies.registry import load_plugins
 from .fast.reserved_backfill import CONSERVATIVE, EASY
 
 RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}  #: by name, as ``fast.reserved_backfill`` takes them
@@ -30,7 +29,7 @@ class Setup:
     """A policy composed of named parts; ConfigError for an unknown name."""
 
     ordering: Ordering
-    selection: str
+    selection: str  #: a name, with its parameters
     placement: str = "consolidate"
     forecast: str = "exact"  #: runtimes given to the ordering: the truth, the time limit, or trained (LEARNT)
     admission: float = np.inf  #: bound on GPUs of admitted jobs over all GPUs; others wait outside in turn
@@ -73,10 +72,8 @@ class Setup:
         on_slurm = details.get("executor") == "slurm"
         selection = selection or ("easy" if on_slurm else preset.selection if preset else "backfill")
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
-        if setup.selection not in SELECTIONS:
-            load_plugins()
+        SELECTIONS.find(setup.selection)
         for part, accepted in (
-            ("selection", tuple(SELECTIONS)),
             ("placement", tuple(PLACEMENTS)),
             ("forecast", FORECASTS),
             ("executor", EXECUTORS),

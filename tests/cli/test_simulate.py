@@ -63,7 +63,9 @@ def test_a_preset_is_a_composition_under_its_name_and_options_override_it(trace)
     assert (
         told(trace, *ONE_NODE, "--preset", "fifo", "--selection", "backfill")["policies"][0]["selection"] == "backfill"
     )
-    assert "preset 'mine' is not known; there are: afs-l" in simulate(trace, *ONE_NODE, "--preset", "mine", status=2)
+    assert "preset 'mine' is not known; there are: 3sigma, afs-l" in simulate(
+        trace, *ONE_NODE, "--preset", "mine", status=2
+    )
 
 
 def test_a_site_replays_a_trace_under_its_whole_policy(tmp_path):
@@ -287,7 +289,7 @@ def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, sai
     ("words", "said"),
     [
         (("--policy", "best"), "there are: afs-l, edf, fifo, genie"),
-        (("--selection", "best"), "strict, backfill, preemptive, easy, conservative"),
+        (("--selection", "best"), "3sigma, backfill, conservative, easy, preemptive, strict, yarn-cs"),
         (("--placement", "best"), "pool, first-free, consolidate"),
         (("--jobs", "7"), "accepted are a:b"),
         (("--train", "7"), "accepted are a:b"),

@@ -33,16 +33,16 @@ def test_every_part_of_a_policy_and_every_preset_is_in_a_table():
     hooks = {parts.hook: parts for parts in (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SHARINGS)}
     rows = dict(re.findall(rf"^\| ({'|'.join(hooks)})[^|]*\| (.*) \|$", section("The parts of a policy"), re.M))
     for hook, parts in hooks.items():
-        named = {name.partition(":")[0] for name in re.findall(r"`([a-z-]+(?::X)?)`", rows[hook])}
+        named = {name.partition(":")[0] for name in re.findall(r"`([a-z0-9-]+(?::X)?)`", rows[hook])}
         assert named == set(parts), hook
     lines = re.findall(
-        r"^\| ((?:`[a-z-]+`(?:, )?)+) \| ([^|]*) \| `([a-z-]+)`(?:, sharing `([a-z-]+)`)? \|$",
+        r"^\| ((?:`[a-z0-9-]+`(?:, )?)+) \| ([^|]*) \| `([a-z0-9-]+)`(?:, sharing `([a-z-]+)`)? \|$",
         section("The parts"),
         re.M,
     )
     found = {}
     for names, ordering, selection, sharing in lines:
-        for name in re.findall(r"`([a-z-]+)`", names):
+        for name in re.findall(r"`([a-z0-9-]+)`", names):
             found[name] = (
                 name if ordering == "of the same name" else ordering.strip("`"),
                 selection,

@@ -26,7 +26,7 @@ from slurmsched.simulator.ideal_cluster import IdealCluster
 from slurmsched.simulator.machine.direct import rules_of
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.run import Replay, forecast_of
-from slurmsched.simulator.setup import Setup
+from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 
 
@@ -37,7 +37,7 @@ def demand_equal(decided_run: Replay, fast: Replay) -> None:
     assert decided_run.spread.tolist() == fast.spread.tolist()
 
 
-@pytest.mark.parametrize("selection", sorted(SELECTIONS))
+@pytest.mark.parametrize("selection", sorted(FAST_SELECTIONS))
 @settings(max_examples=15, deadline=None)
 @given(
     data=st.data(),
@@ -56,7 +56,9 @@ def test_decisions_and_the_fast_loops_give_the_same_replay(selection, data, name
 
 @settings(max_examples=20, deadline=None)
 @given(
-    data=st.data(), name=st.sampled_from(["fifo", "sjf", "srtf", "las"]), selection=st.sampled_from(sorted(SELECTIONS))
+    data=st.data(),
+    name=st.sampled_from(["fifo", "sjf", "srtf", "las"]),
+    selection=st.sampled_from(sorted(FAST_SELECTIONS)),
 )
 def test_so_they_do_in_partitions_that_share_nodes(data, name, selection):
     jobs = data.draw(some_jobs(4, ("a", "b", "a,b")))
@@ -111,7 +113,7 @@ def test_nodes_that_fail_send_their_jobs_back():
     demand_equal(replay, simulate(jobs, fleet, setup))
 
 
-@pytest.mark.parametrize("selection", sorted(SELECTIONS))
+@pytest.mark.parametrize("selection", sorted(FAST_SELECTIONS))
 @settings(max_examples=20, deadline=None)
 @given(data=st.data(), name=st.sampled_from(["fifo", "sjf", "srtf", "las"]))
 def test_so_they_do_where_accounts_have_limits(selection, data, name):
@@ -129,12 +131,14 @@ def test_a_job_at_the_limit_of_its_account_lets_others_pass():
     assert decided(jobs, fleet, Setup.of("fifo", "strict")).start_s.tolist() == [0.0, 10.0, 2.0]
 
 
-@pytest.mark.parametrize("selection", ["preemptive", "easy"])
+@pytest.mark.parametrize("selection", ["preemptive", "easy", "3sigma", "yarn-cs share=0.25"])
 def test_the_record_of_a_simulated_cycle_is_decided_again_bit_for_bit(tmp_path, selection):
-    jobs, fleet = jobs_of((0, 50, 4), (1, 9, 2), (2, 30, 4), (3, 5, 1)), ClusterSpec.of(1, 4)
+    deadline_s = [np.inf, 20.0, 90.0, np.inf]
+    jobs = jobs_of((0, 50, 4), (1, 9, 2), (2, 30, 4), (3, 5, 1), deadline_s=deadline_s)
+    fleet, loops = ClusterSpec.of(1, 4), "preemptive" if SELECTIONS.find(selection).preempts else "strict"
     setup, store = Setup.of("srtf", selection, admission=2.0), Store(f"sqlite:///{tmp_path}/records.db")
     store.upgrade()
-    cluster = IdealCluster(jobs, fleet, SlurmConf(rules_of(selection, 0.0, 10)))
+    cluster = IdealCluster(jobs, fleet, SlurmConf(rules_of(loops, 0.0, 10)))
     model = FixedForecast(jobs.job_id, forecast_of(jobs, setup, None))
     IdealDriver(cluster, composed(setup.ordering, setup.composition), model, store=store).run()
     numbers = store.decision_numbers()

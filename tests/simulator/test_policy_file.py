@@ -88,7 +88,7 @@ def test_what_is_not_said_is_as_asked_or_as_in_the_preset(file):
         ("[policy]\nordering = 'lucid'\nwide_hosts = 1\n", "wide_hosts = 1: accepted is true or false"),
         ("[policy]\nordering = 'las'\nadmission = 'few'\n", "'few' is not known; there are: accept-all, load"),
         ("[policy]\nordering = 'best'\n", r"mine\.toml: \[policy\]: .*'best' is not known; there are: "),
-        ("[policy]\nordering = 'las'\nselection = 'best'\n", "there are: strict, backfill"),
+        ("[policy]\nordering = 'las'\nselection = 'best'\n", "there are: 3sigma, backfill"),
         ("[policy]\nordering = 'las'\nsharing = 'best'\n", "policy.sharing = 'best' is not known; there are: in"),
         ("[policy]\nordering = 'las'\nselection = 'slurm'\nsharing = 'best'\n", "'best' is not known; there are: in"),
         ("[policy]\nname = 'x'\n", "needs an ordering"),

@@ -217,7 +217,8 @@ def test_a_job_larger_than_the_cluster_is_named():
 
 def test_an_unknown_part_of_a_policy_is_told_with_what_there_is():
     with pytest.raises(
-        ConfigError, match=r"selection 'best' is not known; there are: strict, backfill, preemptive, easy, conservative"
+        ConfigError,
+        match=r"selection = 'best' is not known; there are: 3sigma, backfill, conservative, easy, preemptive",
     ):
         Setup.of("fifo", "best")
 

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 
-from .greedy_plan import greedy, perfect
+from .greedy_plan import perfect
 from .lease_milp import VariableColumns, columns_of, grants_of, model_of, start_of
 from .lease_problem import LeasePlan, LeaseProblem, plan_of
 from .milp_solver import Guarded, Question
 from .plan_check import violations
-from .slot_prices import fixed_value, improved
+from .slot_prices import fixed_value, planned
 
 GAP = 0.01
 """Relative gap to the bound at which a plan is good enough."""
@@ -27,9 +27,7 @@ def solve(problem: LeaseProblem, limit_s: float, solver: Guarded | None = None, 
     all plans, so ``gap`` limits the loss.
     """
     until_s = time.monotonic() + limit_s - SPARE_S
-    best = greedy(problem, gap=gap)
-    if not perfect(problem, best, gap):
-        best = improved(problem, best, gap)
+    best = planned(problem, gap)
     if solver is None or perfect(problem, best, gap):
         return best
     columns = columns_of(problem, best)

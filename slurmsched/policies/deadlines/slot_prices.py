@@ -12,6 +12,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import compiled, inner
+from .greedy_plan import greedy, perfect
 from .lease_problem import LeasePlan, LeaseProblem, plan_of
 
 ROUNDS = 120
@@ -47,6 +48,12 @@ def market_of(problem: LeaseProblem, all_kept: bool) -> Market:
         problem.promised if all_kept else np.full(len(problem), -1),
         problem.free,
     )
+
+
+def planned(problem: LeaseProblem, gap: float) -> LeasePlan:
+    """Return the greedy plan, or a better one by prices where it is not within *gap* of its bound."""
+    best = greedy(problem, gap=gap)
+    return best if perfect(problem, best, gap) else improved(problem, best, gap)
 
 
 def improved(problem: LeaseProblem, best: LeasePlan, gap: float, rounds: int = ROUNDS) -> LeasePlan:

@@ -19,19 +19,24 @@ ALL = 1_000_000
 @selection("strict")
 def strict(view: View, order: IntArray, nodes: FreeNodes) -> None:
     """Nothing passes a job that does not fit, on the nodes of its partitions."""
-    _in_turn(order, nodes, strict=True)
+    start_in_order(order, nodes, strict=True)
 
 
 @selection("backfill")
 def backfill(view: View, order: IntArray, nodes: FreeNodes) -> None:
     """Whatever fits starts, in order."""
-    _in_turn(order, nodes, strict=False)
+    start_in_order(order, nodes, strict=False)
 
 
 @selection("preemptive", preempts=True)
 def preemptive(view: View, order: IntArray, nodes: FreeNodes) -> None:
     """The best jobs run, whatever ran before; the others yield."""
-    claims = no_claims(len(view.nodes))
+    run_in_order(order, nodes)
+
+
+def run_in_order(order: IntArray, nodes: FreeNodes) -> None:
+    """Let jobs run in *order*, whatever ran before, and the others yield."""
+    claims = no_claims(len(nodes.view.nodes))
     run_best(nodes.jobs, order, nodes.jobs_running, claims, nodes.no_node, nodes.yields, nodes.started)
 
 
@@ -44,14 +49,15 @@ class Reserving:
 
     def __call__(self, view: View, order: IntArray, nodes: FreeNodes) -> None:
         """Start the jobs in turn, then those that delay no reserved one."""
-        rest = _in_turn(order, nodes, strict=True)
+        rest = start_in_order(order, nodes, strict=True)
         sets = len(nodes.places.parts.tier)
         plan = nodes.plan(min(self.reservations * sets, len(rest)))
         terms = (nodes.places.parts.of, sets, self.reservations, self.depth, plan, view.now_s, nodes.started)
         start_beside_reservations(nodes.jobs, rest, *terms)
 
 
-def _in_turn(order: IntArray, nodes: FreeNodes, *, strict: bool) -> IntArray:
+def start_in_order(order: IntArray, nodes: FreeNodes, *, strict: bool) -> IntArray:
+    """Start pending jobs in *order* and return those that did not start; if *strict*, nothing passes one of them."""
     parts = nodes.places.parts
     return start_in_turn(nodes.jobs, order, parts.of, parts.nodes, strict, nodes.view.now_s, nodes.started)
 
