@@ -14,7 +14,7 @@ from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_problem import LeaseProblem
 from slurmsched.policies.deadlines.milp_solver import Guarded
 from slurmsched.policies.deadlines.plan_check import violations
-from slurmsched.simulator.leases.presets import NAMES, Outcome, misjudged, replay
+from slurmsched.simulator.leases.presets import Outcome, misjudged, replay
 from slurmsched.simulator.leases.profiling import Profiling
 from slurmsched.simulator.leases.terms import Terms
 from slurmsched.simulator.traces.source import Source
@@ -55,12 +55,10 @@ def whole(mix: str) -> Workload:
 
 
 def schedulers(nodes: int, solver: Guarded) -> None:
-    """All schedulers on one footing."""
+    """Chronus with the solver at hand; ``deadline_policies`` has the schedulers beside it."""
     print(f"day 1, {nodes} nodes x {NODE}: weighted miss rate, best-effort JCT in minutes")
     for mix in MIXES:
-        jobs = first_day(mix)
-        for name in NAMES:
-            tell(f"{mix} {name}", jobs, nodes, name, solver)
+        tell(mix, first_day(mix), nodes, solver)
 
 
 def densities() -> None:
@@ -70,18 +68,17 @@ def densities() -> None:
         for mix in MIXES:
             jobs = first_day(mix)
             for density in (0.8, 1.0, 1.2, 1.4, 1.6):
-                for name in NAMES:
-                    tell(f"{mix} {density:.0%} {name}", thinned(jobs, density), nodes, name)
+                tell(f"{mix} {density:.0%}", thinned(jobs, density), nodes)
 
 
 def thinned(jobs: Workload, density: float) -> Workload:
-    """*density* times as many jobs, drawn at random with a fixed seed."""
+    """*density* times as many jobs, drawn at random with a fixed seed, numbered anew."""
     random, count = np.random.default_rng(0), len(jobs)
     if density <= 1:
         rows = random.choice(count, int(count * density), replace=False)
     else:
         rows = np.concatenate([np.arange(count), random.choice(count, int(count * (density - 1)), replace=False)])
-    return jobs.take(np.sort(rows))
+    return replace(jobs.take(np.sort(rows)), job_id=np.arange(1, len(rows) + 1))
 
 
 def misjudgement() -> None:
@@ -93,7 +90,7 @@ def misjudgement() -> None:
             for error in (0.2, 0.4):
                 for seed in range(3):
                     known = misjudged(jobs.runtime_s, error, seed)
-                    tell(f"{mix} {nodes} nodes, error {error:.0%}, seed {seed}", jobs, nodes, "chronus", known=known)
+                    tell(f"{mix} {nodes} nodes, error {error:.0%}, seed {seed}", jobs, nodes, estimates=known)
 
 
 def hopes() -> None:
@@ -102,22 +99,21 @@ def hopes() -> None:
     crowded = [("mix1 140 %", thinned(first_day("mix1"), 1.4), 60), ("mix2 14 days", whole("mix2"), 120)]
     for title, jobs, nodes in crowded:
         for hope in (1.0, Terms().hope, 0.0):
-            tell(f"{title}, hope {hope:g}", jobs, nodes, "chronus", terms=Terms(hope=hope))
+            tell(f"{title}, hope {hope:g}", jobs, nodes, terms=Terms(hope=hope))
     for mix in MIXES:
         jobs = first_day(mix)
         known = misjudged(jobs.runtime_s, 0.2, seed=0)
         for hope in (1.0, Terms().hope, 0.0):
-            tell(f"{mix} error 20 %, hope {hope:g}", jobs, 60, "chronus", known=known, terms=Terms(hope=hope))
+            tell(f"{mix} error 20 %, hope {hope:g}", jobs, 60, estimates=known, terms=Terms(hope=hope))
 
 
 def drawn() -> None:
     """Overload by jobs drawn anew from the traces, and by invented ones."""
     print("jobs drawn anew, 60 nodes, and invented, 30 nodes")
     for mix, load, seed in (("mix1", 1.3, 15), ("mix1", 1.5, 5), ("mix2", 1.2, 16), ("mix2", 1.5, 6)):
-        tell(f"{mix} anew {load:.0%}", anew(mix, load, seed), 60, "chronus")
+        tell(f"{mix} anew {load:.0%}", anew(mix, load, seed), 60)
     for load, seed in ((1.3, 1), (1.8, 2)):
-        for name in ("chronus", "edf", "srtf"):
-            tell(f"invented {load:.0%} {name}", invented(load, seed), 30, name)
+        tell(f"invented {load:.0%}", invented(load, seed), 30)
 
 
 def anew(mix: str, load: float, seed: int) -> Workload:
@@ -160,10 +156,10 @@ def blocks() -> None:
     print(f"nodes of {NODE}, and profiling, day 1, 60 nodes")
     for mix in MIXES:
         jobs = first_day(mix)
-        tell(f"{mix} one pool", jobs, 60, "chronus")
-        tell(f"{mix} nodes of {NODE}", jobs, 60, "chronus", node_gpus=NODE)
+        tell(f"{mix} one pool", jobs, 60)
+        tell(f"{mix} nodes of {NODE}", jobs, 60, node_gpus=NODE)
         for name, how in (("counted", Profiling()), ("24 GPUs", Profiling(fixed=24)), ("96 GPUs", Profiling(fixed=96))):
-            made = tell(f"{mix} profiling, {name}", jobs, 60, "chronus", profiling=how).world
+            made = tell(f"{mix} profiling, {name}", jobs, 60, profiling=how).world
             waited_s = made.ready_s - how.profile_s - made.submit_s
             print(f"    waits {waited_s.mean():.0f} s to be profiled, at most {waited_s.max():.0f} s")
 
@@ -172,18 +168,16 @@ def fortnight() -> None:
     """The whole traces."""
     print(f"14 days, 120 nodes x {NODE}")
     for mix in MIXES:
-        for name in ("chronus", "edf", "srtf"):
-            tell(f"{mix} {name}", whole(mix), 120, name)
+        tell(mix, whole(mix), 120)
 
 
-def tell(title: str, jobs: Workload, nodes: int, name: str, solver: Guarded | None = None, **options) -> Outcome:
-    """Replay and print one row; 3Sigma plans without the solver, which at every round would take hours."""
+def tell(title: str, jobs: Workload, nodes: int, solver: Guarded | None = None, **options) -> Outcome:
+    """Replay and print one row."""
     began_s = time.perf_counter()
-    outcome = replay(jobs, nodes * NODE, name, solver=solver if name == "chronus" else None, **options)
+    outcome = replay(jobs, nodes * NODE, solver=solver, **options)
     took_s = time.perf_counter() - began_s
-    made, kept = outcome.figures, ""
-    if outcome.promises is not None:
-        kept = "  " + ", ".join(f"{word} {count}" for word, count in outcome.promises._asdict().items())
+    made = outcome.figures
+    kept = "  " + ", ".join(f"{word} {count}" for word, count in outcome.promises._asdict().items())
     figures = f"{made.weighted_miss:7.4f} {made.best_effort_jct_min:8.1f}  {took_s:6.2f} s"
     print(f"  {title:<32}{figures}{kept}", flush=True)
     return outcome

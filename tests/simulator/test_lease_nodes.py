@@ -46,16 +46,16 @@ class Standing:
 
 def test_a_job_with_a_deadline_takes_a_power_of_two_of_gpus():
     asked = jobs((0, 60, 3, 65), (0, 60, 2, None))
-    assert ends_min(replay(asked, 5, "edf")) == [60, 60]
-    assert ends_min(replay(asked, 4, "edf", node_gpus=4)) == [60, 120]
+    assert ends_min(replay(asked, 5)) == [60, 60]
+    assert ends_min(replay(asked, 4, node_gpus=4)) == [60, 120]
 
 
 def test_a_job_in_the_way_of_a_block_moves_and_pays_for_that():
     asked = jobs((0, 10, 2, None), (0, 60, 2, None), (5, 5, 2, None), (5, 60, 2, None), (10, 30, 4, 30))
-    on_nodes = replay(asked, 8, "edf", node_gpus=4)
+    on_nodes = replay(asked, 8, node_gpus=4)
     assert on_nodes.world.end_s[4] == 40 * MINUTE_S
     assert sorted(on_nodes.world.stops.tolist()) == [0, 0, 0, 0, 1]
-    assert replay(asked, 8, "edf").world.stops.sum() == 0
+    assert replay(asked, 8).world.stops.sum() == 0
 
 
 def test_nodes_that_are_no_power_of_two_are_refused():
@@ -73,8 +73,7 @@ def test_whoever_is_chosen_gets_its_gpus_and_jobs_with_deadlines_get_blocks(rows
     world, nodes = Standing(gpus, slo, np.zeros(len(rows), np.bool_)), Nodes(4, 8)
     for order in orders:
         order = np.array([row for row in order if row < len(rows)])
-        kind = np.zeros(len(order), np.int64)
-        chosen = order[fill(gpus[order], kind, np.array([32]), False)]
+        chosen = order[fill(gpus[order], 32)]
         before = dict(nodes.held)
         moved = nodes.settle(world, chosen)
         assert sum(nodes.held.values()).max() <= 8
@@ -88,18 +87,18 @@ def test_whoever_is_chosen_gets_its_gpus_and_jobs_with_deadlines_get_blocks(rows
 
 
 def test_a_job_that_ends_while_it_is_profiled_never_queues_again():
-    outcome = replay(jobs((0, 3, 1, None), (0, 3, 1, None)), 4, "srtf", profiling=Profiling(fixed=1))
+    outcome = replay(jobs((0, 3, 1, None), (0, 3, 1, None)), 4, profiling=Profiling(fixed=1))
     assert ends_min(outcome) == [3, 6]
 
 
 def test_a_longer_job_goes_on_from_where_it_was_profiled():
-    outcome = replay(jobs((0, 60, 1, None)), 2, "srtf", profiling=Profiling())
+    outcome = replay(jobs((0, 60, 1, None)), 2, profiling=Profiling())
     assert ends_min(outcome) == [60.5]
 
 
 def test_a_wide_job_is_profiled_on_two_nodes_at_most():
     how = Profiling(node_gpus=4, nodes_most=2, fixed=8)
-    outcome = replay(jobs((0, 60, 16, None)), 24, "srtf", profiling=how)
+    outcome = replay(jobs((0, 60, 16, None)), 24, profiling=how)
     assert ends_min(outcome) == [5 + 57.5 + 2.5]
 
 
@@ -112,9 +111,9 @@ def test_as_many_gpus_are_set_apart_as_the_last_hour_asked_for():
 
 def test_gpus_that_are_set_apart_run_nobody_else():
     asked = jobs((0, 60, 2, None), (0, 60, 2, None))
-    assert ends_min(replay(asked, 4, "srtf", profiling=Profiling(fixed=2, node_gpus=2)))[1] > 100
+    assert ends_min(replay(asked, 4, profiling=Profiling(fixed=2, node_gpus=2)))[1] > 100
 
 
 def test_a_cluster_too_small_to_profile_its_widest_job_is_refused():
     with pytest.raises(ValueError, match="to profile one job"):
-        replay(jobs((0, 60, 4, None)), 4, "srtf", profiling=Profiling())
+        replay(jobs((0, 60, 4, None)), 4, profiling=Profiling())

@@ -1,4 +1,4 @@
-"""Rounds of leases: the same rules for every scheduler, and promises that are kept."""
+"""Rounds of leases, and promises that are kept."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmsched.errors import ConfigError
-from slurmsched.simulator.leases.presets import NAMES, misjudged, replay
+from slurmsched.simulator.leases.presets import misjudged, replay
 from slurmsched.simulator.leases.terms import Terms
 from slurmsched.simulator.leases.world import LeaseRules, RuntimeEstimates
 from slurmsched.simulator.traces.source import Source
@@ -50,18 +49,17 @@ def ends_min(outcome):
 
 def test_a_job_with_time_to_spare_lets_a_shorter_one_pass():
     asked = jobs((0, 60, 4, "1@300"), (0, 30, 4, ""))
-    assert ends_min(replay(asked, 4, "chronus")) == [90, 30]
+    assert ends_min(replay(asked, 4)) == [90, 30]
 
 
 def test_a_job_without_time_to_spare_goes_first():
     asked = jobs((0, 60, 4, "1@70"), (0, 30, 4, ""))
-    assert ends_min(replay(asked, 4, "chronus")) == [60, 90]
-    assert ends_min(replay(asked, 4, "srtf")) == [90, 30]
+    assert ends_min(replay(asked, 4)) == [60, 90]
 
 
 def test_a_job_that_would_break_a_promise_is_promised_its_next_step_or_nothing():
     asked = jobs((0, 60, 4, "1@65"), (0, 60, 4, "1@70,0.5@130"), (0, 60, 4, "1@75"))
-    outcome = replay(asked, 4, "chronus")
+    outcome = replay(asked, 4)
     assert outcome.promises[:3] == (2, 1, 0)
     assert ends_min(outcome)[:2] == [60, 120]
     assert outcome.figures.weighted_miss == pytest.approx(0.5)
@@ -69,57 +67,34 @@ def test_a_job_that_would_break_a_promise_is_promised_its_next_step_or_nothing()
 
 def test_after_a_refusal_long_jobs_get_no_promise_for_the_last_gpus():
     crowd, long = [(0, 60, 1, "1@62")] * 10, [(100, 500, 4, "1@510")] * 2
-    assert replay(jobs(*crowd[:9], *long), 10, "chronus").promises[:2] == (11, 0)
-    refused = replay(jobs(*crowd, *long), 10, "chronus")
+    assert replay(jobs(*crowd[:9], *long), 10).promises[:2] == (11, 0)
+    refused = replay(jobs(*crowd, *long), 10)
     assert refused.promises[:2] == (10, 2)
     assert refused.figures.miss == 0
 
 
 def test_after_a_refusal_more_is_kept_from_wide_jobs_than_from_as_many_gpus_of_narrow_ones():
     crowd = [(0, 60, 1, "1@62")] * 10
-    assert replay(jobs(*crowd, *[(100, 90, 1, "1@95")] * 8), 10, "chronus").promises[:2] == (17, 1)
-    assert replay(jobs(*crowd, *[(100, 90, 4, "1@95")] * 2), 10, "chronus").promises[:2] == (10, 2)
+    assert replay(jobs(*crowd, *[(100, 90, 1, "1@95")] * 8), 10).promises[:2] == (17, 1)
+    assert replay(jobs(*crowd, *[(100, 90, 4, "1@95")] * 2), 10).promises[:2] == (10, 2)
 
 
 def test_a_narrow_job_without_a_promise_goes_before_a_shorter_one_that_a_wide_job_lets_pass():
     for gpus, end in ((1, 60), (4, 75)):
         asked = jobs((0, 60, gpus, "1@70"), (0, 15, 4, ""))
         unsure = RuntimeEstimates(np.array([60.0, 15.0]) * MINUTE_S, np.array([90.0, 15.0]) * MINUTE_S)
-        assert ends_min(replay(asked, 4, "chronus", estimates=unsure))[0] == end
+        assert ends_min(replay(asked, 4, estimates=unsure))[0] == end
 
 
 def test_going_on_after_a_stop_costs_more_on_more_gpus():
     for gpus, cost_min in ((1, 0.5), (4, 1.5)):
-        outcome = replay(jobs((0, 60, gpus, ""), (5, 20, gpus, "")), gpus, "srtf")
+        outcome = replay(jobs((0, 60, gpus, ""), (5, 20, gpus, "")), gpus)
         assert outcome.world.stops.tolist() == [1, 0]
         assert ends_min(outcome) == [80 + cost_min, 25]
 
 
 def test_arrivals_are_seen_on_the_beat():
-    assert ends_min(replay(jobs((6, 7, 1, "")), 1, "srtf", FREE)) == [17]
-
-
-def test_edf_runs_the_earliest_deadline_and_genie_the_least_laxity():
-    asked = jobs((0, 10, 1, "1@30"), (0, 35, 1, "1@40"))
-    assert ends_min(replay(asked, 1, "edf", FREE)) == [10, 45]
-    assert ends_min(replay(asked, 1, "genie", FREE)) == [30, 45]
-
-
-def test_yarn_leaves_nobody_the_quota_of_others():
-    asked = jobs((0, 60, 1, ""), (0, 60, 1, ""), (0, 60, 1, "1@500"), (0, 60, 1, "1@500"))
-    assert ends_min(replay(asked, 2, "yarn-cs")) == [60, 120, 60, 120]
-
-
-def test_3sigma_never_stops_a_job_with_a_deadline():
-    asked = jobs((0, 100, 1, "1@300"), (5, 20, 1, "1@25"))
-    outcome = replay(asked, 1, "3sigma")
-    assert outcome.world.stops.sum() == 0
-    assert ends_min(outcome) == [100, 120]
-
-
-def test_an_unknown_scheduler_is_refused_with_those_that_are_known():
-    with pytest.raises(ConfigError, match="accepted are chronus, edf"):
-        replay(jobs((0, 1, 1, "")), 1, "no-such")
+    assert ends_min(replay(jobs((6, 7, 1, "")), 1, FREE)) == [17]
 
 
 def test_a_job_wider_than_the_cluster_is_refused():
@@ -138,24 +113,24 @@ def test_an_owner_is_told_in_time_that_a_job_outlasts_its_forecast():
     asked = jobs((0, 100, 1, "1@120"), (0, 60, 1, ""))
     known = RuntimeEstimates(np.array([60.0, 60.0]) * MINUTE_S, np.array([80.0, 80.0]) * MINUTE_S)
     on_time = jobs((0, 60, 1, "1@120"), (0, 60, 1, ""))
-    assert replay(on_time, 2, "chronus", estimates=known).promises[2:] == (0, 0, 0)
+    assert replay(on_time, 2, estimates=known).promises[2:] == (0, 0, 0)
     late = jobs((0, 150, 1, "1@120"), (0, 60, 1, ""))
-    assert replay(late, 2, "chronus", estimates=known).promises[2:] == (1, 1, 0)
-    assert replay(asked, 2, "chronus", estimates=known).promises[2:4] == (0, 0)
+    assert replay(late, 2, estimates=known).promises[2:] == (1, 1, 0)
+    assert replay(asked, 2, estimates=known).promises[2:4] == (0, 0)
 
 
 def test_a_job_without_a_promise_that_may_make_its_deadline_goes_before_a_somewhat_shorter_one():
     asked = jobs((0, 60, 4, "1@70"), (0, 30, 4, ""))
     unsure = RuntimeEstimates(np.array([60.0, 30.0]) * MINUTE_S, np.array([90.0, 40.0]) * MINUTE_S)
-    hoped = replay(asked, 4, "chronus", estimates=unsure)
+    hoped = replay(asked, 4, estimates=unsure)
     assert hoped.promises[:2] == (0, 1)
     assert ends_min(hoped)[0] == 60
-    assert ends_min(replay(asked, 4, "chronus", estimates=unsure, terms=Terms(hope=1.0)))[0] > 70
+    assert ends_min(replay(asked, 4, estimates=unsure, terms=Terms(hope=1.0)))[0] > 70
 
 
 def test_a_job_that_cannot_make_its_deadline_any_more_waits_like_best_effort():
     asked = jobs((0, 60, 4, "1@50"), (0, 30, 4, ""))
-    assert ends_min(replay(asked, 4, "chronus")) == [90, 30]
+    assert ends_min(replay(asked, 4)) == [90, 30]
 
 
 ROWS = st.lists(
@@ -171,10 +146,10 @@ ROWS = st.lists(
 
 
 @settings(max_examples=25, deadline=None)
-@given(ROWS, st.sampled_from(NAMES))
-def test_every_job_ends_after_its_work_and_no_more_gpus_are_used_than_exist(rows, name):
+@given(ROWS)
+def test_every_job_ends_after_its_work_and_no_more_gpus_are_used_than_exist(rows):
     asked = jobs(*sorted(rows))
-    world = replay(asked, 4, name).world
+    world = replay(asked, 4).world
     begun = world.started_s
     assert np.all(begun >= asked.submit_s)
     assert np.all(world.end_s - begun >= asked.runtime_s - 1e-6)
@@ -185,13 +160,13 @@ def test_every_job_ends_after_its_work_and_no_more_gpus_are_used_than_exist(rows
 @given(ROWS)
 def test_promises_of_a_free_stop_and_exact_runtimes_on_single_gpus_are_kept(rows):
     asked = jobs(*sorted((submit, runtime, 1, steps) for submit, runtime, _, steps in rows))
-    assert replay(asked, 2, "chronus", FREE).promises.broken == 0
+    assert replay(asked, 2, FREE).promises.broken == 0
 
 
 def test_on_the_first_rows_of_chronus_own_trace_every_promise_is_kept():
     trace = Source.of(str(SAMPLE), 32).load().workload
     jobs_on_gpus = trace.take((trace.gpus > 0) & (trace.gpus <= 32))
-    promises = replay(jobs_on_gpus, 32, "chronus").promises
+    promises = replay(jobs_on_gpus, 32).promises
     assert promises.guaranteed > 0
     assert promises.broken == 0
 
@@ -200,26 +175,22 @@ def test_on_the_first_rows_of_chronus_own_trace_every_promise_is_kept():
     not (DATA / "chronus_philly_mix1.csv").exists(),
     reason="needs Chronus' whole traces in $SLURMSCHED_TRACES: tests/data/README.md says where they are from",
 )
-@pytest.mark.parametrize(
-    ("mix", "best_effort_jct_min", "srtf"), [("mix1", 300, (0.0810, 217.0)), ("mix2", 450, (0.0518, 230.3))]
-)
-def test_on_a_contended_day_of_chronus_own_trace_every_promise_is_kept(mix, best_effort_jct_min, srtf):
+@pytest.mark.parametrize(("mix", "best_effort_jct_min"), [("mix1", 300), ("mix2", 450)])
+def test_on_a_contended_day_of_chronus_own_trace_every_promise_is_kept(mix, best_effort_jct_min):
     trace = Source.of(str(DATA / f"chronus_philly_{mix}.csv"), 480).load().workload
     day = trace.take((trace.gpus > 0) & (trace.submit_s <= 1440 * MINUTE_S))
-    blind = replay(day, 480, "srtf").figures
-    assert (blind.weighted_miss, blind.best_effort_jct_min) == pytest.approx(srtf, rel=2e-3)
-    outcome = replay(day, 480, "chronus")
+    outcome = replay(day, 480)
     assert outcome.figures.weighted_miss <= 0.002
     assert outcome.figures.best_effort_jct_min <= best_effort_jct_min
     assert outcome.promises[1:3] == (0, 0)
     if mix == "mix1":
-        on_nodes = replay(day, 480, "chronus", node_gpus=8)
+        on_nodes = replay(day, 480, node_gpus=8)
         assert on_nodes.promises[1:3] == (0, 0)
         again = np.random.default_rng(1).choice(len(day), 3 * len(day) // 5, replace=False)
-        crowded = replay(day.take(np.sort(np.concatenate([np.arange(len(day)), again]))), 480, "chronus").promises
+        crowded = replay(day.take(np.sort(np.concatenate([np.arange(len(day)), again]))), 480).promises
         assert crowded.rejected > 500
         assert crowded.broken == 0
-    made = replay(day, 480, "chronus", estimates=misjudged(day.runtime_s, 0.2, seed=5)).promises
+    made = replay(day, 480, estimates=misjudged(day.runtime_s, 0.2, seed=5)).promises
     assert 0 < made.broken <= 0.05 * made.guaranteed
     assert made.announced >= 0.9 * made.broken
     assert made.alarms <= 0.1 * (made.guaranteed - made.broken)

@@ -1,1 +1,1 @@
-"""Chronus' own simulation: rounds of five minutes, leases, promises, and the schedulers it is compared with."""
+"""Chronus' own simulation: rounds of five minutes, leases, promises."""

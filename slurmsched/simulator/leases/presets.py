@@ -1,54 +1,37 @@
-"""Schedulers by name, on one footing: the same rounds, the same cost of stopping, the same knowledge."""
+"""Chronus in rounds: one pool or nodes, with or without profiling, by what is forecast of runtimes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...errors import ConfigError
 from ...policies.deadlines.gpu_blocks import rounded_up
 from ...policies.deadlines.milp_solver import Guarded
 from ..workload.workload import Workload
-from . import baselines
 from .chronus import Chronus
 from .figures import Figures, Promises, figures, promises
 from .nodes import Nodes
 from .profiling import Profiling
-from .rounds import RoundPolicy, play
+from .rounds import play
 from .terms import Terms
-from .threesigma import ThreeSigma
 from .world import LeaseRules, LeaseState, RuntimeEstimates, profiled, world_of
 
 _DECILE = 1.2816
 
-_NEVER_PROMISE: dict[str, Callable[[Guarded | None], RoundPolicy]] = {
-    "edf": lambda _: baselines.ByKey(baselines.edf),
-    "yarn-cs": lambda _: baselines.Quota(),
-    "tiresias": lambda _: baselines.ByKey(baselines.tiresias),
-    "themis": lambda _: baselines.ByKey(baselines.themis),
-    "genie": lambda _: baselines.ByKey(baselines.genie),
-    "3sigma": ThreeSigma,
-    "srtf": lambda _: baselines.ByKey(baselines.srtf),
-}
-
-NAMES = ("chronus", *_NEVER_PROMISE)
-
 
 class Outcome(NamedTuple):
-    """What a scheduler made of some jobs."""
+    """What Chronus made of some jobs."""
 
     world: LeaseState
     figures: Figures
-    promises: Promises | None  #: of a scheduler that makes any
+    promises: Promises
 
 
 def replay(
     jobs: Workload,
     gpus: int,
-    name: str = "chronus",
     rules: LeaseRules | None = None,
     estimates: RuntimeEstimates | None = None,
     solver: Guarded | None = None,
@@ -56,11 +39,10 @@ def replay(
     node_gpus: int | None = None,
     profiling: Profiling | None = None,
 ) -> Outcome:
-    """*jobs* that ask for GPUs under the scheduler *name*, on *gpus* GPUs; plans know the *estimates*, or the truth.
+    """*jobs* that ask for GPUs, on *gpus* GPUs; plans know the *estimates*, or the truth.
 
-    *terms* are those of ``chronus``. With *node_gpus* there are nodes of so many GPUs: jobs with deadlines ask for a
-    power of two or whole nodes and get them in blocks. With *profiling* each job is profiled first. ConfigError where
-    the name is unknown.
+    With *node_gpus* there are nodes of so many GPUs: jobs with deadlines ask for a power of two or whole nodes and get
+    them in blocks. With *profiling* each job is profiled first.
     """
     jobs, estimates = jobs.take(jobs.gpus > 0), _with_gpus(jobs, estimates)
     nodes = None if node_gpus is None else Nodes(gpus // node_gpus, node_gpus)
@@ -69,14 +51,9 @@ def replay(
         world.gpus = np.where(world.slo, rounded_up(world.gpus, nodes.gpus), world.gpus)
     if profiling is not None:
         world = profiled(world, profiling)
-    if name == "chronus":
-        chronus = Chronus(world, solver, terms or Terms())
-        play(world, chronus, nodes)
-        return Outcome(world, figures(world), promises(world, chronus))
-    if name not in _NEVER_PROMISE:
-        raise ConfigError(f"no scheduler {name!r} for leases: accepted are {', '.join(NAMES)}")
-    play(world, _NEVER_PROMISE[name](solver), nodes)
-    return Outcome(world, figures(world), None)
+    chronus = Chronus(world, solver, terms or Terms())
+    play(world, chronus, nodes)
+    return Outcome(world, figures(world), promises(world, chronus))
 
 
 def misjudged(runtime_s: FloatArray, error: float, seed: int) -> RuntimeEstimates:

@@ -15,11 +15,9 @@ _MOMENT_S = 1e-6
 
 
 class RoundOrder(NamedTuple):
-    """What a policy wants of a round: rows of the world, best first; and who may not be passed by."""
+    """What a policy wants of a round: rows of the world, best first."""
 
     order: IntArray
-    strict: bool = False  #: nothing passes a job that does not fit
-    share: tuple[IntArray, IntArray] | None = None  #: quota of each class, and class of each row in *order*
 
 
 class RoundPolicy(Protocol):
@@ -60,20 +58,17 @@ def play(world: LeaseState, policy: RoundPolicy, nodes: Nodes | None = None) -> 
 
 def _chosen(world: LeaseState, turn: RoundOrder) -> IntArray:
     """Rows that run in this round."""
-    quota, kind = turn.share or (np.array([world.capacity]), np.zeros(len(turn.order), np.int64))
-    return turn.order[fill(world.gpus[turn.order], kind, quota.astype(np.int64).copy(), turn.strict)]
+    return turn.order[fill(world.gpus[turn.order], world.capacity)]
 
 
 @compiled
-def fill(gpus: IntArray, kind: IntArray, free: IntArray, strict: bool) -> BoolArray:
-    """Which jobs fit, taken in order, each from the *free* GPUs of its *kind*."""
+def fill(gpus: IntArray, free: int) -> BoolArray:
+    """Which jobs fit into the *free* GPUs, taken in order."""
     fits = np.zeros(len(gpus), np.bool_)
     for place in range(len(gpus)):
-        if gpus[place] <= free[kind[place]]:
-            free[kind[place]] -= gpus[place]
+        if gpus[place] <= free:
+            free -= gpus[place]
             fits[place] = True
-        elif strict:
-            free[kind[place]] = 0
     return fits
 
 
