@@ -23,10 +23,12 @@ from slurmsched.policies.contract import (
     PLACEMENTS,
     PREEMPTIONS,
     PROFILINGS,
+    SCALINGS,
     SELECTIONS,
     SHARINGS,
 )
 from slurmsched.simulator.cycle_driver import composed, whole_queue
+from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
 from slurmsched.simulator.fast.reserved_backfill import run_reserving
@@ -99,6 +101,8 @@ def decisions() -> Iterator[Decision]:
         part = PROFILINGS.find(profiling_rules(Settings(policy=PolicySettings(profiling=name))).part)
         yield Decision("profiling", name, part.function, None, part.function, profiled)
         yield Decision("profiling", f"{name}: nodes", part.lend, None, part.lend, None)
+    for name in SCALINGS:
+        yield Decision("scaling", name, None, None, None, shares_of(name))
 
 
 def table() -> str:

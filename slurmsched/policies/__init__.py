@@ -2,6 +2,7 @@
 
 from . import admission, placement, preemption, sharing
 from .ordering import attained_service, baselines, deadline, fair_queueing, static
+from .scaling import built_in as scaling
 from .selection import built_in, capacity, three_sigma
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "fair_queueing",
     "placement",
     "preemption",
+    "scaling",
     "sharing",
     "static",
     "three_sigma",

@@ -1,8 +1,8 @@
 """The policy contract: a policy is composed of parts, each a pure function of a View, registered under a name.
 
 There is one hook for each decision: who is admitted, in which order pending jobs run, which of them start now, on which
-GPUs, which running jobs yield to promises, which jobs share GPUs, and which are measured first. A part reads only the
-view and its other arguments: no clock, no input, no randomness, no state of its own.
+GPUs, which running jobs yield to promises, which jobs share GPUs, which are measured first, and how many GPUs elastic
+jobs get. A part reads only the view and its other arguments: no clock, no input, no randomness, no state of its own.
 """
 
 from __future__ import annotations
@@ -129,6 +129,11 @@ class Profiling(Part[MeasureFirst]):
 
 
 @dataclass(frozen=True)
+class Scaling(Part[Callable[..., None]]):
+    """A named rule about the GPUs of jobs that can use more or fewer of them; see ``scaling.built_in.Shares``."""
+
+
+@dataclass(frozen=True)
 class Sharing(Part[Pairing]):
     """A named rule about the jobs that share GPUs."""
 
@@ -144,6 +149,7 @@ SELECTIONS: Registry[Selection] = Registry("selection")
 PLACEMENTS: Registry[Placement] = Registry("placement")
 PREEMPTIONS: Registry[Preemption] = Registry("preemption")
 PROFILINGS: Registry[Profiling] = Registry("profiling")
+SCALINGS: Registry[Scaling] = Registry("scaling")
 SHARINGS: Registry[Sharing] = Registry("sharing")
 
 

@@ -13,6 +13,7 @@ from slurmsched.policies.contract import (
     PLACEMENTS,
     PREEMPTIONS,
     PROFILINGS,
+    SCALINGS,
     SELECTIONS,
     SHARINGS,
 )
@@ -30,7 +31,8 @@ def test_every_ordering_has_its_heading():
 
 
 def test_every_part_of_a_policy_and_every_preset_is_in_a_table():
-    hooks = {parts.hook: parts for parts in (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SHARINGS)}
+    registries = (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SCALINGS, SHARINGS)
+    hooks = {parts.hook: parts for parts in registries}
     rows = dict(re.findall(rf"^\| ({'|'.join(hooks)})[^|]*\| (.*) \|$", section("The parts of a policy"), re.M))
     for hook, parts in hooks.items():
         named = {name.partition(":")[0] for name in re.findall(r"`([a-z0-9-]+(?::X)?)`", rows[hook])}

@@ -16,6 +16,7 @@ from slurmsched.policies.contract import (
     PLACEMENTS,
     PREEMPTIONS,
     PROFILINGS,
+    SCALINGS,
     SELECTIONS,
     SHARINGS,
     find_ordering,
@@ -40,7 +41,7 @@ def one_at_a_time() -> Iterator[str]:
     del SELECTIONS._parts["one-at-a-time"]
 
 
-HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS, SHARINGS]
+HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS, SCALINGS, SHARINGS]
 
 
 @pytest.mark.parametrize("registry", HOOKS, ids=lambda one: one.hook)

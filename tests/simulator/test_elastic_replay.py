@@ -157,11 +157,22 @@ def test_a_bad_file_of_speed_ups_is_refused_with_what_is_accepted(tmp_path, text
         read_speedups(tmp_path / "curves.json")
 
 
+def test_weighted_fair_queueing_by_its_line_is_that_by_its_parameters():
+    of = apps((0, 90, 2), (1, 400, 4), (2, 50, 1), (3, 300, 4))
+    line = "wfq thresholds=100,inf weights=0.75,0.25 zeta=0.6 delta=0.1"
+    assert ends(of, 4, line) == ends(of, 4, TWO_CLASSES) != ends(of, 4, "fifo")
+
+
 @pytest.mark.parametrize(
     ("of", "gpus", "policy", "said"),
     [
         (apps((0, 1, 1)), 0, "fifo", "0 GPUs: accepted is 1"),
-        (apps((0, 1, 1)), 1, "lottery", "'lottery' is not known; there are: fifo, srsf, afs-l, themis, fair-share"),
+        (
+            apps((0, 1, 1)),
+            1,
+            "lottery",
+            "'lottery' is not known; there are: afs-l, fair-share, fifo, srsf, themis, wfq",
+        ),
         (apps((0, 0, 1)), 1, "fifo", "need work"),
         (replace(apps((0, 1, 1), (1, 1, 1)), submit_s=np.array([1.0, 0.0])), 1, "fifo", "by submit time"),
     ],

@@ -8,25 +8,20 @@ import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import ConfigError
-from ...policies.ordering.wfq import FIFO, Wfq
+from ...policies.contract import SCALINGS
+from ...policies.ordering.wfq import Wfq
+from ...policies.scaling.built_in import Shares
+from ...policies.scaling.state import WFQ, ApplicationData, ElasticRules, fresh
 from .applications import Applications
 from .loops import ElasticResult, play
-from .state import AFS_L, FAIR, SRSF, THEMIS, WFQ, ApplicationData, ElasticRules, fresh
 
-LEASE_S = 600.0
-"""Of Themis, as its authors recommend."""
-
-_KINDS = {"srsf": SRSF, "afs-l": AFS_L, "themis": THEMIS, "fair-share": FAIR}
-
-POLICIES = ("fifo", *_KINDS)
-"""Policies by name. fifo: first come, first served; srsf: shortest remaining service first (Tiresias with known sizes);
-afs-l: a GPU at a time to whoever gains most; themis: farthest behind its fair finish first, anew every ten minutes;
-fair-share: equal shares, to none more than it can use."""
+POLICIES = tuple(name for name in SCALINGS if name != "wfq")
+"""The scalings without parameters, by name."""
 
 _ROUNDING = 1e-9  #: as a share; so much two ways of adding up the same time may differ
 
 Policy = str | Wfq
-"""One of POLICIES, or weighted fair queueing."""
+"""The line of a scaling, or weighted fair queueing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,20 +59,11 @@ def replay(
     count = len(apps)
     size_factor = np.ones(count) if size_factor is None else size_factor
     _check(apps, gpus, size_factor)
-    wfq = FIFO if policy == "fifo" else policy
-    kind = WFQ
-    if isinstance(wfq, str):
-        if wfq not in _KINDS:
-            raise ConfigError(f"elastic policy {wfq!r} is not known; there are: {', '.join(POLICIES)}")
-        kind, wfq = _KINDS[wfq], FIFO
+    shares = shares_of(policy)
+    wfq = shares.wfq
     group = wfq.classes(apps.service_s * size_factor)
-    rules = ElasticRules(
-        kind,
-        float(gpus),
-        LEASE_S if kind == THEMIS else np.inf,
-        np.array(wfq.weights),
-        wfq.limits(apps.curves.speed),
-    )
+    weights, limits = np.array(wfq.weights), wfq.limits(apps.curves.speed)
+    rules = ElasticRules(shares.kind, float(gpus), shares.lease_s, weights, limits)
     data = ApplicationData(apps.service_s, apps.submit_s, apps.demand, apps.curve, group, apps.curves.speed)
     state = fresh(count, group, len(wfq.weights), size_factor)
     fork = fresh(count, group, len(wfq.weights), np.ones(count))
@@ -87,6 +73,16 @@ def replay(
     return ElasticReplay(
         apps, gpus, result.end_s - apps.submit_s, result.predicted_s - apps.submit_s, result.contention
     )
+
+
+def shares_of(policy: Policy) -> Shares:
+    """Return the rule that divides the GPUs; ConfigError for an unknown one, or one of a plug-in."""
+    if isinstance(policy, Wfq):
+        return Shares(WFQ, policy)
+    shares = SCALINGS.find(policy).function
+    if not isinstance(shares, Shares):
+        raise ConfigError(f"elastic policy {policy!r}: accepted are the built-in ones, whose loops compile")
+    return shares
 
 
 def _check(apps: Applications, gpus: int, size_factor: FloatArray) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled, inner
-from .sharing import share
-from .state import EVENTS, INSIDE, LEASE, NOW, SEEN, ApplicationData, ElasticRules, State
+from ...policies.scaling.shares import share
+from ...policies.scaling.state import EVENTS, INSIDE, LEASE, NOW, SEEN, ApplicationData, ElasticRules, State
 
 
 class ElasticResult(NamedTuple):

@@ -1,6 +1,6 @@
-"""What the loops of the elastic simulator work on: applications as they are known, rules, and where things stand.
+"""Elastic applications, the rules of a policy, and the state of both, as the loops that share GPUs take them.
 
-Applications that have come and not ended stand in ``rows`` by arrival, those of class *c* from ``first[c]`` on,
+Applications that have come and not ended are in ``rows`` by arrival, those of class *c* from ``first[c]`` on,
 ``many[c]`` of them. Those that have GPUs are listed in ``at``.
 """
 
@@ -20,7 +20,7 @@ SRSF, AFS_L, THEMIS, FAIR, WFQ = range(5)
 
 
 class ApplicationData(NamedTuple):
-    """The applications by arrival, as the policy is told of them."""
+    """The applications by arrival, as a policy sees them."""
 
     service_s: FloatArray
     submit_s: FloatArray
@@ -31,9 +31,9 @@ class ApplicationData(NamedTuple):
 
 
 class ElasticRules(NamedTuple):
-    """A policy: SRSF, AFS_L, THEMIS, FAIR or WFQ, and what it goes by."""
+    """A policy with its parameters."""
 
-    kind: int
+    kind: int  #: SRSF, AFS_L, THEMIS, FAIR or WFQ
     gpus: float
     lease_s: float  #: infinite where GPUs are shared anew at arrivals and ends only
     weights: FloatArray  #: of the classes
@@ -41,7 +41,7 @@ class ElasticRules(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where things stand; filled in place."""
+    """The applications inside and their GPUs; filled in place."""
 
     clock: FloatArray
     rows: IntArray
@@ -49,10 +49,10 @@ class State(NamedTuple):
     many: IntArray  #: of each class inside
     wanted: FloatArray  #: GPUs that the applications of each class can use
     left_s: FloatArray  #: work left of each application
-    size_factor: FloatArray  #: what the policy believes of it, as a factor
+    size_factor: FloatArray  #: the work that the policy assumes, over the true one
     clock_at_arrival: FloatArray  #: of ``clock[SEEN]`` when an application came, less what it saw then
     events: FloatArray  #: of ``clock[EVENTS]`` when it came, less one
-    running: IntArray  #: how many have GPUs, in its only place
+    running: IntArray  #: number of applications with GPUs, an array of one
     at: IntArray
     gpus: FloatArray  #: of those in ``at``
     pace: FloatArray  #: work done per second, of those in ``at``
@@ -61,7 +61,7 @@ class State(NamedTuple):
 
 
 def fresh(count: int, groups: IntArray, classes: int, size_factor: FloatArray) -> State:
-    """Before the first arrival of *count* applications in *groups*."""
+    """Return the state before the first arrival of *count* applications in *groups*."""
     members = np.bincount(groups, minlength=classes)
     clock = np.zeros(5)
     clock[LEASE] = np.inf

@@ -1,22 +1,23 @@
-"""How each policy shares the GPUs among the applications inside. Loops that compile.
+"""The division of the GPUs among the applications inside, by each policy. Loops that compile.
 
-Each function lists who gets GPUs and how many, and returns how many those are. It is called anew at every arrival and
-end, and where leases end. Arrays are passed on one by one: a tuple of many costs more than what the loops do.
+Each function lists the applications that get GPUs, with their number of GPUs, and returns the length of the list. It is
+called at every arrival and end, and where leases end. Arrays are passed on one by one: a tuple of many costs more than
+what the loops do.
 """
 
 from __future__ import annotations
 
 from ...cluster.columns import FloatArray
-from ...policies.compiled import inner
-from ...policies.weighted_shares import share_out
+from ..compiled import compiled, inner
+from ..weighted_shares import share_out
 from .state import AFS_L, EVENTS, FAIR, NOW, SEEN, SRSF, THEMIS, ApplicationData, ElasticRules, State
 
 _LEAST = 1e-9  #: GPUs; less is what rounding leaves
 
 
-@inner
+@compiled
 def share(data: ApplicationData, rules: ElasticRules, state: State) -> None:
-    """Share the GPUs anew."""
+    """Divide all GPUs among the applications inside, and set their paces."""
     if rules.kind == SRSF:
         count = _srsf(data, rules, state)
     elif rules.kind == AFS_L:
@@ -100,7 +101,7 @@ def _wfq(data: ApplicationData, rules: ElasticRules, state: State) -> int:
 
 @inner
 def _afs_l(data: ApplicationData, rules: ElasticRules, state: State) -> int:
-    """One GPU at a time to whoever gains most by it (Hwang et al., NSDI'21, algorithm AFS-L).
+    """One GPU at a time to the application that gains most by it (Hwang et al., NSDI'21, algorithm AFS-L).
 
     ``best[k]`` is the winner among the first k + 1 candidates: it changes only from the last winner on.
     """
@@ -141,7 +142,10 @@ def _afs_l(data: ApplicationData, rules: ElasticRules, state: State) -> int:
 
 @inner
 def _better(now: FloatArray, then: FloatArray, one: int, other: int) -> int:
-    """Which of two candidates gets the next GPU, *now* and *then* being one over their times without and with it."""
+    """Return the one of two candidates that gets the next GPU.
+
+    *now* and *then* are one over their remaining times without and with it.
+    """
     shorter, longer = (one, other) if now[one] > now[other] else (other, one)
     if now[shorter] == 0:
         return shorter if then[shorter] > then[longer] else longer
@@ -151,7 +155,7 @@ def _better(now: FloatArray, then: FloatArray, one: int, other: int) -> int:
 
 @inner
 def _themis(data: ApplicationData, rules: ElasticRules, state: State) -> int:
-    """Whoever is farthest behind its fair finish first (Mahajan et al., NSDI'20, without partial allocation)."""
+    """The application farthest behind its fair finish first (Mahajan et al., NSDI'20, without partial allocation)."""
     rows, late_s, fair_s, left_s = state.ints[0], state.scratch[0], state.scratch[1], state.scratch[2]
     at, gpus, demand, given = state.at, state.gpus, data.demand, 0
     clock, count = state.clock, state.many[0]

@@ -1,0 +1,1 @@
+"""Scaling: the GPUs of each job that can use more or fewer of them."""
