@@ -27,6 +27,7 @@ from slurmsched.policies.contract import (
     SELECTIONS,
     SHARINGS,
 )
+from slurmsched.policies.sharing import pair_gain_s
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
@@ -34,7 +35,9 @@ from slurmsched.simulator.fast.queue import come_in
 from slurmsched.simulator.fast.reserved_backfill import run_reserving
 from slurmsched.simulator.leases.chronus import Chronus
 from slurmsched.simulator.lucid.profiler import profiled
+from slurmsched.simulator.machine.sharing import gain_s as machine_gain_s
 from slurmsched.simulator.machine.sharing import share
+from slurmsched.simulator.pair_rules import pair_rules
 from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
 
 Function = Callable[..., Any]
@@ -85,8 +88,7 @@ def decisions() -> Iterator[Decision]:
         policy = policy_of(Settings(policy=PolicySettings(sharing=name)))
         assert policy.rules.sharing is not None
         pairing = SHARINGS.find(policy.rules.sharing.rule).function
-        setup = Setup.of("fifo", sharing=name)
-        shares = composed(setup.ordering, setup.composition, setup.sharing).rules.sharing
+        shares = pair_rules(name)
         ideal = None if shares is None else SHARINGS.find(shares.rule).function
         yield Decision("sharing", name, pairing, ideal, pairing, None)
     yield Decision("admission", "promises", promise, promise, promise, Chronus)
@@ -97,6 +99,7 @@ def decisions() -> Iterator[Decision]:
         chosen = PREEMPTIONS.find(rules.deadlines.preemption if rules.deadlines else "").function
         yield Decision("preemption", name, chosen, None, chosen, Chronus)
     yield Decision("sharing", "pairs", packing.paired, run_set.paired, packing.paired, share)
+    yield Decision("sharing", "gain of a pair", pair_gain_s, pair_gain_s, pair_gain_s, machine_gain_s.py_func)
     for name in PROFILINGS:
         part = PROFILINGS.find(profiling_rules(Settings(policy=PolicySettings(profiling=name))).part)
         yield Decision("profiling", name, part.function, None, part.function, profiled)

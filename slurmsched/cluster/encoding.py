@@ -31,6 +31,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         **dict.fromkeys(("asked_for", "share_refusal", "node_gpus"), ""),
         "share_score": 2,
         "beside": 0,
+        "guest_gpus": 0,
     },
     Forecast: {"floor_s": 0.0},
 }

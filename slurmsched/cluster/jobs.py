@@ -100,7 +100,8 @@ class JobTable(Table):
     required_nodes: Labels
     node_list: Labels  #: where it runs
     node_gpus: Labels  #: its GPUs on each of these nodes, as 8,4; empty where not known, and they are taken as even
-    beside: IntArray  #: the other job on its GPUs, where the cluster shows it; 0 for none
+    beside: IntArray  #: the job on whose GPUs it runs as a second job, where the cluster shows it; 0 for none
+    guest_gpus: IntArray  #: its GPUs on which a second job runs, where the cluster shows them
     sensitive: BoolArray  #: it slows down when spread over more nodes than it needs
     comment: Labels
     off: BoolArray  #: its comment has ``slurmsched:off``

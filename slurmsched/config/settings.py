@@ -181,7 +181,11 @@ class ShareSettings:
         0.0, "maximum MiB of a GPU that two jobs may use together, below its total; 0: no sharing", least=0, most=1e7
     )
     capacity: int = setting(
-        2, "maximum sum of share scores on a GPU: 2, or 1 for the lightest jobs only, 0 for no sharing", least=0, most=2
+        2,
+        "maximum sum of share scores on a GPU: 2, 1 for the lightest jobs only, 3 for all but two of the heaviest, 0 for"
+        " none",
+        least=0,
+        most=3,
     )
     other_users: bool = setting(False, "let jobs of different users share too; these take turns on the GPU")
     evict: bool = setting(

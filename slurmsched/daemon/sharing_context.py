@@ -54,7 +54,7 @@ class SharingContext:
         return scored(state, self.model)
 
     def with_sharing(self, policy: Policy, now_s: float) -> Policy:
-        """Return *policy* with the mode for this moment, and the known mismatches of jobs."""
+        """Return *policy* with the mode for this moment, the speed curve, and the known mismatches of jobs."""
         rules = policy.rules.sharing
         self._scores = rules is not None and rules.makes_pairs
         if rules is None:
@@ -62,8 +62,8 @@ class SharingContext:
         mode, outlook = rules.capacity, self._outlooks(now_s).get("jobs") if self._scores else None
         if outlook is not None:
             mode = capacity(mode, self._busy_share, outlook.ahead, outlook.now)
-        found_mismatches = self._mismatches(now_s)
-        sharing = replace(rules, capacity=mode, failed=found_mismatches.failed, unstable=found_mismatches.unstable)
+        curve, found = self.model.speeds.knots() if self._scores else rules.curve, self._mismatches(now_s)
+        sharing = replace(rules, capacity=mode, curve=curve, failed=found.failed, unstable=found.unstable)
         return replace(policy, rules=replace(policy.rules, sharing=sharing))
 
     def note_scan(self, view: View, rules: SharingRules | None) -> None:

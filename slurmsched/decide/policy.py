@@ -48,6 +48,7 @@ class Policy:
             rules["deadlines"] = DeadlineRules(**(section | {"exempt": tuple(section["exempt"]), "soft_steps": steps}))
         if section := rules.get("sharing"):
             pairs = {"failed": tuple(map(tuple, section["failed"])), "unstable": _unstable(section.get("unstable", ()))}
+            pairs["curve"] = tuple(map(tuple, section.get("curve", SharingRules.curve)))
             rules["sharing"] = SharingRules(**(section | pairs))
             SHARINGS.find(rules["sharing"].rule)
         if section := rules.get("profiling"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -38,11 +38,11 @@ from .rules import Rules
 Rule = Callable[[Action, JobTable, int, Rules], str | None]
 """A function that returns the reason to refuse an action, or None. The row is one of the given job table."""
 
-PairRule = Callable[[Start, View, Collection[int], Rules], str | None]
-"""A function that returns the reason to refuse a start beside a running job, or None.
+Joined = Mapping[int, int]
+"""The GPUs of each running job, by its id, that jobs of the same plan join."""
 
-The ids are those of the hosts that other jobs of the same plan join.
-"""
+PairRule = Callable[[Start, View, Joined, Rules], str | None]
+"""A function that returns the reason to refuse a start beside a running job, or None."""
 
 MoveRule = Callable[[MoveNodes, View, Rules], str | None]
 """A function that returns the reason to refuse a move of nodes, or None."""
@@ -118,16 +118,17 @@ def _in_state(jobs: JobTable, row: int, wanted: JobState) -> str | None:
 
 def job_is_alone(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
     """Refuse to preempt a job that shares its GPUs: they would not come free."""
-    other = int(jobs.beside[row])
-    return f"it shares its GPUs with job {other}" if other else None
+    if other := int(jobs.beside[row]):
+        return f"it shares its GPUs with job {other}"
+    return "another job shares its GPUs" if jobs.guest_gpus[row] else None
 
 
-def sharing_is_on(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+def sharing_is_on(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
     """Refuse to let jobs share GPUs without power.share."""
     return None if "share" in rules.powers else "power.share is off"
 
 
-def host_is_running(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+def host_is_running(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
     """Refuse to join a job that does not run."""
     row = view.running.row_of(start.beside)
     if row is None:
@@ -136,31 +137,35 @@ def host_is_running(start: Start, view: View, hosts: Collection[int], rules: Rul
     return None if state == JobState.RUNNING else f"job {start.beside} is {JobState(state).name.lower()}"
 
 
-def host_is_alone(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
-    """Refuse to join a job that shares its GPUs already: a GPU has two jobs at most."""
+def host_is_alone(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
+    """Refuse to join a job that runs on the GPUs of another: a GPU has two jobs at most."""
     other = int(view.running.beside[_row(view.running, start.beside)])
     return f"job {start.beside} shares its GPUs with job {other}" if other else None
 
 
-def host_has_one_guest(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
-    """Refuse to let two jobs of one plan join the same job: a GPU has two jobs at most."""
-    return f"another job joins job {start.beside}" if start.beside in hosts else None
+def host_has_open_gpus(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
+    """Refuse to join a job that has too few GPUs without a second job: a GPU has two jobs at most."""
+    row, mine = _row(view.running, start.beside), int(view.pending.gpus[_row(view.pending, start.job_id)])
+    left = int(view.running.gpus[row] - view.running.guest_gpus[row]) - joined.get(start.beside, 0)
+    return None if mine <= left else f"{left} of the GPUs of job {start.beside} are without a second job, it has {mine}"
 
 
-def host_has_as_many_gpus(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
-    """Refuse to let jobs with different numbers of GPUs share."""
+def host_has_as_many_gpus(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
+    """Refuse to let jobs with different numbers of GPUs share, unless wider jobs may be joined."""
     mine = int(view.pending.gpus[_row(view.pending, start.job_id)])
     its = int(view.running.gpus[_row(view.running, start.beside)])
-    return None if mine == its else f"it has {count(mine, 'GPU')}, and job {start.beside} has {its}"
+    if mine == its or (rules.sharing is not None and rules.sharing.wide):
+        return None
+    return f"it has {count(mine, 'GPU')}, and job {start.beside} has {its}"
 
 
-def host_is_on_one_node(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+def host_is_on_one_node(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
     """Refuse to join a job on several nodes."""
     nodes = expand(view.running.node_list[_row(view.running, start.beside)])
     return None if len(nodes) == 1 else f"job {start.beside} runs on {count(len(nodes), 'node')}"
 
 
-def owners_let_share(start: Start, view: View, hosts: Collection[int], rules: Rules) -> str | None:
+def owners_let_share(start: Start, view: View, joined: Joined, rules: Rules) -> str | None:
     """Refuse to let a job share whose owner said ``slurmsched:nopack`` or ``slurmsched:off``."""
     for jobs, job_id in ((view.pending, start.job_id), (view.running, start.beside)):
         row = _row(jobs, job_id)
@@ -262,8 +267,8 @@ PAIR_RULES: tuple[PairRule, ...] = (
     sharing_is_on,
     host_is_running,
     host_is_alone,
-    host_has_one_guest,
     host_has_as_many_gpus,
+    host_has_open_gpus,
     host_is_on_one_node,
     owners_let_share,
 )
@@ -300,7 +305,7 @@ SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
     sharing_is_on: "sharing_is_on",
     host_is_running: "host_is_running",
     host_is_alone: "host_is_alone",
-    host_has_one_guest: "host_has_one_guest",
+    host_has_open_gpus: "host_has_open_gpus",
     host_has_as_many_gpus: "host_has_as_many_gpus",
     host_is_on_one_node: "host_is_on_one_node",
     owners_let_share: "owners_let_share",
@@ -324,14 +329,16 @@ def judge(wishes: Sequence[Action], view: View, rules: Rules) -> tuple[list[Acti
     """Split wishes into allowed actions and refusals; both keep the given order."""
     allowed: list[Action] = []
     refusals: list[Refusal] = []
-    hosts: set[int] = set()
+    joined: dict[int, int] = {}
     for wish, place in zip(wishes, _rows(wishes, view), strict=True):
         refusal = _of_move(wish, view, rules) if isinstance(wish, MoveNodes) else _of_job(wish, place, rules)
         if refusal is None and isinstance(wish, Start) and wish.beside:
-            refusal = _of_pair(wish, view, hosts, rules)
+            refusal = _of_pair(wish, view, joined, rules)
         if refusal is None:
             allowed.append(wish)
-            hosts |= {wish.beside} if isinstance(wish, Start) else set()
+            if isinstance(wish, Start) and wish.beside:
+                mine = int(view.pending.gpus[_row(view.pending, wish.job_id)])
+                joined[wish.beside] = joined.get(wish.beside, 0) + mine
         else:
             refusals.append(refusal)
     return allowed, refusals
@@ -347,9 +354,9 @@ def _of_job(wish: Action, place: tuple[JobTable, int] | None, rules: Rules) -> R
     return None
 
 
-def _of_pair(start: Start, view: View, hosts: Collection[int], rules: Rules) -> Refusal | None:
+def _of_pair(start: Start, view: View, joined: Joined, rules: Rules) -> Refusal | None:
     for rule in PAIR_RULES:
-        why = rule(start, view, hosts, rules)
+        why = rule(start, view, joined, rules)
         if why is not None:
             return Refusal(start, SPELLINGS[rule], why)
     return None

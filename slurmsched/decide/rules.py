@@ -82,16 +82,25 @@ class SharingRules:
     evict: bool = True  #: stop one of two jobs with an unstable joint load, if it has ckpt
     unstable: tuple[Instability, ...] = ()  #: the latest such pairs, newest first
     rule: str = "indolent"  #: who joins whom: a name in ``SHARINGS``, with its parameters
+    wide: bool = False  #: a job may join on some of the GPUs of a wider one, where the cluster lets it
+    curve: tuple[tuple[float, float], ...] = PackingLimits.curve  #: speed of two jobs by the sum of their utilisations
 
     @property
     def makes_pairs(self) -> bool:
         """True unless no jobs share now."""
         return self.capacity != OFF and SHARINGS.find(self.rule).pairs_jobs
 
-    def packing(self) -> PackingLimits:
-        """Return the limits on pairs of jobs."""
-        failed = frozenset(frozenset(kinds) for kinds in self.failed)
-        return PackingLimits(self.capacity, self.memory_mib, self.other_users, failed=failed)
+    def packing(self, demand: float = 0.0) -> PackingLimits:
+        """Return the limits on pairs of jobs, where *demand* jobs wait per GPU of the cluster."""
+        return PackingLimits(
+            self.capacity,
+            self.memory_mib,
+            self.other_users,
+            failed=frozenset(frozenset(kinds) for kinds in self.failed),
+            wide=self.wide,
+            curve=self.curve,
+            demand=demand,
+        )
 
 
 @dataclass(frozen=True)

@@ -37,38 +37,34 @@ def start_wishes(
     """Choose among *ranked* pending rows, and among the running jobs if the selection preempts.
 
     Return a mask of the pending jobs that start, and the actions that carry it out: first the jobs that yield, then
-    those that start on GPUs of their own, then those that join a running job.
+    those that join a running job, then those that start on GPUs of their own.
     """
-    nodes = _selected(view, ranked, ordering, composition)
+    nodes, runs = FreeNodes(view, PLACEMENTS.find(composition.placement)), np.zeros(len(view.pending), dtype=np.bool_)
+    joins = _joins(view, ranked, nodes, sharing)
+    runs[[join.row for join in joins]] = True
+    _select(view, ranked[~runs[ranked]], ordering, composition.selection, nodes)
     chosen = nodes.run_set()
-    runs = np.zeros(len(view.pending), dtype=np.bool_)
     runs[chosen.rows] = True
     yields: list[Action] = [Preempt(job) for job in view.running.job_id[chosen.yields].tolist()]
     starts = zip(view.pending.job_id[chosen.rows].tolist(), chosen.nodes, strict=True)
     own = [Start(job, ",".join(f"{name}:{gpus}" for name, gpus in on)) for job, on in starts]
-    joins = _joins(view, ranked, runs, nodes, sharing)
-    runs[[join.row for join in joins]] = True
-    return runs, [*yields, *own, *(_beside(view, join) for join in joins)]
+    return runs, [*yields, *(_beside(view, join) for join in joins), *own]
 
 
-def _selected(view: View, ranked: IntArray, ordering: Ordering, composition: Composition) -> FreeNodes:
-    """Return the nodes on which the selection has started jobs."""
-    selection = SELECTIONS.find(composition.selection)
-    nodes = FreeNodes(view, PLACEMENTS.find(composition.placement))
-    numbers = ranked + len(view.running)
+def _select(view: View, ranked: IntArray, ordering: Ordering, line: str, nodes: FreeNodes) -> None:
+    """Let the selection start jobs on *nodes*."""
+    selection, numbers = SELECTIONS.find(line), ranked + len(view.running)
     if selection.preempts:
         numbers = _with_running(view, ranked, ordering)
     selection(view, numbers, nodes)
-    return nodes
 
 
-def _joins(
-    view: View, ranked: IntArray, runs: BoolArray, nodes: FreeNodes, sharing: SharingRules | None
-) -> Sequence[Join]:
-    """Return the jobs that join running ones, out of those that do not start on GPUs of their own."""
+def _joins(view: View, ranked: IntArray, nodes: FreeNodes, sharing: SharingRules | None) -> Sequence[Join]:
+    """Return the jobs that join running ones, before any start on GPUs of their own (Lucid, Algorithm 2)."""
     if sharing is None or not sharing.makes_pairs:
         return ()
-    return paired(view, ranked, ~runs, Hosts.on_whole_gpus(view, NodeRoom(nodes), sharing), sharing).joins
+    able = np.ones(len(view.pending), dtype=np.bool_)
+    return paired(view, ranked, able, Hosts.on_whole_gpus(view, NodeRoom(nodes), sharing), sharing).joins
 
 
 def _beside(view: View, join: Join) -> Start:

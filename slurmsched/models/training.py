@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, IntArray
+from ..cluster.columns import FloatArray, IntArray
 from ..cluster.records.outcomes import OutcomeTable
 from ..errors import ModelUnusable, TooLittleHistory
 from .arrivals import SERIES, Arrivals
@@ -23,7 +23,6 @@ from .sharing.sharing_model import GpuUse, SharingModel
 from .throughput import BOOSTING, LEAST, ThroughputModel
 
 SEED = 1
-GOOD_SPEED = 0.85  #: mean speed from which a pair keeps its speed
 DEALS, PARTS = 20, 5  #: repeats, and folds in each, of the cross-validation over configurations
 FEWEST = 10  #: configurations to train a sharing model on
 
@@ -120,11 +119,10 @@ def train_sharing(measured: Measured, now_s: float, serving: Artifact | None, *,
     use, score = measured.use, measured.score
     if len(use) < FEWEST:
         raise ValueError(f"{len(use)} configurations are too few to train on: at least {FEWEST} are needed")
-    sums, good = measured.sums, measured.speeds.mean(axis=1) >= GOOD_SPEED
-    right = held_out(use, score, sums, good, deals)
+    right = held_out(use, score, measured.sums, measured.speeds, deals)
     most = float(np.bincount(score).max() / len(score))
     scores = {"trees": {"right": right}, "always the most frequent": {"right": most}}
-    model = SharingModel.fit(use, score, sums, good, seed=SEED)
+    model = SharingModel.fit(use, score, measured.sums, measured.speeds, seed=SEED)
     summary = f"right about {right:.0%} of configurations held out, the most frequent score about {most:.0%}"
     better = right > most
     if serving is not None:
@@ -138,14 +136,14 @@ def train_sharing(measured: Measured, now_s: float, serving: Artifact | None, *,
     return Trained(SHARING, artifact, f"better ({summary})", scores)
 
 
-def held_out(use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, deals: int) -> float:
+def held_out(use: GpuUse, score: IntArray, sums: FloatArray, speeds: FloatArray, deals: int) -> float:
     """Return the share of configurations whose score is predicted correctly in cross-validation of *deals* repeats."""
     random = np.random.default_rng(SEED)
     right = []
     for _ in range(deals):
         part = random.permutation(len(use)) % PARTS
         for held in range(PARTS):
-            model = SharingModel.fit(use.take(part != held), score[part != held], sums, good, seed=SEED)
+            model = SharingModel.fit(use.take(part != held), score[part != held], sums, speeds, seed=SEED)
             right.append(model.score(use.take(part == held)) == score[part == held])
     return float(np.concatenate(right).mean())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -44,15 +44,12 @@ def whole_queue(ordering: Ordering) -> Policy:
     return Policy(ordering, Rules(powers=frozenset({"order"}), scope="queue"))
 
 
-def composed(ordering: Ordering, composition: Composition, sharing: str = "none") -> Policy:
-    """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are.
-
-    *sharing* is the rule of pairs. Jobs of all users share there, on any node, and at once.
-    """
-    powers = SELECTIONS.find(composition.selection).powers | SHARINGS.find(sharing).powers
-    pairs = SharingRules(partition="", memory_mib=math.inf, other_users=True, wait_s=0.0, rule=sharing)
-    shares = pairs if pairs.makes_pairs else None
-    rules = Rules(powers=powers, scope="queue", starvation_s=math.inf, composition=composition, sharing=shares)
+def composed(ordering: Ordering, composition: Composition, sharing: SharingRules | None = None) -> Policy:
+    """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are."""
+    powers = SELECTIONS.find(composition.selection).powers
+    if sharing is not None:
+        powers |= SHARINGS.find(sharing.rule).powers
+    rules = Rules(powers=powers, scope="queue", starvation_s=math.inf, composition=composition, sharing=sharing)
     return Policy(ordering, rules)
 
 
@@ -84,7 +81,7 @@ class CycleDriver:
             cluster=self.cluster,
             memory=Memory(self._store, cluster=self._name, monotonic=self._clock.monotonic),
             model=self.model,
-            policy=self.policy,
+            policy=self._with_curve(self.policy),
             writer=Writer(self.cluster, self.budget()),
             clock=self._clock,
             learns=self.learns,
@@ -136,6 +133,14 @@ class CycleDriver:
     def _scored(self, state: ClusterState) -> ClusterState:
         """Return *state* with the share scores of jobs, where jobs share."""
         return scored(state, _shipped_scores()) if self._shares else state
+
+    def _with_curve(self, policy: Policy) -> Policy:
+        """Return *policy* with the speed curve that comes with slurmsched, unless it has another one."""
+        rules = policy.rules.sharing
+        if rules is None or not self._shares or rules.curve != SharingRules.curve:
+            return policy
+        sharing = replace(rules, curve=_shipped_scores().speeds.knots())
+        return replace(policy, rules=replace(policy.rules, sharing=sharing))
 
     @property
     def _reads_profiles(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..cluster.actions import Action, Preempt, Start, job_of
-from ..cluster.columns import IntArray, Labels
+from ..cluster.columns import Labels
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import AccountTable
 from ..cluster.records.outcomes import OutcomeTable
@@ -35,7 +35,7 @@ from .workload.workload import as_submitted
 class IdealCluster(SimulatedCluster):
     """The port over a cluster without a scheduler of its own: jobs start and yield by our actions alone.
 
-    Two jobs that share are on the same whole GPUs; there are no slots.
+    Jobs that share are on the same whole GPUs; there are no slots.
     """
 
     steps: tuple[float, ...] = ()  #: GPU-seconds of attained service at which a decision is made
@@ -85,17 +85,15 @@ class IdealCluster(SimulatedCluster):
     def _as_ordered(self, jobs: JobTable) -> JobTable:
         rows = np.array([self._rows[job][0] for job in jobs.job_id.tolist()], dtype=np.int64)
         reason = Labels.of("None" if text == AT_LIMIT else text for text in jobs.reason)  # decisions see to the limits
-        beside = self._beside()[rows]
+        life = self.model.stage.life
         return replace(
-            jobs, priority=len(self.jobs) - rows, ran_s=ran_s(self.model, rows), reason=reason, beside=beside
+            jobs,
+            priority=len(self.jobs) - rows,
+            ran_s=ran_s(self.model, rows),
+            reason=reason,
+            beside=np.where(life.partner == ALONE, 0, self.jobs.job_id[life.partner])[rows],
+            guest_gpus=life.guests[rows],
         )
-
-    def _beside(self) -> IntArray:
-        """Return the id of the other job on the GPUs of each job; 0 for none."""
-        partner, beside = self.model.stage.life.partner, np.zeros(len(self.jobs), dtype=np.int64)
-        guests = np.flatnonzero(partner != ALONE)
-        beside[guests], beside[partner[guests]] = self.jobs.job_id[partner[guests]], self.jobs.job_id[guests]
-        return beside
 
     def profiles(self, ended: OutcomeTable) -> list[NodeProfile]:
         """Return what the nodes measured of these runs; nothing of those that shared GPUs."""
@@ -137,11 +135,12 @@ class IdealCluster(SimulatedCluster):
         return None
 
     def _may_join(self, row: int, host: int) -> bool:
-        """Return True if *host* runs alone on one node, with as many GPUs."""
+        """Return True if *host* runs on GPUs of its own on one node, enough of them without a second job."""
         stage = self.model.stage
         life, gpus = stage.life, stage.requests.gpus
-        runs = life.state[host] == RUNNING and life.partner[host] == ALONE and not life.guests[host]
-        return bool(runs and gpus[host] == gpus[row] and stage.held.links[NEXT, stage.held.first[host]] == NONE)
+        is_host = life.state[host] == RUNNING and life.partner[host] == ALONE
+        has_room = gpus[row] <= gpus[host] - life.guests[host]
+        return bool(is_host and has_room and stage.held.links[NEXT, stage.held.first[host]] == NONE)
 
     def _placed(self, nodes: str) -> int:
         """Write the nodes of a start where the event loop expects those that it found; return their number."""

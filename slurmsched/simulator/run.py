@@ -10,6 +10,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.text.plural import count
+from ..decide.rules import SharingRules
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Placement
 from .cluster_spec import ClusterSpec, PackingSetup
@@ -29,6 +30,7 @@ from .machine.controller import UnfitJob, misfits
 from .machine.direct import outages_of, pace_of, rules_of, run_direct, sharing_of
 from .machine.run_log import RunLog
 from .ordering_keys import key_source, keys_of
+from .pair_rules import curve_of, pair_rules, use_of
 from .setup import FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
@@ -224,8 +226,8 @@ def decided(
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
-    sharing, preempts = _rule_of_pairs(fleet, setup), SELECTIONS.find(setup.selection).preempts
-    if sharing != "none" and preempts:
+    sharing, preempts = _pair_rules(jobs, fleet, setup), SELECTIONS.find(setup.selection).preempts
+    if sharing is not None and preempts:
         raise ConfigError(NO_PREEMPTION)
     if SELECTIONS.find(setup.selection).reserves:
         _reserve_by(jobs, setup)
@@ -248,10 +250,12 @@ def decided(
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast, log), decisions=decisions.figures())
 
 
-def _rule_of_pairs(fleet: ClusterSpec, setup: Setup) -> str:
-    """Return the line of the rule that pairs jobs; none where the cluster lets no jobs share."""
-    rule = SHARINGS.find(setup.sharing or "indolent")
-    return rule.line if fleet.sharing is not None and rule.pairs_jobs else "none"
+def _pair_rules(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> SharingRules | None:
+    """Return the rules of pairs, by default those of ``indolent``; None where the cluster lets no jobs share."""
+    if fleet.sharing is None:
+        return None
+    curve = curve_of(fleet.sharing, use_of(jobs, fleet.sharing.names))
+    return pair_rules(setup.sharing or "indolent", wide=setup.wide_hosts, curve=curve)
 
 
 def _restarting(rules: SlurmctldConfig, setup: Setup) -> SlurmctldConfig:

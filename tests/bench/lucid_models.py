@@ -134,8 +134,7 @@ def measured() -> Measured:
 
 
 def trained(data: Measured, label: IntArray, rows: BoolArray, pairs: BoolArray) -> SharingModel:
-    good = data.speeds.mean(axis=1) >= 0.85
-    return SharingModel.fit(data.use.take(rows), label[rows], data.sums[pairs], good[pairs], seed=1)
+    return SharingModel.fit(data.use.take(rows), label[rows], data.sums[pairs], data.speeds[pairs], seed=1)
 
 
 def sharing() -> None:

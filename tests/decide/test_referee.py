@@ -28,7 +28,7 @@ from slurmsched.cluster.actions import (
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState, promise_table
 from slurmsched.decide.referee import MOVE_RULES, PAIR_RULES, RULES, SPELLINGS, UNKNOWN_JOB, judge
-from slurmsched.decide.rules import DeadlineRules, Rules
+from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
 
 ALL = Rules(powers=ALL_POWERS, deadlines=DeadlineRules(asks_a_day=4))
 PENDING = [Rank(1, 5), Hold(1, 9.0), Release(1), MovePartition(1, "fast"), RequireNodes(1, "n1")]
@@ -128,12 +128,13 @@ def test_a_move_of_nodes_may_be_made_and_all_nodes_may_go_back_without_the_power
 
 
 GUEST = {"gpus": [2, 2, 1], "nopack": [False, False, False]}
-HOST = {"gpus": [2, 2], "node_list": ["n1", "n2"], "beside": [0, 0]}
+HOST = {"gpus": [2, 2], "node_list": ["n1", "n2"], "beside": [0, 0], "guest_gpus": [0, 0]}
 SIMULATED = Rules(powers=frozenset({"start", "preempt", "share"}))
 STARTS = {
     "sharing_is_on": (Start(1, "n1:2", 901), {}, {}, Rules(powers=frozenset({"start"}))),
     "host_is_running": (Start(1, "n1:2", 903), {}, {}, SIMULATED),
-    "host_is_alone": (Start(1, "n1:2", 901), {}, {"beside": [902, 901]}, SIMULATED),
+    "host_is_alone": (Start(1, "n1:2", 901), {}, {"beside": [902, 0]}, SIMULATED),
+    "host_has_open_gpus": (Start(1, "n1:2", 901), {}, {"guest_gpus": [2, 0]}, SIMULATED),
     "host_has_as_many_gpus": (Start(3, "n1:1", 901), {}, {}, SIMULATED),
     "host_is_on_one_node": (Start(1, "n1:2", 901), {}, {"node_list": ["n[1-2]", "n2"]}, SIMULATED),
     "owners_let_share": (Start(1, "n1:2", 901), {"nopack": [True, False, False]}, {}, SIMULATED),
@@ -149,7 +150,7 @@ def test_what_stands_against_a_start_beside_a_running_job_is_told_by_the_name_of
     start, waiting, running, rules = STARTS[rule]
     allowed, refusals = judged([start], waiting, running, rules)
     assert (allowed, [refusal.rule for refusal in refusals]) == ([], [rule])
-    assert {*STARTS, "host_has_one_guest"} == {SPELLINGS[one] for one in PAIR_RULES}
+    assert {*STARTS} == {SPELLINGS[one] for one in PAIR_RULES}
 
 
 def test_a_suspended_job_has_no_guest_and_one_whose_owner_said_off_neither():
@@ -164,13 +165,22 @@ def test_of_two_jobs_that_would_join_the_same_one_the_first_may():
     first, second, third = Start(1, "n1:2", 901), Start(2, "n1:2", 901), Start(2, "n2:2", 902)
     allowed, refusals = judged([Start(3, "n1:1", 901), first, second, third], {}, {})
     assert allowed == [first, third]
-    assert [refusal.rule for refusal in refusals] == ["host_has_as_many_gpus", "host_has_one_guest"]
+    assert [refusal.rule for refusal in refusals] == ["host_has_as_many_gpus", "host_has_open_gpus"]
+
+
+def test_several_jobs_join_a_wide_one_until_each_of_its_gpus_has_two():
+    starts = [Start(1, "n1:2", 901), Start(3, "n1:1", 901), Start(2, "n1:2", 901)]
+    wide = replace(SIMULATED, sharing=SharingRules(wide=True))
+    allowed, refusals = judged(starts, {}, {"gpus": [4, 2]}, wide)
+    assert allowed == starts[:2]
+    assert [refusal.detail for refusal in refusals] == ["1 of the GPUs of job 901 are without a second job, it has 2"]
 
 
 def test_a_job_that_shares_is_not_preempted():
-    allowed, refusals = judged([Preempt(901), Preempt(902)], {}, {"beside": [0, 7]})
-    assert allowed == [Preempt(901)]
-    assert [refusal.rule for refusal in refusals] == ["job_is_alone"]
+    for shares in ({"beside": [0, 7]}, {"guest_gpus": [0, 2]}):
+        allowed, refusals = judged([Preempt(901), Preempt(902)], {}, shares)
+        assert allowed == [Preempt(901)]
+        assert [refusal.rule for refusal in refusals] == ["job_is_alone"]
 
 
 def test_nodes_leave_the_partition_of_a_promised_job_if_the_job_may_run_there_too_or_waits_no_more():
@@ -199,7 +209,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "a_holding_power_is_on",
         "hold_is_ours",
         "host_has_as_many_gpus",
-        "host_has_one_guest",
+        "host_has_open_gpus",
         "host_is_alone",
         "host_is_on_one_node",
         "host_is_running",

@@ -22,10 +22,20 @@ from slurmsched.models.sharing.sharing_model import (
     SharingModel,
     score_of_speed,
 )
+from slurmsched.models.sharing.speed_curve import SpeedCurve
 
 DATA = Path(__file__).parents[1] / "data/lucid_single_data.csv"
 ROOT = Split("gpu_util", 0.25, Leaf(0.1, 12), Split("memory_mib", 8000.0, Leaf(1.2, 7), Leaf(1.9, 9)))
-MODEL = SharingModel(ROOT, PairCurve(np.array([0.5, 1.2, 1.6]), np.array([1.0, 0.9, 0.3])))
+MODEL = SharingModel(
+    ROOT,
+    PairCurve(np.array([0.5, 1.2, 1.6]), np.array([1.0, 0.9, 0.3])),
+    SpeedCurve(np.array([0.5, 1.6]), np.array([0.97, 0.5])),
+)
+
+
+def kept(good: np.ndarray) -> np.ndarray:
+    """Speeds of pairs, of which these kept their speed."""
+    return np.where(good[:, None], 0.95, 0.6) * np.ones(2)
 
 
 def use(*rows: tuple[float, float, float, float]) -> GpuUse:
@@ -43,7 +53,7 @@ def drawn(rows: int, seed: int) -> tuple[GpuUse, np.ndarray]:
 def fit() -> SharingModel:
     jobs, score = drawn(150, 0)
     sums = np.random.default_rng(0).uniform(0.0, 2.0, 300)
-    return SharingModel.fit(jobs, score, sums, sums < 1.2, seed=1)
+    return SharingModel.fit(jobs, score, sums, kept(sums < 1.2), seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +96,7 @@ def test_the_whole_tree_is_told_in_words():
 def test_more_use_never_gives_a_lighter_score():
     jobs, score = drawn(120, 3)
     noisy = np.where(np.random.default_rng(1).random(120) < 0.15, 2 - score, score)
-    model = SharingModel.fit(jobs, noisy, np.zeros(0), np.zeros(0, dtype=np.bool_), seed=1)
+    model = SharingModel.fit(jobs, noisy, np.zeros(0), np.zeros((0, 2)), seed=1)
     base, _ = drawn(400, 4)
     for feature, more in (("gpu_util", 0.3), ("memory_util", 0.3), ("memory_mib", 5e3)):
         heavier = replace(base, **{feature: getattr(base, feature) + more})
@@ -147,7 +157,7 @@ def test_a_document_that_describes_no_model_is_refused(change, why):
 
 def test_training_needs_configurations_that_were_measured():
     with pytest.raises(ValueError, match="measured in full"):
-        SharingModel.fit(use((0.5, np.nan, 1e3, 0.0)), np.array([1]), np.zeros(0), np.zeros(0, np.bool_), seed=1)
+        SharingModel.fit(use((0.5, np.nan, 1e3, 0.0)), np.array([1]), np.zeros(0), np.zeros((0, 2)), seed=1)
 
 
 def test_a_score_follows_the_mean_speed_beside_others():
@@ -183,5 +193,29 @@ def test_half_of_the_measured_configurations_tell_about_the_other_half():
     amp, util, memory, mib, label = table.T
     jobs = GpuUse(util / 100, memory / 100, mib, amp)
     half = np.arange(len(label)) % 2 == 0
-    model = SharingModel.fit(jobs.take(half), label[half].astype(np.int64), np.zeros(0), np.zeros(0, np.bool_), seed=1)
+    model = SharingModel.fit(jobs.take(half), label[half].astype(np.int64), np.zeros(0), np.zeros((0, 2)), seed=1)
     assert (model.score(jobs.take(~half)) == label[~half]).mean() > 0.6
+
+
+def test_a_speed_curve_is_the_mean_of_measured_pairs_and_never_rises():
+    curve = SpeedCurve.fit(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.9, 1.0, 0.5, 0.7]))
+    assert curve.speed(np.array([0.0, 0.2, 0.4, 0.5, 0.8, 2.0])).tolist() == pytest.approx(
+        [0.95, 0.95, 0.95, 0.775, 0.6, 0.6]
+    )
+    assert curve.speed(np.array([np.nan])).tolist() == [0.0]
+    assert curve.knots() == ((0.2, 0.95), (0.4, 0.95), (0.6, 0.6), (0.8, 0.6))
+
+
+def test_the_speed_curve_of_a_model_comes_back_from_its_document_and_that_of_release_0_1_is_flat(fitted):
+    document = json.loads(json.dumps(fitted.document()))
+    assert SharingModel.of_document(document).speeds.knots() == fitted.speeds.knots()
+    del document["speeds"]
+    assert SharingModel.of_document(document).speeds.speed(np.array([0.1, 1.9])).tolist() == [0.85, 0.85]
+
+
+@pytest.mark.parametrize(
+    ("sums", "speeds"), [([], []), ([0.1], [0.9, 0.8]), ([0.2, 0.1], [0.9, 0.8]), ([0.1, 0.2], [0.8, 0.9]), ([1], [0])]
+)
+def test_a_speed_curve_with_other_knots_is_refused(sums, speeds):
+    with pytest.raises(ValueError, match="speed curve"):
+        SpeedCurve.of(sums, speeds)

@@ -97,7 +97,7 @@ def site(count: int, seed: int = 0) -> Measured:
 
 
 def test_a_site_that_measured_its_own_jobs_gets_its_own_sharing_model():
-    stranger = SharingModel.fit(site(20).use, np.arange(20) % 2, np.ones(2), np.array([True, False]), seed=1)
+    stranger = SharingModel.fit(site(20).use, np.arange(20) % 2, np.ones(2), np.array([[0.9, 0.9], [0.5, 0.5]]), seed=1)
     trained = train_sharing(site(30), 5.0, Artifact("sharing", 0.0, 0.0, {}, dict(stranger.document())), deals=2)
     assert trained.promoted is not None
     assert trained.scores["trees"]["right"] > trained.scores["serving"]["right"]
@@ -106,7 +106,7 @@ def test_a_site_that_measured_its_own_jobs_gets_its_own_sharing_model():
 
 def test_a_sharing_model_that_is_no_better_stays_out():
     data = site(30)
-    perfect = SharingModel.fit(data.use, data.score, data.sums, data.speeds.mean(axis=1) > 0.85, seed=1)
+    perfect = SharingModel.fit(data.use, data.score, data.sums, data.speeds, seed=1)
     trained = train_sharing(data, 5.0, Artifact("sharing", 0.0, 0.0, {}, dict(perfect.document())), deals=2)
     assert trained.promoted is None
     assert trained.why.startswith("no better")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slurmsched.cluster.columns import Labels
 from slurmsched.policies.sharing import allowed, capacity, gains_s, pairs, why_not
-from slurmsched.policies.sharing_candidates import APATHETIC, INDOLENT, OFF, PackingLimits, Sharers
+from slurmsched.policies.sharing_candidates import APATHETIC, EAGER, INDOLENT, OFF, PackingLimits, Sharers
 
 HOUR_S = 3600.0
 #: A light job that may share with its like.
@@ -24,18 +24,21 @@ LIGHT = {
     "nodes": 1,
     "score": 0,
     "memory_mib": 5_000.0,
-    "speed": 0.95,
+    "gpu_util": 0.1,
+    "speed": 1.0,
     "left_s": HOUR_S,
     "measured": True,
     "unstable": False,
     "barred": False,
 }
-ROOMY = PackingLimits(memory_mib=20_000.0)
+#: Two light jobs keep 0.98 of their speed, two heavy ones half.
+ROOMY = PackingLimits(memory_mib=20_000.0, curve=((0.0, 1.0), (1.0, 0.9), (2.0, 0.5)))
 
 
 def sharers(*jobs: dict[str, object], first: int = 1) -> Sharers:
     rows = [LIGHT | {"job_id": first + at} | job for at, job in enumerate(jobs)]
-    columns = {name: [row[name] for row in rows] for name in ("job_id", *LIGHT)}
+    rows = [{"open_gpus": row["gpus"]} | row for row in rows]
+    columns = {name: [row[name] for row in rows] for name in ("job_id", "open_gpus", *LIGHT)}
     return Sharers(
         **{
             name: Labels.of(values) if name in ("user", "kind") else np.array(values, dtype=kind_of(name))
@@ -45,7 +48,7 @@ def sharers(*jobs: dict[str, object], first: int = 1) -> Sharers:
 
 
 def kind_of(name: str) -> type:
-    if name in ("memory_mib", "speed", "left_s"):
+    if name in ("memory_mib", "gpu_util", "speed", "left_s"):
         return np.float64
     return np.bool_ if name in ("measured", "unstable", "barred") else np.int64
 
@@ -80,6 +83,10 @@ def test_two_light_jobs_of_one_user_share():
         ({}, {"unstable": True}, {}, "unstable"),
         ({"barred": True}, {}, {}, "does not share"),
         ({"job_id": 7}, {"job_id": 7}, {}, "same job"),
+        ({}, {"open_gpus": 0}, {}, "too few of its GPUs are without a second job"),
+        ({"gpus": 2}, {"gpus": 4, "open_gpus": 1}, {"wide": True}, "too few of its GPUs are without a second job"),
+        ({"gpu_util": 1.0}, {"gpu_util": 1.0}, {"least_speed": 0.6}, "keep less than 60% of its speed"),
+        ({"gpu_util": np.nan}, {"gpu_util": np.nan}, {"least_speed": 0.6}, "keep less than 60% of its speed"),
         ({}, {"kind": "eval"}, {"failed": frozenset({frozenset({"train", "eval"})})}, "failed together"),
         ({}, {"kind": "eval"}, {"failed": frozenset({frozenset({"eval"})})}, "failed together"),
     ],
@@ -101,11 +108,11 @@ def test_nobody_shares_before_the_admin_says_how_much_memory_there_is():
 
 
 def test_nobody_waits_beside_another_for_gpus_that_are_about_to_be_free():
-    assert one_pair({}, {"speed": 0.85}, wait_s=60.0)[0] == ()
+    assert one_pair({}, {"gpu_util": 0.9}, wait_s=60.0)[0] == ()
 
 
 def test_a_short_job_joins_a_long_one_sooner_than_a_long_one_does():
-    host = {"left_s": 100 * HOUR_S, "speed": 0.85}
+    host = {"left_s": 100 * HOUR_S, "gpu_util": 0.9}
     short, _ = one_pair({"left_s": 0.1 * HOUR_S}, host, wait_s=HOUR_S)
     long, _ = one_pair({"left_s": 100 * HOUR_S}, host, wait_s=HOUR_S)
     assert len(short) == 1
@@ -113,9 +120,37 @@ def test_a_short_job_joins_a_long_one_sooner_than_a_long_one_does():
 
 
 def test_a_gain_is_what_both_jobs_end_sooner_than_one_after_the_other():
-    waiting, running = sharers({"left_s": 100.0, "speed": 0.5}), sharers({"left_s": 400.0, "speed": 0.8})
-    # Together for 200 s: the guest ends 100 s late, the host has done 160 s of its work and ends 40 s late.
-    assert gains_s(waiting, np.array([500.0]), running, ROOMY)[0, 0] == pytest.approx(500.0 - 100.0 - 40.0)
+    waiting, running = sharers({"left_s": 100.0, "gpu_util": 1.0}), sharers({"left_s": 400.0, "gpu_util": 1.0})
+    # Together for 200 s: the guest ends 100 s late, the host has done 100 s of its work and ends 100 s late.
+    assert gains_s(waiting, np.array([500.0]), running, ROOMY)[0, 0] == pytest.approx(500.0 - 100.0 - 100.0)
+
+
+def test_a_second_guest_of_a_wide_job_costs_it_only_what_the_first_did_not():
+    waiting, packing = sharers({"left_s": 100.0, "gpu_util": 1.0}), replace(ROOMY, wide=True)
+    alone, slowed = (
+        sharers({"gpus": 8, "open_gpus": 7, "gpu_util": 1.0, "speed": speed, "left_s": 400.0}) for speed in (1.0, 0.6)
+    )
+    assert gains_s(waiting, np.array([500.0]), alone, packing)[0, 0] == pytest.approx(500.0 - 200.0 * (0.5 + 0.5))
+    assert gains_s(waiting, np.array([500.0]), slowed, packing)[0, 0] == pytest.approx(500.0 - 200.0 * (0.5 + 0.1))
+
+
+def test_jobs_that_wait_gain_the_gpus_that_a_pair_leaves_to_them_and_lose_those_that_the_host_keeps_longer():
+    waiting, running = sharers({"left_s": 100.0, "gpu_util": 1.0}), sharers({"left_s": 400.0, "gpu_util": 1.0})
+    wide = sharers({"gpus": 4, "left_s": 400.0, "gpu_util": 1.0})
+    packing = replace(ROOMY, wide=True, demand=3.0)
+    # For 200 s the guest needs half a GPU less, the host half of each of its GPUs more; 3 jobs wait per GPU.
+    assert gains_s(waiting, np.array([500.0]), running, packing)[0, 0] == pytest.approx(300.0)
+    assert gains_s(waiting, np.array([500.0]), wide, packing)[0, 0] == pytest.approx(
+        300.0 + 200.0 * 3 * (0.5 - 4 * 0.5)
+    )
+
+
+def test_several_jobs_join_a_wide_one_until_each_of_its_gpus_has_two():
+    waiting, running = sharers(*[{"gpus": gpus} for gpus in (1, 2, 2, 1)]), sharers({"gpus": 4}, first=100)
+    waits_s, free = np.full(4, 2 * HOUR_S), np.ones(1, dtype=np.bool_)
+    assert pairs(waiting, waits_s, running, free, ROOMY) == ()
+    made = pairs(waiting, waits_s, running, free, replace(ROOMY, wide=True))
+    assert [pair.guest for pair in made] == [1, 2, 4]
 
 
 def test_without_a_forecast_nobody_shares():
@@ -125,7 +160,7 @@ def test_without_a_forecast_nobody_shares():
 
 def test_each_job_takes_the_host_with_which_most_is_gained():
     waiting = sharers({}, {})
-    running = sharers({"speed": 0.86}, {"speed": 0.99}, {"speed": 0.9}, first=100)
+    running = sharers({"gpu_util": 0.9}, {"gpu_util": 0.2}, {"gpu_util": 0.5}, first=100)
     made = pairs(waiting, np.full(2, 2 * HOUR_S), running, np.ones(3, dtype=np.bool_), ROOMY)
     assert [(pair.guest, pair.host) for pair in made] == [(1, 101), (2, 102)]
 
@@ -146,7 +181,9 @@ job = st.fixed_dictionaries(
         "nodes": st.sampled_from([1, 1, 1, 2]),
         "score": st.integers(0, 2),
         "memory_mib": number,
-        "speed": st.one_of(st.just(np.nan), st.floats(0.0, 1.0)),
+        "gpu_util": st.one_of(st.just(np.nan), st.floats(0.0, 1.0)),
+        "open_gpus": st.sampled_from([0, 1, 2, 8]),
+        "speed": st.floats(0.1, 1.0),
         "left_s": number,
         "measured": st.sampled_from([True, True, False]),
         "unstable": st.sampled_from([False, False, True]),
@@ -155,7 +192,11 @@ job = st.fixed_dictionaries(
 )
 rules = st.builds(
     PackingLimits,
-    capacity=st.sampled_from([OFF, APATHETIC, INDOLENT]),
+    capacity=st.sampled_from([OFF, APATHETIC, INDOLENT, EAGER]),
+    wide=st.booleans(),
+    curve=st.sampled_from([PackingLimits.curve, ROOMY.curve]),
+    least_speed=st.sampled_from([0.0, 0.3, 0.8]),
+    demand=st.sampled_from([0.0, 0.5, 4.0]),
     memory_mib=st.floats(0.0, 30_000.0),
     other_users=st.booleans(),
     failed=st.frozensets(st.frozensets(st.sampled_from("abc"), min_size=1, max_size=2), max_size=2),
@@ -169,7 +210,12 @@ def may_pack(guest: dict, host: dict, packing: PackingLimits) -> bool:
             return False
         if side["nodes"] != 1 or side["gpus"] == 0:
             return False
-    if guest["gpus"] != host["gpus"] or packing.capacity == OFF:
+    if guest["gpus"] > host["open_gpus"] or packing.capacity == OFF:
+        return False
+    if guest["gpus"] != host["gpus"] and not packing.wide:
+        return False
+    heavy = np.nan_to_num(guest["gpu_util"] + host["gpu_util"], nan=2.0)
+    if np.interp(heavy, *zip(*packing.curve, strict=True)) < packing.least_speed:
         return False
     if guest["score"] + host["score"] > packing.capacity:
         return False
@@ -195,7 +241,10 @@ def test_an_unpackable_pair_is_never_packed_and_no_gpu_has_three_jobs(guests, ho
         assert may_pack(guest, host, packing)
         assert why_not(waiting, pair.guest - 1, running, pair.host - 100, packing) == ""
     assert max(Counter(pair.guest for pair in made).values(), default=1) == 1
-    assert max(Counter(pair.host for pair in made).values(), default=1) == 1
+    joined: Counter[int] = Counter()
+    for pair in made:
+        joined[pair.host] += guests[pair.guest - 1]["gpus"]
+    assert all(gpus <= hosts[host - 100][0]["open_gpus"] for host, gpus in joined.items())
     ok = allowed(waiting, running, packing)
     for row, guest in enumerate(guests):
         for column, (host, _) in enumerate(hosts):
@@ -214,16 +263,16 @@ def test_the_pairs_do_not_depend_on_the_order_of_the_running_jobs(guests, hosts,
 
 
 def one_after_the_other(waiting: Sharers, wait_s: np.ndarray, running: Sharers, packing: PackingLimits):
-    """What pairs() promises, in plain words: each in its turn takes the host that gains most, else the lightest."""
-    fits, gain_s = allowed(waiting, running, packing), gains_s(waiting, wait_s, running, packing)
-    hosts = sorted(range(len(running)), key=lambda host: (running.score[host], running.job_id[host]))
-    made = []
+    """What pairs() promises, in plain words: each in its turn takes the host that gains most, else the oldest."""
+    hosts, made = running.take(np.argsort(running.job_id)), []
     for guest in range(len(waiting)):
-        able = [host for host in hosts if fits[guest, host] and gain_s[guest, host] > 0.0]
+        one = waiting.take(np.array([guest]))
+        fits, gain_s = allowed(one, hosts, packing)[0], gains_s(one, wait_s[[guest]], hosts, packing)[0]
+        able = [host for host in range(len(hosts)) if fits[host] and gain_s[host] > 0.0]
         if able:
-            host = max(able, key=lambda host: gain_s[guest, host])  # the first among equals
-            hosts.remove(host)
-            made.append((waiting.job_id[guest], running.job_id[host], gain_s[guest, host]))
+            host = max(able, key=lambda host: gain_s[host])  # the first among equals
+            made.append((waiting.job_id[guest], hosts.job_id[host], gain_s[host]))
+            hosts = hosts.with_guest(host, one, 0, packing)
     return made
 
 
@@ -234,21 +283,23 @@ def test_each_job_in_turn_takes_the_best_host_that_is_left(guests, hosts, packin
     assert [tuple(pair) for pair in made] == one_after_the_other(waiting, waits_s, running, packing)
 
 
-@pytest.mark.parametrize(("users", "other_users"), [(1, False), (40, False), (3, True)])
-def test_a_long_queue_is_paired_as_if_one_job_came_after_the_other(users, other_users):
+@pytest.mark.parametrize(("users", "other_users", "wide"), [(1, False, False), (40, False, True), (3, True, True)])
+def test_a_long_queue_is_paired_as_if_one_job_came_after_the_other(users, other_users, wide):
     random = np.random.default_rng(users)
 
     def many(count: int, first: int) -> Sharers:
-        texts = [f"user{number}" for number in random.integers(0, users, count)]
+        texts, gpus = [f"user{number}" for number in random.integers(0, users, count)], random.integers(0, 5, count)
         return Sharers(
             job_id=random.permutation(count) + first,
             user=Labels.of(texts),
             kind=Labels.of([f"kind{number}" for number in random.integers(0, 5, count)]),
-            gpus=random.integers(0, 5, count),
+            gpus=gpus,
+            open_gpus=gpus,
             nodes=np.ones(count, dtype=np.int64),
             score=random.integers(0, 3, count),
             memory_mib=random.choice([2_000.0, 9_000.0, 15_000.0, np.nan], count),
-            speed=random.choice([0.8, 0.9, np.nan], count),
+            gpu_util=random.choice([0.2, 0.5, 0.9, np.nan], count),
+            speed=np.ones(count),
             left_s=random.choice([HOUR_S, 2 * HOUR_S, 50 * HOUR_S], count),
             measured=random.random(count) < 0.9,
             unstable=random.random(count) < 0.1,
@@ -256,7 +307,7 @@ def test_a_long_queue_is_paired_as_if_one_job_came_after_the_other(users, other_
         )
 
     waiting, running = many(900, 1), many(200, 10_000)
-    packing = replace(ROOMY, other_users=other_users, failed=frozenset({frozenset({"kind1", "kind2"})}))
+    packing = replace(ROOMY, other_users=other_users, wide=wide, failed=frozenset({frozenset({"kind1", "kind2"})}))
     wait_s = np.sort(random.uniform(0, 3 * HOUR_S, len(waiting)))
     made = pairs(waiting, wait_s, running, np.ones(len(running), dtype=np.bool_), packing)
     assert len(made) > 20
@@ -265,7 +316,7 @@ def test_a_long_queue_is_paired_as_if_one_job_came_after_the_other(users, other_
 
 def test_who_can_gain_nothing_costs_nothing():
     many = sharers(*({} for _ in range(4_000)))
-    light, hopeless = replace(many, speed=np.full(4_000, 0.9)), np.full(4_000, 60.0)
+    light, hopeless = replace(many, gpu_util=np.full(4_000, 0.9)), np.full(4_000, 60.0)
     hosts = replace(many, job_id=many.job_id + 10_000, left_s=np.full(4_000, 50 * HOUR_S))
     tracemalloc.start()
     made = pairs(light, hopeless, hosts, np.ones(4_000, dtype=np.bool_), ROOMY)

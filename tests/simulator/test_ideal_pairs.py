@@ -25,6 +25,7 @@ from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.decide.sharing import packing, pairing
 from slurmsched.errors import ConfigError
+from slurmsched.models.sharing.speed_curve import SpeedCurve
 from slurmsched.policies.contract import SHARINGS, find_ordering, sharing
 from slurmsched.policies.sharing import pairs
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, Sharing, nodes_of, partition_of
@@ -33,6 +34,7 @@ from slurmsched.simulator.engine.job_state import COMPLETED
 from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.ideal_cluster import IdealCluster
 from slurmsched.simulator.machine.direct import outages_of, rules_of
+from slurmsched.simulator.pair_rules import pair_rules
 from slurmsched.simulator.run import forecast_of
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
@@ -44,6 +46,9 @@ USE = {  # GPU use by program: utilisation, of the memory too, MiB
     "medium": (0.5, 0.3, 6000.0),
     "heavy": (0.97, 0.9, 20000.0),
 }
+
+
+CURVE = SpeedCurve(np.array([0.2, 1.0, 2.0]), np.array([0.95, 0.85, 0.3]))
 
 
 def fleet(nodes: int, gpus: int, speed: float = 0.9) -> ClusterSpec:
@@ -62,7 +67,8 @@ def driver(jobs: Workload, world: ClusterSpec, setup: Setup, **more: object) -> 
     """The cycles of a replay of *jobs*, with the state of the cluster checked after each step."""
     conf = SlurmConf(rules_of("strict", 0.0, setup.depth))
     cluster = IdealCluster(jobs, world, conf, outages=outages_of(jobs, world), checked=True)
-    policy = composed(setup.ordering, setup.composition, setup.sharing)
+    sharing = pair_rules(setup.sharing, wide=setup.wide_hosts, curve=CURVE)
+    policy = composed(setup.ordering, setup.composition, sharing)
     return IdealDriver(cluster, policy, FixedForecast(jobs.job_id, forecast_of(jobs, setup, None)), **more)
 
 
@@ -88,6 +94,16 @@ def test_who_stays_keeps_the_gpus_when_the_first_leaves():
     replay = decided(jobs, fleet(1, 1), Setup.of("fifo", sharing="indolent"))
     assert replay.start_s[2] == 200
     assert replay.end_s[1] < replay.end_s[2] == replay.start_s[3], "the last may not share, so it waits for both"
+
+
+def test_jobs_join_a_wider_one_until_its_gpus_are_full_and_keep_them_when_it_ends():
+    known = [(0, 50, 4, "light"), (50, 20, 1, "light")]
+    jobs = jobs_of(*known, (100, 500, 4, "light"), *[(200.0 + at, 5000.0, 1, "light") for at in range(5)])
+    replay = decided(jobs, fleet(1, 4), Setup.of("fifo", sharing="indolent"))
+    assert replay.start_s[3:7].tolist() == [200, 201, 202, 203]
+    assert replay.start_s[7] == replay.end_s[2] > 600, "no GPU has three jobs, and guests slow the wide one"
+    equal = decided(jobs, fleet(1, 4), replace(Setup.of("fifo", sharing="indolent"), wide_hosts=False))
+    assert equal.start_s[3] == equal.end_s[2] == 600
 
 
 def test_nothing_of_a_run_that_shared_is_measured():
@@ -175,7 +191,10 @@ def test_one_function_pairs_jobs_on_a_modelled_slurm_and_where_plans_happen_as_t
 
 
 def test_who_joins_whom_is_one_object_on_slurm_and_where_plans_happen_as_they_are():
-    daemon, ideal = policy_of(Settings()), composed(find_ordering("sjf"), Setup.of("sjf").composition, "indolent")
+    daemon, ideal = (
+        policy_of(Settings()),
+        composed(find_ordering("sjf"), Setup.of("sjf").composition, pair_rules("indolent")),
+    )
     assert SHARINGS.find(daemon.rules.sharing.rule).function is SHARINGS.find(ideal.rules.sharing.rule).function
     assert packing.paired is run_set.paired is pairing.paired
 
@@ -234,13 +253,17 @@ def sharing_worlds(draw: st.DrawFn) -> tuple[Workload, ClusterSpec]:
 
 
 def demand_sound(jobs: JobTable) -> None:
-    """No GPU has more than two jobs, partners name each other, and have the same GPUs of one node."""
-    beside = dict(zip(jobs.job_id.tolist(), jobs.beside.tolist(), strict=True))
-    for row, (job, other) in enumerate(beside.items()):
+    """No GPU has more than two jobs, and a job that joined another runs on its node and has no guest itself."""
+    joined = dict.fromkeys(jobs.job_id.tolist(), 0)
+    for row, other in enumerate(jobs.beside.tolist()):
         if other:
             at = jobs.row_of(other)
-            assert beside[other] == job
-            assert (jobs.node_list[at], jobs.gpus[at]) == (jobs.node_list[row], jobs.gpus[row])
+            assert jobs.beside[at] == 0
+            assert jobs.guest_gpus[row] == 0
+            assert jobs.node_list[at] == jobs.node_list[row]
+            joined[other] += int(jobs.gpus[row])
+    assert list(joined.values()) == jobs.guest_gpus.tolist()
+    assert (jobs.guest_gpus <= jobs.gpus).all()
 
 
 @settings(max_examples=40, deadline=None)

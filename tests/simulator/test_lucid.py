@@ -13,13 +13,15 @@ from simulator.worlds import simulate, trace
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.models.sharing.sharing_model import GpuUse, SharingModel
+from slurmsched.models.sharing.speed_curve import SpeedCurve
 from slurmsched.models.throughput import Errors, ThroughputModel
 from slurmsched.simulator.cluster_spec import ClusterSpec, Mode, PackingSetup, Sharing
-from slurmsched.simulator.lucid.belief import SpeedCurve, believed, use_of
+from slurmsched.simulator.lucid.belief import believed
 from slurmsched.simulator.lucid.modes import APATHETIC, modes
 from slurmsched.simulator.lucid.packing import pack, profiled_s
 from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
+from slurmsched.simulator.pair_rules import use_of
 from slurmsched.simulator.report.metrics import violations
 from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
@@ -76,7 +78,9 @@ def test_two_jobs_whose_memory_does_not_fit_are_never_believed_in():
 def test_two_jumbos_are_never_believed_in():
     pytest.importorskip("sklearn")
     rows = [(0.1, 0.1, 1000.0)] * 6 + [(0.9, 0.9, 1000.0)] * 6
-    scores = SharingModel.fit(use(*rows), np.repeat([0, 2], 6), np.array([0.2, 1.8]), np.array([True, False]), seed=1)
+    scores = SharingModel.fit(
+        use(*rows), np.repeat([0, 2], 6), np.array([0.2, 1.8]), np.array([[0.95, 0.95], [0.5, 0.5]]), seed=1
+    )
     table = believed(use((0.1, 0.1, 1000.0), (0.9, 0.9, 1000.0)), HALF, scores)
     assert table[1, 1] == 0
     assert table[0, 1] > 0

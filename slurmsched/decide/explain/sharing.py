@@ -18,7 +18,7 @@ from ...policies.sharing_slots import Token
 from ..phrasing import spell
 from ..rules import Rules, SharingRules
 from ..sharing.pair_eviction import eviction_words
-from ..sharing.pairing import Hosts, bars, waiting_sharers
+from ..sharing.pairing import Hosts, bars, demand, waiting_sharers
 from ..sharing.queue_wait import own_waits_s
 from ..sharing.shared_nodes import SharedNodes, gpus_of, shared_nodes, token_of
 from .explain import Explanation, Why
@@ -108,7 +108,10 @@ def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str
 def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: SharedNodes) -> str:
     """Return a sentence about running jobs that a job, itself not barred, might join, or the reasons against."""
     rows = np.array([row], dtype=np.int64)
-    one, hosts, packing = waiting_sharers(view, rows, rules, nodes), Hosts.on_slots(view, nodes, rules), rules.packing()
+    ranked = np.flatnonzero(plan.jobs.rank >= 0)
+    ranked = ranked[np.argsort(plan.jobs.rank[ranked])]
+    packing = rules.packing(demand(view, ranked))
+    one, hosts = waiting_sharers(view, rows, rules, nodes), Hosts.on_slots(view, nodes, rules)
     own = next(
         (
             words
@@ -127,8 +130,7 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: S
         return f"It shares no GPUs: {own}."
     partners = np.flatnonzero(allowed(one, hosts.jobs, packing)[0])
     if len(partners):
-        ranked = np.flatnonzero(plan.jobs.rank >= 0)
-        waits_s = own_waits_s(view, ranked[np.argsort(plan.jobs.rank[ranked])], rules.partition)[rows]
+        waits_s = own_waits_s(view, ranked, rules.partition)[rows]
         gain_s = gains_s(one, waits_s - rules.wait_s, hosts.jobs, packing)[0][partners]
         best = int(partners[np.argmax(gain_s)])
         names = ", ".join(str(job_id) for job_id in hosts.jobs.job_id[partners][:SHOWN].tolist())

@@ -7,7 +7,7 @@ decide() starts jobs itself (``run_set``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, Protocol, Self
 
@@ -21,7 +21,7 @@ from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import requests_in
 from ...policies.contract import SHARINGS
 from ...policies.sharing import packable, why_not
-from ...policies.sharing_candidates import Pair, Sharers
+from ...policies.sharing_candidates import PackingLimits, Pair, Sharers
 from ..rules import SharingRules
 from .pair_eviction import unsteady
 from .queue_wait import left_s, waits
@@ -72,15 +72,22 @@ def paired(view: View, ranked: IntArray, able: BoolArray, hosts: Hosts, rules: S
     """Let *able* pending jobs join *hosts*, each where the rule of sharing gains most; *ranked* has all, in order."""
     rows, waits_s = _first(view, ranked, able, rules)
     waiting = waiting_sharers(view, rows, rules, hosts.slots)
-    return Pairing(rows, waiting, tuple(_joins(view, rows, waiting, waits_s, hosts, rules)))
+    packing = rules.packing(demand(view, ranked))
+    return Pairing(rows, waiting, tuple(_joins(view, rows, waiting, waits_s, hosts, rules, packing)))
+
+
+def demand(view: View, ranked: IntArray) -> float:
+    """Return the number of *ranked* jobs that wait for GPUs per GPU of the cluster."""
+    gpus = int(view.nodes.gpus[view.nodes.usable].sum())
+    return float(np.count_nonzero(view.pending.gpus[ranked])) / max(1, gpus)
 
 
 def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -> tuple[IntArray, FloatArray]:
-    """Return the first *able* jobs that would wait longer than the change takes, and how much longer."""
+    """Return the first *able* jobs that would wait as long as the change takes, and how much longer."""
     longer = (
         (row, wait_s - rules.wait_s)
         for row, wait_s in waits(view, ranked, rules.partition)
-        if able[row] and wait_s > rules.wait_s
+        if able[row] and wait_s >= rules.wait_s
     )
     candidates = list(islice(longer, WINDOW))
     rows = np.array([row for row, _ in candidates], dtype=np.int64)
@@ -89,7 +96,7 @@ def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -
 
 @dataclass(frozen=True)
 class Hosts:
-    """The running jobs that a second job may join: each is alone on its GPUs, which can be shared."""
+    """The running jobs that a second job may join: each has GPUs that can be shared, on which it is alone."""
 
     rows: IntArray
     jobs: Sharers
@@ -105,21 +112,40 @@ class Hosts:
         at = np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING) & (places >= 0))
         at = at[nodes.alone(places[at], *gpus_of_all(jobs, at))]
         barred = (jobs.nopack | jobs.off | jobs.interactive | unsteady(jobs, rules))[at]
-        return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), nodes, places[at], nodes)
+        return cls(at, _sharers(jobs, at, _host_left_s(view)[at], barred, rules), nodes, places[at], nodes)
 
     @classmethod
     def on_whole_gpus(cls, view: View, room: Room, rules: SharingRules) -> Self:
         """Return the hosts that have all their GPUs on one node of the view; places in *room* are rows of its nodes."""
         jobs, number = view.running, {name: at for at, name in enumerate(view.nodes.name)}
         places = jobs.node_list.map([number.get(name, -1) for name in jobs.node_list.names], np.int64)
-        at = np.flatnonzero((jobs.beside == 0) & (jobs.state == JobState.RUNNING) & (places >= 0))
+        alone = (jobs.beside == 0) & (jobs.guest_gpus < (jobs.gpus if rules.wide else 1))
+        at = np.flatnonzero(alone & (jobs.state == JobState.RUNNING) & (places >= 0))
         barred = _any_of(own_bars(jobs.take(at), rules), len(at))
-        return cls(at, _sharers(jobs, at, left_s(view)[at], barred, rules), room, places[at])
+        sharers = _sharers(jobs, at, _host_left_s(view)[at], barred, rules)
+        return cls(at, replace(sharers, speed=_speeds(jobs, rules)[at]), room, places[at])
 
     def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
         """Select hosts whose nodes have CPUs and memory left for the job in *row* of *jobs*."""
         fits: BoolArray = self.room.can_hold(jobs, row)[self.place]
         return fits
+
+
+def _host_left_s(view: View) -> FloatArray:
+    """Return the forecast seconds until each running job ends; one that exceeded it runs as long again."""
+    remaining_s = left_s(view)
+    return np.where(remaining_s > 0.0, remaining_s, view.now_s - view.running.started_s)
+
+
+def _speeds(jobs: JobTable, rules: SharingRules) -> FloatArray:
+    """Return the speed of each running job beside those that share its GPUs: the lowest; 1 alone."""
+    speed, guests = np.ones(len(jobs)), np.flatnonzero(jobs.beside)
+    if len(guests):
+        row_of = {job_id: row for row, job_id in enumerate(jobs.job_id.tolist())}
+        hosts = np.array([row_of[job_id] for job_id in jobs.beside[guests].tolist()], dtype=np.int64)
+        beside = rules.packing().pair_speed(jobs.gpu_util[guests] + jobs.gpu_util[hosts])
+        np.minimum.at(speed, hosts, beside)
+    return speed
 
 
 def waiting_sharers(view: View, rows: IntArray, rules: SharingRules, slots: SharedNodes | None) -> Sharers:
@@ -222,10 +248,12 @@ def _sharers(jobs: JobTable, rows: IntArray, ends_s: FloatArray, barred: BoolArr
         user=user,
         kind=Labels.of(kinds),
         gpus=jobs.gpus[rows],
+        open_gpus=(jobs.gpus - jobs.guest_gpus)[rows],
         nodes=np.maximum(jobs.nodes[rows], 1),  # 0 leaves the number to whoever places the job
         score=jobs.share_score[rows],
         memory_mib=jobs.gpu_memory_mib[rows],
-        speed=np.full(len(rows), np.nan),
+        gpu_util=jobs.gpu_util[rows],
+        speed=np.ones(len(rows)),
         left_s=ends_s,
         measured=jobs.measured[rows],
         unstable=jobs.unstable[rows],
@@ -239,25 +267,33 @@ def more_than_gpus(request: str) -> bool:
 
 
 def _joins(
-    view: View, rows: IntArray, waiting: Sharers, waits_s: FloatArray, hosts: Hosts, rules: SharingRules
+    view: View,
+    rows: IntArray,
+    waiting: Sharers,
+    waits_s: FloatArray,
+    hosts: Hosts,
+    rules: SharingRules,
+    packing: PackingLimits,
 ) -> Iterator[Join]:
     """Yield the pairs of pending jobs and hosts; the nodes of the hosts have less room afterwards."""
-    jobs, packing, room, pairs = view.pending, rules.packing(), hosts.room, SHARINGS.find(rules.rule)
+    jobs, running, room, pairs = view.pending, hosts.jobs, hosts.room, SHARINGS.find(rules.rule)
     guests = {job_id: at for at, job_id in enumerate(waiting.job_id.tolist())}
-    places = {job_id: at for at, job_id in enumerate(hosts.jobs.job_id.tolist())}
+    places = {job_id: at for at, job_id in enumerate(running.job_id.tolist())}
     free, cramped = np.ones(len(hosts.rows), dtype=np.bool_), []
 
     def made(pair: Pair) -> Join | None:
+        nonlocal running
         at, row = places[pair.host], int(rows[guests[pair.guest]])
         place, host = int(hosts.place[at]), int(hosts.rows[at])
         # A plug-in's pairs keep the limits too: consent, users, memory, scores.
-        if why_not(waiting, guests[pair.guest], hosts.jobs, at, packing) or not room.has_room(place, jobs, row):
+        if why_not(waiting, guests[pair.guest], running, at, packing) or not room.has_room(place, jobs, row):
             return None
-        free[at] = False
+        running = running.with_guest(at, waiting, guests[pair.guest], packing)
+        free[at] = packing.wide and running.open_gpus[at] > 0
         room.take(place, jobs, row, gpus_of(view.running, host))
         return Join(row, host)
 
-    for pair in pairs(waiting, waits_s, hosts.jobs, free, packing):
+    for pair in pairs(waiting, waits_s, running, free, packing):
         if join := made(pair):
             yield join
         else:
@@ -265,6 +301,6 @@ def _joins(
     for at in cramped[:CRAMPED]:  # the best host lacks CPUs or memory: try the next best
         candidates = free & hosts.can_hold(jobs, int(rows[at]))
         one = np.array([at])
-        for pair in pairs(waiting.take(one), waits_s[one], hosts.jobs, candidates, packing) if candidates.any() else ():
+        for pair in pairs(waiting.take(one), waits_s[one], running, candidates, packing) if candidates.any() else ():
             if join := made(pair):
                 yield join

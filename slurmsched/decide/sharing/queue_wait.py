@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, flo
     earlier jobs, so that a caller may stop early.
     """
     jobs, running_s = view.pending, left_s(view)
-    last = _last(view.running, running_s)
+    ends = _ends(view.running, running_s)
     runtime_s = np.fmin(view.forecast.runtime_s, jobs.time_limit_s)
     lines: dict[int, _Line] = {}
     everywhere = not len(view.partitions)  # then each job may use all nodes
@@ -47,7 +48,7 @@ def waits(view: View, ranked: IntArray, without: str) -> Iterator[tuple[int, flo
             place = 0 if everywhere else code
             if place not in lines:
                 names = None if everywhere else frozenset(jobs.partition.names[code].split(",")) - {without}
-                lines[place] = _Line(view, names, running_s, last)
+                lines[place] = _Line(view, names, ends)
             yield row, lines[place].wait_s(gpus, tasks, run_s)
 
 
@@ -57,33 +58,35 @@ def left_s(view: View) -> FloatArray:
     return np.maximum(runtime_s - (view.now_s - view.running.started_s), 0.0)
 
 
-def _last(jobs: JobTable, running_s: FloatArray) -> BoolArray:
-    """Select the running jobs that free their GPUs when they end: not those beside a job that ends later."""
-    last = np.ones(len(jobs), dtype=np.bool_)
-    rows = np.flatnonzero(jobs.beside)
-    if len(rows):
+class _Ends(NamedTuple):
+    """The GPUs that come free as each running job ends, and the seconds until then."""
+
+    gpus: IntArray
+    in_s: FloatArray
+
+
+def _ends(jobs: JobTable, running_s: FloatArray) -> _Ends:
+    """Return when the GPUs of *jobs* come free: those of two jobs that share, with the later end."""
+    guests, in_s = np.flatnonzero(jobs.beside), running_s.copy()
+    if len(guests):
         by_id = np.argsort(jobs.job_id)
-        others = by_id[np.minimum(np.searchsorted(jobs.job_id[by_id], jobs.beside[rows]), len(jobs) - 1)]
-        later = running_s[others] > running_s[rows]
-        later |= (running_s[others] == running_s[rows]) & (jobs.job_id[others] > jobs.job_id[rows])
-        last[rows] = ~(later & (jobs.job_id[others] == jobs.beside[rows]))
-    return last
+        hosts = by_id[np.minimum(np.searchsorted(jobs.job_id[by_id], jobs.beside[guests]), len(jobs) - 1)]
+        there = jobs.job_id[hosts] == jobs.beside[guests]
+        in_s[guests] = np.where(there, np.maximum(running_s[guests], running_s[hosts]), running_s[guests])
+    return _Ends(jobs.gpus - jobs.guest_gpus, in_s)
 
 
 class _Line:
-    """A queue of one list of partitions.
+    """A queue of one list of partitions."""
 
-    *running_s* is the remaining runtime of each running job; GPUs come free when one of *last* ends.
-    """
-
-    def __init__(self, view: View, names: frozenset[str] | None, running_s: FloatArray, last: BoolArray) -> None:
+    def __init__(self, view: View, names: frozenset[str] | None, ends: _Ends) -> None:
         nodes, running = view.nodes, view.running
         here = _names(nodes.partitions, names) & nodes.usable
         self._total = int(nodes.gpus[here].sum())
         self._free = int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[here].sum())
-        runs = np.flatnonzero(_names(running.partition, names) & (running.gpus > 0) & last)
-        runs = runs[np.argsort(-running_s[runs])]
-        self._ends = list(zip(running_s[runs].tolist(), running.gpus[runs].tolist(), strict=True))  # the soonest last
+        runs = np.flatnonzero(_names(running.partition, names) & (ends.gpus > 0))
+        runs = runs[np.argsort(-ends.in_s[runs])]
+        self._ends = list(zip(ends.in_s[runs].tolist(), ends.gpus[runs].tolist(), strict=True))  # the soonest last
         self._started: list[tuple[float, int]] = []
         self._at_s = 0.0
         self._looks = MOST

@@ -11,10 +11,12 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray, Table
 from ..ebm.additive import isotonic
 from . import decision_tree
 from .decision_tree import Node
+from .speed_curve import SpeedCurve
 
 TINY, MEDIUM, JUMBO = 0, 1, 2
 NAMES = ("Tiny", "Medium", "Jumbo")
 TINY_SPEED, MEDIUM_SPEED = 0.95, 0.85  #: least mean speed beside others, relative to alone, of each class
+GOOD_SPEED = MEDIUM_SPEED  #: least mean speed of a pair that keeps its speed
 LEAST = 3  #: configurations in a leaf
 
 _WORDS = {
@@ -48,11 +50,19 @@ class PairsDocument(TypedDict):
     chances: list[float]
 
 
+class SpeedsDocument(TypedDict):
+    """A speed curve as JSON."""
+
+    sums: list[float]
+    speeds: list[float]
+
+
 class SharingDocument(TypedDict):
     """A sharing model as JSON."""
 
     tree: dict[str, object]
     pairs: PairsDocument
+    speeds: SpeedsDocument
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +98,7 @@ class PairCurve:
 
 @dataclass(frozen=True, eq=False)
 class SharingModel:
-    """A pruned tree for the share score of a job, and the pair curve. Immutable.
+    """A pruned tree for the share score of a job, the pair curve and the speed curve. Immutable.
 
     The tree learns the score as a number that never falls as utilisation or memory grows, and rounds it: a heavier job
     never gets a lower score than a lighter one.
@@ -96,19 +106,21 @@ class SharingModel:
 
     root: Node
     pairs: PairCurve
+    speeds: SpeedCurve
 
     @classmethod
-    def fit(cls, use: GpuUse, score: IntArray, sums: FloatArray, good: BoolArray, *, seed: int) -> Self:
+    def fit(cls, use: GpuUse, score: IntArray, sums: FloatArray, speeds: FloatArray, *, seed: int) -> Self:
         """Train on configurations of known *score*, and on pairs with the *sums* of their GPU utilisations.
 
-        *good* says which pairs kept their speed. ValueError without a configuration, or where one was not measured in
-        full.
+        *speeds*, of shape (pairs, 2), are those of both while sharing, relative to alone; a pair kept its speed if
+        their mean is at least GOOD_SPEED. ValueError without a configuration, or where one was not measured in full.
         """
         columns = use.columns()
         if not len(use) or not all(np.isfinite(column).all() for column in columns.values()):
             raise ValueError("a sharing model needs configurations that were measured in full")
         root = decision_tree.grow(columns, score.astype(np.float64), rising=_HEAVIER, least=LEAST, seed=seed)
-        return cls(root, PairCurve.fit(sums, good))
+        curve = SpeedCurve.fit(np.repeat(sums, 2), speeds.ravel()) if len(sums) else SpeedCurve.flat(MEDIUM_SPEED)
+        return cls(root, PairCurve.fit(sums, speeds.mean(axis=1) >= GOOD_SPEED), curve)
 
     def score(self, use: GpuUse) -> IntArray:
         """Return TINY, MEDIUM or JUMBO for each row."""
@@ -134,18 +146,23 @@ class SharingModel:
     def document(self) -> SharingDocument:
         """Return the model as JSON values, without loss."""
         pairs: PairsDocument = {"sums": self.pairs.sums.tolist(), "chances": self.pairs.chances.tolist()}
-        return {"tree": decision_tree.document(self.root), "pairs": pairs}
+        speeds: SpeedsDocument = {"sums": self.speeds.sums.tolist(), "speeds": self.speeds.speeds.tolist()}
+        return {"tree": decision_tree.document(self.root), "pairs": pairs, "speeds": speeds}
 
     @classmethod
     def of_document(cls, document: SharingDocument) -> Self:
-        """Rebuild the model from its `document`. KeyError, TypeError or ValueError where it describes none."""
+        """Rebuild the model from its `document`. KeyError, TypeError or ValueError where it describes none.
+
+        Models of release 0.1 have no speed curve; theirs is flat.
+        """
         root = decision_tree.of_document(document["tree"])
         if unknown := {split.feature for split in _splits(root)} - set(_WORDS):
             raise ValueError(f"the tree asks for {', '.join(sorted(unknown))}")
         sums, chances = (np.array(document["pairs"][key], dtype=np.float64) for key in ("sums", "chances"))
         if sums.ndim != 1 or sums.shape != chances.shape or (np.diff(sums) <= 0.0).any():
             raise ValueError("the pair curve needs as many increasing sums as chances")
-        return cls(root, PairCurve(sums, chances))
+        speeds = SpeedCurve.of(**document["speeds"]) if "speeds" in document else SpeedCurve.flat(MEDIUM_SPEED)
+        return cls(root, PairCurve(sums, chances), speeds)
 
 
 def score_of_speed(speed: FloatArray, tiny: float = TINY_SPEED, medium: float = MEDIUM_SPEED) -> IntArray:

@@ -7,8 +7,9 @@ import numpy as np
 from ...cluster.columns import FloatArray
 from ...models.sharing.sharing_model import SharingModel
 from ..cluster_spec import Mode, PackingSetup, Sharing
+from ..pair_rules import curve_of, use_of
 from ..workload.workload import Workload
-from .belief import believed, curve_of, use_of
+from .belief import believed
 
 PROFILE_S = 200.0  #: a job that has run so long is known (Lucid section 4.6)
 LEAST = 0.3  #: no pair is made in which one is believed to keep less, whatever it would save
@@ -32,8 +33,8 @@ def pack(
     the same clock. Unless *uneven*, only jobs with as many GPUs share, as in the paper.
     """
     use = use_of(jobs if history is None else history.joined(jobs), sharing.names)
-    has_profiles = bool(np.isfinite(use.gpu_util).any())
-    speeds = believed(use, curve_of(sharing, use), scores) if has_profiles else sharing.speeds.copy()
+    curve = curve_of(sharing, use)
+    speeds = sharing.speeds.copy() if curve is None else believed(use, curve, scores)
     return PackingSetup(speeds, profiled_s(jobs, history, profile_s), LEAST, True, told_s, modes, uneven)
 
 

@@ -65,10 +65,11 @@ def decide(c: Controller, now_s: float) -> None:
     """Run the loops that are due."""
     if c.clock[ORDER_STALE]:
         put_in_order(c)
-    due, shared = c.clock[MAIN_DUE] <= now_s, -1
-    if c.rules.sharing and due and c.queue.many[0] and c.stage.pace.packs.first[step_of(c, now_s)]:
+    due = c.clock[MAIN_DUE] <= now_s
+    shares = c.rules.sharing and due
+    first = shares and c.stage.pace.packs.first[step_of(c, now_s)]
+    if first and c.queue.many[0]:
         share(c, now_s)
-        shared = c.queue.many[0]
     if due:
         if c.rules.repacking:
             repack(c, now_s)
@@ -76,7 +77,7 @@ def decide(c: Controller, now_s: float) -> None:
             main_loop(c, now_s)
     if c.clock[BACKFILL_DUE] <= now_s:
         backfill_loop(c, now_s)
-    if c.rules.sharing and c.queue.many[0] and c.queue.many[0] != shared:
+    if shares and not first and c.queue.many[0]:
         share(c, now_s)
 
 

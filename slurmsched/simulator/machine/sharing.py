@@ -16,8 +16,11 @@ import numpy as np
 from ...cluster.columns import IntArray
 from ...policies.compiled import compiled, inner
 from ...policies.selection.resources import NEXT, NODE, NONE, link
+from ...policies.sharing import pair_gain_s
 from ..engine.job_state import ALONE, RUNNING, change_speed, set_out
 from ..slurmctld.slurmctld import Controller, drop_from_queue, ready
+
+gain_s = inner(pair_gain_s)
 
 
 @inner
@@ -78,7 +81,7 @@ def _best(c: Controller, row: int, hosts: IntArray, step: int, waits_s: float, n
     requests, pace = c.stage.requests, c.stage.pace
     if requests.nodes[row] > 1 or requests.exclusive[row]:
         return -1
-    best, best_cost = -1, np.inf
+    best, most = -1, 0.0
     for place in range(len(hosts)):
         host = hosts[place]
         if requests.gpus[host] != requests.gpus[row] and not c.rules.uneven:
@@ -89,31 +92,28 @@ def _best(c: Controller, row: int, hosts: IntArray, step: int, waits_s: float, n
         its = pace.packs.believed[pace.profile[host], pace.profile[row]]
         if min(mine, its) < pace.packs.least[step]:
             continue
-        cost = -min(mine, its)
+        gain = min(mine, its)
         if c.rules.weighing:
-            cost = _cost_s(c, row, host, mine, its, step, now_s)
-            if cost > waits_s:
-                continue
-        if (cost > best_cost or (cost == best_cost and best >= 0 and host > hosts[best])) or not _room(c, row, host):
+            gain = _weighed_s(c, row, host, mine, its, step, waits_s, now_s)
+        if gain < most or (gain == most and (best < 0 or host > hosts[best])) or not _room(c, row, host):
             continue
-        best, best_cost = place, cost
+        best, most = place, gain
     return best
 
 
 @inner
-def _cost_s(c: Controller, row: int, host: int, mine: float, its: float, step: int, now_s: float) -> float:
-    """What the two lose together, less what those that wait gain: seconds."""
-    life, packs = c.stage.life, c.stage.pace.packs
+def _weighed_s(
+    c: Controller, row: int, host: int, mine: float, its: float, step: int, waits_s: float, now_s: float
+) -> float:
+    """Return the gain of a pair, by the policy's own function."""
+    life, packs, gpus = c.stage.life, c.stage.pace.packs, c.stage.requests.gpus
     ran_s = life.ran_s[host] + now_s - life.since_s[host]
     # A job that has run longer than was forecast is taken to run as long again.
     left_s = packs.told_s[host] - ran_s if packs.told_s[host] > ran_s else ran_s
-    together_s = min(packs.told_s[row] / mine, left_s / its)
-    before = life.speed[host]
-    lost = max(0.0, before - its)
-    gain = (mine * c.stage.requests.gpus[row] - lost * c.stage.requests.gpus[host]) * (
-        c.queue.many[0] + packs.coming[step]
-    )
-    return float(together_s * (1 - mine + lost - gain / max(1, c.stage.resources.has.gpus.sum())))
+    demand = (c.queue.many[0] + packs.coming[step]) / max(1, c.stage.resources.has.gpus.sum())
+    slowed = max(0.0, life.speed[host] - its)
+    guest_s, guest_demand, host_demand = packs.told_s[row], gpus[row] * demand, gpus[host] * demand
+    return float(gain_s(waits_s, guest_s, left_s, mine, its, slowed, guest_demand, host_demand))
 
 
 @inner

@@ -1,0 +1,59 @@
+"""The rules of pairs on a cluster that carries plans out as they are, and the measurements that they rest on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cluster.columns import FloatArray
+from ..decide.rules import SharingRules
+from ..models.sharing.sharing_model import GpuUse
+from ..models.sharing.speed_curve import SpeedCurve
+from ..policies.sharing_candidates import EAGER
+from .cluster_spec import Sharing
+from .workload.workload import Workload
+
+GPU_MIB = 24576.0  #: of the GPUs on which Lucid's authors measured
+MEMORY_SHARE = 0.95  #: of a GPU's memory that two jobs may use together
+
+
+def pair_rules(rule: str, *, wide: bool = False, curve: SpeedCurve | None = None) -> SharingRules | None:
+    """Return the rules by which *rule* pairs jobs; None where it makes no pairs.
+
+    Jobs of all users share, on any node, and at once; any two but two Jumbos. The speed *curve* is that of the pairs
+    measured on the cluster, if any.
+    """
+    rules = SharingRules(
+        partition="",
+        capacity=EAGER,
+        memory_mib=MEMORY_SHARE * GPU_MIB,
+        other_users=True,
+        wait_s=0.0,
+        rule=rule,
+        wide=wide,
+        curve=SharingRules.curve if curve is None else curve.knots(),
+    )
+    return rules if rules.makes_pairs else None
+
+
+def use_of(jobs: Workload, names: tuple[str, ...]) -> GpuUse:
+    """Return the GPU use of jobs of each name, mean over those of *jobs* that were measured; NaN where none was."""
+    kinds = jobs.work if any(jobs.work.names) else jobs.name
+    number = {name: at for at, name in enumerate(names)}
+    place = kinds.map([number.get(name, -1) for name in kinds.names], np.int64)
+
+    def mean(column: FloatArray) -> FloatArray:
+        usable = (place >= 0) & ~np.isnan(column)
+        count = np.bincount(place[usable], minlength=len(names))
+        total = np.bincount(place[usable], column[usable], minlength=len(names))
+        each: FloatArray = np.divide(total, count, out=np.full(len(names), np.nan), where=count > 0)
+        return each
+
+    amp = mean(jobs.amp.astype(np.float64))
+    return GpuUse(mean(jobs.gpu_util), mean(jobs.memory_util), mean(jobs.gpu_memory_mib), amp)
+
+
+def curve_of(sharing: Sharing, use: GpuUse) -> SpeedCurve | None:
+    """Return the curve of a table of measured pairs; None where no pair has both its speeds and utilisations."""
+    sums = use.gpu_util[:, None] + use.gpu_util[None, :]
+    usable = (sharing.speeds > 0) & (sharing.speeds.T > 0) & np.isfinite(sums)
+    return SpeedCurve.fit(sums[usable], sharing.speeds[usable]) if usable.any() else None
