@@ -182,8 +182,8 @@ class ShareSettings:
     )
     capacity: int = setting(
         2,
-        "maximum sum of share scores on a GPU: 2, 1 for the lightest jobs only, 3 for all but two of the heaviest, 0 for"
-        " none",
+        "maximum sum of share scores on a GPU: 2, 1 for the lightest jobs only, 3 for all but two of the heaviest, 0"
+        " for none",
         least=0,
         most=3,
     )
