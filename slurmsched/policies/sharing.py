@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.columns import BoolArray, FloatArray, Labels
+from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from .contract import sharing
 from .sharing_candidates import APATHETIC, OFF, PackingLimits, Pair, Sharers
 
@@ -73,11 +73,36 @@ def _joined(waiting: Sharers, wait_s: FloatArray, hosts: Sharers, packing: Packi
 
 def gain_table(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: PackingLimits) -> FloatArray:
     """Return what each pair of *waiting* (rows) and *running* (columns) gains; -infinity where it is not allowed."""
-    return np.where(allowed(waiting, running, packing), gains_s(waiting, wait_s, running, packing), -np.inf)
+    fits = _matching(waiting, running, packing)
+    rows, columns = np.nonzero(fits)
+    speed = _pair_speeds(waiting, rows, running, columns, packing)
+    gains = np.full(fits.shape, -np.inf)
+    gain_s = _gains_s(waiting, wait_s, rows, running, columns, speed, packing)
+    gains[rows, columns] = np.where(speed >= packing.least_speed, gain_s, -np.inf)
+    return gains
 
 
 def allowed(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolArray:
     """Return a matrix of allowed pairs of *waiting* (rows) and *running* (columns), by every rule but the gain."""
+    fits = _matching(waiting, running, packing)
+    rows, columns = np.nonzero(fits)
+    fits[rows, columns] = _pair_speeds(waiting, rows, running, columns, packing) >= packing.least_speed
+    return fits
+
+
+def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: PackingLimits) -> FloatArray:
+    """Return ``pair_gain_s`` of each pair of *waiting* (rows) and *running* (columns).
+
+    It is -infinity if a forecast is missing.
+    """
+    shape = len(waiting), len(running)
+    rows, columns = (place.ravel() for place in np.indices(shape))
+    speed = _pair_speeds(waiting, rows, running, columns, packing)
+    return _gains_s(waiting, wait_s, rows, running, columns, speed, packing).reshape(shape)
+
+
+def _matching(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolArray:
+    """Return a matrix of pairs that every rule allows but those about their speed."""
     if packing.capacity == OFF:
         return np.zeros((len(waiting), len(running)), dtype=np.bool_)
     fits = _packable(waiting)[:, None] & _packable(running)
@@ -87,7 +112,6 @@ def allowed(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolA
     fits &= waiting.score[:, None] + running.score <= packing.capacity
     fits &= waiting.memory_mib[:, None] + running.memory_mib <= packing.memory_mib  # false for NaN
     fits &= waiting.job_id[:, None] != running.job_id
-    fits &= _pair_speeds(waiting, running, packing) >= packing.least_speed
     if not packing.other_users:
         guest, host = _numbered_alike(waiting.user, running.user)
         fits &= guest.codes[:, None] == host.codes
@@ -97,22 +121,32 @@ def allowed(waiting: Sharers, running: Sharers, packing: PackingLimits) -> BoolA
     return np.asarray(fits)
 
 
-def gains_s(waiting: Sharers, wait_s: FloatArray, running: Sharers, packing: PackingLimits) -> FloatArray:
-    """Return ``pair_gain_s`` of each pair of *waiting* (rows) and *running* (columns).
+def _pair_speeds(
+    waiting: Sharers, rows: IntArray, running: Sharers, columns: IntArray, packing: PackingLimits
+) -> FloatArray:
+    return packing.pair_speed(waiting.gpu_util[rows] + running.gpu_util[columns])
 
-    It is -infinity if a forecast is missing.
-    """
-    speed = _pair_speeds(waiting, running, packing)
+
+def _gains_s(
+    waiting: Sharers,
+    wait_s: FloatArray,
+    rows: IntArray,
+    running: Sharers,
+    columns: IntArray,
+    speed: FloatArray,
+    packing: PackingLimits,
+) -> FloatArray:
+    """Return the gain of each pair of a row of *waiting* and a row of *running* at their *speed*."""
     with np.errstate(invalid="ignore", divide="ignore"):
         gain_s = pair_gain_s(
-            wait_s[:, None],
-            waiting.left_s[:, None],
-            running.left_s[None, :],
+            wait_s[rows],
+            waiting.left_s[rows],
+            running.left_s[columns],
             speed,
             speed,
-            np.maximum(0.0, running.speed - speed),
-            waiting.gpus[:, None] * packing.demand,
-            running.gpus * packing.demand,
+            np.maximum(0.0, running.speed[columns] - speed),
+            waiting.gpus[rows] * packing.demand,
+            running.gpus[columns] * packing.demand,
         )
     return np.where(np.isfinite(gain_s), gain_s, -np.inf)
 
@@ -138,10 +172,6 @@ def pair_gain_s(
     together_s = np.minimum(guest_s / guest_speed, host_s / host_speed)
     freed = guest_speed * guest_demand - slowed * host_demand
     return wait_s - together_s * (1.0 - guest_speed + slowed - freed)
-
-
-def _pair_speeds(waiting: Sharers, running: Sharers, packing: PackingLimits) -> FloatArray:
-    return packing.pair_speed(waiting.gpu_util[:, None] + running.gpu_util)
 
 
 def packable(jobs: Sharers, packing: PackingLimits) -> BoolArray:

@@ -21,6 +21,7 @@ import numpy as np
 from slurmsched.cluster.columns import FloatArray, Labels, table_of
 from slurmsched.cluster.jobs import JobState, JobTable, job_table
 from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.decide.sharing.pairing import WINDOW
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.runtime.group_windows import Windows
 from slurmsched.models.runtime.history_index import HistoryIndex, compact
@@ -196,7 +197,8 @@ def bench_serving() -> None:
             order = np.lexsort((queue.job_id, work_s))
             began.append(time.process_time())
             wait_s = np.cumsum(work_s[order]) / 384
-            pairs(replace(use, left_s=told.runtime_s).take(order), wait_s, running, np.ones(384, np.bool_), PACKING)
+            first = replace(use, left_s=told.runtime_s).take(order[:WINDOW])
+            pairs(first, wait_s[:WINDOW], running, np.ones(384, np.bool_), PACKING)
             began.append(time.process_time())
             took.append(np.diff(began) * 1e3)
         later = np.array(took[1:])
@@ -227,10 +229,12 @@ def sharers(jobs: JobTable, left_s: FloatArray, shift: int = 0) -> Sharers:
         user=jobs.user,
         kind=jobs.name,
         gpus=jobs.gpus,
+        open_gpus=jobs.gpus,
         nodes=np.ones(length, np.int64),
         score=random.integers(0, 3, length),
         memory_mib=random.uniform(1000, 20000, length),
-        speed=random.uniform(0.8, 1.0, length),
+        gpu_util=random.uniform(0.1, 0.6, length),
+        speed=np.ones(length),
         left_s=left_s,
         measured=np.ones(length, np.bool_),
         unstable=np.zeros(length, np.bool_),
