@@ -33,7 +33,7 @@ def test_a_preset_brings_its_ordering():
         ({"preset": "pcs", "ordering": "sjf"}, "has the ordering wfq, and policy.ordering = 'sjf'"),
         ({"sharing": "mine"}, "policy.sharing = 'mine' is not known; there are: indolent, none"),
         ({"sharing": "indolent 3"}, "sharing 'indolent' takes no parameters"),
-        ({"preset": "mine"}, "preset 'mine' is not known; there are: afs-l"),
+        ({"preset": "mine"}, "preset 'mine' is not known; there are: 3sigma, afs-l"),
         ({"preemption": "mine"}, "policy.preemption = 'mine' is not known; there are: least-loss"),
         ({"profiling": "mine"}, "policy.profiling = 'mine' is not known; there are: new-jobs"),
     ],
