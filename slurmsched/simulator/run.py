@@ -236,18 +236,26 @@ def decided(
     steps = setup.ordering.steps if preempts else ()
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     log = RunLog() if segments and fleet.equal else None
-    work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
+    named = _with_own_ids(jobs)
+    work, machine = _gpus_alone(named, fleet, setup) if fleet.equal else (named, fleet)
     machine = replace(machine, shared="")  # pairs need no slots here
     cluster = IdealCluster(work, machine, conf, outages=failures, pace=pace, checked=check, steps=steps, log=log)
     policy, decisions = composed(setup.ordering, setup.composition, sharing), DecisionWatch()
     IdealDriver(
         cluster,
         policy,
-        FixedForecast(jobs.job_id, forecast),
+        FixedForecast(named.job_id, forecast),
         watch=decisions.watch,
         entering=decisions.entering,
     ).run()
     return replace(_modelled(cluster.model, jobs, fleet, setup, forecast, log), decisions=decisions.figures())
+
+
+def _with_own_ids(jobs: Workload) -> Workload:
+    """Return *jobs* with an id for each: traces have one id for all tasks of an array."""
+    if len(np.unique(jobs.job_id)) == len(jobs):
+        return jobs
+    return replace(jobs, job_id=np.arange(1, len(jobs) + 1))
 
 
 def _pair_rules(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> SharingRules | None:

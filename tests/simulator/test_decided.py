@@ -68,6 +68,13 @@ def test_so_they_do_in_partitions_that_share_nodes(data, name, selection):
     assert violations(replay) == []
 
 
+def test_tasks_of_an_array_with_one_id_all_run():
+    jobs = jobs_of(*[(float(at), 60.0, 1) for at in range(6)])
+    same = replace(jobs, job_id=np.full(6, 7))
+    setup, fleet = Setup.of("sjf", "easy"), ClusterSpec.of(1, 2)
+    assert decided(same, fleet, setup).end_s.tolist() == decided(jobs, fleet, setup).end_s.tolist()
+
+
 def test_jobs_that_are_not_admitted_do_not_count_in_the_order():
     jobs = jobs_of((0, 6, 3), (0, 11, 2), (5, 5, 3), (11, 5, 2), (16, 7, 1), (17, 1, 1))
     setup = Setup.of("themis", "backfill", placement="first-free", admission=1.5)
