@@ -33,7 +33,6 @@ from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
 from slurmsched.simulator.fast.reserved_backfill import run_reserving
-from slurmsched.simulator.leases.chronus import Chronus
 from slurmsched.simulator.lucid.profiler import profiled
 from slurmsched.simulator.machine.sharing import gain_s as machine_gain_s
 from slurmsched.simulator.machine.sharing import share
@@ -91,13 +90,13 @@ def decisions() -> Iterator[Decision]:
         shares = pair_rules(name)
         ideal = None if shares is None else SHARINGS.find(shares.rule).function
         yield Decision("sharing", name, pairing, ideal, pairing, None)
-    yield Decision("admission", "promises", promise, promise, promise, Chronus)
+    yield Decision("admission", "promises", promise, promise, promise, None)
     for name in PREEMPTIONS:
         rules = policy_of(
             Settings(policy=PolicySettings(preemption=name), deadline=DeadlineSettings(enabled=True))
         ).rules
         chosen = PREEMPTIONS.find(rules.deadlines.preemption if rules.deadlines else "").function
-        yield Decision("preemption", name, chosen, None, chosen, Chronus)
+        yield Decision("preemption", name, chosen, None, chosen, None)
     yield Decision("sharing", "pairs", packing.paired, run_set.paired, packing.paired, share)
     yield Decision("sharing", "gain of a pair", pair_gain_s, pair_gain_s, pair_gain_s, machine_gain_s.py_func)
     for name in PROFILINGS:

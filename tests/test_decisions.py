@@ -10,8 +10,6 @@ PAGE = Path(__file__).parent.parent / "docs" / "design.md"
 
 TWICE = {
     ("admission", "load"),
-    ("admission", "promises"),
-    ("preemption", "least-loss"),
     ("profiling", "new-jobs"),
     ("selection", "backfill"),
     ("selection", "conservative"),

@@ -55,7 +55,7 @@ def tokens(section: str) -> set[str]:
 
 def test_the_page_of_tokens_says_which_have_an_effect_today():
     column = re.compile(r"(?:jobs|pending|running)\.([a-z_]+)")
-    parts = (DOCS.parent / "slurmsched" / part for part in ("decide", "daemon", "models"))
+    parts = (DOCS.parent / "slurmsched" / part for part in ("policies", "decide", "daemon", "models"))
     files = [file for part in parts for file in part.rglob("*.py")]
     used = {name for file in files for name in column.findall(file.read_text())}
     used = {"deadline" if name == "deadline_s" else name for name in used & {"deadline_s", *STORED, *DERIVED}}

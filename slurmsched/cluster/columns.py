@@ -52,6 +52,12 @@ class Labels:
         """Return the column of *rows* only; the distinct texts are shared."""
         return Labels(self.codes[rows], self.names)
 
+    def joined(self, other: Labels) -> Labels:
+        """Return the rows of this column, then those of *other*."""
+        if self.names == other.names:  # so it is for parts of one table, which are joined at each decision
+            return Labels(np.concatenate([self.codes, other.codes]), self.names)
+        return Labels.of([*self, *other])
+
     def map(self, values: Sequence[Any], dtype: Any) -> NDArray[Any]:
         """Return an array with one value per row, given *values* per distinct text (aligned with ``names``)."""
         return np.array(values, dtype=dtype)[self.codes] if len(values) else np.zeros(len(self), dtype=dtype)
@@ -87,9 +93,8 @@ class Table:
         columns: dict[str, Any] = {}
         for f in fields(self):
             first, second = getattr(self, f.name), getattr(other, f.name)
-            columns[f.name] = (
-                Labels.of([*first, *second]) if isinstance(first, Labels) else np.concatenate([first, second])
-            )
+            both_texts = isinstance(first, Labels)
+            columns[f.name] = first.joined(second) if both_texts else np.concatenate([first, second])
         return type(self)(**columns)
 
     def equals(self, other: Self) -> bool:

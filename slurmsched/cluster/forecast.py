@@ -33,6 +33,16 @@ class Forecast(Table):
         """The runtime in seconds by which orderings compare jobs; NaN without a forecast."""
         return np.maximum(self.runtime_s, self.floor_s)
 
+    def joined(self, other: Forecast) -> Forecast:
+        """Return the rows of this forecast, then those of *other*; the texts of both stay distinct."""
+        names = (*self.source.names, *other.source.names)
+        source = Labels(np.concatenate([self.source.codes, other.source.codes + len(self.source.names)]), names)
+        columns = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in ("runtime_s", "low_s", "high_s", "floor_s")
+        }
+        return replace(self, source=source, **columns)
+
     def in_whole_seconds(self) -> Forecast:
         """Return the forecast rounded to seconds: it is no more exact, and smaller changes need no new record."""
         names = ("runtime_s", "low_s", "high_s", "floor_s")

@@ -53,7 +53,9 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
         return _plan(view, ordering, rules, standings, starving, None, ranked, _nobody(jobs), rows[:0], stop_requests)
     stopping = stops(view, rules)
     by_s = None if stopping is None else stopping.by_s
-    promised = promise(view, standings, rules.deadlines, "order" in rules.powers, by_s)
+    steers = "order" in rules.powers or rules.composition is not None
+    promised = promise(view, standings, rules.deadlines, steers, by_s)
+    view = replace(view, promises=promised.table)
     stop_requests = stop_wishes(view, promised, rules.deadlines, stopping)
     stop_requests += eviction_wishes(view, rules, {job_of(wish) for wish in stop_requests})
     due = promised.due & (standings == Standing.RANKED)
@@ -109,15 +111,15 @@ def _plan(
     holds: list[Action] = []
     if rules.deadlines is not None:
         holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
-    promises = view.promises if promised is None else promised.table
-    answers = answer_wishes(view, promises) if "comment" in rules.powers else []
+    answers = answer_wishes(view, view.promises) if "comment" in rules.powers else []
     # Holds are renewed in each cycle: without alternation they could use up all writes, and no answer would be sent.
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
     lending = node_wishes(view, rules, standings)
     ranks = _rank_wishes(jobs, tier, rank, points, moves)
     wishes = [*releases, *stop_requests, *moves, *lending, *ranks, *turns, *starts]
-    actions, refusals = judge(wishes, replace(view, promises=promises), rules)
-    return Plan(Placing(standings, rank, starving, runs, points, capped), tuple(actions), tuple(refusals), promises)
+    actions, refusals = judge(wishes, view, rules)
+    placing = Placing(standings, rank, starving, runs, points, capped)
+    return Plan(placing, tuple(actions), tuple(refusals), view.promises)
 
 
 def _ranked(

@@ -20,7 +20,10 @@ def next_change_s(view: View, plan: Plan, rules: Rules) -> float:
     are seen at the next cycle, which comes with the next event.
     """
     times = [np.inf]
-    if rules.deadlines is not None:
+    if rules.deadlines is not None and rules.deadlines.leases is not None:
+        if len(view.pending) or plan.promises.open.any():
+            times.append(rules.deadlines.leases.next_beat_s(view.now_s))
+    elif rules.deadlines is not None:
         times += _promises(view, plan, rules.deadlines)
     if rules.profiling is not None:
         times += _profiling(view, rules.profiling)

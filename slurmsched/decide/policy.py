@@ -14,7 +14,9 @@ from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..cluster.text.hostlist import expand, fold
 from ..policies.contract import SHARINGS, Ordering, find_ordering
-from .rules import SOFT_STEPS, Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
+from ..policies.deadlines.lease_terms import LeaseTerms
+from ..policies.deadlines.value_steps import SOFT_STEPS
+from .rules import Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
 
 NO_LIMIT_POINTS = 1_000_000
 
@@ -45,7 +47,9 @@ class Policy:
         rules |= {"powers": frozenset(rules["powers"]), "only_partitions": frozenset(rules["only_partitions"])}
         if section := rules.get("deadlines"):
             steps = tuple(map(tuple, section.get("soft_steps", SOFT_STEPS)))
-            rules["deadlines"] = DeadlineRules(**(section | {"exempt": tuple(section["exempt"]), "soft_steps": steps}))
+            leases = LeaseTerms(**section["leases"]) if section.get("leases") else None
+            lists = {"exempt": tuple(section["exempt"]), "soft_steps": steps}
+            rules["deadlines"] = DeadlineRules(**(section | lists | {"leases": leases}))
         if section := rules.get("sharing"):
             pairs = {"failed": tuple(map(tuple, section["failed"])), "unstable": _unstable(section.get("unstable", ()))}
             pairs["curve"] = tuple(map(tuple, section.get("curve", SharingRules.curve)))

@@ -12,13 +12,11 @@ from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..errors import ConfigError
 from ..policies.contract import SHARINGS
+from ..policies.deadlines.lease_terms import LeaseTerms
+from ..policies.deadlines.value_steps import SOFT_STEPS
 from ..policies.sharing_candidates import OFF, PackingLimits
 
 Scope = Literal["points", "qos", "queue"]
-
-
-SOFT_STEPS = ((0.8, 1.1), (0.5, 1.2), (0.2, 1.5))
-"""Default steps (worth, times) of a soft deadline; times multiply its time from the first submit."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,7 @@ class DeadlineRules:
     stop_s: float = 120.0  #: time to save the work before the requeue
     stop_signal: str = "URG"  #: the signal of a stop request
     asks_a_day: int = 4  #: most stop requests to a job within a day
+    leases: LeaseTerms | None = None  #: promised jobs run in leases and may be stopped in between; None: to their end
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..cluster.actions import Action, Preempt, Start
-from ..cluster.columns import BoolArray, IntArray, Labels
-from ..cluster.forecast import Forecast
+from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
 from ..policies.admission import find_admission
@@ -116,20 +115,10 @@ def _with_running(view: View, ranked: IntArray, ordering: Ordering) -> IntArray:
         view,
         pending=jobs,
         running=view.running.take(_NONE),  # each job is there once
-        forecast=_joined(view.forecast_running, pending.forecast),
+        forecast=view.forecast_running.joined(pending.forecast),
         forecast_running=view.forecast_running.take(_NONE),
     )
     key = ordering(every)
     rows = np.lexsort((jobs.job_id, -base_priority(jobs), waits, np.where(np.isnan(key), np.inf, key)))
     numbers = np.concatenate([np.arange(len(view.running)), ranked + len(view.running)])
     return numbers[rows]
-
-
-def _joined(one: Forecast, other: Forecast) -> Forecast:
-    names = (*one.source.names, *other.source.names)
-    source = Labels(np.concatenate([one.source.codes, other.source.codes + len(one.source.names)]), names)
-    columns = {
-        name: np.concatenate([getattr(one, name), getattr(other, name)])
-        for name in ("runtime_s", "low_s", "high_s", "floor_s")
-    }
-    return replace(one, source=source, **columns)

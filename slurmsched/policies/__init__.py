@@ -1,9 +1,9 @@
 """Policies: pure functions over a view."""
 
 from . import admission, placement, preemption, sharing
-from .ordering import attained_service, baselines, deadline, fair_queueing, static
+from .ordering import attained_service, baselines, deadline, fair_queueing, hope, static
 from .scaling import built_in as scaling
-from .selection import built_in, capacity, three_sigma
+from .selection import built_in, capacity, leases, three_sigma
 
 __all__ = [
     "admission",
@@ -13,6 +13,8 @@ __all__ = [
     "capacity",
     "deadline",
     "fair_queueing",
+    "hope",
+    "leases",
     "placement",
     "preemption",
     "scaling",

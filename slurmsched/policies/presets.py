@@ -26,6 +26,7 @@ PRESETS = {
     },
     "yarn-cs": Preset("fifo", "yarn-cs"),
     "3sigma": Preset("srtf", "3sigma"),
+    "chronus": Preset("chronus", "leases"),
     "lucid": Preset("lucid", "backfill", sharing="indolent"),
     "pcs": Preset("wfq", "backfill"),
     "slurm": Preset("fifo", "easy"),

@@ -17,12 +17,13 @@ from ..db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from ..db.store import Store
 from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
-from ..decide.rules import Composition, Rules, SharingRules
+from ..decide.rules import Composition, DeadlineRules, Rules, SharingRules
 from ..models.port import Model
 from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
 from ..models.sharing.sharing_model import SharingModel
 from ..policies.contract import SELECTIONS, SHARINGS, Ordering
+from ..policies.selection.leases import Leases
 from ..slurm.write.budget import Budget
 from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
@@ -46,10 +47,20 @@ def whole_queue(ordering: Ordering) -> Policy:
 
 def composed(ordering: Ordering, composition: Composition, sharing: SharingRules | None = None) -> Policy:
     """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are."""
-    powers = SELECTIONS.find(composition.selection).powers
+    selection = SELECTIONS.find(composition.selection)
+    powers = selection.powers
     if sharing is not None:
         powers |= SHARINGS.find(sharing.rule).powers
-    rules = Rules(powers=powers, scope="queue", starvation_s=math.inf, composition=composition, sharing=sharing)
+    leases = selection.function.terms if isinstance(selection.function, Leases) else None
+    deadlines = None if leases is None else DeadlineRules(reserve=leases.reserve, lead_s=0.0, leases=leases)
+    rules = Rules(
+        powers=powers,
+        scope="queue",
+        starvation_s=math.inf,
+        composition=composition,
+        sharing=sharing,
+        deadlines=deadlines,
+    )
     return Policy(ordering, rules)
 
 

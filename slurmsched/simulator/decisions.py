@@ -11,6 +11,7 @@ import numpy as np
 from ..cluster.actions import Start
 from ..cluster.records.promises import PromiseState, PromiseTable
 from ..cycle import CycleReport
+from ..policies.deadlines.lateness import LEAST_NOTICE_S, NOTICE
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class DecisionFigures:
     promised: int = 0  #: promises made, whatever became of them
     refused: int = 0  #: deadlines that were not promised
     broken: int = 0
+    warned: int = 0  #: promises broken after a warning in time: with 10 minutes and a tenth of the window left
+    alarms: int = 0  #: promises kept after a warning
     pairs: int = 0  #: changes of jobs to shared GPUs, and starts beside a running job
     yields: int = 0  #: requeues and stop requests of ours
 
@@ -38,6 +41,8 @@ class DecisionWatch:
     _took_s: list[float] = field(default_factory=list)
     _states: dict[tuple[int, float], int] = field(default_factory=dict)
     _last: PromiseTable | None = None
+    _doubtful: set[tuple[int, float]] = field(default_factory=set)  #: promises whose owners were ever warned
+    _in_time: dict[tuple[int, float], bool] = field(default_factory=dict)  #: broken promises, warned in time or not
     _actions: Counter[str] = field(default_factory=Counter)
     _joined: int = 0
 
@@ -56,8 +61,14 @@ class DecisionWatch:
         if promises is self._last:
             return
         self._last = promises
-        keys = zip(promises.job_id.tolist(), promises.asked_s.tolist(), strict=True)
+        keys = list(zip(promises.job_id.tolist(), promises.asked_s.tolist(), strict=True))
         self._states.update(zip(keys, promises.state.tolist(), strict=True))
+        self._doubtful |= {keys[row] for row in np.flatnonzero(np.isfinite(promises.announced_s)).tolist()}
+        broken = np.flatnonzero(promises.state == PromiseState.BROKEN)
+        ahead_s = promises.promised_s[broken] - promises.announced_s[broken]
+        notice_s = NOTICE * (promises.promised_s - promises.first_submit_s)[broken]
+        in_time = ahead_s >= np.maximum(LEAST_NOTICE_S, notice_s)
+        self._in_time.update(zip([keys[row] for row in broken.tolist()], in_time.tolist(), strict=True))
 
     def figures(self) -> DecisionFigures:
         """Return the figures so far."""
@@ -72,6 +83,8 @@ class DecisionWatch:
             promised=len(self._states) - refused,
             refused=refused,
             broken=states[PromiseState.BROKEN],
+            warned=sum(self._in_time.values()),
+            alarms=sum(self._states[key] == PromiseState.MET for key in self._doubtful),
             pairs=self._actions["Share"] + self._joined,
             yields=self._actions["Requeue"] + self._actions["AskToStop"] + self._actions["Preempt"],
         )

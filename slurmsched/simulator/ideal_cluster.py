@@ -59,13 +59,14 @@ class IdealCluster(SimulatedCluster):
         return decides
 
     def decided(self, again_s: float = NEVER) -> None:
-        """Wait for the next event; while jobs wait also for *again_s*, and for the next beat where keys change."""
+        """Wait for the next event or *again_s*; while jobs wait also for the next beat where keys change."""
         model, now_s = self.model, self.now_s
         if self.log is not None:
             self.log.note(model)
         beats = model.rules.poll_s > 0 and model.rules.repacking
-        due_s = min(again_s if again_s > now_s else NEVER, now_s + model.rules.poll_s if beats else NEVER)
-        model.clock[MAIN_DUE], model.clock[MAIN_LAST] = due_s if model.queue.many[0] else NEVER, now_s
+        beat_s = now_s + model.rules.poll_s if beats and model.queue.many[0] else NEVER
+        due_s = min(again_s if again_s > now_s else NEVER, beat_s)
+        model.clock[MAIN_DUE], model.clock[MAIN_LAST] = due_s, now_s
 
     def observe(self) -> ClusterState:
         """Return all jobs and nodes; priority is the order of submission, since there is no Slurm to set another."""

@@ -108,7 +108,11 @@ class Setup:
     @property
     def composition(self) -> Composition:
         """The parts other than the ordering, as decide() takes them."""
-        selection = f"{self.selection} depth={self.depth}" if self.selection in RESERVING else self.selection
+        selection, settings = self.selection, SELECTIONS.find(self.selection).settings
+        if selection in RESERVING:
+            selection = f"{selection} depth={self.depth}"
+        elif {"restart_s", "restart_doubling_s"} <= set(settings):  # its plans include what a stop costs
+            selection = f"{selection} restart_s={self.restart_s!r} restart_doubling_s={self.restart_doubling_s!r}"
         admission = f"load:{self.admission!r}" if np.isfinite(self.admission) else "accept-all"
         return Composition(selection, self.placement, admission)
 

@@ -10,35 +10,39 @@ from pathlib import Path
 import numpy as np
 
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.forecast import Forecast
 from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_problem import LeaseProblem
 from slurmsched.policies.deadlines.milp_solver import Guarded
 from slurmsched.policies.deadlines.plan_check import violations
-from slurmsched.simulator.leases.presets import Outcome, misjudged, replay
-from slurmsched.simulator.leases.profiling import Profiling
-from slurmsched.simulator.leases.terms import Terms
+from slurmsched.simulator.cluster_spec import ClusterSpec
+from slurmsched.simulator.report.deadlines import Deadlines
+from slurmsched.simulator.run import decided
+from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces.source import Source
 from slurmsched.simulator.workload.rewards import written
 from slurmsched.simulator.workload.workload import Workload, workload
+from tests.simulator.worlds import misjudged
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MIXES = ("mix1", "mix2")
 DAY_S = 86_400.0
+HOPES = (1.0, 0.125, 0.0)
 NODE = 8
 LIMIT_S = 2.0
 
 
 def main() -> None:
     """All tables."""
+    schedulers(60)
+    schedulers(120)
+    densities()
+    misjudgement()
+    hopes()
+    drawn()
+    nodes_and_consent()
+    fortnight()
     with Guarded() as solver:
-        schedulers(60, solver)
-        schedulers(120, solver)
-        densities()
-        misjudgement()
-        hopes()
-        drawn()
-        blocks()
-        fortnight()
         planning(solver)
 
 
@@ -54,15 +58,15 @@ def whole(mix: str) -> Workload:
     return jobs.take(jobs.gpus > 0)
 
 
-def schedulers(nodes: int, solver: Guarded) -> None:
-    """Chronus with the solver at hand; ``deadline_policies`` has the schedulers beside it."""
+def schedulers(nodes: int) -> None:
+    """Chronus alone; ``deadline_policies`` has the schedulers beside it."""
     print(f"day 1, {nodes} nodes x {NODE}: weighted miss rate, best-effort JCT in minutes")
     for mix in MIXES:
-        tell(mix, first_day(mix), nodes, solver)
+        tell(mix, first_day(mix), nodes)
 
 
 def densities() -> None:
-    """Jobs left out or said twice at random, as in figure 9 c-f; without the solver, which overload keeps busy."""
+    """Jobs left out or said twice at random, as in figure 9 c-f."""
     for nodes in (60, 120):
         print(f"density, day 1, {nodes} nodes x {NODE}")
         for mix in MIXES:
@@ -90,7 +94,7 @@ def misjudgement() -> None:
             for error in (0.2, 0.4):
                 for seed in range(3):
                     known = misjudged(jobs.runtime_s, error, seed)
-                    tell(f"{mix} {nodes} nodes, error {error:.0%}, seed {seed}", jobs, nodes, estimates=known)
+                    tell(f"{mix} {nodes} nodes, error {error:.0%}, seed {seed}", jobs, nodes, known=known)
 
 
 def hopes() -> None:
@@ -98,13 +102,13 @@ def hopes() -> None:
     print("jobs without a promise: like best effort, and by default")
     crowded = [("mix1 140 %", thinned(first_day("mix1"), 1.4), 60), ("mix2 14 days", whole("mix2"), 120)]
     for title, jobs, nodes in crowded:
-        for hope in (1.0, Terms().hope, 0.0):
-            tell(f"{title}, hope {hope:g}", jobs, nodes, terms=Terms(hope=hope))
+        for hope in HOPES:
+            tell(f"{title}, hope {hope:g}", jobs, nodes, f"chronus hope={hope:g}")
     for mix in MIXES:
         jobs = first_day(mix)
         known = misjudged(jobs.runtime_s, 0.2, seed=0)
-        for hope in (1.0, Terms().hope, 0.0):
-            tell(f"{mix} error 20 %, hope {hope:g}", jobs, 60, estimates=known, terms=Terms(hope=hope))
+        for hope in HOPES:
+            tell(f"{mix} error 20 %, hope {hope:g}", jobs, 60, f"chronus hope={hope:g}", known=known)
 
 
 def drawn() -> None:
@@ -151,17 +155,14 @@ def invented(load: float, seed: int) -> Workload:
     )
 
 
-def blocks() -> None:
-    """Whole nodes and blocks of powers of two instead of one pool, and profiling on GPUs set apart."""
-    print(f"nodes of {NODE}, and profiling, day 1, 60 nodes")
+def nodes_and_consent() -> None:
+    """Jobs placed on nodes instead of one pool, decisions on the beat alone, and jobs that may not be stopped."""
+    print(f"nodes of {NODE}, the beat, and jobs that are not stopped, day 1, 60 nodes")
     for mix in MIXES:
         jobs = first_day(mix)
-        tell(f"{mix} one pool", jobs, 60)
-        tell(f"{mix} nodes of {NODE}", jobs, 60, node_gpus=NODE)
-        for name, how in (("counted", Profiling()), ("24 GPUs", Profiling(fixed=24)), ("96 GPUs", Profiling(fixed=96))):
-            made = tell(f"{mix} profiling, {name}", jobs, 60, profiling=how).world
-            waited_s = made.ready_s - how.profile_s - made.submit_s
-            print(f"    waits {waited_s.mean():.0f} s to be profiled, at most {waited_s.max():.0f} s")
+        tell(f"{mix} on nodes", jobs, 60, placement="consolidate")
+        tell(f"{mix} every 300 s", jobs, 60, beat_s=300.0)
+        tell(f"{mix} nobody ckpt", jobs, 60, ckpt=False)
 
 
 def fortnight() -> None:
@@ -171,16 +172,29 @@ def fortnight() -> None:
         tell(mix, whole(mix), 120)
 
 
-def tell(title: str, jobs: Workload, nodes: int, solver: Guarded | None = None, **options) -> Outcome:
-    """Replay and print one row."""
+def tell(
+    title: str,
+    jobs: Workload,
+    nodes: int,
+    ordering: str = "chronus",
+    *,
+    known: Forecast | None = None,
+    placement: str = "pool",
+    beat_s: float = 0.0,
+    ckpt: bool = True,
+) -> None:
+    """Replay by the daemon's cycle and print one row; a stop costs half a minute and half for each doubling of GPUs."""
     began_s = time.perf_counter()
-    outcome = replay(jobs, nodes * NODE, solver=solver, **options)
-    took_s = time.perf_counter() - began_s
-    made = outcome.figures
-    kept = "  " + ", ".join(f"{word} {count}" for word, count in outcome.promises._asdict().items())
-    figures = f"{made.weighted_miss:7.4f} {made.best_effort_jct_min:8.1f}  {took_s:6.2f} s"
-    print(f"  {title:<32}{figures}{kept}", flush=True)
-    return outcome
+    costs = {"restart_s": 30.0, "restart_doubling_s": 30.0, "beat_s": beat_s}
+    forecast = "exact" if known is None else "history"
+    setup = Setup.of(ordering, "leases", placement=placement, forecast=forecast, **costs)
+    jobs = replace(jobs, ckpt=np.full(len(jobs), ckpt))
+    made = decided(jobs, ClusterSpec.of(nodes, NODE), setup, known)
+    took_s, words = time.perf_counter() - began_s, ("promised", "refused", "broken", "warned", "alarms")
+    promises = ", ".join(f"{word} {getattr(made.decisions, word)}" for word in words)
+    best_effort_min = float((made.end_s - jobs.submit_s)[jobs.best_effort].mean()) / 60.0
+    figures = f"{Deadlines.of(made).unearned:7.4f} {best_effort_min:8.1f}  {took_s:6.2f} s"
+    print(f"  {title:<32}{figures}  {promises}", flush=True)
 
 
 def planning(solver: Guarded) -> None:

@@ -288,8 +288,8 @@ def test_what_the_world_has_not_is_named_with_what_is_accepted(trace, words, sai
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--policy", "best"), "there are: afs-l, edf, fifo, genie"),
-        (("--selection", "best"), "3sigma, backfill, conservative, easy, preemptive, strict, yarn-cs"),
+        (("--policy", "best"), "there are: afs-l, chronus, edf, fifo, genie"),
+        (("--selection", "best"), "3sigma, backfill, conservative, easy, leases, preemptive, strict, yarn-cs"),
         (("--placement", "best"), "pool, first-free, consolidate"),
         (("--jobs", "7"), "accepted are a:b"),
         (("--train", "7"), "accepted are a:b"),

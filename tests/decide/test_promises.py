@@ -15,14 +15,14 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.cluster.jobs import job_table
 from slurmsched.cluster.records.promises import NO_PROMISES, PromiseState
-from slurmsched.decide.deadlines.deadline_admission import steps_of
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.deadlines import deadline, deadlines
 from slurmsched.decide.explain.explain import explain, why
 from slurmsched.decide.policy import Policy
-from slurmsched.decide.rules import SOFT_STEPS, DeadlineRules, Rules, read_steps
+from slurmsched.decide.rules import DeadlineRules, Rules, read_steps
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import find_ordering
+from slurmsched.policies.deadlines.value_steps import SOFT_STEPS, steps_of
 
 SJF, FIFO = find_ordering("sjf"), find_ordering("fifo")
 HOUR_S = 3600.0

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from slurmsched.cluster.columns import FloatArray, Labels
+from slurmsched.cluster.forecast import Forecast
 from slurmsched.simulator import run
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.setup import Setup
@@ -68,3 +70,11 @@ def setups(name: str, placement: str) -> st.SearchStrategy[Setup]:
         restart_doubling_s=st.sampled_from([0.0, 1.0]),
         depth=st.sampled_from([1, 3, 1000]),
     )
+
+
+def misjudged(runtime_s: FloatArray, error: float, seed: int) -> Forecast:
+    """Forecasts with a relative Gaussian *error*; the upper decile covers the truth of nine jobs in ten."""
+    noise = 1.0 + error * np.random.default_rng(seed).standard_normal(len(runtime_s))
+    median_s = runtime_s * np.maximum(noise, 0.05)
+    high_s = median_s / max(0.1, 1.0 - 1.2816 * error)
+    return Forecast(median_s, median_s, high_s, Labels.of(["a guess"] * len(runtime_s)))

@@ -54,7 +54,7 @@ FILE = click.Path(exists=True, dir_okay=False)
 @click.option(
     "--selection",
     help="strict: nothing passes a job that does not fit; backfill: whatever fits; easy, conservative: what delays no "
-    "reservation; preemptive: the best jobs run; also yarn-cs and 3sigma. Default: what belongs to the ordering.",
+    "reservation; preemptive: the best jobs run; also leases, yarn-cs, 3sigma. Default: what belongs to the ordering.",
 )
 @click.option("--placement", help="pool, first-free, consolidate and others.  [default: consolidate]")
 @click.option("--sharing", help="none, indolent and others: who shares GPUs with whom, where the cluster allows it.")

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...cluster.columns import IntArray
-from ...cluster.comment_columns import soft_steps
-from ...cluster.jobs import JobTable, deadline_of
 from ...cluster.records.promises import PromiseState, PromiseTable, promise_table
 from ...cluster.state import View
 from ...policies.deadlines.reservations import DeadlineRequests
-from ..rules import SOFT_STEPS, DeadlineRules
+from ...policies.deadlines.value_steps import steps_of
+from ..rules import DeadlineRules
 from .gpu_availability import GpuAvailability
-from .offers import Offer
+from .offers import NO_ROOM, PromiseOffer
 from .quotas import Quotas
 
 UNKNOWN = ("no history", "no forecast")
@@ -24,8 +23,6 @@ UNKNOWN = ("no history", "no forecast")
 
 GROUPS = 16
 """Number of groups in which simultaneous requests are answered, each group with its own plans."""
-
-NO_ROOM = "there are not enough GPUs in time beside what was promised before"
 
 
 @dataclass
@@ -48,7 +45,7 @@ class PromiseAdmission:
     """Answers to deadline requests, beside the promises of *offer*."""
 
     def __init__(
-        self, view: View, rules: DeadlineRules, availability: GpuAvailability, offer: Offer, quotas: Quotas
+        self, view: View, rules: DeadlineRules, availability: GpuAvailability, offer: PromiseOffer, quotas: Quotas
     ) -> None:
         self._view, self._rules, self._availability, self._offer, self._quotas = (
             view,
@@ -108,7 +105,7 @@ class PromiseAdmission:
         request = one.by(step)
         one.refused = self._quotas.refusal(one.row, request)
         if one.refused or not self._offer.beside(request):
-            one.refused = one.refused or NO_ROOM
+            one.refused = one.refused or self._offer.refusal(request)
             return False
         self._quotas.add(one.row, request)
         one.step, one.refused = step, ""
@@ -182,26 +179,3 @@ def in_turn(users: Sequence[str]) -> IntArray:
         turn.append(turns[user])
         turns[user] += 1
     return np.argsort(turn, kind="stable")
-
-
-def steps_of(jobs: JobTable, row: int, usual: Sequence[tuple[float, float]] = SOFT_STEPS) -> list[tuple[float, float]]:
-    """Return (moment, worth) steps, the deadline itself first (worth 1.0); a soft deadline without steps gets *usual*.
-
-    A step in local time is a distance on the wall clock from the deadline, without a daylight-saving change between.
-    """
-    deadline_s, first_submit_s = float(jobs.deadline_s[row]), float(jobs.first_submit_s[row])
-    deadline, own = deadline_of(jobs, row), soft_steps(jobs.steps[row])
-    steps = [(deadline_s, 1.0)]
-    if deadline is None or not jobs.soft[row]:
-        return steps
-    if not own:
-        ahead_s = deadline_s - first_submit_s
-        return steps + [(first_submit_s + times * ahead_s, value) for value, times in usual]
-    for step in own:
-        if step.by.since == deadline.since:
-            steps.append((deadline_s + step.by.at_s - deadline.at_s, step.value))
-        elif step.by.since == "submit":
-            steps.append((first_submit_s + step.by.at_s, step.value))
-        elif step.by.since == "epoch":
-            steps.append((float(step.by.at_s), step.value))
-    return steps

@@ -12,6 +12,7 @@ from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...cluster.text.hostlist import expand
+from ...policies.deadlines.lease_schedule import can_be_stopped
 from ...policies.deadlines.reservations import DeadlineRequests, Room
 from .iteration_runtime import paced, ran_s
 
@@ -111,6 +112,7 @@ class GpuAvailability:
             since_s=np.full(len(rows), since_s),
             due_s=due_s,
             rows=np.array([self._held(shape) for shape in shapes], dtype=np.bool_).reshape(len(rows), len(self._rows)),
+            stoppable=can_be_stopped(self._view.pending)[rows],
         )
 
     def gpus(self, row: int) -> int:

@@ -4,17 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...policies.deadlines.reservations import DeadlineRequests, Room, latest_plan, together
 
+NO_ROOM = "there are not enough GPUs in time beside what was promised before"
+
 PLANNED = 12_000
 """Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
 
 ATTEMPTS = 4
 """Number of plans that drop only the promises without a place; each later one drops half of the new promises."""
+
+
+class PromiseOffer(Protocol):
+    """The room for new promises beside the existing ones."""
+
+    def afresh(self) -> PromiseOffer:
+        """Return the offer of the next decision, which plans all promises afresh."""
+        ...
+
+    def earliest(self, request: DeadlineRequests) -> float:
+        """Return the earliest start beside all promises; NaN if there is none."""
+        ...
+
+    def earliest_tenable(self, request: DeadlineRequests) -> float:
+        """Return the earliest start that a fresh plan can hold too."""
+        ...
+
+    def beside(self, request: DeadlineRequests) -> bool:
+        """Promise *request* if it fits beside the present plan; return whether it does."""
+        ...
+
+    def anew(self, requests: Sequence[DeadlineRequests]) -> list[bool]:
+        """Promise the *requests* that fit into a new plan of all promises; return one flag per request."""
+        ...
+
+    def untenable(self, requests: Sequence[DeadlineRequests]) -> set[int]:
+        """Return the places in *requests*, all promised here in this order, that a fresh plan cannot hold."""
+        ...
+
+    def refusal(self, request: DeadlineRequests) -> str:
+        """Return the reason why *request* was not promised."""
+        ...
 
 
 class Offer:
@@ -94,6 +129,10 @@ class Offer:
             if not tenable:
                 break
         return set(range(len(requests))) - set(tenable)
+
+    def refusal(self, request: DeadlineRequests) -> str:
+        """Return the reason why *request* was not promised."""
+        return NO_ROOM
 
     def _planned(self, requests: list[DeadlineRequests]) -> list[bool] | None:
         """Promise *requests* that fit into a new plan; return one flag each, or None if an earlier promise is lost."""

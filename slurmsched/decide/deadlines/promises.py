@@ -14,10 +14,12 @@ from ...cluster.jobs import JobTable
 from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
+from ...policies.deadlines.lease_terms import LeaseTerms
 from ...policies.deadlines.reservations import Room, latest_plan
 from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission
 from .gpu_availability import Footprint, GpuAvailability
+from .lease_offer import LeasedJobs, LeaseOffer, last_refusal_s
 from .offers import Offer
 from .promise_risk import announced
 from .quotas import Quotas
@@ -59,10 +61,11 @@ def promise(
     count = len(view.pending)
     table = _withdrawn(view, standings, view.promises)
     new = _asking(view, standings, table)
+    if rules.leases is not None:
+        return _of(_in_leases(view, table, new, rules, rules.leases, steers), count)
     rows = _pending_rows(view, table)
     if not len(new) and not table.open.any():
-        no_rows = np.zeros(0, dtype=np.int64)
-        return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), no_rows, no_rows.astype(np.float64))
+        return _of(table, count)
     availability = GpuAvailability(view, rules.margin, rules.lead_s, stops_s)
     room = availability.open(np.concatenate([rows, new]))
     held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
@@ -82,6 +85,27 @@ def promise(
     due = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stops_s is None else rules.stop_s)
     due[rows] |= np.isnan(starts_s)
     return Promised(_started_by(view, table, laxity_s), due, laxity_s, rows, held.due_s, availability, room, left)
+
+
+def _of(table: PromiseTable, count: int) -> Promised:
+    """Return promises that ask nothing of the *count* pending jobs now."""
+    no_rows = np.zeros(0, dtype=np.int64)
+    return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), no_rows, no_rows.astype(np.float64))
+
+
+def _in_leases(
+    view: View, table: PromiseTable, new: IntArray, rules: DeadlineRules, terms: LeaseTerms, steers: bool
+) -> PromiseTable:
+    """Answer the *new* requests beside the lease schedule of all promises, and note those at risk."""
+    if len(new):
+        leased = LeasedJobs(view, table, rules, terms)
+        offer = LeaseOffer(leased.schedule, leased.held(), terms, last_refusal_s(table))
+        availability, rows = GpuAvailability(view, rules.margin, rules.lead_s), _pending_rows(view, table)
+        availability.open(np.concatenate([rows, new]))
+        held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
+        quotas = Quotas(view, table, rules, availability, rows, held)
+        table = table.joined(PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)[0])
+    return LeasedJobs(view, table, rules, terms).announced() if table.open.any() else table
 
 
 def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntArray, BoolArray]:

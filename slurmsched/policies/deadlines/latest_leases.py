@@ -28,25 +28,29 @@ class Latest(NamedTuple):
     first: IntArray  #: ticks of each job in the first stretch, since no later one has room
     late: IntArray  #: ticks that do not fit before the deadline because GPUs are taken
     hopeless: IntArray  #: ticks beyond the deadline even if the job runs from now on
+    used: IntArray  #: most GPUs in use in each of ``stretches(due.max())``
 
 
-def latest(needs: IntArray, due: IntArray, gpus: IntArray, capacity: int) -> Latest:
+def latest(needs: IntArray, due: IntArray, gpus: IntArray, capacity: int | IntArray) -> Latest:
     """Compute the latest plan by which jobs that need *needs* ticks end within *due* ticks, on *capacity* GPUs.
 
-    A tick is the shortest run of a job. Jobs may stop and resume between ticks; a job with more work than time left is
-    late whatever other jobs do.
+    A *capacity* that changes with time has the GPUs of each of ``stretches(due.max())``. A tick is the shortest run of
+    a job. Jobs may stop and resume between ticks; a job with more work than time left is late whatever other jobs do.
     """
     needs, due = needs.astype(np.int64), np.maximum(due, 0).astype(np.int64)
     hopeless = np.maximum(needs - due, 0)
     left = needs - hopeless
     overflow = np.zeros(len(needs), np.int64)
-    first = np.zeros(len(needs), np.int64)
+    first, used = np.zeros(len(needs), np.int64), np.zeros(0, np.int64)
     if len(needs):
         wide = np.argsort(-gpus, kind="stable")  # the rest of a stretch goes to the widest job that fits
-        given, missing = np.zeros_like(first), np.zeros_like(first)
-        backwards(left[wide], due[wide], gpus[wide], capacity, stretches(int(due.max())), given, missing)
+        given, missing, ends = np.zeros_like(first), np.zeros_like(first), stretches(int(due.max()))
+        free = np.broadcast_to(np.asarray(capacity, dtype=np.int64), len(ends) - 1).copy()
+        used = free.copy()
+        backwards(left[wide], due[wide], gpus[wide], free, ends, given, missing)
+        used -= free
         first[wide], overflow[wide] = given, missing
-    return Latest(first, overflow, hopeless)
+    return Latest(first, overflow, hopeless, used)
 
 
 def stretches(ticks: int) -> IntArray:
@@ -62,16 +66,17 @@ def stretches(ticks: int) -> IntArray:
 
 @compiled
 def backwards(
-    left: IntArray, due: IntArray, gpus: IntArray, capacity: int, ends: IntArray, first: IntArray, overflow: IntArray
+    left: IntArray, due: IntArray, gpus: IntArray, free: IntArray, ends: IntArray, first: IntArray, overflow: IntArray
 ) -> None:
-    """Assign *capacity* from the last stretch to the first; fill *first* and *overflow*, reduce *left*.
+    """Assign the GPUs *free* in each stretch, from the last to the first; fill *first* and *overflow*.
 
-    In each stretch all jobs are reduced to one level of remaining work, as far as its length allows.
+    It reduces *left* and *free*. In each stretch all jobs are reduced to one level of remaining work, as far as
+    its length allows.
     """
     count = len(left)
     most = np.zeros(count, np.int64)
     for stretch in range(len(ends) - 2, -1, -1):
-        begin, room = ends[stretch], capacity * (ends[stretch + 1] - ends[stretch])
+        begin, room = ends[stretch], free[stretch] * (ends[stretch + 1] - ends[stretch])
         high = 0
         for job in range(count):
             most[job] = min(left[job], max(0, min(due[job], ends[stretch + 1]) - begin))
@@ -100,4 +105,5 @@ def backwards(
                 room -= gpus[job]
                 if stretch == 0:
                     first[job] += 1
+        free[stretch] = room // (ends[stretch + 1] - ends[stretch])
     overflow[:] = left

@@ -102,6 +102,14 @@ class Room:
         lacking = np.logical_or.reduce(self.free[:, first:last] < gpus[:, None], axis=1)
         return np.asarray((gpus > 0) & lacking)
 
+    def least(self, bounds_s: FloatArray) -> IntArray:
+        """Return the fewest GPUs that are free in the first row between each of *bounds_s*, rising, and the next."""
+        begins_s = self.begins_s
+        first = np.maximum(np.searchsorted(begins_s, bounds_s[:-1], side="right") - 1, 0).tolist()
+        after = np.searchsorted(begins_s, bounds_s[1:], side="left").tolist()
+        parts = zip(first, after, strict=True)
+        return np.array([self.free[0, begin : max(end, begin + 1)].min() for begin, end in parts], dtype=np.int64)
+
     def lose(self, gpus: IntArray, from_s: float, until_s: float) -> None:
         """Subtract the number in *gpus* from each row during the interval."""
         first, last = self._split(from_s, until_s)
@@ -151,6 +159,7 @@ class DeadlineRequests:
     since_s: FloatArray  #: earliest start
     due_s: FloatArray
     rows: BoolArray  #: job x row of room: the rows in which each counts
+    stoppable: BoolArray  #: it can be stopped between leases
 
     def __len__(self) -> int:
         return len(self.gpus)

@@ -53,15 +53,15 @@ class FreeNodes:
     def __init__(self, view: View, placement: Placement) -> None:
         self.view, self.count = view, len(view.running) + len(view.pending)
         self.jobs_running = len(view.running)
-        self._all = view.running.joined(view.pending)
-        self._places = _places(self._all, view.nodes, view.partitions)
-        resources, requests = _resources(view.nodes, self._places.allowed), _requests(self._all, placement)
+        self.present = view.running.joined(view.pending)  #: the jobs by number
+        self._places = _places(self.present, view.nodes, view.partitions)
+        resources, requests = _resources(view.nodes, self._places.allowed), _requests(self.present, placement)
         requests.kind[:] = self._places.kind
         number_forms(requests)
         held = nothing_held(self.count, int(2 * view.nodes.gpus.sum() + len(view.nodes) * max(1, self.count) + 1))
         running = empty_line(self.count + 1)
         self.jobs = DecisionJobs(
-            resources, held, requests, PlannedLife(_plan_s(self._all)), running, _accounts(view, self._all)
+            resources, held, requests, PlannedLife(_plan_s(self.present)), running, _accounts(view, self.present)
         )
         self.started: Started = nothing_started(self.count, int(view.nodes.gpus.sum()) + self.count)
         self.yields = np.zeros(self.jobs_running, dtype=np.bool_)

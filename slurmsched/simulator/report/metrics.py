@@ -61,7 +61,7 @@ class Summary:
     decided_by: str  #: decide, the daemon's own function; fast, compiled loops that tests hold equal to it
     cycles: int  #: decisions made by the former
     decide_ms: dict[str, float]  #: their time: p50 and p99
-    deadlines: dict[str, float]  #: missed, unearned (shares), promised, refused, broken (jobs)
+    deadlines: dict[str, float]  #: missed, unearned (shares), promised, refused, broken, warned, alarms (jobs)
     best_effort_jct_s: float  #: mean JCT of jobs without a deadline
     pairs: int  #: changes of jobs to shared GPUs
     yields: int  #: running jobs that were requeued or asked to stop for others
@@ -103,7 +103,7 @@ def summary(replay: Replay) -> Summary:
 def _of_decisions(replay: Replay, deadlines: Deadlines, jct_s: FloatArray) -> dict[str, Any]:
     """Return the figures about decisions, and about deadlines and the other jobs."""
     made, best_effort = replay.decisions, ~np.isfinite(replay.workload.deadline_s)
-    counts = {name: getattr(made, name) for name in ("promised", "refused", "broken")}
+    counts = {name: getattr(made, name) for name in ("promised", "refused", "broken", "warned", "alarms")}
     return {
         "decided_by": made.decided_by,
         "cycles": made.cycles,

@@ -1,0 +1,81 @@
+"""Promised ends: the moment for which each promised job runs. A lost promise gives way to a later step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray, IntArray
+from ...cluster.jobs import JobTable
+from ...cluster.records.promises import PromiseState, PromiseTable
+from .lease_terms import LeaseTerms
+from .remaining_work import RemainingWork
+from .value_steps import SOFT_STEPS, steps_of
+
+Steps = Sequence[tuple[float, float]]
+
+
+def promised_ends(
+    now_s: float,
+    jobs: JobTable,
+    work: RemainingWork,
+    promises: PromiseTable,
+    terms: LeaseTerms,
+    usual: Steps = SOFT_STEPS,
+) -> FloatArray:
+    """Return the moment by which each of *jobs* is to end; infinite for a job without a promise.
+
+    A job whose promise is probably lost runs for its next step that it can reach; one without such a step counts as
+    having none. *usual* are the steps of a soft deadline without its own.
+    """
+    ends_s = np.full(len(jobs), np.inf)
+    rows, places = with_promise(jobs, promises)
+    ends_s[rows] = promises.promised_s[places]
+    chances = work.take(rows).chances_late(now_s, ends_s[rows, None])[:, 0]
+    for row in rows[chances > terms.lost].tolist():
+        steps = np.array([moment_s for moment_s, worth in steps_of(jobs, row, usual) if worth > 0])
+        reachable = work.take(np.array([row])).chances_late(now_s, steps[None, :])[0] <= terms.lost
+        ends_s[row] = steps[reachable].min(initial=np.inf)
+    return ends_s
+
+
+def with_promise(jobs: JobTable, promises: PromiseTable) -> tuple[IntArray, IntArray]:
+    """Return the rows of *jobs* with a promise that is open or broken, and its row in *promises*."""
+    places = np.flatnonzero(np.isin(promises.state, (PromiseState.OPEN, PromiseState.BROKEN)))
+    last = dict(zip(promises.job_id[places].tolist(), places.tolist(), strict=True))
+    rows = np.flatnonzero(np.isin(jobs.job_id, promises.job_id[places])) if last else np.zeros(0, dtype=np.int64)
+    return rows, np.array([last[job] for job in jobs.job_id[rows].tolist()], dtype=np.int64)
+
+
+def hopeful(
+    now_s: float, jobs: JobTable, work: RemainingWork, ends_s: FloatArray, least: float, slack_s: float
+) -> BoolArray:
+    """Select jobs without a promise that make a deadline with a probability of *least*, and have no time to spare.
+
+    *ends_s* are the promised ends; less than *slack_s* to spare is none.
+    """
+    rows = np.flatnonzero(np.isfinite(jobs.deadline_s) & ~np.isfinite(ends_s))
+    selected = np.zeros(len(jobs), dtype=np.bool_)
+    if not len(rows):
+        return selected
+    moments_s = _moments(jobs, rows)
+    some = work.take(rows)
+    reachable = some.chances_late(now_s, moments_s) <= 1.0 - least
+    first_s = np.where(reachable, moments_s, np.inf).min(axis=1)
+    selected[rows] = first_s - now_s - some.left_s < slack_s
+    return selected
+
+
+def _moments(jobs: JobTable, rows: IntArray) -> FloatArray:
+    """Return the steps of jobs (job x step) that are worth something; minus infinity where there is none."""
+    steps = {
+        place: [moment_s for moment_s, worth in steps_of(jobs, row) if worth > 0]
+        for place, row in enumerate(rows.tolist())
+        if jobs.soft[row]
+    }
+    moments_s = np.full((len(rows), max([1, *map(len, steps.values())])), -np.inf)
+    moments_s[:, 0] = jobs.deadline_s[rows]
+    for place, own in steps.items():
+        moments_s[place, : len(own)] = own
+    return moments_s

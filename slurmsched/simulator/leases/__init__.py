@@ -1,1 +1,0 @@
-"""Chronus' own simulation: rounds of five minutes, leases, promises."""
