@@ -186,7 +186,16 @@ def call(directory: Path, *words: str, conf: str = "/nonexistent/slurm.conf") ->
 
 
 COMMANDS = (
-    *("db upgrade", "check", "once", "what-if --policy sjf", "history import", "pause", "resume", "release-all"),
+    *(
+        "db upgrade",
+        "check",
+        "once",
+        "what-if --policy sjf",
+        "history import",
+        "pause",
+        "resume",
+        "release-all --budget 5",
+    ),
     *("queue", "status", "config show", "lab status"),
 )
 
