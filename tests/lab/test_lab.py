@@ -43,12 +43,15 @@ def test_sacct_tells_who_ran_what_with_how_many_gpus(lab):
 
 
 def test_the_operator_may_order_anothers_job_and_alice_may_not(lab):
-    lab.submit("--nodes=4", "--exclusive", "--wrap=sleep 600", user="bob")
+    first = lab.submit("--nodes=4", "--exclusive", "--wrap=sleep 6000", user="bob")
+    wait_until(lambda: state_of(lab, first) == "RUNNING", 300.0, "the job to occupy all nodes")
     job = lab.submit("--nodes=4", "--exclusive", "--wrap=true", user="bob")
     order = ["scontrol", "update", f"jobid={job}", "SiteFactor=500"]
     assert lab.run(order, user="alice").returncode == 1
     assert lab.run(order, user="operator").returncode == 0
-    assert float(lab.ask(["sprio", "-h", "-j", str(job), "-o", "%S"])) == 500
+    points = ["sprio", "-h", "-j", str(job), "-o", "%S"]  # lists a job once its priority is calculated
+    shown = wait_until(lambda: re.fullmatch(r"\s*(\d+)\s*", lab.ask(points)), 120.0, "sprio to show the job")
+    assert int(shown[1]) == 500
 
 
 def test_a_qos_of_higher_priority_counts_for_more(lab):
