@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata
 
-MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py
+MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py -k 'not on_one_node or fifo'
 POOL := tests/simulator/test_feasibility.py tests/simulator/test_elastic_replay.py tests/simulator/test_reserved_backfill.py tests/policies/test_latest_leases.py
 
 .PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool bench setup clean
