@@ -151,6 +151,26 @@ def test_jobs_that_scontrol_says_nothing_of_are_not_forgotten(commands, script):
     assert not commands.cluster().forgot([7, 8])
 
 
+def test_jobs_denied_before_the_right_to_see_them_came_back_are_not_forgotten(commands):
+    right = commands.directory / "right"
+    commands.says("as", 'if [ "$1" = id ]; then echo carol; else exec "$@"; fi')
+    commands.says(
+        "scontrol",
+        f"""
+case "$*" in
+"show config") {CONFIG}
+    echo 'PrivateData = jobs' ;;
+"show assoc_mgr"*) touch {right}; echo 'UserName=carol(1000) DefAccount=bio AdminLevel=Operator' ;;
+*) while read line; do
+    if [ -e {right} ]; then echo JobId=7; else echo "slurm_load_jobs error: Invalid job id specified" >&2; fi
+done ;;
+esac""",
+    )
+    console = CommandRunner(bin_dir=str(commands.directory), prefix=(str(commands.directory / "as"),), timeout_s=10.0)
+    assert SlurmCommand(console).forgot([7]) is False
+    assert right.exists()
+
+
 def test_a_controller_that_is_away_has_forgotten_nothing(commands):
     commands.says("scontrol", "echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1")
     with pytest.raises(SlurmUnavailable):

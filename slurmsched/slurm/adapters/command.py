@@ -247,19 +247,25 @@ class SlurmCommand:
         """
         if not job_ids:
             return True
+        if not self._denied(job_ids):
+            return False
+        # Once more: the right may have come back after the denials, and before this look at it.
+        return not self._demand_sight() or self._denied(job_ids)
+
+    def _denied(self, job_ids: Sequence[int]) -> bool:
         printed = self._send([f"show job {job_id}" for job_id in job_ids])
         if unreachable(printed.err):
             raise SlurmUnavailable("scontrol: slurmctld does not answer")
-        if printed.err.count(UNKNOWN_JOB) != len(job_ids):
-            return False
-        self._demand_sight()
-        return True
+        return printed.err.count(UNKNOWN_JOB) == len(job_ids)
 
-    def _demand_sight(self) -> None:
-        """Raise SlurmUnavailable where Slurm hides others' jobs from us; slurmctld answers that without slurmdbd."""
+    def _demand_sight(self) -> bool:
+        """Return whether it takes a right to see others' jobs; SlurmUnavailable where we lack it.
+
+        slurmctld answers that without slurmdbd.
+        """
         config, user = self._config(), self.known_facts().user
         if not keeps_jobs_private(config) or user in _above(config):
-            return
+            return False
         shown = self.console.run(["scontrol", "show", "assoc_mgr", f"users={user}", "flags=users"])
         if unreachable(shown.err):
             raise SlurmUnavailable("scontrol: slurmctld does not answer")
@@ -269,6 +275,7 @@ class SlurmCommand:
                 f"under PrivateData=jobs {user} may not see the jobs of other users: "
                 f"sacctmgr modify user {user} set adminlevel=Operator"
             )
+        return True
 
     def known_facts(self) -> ClusterInfo:
         """Return the last description of the cluster; read it if there is none yet."""
