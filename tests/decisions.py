@@ -27,13 +27,14 @@ from slurmsched.policies.contract import (
     SELECTIONS,
     SHARINGS,
 )
-from slurmsched.policies.sharing import pair_gain_s
+from slurmsched.policies.sharing import expected_left_s, pair_gain_s
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
 from slurmsched.simulator.fast.reserved_backfill import run_reserving
 from slurmsched.simulator.lucid.profiler import profiled
+from slurmsched.simulator.machine.sharing import expected_left_s as machine_left_s
 from slurmsched.simulator.machine.sharing import gain_s as machine_gain_s
 from slurmsched.simulator.machine.sharing import share
 from slurmsched.simulator.pair_rules import pair_rules
@@ -99,6 +100,8 @@ def decisions() -> Iterator[Decision]:
         yield Decision("preemption", name, chosen, None, chosen, None)
     yield Decision("sharing", "pairs", packing.paired, run_set.paired, packing.paired, share)
     yield Decision("sharing", "gain of a pair", pair_gain_s, pair_gain_s, pair_gain_s, machine_gain_s.py_func)
+    left = expected_left_s
+    yield Decision("sharing", "remaining time of a host", left, left, left, machine_left_s.py_func)
     for name in PROFILINGS:
         part = PROFILINGS.find(profiling_rules(Settings(policy=PolicySettings(profiling=name))).part)
         yield Decision("profiling", name, part.function, None, part.function, profiled)

@@ -1,4 +1,5 @@
-/* A libcuda.so.1 whose kernels only take time: 10 ns a loop on one GPU, which jobs use in turns of a millisecond.
+/* A libcuda.so.1 whose kernels only take time: 10 ns a loop on one GPU, which jobs use in turns of five milliseconds:
+ * longer than a busy machine takes to wake a process.
  *
  * Each process adds its pid to the file with `.cuda` behind the name of $FAKE_NVML_SCRIPT, which nvml.c reads. A file with
  * `.cuda.refused` there makes clients of MPS fail with the error that it holds.
@@ -68,8 +69,8 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
 }
 
 int cuCtxSynchronize(void) {
-    for (; left_ns > 0; left_ns -= 1000000) {
-        struct timespec turn = {0, left_ns < 1000000 ? left_ns : 1000000}, pause = {0, 50000};
+    for (; left_ns > 0; left_ns -= 5000000) {
+        struct timespec turn = {0, left_ns < 5000000 ? left_ns : 5000000}, pause = {0, 50000};
         flock(gpu, LOCK_EX);
         nanosleep(&turn, NULL);
         flock(gpu, LOCK_UN);

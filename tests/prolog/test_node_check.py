@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pwd
@@ -118,7 +119,12 @@ class TrialNode:
 
 @pytest.fixture
 def node():
-    with tempfile.TemporaryDirectory(prefix="node-check-", dir="/tmp") as directory:
+    """A node of its own; one at a time on this machine, since what is left behind is looked for in all of it."""
+    with (
+        open(f"/tmp/node-check-tests.{os.geteuid()}.lock", "w") as lock,
+        tempfile.TemporaryDirectory(prefix="node-check-", dir="/tmp") as directory,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
         Path(directory).chmod(0o755)  # another user's GPU jobs go through it
         yield TrialNode(Path(directory))
 

@@ -20,11 +20,11 @@ from ...cluster.state import View
 from ...cluster.text.comment import is_plain
 from ...cluster.text.tres import requests_in
 from ...policies.contract import SHARINGS
-from ...policies.sharing import packable, why_not
+from ...policies.sharing import expected_left_s, packable, why_not
 from ...policies.sharing_candidates import PackingLimits, Pair, Sharers
 from ..rules import SharingRules
 from .pair_eviction import unsteady
-from .queue_wait import left_s, waits
+from .queue_wait import waits
 from .shared_nodes import SharedNodes, gpus_of, gpus_of_all
 
 WINDOW = 500  #: jobs from the top of the order that may share
@@ -132,9 +132,9 @@ class Hosts:
 
 
 def _host_left_s(view: View) -> FloatArray:
-    """Return the forecast seconds until each running job ends; one that exceeded it runs as long again."""
-    remaining_s = left_s(view)
-    return np.where(remaining_s > 0.0, remaining_s, view.now_s - view.running.started_s)
+    """Return the seconds until each running job ends, for the weighing of pairs."""
+    runtime_s = np.fmin(view.forecast_running.runtime_s, view.running.time_limit_s)
+    return np.asarray(expected_left_s(runtime_s, view.now_s - view.running.started_s), np.float64)
 
 
 def _speeds(jobs: JobTable, rules: SharingRules) -> FloatArray:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Self
 
 import numpy as np
 
@@ -71,15 +69,6 @@ class LeaseTerms:
                 raise ConfigError(f"leases: {field.name} = {value:g}: accepted are {accepted}")
         if self.lease_s % self.beat_s:
             raise ConfigError(f"leases: lease_s = {self.lease_s:g} is no multiple of beat_s = {self.beat_s:g}")
-
-    @classmethod
-    def of(cls, settings: Mapping[str, str]) -> Self:
-        """Return the terms with *settings*, texts by name; ConfigError for an unknown or invalid one."""
-        try:
-            return cls(**{name: float(text) for name, text in settings.items()})
-        except (TypeError, ValueError):
-            names = ", ".join(field.name for field in fields(cls))
-            raise ConfigError(f"leases: accepted are numbers for {names}") from None
 
     def restart_costs_s(self, gpus: IntArray) -> FloatArray:
         """Return the cost of resuming each of some jobs after a stop."""

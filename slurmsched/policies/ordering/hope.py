@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ...errors import ConfigError
 from ..contract import ordering
 from ..deadlines.promised_ends import hopeful, with_promise
 from ..deadlines.remaining_work import remaining_work
+from ..parameters import defaults_of, of_numbers
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,6 @@ class HopefulFirst:
         if not (0 <= self.hope <= 1 and 0 <= self.least <= 1 and 0 <= self.slack_s < np.inf):
             raise ConfigError("chronus: accepted are hope=0..1, least=0..1 and slack_s=SECONDS from 0 on")
 
-    @classmethod
-    def of(cls, settings: Mapping[str, str]) -> Self:
-        """Return the key with *settings*, texts by name; ConfigError for an unknown or invalid one."""
-        try:
-            return cls(**{name: float(text) for name, text in settings.items()})
-        except (TypeError, ValueError):
-            names = ", ".join(field.name for field in fields(cls))
-            raise ConfigError(f"chronus: accepted are numbers for {names}") from None
-
     def __call__(self, view: View) -> FloatArray:
         """Return the key per pending job."""
         jobs = view.pending
@@ -56,10 +47,12 @@ class HopefulFirst:
         return np.asarray(np.where(hopes, counts, 1.0) * work.left_s, np.float64)
 
 
-_DEFAULTS = " ".join(f"{field.name}={field.default:g}" for field in fields(HopefulFirst))
-
-
-@ordering("chronus", changes="with_time", tuned=HopefulFirst.of, defaults=_DEFAULTS)
+@ordering(
+    "chronus",
+    changes="with_time",
+    tuned=partial(of_numbers, HopefulFirst, "chronus"),
+    defaults=defaults_of(HopefulFirst),
+)
 def chronus(view: View) -> FloatArray:
     """Shortest remaining time first; it counts for less where a job without a promise may make its deadline."""
     return HopefulFirst()(view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..deadlines.lease_schedule import (
 from ..deadlines.lease_terms import LeaseTerms
 from ..deadlines.promised_ends import promised_ends
 from ..deadlines.remaining_work import remaining_work
+from ..parameters import defaults_of, of_numbers
 from .free_nodes import FreeNodes
 from .loops import no_claims, run_best
 
@@ -132,15 +133,13 @@ def needed_now(plan: SchedulePlan, *, hopeless: bool) -> BoolArray:
     return np.asarray(ticks > 0)
 
 
-_DEFAULTS = " ".join(f"{field.name}={field.default:g}" for field in fields(LeaseTerms))
-
 SELECTIONS.add(
     Selection(
         "leases",
         Leases(LeaseTerms()),
         "Promised jobs in leases when the schedule needs them; the others in order beside them (Chronus).",
-        tuned=lambda settings: Leases(LeaseTerms.of(settings)),
-        defaults=_DEFAULTS,
+        tuned=lambda settings: Leases(of_numbers(LeaseTerms, "leases", settings)),
+        defaults=defaults_of(LeaseTerms),
         powers=frozenset({"start", "preempt"}),
     )
 )

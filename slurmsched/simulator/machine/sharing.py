@@ -14,13 +14,14 @@ from __future__ import annotations
 import numpy as np
 
 from ...cluster.columns import IntArray
+from ...policies import sharing
 from ...policies.compiled import compiled, inner
 from ...policies.selection.resources import NEXT, NODE, NONE, link
-from ...policies.sharing import pair_gain_s
 from ..engine.job_state import ALONE, RUNNING, change_speed, set_out
 from ..slurmctld.slurmctld import Controller, drop_from_queue, ready
 
-gain_s = inner(pair_gain_s)
+gain_s = inner(sharing.pair_gain_s)
+expected_left_s = inner(sharing.expected_left_s)
 
 
 @inner
@@ -108,8 +109,7 @@ def _weighed_s(
     """Return the gain of a pair, by the policy's own function."""
     life, packs, gpus = c.stage.life, c.stage.pace.packs, c.stage.requests.gpus
     ran_s = life.ran_s[host] + now_s - life.since_s[host]
-    # A job that has run longer than was forecast is taken to run as long again.
-    left_s = packs.told_s[host] - ran_s if packs.told_s[host] > ran_s else ran_s
+    left_s = expected_left_s(packs.told_s[host], ran_s)
     demand = (c.queue.many[0] + packs.coming[step]) / max(1, c.stage.resources.has.gpus.sum())
     slowed = max(0.0, life.speed[host] - its)
     guest_s, guest_demand, host_demand = packs.told_s[row], gpus[row] * demand, gpus[host] * demand
