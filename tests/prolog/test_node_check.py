@@ -71,6 +71,7 @@ class TrialNode:
         mps = self.program("mps", "", f"{PYTHON} -I {home}/control.py")
         self.settings = {"PYTHON": python, "MPS": mps, "GPU_INFO_DIR": str(home / "gpus"), "EVERY_S": "0.2"}
         self.script(IDLE)
+        self.earlier = frozenset(remains())  # a run that was killed leaves its directory
 
     def program(self, name: str, before: str, command: str) -> str:
         """Make a shell script that does something *before* a command, and return its path."""
@@ -99,22 +100,32 @@ class TrialNode:
         app = App(environ={"SLURMSCHED_NODE_CONF": str(self.conf)})
         done = CliRunner().invoke(main, ["node-check", "--json", "--seconds", "0.2", *options], obj=app)
         self.printed = json.loads(done.stdout)
-        assert self.left_behind() == []
+        assert self.left_behind() == set()
         found = {each["name"]: (each["ok"], each["text"]) for each in self.printed["findings"]}
         assert done.exit_code == any(ok is False for ok, _ in found.values())
         return found
 
-    def left_behind(self) -> list[str]:
-        """Directories and processes of the command."""
-        mark = b"slurmsched-node-check."
-        found = [str(path) for top in ("/run", "/tmp") for path in Path(top).glob(mark.decode() + "*")]
-        for process in Path("/proc").iterdir():
-            try:
-                if process.name.isdigit() and mark in (process / "environ").read_bytes():
-                    found.append((process / "cmdline").read_text())
-            except OSError:
-                continue
-        return found
+    def directory(self) -> Path:
+        """The private directory of the command that runs."""
+        wait_until(lambda: [path for path in self.left_behind() if path.startswith("/")], "a private directory")
+        return Path(next(path for path in self.left_behind() if path.startswith("/")))
+
+    def left_behind(self) -> set[str]:
+        """Directories and processes of the command that were not there before this node."""
+        return remains() - self.earlier
+
+
+def remains() -> set[str]:
+    """Directories and processes of the command on this machine."""
+    mark = "slurmsched-node-check."
+    found = {str(path) for top in ("/run", "/tmp") for path in Path(top).glob(f"{mark}*")}
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit() and mark.encode() in (process / "environ").read_bytes():
+                found.add(f"{process.name} {(process / 'cmdline').read_text()}")
+        except OSError:
+            continue
+    return found
 
 
 @pytest.fixture
@@ -296,7 +307,6 @@ def test_a_slow_nvml_is_found(node):
 @pytest.mark.parametrize("moment", ["sampler", "clients of MPS"])
 def test_a_signal_ends_all_that_the_command_started(node, moment):
     slow = {"sampler": "60", "clients of MPS": "0.1"}[moment]
-    top = Path("/run" if os.geteuid() == 0 else "/tmp")
     node.script(f"{IDLE}0 0 loads hang:40\n")
     environment = os.environ | {"SLURMSCHED_NODE_CONF": str(node.conf)}
     argv = [sys.executable, "-P", "-m", "slurmsched", "node-check", "--seconds", slow]
@@ -305,13 +315,13 @@ def test_a_signal_ends_all_that_the_command_started(node, moment):
         if moment == "sampler":
             wait_until(lambda: (node.home / "script.asked.1.node-check").exists(), "the sampler to measure")
         else:
-            wait_until(lambda: [*top.glob("slurmsched-node-check.*/mps/*/pipe/control")], "the control daemon")
+            wait_until(lambda: [*node.directory().glob("mps/*/pipe/control")], "the control daemon")
         command.send_signal(signal.SIGTERM)
         assert command.wait(60.0) == 128 + signal.SIGTERM
     finally:
         command.kill()
         command.communicate()
-    assert node.left_behind() == []
+    assert node.left_behind() == set()
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="there is no assembler of CUDA")
