@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from .columns import BoolArray, FloatArray, IntArray, Labels, Table, table_of
 
 
@@ -23,6 +25,15 @@ class NodeTable(Table):
     gpus_used: IntArray  #: all of them on a node whose GPUs are shared, since no job can have a whole one
     gpu_type: Labels
     features: Labels
+
+    def with_gpus_for(self, partitions: str, gpu_type: str) -> BoolArray:
+        """Select usable nodes with GPUs in one of some *partitions*, a comma list; of one type if that is not empty."""
+        wanted = set(partitions.split(","))
+        inside = [bool(wanted & set(names.split(","))) for names in self.partitions.names]
+        found = self.partitions.map(inside, np.bool_) & self.usable & (self.gpus > 0)
+        if gpu_type:
+            found &= self.gpu_type.map([name == gpu_type for name in self.gpu_type.names], np.bool_)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from .deadlines.deadline_comment import answer_wishes
 from .deadlines.preemption import stop_wishes, stops
 from .deadlines.promises import Promised, blocking_jobs, promise
 from .ordering.eligibility import standing
-from .ordering.greedy_fit import fill, free_gpus
+from .ordering.greedy_fit import fill
 from .ordering.priority_points import MOST_POINTS, label
 from .ordering.ranking import base_priority, order, qos_classes, tiers, waited_s
 from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, to_profile
@@ -95,7 +95,7 @@ def _plan(
     runs, wanted = _nobody(jobs), ranked[~np.isin(ranked, held)]
     starts: list[Action] = []
     if rules.composition is None:
-        runs[wanted] = fill((jobs.gpus * jobs.tasks)[wanted], free_gpus(view.nodes))
+        runs[wanted] = fill(jobs, wanted, view.nodes)
     else:
         sharing = rules.sharing if "share" in rules.powers else None
         runs, starts = start_wishes(view, wanted, ordering, rules.composition, sharing)

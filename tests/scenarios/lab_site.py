@@ -85,18 +85,18 @@ class Site:
 
     lab: Lab
     directory: Path
-    user: str = "operator"
+    user: str | None = "operator"  #: None for who started the lab, its SlurmUser
     settings: dict[str, list[str]] = field(default_factory=dict)
     names: list[str] = field(default_factory=fresh_names)  #: no other site's
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)  #: of this site, those that are over too
 
     @classmethod
-    def of(cls, lab: Lab, user: str = "operator", **sections: str) -> Site:
+    def of(cls, lab: Lab, user: str | None = "operator", **sections: str) -> Site:
         """A new one in the lab's directory; each of *sections* replaces the lines of that section."""
         directory = lab.layout.work / f"site-{secrets.token_hex(4)}"
         directory.mkdir(mode=0o755)
-        os.chown(directory, uid_of(lab.user(user)), nobody_gid())
         site = cls(lab, directory, user)
+        os.chown(directory, site.uid, nobody_gid())
         usual = {
             "daemon": "mode = 'act'\nevery_s = 1",
             "slurm": f"timeout_s = 20\nbackend = '{os.environ.get(BACKEND, 'auto')}'",
@@ -141,8 +141,13 @@ class Site:
         return (self.directory / "log").read_text()
 
     @property
+    def uid(self) -> int:
+        """The number of the site's user."""
+        return os.geteuid() if self.user is None else uid_of(self.lab.user(self.user))
+
+    @property
     def environment(self) -> dict[str, str]:
-        path = interpreter(self.lab.directory, uid_of(self.lab.user(self.user)))[1]
+        path = interpreter(self.lab.directory, self.uid)[1]
         return self.lab.env(self.user) | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
 
     def argv(self, *words: str) -> list[str]:
@@ -156,8 +161,7 @@ class Site:
         return self.python(str(copy), str(self.file), *map(str, words))
 
     def python(self, *words: str) -> list[str]:
-        uid = uid_of(self.lab.user(self.user))
-        return self.lab.command([interpreter(self.lab.directory, uid)[0], *words], user=self.user)
+        return self.lab.command([interpreter(self.lab.directory, self.uid)[0], *words], user=self.user)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command to its end, and again while the daemon runs but was too slow to answer it."""

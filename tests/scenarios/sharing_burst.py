@@ -1,13 +1,19 @@
-"""The burst of jobs that measures what sharing saves: on the lab, and on the modelled Slurm."""
+"""Jobs that share GPUs: measured ones, and the burst that shows what sharing saves on the lab and the model."""
 
 from __future__ import annotations
 
 import csv
+import time
 from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
+from lab_site import Site
+
+from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
+from slurmsched.cluster.jobs import JobState
+from slurmsched.cluster.records.profiles import NodeProfile
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 KINDS = {
@@ -55,3 +61,26 @@ def jobs_of_burst() -> list[tuple[str, str, float]]:
     """Kind, name and seconds of work of each job, in order."""
     work_s = np.random.default_rng(5).uniform(12.0, 25.0, JOBS)
     return [(kind, f"{kind}_{number}", float(work_s[number])) for number, kind in zip(range(JOBS), cycle(KINDS))]
+
+
+def measured(
+    site: Site, name: str, runtime_s: float, gpu_util: float = 0.1, memory_util: float = 0.05, memory_mib: float = 3e3
+) -> None:
+    """Let the database know three runs of alice's *name* on one GPU, an hour ago."""
+    start_s = int(time.time()) - 3600
+    end_s, alice = int(start_s + runtime_s), site.lab.user("alice")
+    first = 2_000_000 + 10 * sum(name.encode())
+    jobs = [
+        JobRecord(job_id, 0, -1, 1, name, alice, "astro", "normal", "gpu", 1, 1, 1, 3600.0, *[start_s] * 3, 0, start_s)
+        for job_id in range(first, first + 3)
+    ]
+    profiles = [
+        NodeProfile(
+            *(job.job_id, 0, "n1", start_s, end_s, 1, runtime_s),
+            *(0.9, gpu_util, 0.1, memory_util, memory_mib, 100.0, 0.0),
+        )
+        for job in jobs
+    ]
+    with site.store() as store:
+        store.add_outcomes(site.lab.cluster, outcomes_of([EndedRun(job, end_s, JobState.COMPLETED) for job in jobs]))
+        store.add_profiles(site.lab.cluster, profiles)

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +16,8 @@ import numpy as np
 import pytest
 from lab_site import Site
 from node_worlds import PROGRAMS, patient_path, scripted_nvml
-from sharing_burst import JOBS, jobs_of_burst, measured_speeds, measured_use
+from sharing_burst import JOBS, jobs_of_burst, measured, measured_speeds, measured_use
 
-from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
-from slurmsched.cluster.jobs import JobState
-from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.errors import LabError
 from slurmsched.lab import Lab, LabSpec, programs
 from slurmsched.lab.users import uid_of
@@ -62,29 +58,6 @@ def lab() -> Iterator[Lab]:
             pytest.skip(str(error))
         with Lab(home / "lab", spec) as up:
             yield up
-
-
-def measured(
-    site: Site, name: str, runtime_s: float, gpu_util: float = 0.1, memory_util: float = 0.05, memory_mib: float = 3e3
-) -> None:
-    """Let the database know three runs of alice's *name* on one GPU, an hour ago."""
-    start_s = int(time.time()) - 3600
-    end_s, alice = int(start_s + runtime_s), site.lab.user("alice")
-    first = 2_000_000 + 10 * sum(name.encode())
-    jobs = [
-        JobRecord(job_id, 0, -1, 1, name, alice, "astro", "normal", "gpu", 1, 1, 1, 3600.0, *[start_s] * 3, 0, start_s)
-        for job_id in range(first, first + 3)
-    ]
-    profiles = [
-        NodeProfile(
-            *(job.job_id, 0, "n1", start_s, end_s, 1, runtime_s),
-            *(0.9, gpu_util, 0.1, memory_util, memory_mib, 100.0, 0.0),
-        )
-        for job in jobs
-    ]
-    with site.store() as store:
-        store.add_outcomes(site.lab.cluster, outcomes_of([EndedRun(job, end_s, JobState.COMPLETED) for job in jobs]))
-        store.add_profiles(site.lab.cluster, profiles)
 
 
 def used(site: Site) -> str:

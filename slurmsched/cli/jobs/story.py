@@ -114,7 +114,7 @@ _SENTENCES = {
     "moved": "we moved it to partition {value}",
     "placed": "we gave it the node list {value}",
     "shared": "we began to change its GPUs into GPUs that it shares",
-    "let start": "we let it start in partition {value}",
+    "let start": "we let it start on GPUs that it shares ({value})",
     "unmarked": "we left its GPUs as they are, and gave its comment back to it",
     "unshared": "we gave its own GPUs back to it",
     "preempted": "we stopped it, and it keeps its work",

@@ -57,6 +57,9 @@ KINDS = (
     "ended",
 )
 
+_EFFECTS = {"let start": "started", "asked to stop": "requeued", "requeue asked": "requeued"}
+"""What Slurm does upon our requests, by kind of event."""
+
 _OF_EVENT = {JobSubmitted: "submitted", JobStarted: "started", JobRequeued: "requeued", JobEnded: "ended"}
 _OF_ACTION = {
     "Rank": "ranked",
@@ -200,5 +203,14 @@ def _same(one_s: float, other_s: float) -> bool:
 
 
 def in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:
-    """Return *events*, oldest first."""
-    return sorted(events, key=lambda event: (event.at_s, KINDS.index(event.kind)))
+    """Return *events*, oldest first.
+
+    Slurm tells whole seconds: what it did in the second of our request follows the request.
+    """
+    every = list(events)
+    caused = {(_EFFECTS[e.kind], float(math.floor(e.at_s))): e.at_s for e in every if e.kind in _EFFECTS}
+
+    def place(event: StoryEvent) -> tuple[float, int]:
+        return caused.get((event.kind, event.at_s), event.at_s), KINDS.index(event.kind)
+
+    return sorted(every, key=place)

@@ -71,7 +71,7 @@ class GpuAvailability:
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
         self._rows: list[tuple[BoolArray, int]] = []
         self._counts: dict[_Shape, list[bool]] = {}
-        self._in_use = _in_use(view)
+        self._in_use = gpus_in_use(view)
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
         self.needs_s = planned_s(paced(view.forecast, view.pending), view.pending, margin)
 
@@ -160,11 +160,7 @@ class GpuAvailability:
     def _find(self, kind: _Kind) -> int:
         """Find the nodes for jobs of some partitions and GPU type; return the GPUs of the widest one."""
         jobs, have = self._view.pending, self._view.nodes
-        partitions, gpu_type = set(jobs.partition.names[kind[0]].split(",")), jobs.gpu_type.names[kind[1]]
-        inside = [bool(partitions & set(names.split(","))) for names in have.partitions.names]
-        fitting = have.partitions.map(inside, np.bool_) & have.usable & (have.gpus > 0)
-        if gpu_type:
-            fitting &= have.gpu_type.map([name == gpu_type for name in have.gpu_type.names], np.bool_)
+        fitting = have.with_gpus_for(jobs.partition.names[kind[0]], jobs.gpu_type.names[kind[1]])
         self._nodes[kind] = fitting
         self._widest[kind] = int(have.gpus[fitting].max(initial=0))
         return self._widest[kind]
@@ -203,7 +199,7 @@ def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:
     return moments, np.searchsorted(moments, ends_s)
 
 
-def _in_use(view: View) -> tuple[IntArray, IntArray, IntArray]:
+def gpus_in_use(view: View) -> tuple[IntArray, IntArray, IntArray]:
     """Return the GPUs that running jobs hold, as columns: row of the job, row of the node, GPUs of the job on it."""
     running, places = view.running, {name: place for place, name in enumerate(view.nodes.name)}
     hosts = [[places[name] for name in _expanded(text) if name in places] for text in running.node_list.names]

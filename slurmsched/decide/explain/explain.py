@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cluster.columns import FloatArray, IntArray
+from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState
 from ...cluster.plan import Plan, Standing
 from ...cluster.state import View
 from ...cluster.text.plural import count
 from ...models.runtime.point_predictors import Reason
+from ..deadlines.gpu_availability import gpus_in_use
 from ..deadlines.preemption import stop_words
 from ..ordering.greedy_fit import free_gpus
 from ..ordering.ranking import base_priority, waited_s
@@ -111,7 +112,8 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
     what = Standing(int(plan.jobs.standing[row]))
     rank = int(plan.jobs.rank[row])
     ahead = np.flatnonzero((plan.jobs.rank >= 0) & (plan.jobs.rank < rank))
-    free = free_gpus(view.nodes)
+    may_use = view.nodes.with_gpus_for(jobs.partition[row], jobs.gpu_type[row])
+    free = free_gpus(view.nodes, may_use)
     sentences = [_introduction(view, row)]
     if what != Standing.RANKED:
         fields = {name: getattr(jobs, name)[row] for name in ("reason", "partition", "reservation", "dependency")}
@@ -119,7 +121,7 @@ def why(view: View, plan: Plan, job_id: int) -> Why:
         sentences.append(f"We leave it alone: {alone.format(job=job_id, **fields)}.")
     else:
         sentences += _place(view, plan, row, ahead)
-        sentences += _room(view, plan, row, ahead, free)
+        sentences += _room(view, plan, row, ahead, may_use)
     sentences += promise_words(view, plan, int(jobs.job_id[row]))
     return Why(
         job_id=job_id,
@@ -200,16 +202,15 @@ def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
     return sentences
 
 
-def _room(view: View, plan: Plan, row: int, ahead: IntArray, free: int) -> list[str]:
-    """Return sentences about free GPUs for a pending row, and changes that would help."""
-    gpus = int(view.pending.gpus[row])
+def _room(view: View, plan: Plan, row: int, ahead: IntArray, may_use: BoolArray) -> list[str]:
+    """Return sentences about free GPUs for a pending row on nodes that it *may_use*, and changes that would help."""
+    gpus, free = int(view.pending.gpus[row]), free_gpus(view.nodes, may_use)
+    told = f"{count(free, 'GPU')} of {view.pending.partition[row]} are free"
     if plan.jobs.runs[row]:
-        return [
-            f"{count(free, 'GPU')} are free and it fits behind those ahead: Slurm should start it at its next pass."
-        ]
-    sentences = [f"{count(free, 'GPU')} are free now."]
-    first_s = _room_for(view, gpus, free)
-    if gpus > int(view.nodes.gpus[view.nodes.usable].sum()):
+        return [f"{told} and it fits behind those ahead: Slurm should start it at its next pass."]
+    sentences = [f"{told} now."]
+    first_s = _room_for(view, gpus, free, may_use)
+    if gpus > int(view.nodes.gpus[may_use].sum()):
         sentences.append("More GPUs than the nodes that are up have: it cannot start before nodes come back.")
     elif gpus > free and np.isfinite(first_s):
         sentences.append(
@@ -221,7 +222,8 @@ def _room(view: View, plan: Plan, row: int, ahead: IntArray, free: int) -> list[
 
 def _what_would_help(view: View, plan: Plan, row: int, ahead: IntArray, free: int) -> list[str]:
     gpus = int(view.pending.gpus[row])
-    spare = free - int((view.pending.gpus * view.pending.tasks)[plan.jobs.runs].sum())
+    same = view.pending.partition.codes == view.pending.partition.codes[row]
+    spare = free - int((view.pending.gpus * view.pending.tasks)[plan.jobs.runs & same].sum())
     if 0 < spare < gpus:
         return [
             f"{count(spare, 'GPU')} stay free behind the jobs that start next: a request of that size could start now."
@@ -237,11 +239,16 @@ def _what_would_help(view: View, plan: Plan, row: int, ahead: IntArray, free: in
     return []
 
 
-def _room_for(view: View, gpus: int, free: int) -> float:
-    """Return seconds until *gpus* are free by the forecasts of running jobs, with no new starts; infinite if never."""
+def _room_for(view: View, gpus: int, free: int, may_use: BoolArray) -> float:
+    """Return seconds until *gpus* are free on some nodes, by the forecasts of running jobs; infinite if never.
+
+    No new starts are taken into account.
+    """
+    jobs, nodes, held = gpus_in_use(view)
+    inside = np.bincount(jobs[may_use[nodes]], held[may_use[nodes]], len(view.running))
     left_s = np.maximum(view.running.started_s + view.forecast_running.runtime_s - view.now_s, 0.0)
     soonest = np.argsort(left_s, kind="stable")
-    enough = np.flatnonzero(free + np.cumsum(view.running.gpus[soonest]) >= gpus)
+    enough = np.flatnonzero(free + np.cumsum(inside[soonest]) >= gpus)
     return float(left_s[soonest[enough[0]]]) if len(enough) else float("inf")
 
 

@@ -1,0 +1,190 @@
+"""All powers on one Slurm at once: deadlines, sharing, profiling, jobs that give way, fair queueing and predictions."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from deadline_jobs import DEADLINE, STEPS, answer, ended, saving, story, submit, taught
+from lab_site import Site
+from node_worlds import PROGRAMS, patient_path, scripted_nvml
+from sharing_burst import measured
+
+from slurmsched.config.settings import PowerSettings
+from slurmsched.errors import LabError
+from slurmsched.lab import Lab, LabSpec, programs
+
+pytestmark = pytest.mark.lab
+
+SCRIPT = Path(__file__).parents[2] / "contrib/slurm.conf.d/job_submit.lua"
+CONF = (
+    "PartitionName=gpu Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP",
+    "PartitionName=profile Nodes=n3 MaxTime=INFINITE PriorityTier=2 State=UP",
+    "PrologFlags=Alloc",
+)
+HOOK = """#!/bin/sh
+export SLURMSCHED_NODE_CONF={home}/node.conf LD_LIBRARY_PATH={home} FAKE_NVML_SCRIPT={home}/script PATH={path}
+exec {programs}/{program}
+"""
+LIGHT = "0 * gpus 4\n0 * memory 3000\n0 * processes 1\n0 * util 10/5\n"
+DAEMON = "mode = 'act'\nevery_s = 1"
+PROFILE = "listen = '{address}'\nhome = 'gpu'\nt_s = 3\nt_least_s = 3\nwait_s = 3600\nn_max = 4\nn_least = 4"
+SECTIONS = {
+    "power": "\n".join(f"{power.name} = true" for power in fields(PowerSettings)),
+    "policy": "ordering = 'wfq'",
+    "predict": "every_s = 1",
+    "deadline": DEADLINE,
+    "share": "memory_mib = 20000",
+}
+DEADLINES = {"plain": "", "strict": "slurmsched:deadline=+75s", "never": "slurmsched:deadline=+2s"}
+PROFILES = "SELECT node FROM profiles WHERE job_id = ?"
+PLACES = {"ranked", "standing", "held", "released"}
+SHARED = ["submitted", "shared", "let start", "started", "ended"]
+STORIES = {
+    "saver": ["submitted", "started", "asked to stop", "requeued", "started", "ended"],
+    "new": ["submitted", "started", "ended"],
+    "host": SHARED,
+    "guest": SHARED,
+    "plain": ["submitted", "started", "ended"],
+    "strict": ["submitted", "deadline", "told", "started", "ended", "deadline"],
+    "never": ["submitted", "deadline", "told", "started", "ended"],
+}
+TRACES = (
+    "SELECT count(*) FROM intents WHERE closed_s IS NULL",
+    "SELECT count(*) FROM outcomes o JOIN jobs j USING (job_id) WHERE j.phase != 2",
+    "SELECT count(*) FROM (SELECT 1 FROM outcomes GROUP BY job_id, restart HAVING count(*) > 1)",
+)
+"""Each counts what a daemon would leave behind in the database that did not end its work."""
+
+
+@pytest.fixture(scope="module")
+def whole_lab() -> Iterator[tuple[Lab, str]]:
+    """Nodes n1 and n2 in gpu, n3 in profile and n4 in shared, each with our prolog and epilog, and our job_submit.lua.
+
+    With the address where the nodes deliver what they measure.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("moves of nodes need root")
+    with tempfile.TemporaryDirectory(prefix="sslab-", dir="/tmp") as directory:
+        home = Path(directory)
+        home.chmod(0o755)
+        path, hooks = patient_path(home), []
+        scripted_nvml(home)
+        (home / "script").write_text(LIGHT)
+        for program in ("prolog", "epilog"):
+            (home / program).write_text(HOOK.format(home=home, path=path, programs=PROGRAMS, program=program))
+            (home / program).chmod(0o755)
+            hooks.append(f"{program}={home / program}")
+        script = home / "job_submit.lua"
+        changed = {'PROFILE_PARTITION = ""': 'PROFILE_PARTITION = "profile"', "PROFILE_GPUS = 8": "PROFILE_GPUS = 4"}
+        text = SCRIPT.read_text()
+        for old, new in changed.items():
+            text = text.replace(old, new)
+        script.write_text(text)
+        spec = LabSpec(nodes=4, shared_nodes=1, cpus=16, job_submit_lua=str(script), extra_conf=(*CONF, *hooks))
+        try:
+            programs.check(spec)
+        except LabError as error:
+            pytest.skip(str(error))
+        with Lab(home / "lab", spec) as lab:
+            yield lab, node_settings(lab, home)
+
+
+def node_settings(lab: Lab, home: Path) -> str:
+    """Write node.conf; return the address that it tells."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    said = {
+        "PYTHON": sys.executable,
+        "RUN_DIR": f"{home}/run",
+        "TASK_DIR": f"{home}/tasks",
+        "SPOOL_DIR": f"{home}/spool",
+        "EVERY_S": "0.05",
+        "MPS": "none",
+        "GPU_INFO_DIR": "/nonexistent",
+        "COLLECTOR": address,
+        "COLLECTOR_USER": "root",
+        "MUNGE_SOCKET": str(lab.layout.munge_socket),
+    }
+    (home / "node.conf").write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+    return address
+
+
+class Burst:
+    """Jobs of a site, by the parts that they play."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.jobs = site, dict[str, int]()
+
+    def submit(self, name: str, kind: str, user: str, comment: str = "") -> None:
+        """Submit a job of one GPU that ends when it is told to."""
+        script = f"until [ -e {self._sign(name)} ]; do sleep 0.2; done"
+        options = ("--gpus=1", "-t20", "--requeue", "-o/dev/null", f"-J{kind}", f"--comment={comment}")
+        self.jobs[name] = self.site.lab.submit(*options, f"--wrap={script}", user=user)
+
+    def tell(self, *names: str) -> None:
+        """Let these jobs end."""
+        for name in names:
+            self._sign(name).touch()
+
+    def where(self, name: str) -> str:
+        return self.site.lab.ask(["squeue", "-h", "-t", "all", "-j", str(self.jobs[name]), "-o", "%P %T"]).strip()
+
+    def until(self, where: str, *names: str) -> None:
+        for name in names:
+            self.site.until(lambda name=name: self.where(name) == where, f"{name} in {where}")
+
+    def story(self, name: str) -> list[str]:
+        """What happened to a job, without its changing places in the order."""
+        return [kind for kind in story(self.site, self.jobs[name]) if kind not in PLACES]
+
+    def _sign(self, name: str) -> Path:
+        return self.site.lab.layout.work / f"{self.site.names[0]}-{name}"
+
+
+def test_with_all_powers_on_every_job_gets_what_it_was_promised_and_its_story_is_right(whole_lab):
+    """The daemon is killed while the job that was asked to stop saves its work."""
+    lab, address = whole_lab
+    site = taught(Site.of(lab, None, **SECTIONS, profile=PROFILE.format(address=address)))
+    measured(site, "light_1", 600.0)
+    own, burst = lab.ask(["sinfo", "-h", "-N", "-o", "%N %P"]), Burst(site)
+    jobs = burst.jobs
+    with saving(site, nodes=2) as (saver, home):
+        jobs["saver"] = saver
+        with site.daemon():
+            burst.submit("new", "model_1", "alice")
+            burst.until("profile RUNNING", "new")
+            site.more_cycles(2)
+            burst.tell("new")
+            site.until(lambda: site.sql(PROFILES, jobs["new"]) == [("n3",)], "the profile of a new kind of job")
+            for name in ("host", "guest"):
+                burst.submit(name, "light_7", "alice", "slurmsched:noprofile")
+                burst.until("shared RUNNING", name)
+            for name, comment in DEADLINES.items():
+                jobs[name] = submit(site, comment, "-N2")
+            site.until(lambda: answer(site, jobs["strict"]) == "promised", "a promise")
+            site.until(lambda: answer(site, jobs["never"]) == "refused", "a refusal")
+            site.until(lambda: site.said("eta", str(jobs["plain"]))["eta"][0]["start_s"] > 0, "a prediction")
+            site.until(lambda: "asked to stop" in burst.story("saver"), "the question to the running job")
+        with site.daemon():
+            site.until(lambda: answer(site, jobs["strict"]) == "met", "a promise that is met", 300.0)
+            burst.tell("host", "guest")
+            end_s = {name: ended(site, job) for name, job in jobs.items()}
+            site.until(lambda: all(burst.story(name).count("ended") for name in jobs), "the end of each story")
+            site.more_cycles()
+            assert {name: burst.story(name) for name in jobs} == STORIES
+        steps = [int(line) for line in (home / "steps").read_text().split()]
+    assert steps == list(range(STEPS)), "no step is lost and none is done twice"
+    assert end_s["strict"] < min(end_s["plain"], end_s["never"]), "they came first, and promised jobs go first"
+    assert lab.ask(["sinfo", "-h", "-N", "-o", "%N %P"]) == own
+    assert (site.begin_times(), site.points()) == ({}, {})
+    for trace in TRACES:
+        assert site.sql(trace) == [(0,)], trace
+    for folder in ("run", "tasks", "spool"):
+        site.until(lambda folder=folder: [*(lab.directory.parent / folder).iterdir()] == [], f"an empty {folder}")
