@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -31,6 +31,25 @@ NOT_IMPORTED = {"cli/command_table.py"}
 
 KNOWN_CYCLES = {"simulator": {"lucid", "run"}}
 """Units that import each other until Lucid's simulation is replaced: it replays by ``run``, which uses its packing."""
+
+STARTED = ("cli/__init__", "__main__", "job", "prolog", "db/upgrades")
+"""Modules and folders that the world starts: commands, the helper of jobs, the programs of nodes, alembic's files."""
+
+UNREACHED = {
+    "cli/reference.py": "makes two pages of docs",
+    "config/example.py": "makes the settings file of contrib",
+    "slurm/adapters/fake.py": "the Slurm in memory on which plug-ins and commands are tried",
+    "simulator/lucid/modes.py": "a study of Lucid's simulation, which will go",
+    "simulator/lucid/truth.py": "the same",
+    "policies/deadlines/gpu_blocks.py": "placement of leases, which no selection uses yet",
+    "policies/deadlines/local_search.py": "the same",
+    "policies/deadlines/lease_admission.py": "the solver, which no command uses yet",
+    "policies/deadlines/lease_milp.py": "the same",
+    "policies/deadlines/lease_plan.py": "the same",
+    "policies/deadlines/milp_solver.py": "the same",
+    "policies/deadlines/plan_check.py": "the same",
+}
+"""Files that no command, daemon, node program or job reaches, and why they are here."""
 
 _MODULE = re.compile(r"slurmsched(\.[a-z_]\w*)+")
 
@@ -74,6 +93,22 @@ def _imports(source: str, module: tuple[str, ...]) -> Iterator[tuple[int, tuple[
             yield from ((node.lineno, (*base, name.name)) for name in node.names)
     if f"{'/'.join(module)}.py" not in NOT_IMPORTED:
         yield from ((line, tuple(text.split(".")[1:])) for line, text in named_modules(source))
+
+
+def reached(sources: Mapping[tuple[str, ...], str], started: Iterable[str] = STARTED) -> set[str]:
+    """Files of *sources* that those in *started* import, and those import in turn."""
+    files = {"/".join(path): path for path in sources}
+    found = {name for name in files for start in started if name == start or name.startswith(f"{start}/")}
+    left = list(found)
+    while left:
+        path = files[left.pop()]
+        named = ((line, tuple(text.split(".")[1:])) for line, text in named_modules(sources[path]))
+        for _, name in (*imports(sources[path], path), *named):
+            parts = {"/".join(name[:depth]) for depth in range(1, len(name) + 1)}
+            new = (parts | {f"{part}/__init__" for part in parts}) & set(files) - found
+            found |= new
+            left += new
+    return {f"{name}.py" for name in found}
 
 
 def units(package: tuple[str, ...], sources: Mapping[tuple[str, ...], str]) -> dict[str, set[str]]:

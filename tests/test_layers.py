@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from layers import KNOWN_CYCLES, cycle, imports, modules, units, without_known_cycles
+from layers import KNOWN_CYCLES, STARTED, UNREACHED, cycle, imports, modules, reached, units, without_known_cycles
 
 LEVELS = (
     {"errors"},
@@ -53,6 +53,24 @@ def test_every_known_cycle_is_still_there():
     sources = modules()
     found = {package: set(cycle(units(tuple(package.split("/")), sources))) for package in KNOWN_CYCLES}
     assert found == KNOWN_CYCLES
+
+
+def test_every_module_is_reached_from_a_command_the_daemon_a_node_or_a_job():
+    sources = {path: source for path, source in modules().items() if path[-1] != "__init__"}
+    files = {f"{'/'.join(path)}.py" for path in sources}
+    assert files - reached(modules(), STARTED) == set(UNREACHED)
+
+
+def test_what_nobody_imports_is_not_reached():
+    sources = {
+        ("cli", "__init__"): "from ..a import b",
+        ("a", "__init__"): "",
+        ("a", "b"): "def f():\n    from .d import e",
+        ("a", "c"): "from .b import f",
+        ("a", "d"): "WORKER = 'slurmsched.a.g'",
+        ("a", "g"): "",
+    }
+    assert {f"{'/'.join(path)}.py" for path in sources} - reached(sources, ["cli"]) == {"a/c.py"}
 
 
 def test_a_cycle_of_modules_and_packages_is_found():
