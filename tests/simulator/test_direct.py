@@ -64,7 +64,7 @@ def test_fair_shares_are_of_all_jobs_there_and_not_of_those_that_wait(nodes):
 
 
 @pytest.mark.parametrize("name", ORDERINGS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     data=st.data(),
     gpus=st.integers(1, 9),
