@@ -234,9 +234,17 @@ def create_private(path: Path) -> None:
 
 
 def insert_or(
-    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: Iterable[str] = ()
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    replace: Iterable[str] = (),
+    growing: str = "",
 ) -> None:
-    """Insert *rows*; of an existing key set the *replace* columns, or leave it unchanged if there are none."""
+    """Insert *rows*; of an existing key set the *replace* columns, or leave it unchanged if there are none.
+
+    With the name of a *growing* column, a row is replaced only by one that has a greater value there.
+    """
     if not rows:
         return
     key = [column.name for column in table.primary_key]
@@ -244,7 +252,8 @@ def insert_or(
     into = postgresql_insert(table) if postgresql else sqlite_insert(table)
     changes = {name: into.excluded[name] for name in replace}
     if changes:
-        connection.execute(into.on_conflict_do_update(index_elements=key, set_=changes), list(rows))
+        grows = into.excluded[growing] > table.c[growing] if growing else None
+        connection.execute(into.on_conflict_do_update(index_elements=key, set_=changes, where=grows), list(rows))
     else:
         connection.execute(into.on_conflict_do_nothing(index_elements=key), list(rows))
 

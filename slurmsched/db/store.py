@@ -119,7 +119,7 @@ class Store:
             return outcomes.load_outcomes(connection, cluster, since_s, until_s)
 
     def add_profiles(self, cluster: str, news: Iterable[NodeProfile]) -> None:
-        """Write those profiles of nodes that are not stored yet."""
+        """Write profiles of nodes; one that covers more time replaces an earlier one of the same run."""
         with self.database.transaction("saving profiles", write=True) as connection:
             profiles.add_profiles(connection, cluster, news)
 

@@ -1,7 +1,8 @@
 """Sends the records in the spool to the daemon, each as one munge credential; undeliverable records stay.
 
-A program of its own, started as root by the Slurm epilog: Python 3.6 or newer, the standard library and munge. Its
-arguments, if the job had a sampler, are that one's pid and start time in clock ticks: delivery waits for its record.
+A program of its own, started as root by the Slurm epilog or a sampler: Python 3.6 or newer, the standard library and
+munge. Its arguments, if the job had a sampler, are that one's pid and start time in clock ticks: delivery waits for its
+record.
 The settings of node.conf come in the environment as SLURMSCHED_NAME.
 """
 
@@ -127,6 +128,7 @@ def complain(text: str) -> None:
 
 def main() -> None:
     """Wait for the sampler, then deliver; always exits with 0 unless it takes too long."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # a sampler that starts us has blocked some
     signal.alarm(WHOLE_S)
     os.closerange(3, 256)
     address = os.environ.get("SLURMSCHED_COLLECTOR", "")

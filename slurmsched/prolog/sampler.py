@@ -1,9 +1,12 @@
 """Measures the GPUs of one job until told to stop, then leaves one record in the spool.
 
+A job that runs for longer also has a record of its beginning, which is delivered at once: after EARLY_S, twice that,
+and so on.
+
 A program of its own, started as root by the Slurm prolog: Python 3.6 or newer, the standard library and pynvml. Its
-inputs come in the environment: Slurm's SLURM_JOB_ID, SLURM_JOB_UID, SLURM_JOB_RESTART_COUNT, SLURMD_NODENAME,
-SLURM_JOB_GPUS and CUDA_VISIBLE_DEVICES, and the settings of node.conf as SLURMSCHED_NAME. docs/profiling.md describes
-the record field by field.
+inputs come in the environment: Slurm's SLURM_JOB_ID, SLURM_JOB_UID, SLURM_JOB_RESTART_COUNT, SLURM_JOB_COMMENT,
+SLURMD_NODENAME, SLURM_JOB_GPUS and CUDA_VISIBLE_DEVICES, and the settings of node.conf as SLURMSCHED_NAME.
+docs/profiling.md describes the record field by field.
 
 A separate thread queries NVML, so that a driver that hangs delays neither the record nor the exit.
 """
@@ -19,6 +22,7 @@ import os
 import re
 import signal
 import stat
+import sys
 import syslog
 import threading
 import time
@@ -36,6 +40,8 @@ UNSTEADY = 15.0  #: standard deviation of those means, in points of GPU utilisat
 UUID = re.compile(r"(GPU|MIG)-[A-Za-z0-9/-]+")
 NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 RECORD = re.compile(r"[^/]+\.(json|fault|unstable)")
+#: Seconds for which a job warms up, as its owner declared them in its comment.
+COLDSTART = re.compile(r"[:,]coldstart=([0-9]{1,5})(?![^\s;,])")
 
 Readings = Dict[str, float]
 
@@ -361,18 +367,39 @@ def put_down(name: str, body: bytes, most_b: float, keep_s: float) -> None:
     spool.add(name, body)
 
 
-def wait_for_the_end(pid_file: str, limit_s: float) -> None:
-    """Sleep until a signal, the time limit, or until *pid_file* is no longer ours: then no epilog will find us."""
-    until_s = time.monotonic() + limit_s
+def ends_by(until_s: float, pid_file: str) -> bool:
+    """Sleep until *until_s* of the monotonic clock; True at once on a signal.
+
+    True also where *pid_file* is no longer ours: then no epilog will find us.
+    """
     while time.monotonic() < until_s:
-        if signal.sigtimedwait(STOP, min(LOOK_EVERY_S, until_s - time.monotonic())):
-            return
+        if signal.sigtimedwait(STOP, max(0.0, min(LOOK_EVERY_S, until_s - time.monotonic()))):
+            return True
         try:
             with open(pid_file) as file:
                 if file.read().split()[:1] != [str(os.getpid())]:
-                    return
+                    return True
         except OSError:
-            return
+            return True
+    return False
+
+
+def first_record_s() -> float:
+    """Return the seconds after which a first record is due: EARLY_S beyond the warm-up; infinity without a receiver."""
+    early_s = setting("EARLY_S", 200.0, 0.0, 86400.0)
+    if not early_s or not os.environ.get("SLURMSCHED_COLLECTOR"):
+        return math.inf
+    warm_up = map(int, COLDSTART.findall(os.environ.get("SLURM_JOB_COMMENT", "")))
+    return early_s + min(max(warm_up, default=0), 86400)
+
+
+def deliver() -> None:
+    """Start the delivery of the spool; it goes on without us."""
+    import subprocess  # takes memory and time that a short job need not pay
+
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deliver.py")
+    argv = [sys.executable, "-I", program]
+    threading.Thread(target=subprocess.call, args=(argv,), kwargs={"cwd": "/"}, daemon=True).start()
 
 
 def measure() -> str:
@@ -384,27 +411,38 @@ def measure() -> str:
     every_s = setting("EVERY_S", 1.0, 0.01, 3600.0)
     most_b, keep_s = limits()
     limit_s = setting("MEASURE_DAYS", 30.0, 0.0, 365.0) * 86400.0
+    early_s = first_record_s()
     start_s, began_s = int(time.time()), time.monotonic()
-    meter = GpuSampler(environ.get("SLURM_JOB_GPUS", ""), environ.get("CUDA_VISIBLE_DEVICES", ""), every_s)
-    meter.start()
-    wait_for_the_end(environ.get("SLURMSCHED_PID_FILE", ""), limit_s)
-    hung, gpus = meter.hung, meter.summaries()
-    if not any(gpu["samples"] for gpu in gpus):
-        return meter.trouble or ("NVML hangs" if hung else "none of its GPUs could be measured")
-    record = {
+    run = {
         "version": VERSION,
         "job_id": job_id,
         "restart": int(environ.get("SLURM_JOB_RESTART_COUNT") or 0),
         "node": node,
         "uid": int(environ.get("SLURM_JOB_UID") or -1),
         "start_s": start_s,
-        "end_s": start_s + int(time.monotonic() - began_s),  # the wall clock may have been set
         "every_s": every_s,
-        "hung": hung,
-        "gpus": gpus,
     }
-    put_down(f"{job_id}.{node}.{start_s}.json", json.dumps(record).encode("ascii"), most_b, keep_s)
-    return ""
+    meter = GpuSampler(environ.get("SLURM_JOB_GPUS", ""), environ.get("CUDA_VISIBLE_DEVICES", ""), every_s)
+    meter.start()
+
+    def write(end: str) -> str:
+        """Write the record so far; return why there is none."""
+        hung, gpus = meter.hung, meter.summaries()
+        if not any(gpu["samples"] for gpu in gpus):
+            return meter.trouble or ("NVML hangs" if hung else "none of its GPUs could be measured")
+        end_s = start_s + int(time.monotonic() - began_s)  # the wall clock may have been set
+        body = json.dumps({**run, "end_s": end_s, "hung": hung, "gpus": gpus}).encode("ascii")
+        put_down(f"{job_id}.{node}.{start_s}.{end}", body, most_b, keep_s)
+        return ""
+
+    pid_file = environ.get("SLURMSCHED_PID_FILE", "")
+    while not ends_by(began_s + min(early_s, limit_s), pid_file) and early_s < limit_s:
+        # Under a name of its own: a delivery that removes it must not remove the record of the end.
+        with contextlib.suppress(Exception):  # the next record may find room
+            if not write("early.json"):
+                deliver()
+        early_s *= 2
+    return write("json")
 
 
 def main() -> None:

@@ -71,6 +71,16 @@ def test_a_record_that_comes_twice_is_kept_once_and_as_it_was(add, load):
     assert only(load())["gpu_util"] == 0.4
 
 
+def test_of_the_records_of_a_run_the_one_of_most_time_stays_in_whatever_order_they_come(add, load):
+    early, later, whole = (replace(PROFILE, end_s=1000 + s, gpu_util=s / 1000) for s in (20, 40, 900))
+    for order in ((early, later, whole), (whole, early, later), (later, whole, early, whole)):
+        cluster = f"c{len(order)}{order[0].end_s}"
+        for record in order:
+            add(record, cluster=cluster)
+        row = only(load(cluster))
+        assert (row["end_s"], row["gpu_util"]) == (1900, 0.9)
+
+
 def test_zero_no_process_and_not_measured_stay_three_values(add, load):
     add(
         replace(PROFILE, job_id=1, gpu_util=0.0),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -153,6 +155,41 @@ def test_the_epilog_delivers_its_own_record_and_those_that_waited(site, desk):
     wait_until(lambda: len(desk.heard) == 4, "the deliveries")
     assert '"job_id": 7' in desk.heard[0]
     wait_until(lambda: site.files() == [], "an empty spool")
+
+
+def test_a_job_that_runs_is_known_before_its_end_each_time_with_more(site, desk):
+    site.settings["EARLY_S"] = "0.2"
+    pid = site.measured()
+
+    def delivered():
+        return [json.loads(text) for text in desk.heard if text.startswith("{")]
+
+    wait_until(lambda: len(delivered()) >= 2, "two records of the job that runs")
+    assert site.sampler() == pid
+    first, second, *_ = delivered()
+    assert first["gpus"][0]["samples"] < second["gpus"][0]["samples"]
+    site.run("epilog")
+    wait_until(lambda: site.samplers() == [] == site.files(), "the record of the end")
+    assert {(record["job_id"], record["start_s"]) for record in delivered()} == {(7, first["start_s"])}
+    assert max(record["gpus"][0]["samples"] for record in delivered()) > second["gpus"][0]["samples"]
+
+
+def test_a_delivery_that_waits_for_its_answer_costs_no_record_of_the_end(node):
+    munge = node.home / "munge"
+    munge.write_text(MUNGE.format(home=node.home))
+    munge.chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        node.settings |= {"COLLECTOR": address, "COLLECTOR_USER": "990", "MUNGE": str(munge), "EARLY_S": "0.2"}
+        pid = node.measured()
+        wait_until((node.home / "munge.log").exists, "a delivery under way")
+        node.run("epilog")
+        wait_until(lambda: pid not in node.samplers(), "the sampler to end")
+        early, end = sorted(node.files(), key=len, reverse=True)
+        assert early == end.replace(".json", ".early.json")
+        for delivery in node.samplers():
+            os.kill(delivery, signal.SIGTERM)
+        wait_until(lambda: node.samplers() == [], "deliveries to end by a signal")
 
 
 def test_an_epilog_without_a_sampler_delivers_what_waited(site, desk):

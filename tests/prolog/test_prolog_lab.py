@@ -77,16 +77,21 @@ class Site:
         path = self.home / "ended"
         return path.read_text().splitlines() if path.exists() else []
 
-    def run(self, *options: str, work: str = "true", comment: str = "", rounds: int = 0) -> int:
+    def run(
+        self, *options: str, work: str = "true", comment: str = "", rounds: int = 0, delivered: bool = False
+    ) -> int:
         """The id of a job that ran to its epilog; it must have completed, on nodes that are well.
 
-        It does its *work* once its nodes are noted, and each has measured for so many *rounds*.
+        It does its *work* once its nodes are noted, and each has measured for so many *rounds*, and its profile is
+        *delivered*.
         """
         go = f"until [ -e {self.home}/go.$SLURM_JOB_ID ]; do sleep 0.1; done"
         output = f"--output={self.lab.layout.work}/%j.out"
         job_id = self.lab.submit(*options, f"--comment={comment}", output, f"--wrap={go}; {work}")
         wait_until(lambda: self.runs(job_id), f"job {job_id} to run", 120.0)
         wait_until(lambda: min(self.questions(job_id)) >= rounds * ROUND, f"job {job_id} to be measured", 120.0)
+        if delivered:
+            self.profile(job_id)
         (self.home / f"go.{job_id}").touch()
         wait_until(lambda: f"epilog {job_id} 0" in self.ended(), f"the epilog of job {job_id}", 120.0)
         assert f"prolog {job_id} 0" in self.ended()
@@ -181,6 +186,15 @@ def test_a_job_is_profiled_and_the_daemon_has_it(site):
     assert profile.measured_s > 0.2
     assert collector.results == {"ok": 1}
     assert (site.lab.layout.work / f"{job_id}.out").read_text() == "SLURMSCHED_PROFILE=1\n"
+
+
+def test_a_job_is_known_while_it_runs(site):
+    site.settings(EARLY_S="0.5")
+    with site.collecting():
+        job_id = site.run("--gpus=1", delivered=True)
+    first, *_, last = sorted((each for each in site.kept if each.job_id == job_id), key=lambda each: each.measured_s)
+    assert (first.gpu_util, first.start_s) == (0.4, last.start_s)
+    assert first.measured_s < last.measured_s
 
 
 def test_each_node_of_a_job_sends_its_own(site):

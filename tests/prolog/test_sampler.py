@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from node_worlds import PROGRAMS, TWO_GPUS
 
 from slurmsched.daemon.profiles.profile_record import read_record
-from slurmsched.prolog.sampler import BINS, BLOCK, HUNG_S, RunningStatistics, Steadiness
+from slurmsched.prolog.sampler import BINS, BLOCK, HUNG_S, RunningStatistics, Steadiness, first_record_s
 
 FIGURES = ("gpu_util", "memory_util", "memory_mib", "power_w", "processes")
 
@@ -190,6 +190,29 @@ def test_without_the_library_there_is_no_record(node):
 @pytest.mark.parametrize("name", ["../n1", ".n1", "", "n/1"])
 def test_a_node_with_no_proper_name_writes_nothing(node, name):
     assert node.measure(SLURMD_NODENAME=name) == {}
+
+
+def test_without_a_receiver_the_record_of_the_end_is_the_only_one(node):
+    node.measure(10, SLURMSCHED_EARLY_S="0.05")
+    (name,) = node.files()
+    assert not name.endswith(".early.json")
+
+
+@pytest.mark.parametrize(
+    ("comment", "due_s"),
+    [
+        ("", 200.0),
+        ("slurmsched:ckpt,coldstart=600", 800.0),
+        ("mine slurmsched:coldstart=60;coldstart=x", 260.0),
+        ("slurmsched:coldstart=99999", 86600.0),
+        ("slurmsched:coldstart=1234567 slurmsched:coldstart=-1", 200.0),
+        ("slurmsched:" * 20_000, 200.0),
+    ],
+)
+def test_the_first_record_comes_after_the_warm_up_that_the_owner_declared(monkeypatch, comment, due_s):
+    monkeypatch.setenv("SLURMSCHED_COLLECTOR", "127.0.0.1:9818")
+    monkeypatch.setenv("SLURM_JOB_COMMENT", comment)
+    assert first_record_s() == due_s
 
 
 def test_the_daemon_believes_the_record(node):

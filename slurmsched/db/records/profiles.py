@@ -1,4 +1,4 @@
-"""Profiles in the database: one row per record of a node, merged on reading to one row per run of a job."""
+"""Profiles in the database: one row per run of a job on a node, merged on reading to one row per run of a job."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _SUMS = ("memory_mib", "power_w")
 
 
 def add_profiles(connection: Connection, cluster: str, news: Iterable[NodeProfile]) -> None:
-    """Write the records that are not stored yet; the first record of a job, node and start is kept."""
-    insert_or(connection, profiles, [{"cluster": cluster, **asdict(profile)} for profile in news])
+    """Write records; of those of one job, node and start the one that covers most time stays, the first of equals."""
+    rows = [{"cluster": cluster, **asdict(profile)} for profile in news]
+    key = {column.name for column in profiles.primary_key}
+    insert_or(connection, profiles, rows, replace=[name for name in _NAMES if name not in key], growing="end_s")
 
 
 def load_profiles(
