@@ -1,4 +1,4 @@
-"""The expected GPU usage of jobs: from earlier runs of the job itself, else from runs of its kind."""
+"""The expected GPU usage of jobs: from runs of the job itself, also the present one, else from runs of its kind."""
 
 from __future__ import annotations
 

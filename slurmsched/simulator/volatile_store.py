@@ -8,14 +8,15 @@ from typing import Self
 
 from ..cluster.gpu_usage import Use
 from ..cluster.job_kind import kind_of
+from ..cluster.job_record import Phase
 from ..cluster.records.profiles import NodeProfile
 from ..db.pending_writes import PendingWrites
-from ..db.records.gpu_usage import Measured
+from ..db.records.gpu_usage import Measured, Run, run_key
 from ..db.store import Unchanged
 
 
 class VolatileStore(Unchanged):
-    """A store that writes no tables. Profiles of runs are readable once their end is known, as in a database.
+    """A store that writes no tables. Profiles of runs are readable once it has heard of the run, as in a database.
 
     A cycle reads intents, promises and jobs back only when its process begins, so that these can be dropped.
     """
@@ -29,15 +30,21 @@ class VolatileStore(Unchanged):
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
-        self._ends: dict[tuple[int, int], tuple[float, str]] = {}
+        self._runs: dict[tuple[int, int], tuple[Run, str]] = {}  # key and kind by job and restart
         self._profiles: list[NodeProfile] = []
 
     def save(self, cluster: str, news: PendingWrites) -> None:
-        """Note the ends of runs."""
+        """Note the runs that began or ended."""
+        for job in news.jobs.values():
+            if job is not None and job.phase is Phase.RUNNING:
+                self._note(kind_of(job.user, job.name), job.job_id, job.restarts, job.first_submit_s)
         for table in news.outcomes:
-            runs = zip(table.job_id.tolist(), table.restart.tolist(), strict=True)
-            kinds = map(kind_of, table.user, table.name)
-            self._ends.update(zip(runs, zip(table.ended_s.tolist(), kinds, strict=True), strict=True))
+            columns = (table.job_id.tolist(), table.restart.tolist(), table.first_submit_s.tolist())
+            for kind, *run in zip(map(kind_of, table.user, table.name), *columns, strict=True):
+                self._note(kind, *run)
+
+    def _note(self, kind: str, job_id: int, restart: int, first_submit_s: float) -> None:
+        self._runs[job_id, restart] = run_key(job_id, restart, first_submit_s), kind
 
     def add_profiles(self, cluster: str, news: Iterable[NodeProfile]) -> None:
         """Hold profiles of runs."""
@@ -45,16 +52,15 @@ class VolatileStore(Unchanged):
             insort(self._profiles, profile, key=_end_s)
 
     def measured(self, cluster: str, since_s: float) -> list[Measured]:
-        """Return the runs measured since *since_s* whose end is known, oldest end first."""
+        """Return the known runs measured since *since_s*, oldest measurement first."""
         recent = self._profiles[bisect_left(self._profiles, since_s, key=_end_s) :]
-        found = [self._measured(profile) for profile in recent if (profile.job_id, profile.restart) in self._ends]
-        return sorted(found, key=lambda run: (run[0][2], run[0]))
+        return [self._measured(profile) for profile in recent if (profile.job_id, profile.restart) in self._runs]
 
     def _measured(self, profile: NodeProfile) -> Measured:
-        ended_s, kind = self._ends[profile.job_id, profile.restart]
+        run, kind = self._runs[profile.job_id, profile.restart]
         memory_mib = profile.memory_mib / profile.gpus
         use = Use(profile.start_s, profile.end_s, profile.gpu_util, profile.memory_util, memory_mib, False)
-        return (profile.job_id, profile.restart, int(ended_s)), kind, use
+        return run, kind, use
 
 
 def _end_s(profile: NodeProfile) -> int:

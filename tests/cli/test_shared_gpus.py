@@ -100,6 +100,22 @@ def test_a_daemon_pairs_measured_jobs_by_itself(site):
     daemon.close()
 
 
+def test_a_job_shares_after_the_first_profile_of_one_of_its_kind_that_still_runs(site):
+    daemon = site.daemon()
+    (first,) = site.slurm.jobs
+    later = site.light(name=site.slurm.jobs[first].name)
+    site.turn(daemon, 6)
+    assert not sent(site, Share)
+    start_s = int(site.slurm.jobs[first].started_s)
+    store = site.store()
+    store.add_profiles("fake", [replace(PROFILE, job_id=first, start_s=start_s, end_s=start_s + 90)])
+    site.turn(daemon, 6)
+    assert {action.job_id for action in sent(site, Share)} == {later}
+    record = store.latest_decision("fake")
+    assert record.view.running.measured[record.view.running.row_of(first)], "the record has what was decided by"
+    daemon.close()
+
+
 def test_jobs_whose_profiles_never_arrive_share_with_nobody(site):
     daemon = site.daemon()
     lost = replace(BEFORE, job_id=8, name="lost_0")

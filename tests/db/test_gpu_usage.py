@@ -100,6 +100,58 @@ def test_a_profile_that_comes_later_is_known_a_minute_later(store, ran):
     assert memory.remember(look(None, waiting(state=[JobState.RUNNING])), 3061.0).state.running.measured[0]
 
 
+def running(restarts=0, started_s=2000.0):
+    times = {"submitted_s": [1990.0], "first_submit_s": [1990.0], "started_s": [started_s]}
+    return jobs(1, first=60, user=["alice"], name=["train_9"], state=[JobState.RUNNING], restarts=[restarts], **times)
+
+
+EARLY = replace(PROFILE, job_id=60, start_s=2001, end_s=2201, gpu_util=0.6, measured_s=200.0)
+
+
+@pytest.fixture
+def observed(store):
+    """Returns a look at a running job and one of its kind that waits, a minute after the one before."""
+    clock = ManualClock(2000.0)
+    memory = CheckedMemory(store, cluster="c", monotonic=clock.monotonic)
+
+    def look_again(table, ended=None):
+        clock.now_s += 61.0
+        return memory.remember(look(waiting(), table, ended), clock.now_s).state
+
+    return look_again
+
+
+def test_a_job_that_runs_is_known_by_its_first_profile_and_so_are_others_of_its_kind(store, observed):
+    state = observed(running())
+    assert not state.running.measured[0]
+    store.add_profiles("c", [EARLY])
+    state = observed(running())
+    assert (state.running.gpu_util[0], state.pending.gpu_util[0]) == (0.6, 0.6)
+    assert state.running.measured[0]
+
+
+def test_the_profile_of_the_whole_run_takes_the_place_of_its_first_one(store, observed):
+    observed(running())
+    store.add_profiles("c", [EARLY])
+    observed(running())
+    whole = replace(EARLY, end_s=2300, gpu_util=0.2)
+    store.add_profiles("c", [whole])
+    assert observed(running()).pending.gpu_util[0] == 0.2
+    store.add_profiles("c", [EARLY])
+    ended = replace(running(), state=np.array([JobState.COMPLETED]), ended_s=np.array([2300.0]))
+    assert observed(None, ended).pending.gpu_util[0] == 0.2
+    assert len(store.history("c")) == 1
+    assert observed(None).pending.gpu_util[0] == 0.2, "its end adds no second run, and a late record nothing"
+
+
+def test_a_first_profile_of_another_run_is_not_taken_for_that_of_the_job_that_runs(store, observed):
+    observed(running(restarts=1))
+    store.add_profiles("c", [EARLY, replace(EARLY, restart=1, start_s=1000, end_s=1100)])
+    state = observed(running(restarts=1, started_s=2100.0))
+    assert not state.running.measured[0]
+    assert not state.pending.measured[0]
+
+
 def test_a_hundred_thousand_jobs_of_known_kinds_cost_less_than_100_ms():
     from time import process_time
 

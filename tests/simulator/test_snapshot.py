@@ -233,6 +233,16 @@ def test_who_waits_for_what_is_not_modelled_keeps_waiting():
     assert barred(replace(jobs, dependency=Labels.of(["", "", "", "afterok:1(unfulfilled)", ""])))[3]
 
 
+def test_what_was_measured_of_running_and_waiting_jobs_is_known_in_the_simulation():
+    def known(jobs: JobTable) -> JobTable:
+        return replace(jobs, gpu_util=np.full(len(jobs), 0.4), measured=np.ones(len(jobs), dtype=np.bool_))
+
+    view = look(jobs_of((50, 3, 4), (10, 1, 4)), after_s=5.0)
+    state = resumed(replace(view, pending=known(view.pending), running=known(view.running)), CONFIG).observe()
+    for jobs in (state.pending, state.running):
+        assert (jobs.measured.tolist(), jobs.gpu_util.tolist()) == ([True], [0.4])
+
+
 def test_our_cycles_end_where_a_job_can_never_start():
     view = look(jobs_of((50, 3, 4), (10, 3, 4), (10, 1, 4)))
     cluster = resumed(replace(view, nodes=replace(view.nodes, usable=np.array([False, True, True]))), CONFIG)

@@ -1,4 +1,4 @@
-"""A cache of the GPU usage of earlier runs, for the jobs that wait and run now."""
+"""A cache of the measured GPU usage of runs, ended or not, for the jobs that wait and run now."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ from sqlalchemy import Connection, and_, select
 
 from ...cluster.gpu_usage import LAST, Use, mean_use, with_use
 from ...cluster.job_kind import kind_of
+from ...cluster.job_record import Phase
 from ...cluster.records.profiles import NodeProfile
 from ...cluster.state import ClusterState
-from ..tables import outcomes, profiles
+from ..tables import jobs, outcomes, profiles
 
 MOST = 20_000  #: records read at once, the newest; also the most jobs, and the most kinds, in the cache
 EVERY_S = 60.0
 LATE_S = 3600.0  #: the greatest delay of a record after its job's end; later ones are read after a restart
 SAME_S = 60.0  #: the greatest difference between the clocks of a node and of the controller
 
-Run = tuple[int, int, int]  #: job, restart, whole second of the end
+_NAMES = tuple(f.name for f in fields(NodeProfile))
+
+Run = tuple[int, int, int]  #: job, restart, whole second of the first submit
 Measured = tuple[Run, str, Use]  #: a run, its kind and its GPU usage
+
+
+def run_key(job_id: int, restart: int, first_submit_s: float) -> Run:
+    """Return the key of a run, the same before its end and after."""
+    return job_id, restart, int(first_submit_s) if math.isfinite(first_submit_s) else 0
 
 
 class RecentUsage:
@@ -38,7 +46,7 @@ class RecentUsage:
         return read_s - LATE_S
 
     def learn(self, runs: Iterable[Measured], now_s: float) -> None:
-        """Add *runs* read at *now_s*, oldest first."""
+        """Add *runs* read at *now_s*, oldest first; a later reading of a run replaces an earlier one."""
         for run, kind, use in runs:
             self._by_job.pop(run[0], None)
             self._by_job[run[0]] = use
@@ -62,31 +70,37 @@ class RecentUsage:
 
 
 def load_measured(connection: Connection, cluster: str, since_s: float) -> list[Measured]:
-    """Return the newest runs measured since *since_s* with a known outcome, oldest end first; at most MOST records."""
-    names = tuple(f.name for f in fields(NodeProfile))
-    newest = select(*(profiles.c[name] for name in names)).where(profiles.c.cluster == cluster)
+    """Return the newest runs measured since *since_s* that have ended or still go on; at most MOST records.
+
+    The oldest measurement comes first.
+    """
+    newest = select(*(profiles.c[name] for name in _NAMES)).where(profiles.c.cluster == cluster)
     if math.isfinite(since_s):
         newest = newest.where(profiles.c.end_s >= int(since_s))
     records = newest.order_by(profiles.c.end_s.desc()).limit(MOST).subquery()
     # Ids restart on a new controller: the measured run is the one at that time.
-    same = and_(
-        outcomes.c.cluster == cluster,
+    ended = and_(
         outcomes.c.job_id == records.c.job_id,
         outcomes.c.restart == records.c.restart,
-        outcomes.c.started_s <= records.c.start_s + SAME_S,
         outcomes.c.ended_s >= records.c.start_s - SAME_S,
     )
-    query = (
-        select(outcomes.c.user, outcomes.c.name, outcomes.c.ended_s, *(records.c[name] for name in names))
-        .select_from(records.join(outcomes, same))
-        .order_by(outcomes.c.ended_s, records.c.job_id, records.c.restart, records.c.node)
+    running = and_(
+        jobs.c.unit == records.c.job_id, jobs.c.restarts == records.c.restart, jobs.c.phase == int(Phase.RUNNING)
     )
     runs: dict[tuple[Run, str], list[NodeProfile]] = {}
-    for user, name, ended_s, *values in connection.execute(query):
-        profile = NodeProfile(*values)
-        run = (profile.job_id, profile.restart, int(ended_s))
-        runs.setdefault((run, kind_of(user, name)), []).append(profile)
-    return [(run, kind, _use(rows)) for (run, kind), rows in runs.items()]
+    for table, same in ((outcomes, ended), (jobs, running)):
+        query = (
+            select(table.c.user, table.c.name, table.c.first_submit_s, *(records.c[name] for name in _NAMES))
+            .select_from(records.join(table, same))
+            .where(table.c.cluster == cluster, table.c.started_s <= records.c.start_s + SAME_S)
+            .order_by(records.c.job_id, records.c.restart, records.c.node)
+        )
+        for user, name, first_submit_s, *values in connection.execute(query):
+            profile = NodeProfile(*values)
+            run = run_key(profile.job_id, profile.restart, first_submit_s)
+            runs.setdefault((run, kind_of(user, name)), []).append(profile)
+    found = [(run, kind, _use(rows)) for (run, kind), rows in runs.items()]
+    return sorted(found, key=lambda measured: (measured[2].end_s, measured[0]))
 
 
 def _use(rows: list[NodeProfile]) -> Use:

@@ -1,4 +1,4 @@
-"""The GPU use expected of jobs at their submission, from ended runs of their kind."""
+"""The GPU use expected of jobs at their submission, from measured runs of their kind."""
 
 from __future__ import annotations
 
