@@ -27,6 +27,7 @@ from ..policies.selection.leases import Leases
 from ..slurm.write.budget import Budget
 from ..slurm.write.writer import Writer
 from .engine.calendar import NEVER
+from .gpu_profiles import first_profile_s
 from .ideal_cluster import IdealCluster
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
@@ -80,7 +81,8 @@ class CycleDriver:
     world: CycleContext = field(init=False)
     _clock: ManualClock = field(init=False, default_factory=ManualClock)
     _cycles: int = field(init=False, default=0)
-    _profiles_s: float = field(init=False, default=math.inf)  #: when the profiles of runs that ended are read
+    _delivered_s: float = field(init=False, default=-math.inf)  #: until when nodes delivered first profiles
+    _ended_s: float = field(init=False, default=-math.inf)  #: when runs ended last
     _change_s: float = field(init=False, default=-math.inf)  #: when the next decision may differ by time alone
     _store: Store = field(init=False)
     _name: str = field(init=False)
@@ -129,17 +131,27 @@ class CycleDriver:
         """Run one cycle, now."""
         self._cycles += 1
         self._clock.now_s = now_s
+        if self._reads_profiles:
+            self._store.add_profiles(self._name, self.cluster.first_profiles(self._delivered_s))
+            self._delivered_s = now_s
         report = run_cycle(self.world, self._cycles, now_s, "act")
-        if self._reads_profiles and len(report.ended):
-            self._profiles_s = now_s + PROFILES_EVERY_S
-        elif now_s >= self._profiles_s:
-            self._profiles_s = math.inf
-        change_s = next_change_s(report.view, report.plan, self.policy.rules)
-        self._change_s = min(change_s, self._profiles_s)
+        self._change_s = next_change_s(report.view, report.plan, self.policy.rules)
         if self._reads_profiles:
             self._store.add_profiles(self._name, self.cluster.profiles(report.ended))
+            self._change_s = min(self._change_s, self._next_profiles_s(report))
         self.watch(report)
         return report
+
+    def _next_profiles_s(self, report: CycleReport) -> float:
+        """Return the time by which waiting jobs may know more: from runs that ended, or from unknown running jobs."""
+        if len(report.ended):
+            self._ended_s = report.now_s
+        if not len(report.view.pending):
+            return math.inf
+        running = report.view.running
+        first_s = first_profile_s(running.started_s, running.coldstart_s)[~running.measured]
+        read_s = np.append(first_s, self._ended_s) + PROFILES_EVERY_S
+        return float(np.min(read_s[read_s > report.now_s], initial=math.inf))
 
     def _scored(self, state: ClusterState) -> ClusterState:
         """Return *state* with the share scores of jobs, where jobs share."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,15 @@ from ..cluster.records.profiles import NodeProfile
 from ..cluster.text.tres import slots_in
 from .workload.workload import Workload
 
+T_PROF_S = 200.0
+"""The time after which nodes deliver the first profile of a run, beyond its warm-up: ``EARLY_S`` of node.conf."""
+
 _USE = ("gpu_util", "memory_util", "gpu_memory_mib")
+
+
+def first_profile_s(started_s: FloatArray, coldstart_s: FloatArray) -> FloatArray:
+    """Return the times at which nodes deliver the first profiles of jobs that run since *started_s*."""
+    return started_s + coldstart_s + T_PROF_S
 
 
 def true_use(jobs: Workload) -> dict[str, FloatArray]:
@@ -31,27 +40,41 @@ def _filled(use: FloatArray, codes: IntArray, programs: int) -> FloatArray:
     return filled
 
 
-def profiles_of(
-    ended: OutcomeTable, jobs: JobTable, use: dict[str, FloatArray], rows: dict[int, list[int]]
-) -> Iterator[NodeProfile]:
-    """Yield the profile of each run in *ended* that a node would have measured.
+class MeasuredRun(NamedTuple):
+    """A run of a job, or its beginning, as a node would measure it."""
 
-    *rows* has the rows in *jobs* and *use* of each job id. Jobs that share GPUs are not measured, nor those whose owner
-    declined.
+    row: int  #: of the job, in the tables of the cluster
+    job_id: int
+    restart: int
+    start_s: float
+    end_s: float
+
+
+def ended_runs(ended: OutcomeTable, rows: dict[int, list[int]]) -> Iterator[MeasuredRun]:
+    """Yield the runs of *ended*; *rows* has the rows of each job id."""
+    columns = (ended.job_id, ended.restart, ended.started_s, ended.ended_s)
+    for job_id, *run in zip(*(column[ended.runtime_s > 0].tolist() for column in columns), strict=True):
+        yield MeasuredRun(rows[job_id][0], job_id, *run)
+
+
+def profiles_of(runs: Iterable[MeasuredRun], jobs: JobTable, use: dict[str, FloatArray]) -> Iterator[NodeProfile]:
+    """Yield the profile of each of *runs* that a node would have measured.
+
+    *use* is that of ``true_use`` for the *jobs*. Jobs that share GPUs are not measured, nor those whose owner declined.
     """
-    for at in np.flatnonzero((ended.runtime_s > 0) & (ended.gpus > 0)).tolist():
-        row = rows[int(ended.job_id[at])][0]
-        gpus, gpu_util = int(ended.gpus[at]), float(use["gpu_util"][row])
-        if np.isnan(gpu_util) or jobs.noprofile[row] or jobs.off[row] or slots_in(jobs.per_node[row]):
+    for run in runs:
+        row, gpus = run.row, int(jobs.gpus[run.row])
+        gpu_util = float(use["gpu_util"][row])
+        if not gpus or np.isnan(gpu_util) or jobs.noprofile[row] or jobs.off[row] or slots_in(jobs.per_node[row]):
             continue
         yield NodeProfile(
-            job_id=int(ended.job_id[at]),
-            restart=int(ended.restart[at]),
+            job_id=run.job_id,
+            restart=run.restart,
             node="",
-            start_s=int(ended.started_s[at]),
-            end_s=int(ended.ended_s[at]),
+            start_s=int(run.start_s),
+            end_s=int(run.end_s),
             gpus=gpus,
-            measured_s=float(ended.runtime_s[at]),
+            measured_s=run.end_s - run.start_s,
             process_share=1.0,
             gpu_util=gpu_util,
             gpu_util_sd=0.0,

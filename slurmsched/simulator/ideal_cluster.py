@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,6 @@ from ..cluster.actions import Action, Preempt, Start, job_of
 from ..cluster.columns import Labels
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import AccountTable
-from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.profiles import NodeProfile
 from ..cluster.state import ClusterState
 from ..policies.selection.resources import CHOSEN, NEXT, NONE, TAKEN
@@ -19,6 +18,7 @@ from ..slurm.port import ActionResult
 from .engine.calendar import NEVER
 from .engine.job_state import ALONE, PENDING, RUNNING, alone
 from .fast.loops import Keys
+from .gpu_profiles import MeasuredRun
 from .machine.controller import controller
 from .machine.event_loop import advance, begin_on, preempt
 from .machine.observation import AT_LIMIT, ran_s
@@ -96,11 +96,9 @@ class IdealCluster(SimulatedCluster):
             guest_gpus=life.guests[rows],
         )
 
-    def profiles(self, ended: OutcomeTable) -> list[NodeProfile]:
-        """Return what the nodes measured of these runs; nothing of those that shared GPUs."""
-        runs = zip(ended.job_id.tolist(), ended.restart.tolist(), strict=True)
-        alone_then = [(self._rows[job][0], restart) not in self._paired for job, restart in runs]
-        return super().profiles(ended.take(np.array(alone_then, dtype=np.bool_)))
+    def _profiles(self, runs: Iterable[MeasuredRun]) -> list[NodeProfile]:
+        """Return what the nodes measured of *runs*; nothing of those that shared GPUs."""
+        return super()._profiles(run for run in runs if (run.row, run.restart) not in self._paired)
 
     def _made(self) -> Controller:
         rules = self.conf.rules._replace(direct=True, asked_each_time=True, backfilling=False, requeue_delay_s=0.0)

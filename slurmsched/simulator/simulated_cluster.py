@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,7 +51,7 @@ from .engine.job_state import (
     meet,
     pause,
 )
-from .gpu_profiles import profiles_of, true_use
+from .gpu_profiles import MeasuredRun, ended_runs, first_profile_s, profiles_of, true_use
 from .machine.controller import controller, extended, places_changed, request_slots
 from .machine.event_loop import advance, ask_to_stop, reordered, requeue
 from .machine.observation import nodes_of, observed_jobs, one_row_per_array, partition_of_run
@@ -215,7 +215,22 @@ class SimulatedCluster:
 
     def profiles(self, ended: OutcomeTable) -> list[NodeProfile]:
         """Return what the nodes measured of these runs."""
-        return list(profiles_of(ended, self._table, self._use, self._rows)) if len(ended) else []
+        return self._profiles(ended_runs(ended, self._rows))
+
+    def first_profiles(self, since_s: float) -> list[NodeProfile]:
+        """Return the first profiles that nodes have delivered of running jobs after *since_s*."""
+        running, life = self.model.stage.running, self.model.stage.life
+        rows = running.rows[: running.many[0]]
+        due_s = first_profile_s(life.started_s[rows], self._table.coldstart_s[rows])
+        some = rows[(life.state[rows] == RUNNING) & (due_s > since_s) & (due_s <= self.now_s)]
+        columns = (some, self._table.job_id[some], life.restarts[some], life.started_s[some])
+        runs = zip(*(column.tolist() for column in columns), strict=True)
+        return self._profiles(
+            MeasuredRun(row, job, restart, start_s, self.now_s) for row, job, restart, start_s in runs
+        )
+
+    def _profiles(self, runs: Iterable[MeasuredRun]) -> list[NodeProfile]:
+        return list(profiles_of(runs, self._table, self._use))
 
     def _answering(self) -> None:
         if self.away:

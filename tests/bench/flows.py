@@ -39,7 +39,7 @@ from slurmsched.simulator.cluster_spec import ClusterSpec, nodes_of, partition_o
 from slurmsched.simulator.cycle_driver import CycleDriver
 from slurmsched.simulator.decisions import DecisionWatch
 from slurmsched.simulator.fixed_forecast import FixedForecast
-from slurmsched.simulator.gpu_profiles import profiles_of, true_use
+from slurmsched.simulator.gpu_profiles import ended_runs, profiles_of, true_use
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.volatile_store import VolatileStore
@@ -265,7 +265,7 @@ def _driven(lab: Lab, flow: Flow) -> tuple[Course, dict[str, str]]:
         time.sleep(1.0 - time.time() % 1.0)
         now_s = time.time()
         report = run_cycle(context, context.memory.next_number(now_s), now_s, "act")
-        store.add_profiles(lab.cluster, profiles_of(report.ended, table, true_use(work), rows))
+        store.add_profiles(lab.cluster, profiles_of(ended_runs(report.ended, rows), table, true_use(work)))
         course.watch(report)
     thread.join()
     if len(course.ended_s) < len(flow.jobs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from slurmsched.cluster.actions import Requeue
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.cycle import CycleReport
+from slurmsched.db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ProfilingRules, Rules, SharingRules
 from slurmsched.models.sharing.sharing_model import TINY
@@ -18,6 +20,7 @@ from slurmsched.simulator.cluster_spec import ClusterSpec, Sharing, nodes_of, pa
 from slurmsched.simulator.cycle_driver import CycleDriver
 from slurmsched.simulator.engine.job_state import COMPLETED
 from slurmsched.simulator.fixed_forecast import FixedForecast
+from slurmsched.simulator.gpu_profiles import T_PROF_S
 from slurmsched.simulator.run import Setup, forecast_of
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
@@ -92,6 +95,37 @@ def test_a_job_is_known_by_its_gpu_use_once_a_run_of_its_kind_has_ended():
     pending = report.view.pending
     found = {name: column_of(pending, name, 3) for name in (*LIGHT, "unstable", "share_score")}
     assert found == {**LIGHT, "unstable": False, "share_score": TINY}
+
+
+def test_a_kind_is_known_by_a_job_that_still_runs():
+    jobs = jobs_of((0, 3000, 4, "light"), (1, 60, 4, "light"))
+    cluster = SimulatedCluster(jobs, fleet_of("other"), LAB)
+    reports = driven(cluster, sharing_rules())
+    known_s = min(report.now_s for report in reports if report.view.pending.measured.any())
+    assert T_PROF_S < known_s <= T_PROF_S + PROFILES_EVERY_S + 5
+
+
+def test_nodes_deliver_a_first_profile_once_after_the_warm_up_and_of_whom_it_may_be():
+    jobs = jobs_of((0, 3000, 1, "light"), (0, 3000, 1, "light"), (0, 3000, 1, "light"), (0, 3000, 1, "unknown"))
+    table = replace(
+        as_submitted(jobs),
+        coldstart_s=np.array([0.0, 100.0, 0.0, 0.0]),
+        noprofile=np.array([False, False, True, False]),
+    )
+    cluster = SimulatedCluster(
+        jobs, fleet_of("other"), SlurmConf(SlurmctldConfig(batch_sched_delay_s=0.0)), submitted=table
+    )
+    delivered, before_s = [], -np.inf
+    for now_s in (199.0, 205.0, 206.0, 299.0, 310.0, 320.0):
+        cluster.advance(now_s)
+        delivered.append([profile.job_id for profile in cluster.first_profiles(before_s)])
+        before_s = now_s
+    assert delivered == [[], [1], [], [], [2], []]
+
+
+def test_nodes_deliver_as_early_in_simulations_as_by_the_default_of_their_settings():
+    conf = (Path(__file__).parents[2] / "contrib/node.conf").read_text()
+    assert f"#EARLY_S={T_PROF_S:g}\n" in conf
 
 
 @pytest.mark.parametrize("comment", ["slurmsched:noprofile", "slurmsched:off"])

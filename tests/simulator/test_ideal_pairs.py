@@ -18,6 +18,7 @@ from slurmsched.cluster.jobs import JobTable
 from slurmsched.config import Settings
 from slurmsched.cycle import CycleReport
 from slurmsched.daemon.policy_settings import policy_of
+from slurmsched.db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from slurmsched.db.store import Store
 from slurmsched.decide import run_set
 from slurmsched.decide.engine import decide
@@ -32,6 +33,7 @@ from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, Sharing, no
 from slurmsched.simulator.cycle_driver import CycleDriver, IdealDriver, composed
 from slurmsched.simulator.engine.job_state import COMPLETED
 from slurmsched.simulator.fixed_forecast import FixedForecast
+from slurmsched.simulator.gpu_profiles import T_PROF_S
 from slurmsched.simulator.ideal_cluster import IdealCluster
 from slurmsched.simulator.machine.direct import outages_of, rules_of
 from slurmsched.simulator.pair_rules import pair_rules
@@ -87,6 +89,12 @@ def test_two_jobs_on_the_same_gpus_run_at_the_measured_speed_of_their_pair_until
     assert replay.start_s.tolist() == [0, 100, 200]
     assert replay.end_s[2] == pytest.approx(200 + 450 / 0.9)
     assert replay.end_s[1] == pytest.approx(700 + 1000 - 100 - 450)
+
+
+def test_a_job_joins_a_long_one_of_its_kind_soon_after_t_prof():
+    jobs = jobs_of((0, 5000, 1, "light"), (100, 300, 1, "light"))
+    replay = decided(jobs, fleet(1, 1), Setup.of("fifo", sharing="indolent"))
+    assert T_PROF_S < replay.start_s[1] <= T_PROF_S + PROFILES_EVERY_S
 
 
 def test_who_stays_keeps_the_gpus_when_the_first_leaves():
