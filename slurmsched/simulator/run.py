@@ -10,6 +10,7 @@ import numpy as np
 from ..cluster.columns import FloatArray, IntArray, Labels
 from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.text.plural import count
+from ..db.store import Store
 from ..decide.rules import SharingRules
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Placement
@@ -215,6 +216,7 @@ def decided(
     setup: Setup,
     learnt: Forecast | None = None,
     *,
+    store: Store | None = None,
     segments: bool = False,
     check: bool = False,
 ) -> Replay:
@@ -222,7 +224,8 @@ def decided(
 
     Where the cluster lets jobs share GPUs, the rule of the set-up pairs them, by default ``indolent``. ConfigError for
     preemption of jobs that share. With *segments* the replay has every run with its GPUs, on a pool of equal nodes.
-    With *check*, AssertionError names what is broken in the state of the cluster.
+    With *check*, AssertionError names what is broken in the state of the cluster. *store* has the profiles of earlier
+    runs, by default none.
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
@@ -245,6 +248,7 @@ def decided(
         cluster,
         policy,
         FixedForecast(named.job_id, forecast),
+        store=store,
         watch=decisions.watch,
         entering=decisions.entering,
     ).run()

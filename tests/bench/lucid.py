@@ -1,7 +1,8 @@
-"""``python -m tests.bench.lucid [main] [ablation] [levels] [weeks] [slurm]``: Lucid against what it has to beat.
+"""``python -m tests.bench.lucid [PART]...``, of PARTS: Lucid against what it has to beat.
 
 The semi-synthetic Philly trace on 48 nodes of 8 GPUs, forecasts and models from what was submitted before the week;
-all but ``slurm`` and ``weeks`` without a name. ``slurm`` is the modelled slurmctld, which takes many minutes.
+all but ``slurm``, ``weeks`` and ``decided`` without a name. ``slurm`` is the modelled slurmctld, ``decided`` has the
+daemon's own decisions; each takes many minutes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 
 from slurmsched.cluster.columns import FloatArray, Labels
 from slurmsched.cluster.forecast import Forecast
+from slurmsched.db.pending_writes import PendingWrites
+from slurmsched.db.records.gpu_usage import MOST
 from slurmsched.models.arrivals import Arrivals
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.sharing.sharing_model import SharingModel
@@ -24,13 +27,15 @@ from slurmsched.models.throughput import ThroughputModel
 from slurmsched.policies.contract import Ordering
 from slurmsched.policies.ordering.static import FAR_S
 from slurmsched.simulator.cluster_spec import ClusterSpec, Mode, Sharing
+from slurmsched.simulator.gpu_profiles import T_PROF_S, ended_runs, profiles_of, true_use
 from slurmsched.simulator.lucid.modes import modes
 from slurmsched.simulator.lucid.packing import pack
 from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
-from slurmsched.simulator.run import Replay, simulate
+from slurmsched.simulator.run import Replay, decided, simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces import read
+from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.simulator.workload.workload import Workload, as_submitted
 
 from .lucid_models import DATA, measured, rows_of, trained
@@ -45,7 +50,7 @@ THRESHOLDS = (  # GPU-seconds of attained service between Tiresias' queues
     (36000.0, 360000.0),
     (1200.0, 29000.0, 750000.0),
 )
-PARTS = ("main", "ablation", "levels", "weeks", "slurm")
+PARTS = ("main", "ablation", "levels", "weeks", "slurm", "decided")
 SHIFT = 0.5  # share of the jobs whose configuration is exchanged for a lighter or heavier one
 DEBUG_S = 60.0
 PROFILER = Profiler()
@@ -67,7 +72,7 @@ def main() -> None:
     asked = sys.argv[1:] or ["main", "ablation", "levels"]
     if unknown := set(asked) - set(PARTS):
         raise SystemExit(f"{', '.join(sorted(unknown))} is not known; there are: {', '.join(PARTS)}")
-    for part, run in zip(PARTS, (against, ablation, levels, weeks, on_slurm), strict=True):
+    for part, run in zip(PARTS, (against, ablation, levels, weeks, on_slurm, by_decide), strict=True):
         if part in asked:
             run()
 
@@ -281,6 +286,34 @@ def on_slurm() -> None:
     row("stock Slurm", lambda: simulate(of.jobs, plain, Setup.of("slurm")))
     ours = Setup.of("lucid", executor="slurm", forecast="history")
     row("lucid's order", lambda: simulate(of.jobs, plain, ours, learnt=of.told))
+
+
+def by_decide() -> None:
+    """What ``decide()`` makes of week 1 on a cluster that carries plans out as they are; jobs are profiled in place."""
+    of = week(1)
+    exact = replace(Setup.of("lucid"), sharing="indolent")
+    forecast = replace(exact, forecast="history")
+    head("week 1, the daemon's own decisions, executor direct")
+    row("exact forecasts", lambda: decided(of.jobs, fleet(), exact))
+    row("learnt forecasts", lambda: decided(of.jobs, fleet(), forecast, of.told))
+    row("and profiles of earlier runs", lambda: decided(of.jobs, fleet(), forecast, of.told, store=profiles_before(of)))
+
+
+def profiles_before(of: Week) -> VolatileStore:
+    """The profiles that nodes delivered before a week, if each job ran when it was submitted, on GPUs of its own."""
+    left_s = of.jobs.submit_s.min() - of.history.submit_s
+    known = (of.history.runtime_s <= left_s) | (left_s >= T_PROF_S)
+    history = of.history.take(np.flatnonzero(known)[-MOST:])
+    history = replace(
+        history,
+        job_id=-1 - np.arange(len(history)),  # no id of the week
+        runtime_s=np.minimum(history.runtime_s, of.jobs.submit_s.min() - history.submit_s),
+    )
+    ran, store = replace(outcomes(history), job_id=history.job_id), VolatileStore.blank()
+    runs = ended_runs(ran, {job: [at] for at, job in enumerate(history.job_id.tolist())})
+    store.save("simulation", PendingWrites(outcomes=[ran]))
+    store.add_profiles("simulation", profiles_of(runs, as_submitted(history), true_use(history)))
+    return store
 
 
 if __name__ == "__main__":
