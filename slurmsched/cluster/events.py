@@ -22,6 +22,8 @@ class JobSubmitted(Event):
     """The first observation of a job; ``at_s`` is its first submit time."""
 
     user: str = field(default="", compare=False)  #: its owner, who may read the story
+    partition: str = field(default="", compare=False)  #: a comma list, before any move of ours
+    request: str = field(default="", compare=False)  #: the tokens for us in its comment
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from .job_record import EndedRun, Index, JobRecord, Phase, jobs_in, outcomes_of,
 from .jobs import JobState, JobTable, deadlines_from
 from .records.outcomes import OutcomeTable
 from .state import ClusterState
+from .text.comment import owner_request
 
 #: Slurm's times are whole seconds and some of its programs round differently.
 SAME_TIME_S = 1.0
@@ -150,16 +151,16 @@ class _Page:
         """Process the changed ones of *rows* of *table*."""
         news = ~self.before.unchanged(table, phase)
         some = np.flatnonzero(news if rows is None else news & rows)
-        extras = zip(table.state[some].tolist(), table.ended_s[some].tolist(), strict=True)
-        for job, (state, ended_s) in zip(jobs_in(table, some), extras, strict=True):
+        extras = zip(table.state[some].tolist(), table.ended_s[some].tolist(), table.comment.take(some), strict=True)
+        for job, (state, ended_s, comment) in zip(jobs_in(table, some), extras, strict=True):
             if state == JobState.COMPLETING and self._between_runs(job):
                 continue
             if phase is Phase.ENDED:
-                self._end(self._recognise(job), JobState(state), ended_s)
+                self._end(self._recognise(job, comment), JobState(state), ended_s)
             elif phase is Phase.RUNNING:
-                self._run(self._recognise(job), JobState(state))
+                self._run(self._recognise(job, comment), JobState(state))
             else:
-                self._track(replace(self._recognise(job), phase=Phase.PENDING, started_s=math.nan))
+                self._track(replace(self._recognise(job, comment), phase=Phase.PENDING, started_s=math.nan))
 
     def miss(self, state: ClusterState, forgotten: frozenset[int]) -> None:
         """Process the recorded jobs that the observation lacks."""
@@ -192,7 +193,7 @@ class _Page:
         earlier = self.jobs.get(job.unit)
         return earlier is None or job.restarts > earlier.restarts
 
-    def _recognise(self, job: JobRecord) -> JobRecord:
+    def _recognise(self, job: JobRecord, comment: str) -> JobRecord:
         """Return *job* with its first submit time and last phase, after recording the events that it implies."""
         earlier = self.jobs.get(job.unit)
         if earlier is not None and job.unit > 0 and job.restarts > earlier.restarts:
@@ -205,7 +206,8 @@ class _Page:
         first_s = job.submitted_s
         if job.restarts and job.array_job_id:  # a requeued task without a record since it merged into the array's unit
             first_s = min(first_s, self._array_submit_s.get(job.array_job_id, first_s))
-        self.events.append(JobSubmitted(job.job_id, first_s, job.user, first_submit_s=first_s))
+        request = owner_request(comment)[0]
+        self.events.append(JobSubmitted(job.job_id, first_s, job.user, job.partition, request, first_submit_s=first_s))
         array = self.jobs.get(-job.array_job_id) if job.unit > 0 else None
         waiting = replace(job, waiting_since_s=job.eligible_s) if array is None else self._waiting(array, job)
         return replace(waiting, first_submit_s=first_s)

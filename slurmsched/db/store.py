@@ -169,6 +169,11 @@ class Store:
         with self.database.transaction("reading the names of the clusters") as connection:
             return outcomes.load_clusters(connection)
 
+    def submissions(self, cluster: str, since_s: float) -> dict[tuple[int, int], story.Submission]:
+        """Return how jobs were submitted since *since_s*, by job id and whole second of the submission."""
+        with self.database.transaction("reading submissions") as connection:
+            return story.load_submissions(connection, cluster, since_s)
+
     def story(self, cluster: str, job_id: int, first_submit_s: float | None = None) -> list[StoryEvent]:
         """Return the events of the job with that id and first submit, or of the last with that id; oldest first."""
         with self.database.transaction(f"reading the story of job {job_id}") as connection:

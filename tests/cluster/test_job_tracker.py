@@ -106,6 +106,12 @@ def test_a_new_job_is_submitted_once():
     assert again.jobs == {}
 
 
+def test_a_submission_tells_the_partitions_and_the_tokens_of_the_job():
+    shared = job(partition="gpu,fast", comment="my note slurmsched:ckpt slurmsched:share=0")
+    (event,) = CheckedTracker().update(look(shared), 105).events
+    assert (event.partition, event.request) == ("gpu,fast", "slurmsched:ckpt")
+
+
 def test_a_job_is_followed_from_submit_to_end_at_slurms_own_times():
     ledger = CheckedTracker()
     ledger.update(look(job()), 105)

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.events import JobSubmitted
 from slurmsched.cluster.jobs import JobState
 from slurmsched.cluster.records.outcomes import OutcomeTable
+from slurmsched.cluster.records.profiles import NodeProfile
+from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.store import Store
+from slurmsched.db.tracking.story import Submission, story_of
 from slurmsched.simulator.traces import TraceError, from_outcomes, from_store
 
 
@@ -72,6 +76,36 @@ def test_what_never_ran_and_what_was_lost_sight_of_is_noted():
     trace = from_outcomes(runs({"state": JobState.OTHER}, never, {"job_id": 3, "gpus": 0}))
     assert trace.workload.job_id.tolist() == [1]
     assert {note.rule: note.rows for note in trace.notes} == {"unseen": 1, "runtime": 1, "gpus": 1}
+
+
+SAVES = Submission("gpu,profile", "slurmsched:deadline=+1h,ckpt,amp,50@+2h")
+
+
+def test_a_job_keeps_the_partitions_deadline_and_consent_of_its_submission():
+    trace = from_outcomes(runs({"partition": "shared"}, {"job_id": 2}), {(1, 100): SAVES, (2, 99): SAVES})
+    jobs = trace.workload
+    assert [*jobs.partition] == ["gpu,profile", "gpu"]
+    assert (jobs.ckpt.tolist(), jobs.amp.tolist(), jobs.best_effort.tolist()) == ([True, False],) * 2 + ([False, True],)
+    assert (jobs.deadline_s.tolist(), [*jobs.rewards]) == ([3700.0, math.inf], ["1@3600,0.5@7200", ""])
+
+
+def test_a_job_that_saves_its_work_needs_the_time_of_all_its_runs():
+    again = {"restart": 1, "eligible_s": 320.0, "started_s": 400.0, "ended_s": 450.0, "runtime_s": 50.0}
+    trace = from_outcomes(runs({"state": JobState.REQUEUED}, again), {(1, 100): SAVES})
+    assert trace.workload.runtime_s.tolist() == [150]
+
+
+def test_the_database_knows_how_jobs_were_submitted_and_what_they_use(store):
+    store.add_outcomes("c1", runs({"partition": "shared"}, {"job_id": 2}))
+    event = JobSubmitted(1, 100.0, "ann", "gpu", "slurmsched:ckpt", first_submit_s=100.0)
+    store.save("c1", PendingWrites(story=[story_of(event)]))
+    use = (0.9, 0.4, 0.1, 0.2, 6000.0, 100.0, 0.0)
+    spans = {1: (205, 300), 2: (5, 9)}
+    store.add_profiles("c1", [NodeProfile(job, 0, "n1", *span, 4, 4.0, *use) for job, span in spans.items()])
+    jobs = from_store(store, "c1").workload
+    assert ([*jobs.partition], jobs.ckpt.tolist()) == (["gpu", "gpu"], [True, False])
+    assert (jobs.gpu_util[0], jobs.memory_util[0], jobs.gpu_memory_mib[0]) == (0.4, 0.2, 1500.0)
+    assert np.isnan(jobs.gpu_util[1]), "what was measured at another time was of another job with its id"
 
 
 def test_an_id_that_came_again_is_another_job():

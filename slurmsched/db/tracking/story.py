@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -189,6 +189,27 @@ def load_story(
         known_s = (event.first_submit_s for event in dated if not math.isnan(event.first_submit_s))
         first_submit_s = max(known_s, default=math.nan)
     return in_order(event for event in dated if _same(event.first_submit_s, first_submit_s))
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The first observation of a job: its partitions, a comma list, and the tokens for us in its comment."""
+
+    partition: str = ""
+    request: str = ""
+
+
+def load_submissions(connection: Connection, cluster: str, since_s: float) -> dict[tuple[int, int], Submission]:
+    """Return the submissions since *since_s*, by job id and whole second."""
+    query = select(job_events.c.job_id, job_events.c.at_s, job_events.c.details).where(
+        job_events.c.cluster == cluster, job_events.c.kind == "submitted", job_events.c.at_s >= since_s
+    )
+    names = [f.name for f in fields(Submission)]
+    found = {}
+    for job_id, at_s, text in connection.execute(query):
+        details = json.loads(text)
+        found[job_id, int(at_s)] = Submission(**{name: details.get(name, "") for name in names})
+    return found
 
 
 def _identity(event: StoryEvent, submitted_s: list[float]) -> float:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...clock import local_zone
+from ...cluster.columns import FloatArray, Labels
 from ...cluster.jobs import JobState
 from ...cluster.records.outcomes import OutcomeTable
+from ...cluster.records.profiles import ProfileTable
+from ...cluster.text.comment import CommentOptions, Deadline, read
+from ...db.records.gpu_usage import SAME_S
+from ...db.tracking.story import Submission
+from ...errors import CommentError
+from ..workload.rewards import written
 from .cleaning import Raw, cleaned, per_node
 from .job_runs import arrivals, only_last_runs
 from .trace import Trace, TraceError
 
 if TYPE_CHECKING:
     from ...db.store import Store
+
+NO_SUBMISSIONS: Mapping[tuple[int, int], Submission] = MappingProxyType({})
 
 
 def from_store(
@@ -29,15 +42,27 @@ def from_store(
             f"reading the history of cluster {cluster} from {store.place}: no run ended in that time;"
             " try: slurmsched history import"
         )
-    trace = from_outcomes(outcomes, cpu_jobs=cpu_jobs)
+    submissions = store.submissions(cluster, float(np.nanmin(outcomes.first_submit_s)))
+    measured = store.profiles(cluster, float(np.nanmin(outcomes.ended_s)))
+    trace = from_outcomes(outcomes, submissions, measured, cpu_jobs=cpu_jobs)
     if not len(trace):
         left_out = "; ".join(map(str, trace.notes))
         raise TraceError(f"reading the history of cluster {cluster} from {store.place}: no job is left: {left_out}")
     return trace
 
 
-def from_outcomes(outcomes: OutcomeTable, *, cpu_jobs: bool = False) -> Trace:
-    """Convert a history to jobs, each once: with its first submit and its last run."""
+def from_outcomes(
+    outcomes: OutcomeTable,
+    submissions: Mapping[tuple[int, int], Submission] = NO_SUBMISSIONS,
+    measured: ProfileTable | None = None,
+    *,
+    cpu_jobs: bool = False,
+) -> Trace:
+    """Convert a history to jobs, each once: with its first submit and its last run.
+
+    A job whose *submissions* entry says ``ckpt`` keeps its work: it needs the time of all its runs. Partitions,
+    deadlines and consent are those of the submission; the GPU use is that which nodes *measured*.
+    """
     raw = Raw(
         {
             "job_id": outcomes.job_id,
@@ -47,13 +72,73 @@ def from_outcomes(outcomes: OutcomeTable, *, cpu_jobs: bool = False) -> Trace:
             "nodes": outcomes.nodes,
             "cpus": per_node(outcomes.cpus, outcomes.nodes),
             "time_limit_s": outcomes.time_limit_s,
-            **{name: getattr(outcomes, name) for name in ("user", "account", "partition", "qos", "name")},
+            **{name: getattr(outcomes, name) for name in ("user", "account", "qos", "name")},
+            **_submitted(outcomes, submissions),
+            **_use(outcomes, measured),
         }
     )
     unseen = int(np.count_nonzero(outcomes.state == JobState.OTHER))
     raw.note("unseen", unseen, "the end of {jobs} was not observed, only that they were gone")
     arrival_s = arrivals(raw, outcomes.first_submit_s, outcomes.eligible_s, outcomes.started_s)
-    job = np.unique(np.stack([outcomes.job_id, outcomes.first_submit_s], axis=1), axis=0, return_inverse=True)[1]
-    only_last_runs(raw, job.reshape(-1), outcomes.restart.astype(np.float64), arrival_s)
+    key = np.stack([outcomes.job_id, outcomes.first_submit_s], axis=1)
+    job = np.unique(key, axis=0, return_inverse=True)[1].reshape(-1)
+    all_runs_s = np.bincount(job, outcomes.runtime_s, minlength=1)[job]
+    raw.columns["runtime_s"] = np.where(raw.columns["ckpt"], all_runs_s, outcomes.runtime_s)
+    only_last_runs(raw, job, outcomes.restart.astype(np.float64), arrival_s)
     jobs, notes = cleaned(raw, cpu_jobs=cpu_jobs)
     return Trace(jobs, notes, "database")
+
+
+def _submitted(outcomes: OutcomeTable, submissions: Mapping[tuple[int, int], Submission]) -> dict[str, Any]:
+    """Return the columns that jobs had at their submission; those of the run where that was not observed."""
+    first_s = outcomes.first_submit_s
+    keys = zip(outcomes.job_id.tolist(), np.nan_to_num(first_s).astype(np.int64).tolist(), strict=True)
+    found = [submissions.get(key, Submission()) for key in keys]
+    parsed = {text: read(text)[0] for text in {one.request for one in found}}
+    options = [parsed[one.request] for one in found]
+    due_s = [_deadline_s(one, at_s) for one, at_s in zip(options, first_s.tolist(), strict=True)]
+    steps = [_steps(one, at_s) for one, at_s in zip(options, first_s.tolist(), strict=True)]
+    return {
+        "partition": Labels.of(one.partition or ran for one, ran in zip(found, outcomes.partition, strict=True)),
+        "ckpt": np.array([one.ckpt for one in options], dtype=np.bool_),
+        "amp": np.array([one.amp for one in options], dtype=np.bool_),
+        "deadline_s": np.array(due_s, dtype=np.float64),
+        "best_effort": np.isinf(due_s),
+        "rewards": Labels.of(written(one) for one in steps),
+    }
+
+
+def _deadline_s(options: CommentOptions, first_submit_s: float) -> float:
+    return _by(options.deadline, first_submit_s) if options.deadline else math.inf
+
+
+def _steps(options: CommentOptions, first_submit_s: float) -> list[tuple[float, float]]:
+    """Return the ends, in seconds after the submission, and what each is worth; none without a deadline."""
+    if not math.isfinite(_deadline_s(options, first_submit_s)):
+        return []
+    ends = [(1.0, options.deadline), *((step.value, step.by) for step in options.steps)]
+    after_s = [(_by(by, first_submit_s) - first_submit_s, worth) for worth, by in ends if by is not None]
+    return [end for end in after_s if math.isfinite(end[0])]
+
+
+def _by(deadline: Deadline, first_submit_s: float) -> float:
+    try:
+        return deadline.resolve(first_submit_s, local_zone())
+    except CommentError:
+        return math.inf
+
+
+def _use(outcomes: OutcomeTable, measured: ProfileTable | None) -> dict[str, FloatArray]:
+    """Return the GPU use of each run; NaN where it was not measured."""
+    names = {"gpu_util": "gpu_util", "memory_util": "memory_util", "gpu_memory_mib": "memory_mib"}
+    use = {name: np.full(len(outcomes), np.nan) for name in names}
+    if measured is None:
+        return use
+    rows = {run: row for row, run in enumerate(zip(measured.job_id.tolist(), measured.restart.tolist(), strict=True))}
+    for at, run in enumerate(zip(outcomes.job_id.tolist(), outcomes.restart.tolist(), strict=True)):
+        row = rows.get(run)
+        if row is not None and outcomes.started_s[at] - SAME_S <= measured.start_s[row] <= outcomes.ended_s[at]:
+            for name, column in names.items():
+                share = measured.gpus[row] if name == "gpu_memory_mib" else 1
+                use[name][at] = getattr(measured, column)[row] / share
+    return use
