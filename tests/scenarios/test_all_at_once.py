@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from deadline_jobs import DEADLINE, STEPS, answer, ended, saving, story, submit, taught
-from lab_site import Site
+from lab_site import USERS, Site, history
 from node_worlds import PROGRAMS, patient_path, scripted_nvml
 from sharing_burst import measured
 
@@ -188,3 +191,108 @@ def test_with_all_powers_on_every_job_gets_what_it_was_promised_and_its_story_is
         assert site.sql(trace) == [(0,)], trace
     for folder in ("run", "tasks", "spool"):
         site.until(lambda folder=folder: [*(lab.directory.parent / folder).iterdir()] == [], f"an empty {folder}")
+
+
+TOOK_S = {"filler": 100.0, "long": 90.0, "middle": 50.0, "short": 25.0}
+"""Runtimes of kinds of jobs that the site knows."""
+
+CLUSTER = """
+[[partitions]]
+name = "gpu"
+[[partitions]]
+name = "profile"
+tier = 2
+[[partitions]]
+name = "shared"
+[[nodes]]
+count = 2
+gpus = 4
+cpus = 16
+partitions = ["gpu"]
+[[nodes]]
+gpus = 4
+cpus = 16
+partitions = ["profile"]
+[[nodes]]
+gpus = 4
+cpus = 16
+partitions = ["shared"]
+[sharing]
+partition = "shared"
+pairs = "pairs.csv"
+"""
+
+
+def known(site: Site) -> None:
+    """Let the database know how long each kind of job takes; two of them were measured as well."""
+    with site.store() as store:
+        store.prune(time.time(), 1.0, 1.0)
+        past = history(site.lab, list(TOOK_S))
+        runtime_s = np.array([TOOK_S[name] for name in past.name])
+        ended_s = time.time() - 90_000.0 + 90.0 * np.arange(len(past))
+        times = dict.fromkeys(("first_submit_s", "eligible_s", "started_s"), ended_s - runtime_s)
+        store.add_outcomes(site.lab.cluster, replace(past, runtime_s=runtime_s, ended_s=ended_s, **times))
+
+
+def asked(site: Site) -> list[int]:
+    """Submit two dozen jobs of all users while the lab is full: new kinds, deadlines, jobs that give way."""
+    comments = ("", "slurmsched:noprofile", "slurmsched:ckpt", "slurmsched:noprofile,deadline=+20m")
+    jobs = []
+    for at in range(24):
+        kind, gpus = ("long", "middle", "short")[at % 3], (1, 2, 4, 1, 2)[at % 5]
+        options = (
+            f"--gres=gpu:{gpus}",
+            "-t2",
+            "--requeue",
+            "-o/dev/null",
+            f"-J{kind}",
+            f"--comment={comments[at % 4]}",
+        )
+        jobs.append(site.lab.submit(*options, f"--wrap=sleep {TOOK_S[kind]}", user=USERS[at % 4]))
+    return jobs
+
+
+@pytest.mark.soak
+def test_what_if_and_a_replay_of_that_site_agree_with_what_came(whole_lab, capsys):
+    lab, address = whole_lab
+    profile = PROFILE.format(address=address).replace("t_s = 3", "t_s = 20").replace("t_least_s = 3", "t_least_s = 20")
+    site = Site.of(lab, None, **SECTIONS, profile=profile)
+    known(site)
+    (site.directory / "cluster.toml").write_text(CLUSTER)
+    (site.directory / "pairs.csv").write_text("first,second,first_speed,second_speed\nshort,short,1,1\n")
+    with site.daemon():
+        filler = (
+            "--gres=gpu:4",
+            "-N2",
+            "--exclusive",
+            "-t3",
+            "-Jfiller",
+            "-o/dev/null",
+            "--comment=slurmsched:noprofile",
+        )
+        first = lab.submit(*filler, f"--wrap=sleep {TOOK_S['filler']}", user="alice")
+        site.until(lambda: site.states()[first] == "RUNNING", "the whole GPUs to be taken")
+        jobs = asked(site)
+        site.more_cycles()
+        (forecast,), since_s = site.said("what-if")["rows"], time.time()
+        waiting = np.array([site.states()[job] == "PENDING" for job in jobs])
+        end_s = np.array([ended(site, job) for job in [*jobs, first]])
+        site.more_cycles(2)
+    files = ("--cluster", str(site.directory / "cluster.toml"), "--config", str(site.file))
+    words = site.run("simulate", "--from-db", "20m", *files, "--no-baseline", "--json").stdout
+    replayed = json.loads(words)["policies"][0]["jct_s"]["mean"]
+    jct_s, left_s = (end_s - submit_times(lab, [*jobs, first])).mean(), (end_s[:-1][waiting] - since_s).mean()
+    with capsys.disabled():
+        print(f"\nuntil the end: {left_s:.1f} s, by what-if {forecast['mean_end_s']:.1f} s ({forecast['starts']} jobs)")
+        print(f"completion time: {jct_s:.1f} s, replayed {replayed:.1f} s ({len(end_s)} jobs)")
+    assert replayed == pytest.approx(jct_s, rel=0.1)
+    assert forecast["mean_end_s"] == pytest.approx(left_s, rel=0.1)
+
+
+def submit_times(lab: Lab, jobs: list[int]) -> np.ndarray:
+    """When jobs were first submitted."""
+    rows = lab.ask(["env", "SLURM_TIME_FORMAT=%s", "sacct", "-n", "-X", "-D", "-P", "-o", "jobid,submit"]).split()
+    first: dict[int, float] = {}
+    for job, at_s in (row.split("|") for row in rows):
+        first[int(job)] = min(first.get(int(job), np.inf), float(at_s))
+    return np.array([first[job] for job in jobs])
