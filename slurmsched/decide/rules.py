@@ -81,7 +81,7 @@ class SharingRules:
     evict: bool = True  #: stop one of two jobs with an unstable joint load, if it has ckpt
     unstable: tuple[Instability, ...] = ()  #: the latest such pairs, newest first
     rule: str = "indolent"  #: who joins whom: a name in ``SHARINGS``, with its parameters
-    wide: bool = False  #: a job may join on some of the GPUs of a wider one, where the cluster lets it
+    wide: bool = True  #: a job may join on some of the GPUs of a wider one
     curve: tuple[tuple[float, float], ...] = PackingLimits.curve  #: speed of two jobs by the sum of their utilisations
 
     @property

@@ -1,11 +1,12 @@
 """MPS for jobs that share GPUs: one control daemon per set of GPUs and user, from the first sharer to the last.
 
 A program of its own, started as root by Slurm's prolog and epilog: Python 3.6 or newer and the standard library.
-``join GPUS UUIDS PERCENT MIB`` adds the job of the environment to the set and starts its daemon if there is none;
-``leave DIRECTORY`` removes it again. The settings of node.conf come in the environment as SLURMSCHED_NAME.
+``join GPUS UUIDS PERCENT MIB`` adds the job of the environment to the set of the job that it joins, else to a set of
+its own GPUs, and starts the daemon of the set if there is none; ``leave DIRECTORY`` removes it again. The settings of
+node.conf come in the environment as SLURMSCHED_NAME.
 
-A fault affects the pair of jobs: when the daemon dies, or its log reports a fatal fault, each job of the pair writes a
-record to the spool, ``JOB.NODE.START.fault``.
+A fault affects all jobs of a set: when the daemon dies, or its log reports a fatal fault, each job that shares a GPU
+writes a record to the spool, ``JOB.NODE.START.fault``.
 """
 
 import contextlib
@@ -64,7 +65,7 @@ class GpuShare:
         for name in os.listdir(self.directory) if os.path.isdir(self.directory) else []:
             if name.isdigit():
                 with contextlib.suppress(OSError, ValueError), open(os.path.join(self.directory, name)) as file:
-                    found[int(name)] = json.load(file)
+                    found[int(name)] = {"gpus": self.gpus, **json.load(file)}  # which earlier releases left out
         return found
 
     def note(self, job_id: int, body: Dict[str, Any]) -> None:
@@ -288,22 +289,22 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
     environ = os.environ
     job_id, uid, node = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_JOB_UID"]), environ["SLURMD_NODENAME"]
     parent = os.path.join(environ["SLURMSCHED_RUN_DIR"], "mps." + node)
-    share = GpuShare(os.path.join(parent, f"{gpus}.{uid}"))
     with locked(parent):
         other = someone_else(parent, gpus, uid)
         if other is not None:
             complain(f"job {job_id} has GPUs {gpus} without MPS: user {other} shares one of them")
             return
+        share = share_for(parent, gpus, uid, job_id)
         os.makedirs(share.directory, mode=0o700, exist_ok=True)
-        partners = {partner: its for partner, its in share.sharers().items() if partner != job_id}
         runs = share.daemon() is not None
-        begin_anew(share, partners, {*partners, job_id})
         body: Dict[str, Any] = {
+            "gpus": gpus,
             "restart": int(environ.get("SLURM_JOB_RESTART_COUNT") or 0),
             "start_s": int(time.time()),
         }
-        body.update({"with": sorted(partners), "logs": share.log_ends() if runs else {}, "mps": runs})
-        share.note(job_id, body)  # before there is a daemon, so that the epilog stops it whatever happens here
+        body.update({"with": [], "logs": {}, "mps": runs})
+        # Noted before there is a daemon, so that the epilog stops it whatever happens here.
+        begin_anew(share, {**share.sharers(), job_id: body})
         tasks = os.open(environ["SLURMSCHED_TASK_FILE"], os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         if not runs:
             share.start(uuids)
@@ -312,26 +313,51 @@ def join(gpus: str, uuids: str, percent: int, mib: int) -> None:
             file.write("".join(line + "\n" for line in client_settings(share, uuids, percent, mib)))
 
 
-def begin_anew(share: GpuShare, partners: Dict[int, Dict[str, Any]], sharers: Set[int]) -> None:
-    """Make each of *partners* one of these *sharers* from now on, with earlier faults stored.
+def share_for(parent: str, gpus: str, uid: int, job_id: int) -> GpuShare:
+    """Return the set that a job joins: that of the last job on its GPUs, if its daemon has them all, else its own.
+
+    So the guests of a wide job have its daemon, also after its end, and a job on GPUs that it left begins a new set.
+    """
+    found = []
+    for share in shares(parent):
+        if share.uid == uid and numbers(gpus) <= numbers(share.gpus) and share.daemon() is not None:
+            there = share.sharers()
+            found += [(there[other]["start_s"], other, share.name) for other in beside(gpus, there) if other != job_id]
+    return GpuShare(os.path.join(parent, max(found)[2] if found else f"{gpus}.{uid}"))
+
+
+def shares(parent: str) -> List[GpuShare]:
+    """Return the sets of GPUs of this node that jobs share."""
+    return [GpuShare(os.path.join(parent, name)) for name in os.listdir(parent)]
+
+
+def numbers(gpus: str) -> Set[str]:
+    """Return the numbers in a text such as 0+1."""
+    return set(gpus.split("+"))
+
+
+def beside(gpus: str, sharers: Dict[int, Dict[str, Any]]) -> List[int]:
+    """Return those of *sharers* that have one of *gpus*."""
+    return sorted(job_id for job_id, its in sharers.items() if numbers(gpus) & numbers(its["gpus"]))
+
+
+def begin_anew(share: GpuShare, sharers: Dict[int, Dict[str, Any]]) -> None:
+    """Make those of *sharers* that have one of its GPUs the partners of each from now on, with earlier faults stored.
 
     Jobs that join later are not blamed for these faults, nor jobs that have left for later ones.
     """
     runs = share.daemon() is not None
-    for partner, its in partners.items():
+    for job_id, its in sharers.items():
         its["fault"] = its.get("fault") or failed(share, its)
         if not its["fault"]:
-            its.update({"with": sorted(sharers - {partner}), "logs": share.log_ends() if runs else {}})
-        share.note(partner, {**its, "mps": its["mps"] and runs})  # a daemon that died takes its log with it
+            partners = [other for other in beside(its["gpus"], sharers) if other != job_id]
+            its.update({"with": partners, "logs": share.log_ends() if runs else {}})
+        share.note(job_id, {**its, "mps": its["mps"] and runs})  # a daemon that died takes its log with it
 
 
 def someone_else(parent: str, gpus: str, uid: int) -> Optional[int]:
     """Return another user who shares one of *gpus*; None where there is none."""
-    for name in os.listdir(parent):
-        other = GpuShare(os.path.join(parent, name))
-        if other.uid != uid and set(other.gpus.split("+")) & set(gpus.split("+")) and other.sharers():
-            return other.uid
-    return None
+    return next((share.uid for share in shares(parent) if share.uid != uid and beside(gpus, share.sharers())), None)
 
 
 def client_settings(share: GpuShare, uuids: str, percent: int, mib: int) -> List[str]:
@@ -355,7 +381,7 @@ def leave(directory: str) -> None:
         fault = mine.get("fault") or failed(share, mine)
         share.forget(job_id)
         left = share.sharers()
-        begin_anew(share, left, {*left})
+        begin_anew(share, left)
         if not left:
             share.stop()
     if fault:
@@ -374,7 +400,7 @@ def failed(share: GpuShare, its: Dict[str, Any]) -> str:
 def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> None:
     """Write the fault of a pair to the spool, for this job of it."""
     node = os.environ["SLURMD_NODENAME"]
-    complain(f"job {job_id} and {mine['with']} on GPUs {share.gpus}: {fault}")
+    complain(f"job {job_id} and {mine['with']} on GPUs {mine['gpus']}: {fault}")
     body = {
         "version": VERSION,
         "job_id": job_id,
@@ -383,7 +409,7 @@ def record(share: GpuShare, job_id: int, mine: Dict[str, Any], fault: str) -> No
         "uid": share.uid,
         "start_s": mine["start_s"],
         "end_s": max(mine["start_s"], int(time.time())),  # the clock may have been set
-        "gpus": [int(gpu) for gpu in share.gpus.split("+")],
+        "gpus": [int(gpu) for gpu in mine["gpus"].split("+")],
         "with": mine["with"],
         "fault": fault,
     }

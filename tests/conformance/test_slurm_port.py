@@ -382,6 +382,23 @@ def test_slots_go_to_two_jobs_a_gpu_and_a_third_waits_for_one_of_them(shared_wor
     world.until(lambda state: running(state, third), "the third in its place")
 
 
+def test_jobs_run_on_some_gpus_of_a_wider_one_and_outlast_it(shared_world):
+    world = shared_world
+    blocker = world.submit(540, gpus=4)
+    world.until(lambda state: running(state, blocker), "the whole GPUs taken")
+    host, two, one, late = (world.submit(540, gpus=gpus) for gpus in (4, 2, 1, 1))
+    world.until(lambda state: pending(state, host, two, one, late), "all pending")
+    for job, gpus in ((host, "0+1+2+3"), (two, "0+2"), (one, "3")):
+        sent_to_slots(world, job, gpus)
+        world.until(lambda state, job=job: running(state, job), "the job on slots")
+    sent_to_slots(world, late, "2")
+    world.until(lambda state: state.pending.reason[row(state.pending, late)] == "Resources", "the fourth to wait")
+    world.end(host)
+    state = world.until(lambda state: running(state, two, one, late), "the fourth in the place of the wide one")
+    has = [state.running.per_node[row(state.running, job)] for job in (two, one, late)]
+    assert [slots_in(text) for text in has] == [(0, 2), (3,), (2,)]
+
+
 def test_a_requeued_job_has_its_slots_and_gets_whole_gpus_back(shared_world):
     world = shared_world
     blocker = world.submit(540, gpus=4)

@@ -25,7 +25,9 @@ from slurmsched.decide.explain.sharing import sharing_words
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.decide.sharing.packing import settle_shared
+from slurmsched.decide.sharing.pairing import Hosts
 from slurmsched.decide.sharing.queue_wait import own_waits_s
+from slurmsched.decide.sharing.shared_nodes import shared_nodes
 from slurmsched.policies.contract import SHARINGS, find_ordering
 from slurmsched.policies.contract import sharing as sharing_rule
 from slurmsched.policies.sharing_candidates import Pair
@@ -114,6 +116,42 @@ def test_a_light_job_joins_a_light_job_that_runs_on_slots():
 def test_the_first_of_a_pair_goes_to_a_free_gpu_of_the_sharing_node():
     first, second = shares(seen(waiting(2, gpus=[1, 2])))
     assert (first.token, second.token) == ("0", "1+2")
+
+
+def test_jobs_join_a_wider_one_on_gpus_that_it_has_alone_until_each_has_two_jobs():
+    wide = sharing("0+1+2+3")
+    looked = seen(waiting(3, gpus=[1, 2, 1]), wide)
+    assert [share.token for share in shares(looked)] == ["0", "1+2", "3"]
+    assert [share.token for share in shares(seen(waiting(2, gpus=[2, 2]), wide, sharing("1", job_id=[912])))] == ["0+2"]
+    coming = on_the_way(job_id=[3], comment=["slurmsched:share=0"], per_node=["gres:slot:i0:1"], partition=["shared"])
+    assert [share.token for share in shares(seen(waiting().joined(coming), wide))] == ["1"]
+
+
+def test_without_wide_hosts_only_jobs_with_the_same_number_of_gpus_share():
+    equal = replace(RULES, wide=False)
+    looked = seen(waiting(3, gpus=[1, 2, 4]), sharing("0+1+2+3"))
+    assert [(share.job_id, share.token) for share in shares(looked, equal)] == [(3, "0+1+2+3")]
+    assert shares(seen(waiting(gpus=[4]), sharing("0+1+2+3"), sharing("1", job_id=[912])), equal) == []
+
+
+def test_no_job_joins_narrower_ones_nor_two_of_them():
+    looked = seen(waiting(gpus=[2]), sharing("0"), sharing("1", job_id=[912]), room=site(2))
+    assert shares(looked) == []
+
+
+def test_jobs_of_another_user_on_a_wide_host_take_turns():
+    looked = seen(waiting(2, user=["bob", "alice"]), sharing("0+1+2+3"))
+    assert [share.token for share in shares(looked, replace(RULES, other_users=True))] == ["0:time", "1"]
+    assert [(share.job_id, share.token) for share in shares(looked)] == [(2, "0")]
+
+
+def test_a_second_guest_is_not_charged_for_the_speed_that_a_wide_host_has_lost_already():
+    rules = replace(RULES, curve=((0.0, 1.0), (1.0, 0.5)))
+    wide, guest = sharing("0+1+2+3"), sharing("3", job_id=[912])
+    for there, speed, open_gpus in (((wide,), 1.0, 4), ((wide, guest), 0.8, 3)):
+        looked = seen(waiting(), *there)
+        hosts = Hosts.on_slots(looked, shared_nodes(looked, "shared"), rules).jobs
+        assert (hosts.job_id.tolist(), hosts.speed.tolist(), hosts.open_gpus.tolist()) == ([911], [speed], [open_gpus])
 
 
 def test_where_a_gpu_of_its_own_is_free_a_job_does_not_share():
@@ -424,6 +462,7 @@ def looks(draw: st.DrawFn) -> tuple[Any, SharingRules]:
         RULES,
         capacity=draw(st.sampled_from([2, 2, 2, 1, 0])),
         other_users=draw(st.booleans()),
+        wide=draw(st.booleans()),
         failed=draw(st.sampled_from([(), (("alice/train_#",),), (("alice/eval", "alice/train_#"),)])),
     )
     return seen(pending, *([] if table is None else [table])), rules
@@ -454,7 +493,8 @@ def test_a_pair_that_may_not_share_is_never_made_whatever_the_view(case):
             theirs = slots_in(running.per_node[host])
             if not set(theirs) & set(gpus):
                 continue
-            assert theirs == tuple(sorted(gpus))
+            assert set(gpus) <= set(theirs)
+            assert rules.wide or len(gpus) == len(theirs)
             assert packable(running, host)
             assert running.shares[host]
             assert pending.share_score[row] + running.share_score[host] <= rules.capacity

@@ -153,6 +153,78 @@ def test_other_gpus_have_a_daemon_of_their_own(node):
     assert len(node.daemons()) == 2
 
 
+def demand_that_nothing_is_left(node: SharedNode) -> None:
+    wait_until(lambda: node.controls() == {}, "all daemons to end")
+    for directory in (node.home / "mps", node.run_dir / "mps.n1", node.home / "tasks"):
+        wait_until(lambda directory=directory: list(directory.iterdir()) == [], f"{directory} to be empty")
+    assert list(node.run_dir.glob("*.share*")) == []
+
+
+def test_the_guests_of_a_wide_job_have_its_daemon_and_see_the_gpus_of_their_slots_alone(node):
+    host, two, one = node.starts(7, "0+1+2+3"), node.starts(8, "1+2:m20000"), node.starts(9, "0")
+    pipes = {seen["CUDA_MPS_PIPE_DIRECTORY"] for seen in (host, two, one)}
+    assert json.loads((Path(*pipes) / "seen").read_text())["CUDA_VISIBLE_DEVICES"] == ",".join(UUIDS)
+    assert len(node.daemons()) == 1
+    assert [seen["CUDA_VISIBLE_DEVICES"] for seen in (two, one)] == [f"{UUIDS[1]},{UUIDS[2]}", UUIDS[0]]
+    assert two["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"{UUIDS[1]}=20000M,{UUIDS[2]}=20000M"
+    node.ends(8)
+    assert node.starts(10, "2")["CUDA_MPS_PIPE_DIRECTORY"] in pipes
+    for job_id in (10, 9, 7):
+        assert len(node.daemons()) == 1
+        node.ends(job_id)
+    assert node.faults() == []
+    demand_that_nothing_is_left(node)
+
+
+def test_when_a_wide_job_ends_first_its_guest_keeps_the_daemon_and_its_other_gpus_have_one_anew(node):
+    pipes, (daemon,) = node.starts(7, "0+1+2+3")["CUDA_MPS_PIPE_DIRECTORY"], node.daemons()
+    node.starts(8, "0")
+    node.ends(7)
+    assert node.daemons() == [daemon]
+    assert node.starts(9, "0")["CUDA_MPS_PIPE_DIRECTORY"] == pipes, "beside the guest"
+    later = node.starts(10, "1+2+3")["CUDA_MPS_PIPE_DIRECTORY"]
+    assert node.starts(11, "3")["CUDA_MPS_PIPE_DIRECTORY"] == later != pipes
+    for job_id in (8, 10, 11, 9):
+        node.ends(job_id)
+    assert node.faults() == []
+    demand_that_nothing_is_left(node)
+
+
+def test_a_job_joins_no_daemon_that_lacks_one_of_its_gpus(node):
+    host, guest = node.starts(7, "0+1"), node.starts(8, "1+2")
+    assert guest["CUDA_MPS_PIPE_DIRECTORY"] != host["CUDA_MPS_PIPE_DIRECTORY"]
+    assert guest["CUDA_VISIBLE_DEVICES"] == f"{UUIDS[1]},{UUIDS[2]}"
+
+
+def test_of_a_fault_on_a_wide_host_each_job_names_those_on_its_own_gpus(node):
+    node.starts(7, "0+1+2+3")
+    node.starts(8, "0")
+    node.starts(9, "2+3")
+    os.kill(node.daemons()[0], signal.SIGKILL)
+    for job_id in (9, 7, 8):
+        node.ends(job_id)
+    wait_until(lambda: len(node.faults()) == 3, "three records")
+    named = [(fault["job_id"], fault["with"], fault["gpus"]) for fault in node.faults()]
+    assert named == [(7, [8, 9], [0, 1, 2, 3]), (8, [7], [0]), (9, [7], [2, 3])]
+    demand_that_nothing_is_left(node)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start daemons of others")
+def test_another_user_has_no_part_in_the_daemon_of_a_wide_job_and_mps_on_the_gpus_that_it_left(node):
+    host = node.starts(7, "0+1+2+3", SLURM_JOB_UID="65534")
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in node.starts(8, "1", SLURM_JOB_UID="2")
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in node.starts(9, "3:time", SLURM_JOB_UID="2")
+    assert node.starts(10, "0", SLURM_JOB_UID="65534")["CUDA_MPS_PIPE_DIRECTORY"] == host["CUDA_MPS_PIPE_DIRECTORY"]
+    for job_id in (7, 8, 9):
+        node.ends(job_id)
+    other = node.starts(11, "1+2", SLURM_JOB_UID="2")["CUDA_MPS_PIPE_DIRECTORY"]
+    assert other != host["CUDA_MPS_PIPE_DIRECTORY"]
+    assert Path(other).stat().st_uid == 2
+    node.ends(10)
+    node.ends(11)
+    demand_that_nothing_is_left(node)
+
+
 def test_a_fault_is_put_down_for_both_jobs_of_the_pair(node):
     pipes = node.starts(7, "0+2")["CUDA_MPS_PIPE_DIRECTORY"]
     node.starts(8, "0+2")

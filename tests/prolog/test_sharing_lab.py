@@ -192,6 +192,40 @@ def test_two_jobs_run_on_the_same_gpus_at_once(site):
     assert set(site.lab.ask(["sinfo", "-h", "-N", "-o", "%t"]).split()) == {"idle"}
 
 
+def lives(pid: int) -> bool:
+    """True if a process runs; a zombie has no command line."""
+    command = Path(f"/proc/{pid}/cmdline")
+    return command.exists() and command.read_bytes() != b""
+
+
+def test_jobs_join_a_wide_one_on_the_node_see_their_own_gpus_and_keep_its_mps_when_it_ends(site):
+    host, two, one = site.submit("--gpus=4"), site.submit("--gpus=2", "--nodes=1"), site.submit("--gres=gpu:1")
+    for job_id, token in ((host, "0+1+2+3"), (two, "1+2:m20000"), (one, "0:time")):
+        site.share(job_id, token)
+        site.runs(job_id)
+    assert site.used() == "GresUsed=gpu:0,slot:i0:2(IDX:0-1),slot:i1:2(IDX:2-3),slot:i2:2(IDX:4-5),slot:i3:1(IDX:6)"
+    wide, guest, turns = (site.seen(job_id) for job_id in (host, two, one))
+    assert wide["CUDA_VISIBLE_DEVICES"] == ",".join(UUIDS)
+    assert (guest["CUDA_VISIBLE_DEVICES"], guest["SLURM_GPUS_ON_NODE"]) == (f"{UUIDS[1]},{UUIDS[2]}", "2")
+    assert guest["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"{UUIDS[1]}=20000M,{UUIDS[2]}=20000M"
+    assert guest["CUDA_MPS_PIPE_DIRECTORY"] == wide["CUDA_MPS_PIPE_DIRECTORY"]
+    assert (turns["CUDA_VISIBLE_DEVICES"], "CUDA_MPS_PIPE_DIRECTORY" in turns) == (UUIDS[0], False)
+    site.lab.ask(["scontrol", "requeuehold", str(host)])
+    notes = site.home / "run" / "mps.n2"
+    wait_until(lambda: not list(notes.glob(f"*/{host}")), "the wide job to leave its set", 60.0)
+    wait_until(lambda: site.used().endswith("slot:i3:0(IDX:N/A)"), "its slots to come free")
+    pipes = Path(guest["CUDA_MPS_PIPE_DIRECTORY"])
+    daemon = json.loads((pipes / "seen").read_text())["pid"]
+    assert lives(daemon)
+    site.runs(two, one)
+    site.lab.ask(["scancel", "--signal=KILL", "--full", str(two)])
+    wait_until(lambda: not list((site.home / "mps").iterdir()), "the daemon to end")
+    assert not lives(daemon)
+    site.lab.ask(["scancel", str(host)])
+    site.end_all()
+    assert list((site.home / "run").glob("*.share")) == list(notes.iterdir()) == []
+
+
 def test_a_job_whose_tasks_count_by_its_gpus_keeps_them(site):
     job_id = site.submit("--gpus=2", "--nodes=1", "--ntasks-per-gpu=2")
     asked = site.asked(job_id)

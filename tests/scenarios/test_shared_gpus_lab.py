@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ from slurmsched.lab.users import uid_of
 
 pytestmark = pytest.mark.lab
 
+CONTROL = PROGRAMS.parents[1] / "tests/prolog/mps_control.py"
 POWER = "order = true\nshare = true"
 SHARE = "memory_mib = 20000"
 #: Only where a test has made node.conf, what a site's own prolog would be.
@@ -83,7 +86,7 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
     with site.daemon():
         site.until(lambda: {site.states()[job] for job in first} == {"RUNNING"}, "two jobs on slots")
         assert used(site).startswith("GresUsed=gpu:0,slot:i0:1(IDX:0),slot:i1:1(IDX:2),slot:i2:1(IDX:4),")
-        second = [light("--gpus=1"), light("--gpus-per-node=2")]
+        second = [light("--gpus-per-node=2"), light("--gpus=1")]  # the narrow one would fit on either host
         site.until(lambda: {site.states()[job] for job in second} == {"RUNNING"}, "two more beside them")
         assert used(site).startswith("GresUsed=gpu:0,slot:i0:2(IDX:0-1),slot:i1:2(IDX:2-3),slot:i2:2(IDX:4-5),")
         assert {site.states()[job] for job in alone} == {"PENDING"}
@@ -92,7 +95,7 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
         assert said[str(first[1])] == "note;slurmsched:share=1+2"
         assert {said[str(job)] for job in second} == {"slurmsched:share=0", "slurmsched:share=1+2"}
         beside = f"It has 1 GPU (0) of n2 as a job that shares, with job {first[0]}."
-        site.until(lambda: site.said("why", str(second[0]))["why"]["sentences"][-1] == beside, "the daemon to see it")
+        site.until(lambda: site.said("why", str(second[1]))["why"]["sentences"][-1] == beside, "the daemon to see it")
         declined, unknown, per_gpu = (site.said("why", str(job))["why"]["sentences"][-1] for job in alone)
         assert declined == "It shares no GPUs: its owner does not want to share."
         assert unknown == "It shares no GPUs: neither it nor a job of its kind was ever measured."
@@ -110,6 +113,58 @@ def test_a_daemon_lets_measured_jobs_share_gpus_by_itself(lab):
     checked = {found["name"]: found["ok"] for found in site.said("check")["findings"]}
     assert checked["shared GPUs"] is True
     lab.cancel_all()
+
+
+@contextmanager
+def with_mps(lab: Lab) -> Iterator[Path]:
+    """Let nodes start the stand-in of MPS; yields the directory of the sets of GPUs that jobs of n2 share."""
+    home = lab.directory.parent
+    shutil.copy(CONTROL, home / "control.py")
+    control = home / "nvidia-cuda-mps-control"
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    control.write_text(f'#!/bin/sh\nexec {python} -I {home}/control.py "$@"\n')
+    control.chmod(0o755)
+    for number in range(4):
+        about = home / "gpus" / str(number) / "information"
+        about.parent.mkdir(parents=True)
+        about.write_text(f"GPU UUID: \t GPU-0000000{number}-1111-2222-3333-444444444444\nDevice Minor: \t {number}\n")
+    places = {"RUN_DIR": "run", "TASK_DIR": "tasks", "SPOOL_DIR": "spool", "MPS_DIR": "mps", "GPU_INFO_DIR": "gpus"}
+    said = {name: str(home / place) for name, place in places.items()} | {"PYTHON": sys.executable, "MPS": str(control)}
+    (home / "node.conf").write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+    yield home / "run" / "mps.n2"
+    (home / "node.conf").unlink()
+
+
+def test_a_daemon_lets_jobs_join_a_wider_one_by_itself_and_they_outlast_it_with_its_mps(lab):
+    site = Site.of(lab, power=POWER, share=SHARE, policy="ordering = 'fifo'")
+    measured(site, "light_1", 600.0)
+    blocker = lab.submit("--gres=gpu:4", "-wn1", "-t600", "--wrap=sleep 600", "-o/dev/null", user="alice")
+    site.until(lambda: site.states()[blocker] == "RUNNING", "the whole GPUs to be taken")
+
+    def runs(request: str) -> int:
+        job = lab.submit("-Jlight_7", "-t20", "--wrap=sleep 600", "-o/dev/null", request, user="alice")
+        site.until(lambda: site.states()[job] == "RUNNING", f"{request} on slots")
+        return job
+
+    def in_sets() -> list[tuple[str, int]]:
+        return sorted((path.parent.name.partition(".")[0], int(path.name)) for path in sets.glob("*/[0-9]*"))
+
+    with with_mps(lab) as sets, site.daemon():
+        host, two, one = runs("--gres=gpu:4"), runs("--gpus-per-node=2"), runs("--gpus=1")
+        assert used(site) == "GresUsed=gpu:0,slot:i0:2(IDX:0-1),slot:i1:2(IDX:2-3),slot:i2:2(IDX:4-5),slot:i3:1(IDX:6)"
+        site.until(lambda: in_sets() == [("0+1+2+3", job) for job in (host, two, one)], "all in the set of the host")
+        company = f"It has 2 GPUs (0+1) of n2 as a job that shares, with job {host}."
+        site.until(lambda: site.said("why", str(two))["why"]["sentences"][-1] == company, "the daemon to see it")
+        lab.ask(["scancel", str(host)])
+        site.until(lambda: in_sets() == [("0+1+2+3", job) for job in (two, one)], "the host to leave")
+        site.until(lambda: used(site).endswith("slot:i3:0(IDX:N/A)"), "its slots to come free")
+        later = runs("--gpus=1")
+        assert used(site).endswith("slot:i3:0(IDX:N/A)"), "beside one of them"
+        assert {site.states()[job] for job in (two, one, later)} == {"RUNNING"}
+        assert len(list((sets.parents[1] / "mps").iterdir())) == 1, "one control daemon"
+        lab.cancel_all()
+        site.until(lambda: not list((sets.parents[1] / "mps").iterdir()), "the daemon of MPS to end")
+    assert list(sets.iterdir()) == list(sets.parent.glob("*.share")) == []
 
 
 #: Passes lines on one by one; after so many about jobs on their way it kills the daemon that sends them.

@@ -196,6 +196,13 @@ def test_each_of_two_runs_at_its_speed_beside_the_other_and_alone_again_at_full_
     assert ends(cluster) == [160.0, 120.0]
 
 
+def test_a_wide_job_runs_at_the_lowest_speed_beside_any_of_its_guests_and_they_beside_it_alone():
+    cluster = cluster_of((100, 4, "light"), (30, 1, "heavy"), (40, 2, "light"))
+    start_on(cluster, job1="0+1+2+3", job2="3", job3="0+1")
+    # The first guest takes 30 / 0.25 = 120 s, in which the wide one does 60 s of work; the other takes 40 / 0.8 = 50 s.
+    assert ends(cluster) == [160.0, 120.0, 50.0]
+
+
 def test_a_pair_without_a_measured_speed_runs_at_the_stated_default():
     cluster = cluster_of((40, 1, "heavy"), (40, 1, "heavy"), (40, 1, "unknown"))
     start_on(cluster, job1="0", job2="0", job3="1")
@@ -275,11 +282,11 @@ def test_a_job_without_ckpt_ignores_the_request_to_stop():
 @given(data=st.data())
 def test_any_writes_leave_two_slots_a_gpu_and_all_work_done(data):
     count = data.draw(st.integers(1, 8))
-    rows = [(data.draw(st.integers(5, 60)), 1 + job % 2, "light") for job in range(count)]
+    rows = [(data.draw(st.integers(5, 60)), (1, 2, 4)[job % 3], "light") for job in range(count)]
     cluster = cluster_of(*rows, ckpt=True)
     cluster.model.wishes.held[:] = False
     cluster.act([Release(job) for job in range(1, count + 1)])
-    tokens = {1: ("0", "1", "3"), 2: ("0+1", "1+2", "2+3")}
+    tokens = {1: ("0", "1", "3"), 2: ("0+1", "1+2", "2+3"), 4: ("0+1+2+3",)}
     for _ in range(data.draw(st.integers(1, 25))):
         job = data.draw(st.integers(1, count))
         gpus = rows[job - 1][1]

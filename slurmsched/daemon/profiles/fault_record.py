@@ -6,7 +6,6 @@ from ...cluster.records.faults import Fault, Instability
 from ...cluster.records.profiles import NodeProfile
 from .profile_record import AGE_S, CLOCK_S, GPUS_MOST, ID_MOST, NODE, BadRecord, Record, opened, profile_of, whole
 
-PARTNERS_MOST = 8
 TEXT_MOST = 200  #: characters
 
 
@@ -27,7 +26,7 @@ def fault_of(record: Record, now_s: float) -> Fault:
 def instability_of(record: Record, now_s: float) -> Instability:
     """Parse an instability from *record*; BadRecord where it is malformed or implausible."""
     job_id, restart, node, start_s, end_s, gpus, partners = _shared(record, now_s)
-    restarts = _wholes(record, "with_restarts", 0, ID_MOST, PARTNERS_MOST)
+    restarts = _wholes(record, "with_restarts", 0, ID_MOST, GPUS_MOST)
     if len(restarts) != len(partners) or job_id in partners:
         raise BadRecord("with and with_restarts are not about the same jobs, others than job_id")
     why = _text(record, "unstable")
@@ -47,7 +46,7 @@ def _shared(record: Record, now_s: float) -> tuple[int, int, str, int, int, tupl
         start_s,
         whole(record, "end_s", start_s, int(now_s) + CLOCK_S),
         _wholes(record, "gpus", 0, 999, GPUS_MOST),
-        _wholes(record, "with", 1, ID_MOST, PARTNERS_MOST),
+        _wholes(record, "with", 1, ID_MOST, GPUS_MOST),  # a job on each of its GPUs
     )
 
 

@@ -144,7 +144,7 @@ def _about_hosts(view: View, plan: Plan, rules: SharingRules, row: int, nodes: S
         f"job {hosts.jobs.job_id[at]}: {why_not(one, 0, hosts.jobs, at, packing)}"
         for at in range(min(len(hosts.rows), SHOWN))
     ]
-    return f"It may share, but not with any running job: {'; '.join(against) or 'none of them has its GPUs alone'}."
+    return f"It may share, but not with any running job: {'; '.join(against) or 'none of them is alone on a GPU'}."
 
 
 def _beside(view: View, node: str, token: Token) -> str:

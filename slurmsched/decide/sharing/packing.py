@@ -17,7 +17,7 @@ from ...policies.sharing_slots import SlotRequest, Token, next_step, without_tok
 from ..rules import SharingRules
 from .pair_eviction import unsteady
 from .pairing import Hosts, Join, paired
-from .shared_nodes import SharedNodes, gpus_of, shared_nodes
+from .shared_nodes import SharedNodes, shared_nodes
 
 ROUNDED_S = 5.0  #: largest difference of a begin time from the requested one
 
@@ -125,9 +125,9 @@ def _step(
 
 
 def _beside(view: View, join: Join, nodes: SharedNodes, rules: SharingRules) -> Share:
-    """Return the action that sends a job to the slots beside its host."""
+    """Return the action that sends a job to slots of GPUs of its host."""
     turns = view.pending.user[join.row] != view.running.user[join.host]
-    token = Token(gpus_of(view.running, join.host), turns=turns)
+    token = Token(join.gpus, turns=turns)
     return _share(view, join.row, view.running.node_list[join.host], token, rules)
 
 

@@ -25,7 +25,7 @@ from ...policies.sharing_candidates import PackingLimits, Pair, Sharers
 from ..rules import SharingRules
 from .pair_eviction import unsteady
 from .queue_wait import waits
-from .shared_nodes import SharedNodes, gpus_of, gpus_of_all
+from .shared_nodes import SharedNodes, gpus_of, gpus_of_all, pairs_on
 
 WINDOW = 500  #: jobs from the top of the order that may share
 CRAMPED = 50  #: jobs of the window for which a second place is searched in one cycle
@@ -48,10 +48,11 @@ class Room(Protocol):
 
 
 class Join(NamedTuple):
-    """A pending job and the running one that it joins on its GPUs, by row."""
+    """A pending job and the running one that it joins, by row, on all or some of its GPUs."""
 
     row: int
     host: int
+    gpus: tuple[int, ...]  #: their numbers; empty where jobs share whole GPUs
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _first(view: View, ranked: IntArray, able: BoolArray, rules: SharingRules) -
 
 @dataclass(frozen=True)
 class Hosts:
-    """The running jobs that a second job may join: each has GPUs that can be shared, on which it is alone."""
+    """The running jobs that a second job may join: each has GPUs that can be shared, and is alone on some of them."""
 
     rows: IntArray
     jobs: Sharers
@@ -109,10 +110,15 @@ class Hosts:
         """Return the hosts that have slots of GPUs of *nodes*."""
         jobs = view.running
         places = jobs.node_list.map([nodes.at.get(name, -1) for name in jobs.node_list.names], np.int64)
-        at = np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING) & (places >= 0))
-        at = at[nodes.alone(places[at], *gpus_of_all(jobs, at))]
+        there = np.flatnonzero(jobs.shares & (jobs.state == JobState.RUNNING) & (places >= 0))
+        on_gpus = (places[there], *gpus_of_all(jobs, there))
+        open_gpus, speed = nodes.open_counts(*on_gpus), _speeds(jobs.gpu_util[there], *pairs_on(*on_gpus), rules)
+        is_open = open_gpus > 0
+        at = there[is_open]
         barred = (jobs.nopack | jobs.off | jobs.interactive | unsteady(jobs, rules))[at]
-        return cls(at, _sharers(jobs, at, _host_left_s(view)[at], barred, rules), nodes, places[at], nodes)
+        sharers = _sharers(jobs, at, _host_left_s(view)[at], barred, rules)
+        sharers = replace(sharers, open_gpus=open_gpus[is_open], speed=speed[is_open])
+        return cls(at, sharers, nodes, places[at], nodes)
 
     @classmethod
     def on_whole_gpus(cls, view: View, room: Room, rules: SharingRules) -> Self:
@@ -123,7 +129,8 @@ class Hosts:
         at = np.flatnonzero(alone & (jobs.state == JobState.RUNNING) & (places >= 0))
         barred = _any_of(own_bars(jobs.take(at), rules), len(at))
         sharers = _sharers(jobs, at, _host_left_s(view)[at], barred, rules)
-        return cls(at, replace(sharers, speed=_speeds(jobs, rules)[at]), room, places[at])
+        speed = _speeds(jobs.gpu_util, *_beside(jobs), rules)
+        return cls(at, replace(sharers, speed=speed[at]), room, places[at])
 
     def can_hold(self, jobs: JobTable, row: int) -> BoolArray:
         """Select hosts whose nodes have CPUs and memory left for the job in *row* of *jobs*."""
@@ -137,14 +144,19 @@ def _host_left_s(view: View) -> FloatArray:
     return np.asarray(expected_left_s(runtime_s, view.now_s - view.running.started_s), np.float64)
 
 
-def _speeds(jobs: JobTable, rules: SharingRules) -> FloatArray:
-    """Return the speed of each running job beside those that share its GPUs: the lowest; 1 alone."""
-    speed, guests = np.ones(len(jobs)), np.flatnonzero(jobs.beside)
-    if len(guests):
-        row_of = {job_id: row for row, job_id in enumerate(jobs.job_id.tolist())}
-        hosts = np.array([row_of[job_id] for job_id in jobs.beside[guests].tolist()], dtype=np.int64)
-        beside = rules.packing().pair_speed(jobs.gpu_util[guests] + jobs.gpu_util[hosts])
-        np.minimum.at(speed, hosts, beside)
+def _beside(jobs: JobTable) -> tuple[IntArray, IntArray]:
+    """Return the rows of guests, and of the job beside which each runs."""
+    guests = np.flatnonzero(jobs.beside)
+    row_of = {job_id: row for row, job_id in enumerate(jobs.job_id.tolist())} if len(guests) else {}
+    return guests, np.array([row_of[job_id] for job_id in jobs.beside[guests].tolist()], dtype=np.int64)
+
+
+def _speeds(gpu_util: FloatArray, one: IntArray, other: IntArray, rules: SharingRules) -> FloatArray:
+    """Return the speed of each job beside those on its GPUs: the lowest; 1 alone. The indices are those of pairs."""
+    speed = np.ones(len(gpu_util))
+    beside = rules.packing().pair_speed(gpu_util[one] + gpu_util[other])
+    for jobs in (one, other):
+        np.minimum.at(speed, jobs, beside)
     return speed
 
 
@@ -290,8 +302,10 @@ def _joins(
             return None
         running = running.with_guest(at, waiting, guests[pair.guest], packing)
         free[at] = packing.wide and running.open_gpus[at] > 0
-        room.take(place, jobs, row, gpus_of(view.running, host))
-        return Join(row, host)
+        gpus = hosts.slots.open_gpus(place, gpus_of(view.running, host)) if hosts.slots is not None else ()
+        join = Join(row, host, gpus[: jobs.gpus[row]])
+        room.take(place, jobs, row, join.gpus)
+        return join
 
     for pair in pairs(waiting, waits_s, running, free, packing):
         if join := made(pair):

@@ -62,17 +62,18 @@ class SharedNodes:
         """Return the first *gpus* free GPUs of node *place*, by number."""
         return tuple(np.flatnonzero(self.taken[place] == 0)[:gpus].tolist())
 
-    def alone(self, places: IntArray, of: IntArray, gpus: IntArray) -> BoolArray:
-        """Select jobs that have GPUs and share none of them; *places* is the node of each job.
+    def open_gpus(self, place: int, gpus: Sequence[int]) -> tuple[int, ...]:
+        """Return those of the *gpus* of a job on node *place* on which it is alone, rising."""
+        return tuple(gpu for gpu in sorted(gpus) if gpu < self.taken.shape[1] and self.taken[place, gpu] == 1)
+
+    def open_counts(self, places: IntArray, of: IntArray, gpus: IntArray) -> IntArray:
+        """Return the number of GPUs on which each job is alone; *places* is the node of each job.
 
         *gpus* are the GPU numbers of all jobs together, *of* the index of the job of each GPU.
         """
         is_real = gpus < self.taken.shape[1]
-        once = np.zeros(len(gpus), dtype=np.bool_)
-        once[is_real] = self.taken[places[of[is_real]], gpus[is_real]] == 1
-        some, shared = (np.bincount(of[which], minlength=len(places)) for which in (slice(None), ~once))
-        is_alone: BoolArray = (some > 0) & (shared == 0)
-        return is_alone
+        of, gpus = of[is_real], gpus[is_real]
+        return np.bincount(of[self.taken[places[of], gpus] == 1], minlength=len(places))
 
 
 def shared_nodes(view: View, partition: str) -> SharedNodes:
@@ -125,6 +126,14 @@ def gpus_of_all(jobs: JobTable, rows: IntArray) -> tuple[IntArray, IntArray]:
         return of, gpus
     more = np.array(held, dtype=np.int64)
     return np.concatenate([of, more[:, 0]]), np.concatenate([gpus, more[:, 1]])
+
+
+def pairs_on(places: IntArray, of: IntArray, gpus: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the pairs of jobs on one GPU as two columns of indices; arguments as those of ``open_counts``."""
+    order = np.lexsort((gpus, places[of]))
+    of, gpus = of[order], gpus[order]
+    same = (places[of[1:]] == places[of[:-1]]) & (gpus[1:] == gpus[:-1])
+    return of[:-1][same], of[1:][same]
 
 
 def token_of(jobs: JobTable, row: int) -> Token | None:
