@@ -47,6 +47,7 @@ class JobRecord:
     phase: Phase = Phase.PENDING
     waiting_since_s: float = float("nan")  #: when it became eligible, without begin times of ours; NaN where unknown
     delayed_s: float = 0.0  #: total delay by begin times of ours
+    ran_s: float = 0.0  #: seconds of its earlier runs
 
     @property
     def unit(self) -> int:
@@ -118,6 +119,7 @@ class Index:
     eligible_s: FloatArray
     waiting_since_s: FloatArray
     delayed_s: FloatArray
+    ran_s: FloatArray
     started_s: FloatArray
     restarts: IntArray
     tasks: IntArray

@@ -68,7 +68,8 @@ class JobTracker:
                 self._jobs[old.unit] = old
             elif mine.restarts > old.restarts or _continues(old, mine):
                 first_s = min(old.first_submit_s, mine.first_submit_s)
-                changed[old.unit] = self._jobs[old.unit] = replace(mine, first_submit_s=first_s)
+                ran_s = max(old.ran_s, mine.ran_s)
+                changed[old.unit] = self._jobs[old.unit] = replace(mine, first_submit_s=first_s, ran_s=ran_s)
         self._index = Index.of(self._jobs)
         return changed
 
@@ -102,7 +103,7 @@ class JobTracker:
         page.miss(state, frozenset(forgotten))
         if page.changed:
             self._index = Index.of(self._jobs)
-        return TrackedChanges(self._dated(state), tuple(page.events), outcomes_of(page.runs), page.changed)
+        return TrackedChanges(self._dated(state, now_s), tuple(page.events), outcomes_of(page.runs), page.changed)
 
     def validate(self) -> None:
         """Raise AssertionError where the index is not that of the records, or a record contradicts itself."""
@@ -117,11 +118,12 @@ class JobTracker:
             same = np.array_equal(getattr(self._index, column.name), getattr(fresh, column.name), equal_nan=True)
             assert same, f"the index of jobs differs from their records in {column.name}"
 
-    def _dated(self, state: ClusterState) -> ClusterState:
-        pending, running, ended = (self._dated_jobs(table) for table in (state.pending, state.running, state.ended))
+    def _dated(self, state: ClusterState, now_s: float) -> ClusterState:
+        tables = (state.pending, state.running, state.ended)
+        pending, running, ended = (self._dated_jobs(table, now_s) for table in tables)
         return replace(state, pending=pending, running=running, ended=ended)
 
-    def _dated_jobs(self, table: JobTable) -> JobTable:
+    def _dated_jobs(self, table: JobTable, now_s: float) -> JobTable:
         at, found = self._index.find(units_in(table))
         if not len(self._index.unit):
             return replace(table, first_submit_s=table.submitted_s, deadline_s=deadlines_from(table, table.submitted_s))
@@ -132,6 +134,7 @@ class JobTracker:
             deadline_s=deadlines_from(table, first_s),
             waiting_since_s=np.where(found, self._index.waiting_since_s[at], np.nan),
             delayed_s=np.where(found, self._index.delayed_s[at], 0.0),
+            ran_s=_continued(table, np.where(found, self._index.ran_s[at], 0.0), now_s),
         )
 
 
@@ -198,9 +201,11 @@ class _Page:
         earlier = self.jobs.get(job.unit)
         if earlier is not None and job.unit > 0 and job.restarts > earlier.restarts:
             self._requeue(earlier, job)
-            return replace(job, first_submit_s=earlier.first_submit_s, delayed_s=earlier.delayed_s)
+            ran_s = earlier.ran_s + self._ran_until(earlier, job)
+            return replace(job, first_submit_s=earlier.first_submit_s, delayed_s=earlier.delayed_s, ran_s=ran_s)
         if earlier is not None and _continues(earlier, job):
-            return replace(self._waiting(earlier, job), first_submit_s=earlier.first_submit_s, phase=earlier.phase)
+            same = replace(self._waiting(earlier, job), ran_s=earlier.ran_s)
+            return replace(same, first_submit_s=earlier.first_submit_s, phase=earlier.phase)
         if earlier is not None and earlier.phase is not Phase.ENDED:
             self._vanish(earlier)
         first_s = job.submitted_s
@@ -230,6 +235,11 @@ class _Page:
     def _array_submit_s(self) -> dict[int, float]:
         tasks = [job for job in self.jobs.values() if job.array_job_id]
         return {job.array_job_id: job.first_submit_s for job in sorted(tasks, key=lambda job: -job.first_submit_s)}
+
+    def _ran_until(self, earlier: JobRecord, job: JobRecord) -> float:
+        """Return the seconds of the run of *earlier* that its requeue ended; 0 where its times are not known."""
+        at_s = job.submitted_s if math.isfinite(job.submitted_s) else self.now_s
+        return max(at_s - earlier.started_s, 0.0) if math.isfinite(earlier.started_s) else 0.0
 
     def _requeue(self, earlier: JobRecord, job: JobRecord) -> None:
         # Slurm sets the submit time of a requeued job to the time of the requeue, at which the old run ended.
@@ -292,6 +302,17 @@ def _continues(earlier: JobRecord, job: JobRecord) -> bool:
         return job.restarts == earlier.restarts and same_time
     # The row of an array shows the submit time and restarts of any one of its tasks.
     return job.restarts > 0 or _same_time(earlier.first_submit_s, job.submitted_s)
+
+
+def _continued(table: JobTable, earlier_s: FloatArray, now_s: float) -> FloatArray:
+    """Return the time that jobs ran that continue earlier runs of *earlier_s*; unchanged for all others.
+
+    Only a job with ``ckpt`` continues from its saved work.
+    """
+    continues = table.ckpt & (earlier_s > 0)
+    runs = table.state == JobState.RUNNING
+    this_s = np.where(runs, np.maximum(now_s - np.nan_to_num(table.started_s, nan=now_s), 0.0), 0.0)
+    return np.where(continues, np.maximum(table.ran_s, earlier_s + this_s), table.ran_s)
 
 
 def _same_time(one_s: float, other_s: float) -> bool:

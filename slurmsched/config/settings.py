@@ -161,6 +161,12 @@ class DeadlineSettings:
     lease_s: float = setting(
         300.0, "minimum seconds that a job runs before it is asked to make room, or asked again", least=1, most=86400
     )
+    promised_lease_s: float = setting(
+        1200.0,
+        "minimum seconds that a promised job runs before it is asked to make room for another",
+        least=1,
+        most=86400,
+    )
     stop_s: float = setting(
         120.0, "seconds that a job gets to save its work before it is requeued", least=1, most=86400
     )
@@ -170,6 +176,15 @@ class DeadlineSettings:
         choices=SIGNALS,
     )
     asks_a_day: int = setting(4, "maximum requests per day that one job make room", least=0, most=1000)
+    slack_s: float = setting(
+        0.0, "seconds before their promised end by which promised jobs are to end where they can", least=0, most=864000
+    )
+    restart_s: float = setting(
+        60.0, "planned seconds that it costs a job to go on from its saved work", least=0, most=86400
+    )
+    again_s: float = setting(
+        600.0, "seconds after which a refused job is asked again by itself; 0 for never", least=0, most=864000
+    )
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,13 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
         yields=section.yields,
         preemption=PREEMPTIONS.find(settings.policy.preemption).line,
         lease_s=section.lease_s,
+        promised_lease_s=section.promised_lease_s,
         stop_s=section.stop_s,
         stop_signal=section.stop_signal,
         asks_a_day=section.asks_a_day,
+        slack_s=section.slack_s,
+        restart_s=section.restart_s,
+        again_s=section.again_s,
     )
 
 

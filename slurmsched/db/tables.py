@@ -100,6 +100,7 @@ jobs = Table(
     Column("phase", Integer, nullable=False),
     Column("waiting_since_s", Seconds),
     Column("delayed_s", Seconds),
+    Column("ran_s", Seconds),
 )
 
 #: Runs that ended. The first submit time is part of the key and stored in whole seconds, as in Slurm.

@@ -15,8 +15,9 @@ from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..policies.contract import Ordering
 from .deadlines.deadline_comment import answer_wishes
-from .deadlines.preemption import stop_wishes, stops
+from .deadlines.preemption import stop_wishes
 from .deadlines.promises import Promised, blocking_jobs, promise
+from .deadlines.stops import stops
 from .ordering.eligibility import standing
 from .ordering.greedy_fit import fill
 from .ordering.priority_points import MOST_POINTS, label
@@ -52,9 +53,8 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
         stop_requests = eviction_wishes(view, rules, ())
         return _plan(view, ordering, rules, standings, starving, None, ranked, _nobody(jobs), rows[:0], stop_requests)
     stopping = stops(view, rules)
-    by_s = None if stopping is None else stopping.by_s
     steers = "order" in rules.powers or rules.composition is not None
-    promised = promise(view, standings, rules.deadlines, steers, by_s)
+    promised = promise(view, standings, rules.deadlines, steers, stopping)
     view = replace(view, promises=promised.table)
     stop_requests = stop_wishes(view, promised, rules.deadlines, stopping)
     stop_requests += eviction_wishes(view, rules, {job_of(wish) for wish in stop_requests})

@@ -39,6 +39,8 @@ def _promises(view: View, plan: Plan, rules: DeadlineRules) -> Iterator[float]:
     yield float(np.nanmin(start_by_s, initial=np.inf)) - early_s
     asked = view.running.asked_s >= view.running.started_s
     yield _next_s(view.running.asked_s[asked] + rules.stop_s, view.now_s)
+    if rules.yields and len(start_by_s):
+        yield rules.terms.next_beat_s(view.now_s)
 
 
 def _profiling(view: View, rules: ProfilingRules) -> Iterator[float]:

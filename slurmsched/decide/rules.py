@@ -39,10 +39,22 @@ class DeadlineRules:
     yields: bool = False  #: running jobs with ckpt are asked to stop for promises
     preemption: str = "least-loss"  #: the part of the policy that chooses them
     lease_s: float = 300.0  #: minimum runtime before a stop request, and between two of them
+    promised_lease_s: float = 1_200.0  #: the same of a job with a promise
     stop_s: float = 120.0  #: time to save the work before the requeue
     stop_signal: str = "URG"  #: the signal of a stop request
     asks_a_day: int = 4  #: most stop requests to a job within a day
-    leases: LeaseTerms | None = None  #: promised jobs run in leases and may be stopped in between; None: to their end
+    slack_s: float = 0.0  #: promised jobs run so as to end this long before their time where they can
+    restart_s: float = 0.0  #: planned cost of resuming a job after a stop
+    again_s: float = 0.0  #: a refused request is answered again after each such time; 0 for never
+    leases: LeaseTerms | None = None  #: of a cluster without Slurm, where leases end at once
+
+    @property
+    def terms(self) -> LeaseTerms:
+        """The terms of plans; on Slurm they count in leases of jobs without a promise."""
+        if self.leases is not None:
+            return self.leases
+        lengths = {"beat_s": self.lease_s, "lease_s": self.lease_s, "slack_s": self.slack_s}
+        return LeaseTerms(reserve=self.reserve, kept_back=0.0, restart_s=self.restart_s, **lengths)
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,18 @@ def test_a_record_that_contradicts_itself_is_noticed(columns, names):
         CheckedTracker([replace(record, **columns)]).validate()
 
 
+def test_a_job_that_saves_its_work_goes_on_from_the_time_of_its_earlier_runs():
+    tracker = CheckedTracker()
+    tracker.update(look(running(ckpt=True), running(8)), 250)
+    again = look(*(job(job_id, submitted_s=300.0, restarts=1, ckpt=job_id == 7) for job_id in (7, 8)))
+    assert tracker.update(again, 310).state.pending.ran_s.tolist() == [100.0, 0.0], "job 8 begins anew"
+    changes = tracker.update(look(running(started_s=400.0, submitted_s=300.0, restarts=1, ckpt=True)), 430)
+    assert changes.state.running.ran_s.tolist() == [130.0]
+    later = CheckedTracker(changes.jobs.values())
+    waits = look(job(submitted_s=450.0, restarts=2, ckpt=True))
+    assert later.update(waits, 460).state.pending.ran_s.tolist() == [150.0], "another process knows it too"
+
+
 def test_a_new_job_is_submitted_once():
     ledger = CheckedTracker()
     assert ledger.update(look(job()), 105).events == (JobSubmitted(7, 100),)

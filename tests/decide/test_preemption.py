@@ -130,11 +130,41 @@ def test_a_promise_may_lean_on_a_job_whose_lease_ends_in_time_and_it_is_asked_on
     assert asked(planned(later)) == [901]
 
 
-def test_a_running_job_that_was_promised_something_is_not_asked():
+def test_a_running_job_whose_own_promise_would_break_is_not_asked():
     what = seen(full(4, 4))
     plan = planned(what)
     theirs = replace(plan.promises, job_id=np.array([902]))
     assert asked(planned(replace(what, promises=theirs))) == [901]
+
+
+def also_promised(what, plan, hours):
+    """*what* once the promise of *plan* is made, where job 902 has one for so many *hours* from now too."""
+    another = replace(plan.promises, job_id=np.array([902]), promised_s=np.array([NOW_S + hours * HOUR_S]))
+    forecast = replace(what.forecast_running, **dict.fromkeys(("runtime_s", "low_s", "high_s"), np.full(2, 3 * HOUR_S)))
+    return replace(what, promises=plan.promises.joined(another), forecast_running=forecast)
+
+
+def test_a_running_job_with_a_promise_and_time_to_spare_makes_room_for_another_promise():
+    what = seen(full(4, 4, ckpt=[False, True]))
+    plan = planned(what)
+    assert (states(plan), asked(plan)) == (["OPEN"], [902])
+    assert asked(planned(also_promised(what, plan, 12))) == [902], "it still needs two hours"
+    assert asked(planned(also_promised(what, plan, 4))) == [], "it would be late itself"
+
+
+def test_a_promised_job_has_a_longer_lease():
+    what = seen(full(4, 4, ckpt=[False, True], started_s=NOW_S - np.array([HOUR_S, 600.0])))
+    plan = planned(what)
+    assert asked(plan) == [902]
+    assert asked(planned(also_promised(what, plan, 12))) == []
+
+
+def test_a_job_that_goes_on_from_its_saved_work_needs_only_what_is_left_and_the_cost_of_resuming():
+    pending = jobs(2, ran_s=[HOUR_S, 0.0], restarts=[1, 0], ckpt=[True] * 2, time_limit_s=[2 * HOUR_S] * 2)
+    what = view(replace(pending, deadline_s=np.full(2, NOW_S + 1.2 * HOUR_S)), np.full(2, HOUR_S))
+    plan = planned(what, restart_s=60.0, margin=0.9)
+    assert states(plan) == ["OPEN", "REFUSED"]
+    assert plan.promises.needs_s.tolist() == [HOUR_S + 60.0, 2 * HOUR_S]
 
 
 def test_without_the_power_to_requeue_nobody_is_asked():

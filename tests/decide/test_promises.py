@@ -83,6 +83,23 @@ def test_what_cannot_be_kept_is_refused_at_once_with_the_earliest_end_that_could
     assert "deadline=+" in " ".join(told.sentences)
 
 
+def test_a_refused_job_is_asked_again_by_itself_and_told_only_if_it_is_promised():
+    busy = running_jobs(2, gpus=[4, 4], node_list=["n1", "n2"], started_s=[NOW_S] * 2)
+    asking = wanted(1, deadline_s=[NOW_S + 2.5 * HOUR_S])
+    what = seen(asking, running=busy, room=nodes((4, 4), (4, 4)))
+    days = dict.fromkeys(("runtime_s", "low_s", "high_s"), np.full(2, 48 * HOUR_S))
+    what = replace(what, forecast_running=replace(what.forecast_running, **days))
+    refused = planned(what, again_s=600.0)
+    assert states(refused) == ["REFUSED"]
+    free = later(seen(asking), refused)
+    assert states(planned(replace(free, now_s=NOW_S + 300.0), again_s=600.0)) == ["REFUSED"], "not so soon"
+    assert states(planned(replace(free, now_s=NOW_S + 610.0), again_s=0.0)) == ["REFUSED"], "switched off"
+    again = planned(replace(later(what, refused), now_s=NOW_S + 610.0), again_s=600.0)
+    assert again.promises.equals(refused.promises), "the same refusal is no news"
+    assert states(planned(replace(free, now_s=NOW_S + 610.0), again_s=600.0)) == ["REFUSED", "OPEN"]
+    assert states(planned(replace(free, now_s=NOW_S + 710.0), again_s=600.0)) == ["REFUSED"], "once in each such time"
+
+
 @example(gpus=[8, 1, 1], hours=[5.0, 6.0, 1.0] + 5 * [1.0], used=[0, 0])
 @settings(deadline=None, max_examples=25)
 @given(

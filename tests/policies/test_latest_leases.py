@@ -34,6 +34,28 @@ def test_a_job_that_is_late_by_itself_takes_nothing_from_the_promises_of_others(
     assert (plan.hopeless.tolist(), plan.late.tolist()) == ([7, 0], [0, 0])
 
 
+def test_a_job_counts_in_its_own_rows_of_room_alone():
+    needs, due, gpus = np.array([2, 2, 2]), np.array([2, 4, 4]), np.array([1, 1, 1])
+    rows = np.array([[True, False], [True, False], [False, True]])
+    plan = latest(needs, due, gpus, np.array([[1], [1]]), rows)
+    assert (plan.first.tolist(), plan.late.tolist()) == ([1, 0, 0], [0, 0, 0])
+    assert plan.used.tolist() == [[1, 1, 1, 1], [0, 0, 1, 1]]
+    assert latest(needs, due, gpus, np.array([[1], [0]]), rows).late.tolist() == [0, 0, 2], "its own row is full"
+
+
+@settings(max_examples=40, deadline=None)
+@given(JOBS, st.lists(st.integers(0, 1), min_size=6, max_size=6), st.lists(st.integers(1, 3), min_size=2, max_size=2))
+def test_rows_without_jobs_in_common_are_planned_as_if_alone(jobs, row_of, capacity):
+    needs, due, gpus = asked(jobs)
+    mine = np.array(row_of[: len(needs)])
+    plan = latest(needs, due, gpus, np.array(capacity)[:, None], mine[:, None] == np.arange(2))
+    for row in (0, 1):
+        some = np.flatnonzero(mine == row)
+        alone = latest(needs[some], due[some], gpus[some], capacity[row])
+        if len(some) and due[some].max() == due.max():  # else the stretches differ
+            assert (plan.first[some].tolist(), plan.late[some].tolist()) == (alone.first.tolist(), alone.late.tolist())
+
+
 def test_nobody_is_promised_nothing():
     empty = np.zeros(0, np.int64)
     assert len(latest(empty, empty, empty, 8).first) == 0

@@ -35,7 +35,7 @@ for step in range(lease.resume_at(), {STEPS}):
 
 
 @contextmanager
-def saving(site: Site, nodes: int = 4) -> Iterator[tuple[int, Path]]:
+def saving(site: Site, nodes: int = 4, comment: str = "slurmsched:ckpt") -> Iterator[tuple[int, Path]]:
     """A running job of 150 s that saves its work when asked to, and the directory where it notes its steps.
 
     It has so many whole *nodes*.
@@ -47,7 +47,7 @@ def saving(site: Site, nodes: int = 4) -> Iterator[tuple[int, Path]]:
     shutil.chown(home, uid_of(site.lab.user("alice")), nobody_gid())
     job = site.lab.submit(
         "--gres=gpu:4", f"-N{nodes}", "--exclusive", "-t5", "--requeue", f"-D{home}", "-oout", "-Jsaver",
-        "--comment=slurmsched:ckpt", "--wrap=exec python3 train.py", user="alice",
+        f"--comment={comment}", "--wrap=exec python3 train.py", user="alice",
     )  # fmt: skip
     site.until(lambda: (home / "steps").exists(), "the first step")
     yield job, home

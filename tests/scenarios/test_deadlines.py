@@ -65,6 +65,21 @@ def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_tha
     site.lab.ask(["scancel", *map(str, (*jobs.others, jobs.never))])
 
 
+def test_a_promised_job_makes_room_for_another_promise_and_both_are_kept(new_site):
+    site = taught(new_site(deadline=f"{DEADLINE}\npromised_lease_s = 1", power=POWER, policy="ordering = 'fifo'"))
+    with site.daemon():
+        submit(site)  # the next job waits for it, and is answered
+        with saving(site, "slurmsched:ckpt,deadline=+30m") as (saver, home):
+            assert answer(site, saver) == "promised"
+            at_s, urgent = time.time(), submit(site, "slurmsched:deadline=+75s")
+            site.until(lambda: answer(site, urgent) == "promised", "the answer to the second one")
+            assert ended(site, urgent) <= at_s + 75 + 1
+            assert ended(site, saver) > ended(site, urgent)
+            site.until(lambda: {answer(site, saver), answer(site, urgent)} == {"met"}, "both met")
+            assert [int(line) for line in (home / "steps").read_text().split()] == list(range(STEPS))
+            assert {"asked to stop", "requeued"} <= set(story(site, saver))
+
+
 def test_answers_are_written_into_admin_comments_with_the_right_to_and_never_over_another(lab):
     job = lab.submit("-H", "-t1", "--wrap=true", "-o/dev/null", user="alice")
     ours, answers = (

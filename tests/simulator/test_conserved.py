@@ -114,6 +114,7 @@ def test_plans_carried_out_as_they_are_run_each_job_whole_and_do_its_work_once(
 KINDS = ("light", "heavy")
 PAIRS = Sharing(KINDS, np.array([[0.9, 0.7], [0.6, 0.0]]))
 LAB = SlurmctldConfig(batch_sched_delay_s=0.0, bf_interval_s=10.0, bf_resolution_s=1.0)
+ASKS = 2  #: most requests a day that a job make room
 POWERS = frozenset({"order", "hold", "requeue", "share", "partition", "profile", "nodes", "comment"})
 
 
@@ -167,7 +168,16 @@ def site(draw: st.DrawFn) -> tuple[SimulatedCluster, Rules]:
     )
     cluster = SimulatedCluster(jobs, fleet, SlurmConf(LAB), submitted=as_submitted(jobs), checked=True)
     promises = DeadlineRules(
-        lead_s=15.0, hold_s=15.0, reserve=0.0, yields=draw(st.booleans()), lease_s=10.0, stop_s=10.0
+        lead_s=15.0,
+        hold_s=15.0,
+        reserve=0.0,
+        yields=draw(st.booleans()),
+        lease_s=10.0,
+        promised_lease_s=draw(st.sampled_from([10.0, 40.0])),
+        stop_s=10.0,
+        asks_a_day=ASKS,
+        slack_s=draw(st.sampled_from([0.0, 60.0])),
+        again_s=draw(st.sampled_from([0.0, 30.0])),
     )
     measured = ProfilingRules("profile", t_s=30.0, n_max=4, home=draw(st.sampled_from(["", "gpu"])), pressure=1.0)
     rules = Rules(
@@ -196,6 +206,7 @@ class Witness:
         self.cluster.validate()
         view, ended, table = report.view, report.ended, report.plan.promises
         assert (view.nodes.gpus_used <= view.nodes.gpus).all()
+        assert (view.running.asks <= ASKS).all()
         for job, state, ran_s in zip(
             ended.job_id.tolist(), ended.state.tolist(), ended.runtime_s.tolist(), strict=True
         ):

@@ -15,7 +15,7 @@ from ...policies.deadlines.reservations import DeadlineRequests
 from ...policies.deadlines.value_steps import steps_of
 from ..rules import DeadlineRules
 from .gpu_availability import GpuAvailability
-from .offers import NO_ROOM, PromiseOffer
+from .offers import NO_ROOM, Offer
 from .quotas import Quotas
 
 UNKNOWN = ("no history", "no forecast")
@@ -45,7 +45,7 @@ class PromiseAdmission:
     """Answers to deadline requests, beside the promises of *offer*."""
 
     def __init__(
-        self, view: View, rules: DeadlineRules, availability: GpuAvailability, offer: PromiseOffer, quotas: Quotas
+        self, view: View, rules: DeadlineRules, availability: GpuAvailability, offer: Offer, quotas: Quotas
     ) -> None:
         self._view, self._rules, self._availability, self._offer, self._quotas = (
             view,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -13,6 +13,7 @@ from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...cluster.text.hostlist import expand
 from ...policies.deadlines.lease_schedule import can_be_stopped
+from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
 from .iteration_runtime import paced, ran_s
 
@@ -59,24 +60,49 @@ class Footprint:
 class GpuAvailability:
     """Rows of room for a view: a row is a set of nodes, in blocks of some number of GPUs.
 
-    ``open`` makes rows for pending jobs that request promises; other jobs are then counted in the same rows. *stops_s*
-    is the time by which each running job can make room before its end.
+    ``open`` makes rows for jobs that request promises; other jobs are then counted in the same rows. Jobs are numbered
+    pending ones first, then running ones. *stops_s* is the time by which each running job can make room before its end;
+    *stoppable* selects the jobs that can be stopped once they run, of which resuming each costs *restart_s*.
     """
 
-    def __init__(self, view: View, margin: float, lead_s: float, stops_s: FloatArray | None = None) -> None:
+    def __init__(
+        self,
+        view: View,
+        margin: float,
+        lead_s: float,
+        stops_s: FloatArray | None = None,
+        stoppable: BoolArray | None = None,
+        restart_s: float = 0.0,
+        startup_s: float = 0.0,
+    ) -> None:
         self._view, self._soonest_s = view, view.now_s + max(lead_s, 1.0)
-        running = paced(view.forecast_running, view.running, ran_s(view))
-        self.ends_s = view.running.started_s + planned_s(running, view.running, margin)
+        self._jobs = view.pending.joined(view.running)
+        self.stoppable = np.zeros(len(self._jobs), dtype=np.bool_) if stoppable is None else stoppable
+        past_s = np.concatenate([np.zeros(len(view.pending)), ran_s(view)])
+        forecast = paced(view.forecast.joined(view.forecast_running), self._jobs, past_s)
+        planned = planned_s(forecast, self._jobs, margin)
+        #: work of earlier runs; a pace in the comment counts the iterations that are left
+        earlier_s = np.where(np.isfinite(self._jobs.pace_s), 0.0, np.maximum(self._jobs.ran_s - past_s, 0.0))
+        work = remaining_work(
+            replace(self._jobs, ran_s=earlier_s + past_s),
+            forecast,
+            view.now_s,
+            np.broadcast_to(restart_s, len(planned)),
+        )
+        self.needs_s = replace(work, planned_s=planned).left_s
+        #: a job that runs in leases may start at any time, and then has to wait for Slurm
+        self._startup_s = np.where(self.stoppable & (np.arange(len(planned)) < len(view.pending)), startup_s, 0.0)
+        owed_s = (work.done_s - past_s)[len(view.pending) :]
+        self.ends_s = view.running.started_s + (planned[len(view.pending) :] - np.maximum(owed_s, 0.0))
         self._nodes: dict[_Kind, BoolArray] = {}
         self._widest: dict[_Kind, int] = {}  #: GPUs of the widest of these nodes
         self._rows: list[tuple[BoolArray, int]] = []
         self._counts: dict[_Shape, list[bool]] = {}
         self._in_use = gpus_in_use(view)
         self._begins_s, self._free = self._over_time(self.ends_s, stops_s)
-        self.needs_s = planned_s(paced(view.forecast, view.pending), view.pending, margin)
 
     def open(self, rows: IntArray) -> Room:
-        """Return room with a row for each set of nodes and block size that the pending *rows* request."""
+        """Return room with a row for each set of nodes and block size that the jobs in *rows* request."""
         kinds = {}
         for kind, block in dict.fromkeys(self._shapes(rows)):
             if block:
@@ -103,17 +129,22 @@ class GpuAvailability:
         return hosts.map(inside, np.bool_) & (self._view.running.gpus > 0)
 
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
-        """Return the requests of pending *rows*; each counts in the rows of room that hold all nodes it may run on."""
+        """Return the requests of jobs in *rows*; each counts in the rows of room that hold all nodes it may run on."""
         shapes = self._shapes(rows)
-        asked, block = self._view.pending.gpus[rows], np.array([block for _, block in shapes], dtype=np.int64)
+        asked, block = self._jobs.gpus[rows], np.array([block for _, block in shapes], dtype=np.int64)
         return DeadlineRequests(
             gpus=np.maximum(block, -(-asked // np.maximum(block, 1)) * block),
-            needs_s=self.needs_s[rows],
+            needs_s=self.needs_s[rows] + self._startup_s[rows],
             since_s=np.full(len(rows), since_s),
             due_s=due_s,
             rows=np.array([self._held(shape) for shape in shapes], dtype=np.bool_).reshape(len(rows), len(self._rows)),
-            stoppable=can_be_stopped(self._view.pending)[rows],
+            stoppable=self.stoppable[rows],
         )
+
+    def wide(self, requests: DeadlineRequests) -> BoolArray:
+        """Select requests for several GPUs on one node."""
+        blocks = np.array([size for _, size in self._rows], dtype=np.int64)
+        return np.asarray((requests.rows & (blocks > 1)).any(axis=1))
 
     def gpus(self, row: int) -> int:
         """Return the GPUs that a pending row takes, in whole blocks."""
@@ -146,8 +177,8 @@ class GpuAvailability:
         return self._counts[shape]
 
     def _shapes(self, rows: IntArray) -> list[_Shape]:
-        """Return the kind of nodes that each pending row may run on, and its GPUs on each of them (0 without nodes)."""
-        jobs = self._view.pending
+        """Return the kind of nodes that each of *rows* may run on, and its GPUs on each of them (0 without nodes)."""
+        jobs = self._jobs
         columns = (jobs.partition.codes, jobs.gpu_type.codes, jobs.gpus, jobs.nodes)
         shapes: list[_Shape] = []
         for partition, gpu_type, gpus, count in zip(*(column[rows].tolist() for column in columns), strict=True):
@@ -159,7 +190,7 @@ class GpuAvailability:
 
     def _find(self, kind: _Kind) -> int:
         """Find the nodes for jobs of some partitions and GPU type; return the GPUs of the widest one."""
-        jobs, have = self._view.pending, self._view.nodes
+        jobs, have = self._jobs, self._view.nodes
         fitting = have.with_gpus_for(jobs.partition.names[kind[0]], jobs.gpu_type.names[kind[1]])
         self._nodes[kind] = fitting
         self._widest[kind] = int(have.gpus[fitting].max(initial=0))
@@ -189,6 +220,18 @@ class GpuAvailability:
         if len(moments) and np.isfinite(ends_s).all():
             back[:, -1] = used
         return np.concatenate([[view.now_s], moments]), np.where(have.usable, have.gpus - used, 0)[:, None] + back
+
+
+class PooledGpus(GpuAvailability):
+    """GPUs counted as one pool: one row of room, in which each job counts; jobs with consent can be stopped."""
+
+    def __init__(self, view: View, margin: float, lead_s: float) -> None:
+        jobs = view.pending.joined(view.running)
+        super().__init__(view, margin, lead_s, stoppable=can_be_stopped(jobs))
+
+    def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
+        """Return the requests of jobs in *rows*."""
+        return replace(super().requests(rows, due_s, since_s), rows=np.ones((len(rows), 1), dtype=np.bool_))
 
 
 def _thinned(ends_s: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
 from ...cluster.columns import FloatArray
-from ...policies.deadlines.reservations import DeadlineRequests, Room, latest_plan, together
+from ...cluster.records.promises import PromiseState, PromiseTable
+from ...policies.deadlines.lease_schedule import LeaseSchedule
+from ...policies.deadlines.lease_terms import YEAR_S, LeaseTerms
+from ...policies.deadlines.reservations import DeadlineRequests, Room, together
 
 NO_ROOM = "there are not enough GPUs in time beside what was promised before"
+TOO_LONG = "its planned runtime ends after that"
+KEPT_BACK = "the GPUs that are left are kept for smaller jobs, since jobs were refused for want of GPUs"
 
 PLANNED = 12_000
 """Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
@@ -20,62 +24,42 @@ ATTEMPTS = 4
 """Number of plans that drop only the promises without a place; each later one drops half of the new promises."""
 
 
-class PromiseOffer(Protocol):
-    """The room for new promises beside the existing ones."""
-
-    def afresh(self) -> PromiseOffer:
-        """Return the offer of the next decision, which plans all promises afresh."""
-        ...
-
-    def earliest(self, request: DeadlineRequests) -> float:
-        """Return the earliest start beside all promises; NaN if there is none."""
-        ...
-
-    def earliest_tenable(self, request: DeadlineRequests) -> float:
-        """Return the earliest start that a fresh plan can hold too."""
-        ...
-
-    def beside(self, request: DeadlineRequests) -> bool:
-        """Promise *request* if it fits beside the present plan; return whether it does."""
-        ...
-
-    def anew(self, requests: Sequence[DeadlineRequests]) -> list[bool]:
-        """Promise the *requests* that fit into a new plan of all promises; return one flag per request."""
-        ...
-
-    def untenable(self, requests: Sequence[DeadlineRequests]) -> set[int]:
-        """Return the places in *requests*, all promised here in this order, that a fresh plan cannot hold."""
-        ...
-
-    def refusal(self, request: DeadlineRequests) -> str:
-        """Return the reason why *request* was not promised."""
-        ...
-
-
 class Offer:
-    """The room for new promises: *room* less a share *reserve*, beside a plan of the promises *held*."""
+    """The room for new promises beside the schedule of the promises *held*, less the reserve of the *terms*.
 
-    def __init__(self, room: Room, reserve: float, held: DeadlineRequests, now_s: float) -> None:
-        self._whole, self._room, self._held, self._now_s = room, room.less(reserve), held, now_s
-        self._reserve = reserve
-        self._starts_s, self._left = latest_plan(self._room, held)
-        self._earlier, self._earlier_starts_s, self._planned_jobs = held, self._starts_s, 0
+    Jobs that cannot be stopped have one reservation each, and new ones are placed beside those; jobs that can are
+    planned in leases afresh each time. *refused_s* is the time of the last refusal for want of GPUs.
+    """
+
+    def __init__(self, schedule: LeaseSchedule, terms: LeaseTerms, held: DeadlineRequests, refused_s: float) -> None:
+        self._schedule, self._terms, self._refused_s = schedule, terms, refused_s
+        self._room, self._now_s = schedule.room.less(terms.reserve), schedule.now_s
+        self._held, self._parts = held.take(~held.stoppable), held.take(held.stoppable)
+        self._starts_s, self._left = schedule.reserved(self._held, 0.0, self._room)
+        self._open: Room | None = None  #: the room beside reservations, for jobs in leases; None before it is needed
+        self._late = self._late_parts(self._unreserved(), self._parts) if len(self._parts) else 0
+        self._earlier, self._earlier_starts_s, self._planned_jobs = self._held, self._starts_s, 0
 
     def afresh(self) -> Offer:
         """Return the offer of the next decision, which plans all promises afresh."""
-        return Offer(self._whole, self._reserve, self._held, self._now_s)
+        return Offer(self._schedule, self._terms, together([self._held, self._parts]), self._refused_s)
 
     def earliest(self, request: DeadlineRequests, since_s: float | None = None) -> float:
         """Return the earliest start beside the plan, from *since_s* on if given; NaN if there is none."""
+        if request.stoppable[0]:
+            return self._earliest_in_leases(request)
         since_s = float(request.since_s[0]) if since_s is None else since_s
-        return self._left.earliest(request.rows[0], int(request.gpus[0]), float(request.needs_s[0]), since_s)
+        left = self._left_beside_leases()
+        return left.earliest(request.rows[0], int(request.gpus[0]), float(request.needs_s[0]), since_s)
 
     def earliest_tenable(self, request: DeadlineRequests) -> float:
         """Return the earliest start that a fresh plan can hold too, as far as the budget PLANNED allows the search."""
         start_s, needs_s = self.earliest(request), float(request.needs_s[0])
+        if request.stoppable[0]:
+            return start_s
         while np.isfinite(start_s + needs_s) and self._planned_jobs < PLANNED:
             self._planned_jobs += len(self._held) + 1
-            if not self.untenable([replace(request, due_s=np.array([start_s + needs_s]))]):
+            if not self.untenable([_by(request, start_s + needs_s)]):
                 break
             later_s = self._left.begins_s[self._left.begins_s > start_s]
             if not len(later_s):
@@ -85,21 +69,39 @@ class Offer:
 
     def beside(self, request: DeadlineRequests) -> bool:
         """Promise *request* if it fits beside the present plan; return whether it does."""
-        start_s = _latest(self._left, request)
+        share = self._kept_back(request)
+        if request.stoppable[0]:
+            if not self._fits_in_leases(request, share):
+                return False
+            self._parts = self._parts.plus(request)
+            return True
+        start_s = _latest(self._left.less(share, int(request.gpus[0])) if share else self._left, request)
         if np.isnan(start_s):
             return False
-        self._left.take(request.rows[0], int(request.gpus[0]), start_s, start_s + float(request.needs_s[0]))
+        unreserved = self._unreserved().copy() if len(self._parts) else None
+        taken = (request.rows[0], int(request.gpus[0]), start_s, start_s + float(request.needs_s[0]))
+        if unreserved is not None:
+            unreserved.take(*taken)
+            if self._late_parts(unreserved, self._parts) > self._late:
+                return False
+        self._left.take(*taken)
+        self._open = unreserved
         self._hold(request, np.array([start_s]))
         return True
 
     def anew(self, requests: Sequence[DeadlineRequests]) -> list[bool]:
         """Promise the *requests* that fit into a new plan of all promises; return one flag per request.
 
-        If they would displace an earlier promise, only the first half of them is tried, and so on.
+        If they would displace an earlier promise, only the first half of them is tried, and so on. Jobs that can be
+        stopped are planned anew by ``beside`` already.
         """
         promised = [False] * len(requests)
         # the others would not fit if nothing had been promised
-        tried = [place for place, request in enumerate(requests) if np.isfinite(_latest(self._room, request))]
+        tried = [
+            place
+            for place, request in enumerate(requests)
+            if not request.stoppable[0] and not self._kept_back(request) and np.isfinite(_latest(self._room, request))
+        ]
         while tried and self._planned_jobs < PLANNED:
             fits = self._planned([requests[place] for place in tried])
             if fits is not None:
@@ -114,43 +116,122 @@ class Offer:
 
         The next decisions plan afresh, and must not lose a promise that had a place before.
         """
-        tenable = list(range(len(requests)))
-        for attempt in range(len(requests)):
+        whole = [place for place, request in enumerate(requests) if not request.stoppable[0]]
+        tenable = list(whole)
+        for attempt in range(len(whole)):
             held = [replace(requests[place], since_s=np.array([self._now_s])) for place in tenable]
-            starts_s = latest_plan(self._whole, together([self._earlier, *held]))[0]
+            starts_s = self._schedule.reserved(together([self._earlier, *held]), 0.0, self._schedule.room)[0]
             before_s, new_s = np.split(starts_s, [len(self._earlier)])
-            lost = np.isnan(before_s[np.isfinite(self._earlier_starts_s)]).any()
+            lost = not np.isfinite(before_s[np.isfinite(self._earlier_starts_s)]).all()
             if not lost and np.isfinite(new_s).all():
                 break
-            if np.isnan(new_s).any() and attempt < ATTEMPTS:
+            if not np.isfinite(new_s).all() and attempt < ATTEMPTS:
                 tenable = [place for place, fits in zip(tenable, np.isfinite(new_s).tolist(), strict=True) if fits]
             else:
                 tenable = tenable[: len(tenable) // 2]
             if not tenable:
                 break
-        return set(range(len(requests))) - set(tenable)
+        return set(whole) - set(tenable)
 
     def refusal(self, request: DeadlineRequests) -> str:
-        """Return the reason why *request* was not promised."""
+        """Return the reason why *request* was not promised; after a want of GPUs large jobs are promised less."""
+        if request.due_s[0] - request.needs_s[0] < self._now_s:
+            return TOO_LONG
+        if self._kept_back(request) and self._fits_now(request):
+            return KEPT_BACK
+        self._refused_s = self._now_s
         return NO_ROOM
+
+    def _kept_back(self, request: DeadlineRequests) -> float:
+        """Return the share of the GPUs that is kept from this job for smaller ones that come later."""
+        if self._now_s - self._refused_s > self._terms.memory_s:
+            return 0.0
+        size = float(request.needs_s[0] * request.gpus[0]) / self._terms.largest_s
+        return self._terms.kept_back * min(1.0, size)
+
+    def _fits_now(self, request: DeadlineRequests) -> bool:
+        """Return whether a job fits beside the present plan with nothing kept from it."""
+        if request.stoppable[0]:
+            return self._fits_in_leases(request, 0.0)
+        return bool(np.isfinite(_latest(self._left, request)))
+
+    def _fits_in_leases(self, request: DeadlineRequests, share: float) -> bool:
+        """Return whether a job that can be stopped fits with a further *share* of the GPUs left over."""
+        parts = self._parts.plus(request)
+        plan = self._schedule.in_leases(parts, self._less(self._unreserved(), parts, share))[1]
+        return not plan.hopeless[-1] and int((plan.late > 0).sum()) <= self._late
+
+    def _less(self, left: Room, parts: DeadlineRequests, share: float = 0.0) -> Room:
+        """Return the room of jobs in leases without the reserve and a further *share* of the GPUs."""
+        return left.less(min(self._terms.reserve + share, 1.0), int(parts.gpus.max(initial=0)))
+
+    def _earliest_in_leases(self, request: DeadlineRequests) -> float:
+        """Return the start from which a job that can be stopped could be promised its end; NaN for none in a year."""
+        needs_s, tick_s, now_s = float(request.needs_s[0]), self._schedule.tick_s, self._now_s
+        low_s, high_s = 0.0, tick_s
+        if self._fits_in_leases(_by(request, now_s + needs_s), 0.0):
+            return now_s
+        while not self._fits_in_leases(_by(request, now_s + needs_s + high_s), 0.0):
+            low_s, high_s = high_s, 2 * high_s
+            if high_s > YEAR_S:
+                return np.nan
+        while high_s - low_s > tick_s:
+            middle_s = (low_s + high_s) / 2
+            fits = self._fits_in_leases(_by(request, now_s + needs_s + middle_s), 0.0)
+            low_s, high_s = (low_s, middle_s) if fits else (middle_s, high_s)
+        return now_s + high_s
+
+    def _unreserved(self) -> Room:
+        """Return the room beside reservations alone, without a share kept free."""
+        if self._open is None:
+            self._open = self._schedule.reserved(self._held, 0.0, self._schedule.room)[1]
+        return self._open
+
+    def _late_parts(self, left: Room, parts: DeadlineRequests) -> int:
+        """Return the number of promised jobs that find too few GPUs in leases."""
+        return int((self._schedule.in_leases(parts, self._less(left, parts))[1].late > 0).sum())
+
+    def _left_beside_leases(self) -> Room:
+        """Return the room that jobs with leases leave, too."""
+        if not len(self._parts):
+            return self._left
+        bounds_s, plan = self._schedule.in_leases(self._parts, self._left)
+        left = self._left.copy()
+        for stretch in np.flatnonzero(plan.used.any(axis=0)).tolist():
+            left.lose(plan.used[:, stretch], float(bounds_s[stretch]), float(bounds_s[stretch + 1]))
+        return left
 
     def _planned(self, requests: list[DeadlineRequests]) -> list[bool] | None:
         """Promise *requests* that fit into a new plan; return one flag each, or None if an earlier promise is lost."""
         self._planned_jobs += len(self._held) + len(requests)
-        starts_s, left = latest_plan(self._room, together([self._held, *requests]))
+        every = together([self._held, *requests])
+        starts_s, left = self._schedule.reserved(every, 0.0, self._room)
+        unreserved = self._schedule.reserved(every, 0.0, self._schedule.room)[1] if len(self._parts) else None
         before_s, new_s = np.split(starts_s, [len(self._held)])
-        if np.isnan(before_s[np.isfinite(self._starts_s)]).any():
+        lost = not np.isfinite(before_s[np.isfinite(self._starts_s)]).all()
+        if lost or (unreserved is not None and self._late_parts(unreserved, self._parts) > self._late):
             return None
-        self._starts_s, self._left = before_s, left
+        self._left, self._open, self._starts_s = left, unreserved, before_s
         fits = np.isfinite(new_s)
         for place in np.flatnonzero(fits).tolist():
-            self._hold(requests[place], new_s[[place]])
+            self._hold(requests[place], new_s[place : place + 1])
         return [bool(fit) for fit in fits]
 
     def _hold(self, request: DeadlineRequests, start_s: FloatArray) -> None:
-        """Add *request* to the promises."""
+        """Add a promise with its start in the present plan."""
         self._held = self._held.plus(replace(request, since_s=np.array([self._now_s])))
-        self._starts_s = np.append(self._starts_s, start_s)
+        self._starts_s = np.concatenate([self._starts_s, start_s])
+
+
+def last_refusal_s(promises: PromiseTable) -> float:
+    """Return when a job was last refused for want of GPUs; minus infinity if none was."""
+    wanted = promises.reason.map([reason == NO_ROOM for reason in promises.reason.names], np.bool_)
+    rows = (promises.state == PromiseState.REFUSED) & wanted
+    return float(promises.asked_s[rows].max(initial=-np.inf))
+
+
+def _by(request: DeadlineRequests, due_s: float) -> DeadlineRequests:
+    return replace(request, due_s=np.array([due_s]))
 
 
 def _latest(room: Room, request: DeadlineRequests) -> float:

@@ -6,79 +6,18 @@ itself again, or is requeued after its time to save. Best-effort jobs have lease
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ...cluster.actions import Action, AskToStop, Requeue
 from ...cluster.columns import BoolArray, FloatArray, IntArray
-from ...cluster.jobs import JobState
 from ...cluster.state import View
 from ...policies.contract import PREEMPTIONS
-from ...policies.deadlines.reservations import latest_plan
+from ...policies.deadlines.reservations import DeadlineRequests, latest_plan
 from ...policies.preemption import Yielders
-from ..ordering.ranking import qos_classes, tiers
 from ..phrasing import spell
-from ..rules import DeadlineRules, Rules
-from .gpu_availability import GpuAvailability
+from ..rules import DeadlineRules
 from .promises import Promised
-
-
-@dataclass(frozen=True, eq=False)
-class Stops:
-    """The running jobs that can make room, one column value per running job."""
-
-    by_s: FloatArray  #: the end of each if it is asked as soon as allowed; infinite if it never is
-    may: BoolArray  #: can be asked now: its lease is over, and the daily limit is not reached
-    awaited: BoolArray  #: was asked to stop, lately enough to count
-    overdue: BoolArray  #: was asked to stop, and its time to save is over
-    leaving: BoolArray  #: is ending already
-
-
-def stops(view: View, rules: Rules) -> Stops | None:
-    """Return the running jobs that can make room for promises; None if the rules allow no stop requests.
-
-    Promised jobs, arrays and parts of heterogeneous jobs are left alone: a signal to a task may reach its whole array.
-    So are jobs of partitions that we do not order, and jobs that Slurm would restart before the promised one.
-    """
-    deadline_rules = rules.deadlines
-    if deadline_rules is None or not deadline_rules.yields or "requeue" not in rules.powers:
-        return None
-    jobs, now_s, only = view.running, view.now_s, rules.only_partitions
-    promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
-    single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING)
-    inside = [not only or any(name in only for name in names.split(",")) for names in jobs.partition.names]
-    ours = jobs.partition.map(inside, np.bool_) & ~_above(view, rules)
-    agreed = jobs.ckpt & jobs.requeueable & ~jobs.interactive & ~jobs.off & ~promised & single & ours
-    waited_s = now_s - np.where(jobs.asked_s >= jobs.started_s, jobs.asked_s, -np.inf)
-    awaited = agreed & (waited_s < max(deadline_rules.lease_s, 2 * deadline_rules.stop_s))
-    askable = agreed & ~awaited & (jobs.asks < deadline_rules.asks_a_day)
-    from_s = np.maximum(np.fmax(jobs.started_s, jobs.asked_s) + deadline_rules.lease_s, now_s)
-    by_s = (
-        np.where(awaited, jobs.asked_s, np.where(askable, from_s, np.inf))
-        + deadline_rules.stop_s
-        + deadline_rules.lead_s
-    )
-    leaving = jobs.state == JobState.COMPLETING
-    return Stops(
-        by_s=np.where(leaving, now_s, by_s),
-        may=askable & (from_s <= now_s),
-        awaited=awaited,
-        overdue=awaited & (waited_s >= deadline_rules.stop_s),
-        leaving=leaving,
-    )
-
-
-def _above(view: View, rules: Rules) -> BoolArray:
-    """Select running jobs of a higher tier, or a higher QOS if QOS counts, than some pending job with a deadline."""
-    waiting = np.isfinite(view.pending.deadline_s)
-    above = np.zeros(len(view.running), dtype=np.bool_)
-    if not waiting.any():
-        return above
-    above |= tiers(view.running, view.partitions) > tiers(view.pending, view.partitions)[waiting].min()
-    if rules.scope != "queue":
-        above |= qos_classes(view.running, view.qos) > qos_classes(view.pending, view.qos)[waiting].min()
-    return above
+from .stops import Stops
 
 
 def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: Stops | None) -> list[Action]:
@@ -88,39 +27,73 @@ def stop_wishes(view: View, promised: Promised, rules: DeadlineRules, stopping: 
     """
     if stopping is None or promised.availability is None:
         return []
-    early_s = rules.lead_s + rules.hold_s + rules.stop_s
-    urgent = promised.laxity_s[promised.rows] <= early_s
+    urgent = promised.due[promised.rows]
     if not urgent.any():
         return []
-    rows = _yielding(view, promised.availability, promised.rows[urgent], promised.due_s[urgent], rules, stopping)
+    rows = _Yielding(view, promised, urgent, rules, stopping).rows()
     job_id = view.running.job_id
     requeues: list[Action] = [Requeue(job) for job in job_id[rows[stopping.overdue[rows]]].tolist()]
     stoppable = job_id[rows[stopping.may[rows]]].tolist()
     return [*requeues, *(AskToStop(job, rules.stop_signal) for job in stoppable)]
 
 
-def _yielding(
-    view: View,
-    availability: GpuAvailability,
-    waiting: IntArray,
-    due_s: FloatArray,
-    rules: DeadlineRules,
-    stopping: Stops,
-) -> IntArray:
-    """Select running rows that stop so that the *waiting* jobs start in time."""
-    jobs, now_s = view.running, view.now_s
-    soonest_s = now_s + max(rules.lead_s, 1.0) + availability.needs_s[waiting] + 1.0
-    requests = availability.requests(waiting, np.maximum(due_s, soonest_s), now_s)
-    rows = np.flatnonzero((stopping.may | stopping.awaited) & availability.holding(waiting))
+class _Yielding:
+    """The choice of running jobs that stop so that the *urgent* ones of the promised jobs start in time.
 
-    def late(some: IntArray) -> int:
-        stops_s = np.where(stopping.leaving, now_s, np.inf)
-        stops_s[rows[some]] = now_s
-        return int(np.isnan(latest_plan(availability.freed(stops_s), requests)[0]).sum())
+    Jobs with several GPUs on a node come first, and take whole nodes: of the promised jobs there, those yield too that
+    have time to start elsewhere. For the other jobs only those yield that no promise needs now.
+    """
 
-    lost_gpu_s = jobs.gpus[rows] * (now_s - jobs.started_s[rows])
-    yielders = Yielders(jobs.job_id[rows], lost_gpu_s, stopping.awaited[rows])
-    return rows[PREEMPTIONS.find(rules.preemption).function(yielders, late)]
+    def __init__(
+        self, view: View, promised: Promised, urgent: BoolArray, rules: DeadlineRules, stopping: Stops
+    ) -> None:
+        assert promised.availability is not None
+        self._view, self._rules, self._stopping = view, rules, stopping
+        self._availability, now_s = promised.availability, view.now_s
+        waiting, due_s = promised.rows[urgent], promised.due_s[urgent]
+        soonest_s = now_s + max(rules.lead_s, 1.0) + self._availability.needs_s[waiting] + 1.0
+        leased = self._availability.stoppable[waiting]
+        due_s = np.where(leased, np.minimum(due_s, soonest_s + rules.terms.beat_s), due_s)
+        self._requests = self._availability.requests(waiting, np.maximum(due_s, soonest_s), now_s)
+        self._promised, self._lost_gpu_s = promised, view.running.gpus * (now_s - view.running.started_s)
+        self._can = (stopping.may | stopping.awaited) & self._availability.holding(waiting)
+
+    def rows(self) -> IntArray:
+        """Return the running rows that stop; none with a promise if that would break a promise."""
+        rows = self._rows(self._can & (~self._stopping.promised | self._promised.spare))
+        if not self._promised.breaks(rows, self._rules):
+            return rows
+        return self._rows(self._can & ~self._stopping.promised)
+
+    def _rows(self, able: BoolArray) -> IntArray:
+        wide, rows = self._availability.wide(self._requests), np.zeros(0, dtype=np.int64)
+        if wide.any():
+            rows = self._chosen(self._requests.take(wide), able, self._lost_on_nodes(able), rows)
+        return self._chosen(self._requests, able & ~self._promised.needed, self._lost_gpu_s, rows)
+
+    def _chosen(
+        self, requests: DeadlineRequests, able: BoolArray, lost_gpu_s: FloatArray, before: IntArray
+    ) -> IntArray:
+        """Return the rows *before* and those among *able* ones that have to stop, too, for *requests*."""
+        rows, now_s = np.setdiff1d(np.flatnonzero(able), before), self._view.now_s
+
+        def late(some: IntArray) -> int:
+            stops_s = np.where(self._stopping.leaving, now_s, np.inf)
+            stops_s[before] = now_s
+            stops_s[rows[some]] = now_s
+            return int(np.isnan(latest_plan(self._availability.freed(stops_s), requests)[0]).sum())
+
+        if not len(rows) or not late(rows[:0]):
+            return before
+        yielders = Yielders(self._view.running.job_id[rows], lost_gpu_s[rows], self._stopping.awaited[rows])
+        return np.union1d(before, rows[PREEMPTIONS.find(self._rules.preemption).function(yielders, late)])
+
+    def _lost_on_nodes(self, able: BoolArray) -> FloatArray:
+        """Return for each running job the loss of all jobs on its nodes; infinite beside one that stays."""
+        hosts = self._view.running.node_list
+        lost_gpu_s = np.where(able, self._lost_gpu_s, np.inf)
+        lost_gpu_s = np.bincount(hosts.codes, weights=lost_gpu_s, minlength=len(hosts.names)).astype(np.float64)
+        return lost_gpu_s[hosts.codes]
 
 
 def stop_words(view: View, row: int) -> tuple[str, ...]:

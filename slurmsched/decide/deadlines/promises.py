@@ -14,18 +14,23 @@ from ...cluster.jobs import JobTable
 from ...cluster.plan import Standing
 from ...cluster.records.promises import PromiseState, PromiseTable
 from ...cluster.state import View
+from ...policies.deadlines.lease_schedule import LeaseSchedule, SchedulePlan
 from ...policies.deadlines.lease_terms import LeaseTerms
-from ...policies.deadlines.reservations import Room, latest_plan
+from ...policies.deadlines.reservations import DeadlineRequests, Room
 from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission
-from .gpu_availability import Footprint, GpuAvailability
-from .lease_offer import LeasedJobs, LeaseOffer, last_refusal_s
-from .offers import Offer
+from .gpu_availability import Footprint, GpuAvailability, PooledGpus
+from .leased_jobs import LeasedJobs
+from .offers import Offer, last_refusal_s
 from .promise_risk import announced
 from .quotas import Quotas
+from .stops import Stops
 
 MOST = 256
 """Number of jobs from the top of the order that are checked for blocking a promise."""
+
+REPEATED = 16
+"""Maximum number of refused requests that one decision answers again."""
 
 _TAKEN_AWAY = {
     Standing.OWNER_SAID_OFF: "its owner said slurmsched:off",
@@ -44,67 +49,159 @@ class Promised:
     laxity_s: FloatArray  #: time until a promised pending job must start, infinite for others
     rows: IntArray  #: pending jobs with a promise
     due_s: FloatArray  #: the promised end of each of *rows*
+    needed: BoolArray  #: running jobs with a promise that the plan has running now
+    spare: BoolArray  #: running jobs with a promise that has time for a stop now
     availability: GpuAvailability | None = None  #: None if there is no promise
     room: Room | None = None  #: GPUs left free by running jobs
     left: Room | None = None  #: GPUs left free by the latest plan
+    schedule: PromiseSchedule | None = None
+
+    def breaks(self, rows: IntArray, rules: DeadlineRules) -> bool:
+        """Return whether a promise may be broken if these running *rows* stopped now; without a promise none is."""
+        return self.schedule is not None and self.schedule.breaks(rows, rules)
+
+
+@dataclass(frozen=True, eq=False)
+class PromiseSchedule:
+    """The schedule of the promises, and the jobs that it places."""
+
+    leases: LeaseSchedule
+    held: DeadlineRequests
+    running: IntArray  #: the running row of each, -1 for a pending job
+
+    def breaks(self, stopped: IntArray, rules: DeadlineRules) -> bool:
+        """Return whether no plan keeps the promises of the running rows *stopped* now, or fewer of the others."""
+        theirs = np.isin(self.running, stopped)
+        if not theirs.any():
+            return False
+        later = replace(self.held, needs_s=self.held.needs_s + np.where(theirs, stop_cost_s(rules), 0.0))
+        late, before = self._late(later), self._late(self.held)
+        return bool((late & theirs).any() or late.sum() > before.sum())
+
+    def _late(self, held: DeadlineRequests) -> BoolArray:
+        plan = self.leases.latest(held)
+        return np.asarray((plan.late > 0) | (plan.hopeless > 0))
+
+
+def stop_cost_s(rules: DeadlineRules) -> float:
+    """Return the time that a stop may cost a job: to save its work, to start again, and to resume."""
+    return rules.restart_s + rules.stop_s + 2 * rules.lead_s
 
 
 def promise(
-    view: View, standings: IntArray, rules: DeadlineRules, steers: bool, stops_s: FloatArray | None = None
+    view: View, standings: IntArray, rules: DeadlineRules, steers: bool, stopping: Stops | None = None
 ) -> Promised:
     """Answer new deadline requests, and plan all promises.
 
     Jobs that we do not order get no promise; *steers* tells whether we may order at all. Earlier promises are never
-    given up here: new ones must fit beside them. If *stops_s* is given, the times by which running jobs can make room,
-    plans rely on them, and jobs become due early enough to send the stop requests.
+    given up here: new ones must fit beside them. If *stopping* is given, plans rely on the jobs that can make room, and
+    jobs become due early enough to send the stop requests.
     """
-    count = len(view.pending)
     table = _withdrawn(view, standings, view.promises)
-    new = _asking(view, standings, table)
+    new, first = _asking(view, standings, table, rules)
     if rules.leases is not None:
-        return _of(_in_leases(view, table, new, rules, rules.leases, steers), count)
-    rows = _pending_rows(view, table)
+        return _of(_in_leases(view, table, new, first, rules, rules.leases, steers), view)
     if not len(new) and not table.open.any():
-        return _of(table, count)
-    availability = GpuAvailability(view, rules.margin, rules.lead_s, stops_s)
-    room = availability.open(np.concatenate([rows, new]))
-    held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
+        return _of(table, view)
+    availability = _availability(view, rules, stopping)
+    placed, rows = _placed_rows(view, table, stopping), _pending_rows(view, table)
+    room = availability.open(np.concatenate([placed, new]))
+    schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room)
     if len(new):
-        offer, quotas = (
-            Offer(room, rules.reserve, held, view.now_s),
-            Quotas(view, table, rules, availability, rows, held),
-        )
+        held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
+        offer = Offer(schedule, rules.terms, held, last_refusal_s(table))
+        waiting = availability.requests(rows, _due_s(view, table, rows), view.now_s)
+        quotas = Quotas(view, table, rules, availability, rows, waiting)
         answers, promised = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)
-        table = table.joined(answers)
-        rows = np.concatenate([rows, promised])
-        held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
-    starts_s, left = latest_plan(room, held)
-    table = announced(view, table, rows, starts_s, held, left, rules.lead_s)
-    laxity_s = np.full(count, np.inf)
-    laxity_s[rows] = np.where(np.isnan(starts_s), held.due_s - held.needs_s, starts_s) - view.now_s
-    due = laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stops_s is None else rules.stop_s)
-    due[rows] |= np.isnan(starts_s)
-    return Promised(_started_by(view, table, laxity_s), due, laxity_s, rows, held.due_s, availability, room, left)
+        table = table.joined(_news(view, answers, new[first]))
+        placed = np.concatenate([promised, placed])
+    held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
+    return _planned(view, table, rules, availability, schedule, held, placed, stopping)
 
 
-def _of(table: PromiseTable, count: int) -> Promised:
-    """Return promises that ask nothing of the *count* pending jobs now."""
-    no_rows = np.zeros(0, dtype=np.int64)
-    return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), no_rows, no_rows.astype(np.float64))
+def _planned(
+    view: View,
+    table: PromiseTable,
+    rules: DeadlineRules,
+    availability: GpuAvailability,
+    leases: LeaseSchedule,
+    held: DeadlineRequests,
+    placed: IntArray,
+    stopping: Stops | None,
+) -> Promised:
+    """Plan the promises *held* by the jobs *placed*, pending ones first."""
+    count, now_s, plan = len(view.pending), view.now_s, leases.latest(held)
+    waits, latest_s, late = placed < count, held.due_s - held.needs_s, (plan.late > 0) | (plan.hopeless > 0)
+    starts_s = np.where(held.stoppable, latest_s, plan.starts_s)
+    # GPUs that others have for a tick or two are no danger to a job that can run in parts and has time to spare.
+    near = latest_s - now_s <= rules.lead_s + rules.stop_s + leases.tick_s
+    starts_s[late & (near | ~held.stoppable | (plan.hopeless > 0))] = np.nan
+    rows, needed = placed[waits], _needed(leases, held, plan, rules)
+    laxity_s, due = np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
+    laxity_s[rows] = np.where(np.isnan(starts_s), latest_s, starts_s)[waits] - now_s
+    due |= laxity_s <= rules.lead_s + rules.hold_s + (0.0 if stopping is None else rules.stop_s)
+    due[rows] |= (needed & (held.stoppable | late | (rules.slack_s > 0)))[waits]
+    needs_gpus, spare = np.zeros((2, len(view.running)), dtype=np.bool_)
+    needs_gpus[placed[~waits] - count] = needed[~waits]
+    spare[placed[~waits] - count] = (latest_s - now_s > stop_cost_s(rules) + leases.tick_s)[~waits]
+    left, schedule = plan.left(), PromiseSchedule(leases, held, np.where(waits, -1, placed - count))
+    table = announced(view, table, rows, starts_s[waits], held.take(waits), left, rules.lead_s)
+    table = _started_by(view, table, laxity_s)
+    room, due_s = leases.room, held.due_s[waits]
+    return Promised(table, due, laxity_s, rows, due_s, needs_gpus, spare, availability, room, left, schedule)
+
+
+def _needed(leases: LeaseSchedule, held: DeadlineRequests, plan: SchedulePlan, rules: DeadlineRules) -> BoolArray:
+    """Select the jobs that must run now, in *plan* or in one with the slack of the rules."""
+    plans = [plan, leases.latest(held, rules.slack_s)] if rules.slack_s else [plan]
+    needed: BoolArray = np.logical_or.reduce([(one.first > 0) | (one.late > 0) | (one.hopeless > 0) for one in plans])
+    return needed
+
+
+def _availability(view: View, rules: DeadlineRules, stopping: Stops | None) -> GpuAvailability:
+    """Return the GPUs over time, as running jobs end or can make room."""
+    if stopping is None:
+        return GpuAvailability(view, rules.margin, rules.lead_s)
+    stoppable = np.concatenate([stopping.pending, np.isfinite(stopping.by_s)])
+    startup_s = rules.lead_s + rules.hold_s
+    return GpuAvailability(view, rules.margin, rules.lead_s, stopping.by_s, stoppable, rules.restart_s, startup_s)
+
+
+def _placed_rows(view: View, table: PromiseTable, stopping: Stops | None) -> IntArray:
+    """Return the jobs with a promise that the schedule places, by number: those that wait, or can be stopped."""
+    rows = _pending_rows(view, table)
+    if stopping is None:
+        return rows
+    runs = stopping.promised & np.isfinite(stopping.by_s) & ~stopping.leaving
+    return np.concatenate([rows, len(view.pending) + np.flatnonzero(runs)])
+
+
+def _of(table: PromiseTable, view: View) -> Promised:
+    """Return promises that ask nothing of the jobs of *view* now."""
+    no_rows, nobody = np.zeros(0, dtype=np.int64), np.zeros(len(view.running), np.bool_)
+    count, no_times = len(view.pending), np.zeros(0, dtype=np.float64)
+    return Promised(table, np.zeros(count, np.bool_), np.full(count, np.inf), no_rows, no_times, nobody, nobody)
 
 
 def _in_leases(
-    view: View, table: PromiseTable, new: IntArray, rules: DeadlineRules, terms: LeaseTerms, steers: bool
+    view: View,
+    table: PromiseTable,
+    new: IntArray,
+    first: BoolArray,
+    rules: DeadlineRules,
+    terms: LeaseTerms,
+    steers: bool,
 ) -> PromiseTable:
     """Answer the *new* requests beside the lease schedule of all promises, and note those at risk."""
     if len(new):
         leased = LeasedJobs(view, table, rules, terms)
-        offer = LeaseOffer(leased.schedule, leased.held(), terms, last_refusal_s(table))
-        availability, rows = GpuAvailability(view, rules.margin, rules.lead_s), _pending_rows(view, table)
+        offer = Offer(leased.schedule, terms, leased.held(), last_refusal_s(table))
+        availability, rows = PooledGpus(view, rules.margin, rules.lead_s), _pending_rows(view, table)
         availability.open(np.concatenate([rows, new]))
         held = availability.requests(rows, _due_s(view, table, rows), view.now_s)
         quotas = Quotas(view, table, rules, availability, rows, held)
-        table = table.joined(PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)[0])
+        answers = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)[0]
+        table = table.joined(_news(view, answers, new[first]))
     return LeasedJobs(view, table, rules, terms).announced() if table.open.any() else table
 
 
@@ -122,7 +219,7 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntA
     room, left = promised.room.copy(), promised.left.copy()
     counts = availability.requests(waiting, promised.laxity_s[waiting], view.now_s).rows
     begins_s = view.now_s + promised.laxity_s[waiting]
-    rows = order[np.isinf(promised.laxity_s[order])][:MOST]
+    rows = order[np.isinf(promised.laxity_s[order]) & ~availability.stoppable[order]][:MOST]
     columns = (rows, (view.pending.gpus * view.pending.tasks)[rows], availability.needs_s[rows])
     of_row = zip(*(column.tolist() for column in columns), availability.footprints(rows), strict=True)
     earlier: defaultdict[tuple[Footprint, int], _Starts] = defaultdict(_Starts)
@@ -179,15 +276,38 @@ def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseT
     return replace(table, state=states, settled_s=settled_s, reason=Labels.of(reasons))
 
 
-def _asking(view: View, standings: IntArray, table: PromiseTable) -> IntArray:
-    """Return pending rows whose deadline and GPUs have no answer yet."""
+def _asking(view: View, standings: IntArray, table: PromiseTable, rules: DeadlineRules) -> tuple[IntArray, BoolArray]:
+    """Return pending rows whose request is answered now, and which of them ask for the first time.
+
+    The others were refused, and are answered again every ``again_s``.
+    """
     jobs = view.pending
-    asking = np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED)
+    rows = np.flatnonzero(np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED))
+    counts = table.state != PromiseState.WITHDRAWN
     columns = (table.job_id, np.rint(table.deadline_s), table.gpus)
-    answered = set(zip(*(column[table.state != PromiseState.WITHDRAWN].tolist() for column in columns), strict=True))
-    rows = np.flatnonzero(asking)
-    requests = zip(*(c[rows].tolist() for c in (jobs.job_id, np.rint(jobs.deadline_s), jobs.gpus)), strict=True)
-    return rows[[request not in answered for request in requests]]
+    requests = zip(*(column[counts].tolist() for column in columns), strict=True)
+    answered = dict(zip(requests, np.where(_again(table, view.now_s, rules), 1, 0)[counts].tolist(), strict=True))
+    mine = zip(*(c[rows].tolist() for c in (jobs.job_id, np.rint(jobs.deadline_s), jobs.gpus)), strict=True)
+    again = np.array([answered.get(request, -1) for request in mine], dtype=np.int64)
+    first, repeated = rows[again < 0], rows[again > 0]
+    repeated = np.roll(repeated, -int(view.now_s) % max(len(repeated), 1))[:REPEATED]  # other ones each time
+    every = np.concatenate([first, repeated])
+    return every, np.arange(len(every)) < len(first)
+
+
+def _again(table: PromiseTable, now_s: float, rules: DeadlineRules) -> BoolArray:
+    """Select refused requests that are answered again now: for ``hold_s``, two cycles, after each ``again_s``."""
+    if not rules.again_s:
+        return np.zeros(len(table), dtype=np.bool_)
+    waited_s = now_s - table.asked_s
+    late_s = waited_s % rules.again_s
+    refused = (table.state == PromiseState.REFUSED) & (waited_s >= rules.again_s)
+    return np.asarray(refused & (late_s < max(rules.hold_s, 1.0)))
+
+
+def _news(view: View, answers: PromiseTable, first: IntArray) -> PromiseTable:
+    """Leave out the refusals of jobs that were refused before; *first* are the pending rows that had no answer."""
+    return answers.take(answers.open | np.isin(answers.job_id, view.pending.job_id[first]))
 
 
 def _pending_rows(view: View, table: PromiseTable) -> IntArray:
@@ -206,7 +326,8 @@ def _rows_of(jobs: JobTable, job_ids: IntArray) -> IntArray:
 def _due_s(view: View, table: PromiseTable, rows: IntArray) -> FloatArray:
     places = np.flatnonzero(table.open)
     until_s = dict(zip(table.job_id[places].tolist(), table.promised_s[places].tolist(), strict=True))
-    return np.array([until_s[job] for job in view.pending.job_id[rows].tolist()], dtype=np.float64)
+    job_id = np.concatenate([view.pending.job_id, view.running.job_id])[rows]
+    return np.array([until_s[job] for job in job_id.tolist()], dtype=np.float64)
 
 
 def _started_by(view: View, table: PromiseTable, laxity_s: FloatArray) -> PromiseTable:

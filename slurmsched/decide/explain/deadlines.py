@@ -13,8 +13,8 @@ from ...cluster.jobs import JobTable, deadline_of
 from ...cluster.plan import Plan, Standing
 from ...cluster.records.promises import SAME_S, PromiseState, PromiseTable
 from ...cluster.state import View
-from ..deadlines.preemption import stops
 from ..deadlines.promises import promise
+from ..deadlines.stops import stops
 from ..phrasing import spell
 from ..rules import Rules
 
@@ -80,8 +80,7 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
     )
     standings = np.append(plan.jobs.standing, int(Standing.RANKED))
     stopping = stops(beside, rules)
-    by_s = None if stopping is None else stopping.by_s
-    table = promise(beside, standings, rules.deadlines, "order" in rules.powers, by_s).table
+    table = promise(beside, standings, rules.deadlines, "order" in rules.powers, stopping).table
     return _answered(table, len(table) - 1, view.now_s)
 
 

@@ -16,8 +16,8 @@ from ...cluster.state import View
 from ...cluster.text.plural import count
 from ...policies.deadlines.reservations import DeadlineRequests, Room, latest_plan
 from ..deadlines.gpu_availability import GpuAvailability
-from ..deadlines.preemption import Stops, stops
 from ..deadlines.promises import Promised, promise
+from ..deadlines.stops import Stops, stops
 from ..phrasing import spell
 from ..rules import DeadlineRules, Rules
 from .explain import HIDDEN
@@ -109,8 +109,8 @@ class _Drawing:
     @classmethod
     def of(cls, view: View, plan: Plan, row: int, rules: Rules, deadline_rules: DeadlineRules) -> _Drawing:
         stopping = stops(view, rules)
-        by_s = None if stopping is None else stopping.by_s
-        promised = promise(view, plan.jobs.standing, deadline_rules, "order" in rules.powers, by_s)
+        by_s = None if stopping is None else np.where(stopping.promised, np.inf, stopping.by_s)
+        promised = promise(view, plan.jobs.standing, deadline_rules, "order" in rules.powers, stopping)
         availability = GpuAvailability(view, deadline_rules.margin, deadline_rules.lead_s, by_s)
         room = availability.open(np.append(promised.rows, row))
         held = availability.requests(promised.rows, promised.due_s, view.now_s)

@@ -1,32 +1,22 @@
 """The lease schedule: promised jobs as late as is safe, on GPUs that are free or held by jobs that can be stopped.
 
 A job that can be stopped runs in leases (``latest_leases``). One that cannot runs to its end once started, and gets one
-reservation (``reservations``), before the others.
+reservation (``reservations``), before the others. Both count in rows of room: sets of nodes, in blocks of some size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ...cluster.columns import BoolArray, FloatArray, IntArray, Table
+from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState, JobTable
 from ...cluster.state import View
 from .latest_leases import Latest, latest, stretches
 from .remaining_work import RemainingWork
 from .reservations import DeadlineRequests, Room, latest_plan
-
-
-@dataclass(frozen=True, eq=False)
-class LeaseRequests(Table):
-    """Promised jobs that the schedule places: those that can be stopped, and those that wait."""
-
-    gpus: IntArray
-    left_s: FloatArray
-    due_s: FloatArray
-    stoppable: BoolArray
 
 
 class SchedulePlan(NamedTuple):
@@ -38,72 +28,68 @@ class SchedulePlan(NamedTuple):
     starts_s: FloatArray  #: the start of a job with one reservation; infinite for others
     beside_reservations: Room
     bounds_s: FloatArray  #: of the stretches in which jobs run in leases
-    used: IntArray  #: most GPUs of these jobs in each stretch
+    used: IntArray  #: most GPUs of these jobs, row of room x stretch
 
     def left(self) -> Room:
         """Return the GPUs that the plan leaves free."""
         room = self.beside_reservations.copy()
-        for gpus, begin_s, end_s in zip(self.used.tolist(), self.bounds_s, self.bounds_s[1:], strict=False):
-            if gpus:
-                room.lose(np.array([gpus]), float(begin_s), float(end_s))
+        for stretch in np.flatnonzero(self.used.any(axis=0)).tolist():
+            room.lose(self.used[:, stretch], float(self.bounds_s[stretch]), float(self.bounds_s[stretch + 1]))
         return room
 
 
 @dataclass(frozen=True, eq=False)
 class LeaseSchedule:
-    """Plans in ticks of *tick_s* from now on, in a *room* of one row."""
+    """Plans in ticks of *tick_s* from now on, in the rows of a *room*."""
 
     now_s: float
     tick_s: float
     room: Room
 
-    def latest(self, jobs: LeaseRequests, slack_s: float = 0.0, share: float = 0.0) -> SchedulePlan:
+    def latest(self, jobs: DeadlineRequests, slack_s: float = 0.0, share: float = 0.0) -> SchedulePlan:
         """Return the latest plan by which *jobs* end *slack_s* before their time, with a *share* of the GPUs left over.
 
         No job is refused its own GPUs by that share. A job with one reservation has the ticks 1 or 0 in place of
         numbers.
         """
-        room = self._less(share, int(jobs.gpus.max(initial=0)))
+        room = self.room.less(share, int(jobs.gpus.max(initial=0)))
         first, late, hopeless = np.zeros((3, len(jobs)), dtype=np.int64)
         whole, parts = np.flatnonzero(~jobs.stoppable), np.flatnonzero(jobs.stoppable)
         starts_s = np.full(len(jobs), np.inf)
         if len(whole):
-            starts_s[whole], room = self._reserved(jobs.take(whole), slack_s, room)
+            starts_s[whole], room = self.reserved(jobs.take(whole), slack_s, room)
             hopeless[whole], late[whole] = starts_s[whole] == -np.inf, np.isnan(starts_s[whole])
             first[whole] = starts_s[whole] < self.now_s + self.tick_s
-        bounds_s, used = self.room.begins_s[:1], np.zeros(0, dtype=np.int64)
-        if len(parts):
-            bounds_s, plan = self._in_leases(jobs.take(parts), slack_s, room)
-            first[parts], late[parts], hopeless[parts], used = plan
-        return SchedulePlan(first, late, hopeless, starts_s, room, bounds_s, used)
+        bounds_s, plan = self.in_leases(jobs.take(parts), room, slack_s)
+        first[parts], late[parts], hopeless[parts] = plan.first, plan.late, plan.hopeless
+        return SchedulePlan(first, late, hopeless, starts_s, room, bounds_s, plan.used)
 
-    def _less(self, share: float, widest: int) -> Room:
-        """Return the room without a share of its GPUs, but as far as it goes with room for the *widest* job."""
-        free = self.room.free
-        kept_back = int(np.ceil(share * free.max(initial=0) - 1e-9))
-        return Room(self.room.begins_s, np.maximum(free - kept_back, np.minimum(free, widest)))
-
-    def _reserved(self, jobs: LeaseRequests, slack_s: float, room: Room) -> tuple[FloatArray, Room]:
+    def reserved(self, jobs: DeadlineRequests, slack_s: float, room: Room) -> tuple[FloatArray, Room]:
         """Return the latest start of each job that cannot be stopped, and the room left.
 
         It is NaN where GPUs are taken, and minus infinity for a job that is late even if it starts now: it takes none.
         """
-        able = jobs.due_s - jobs.left_s >= self.now_s
+        able = jobs.due_s - jobs.needs_s >= self.now_s
         some, starts_s = jobs.take(able), np.full(len(jobs), -np.inf)
-        since_s, rows = np.full(len(some), self.now_s), np.ones((len(some), 1), dtype=np.bool_)
-        due_s = np.maximum(some.due_s - slack_s, self.now_s + some.left_s)
-        requests = DeadlineRequests(some.gpus, some.left_s, since_s, due_s, rows, some.stoppable)
-        starts_s[able], left = latest_plan(room, requests)
+        due_s = np.maximum(some.due_s - slack_s, np.minimum(some.due_s, self.now_s + some.needs_s))
+        starts_s[able], left = latest_plan(room, replace(some, due_s=due_s))
         return starts_s, left
 
-    def _in_leases(self, jobs: LeaseRequests, slack_s: float, room: Room) -> tuple[FloatArray, Latest]:
-        """Plan jobs that can be stopped; return the bounds of its stretches too."""
-        needs = np.ceil(jobs.left_s / self.tick_s - 1e-9)
+    def in_leases(self, jobs: DeadlineRequests, room: Room, slack_s: float = 0.0) -> tuple[FloatArray, Latest]:
+        """Plan jobs that can be stopped in *room*; return the bounds of its stretches too."""
+        needs = np.ceil(jobs.needs_s / self.tick_s - 1e-9)
         # The last tick is not used up: it may begin as late as the deadline less the rest that is left by then.
-        spare_s = jobs.due_s - self.now_s - slack_s + needs * self.tick_s - jobs.left_s
+        spare_s = jobs.due_s - self.now_s - slack_s + needs * self.tick_s - jobs.needs_s
         due = np.maximum(np.floor(spare_s / self.tick_s + 1e-9), 0).astype(np.int64)
         bounds_s = self.now_s + self.tick_s * stretches(int(due.max(initial=0))).astype(np.float64)
-        return bounds_s, latest(needs.astype(np.int64), due, jobs.gpus, room.least(bounds_s))
+        return bounds_s, latest(needs.astype(np.int64), due, jobs.gpus, self._capacity(room, bounds_s), jobs.rows)
+
+    def _capacity(self, room: Room, bounds_s: FloatArray) -> IntArray:
+        """Return the GPUs of each row in each stretch; those that come free during the first tick count for it."""
+        capacity = room.least(bounds_s)
+        if capacity.shape[1]:
+            capacity[:, 0] = np.maximum(capacity[:, 0], room.at(float(bounds_s[1])))
+        return np.maximum(capacity, 0)
 
 
 def can_be_stopped(jobs: JobTable) -> BoolArray:
@@ -126,6 +112,7 @@ def steady_room(view: View, work_s: FloatArray, tick_s: float) -> Room:
     return Room(begins_s, np.maximum(np.array([free], dtype=np.int64), 0))
 
 
-def lease_requests(jobs: JobTable, work: RemainingWork, ends_s: FloatArray) -> LeaseRequests:
-    """Return the requests of *jobs* to end by *ends_s*."""
-    return LeaseRequests(work.gpus, work.left_s, ends_s, can_be_stopped(jobs))
+def lease_requests(jobs: JobTable, work: RemainingWork, now_s: float, ends_s: FloatArray) -> DeadlineRequests:
+    """Return the requests of *jobs* to end by *ends_s*, on one pool of GPUs."""
+    since_s, everywhere = np.full(len(jobs), now_s), np.ones((len(jobs), 1), dtype=np.bool_)
+    return DeadlineRequests(work.gpus, work.left_s, since_s, ends_s, everywhere, can_be_stopped(jobs))

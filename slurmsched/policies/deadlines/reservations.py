@@ -43,10 +43,15 @@ class Room:
         """Return an independent copy."""
         return type(self)(self._begins_s, self.free.copy())
 
-    def less(self, share: float) -> Self:
-        """Return a copy in which each row lacks a *share* of its largest number of GPUs."""
-        kept_back = np.floor(share * self.free.max(axis=1, initial=0)).astype(np.int64)
-        return type(self)(self._begins_s, self.free - kept_back[:, None])
+    def less(self, share: float, widest: int = 0) -> Self:
+        """Return a copy in which each row lacks a *share* of its largest number of GPUs.
+
+        With a *widest* job the share is rounded up, and as many of the free GPUs as that job has stay.
+        """
+        most = share * self.free.max(axis=1, initial=0)
+        kept_back = (np.ceil(most - 1e-9) if widest else np.floor(most + 1e-9)).astype(np.int64)
+        free = self.free - kept_back[:, None]
+        return type(self)(self._begins_s, np.maximum(free, np.minimum(self.free, widest)) if widest else free)
 
     def latest(self, rows: BoolArray, gpus: int, needs_s: float, since_s: float, due_s: float) -> float:
         """Return the latest start from *since_s* on with *gpus* of *rows* free for *needs_s* by *due_s*; else NaN."""
@@ -103,12 +108,13 @@ class Room:
         return np.asarray((gpus > 0) & lacking)
 
     def least(self, bounds_s: FloatArray) -> IntArray:
-        """Return the fewest GPUs that are free in the first row between each of *bounds_s*, rising, and the next."""
-        begins_s = self.begins_s
+        """Return the fewest GPUs that are free, row x interval, between each of *bounds_s*, rising, and the next."""
+        begins_s, least = self.begins_s, np.zeros((len(self.free), len(bounds_s) - 1), dtype=np.int64)
         first = np.maximum(np.searchsorted(begins_s, bounds_s[:-1], side="right") - 1, 0).tolist()
         after = np.searchsorted(begins_s, bounds_s[1:], side="left").tolist()
-        parts = zip(first, after, strict=True)
-        return np.array([self.free[0, begin : max(end, begin + 1)].min() for begin, end in parts], dtype=np.int64)
+        for at, (begin, end) in enumerate(zip(first, after, strict=True)):
+            least[:, at] = self.free[:, begin : max(end, begin + 1)].min(axis=1)
+        return least
 
     def lose(self, gpus: IntArray, from_s: float, until_s: float) -> None:
         """Subtract the number in *gpus* from each row during the interval."""

@@ -83,7 +83,7 @@ def lease_claims(view: View, jobs: JobTable, terms: LeaseTerms) -> LeaseClaims:
     starts_s = np.full(len(jobs), np.inf)
     placed = np.flatnonzero(bound & placed_by_plans(jobs))
     if len(placed):
-        requests = lease_requests(jobs, work, ends_s).take(placed)
+        requests = lease_requests(jobs, work, now_s, ends_s).take(placed)
         room = steady_room(view, work.left_s[: len(view.running)], terms.beat_s)
         schedule = LeaseSchedule(now_s, terms.beat_s, room)
         plan = schedule.latest(requests, terms.slack_s)

@@ -1,0 +1,82 @@
+"""Stops: the running jobs that can make room for promises, and the times by which they can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cluster.columns import BoolArray, FloatArray
+from ...cluster.jobs import JobState, JobTable
+from ...cluster.state import View
+from ...policies.deadlines.lease_schedule import can_be_stopped
+from ..ordering.ranking import qos_classes, tiers
+from ..rules import Rules
+
+
+@dataclass(frozen=True, eq=False)
+class Stops:
+    """The running jobs that can make room, one column value per running job."""
+
+    by_s: FloatArray  #: the end of each if it is asked as soon as allowed; infinite if it never is
+    may: BoolArray  #: can be asked now: its lease is over, and the daily limit is not reached
+    awaited: BoolArray  #: was asked to stop, lately enough to count
+    overdue: BoolArray  #: was asked to stop, and its time to save is over
+    leaving: BoolArray  #: is ending already
+    promised: BoolArray  #: has an open promise
+    pending: BoolArray  #: pending jobs that can make room once they run
+
+
+def stops(view: View, rules: Rules) -> Stops | None:
+    """Return the running jobs that can make room for promises; None if the rules allow no stop requests.
+
+    Arrays and parts of heterogeneous jobs are left alone: a signal to a task may reach its whole array. So are jobs of
+    partitions that we do not order, and jobs that Slurm would restart before the promised one. A lease of a promised
+    job is longer than that of others.
+    """
+    deadline_rules = rules.deadlines
+    if deadline_rules is None or not deadline_rules.yields or "requeue" not in rules.powers:
+        return None
+    jobs, now_s = view.running, view.now_s
+    promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
+    agreed = _agreed(jobs, rules) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & ~_above(view, rules)
+    waited_s = now_s - np.where(jobs.asked_s >= jobs.started_s, jobs.asked_s, -np.inf)
+    awaited = agreed & (waited_s < max(deadline_rules.lease_s, 2 * deadline_rules.stop_s))
+    askable = agreed & ~awaited & (jobs.asks < deadline_rules.asks_a_day)
+    lease_s = np.where(promised, deadline_rules.promised_lease_s, deadline_rules.lease_s)
+    from_s = np.maximum(np.fmax(jobs.started_s, jobs.asked_s) + lease_s, now_s)
+    by_s = (
+        np.where(awaited, jobs.asked_s, np.where(askable, from_s, np.inf))
+        + deadline_rules.stop_s
+        + deadline_rules.lead_s
+    )
+    leaving = jobs.state == JobState.COMPLETING
+    return Stops(
+        by_s=np.where(leaving, now_s, by_s),
+        may=askable & (from_s <= now_s),
+        awaited=awaited,
+        overdue=awaited & (waited_s >= deadline_rules.stop_s),
+        leaving=leaving,
+        promised=promised,
+        pending=_agreed(view.pending, rules) & (view.pending.asks < deadline_rules.asks_a_day),
+    )
+
+
+def _agreed(jobs: JobTable, rules: Rules) -> BoolArray:
+    """Select single jobs in partitions that we order whose owners agreed to stops."""
+    only = rules.only_partitions
+    single = (jobs.array_job_id == 0) & (jobs.het_job_id == 0)
+    inside = [not only or any(name in only for name in names.split(",")) for names in jobs.partition.names]
+    return np.asarray(can_be_stopped(jobs) & ~jobs.off & single & jobs.partition.map(inside, np.bool_))
+
+
+def _above(view: View, rules: Rules) -> BoolArray:
+    """Select running jobs of a higher tier, or a higher QOS if QOS counts, than some pending job with a deadline."""
+    waiting = np.isfinite(view.pending.deadline_s)
+    above = np.zeros(len(view.running), dtype=np.bool_)
+    if not waiting.any():
+        return above
+    above |= tiers(view.running, view.partitions) > tiers(view.pending, view.partitions)[waiting].min()
+    if rules.scope != "queue":
+        above |= qos_classes(view.running, view.qos) > qos_classes(view.pending, view.qos)[waiting].min()
+    return above
