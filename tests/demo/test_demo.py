@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from one_at_a_time import one_at_a_time
 
 from slurmsched.demo.lab_burst import GPUS, NODES
 from slurmsched.errors import LabError
@@ -22,10 +23,13 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture(autouse=True)
 def _possible():
+    """One at a time on this machine, since what a demo leaves is looked for in all of it."""
     try:
         programs.check(LabSpec(nodes=NODES, gpus=GPUS))
     except LabError as error:
         pytest.skip(str(error))
+    with one_at_a_time("demo"):
+        yield
 
 
 def labs() -> set[Path]:

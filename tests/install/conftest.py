@@ -7,13 +7,17 @@ from collections.abc import Iterator
 import pytest
 from fresh_host import NoHost
 from newcomer import Site, site
+from one_at_a_time import one_at_a_time
 
 
 @pytest.fixture(scope="session")
 def a_site() -> Iterator[Site]:
-    """A host with a Slurm and a checkout; each test takes away what it installed."""
+    """A host with a Slurm and a checkout; each test takes away what it installed.
+
+    One at a time on this machine: the pages say on which port the daemon serves metrics.
+    """
     try:
-        with site() as found:
+        with one_at_a_time("install"), site() as found:
             yield found
     except NoHost as reason:
         pytest.skip(str(reason))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pwd
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from node_worlds import scripted_nvml, wait_until
+from one_at_a_time import one_at_a_time
 
 from slurmsched.cli import main
 from slurmsched.cli.admin.node_check.findings import (
@@ -131,11 +131,7 @@ def remains() -> set[str]:
 @pytest.fixture
 def node():
     """A node of its own; one at a time on this machine, since what is left behind is looked for in all of it."""
-    with (
-        open(f"/tmp/node-check-tests.{os.geteuid()}.lock", "w") as lock,
-        tempfile.TemporaryDirectory(prefix="node-check-", dir="/tmp") as directory,
-    ):
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with one_at_a_time("node-check"), tempfile.TemporaryDirectory(prefix="node-check-", dir="/tmp") as directory:
         Path(directory).chmod(0o755)  # another user's GPU jobs go through it
         yield TrialNode(Path(directory))
 
