@@ -68,8 +68,9 @@ def test_guaranteed_deadlines_are_met_an_impossible_one_is_refused_and_a_job_tha
 def test_a_promised_job_makes_room_for_another_promise_and_both_are_kept(new_site):
     site = taught(new_site(deadline=f"{DEADLINE}\npromised_lease_s = 1", power=POWER, policy="ordering = 'fifo'"))
     with site.daemon():
-        submit(site)  # the next job waits for it, and is answered
-        with saving(site, "slurmsched:ckpt,deadline=+30m") as (saver, home):
+        options = ("--gres=gpu:4", "-N4", "--exclusive", "-t1", "-o/dev/null", f"-J{site.names[0]}")
+        site.lab.submit(*options, "--wrap=sleep 30", user="alice")  # the next job waits for it, and is answered
+        with saving(site, comment="slurmsched:ckpt,deadline=+30m") as (saver, home):
             assert answer(site, saver) == "promised"
             at_s, urgent = time.time(), submit(site, "slurmsched:deadline=+75s")
             site.until(lambda: answer(site, urgent) == "promised", "the answer to the second one")

@@ -61,8 +61,9 @@ class GpuAvailability:
     """Rows of room for a view: a row is a set of nodes, in blocks of some number of GPUs.
 
     ``open`` makes rows for jobs that request promises; other jobs are then counted in the same rows. Jobs are numbered
-    pending ones first, then running ones. *stops_s* is the time by which each running job can make room before its end;
-    *stoppable* selects the jobs that can be stopped once they run, of which resuming each costs *restart_s*.
+    pending ones first, then running ones. *stops_s* is the time by which each running job can make room before its end,
+    minus infinity for one that requests its GPUs anew; *stoppable* selects the jobs that can be stopped once they run.
+    Resuming one costs *restart_s*, and its start takes *startup_s*.
     """
 
     def __init__(
@@ -207,14 +208,16 @@ class GpuAvailability:
         running job become free when the last job ends, or after ``lead_s`` if none runs.
         """
         view, have = self._view, self._view.nodes
-        ends_s = np.minimum(ends_s, np.inf if stops_s is None else stops_s)
-        ends_s = np.where(np.isfinite(ends_s), np.maximum(ends_s, self._soonest_s), np.inf)
+        stops_s = np.full(len(ends_s), np.inf) if stops_s is None else stops_s
+        placed, ends_s = np.isneginf(stops_s), np.minimum(ends_s, stops_s)
+        ends_s = np.where(np.isfinite(ends_s) | placed, np.maximum(ends_s, self._soonest_s), np.inf)
         moments, which = _thinned(ends_s)
         moments = moments if len(ends_s) else np.array([self._soonest_s])
         back = np.zeros((len(have), len(moments) + 1), dtype=np.int64)
         jobs, nodes, gpus = self._in_use
         ending = which[jobs] < len(moments)
-        np.add.at(back, (nodes[ending], which[jobs[ending]] + 1), gpus[ending])
+        from_moment = np.where(placed, 0, which + 1)
+        np.add.at(back, (nodes[ending], from_moment[jobs[ending]]), gpus[ending])
         used = np.where(have.usable, np.minimum(have.gpus_used, have.gpus), 0)
         back = np.minimum(np.cumsum(back, axis=1), used[:, None])
         if len(moments) and np.isfinite(ends_s).all():

@@ -164,7 +164,8 @@ def _availability(view: View, rules: DeadlineRules, stopping: Stops | None) -> G
         return GpuAvailability(view, rules.margin, rules.lead_s)
     stoppable = np.concatenate([stopping.pending, np.isfinite(stopping.by_s)])
     startup_s = rules.lead_s + rules.hold_s
-    return GpuAvailability(view, rules.margin, rules.lead_s, stopping.by_s, stoppable, rules.restart_s, startup_s)
+    stops_s = np.where(stopping.placed, -np.inf, stopping.by_s)
+    return GpuAvailability(view, rules.margin, rules.lead_s, stops_s, stoppable, rules.restart_s, startup_s)
 
 
 def _placed_rows(view: View, table: PromiseTable, stopping: Stops | None) -> IntArray:
@@ -172,8 +173,7 @@ def _placed_rows(view: View, table: PromiseTable, stopping: Stops | None) -> Int
     rows = _pending_rows(view, table)
     if stopping is None:
         return rows
-    runs = stopping.promised & np.isfinite(stopping.by_s) & ~stopping.leaving
-    return np.concatenate([rows, len(view.pending) + np.flatnonzero(runs)])
+    return np.concatenate([rows, len(view.pending) + np.flatnonzero(stopping.placed)])
 
 
 def _of(table: PromiseTable, view: View) -> Promised:

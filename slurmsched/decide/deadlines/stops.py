@@ -26,6 +26,11 @@ class Stops:
     promised: BoolArray  #: has an open promise
     pending: BoolArray  #: pending jobs that can make room once they run
 
+    @property
+    def placed(self) -> BoolArray:
+        """The jobs with a promise that plans place anew, since they can be stopped."""
+        return np.asarray(self.promised & np.isfinite(self.by_s) & ~self.leaving)
+
 
 def stops(view: View, rules: Rules) -> Stops | None:
     """Return the running jobs that can make room for promises; None if the rules allow no stop requests.
