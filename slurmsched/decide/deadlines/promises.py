@@ -133,9 +133,9 @@ def _planned(
     count, now_s, plan = len(view.pending), view.now_s, leases.latest(held)
     waits, latest_s, late = placed < count, held.due_s - held.needs_s, (plan.late > 0) | (plan.hopeless > 0)
     starts_s = np.where(held.stoppable, latest_s, plan.starts_s)
-    # GPUs that others have for a tick or two are no danger to a job that can run in parts and has time to spare.
-    near = latest_s - now_s <= rules.lead_s + rules.stop_s + leases.tick_s
-    starts_s[late & (near | ~held.stoppable | (plan.hopeless > 0))] = np.nan
+    # A job that runs in parts is in doubt once less than the time of a stop is left, besides that of its start.
+    near = latest_s + rules.lead_s + rules.hold_s - now_s <= rules.stop_s
+    starts_s[late & (near | ~held.stoppable)] = np.nan
     rows, needed = placed[waits], _needed(leases, held, plan, rules)
     laxity_s, due = np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
     laxity_s[rows] = np.where(np.isnan(starts_s), latest_s, starts_s)[waits] - now_s
