@@ -20,18 +20,23 @@ from slurmsched.cluster.columns import FloatArray, Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.gpu_usage import MOST
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.models.arrivals import Arrivals
 from slurmsched.models.runtime.estimator import Estimator
 from slurmsched.models.sharing.sharing_model import SharingModel
 from slurmsched.models.throughput import ThroughputModel
-from slurmsched.policies.contract import Ordering
+from slurmsched.policies.contract import Ordering, find_ordering
 from slurmsched.policies.ordering.static import FAR_S
-from slurmsched.simulator.cluster_spec import ClusterSpec, Mode, Sharing
+from slurmsched.policies.sharing_candidates import EAGER
+from slurmsched.simulator.cluster_spec import ClusterSpec, Mode, Sharing, nodes_of, partition_of
+from slurmsched.simulator.cycle_driver import EVERY_S
 from slurmsched.simulator.gpu_profiles import T_PROF_S, ended_runs, profiles_of, true_use
 from slurmsched.simulator.lucid.modes import modes
 from slurmsched.simulator.lucid.packing import pack
 from slurmsched.simulator.lucid.staged import Profiler, staged
 from slurmsched.simulator.lucid.truth import completed
+from slurmsched.simulator.pair_rules import GPU_MIB, MEMORY_SHARE
 from slurmsched.simulator.run import Replay, decided, simulate
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.traces import read
@@ -54,6 +59,8 @@ PARTS = ("main", "ablation", "levels", "weeks", "slurm", "decided")
 SHIFT = 0.5  # share of the jobs whose configuration is exchanged for a lighter or heavier one
 DEBUG_S = 60.0
 PROFILER = Profiler()
+SHARED = 12  #: nodes with slots, where Slurm starts the jobs
+LIMITS = {"capacity": EAGER, "memory_mib": MEMORY_SHARE * GPU_MIB, "wait_s": 2 * EVERY_S}  #: as the ideal cluster's
 
 
 @dataclass(frozen=True)
@@ -280,12 +287,28 @@ def weeks() -> None:
 
 
 def on_slurm() -> None:
-    """What a modelled slurmctld makes of week 1, without sharing: alone, and under the order of Lucid."""
+    """What a modelled slurmctld makes of week 1: alone, under the order of Lucid, and where jobs share GPUs too."""
     of, plain = week(1), ClusterSpec.of(NODES, GPUS)
     head("week 1, a modelled slurmctld, no sharing")
     row("stock Slurm", lambda: simulate(of.jobs, plain, Setup.of("slurm")))
     ours = Setup.of("lucid", executor="slurm", forecast="history")
     row("lucid's order", lambda: simulate(of.jobs, plain, ours, learnt=of.told))
+    for other_users in (True, False):
+        head(f"the same, {SHARED} nodes where GPUs are shared, {'any users' if other_users else 'jobs of one user'}")
+        for name, wide in (("wide hosts", True), ("only with as many GPUs", False)):
+            rules = SharingRules(wide=wide, other_users=other_users, **LIMITS)
+            row(name, lambda rules=rules: on_slots(of, rules))  # type: ignore[misc]
+
+
+def on_slots(of: Week, rules: SharingRules, shared: int = SHARED) -> Replay:
+    """Lucid beside a modelled slurmctld whose last *shared* nodes have slots, as the daemon does it with *rules*."""
+    where = [("gpu", f"n[1-{NODES - shared}]"), ("shared", f"n[{NODES - shared + 1}-{NODES}]")]
+    gpu, slots = (partition_of(name, nodes) for name, nodes in where)
+    nodes = nodes_of(NODES, GPUS, partitions=["gpu"] * (NODES - shared) + ["shared"] * shared)
+    site = replace(fleet(), nodes=nodes, partitions=gpu.joined(slots), shared="shared")
+    jobs = replace(of.jobs, partition=Labels.of(["gpu"] * len(of.jobs)))
+    policy = Policy(find_ordering("lucid"), Rules(powers=frozenset({"order", "share"}), scope="queue", sharing=rules))
+    return simulate(jobs, site, Setup.of("lucid", executor="slurm", forecast="history", site=policy), learnt=of.told)
 
 
 def by_decide() -> None:
