@@ -27,9 +27,14 @@ def test_an_order_alone_changes_only_with_the_jobs():
 
 @pytest.mark.parametrize(("yields", "early_s"), [(False, 150.0), (True, 270.0)])
 def test_a_promised_job_becomes_due_before_its_latest_start(yields, early_s):
-    rules = Rules(deadlines=DeadlineRules(lead_s=120.0, hold_s=30.0, stop_s=120.0, yields=yields))
+    rules = Rules(deadlines=DeadlineRules(lead_s=120.0, hold_s=30.0, stop_s=120.0, yields=yields, lease_s=86400.0))
     assert change_s(view(jobs(1)), rules, NOW_S + 1000.0) == NOW_S + 1000.0 - early_s
     assert change_s(view(jobs(1)), rules, NOW_S + 10.0) == NOW_S
+
+
+def test_promises_are_planned_again_at_the_end_of_leases():
+    rules = Rules(deadlines=DeadlineRules(yields=True, lease_s=300.0))
+    assert change_s(view(jobs(1)), rules, NOW_S + 5000.0) == NOW_S + 200.0
 
 
 def test_the_time_of_a_job_that_was_asked_to_stop_runs_out():

@@ -55,7 +55,7 @@ OWN = {"gpu": ("n1", "n2"), "profile": ("n3", "n4")}
 LENT = {"gpu": ("n1", "n2", "n4"), "profile": ("n3",)}
 
 DEADLINES = DeadlineRules(
-    lead_s=60.0, hold_s=2 * HOUR_S, hold_most_s=24 * HOUR_S, reserve=0.0, yields=True, lease_s=0.0, stop_s=600.0
+    lead_s=60.0, hold_s=2 * HOUR_S, hold_most_s=24 * HOUR_S, reserve=0.0, yields=True, lease_s=1.0, stop_s=600.0
 )
 HURRIED = replace(DEADLINES, lease_s=HOUR_S, stop_s=0.0)  # who was asked had its time
 PROFILING = ProfilingRules("profile", n_max=4, t_s=0.0, wait_s=HOUR_S, home="gpu", pressure=1.0)

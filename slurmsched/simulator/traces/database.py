@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,12 @@ import numpy as np
 
 from ...clock import local_zone
 from ...cluster.columns import FloatArray, Labels
-from ...cluster.jobs import JobState
+from ...cluster.jobs import JobState, JobTable, deadlines, job_table
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.profiles import ProfileTable
-from ...cluster.text.comment import CommentOptions, Deadline, read
 from ...db.records.gpu_usage import SAME_S
 from ...db.tracking.story import Submission
-from ...errors import CommentError
+from ...policies.deadlines.value_steps import steps_of
 from ..workload.rewards import written
 from .cleaning import Raw, cleaned, per_node
 from .job_runs import arrivals, only_last_runs
@@ -91,41 +90,26 @@ def from_outcomes(
 
 def _submitted(outcomes: OutcomeTable, submissions: Mapping[tuple[int, int], Submission]) -> dict[str, Any]:
     """Return the columns that jobs had at their submission; those of the run where that was not observed."""
-    first_s = outcomes.first_submit_s
-    keys = zip(outcomes.job_id.tolist(), np.nan_to_num(first_s).astype(np.int64).tolist(), strict=True)
+    first_s = np.nan_to_num(outcomes.first_submit_s)
+    keys = zip(outcomes.job_id.tolist(), first_s.astype(np.int64).tolist(), strict=True)
     found = [submissions.get(key, Submission()) for key in keys]
-    parsed = {text: read(text)[0] for text in {one.request for one in found}}
-    options = [parsed[one.request] for one in found]
-    due_s = [_deadline_s(one, at_s) for one, at_s in zip(options, first_s.tolist(), strict=True)]
-    steps = [_steps(one, at_s) for one, at_s in zip(options, first_s.tolist(), strict=True)]
+    jobs = job_table(len(found), comment=[one.request for one in found], first_submit_s=first_s)
+    jobs = replace(jobs, deadline_s=deadlines(jobs, local_zone()))
+    has = np.isfinite(jobs.deadline_s)
+    rewards = {row: written(_after_submit(jobs, row)) for row in np.flatnonzero(has).tolist()}
     return {
         "partition": Labels.of(one.partition or ran for one, ran in zip(found, outcomes.partition, strict=True)),
-        "ckpt": np.array([one.ckpt for one in options], dtype=np.bool_),
-        "amp": np.array([one.amp for one in options], dtype=np.bool_),
-        "deadline_s": np.array(due_s, dtype=np.float64),
-        "best_effort": np.isinf(due_s),
-        "rewards": Labels.of(written(one) for one in steps),
+        "ckpt": jobs.ckpt,
+        "amp": jobs.amp,
+        "deadline_s": jobs.deadline_s,
+        "best_effort": ~has,
+        "rewards": Labels.of(rewards.get(row, "") for row in range(len(found))),
     }
 
 
-def _deadline_s(options: CommentOptions, first_submit_s: float) -> float:
-    return _by(options.deadline, first_submit_s) if options.deadline else math.inf
-
-
-def _steps(options: CommentOptions, first_submit_s: float) -> list[tuple[float, float]]:
-    """Return the ends, in seconds after the submission, and what each is worth; none without a deadline."""
-    if not math.isfinite(_deadline_s(options, first_submit_s)):
-        return []
-    ends = [(1.0, options.deadline), *((step.value, step.by) for step in options.steps)]
-    after_s = [(_by(by, first_submit_s) - first_submit_s, worth) for worth, by in ends if by is not None]
-    return [end for end in after_s if math.isfinite(end[0])]
-
-
-def _by(deadline: Deadline, first_submit_s: float) -> float:
-    try:
-        return deadline.resolve(first_submit_s, local_zone())
-    except CommentError:
-        return math.inf
+def _after_submit(jobs: JobTable, row: int) -> list[tuple[float, float]]:
+    """Return the ends, in seconds after the submission, and what each is worth."""
+    return [(at_s - float(jobs.first_submit_s[row]), worth) for at_s, worth in steps_of(jobs, row)]
 
 
 def _use(outcomes: OutcomeTable, measured: ProfileTable | None) -> dict[str, FloatArray]:
