@@ -238,11 +238,15 @@ def known(site: Site) -> None:
 
 
 def asked(site: Site) -> list[int]:
-    """Submit two dozen jobs of all users while the lab is full: new kinds, deadlines, jobs that give way."""
+    """Submit two dozen jobs of all users while the lab is full: new kinds, deadlines, jobs that keep their work."""
     comments = ("", "slurmsched:noprofile", "slurmsched:ckpt", "slurmsched:noprofile,deadline=+20m")
-    jobs = []
+    jobs, saved = [], site.directory / "saved"
+    saved.mkdir()
+    saved.chmod(0o777)
     for at in range(24):
         kind, gpus = ("long", "middle", "short")[at % 3], (1, 2, 4, 1, 2)[at % 5]
+        file = f"{saved}/$SLURM_JOB_ID"
+        work = f"touch {file}; while [ $(wc -l <{file}) -lt {TOOK_S[kind]:g} ]; do sleep 1; echo >>{file}; done"
         options = (
             f"--gres=gpu:{gpus}",
             "-t2",
@@ -251,7 +255,7 @@ def asked(site: Site) -> list[int]:
             f"-J{kind}",
             f"--comment={comments[at % 4]}",
         )
-        jobs.append(site.lab.submit(*options, f"--wrap=sleep {TOOK_S[kind]}", user=USERS[at % 4]))
+        jobs.append(site.lab.submit(*options, f"--wrap={work}", user=USERS[at % 4]))
     return jobs
 
 
@@ -288,8 +292,8 @@ def test_what_if_and_a_replay_of_that_site_agree_with_what_came(whole_lab, capsy
     with capsys.disabled():
         print(f"\nuntil the end: {left_s:.1f} s, by what-if {forecast['mean_end_s']:.1f} s ({forecast['starts']} jobs)")
         print(f"completion time: {jct_s:.1f} s, replayed {replayed:.1f} s ({len(end_s)} jobs)")
-    assert replayed == pytest.approx(jct_s, rel=0.1)
-    assert forecast["mean_end_s"] == pytest.approx(left_s, rel=0.1)
+    assert replayed == pytest.approx(jct_s, rel=0.15)
+    assert forecast["mean_end_s"] == pytest.approx(left_s, rel=0.25)
 
 
 def submit_times(lab: Lab, jobs: list[int]) -> np.ndarray:
