@@ -238,12 +238,14 @@ class _Page:
 
     def _ran_until(self, earlier: JobRecord, job: JobRecord) -> float:
         """Return the seconds of the run of *earlier* that its requeue ended; 0 where its times are not known."""
-        at_s = job.submitted_s if math.isfinite(job.submitted_s) else self.now_s
-        return max(at_s - earlier.started_s, 0.0) if math.isfinite(earlier.started_s) else 0.0
+        return max(self._requeued_s(job) - earlier.started_s, 0.0) if math.isfinite(earlier.started_s) else 0.0
+
+    def _requeued_s(self, job: JobRecord) -> float:
+        """Return the end of the last run of a job that was queued again: Slurm sets its submit time to that."""
+        return job.submitted_s if math.isfinite(job.submitted_s) else self.now_s
 
     def _requeue(self, earlier: JobRecord, job: JobRecord) -> None:
-        # Slurm sets the submit time of a requeued job to the time of the requeue, at which the old run ended.
-        at_s = job.submitted_s if math.isfinite(job.submitted_s) else self.now_s
+        at_s = self._requeued_s(job)
         if earlier.phase is Phase.RUNNING:
             # After several unobserved requeues the first end is unknown; an import of the accounting corrects OTHER.
             once = job.restarts == earlier.restarts + 1

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -297,7 +297,7 @@ def on_slurm() -> None:
         head(f"the same, {SHARED} nodes where GPUs are shared, {'any users' if other_users else 'jobs of one user'}")
         for name, wide in (("wide hosts", True), ("only with as many GPUs", False)):
             rules = SharingRules(wide=wide, other_users=other_users, **LIMITS)
-            row(name, lambda rules=rules: on_slots(of, rules))  # type: ignore[misc]
+            row(name, partial(on_slots, of, rules))
 
 
 def on_slots(of: Week, rules: SharingRules, shared: int = SHARED) -> Replay:

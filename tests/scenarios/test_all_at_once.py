@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +14,8 @@ import numpy as np
 import pytest
 from deadline_jobs import DEADLINE, STEPS, answer, ended, saving, story, submit, taught
 from lab_site import USERS, Site, history
-from node_worlds import PROGRAMS, patient_path, scripted_nvml
+from node_programs import node_programs, node_settings
+from node_worlds import scripted_nvml
 from sharing_burst import measured
 
 from slurmsched.config.settings import PowerSettings
@@ -29,12 +28,7 @@ SCRIPT = Path(__file__).parents[2] / "contrib/slurm.conf.d/job_submit.lua"
 CONF = (
     "PartitionName=gpu Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP",
     "PartitionName=profile Nodes=n3 MaxTime=INFINITE PriorityTier=2 State=UP",
-    "PrologFlags=Alloc",
 )
-HOOK = """#!/bin/sh
-export SLURMSCHED_NODE_CONF={home}/node.conf LD_LIBRARY_PATH={home} FAKE_NVML_SCRIPT={home}/script PATH={path}
-exec {programs}/{program}
-"""
 LIGHT = "0 * gpus 4\n0 * memory 3000\n0 * processes 1\n0 * util 10/5\n"
 DAEMON = "mode = 'act'\nevery_s = 1"
 PROFILE = "listen = '{address}'\nhome = 'gpu'\nt_s = 3\nt_least_s = 3\nwait_s = 3600\nn_max = 4\nn_least = 4"
@@ -77,46 +71,23 @@ def whole_lab() -> Iterator[tuple[Lab, str]]:
     with tempfile.TemporaryDirectory(prefix="sslab-", dir="/tmp") as directory:
         home = Path(directory)
         home.chmod(0o755)
-        path, hooks = patient_path(home), []
         scripted_nvml(home)
         (home / "script").write_text(LIGHT)
-        for program in ("prolog", "epilog"):
-            (home / program).write_text(HOOK.format(home=home, path=path, programs=PROGRAMS, program=program))
-            (home / program).chmod(0o755)
-            hooks.append(f"{program}={home / program}")
         script = home / "job_submit.lua"
         changed = {'PROFILE_PARTITION = ""': 'PROFILE_PARTITION = "profile"', "PROFILE_GPUS = 8": "PROFILE_GPUS = 4"}
         text = SCRIPT.read_text()
         for old, new in changed.items():
             text = text.replace(old, new)
         script.write_text(text)
-        spec = LabSpec(nodes=4, shared_nodes=1, cpus=16, job_submit_lua=str(script), extra_conf=(*CONF, *hooks))
+        spec = LabSpec(
+            nodes=4, shared_nodes=1, cpus=16, job_submit_lua=str(script), extra_conf=(*CONF, *node_programs(home))
+        )
         try:
             programs.check(spec)
         except LabError as error:
             pytest.skip(str(error))
         with Lab(home / "lab", spec) as lab:
-            yield lab, node_settings(lab, home)
-
-
-def node_settings(lab: Lab, home: Path) -> str:
-    """Write node.conf; return the address that it tells."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    said = {
-        "PYTHON": sys.executable,
-        "RUN_DIR": f"{home}/run",
-        "TASK_DIR": f"{home}/tasks",
-        "SPOOL_DIR": f"{home}/spool",
-        "EVERY_S": "0.05",
-        "MPS": "none",
-        "GPU_INFO_DIR": "/nonexistent",
-        "COLLECTOR": address,
-        "COLLECTOR_USER": "root",
-        "MUNGE_SOCKET": str(lab.layout.munge_socket),
-    }
-    (home / "node.conf").write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-    return address
+            yield lab, node_settings(lab, home, 0.05, "root")
 
 
 class Burst:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lab_site import Site
-from node_worlds import PROGRAMS, patient_path, scripted_nvml
+from node_programs import node_programs, node_settings
+from node_worlds import PROGRAMS, scripted_nvml
 from sharing_burst import JOBS, jobs_of_burst, measured, measured_speeds, measured_use
 
 from slurmsched.errors import LabError
@@ -29,12 +29,6 @@ pytestmark = pytest.mark.lab
 CONTROL = PROGRAMS.parents[1] / "tests/prolog/mps_control.py"
 POWER = "order = true\nshare = true"
 SHARE = "memory_mib = 20000"
-#: Only where a test has made node.conf, what a site's own prolog would be.
-HOOK = """#!/bin/sh
-[ -e {home}/node.conf ] || exit 0
-export SLURMSCHED_NODE_CONF={home}/node.conf LD_LIBRARY_PATH={home} FAKE_NVML_SCRIPT={home}/script PATH={path}
-exec {programs}/{program}
-"""
 #: Two processes on each GPU, whose load jumps after every 50 samples.
 JUMPS = "0 * gpus 4\n0 * memory 9000\n0 * processes 2\n" + "".join(
     f"#{50 * jump} * util {90 if jump % 2 else 10}/10\n" for jump in range(200)
@@ -49,12 +43,7 @@ def lab() -> Iterator[Lab]:
     with tempfile.TemporaryDirectory(prefix="shared-", dir="/tmp") as directory:
         home = Path(directory)
         home.chmod(0o755)
-        path, hooks = patient_path(home), []
-        for program in ("prolog", "epilog"):
-            (home / program).write_text(HOOK.format(home=home, path=path, programs=PROGRAMS, program=program))
-            (home / program).chmod(0o755)
-            hooks.append(f"{program}={home / program}")
-        spec = LabSpec(nodes=2, shared_nodes=1, cpus=16, extra_conf=(*hooks, "PrologFlags=Alloc"))
+        spec = LabSpec(nodes=2, shared_nodes=1, cpus=16, extra_conf=tuple(node_programs(home)))
         try:
             programs.check(spec)
         except LabError as error:
@@ -263,22 +252,7 @@ def watched(lab: Lab) -> str:
     home = lab.directory.parent
     scripted_nvml(home)
     (home / "script").write_text(JUMPS)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    said = {
-        "PYTHON": sys.executable,
-        "RUN_DIR": f"{home}/run",
-        "TASK_DIR": f"{home}/tasks",
-        "SPOOL_DIR": f"{home}/spool",
-        "EVERY_S": "0.02",
-        "MPS": "none",
-        "GPU_INFO_DIR": "/nonexistent",
-        "COLLECTOR": address,
-        "COLLECTOR_USER": str(uid_of(lab.user("operator"))),
-        "MUNGE_SOCKET": str(lab.layout.munge_socket),
-    }
-    (home / "node.conf").write_text("".join(f"{key}={value}\n" for key, value in said.items()))
-    return address
+    return node_settings(lab, home, 0.02, str(uid_of(lab.user("operator"))))
 
 
 def test_of_an_unstable_pair_the_job_that_agreed_is_requeued_and_goes_on_alone(lab):

@@ -15,7 +15,7 @@ from ...cluster.text.hostlist import expand
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ...policies.deadlines.remaining_work import remaining_work
 from ...policies.deadlines.reservations import DeadlineRequests, Room
-from .iteration_runtime import paced, ran_s
+from .iteration_runtime import earlier_s, paced, ran_s
 
 MOMENTS = 256
 """Maximum number of distinct ends of running jobs; further neighbouring ends are merged."""
@@ -82,10 +82,8 @@ class GpuAvailability:
         past_s = np.concatenate([np.zeros(len(view.pending)), ran_s(view)])
         forecast = paced(view.forecast.joined(view.forecast_running), self._jobs, past_s)
         planned = planned_s(forecast, self._jobs, margin)
-        #: work of earlier runs; a pace in the comment counts the iterations that are left
-        earlier_s = np.where(np.isfinite(self._jobs.pace_s), 0.0, np.maximum(self._jobs.ran_s - past_s, 0.0))
         work = remaining_work(
-            replace(self._jobs, ran_s=earlier_s + past_s),
+            replace(self._jobs, ran_s=earlier_s(self._jobs, past_s) + past_s),
             forecast,
             view.now_s,
             np.broadcast_to(restart_s, len(planned)),
@@ -132,9 +130,9 @@ class GpuAvailability:
     def requests(self, rows: IntArray, due_s: FloatArray, since_s: float) -> DeadlineRequests:
         """Return the requests of jobs in *rows*; each counts in the rows of room that hold all nodes it may run on."""
         shapes = self._shapes(rows)
-        asked, block = self._jobs.gpus[rows], np.array([block for _, block in shapes], dtype=np.int64)
+        wanted, block = self._jobs.gpus[rows], np.array([block for _, block in shapes], dtype=np.int64)
         return DeadlineRequests(
-            gpus=np.maximum(block, -(-asked // np.maximum(block, 1)) * block),
+            gpus=np.maximum(block, -(-wanted // np.maximum(block, 1)) * block),
             needs_s=self.needs_s[rows] + self._startup_s[rows],
             since_s=np.full(len(rows), since_s),
             due_s=due_s,

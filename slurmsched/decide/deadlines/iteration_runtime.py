@@ -22,6 +22,14 @@ def ran_s(view: View) -> FloatArray:
     return np.asarray(view.now_s - view.running.started_s)
 
 
+def earlier_s(jobs: JobTable, past_s: FloatArray | float = 0.0) -> FloatArray:
+    """Return the time of earlier runs that jobs continue, which have run for *past_s* in this run.
+
+    It is 0 for a job with a pace in its comment, which counts the iterations that are left.
+    """
+    return np.where(np.isfinite(jobs.pace_s), 0.0, np.maximum(jobs.ran_s - past_s, 0.0))
+
+
 def paced(forecast: Forecast, jobs: JobTable, past_s: FloatArray | float = 0.0) -> Forecast:
     """Return *forecast* with the runtimes of deadline jobs from their remaining iterations times their pace.
 

@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
-from ...cluster.jobs import JobTable
 from ...cluster.records.promises import PromiseTable
 from ...cluster.state import View
 from ...policies.deadlines.lateness import chance_late, in_doubt
 from ...policies.deadlines.reservations import DeadlineRequests, Room
 from .gpu_availability import planned_s
-from .iteration_runtime import paced, ran_s
+from .iteration_runtime import earlier_s, paced, ran_s
 
 Rest = tuple[float, float, float, float]  #: begin, median and upper decile of remaining time, end by the limit
 
@@ -54,7 +53,7 @@ def _running(view: View) -> Iterator[tuple[int, Rest]]:
     """Yield the remaining runtime of running jobs, from a forecast given the time they have run."""
     jobs, past_s = view.running, ran_s(view)
     forecast = paced(view.forecast_running, jobs, past_s)
-    past_s = past_s + _earlier_s(jobs, past_s)
+    past_s = past_s + earlier_s(jobs, past_s)
     median_s = np.maximum(forecast.runtime_s - past_s, 1.0)
     high_s = np.maximum(forecast.high_s - past_s, median_s)
     for row, job in enumerate(jobs.job_id.tolist()):
@@ -67,16 +66,11 @@ def _without_plan(
 ) -> Iterator[tuple[int, Rest]]:
     """Yield the runtime of pending jobs without a planned start, from their earliest possible start."""
     jobs = view.pending
-    forecast, earlier_s = paced(view.forecast, jobs), _earlier_s(jobs, np.zeros(len(jobs)))
-    median_s, high_s = (np.maximum(planned_s(forecast, jobs, share) - earlier_s, 1.0) for share in (0.5, 0.9))
+    forecast, done_s = paced(view.forecast, jobs), earlier_s(jobs)
+    median_s, high_s = (np.maximum(planned_s(forecast, jobs, share) - done_s, 1.0) for share in (0.5, 0.9))
     for place in np.flatnonzero(np.isnan(starts_s)).tolist():
         row = int(rows[place])
         start_s = left.earliest(held.rows[place], int(held.gpus[place]), float(median_s[row]), view.now_s)
         begins_s = float(start_s) if np.isfinite(start_s) else np.inf
         limit_s = begins_s + float(jobs.time_limit_s[row])
         yield int(jobs.job_id[row]), (begins_s, float(median_s[row]), float(high_s[row]), limit_s)
-
-
-def _earlier_s(jobs: JobTable, past_s: FloatArray) -> FloatArray:
-    """Return the time of earlier runs that jobs continue after *past_s* of this run; a pace counts what is left."""
-    return np.where(np.isfinite(jobs.pace_s), 0.0, np.maximum(jobs.ran_s - past_s, 0.0))

@@ -205,10 +205,10 @@ def _place(view: View, plan: Plan, row: int, ahead: IntArray) -> list[str]:
 def _room(view: View, plan: Plan, row: int, ahead: IntArray, may_use: BoolArray) -> list[str]:
     """Return sentences about free GPUs for a pending row on nodes that it *may_use*, and changes that would help."""
     gpus, free = int(view.pending.gpus[row]), free_gpus(view.nodes, may_use)
-    told = f"{count(free, 'GPU')} of {view.pending.partition[row]} are free"
+    free_words = f"{count(free, 'GPU')} of {view.pending.partition[row]} are free"
     if plan.jobs.runs[row]:
-        return [f"{told} and it fits behind those ahead: Slurm should start it at its next pass."]
-    sentences = [f"{told} now."]
+        return [f"{free_words} and it fits behind those ahead: Slurm should start it at its next pass."]
+    sentences = [f"{free_words} now."]
     first_s = _room_for(view, gpus, free, may_use)
     if gpus > int(view.nodes.gpus[may_use].sum()):
         sentences.append("More GPUs than the nodes that are up have: it cannot start before nodes come back.")
