@@ -175,6 +175,9 @@ class _Questions:
         return any(row["job_id"] == job_id for row in self._waiting())
 
     def _waiting(self) -> list[dict[str, Any]]:
-        """Return the queue as an ordinary user sees it, soonest first."""
-        user = next(iter(USERS))
-        return [row for row in json.loads(self._program.run("queue", "--json", user=user))["queue"] if row["rank"]]
+        """Return the users' jobs of the queue as one of them sees it, soonest first.
+
+        The queue was read a cycle ago: jobs that occupy the GPUs by now may stand in it.
+        """
+        queue = json.loads(self._program.run("queue", "--json", user=next(iter(USERS))))["queue"]
+        return [row for row in queue if row["rank"] and row["user"] in self._users]
