@@ -56,7 +56,9 @@ class Labels:
         """Return the rows of this column, then those of *other*."""
         if self.names == other.names:  # so it is for parts of one table, which are joined at each decision
             return Labels(np.concatenate([self.codes, other.codes]), self.names)
-        return Labels.of([*self, *other])
+        both = Labels.of([*self.names, *other.names])
+        count = len(self.names)
+        return Labels(np.concatenate([both.codes[:count][self.codes], both.codes[count:][other.codes]]), both.names)
 
     def map(self, values: Sequence[Any], dtype: Any) -> NDArray[Any]:
         """Return an array with one value per row, given *values* per distinct text (aligned with ``names``)."""

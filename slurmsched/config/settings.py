@@ -121,6 +121,19 @@ class DeadlineSettings:
     enabled: bool = setting(False, "answer jobs with deadlines, and order promised ones so that they end in time")
     margin: float = setting(0.9, "share of comparable runs that end within the planned runtime", least=0.5, most=0.999)
     reserve: float = setting(0.05, "share of the GPUs that new promises leave free", least=0, most=0.9)
+    kept_back: float = setting(
+        0.0,
+        "further share that promises to the largest jobs leave free, for a day after a refusal for want of GPUs",
+        least=0,
+        most=1,
+    )
+    long_share: float = setting(
+        1.0,
+        "maximum share of the GPUs of long jobs without a promise or ckpt while promised ones wait; needs power.hold",
+        least=0,
+        most=1,
+    )
+    long_s: float = setting(14_400.0, "planned seconds above which a job is long", least=60, most=1e7)
     lead_s: float = setting(
         120.0, "seconds that plans allow Slurm to start the first job in the order", least=0, most=86400
     )

@@ -81,6 +81,9 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
     return DeadlineRules(
         margin=section.margin,
         reserve=section.reserve,
+        kept_back=section.kept_back,
+        long_s=section.long_s,
+        long_share=section.long_share,
         lead_s=section.lead_s,
         hold_s=2 * settings.daemon.every_s,
         hold_most_s=section.hold_most_s,

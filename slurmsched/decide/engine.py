@@ -60,7 +60,7 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     stop_requests += eviction_wishes(view, rules, {job_of(wish) for wish in stop_requests})
     due = promised.due & (standings == Standing.RANKED)
     ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
-    blocking, endangered = blocking_jobs(view, promised, ranked)
+    blocking, endangered = blocking_jobs(view, promised, ranked, rules.deadlines)
     # Only jobs that waited longer rank above a starving job: it is never delayed for a promise.
     held = blocking[~starving[blocking] & _may_be_delayed(jobs, rules.deadlines)[blocking]]
     endangered &= standings == Standing.RANKED

@@ -25,6 +25,9 @@ class DeadlineRules:
 
     margin: float = 0.9  #: the share of such runs that end within the planned runtime
     reserve: float = 0.05  #: share of the GPUs left out of new promises
+    kept_back: float = 0.0  #: further share left out of promises to the largest jobs, after a refusal
+    long_s: float = 14_400.0  #: planned runtime above which a job is long
+    long_share: float = 1.0  #: largest share of the GPUs of long jobs without a promise while promised ones wait
     lead_s: float = 120.0  #: planned time from first place in the order to the start
     hold_s: float = 30.0  #: one delay of a job that blocks a promise
     hold_most_s: float = 3_600.0  #: the limit on the sum of its delays
@@ -54,7 +57,7 @@ class DeadlineRules:
         if self.leases is not None:
             return self.leases
         lengths = {"beat_s": self.lease_s, "lease_s": self.lease_s, "slack_s": self.slack_s}
-        return LeaseTerms(reserve=self.reserve, kept_back=0.0, restart_s=self.restart_s, **lengths)
+        return LeaseTerms(reserve=self.reserve, kept_back=self.kept_back, restart_s=self.restart_s, **lengths)
 
 
 @dataclass(frozen=True)

@@ -248,6 +248,34 @@ def test_part_of_the_gpus_is_kept_from_new_promises():
     assert states(planned(what, reserve=0.4)) == ["OPEN", "REFUSED"]
 
 
+def test_after_a_refusal_large_jobs_leave_a_share_of_the_gpus_to_smaller_ones_that_come_later():
+    hours = np.array([30.0, 30.0, 2.0])
+    what = seen(
+        wanted(
+            3,
+            gpus=[4, 4, 1],
+            deadline_s=np.full(3, NOW_S + 40 * HOUR_S),
+            time_limit_s=hours * HOUR_S,
+            user=["a", "b", "c"],
+        )
+    )
+    what = replace(what, forecast=replace(what.forecast, high_s=hours * HOUR_S, runtime_s=hours * HOUR_S))
+    assert states(planned(what, kept_back=0.8)) == ["OPEN"] * 3, "nobody was refused"
+    hopeless = seen(wanted(2, gpus=[8, 8], deadline_s=np.full(2, NOW_S + 3 * HOUR_S), job_id=[8, 9]))
+    refused = planned(hopeless, kept_back=0.8).promises
+    refused = refused.take(refused.state == PromiseState.REFUSED)
+    assert len(refused) == 1
+    after = replace(what, promises=refused)
+    assert states(planned(after)) == ["REFUSED"] + ["OPEN"] * 3, "switched off"
+    plan = planned(after, kept_back=0.8)
+    assert states(plan) == ["REFUSED", "OPEN", "REFUSED", "OPEN"]
+    told = deadline(after, plan, 2)
+    assert "smaller jobs" in " ".join(told.sentences)
+    assert told.earliest_s == NOW_S + 70 * HOUR_S, "after the latest end of the other large one"
+    day_later = replace(after, now_s=NOW_S + 25 * HOUR_S)
+    assert states(planned(day_later, kept_back=0.8))[-1] == "OPEN"
+
+
 def test_a_promised_job_comes_first_only_when_it_must_start():
     asked = wanted(3, deadline_s=[np.inf, NOW_S + 10 * HOUR_S, np.inf], gpus=[1, 1, 1])
     what = seen(asked)
@@ -378,6 +406,29 @@ def test_a_job_is_delayed_for_promises_no_longer_than_hold_most_s_in_all():
     for most_s, holds in ((600.0, [Hold(1, NOW_S + 30.0)]), (599.0, [])):
         plan = planned(what, hold_most_s=most_s)
         assert [action for action in plan.actions if isinstance(action, Hold)] == holds
+        words = "We delay its start for promised jobs, by deadline.hold_most_s at most, 10 min so far."
+        assert (words in why(what, plan, 1).sentences) == bool(holds)
+
+
+def test_long_jobs_without_a_promise_hold_a_share_of_the_gpus_while_a_promised_one_waits():
+    hours = np.array([9.0, 9.0, 2.0, 9.0, 2.0])
+    due_s = NOW_S + np.array([np.inf, np.inf, np.inf, np.inf, 30 * HOUR_S])
+    ckpt = np.array([False, False, False, True, False])
+    what = seen(wanted(5, gpus=[2, 2, 1, 1, 1], deadline_s=due_s, time_limit_s=hours * HOUR_S, ckpt=ckpt))
+    what = replace(what, forecast=replace(what.forecast, runtime_s=hours * HOUR_S, high_s=hours * HOUR_S))
+
+    def held(what, **rules):
+        return [action.job_id for action in planned(what, FIFO, **rules).actions if isinstance(action, Hold)]
+
+    assert held(what) == []
+    assert held(what, long_share=0.3, yields=True) == [2], "2 of 8 GPUs are the first one's, and more would be too many"
+    assert held(what, long_share=0.1, yields=True) == [1, 2]
+    assert held(what, long_share=0.3, long_s=10 * HOUR_S) == []
+    assert held(what.take(np.arange(4)), long_share=0.1) == [], "nobody waits with a promise"
+    busy = running_jobs(1, gpus=[2], node_list=["n1"], time_limit_s=[9 * HOUR_S])
+    before = replace(what, running=busy, nodes=nodes((4, 4), (2, 0)))
+    before = replace(before, forecast_running=what.forecast.take(np.arange(1)))
+    assert held(before, long_share=0.3, yields=True) == [1, 2]
 
 
 def test_where_many_jobs_are_delayed_the_order_is_written_first_and_answers_and_holds_take_turns():

@@ -76,7 +76,7 @@ class GpuAvailability:
         restart_s: float = 0.0,
         startup_s: float = 0.0,
     ) -> None:
-        self._view, self._soonest_s = view, view.now_s + max(lead_s, 1.0)
+        self._view, self.soonest_s = view, view.now_s + max(lead_s, 1.0)
         self._jobs = view.pending.joined(view.running)
         self.stoppable = np.zeros(len(self._jobs), dtype=np.bool_) if stoppable is None else stoppable
         past_s = np.concatenate([np.zeros(len(view.pending)), ran_s(view)])
@@ -208,9 +208,9 @@ class GpuAvailability:
         view, have = self._view, self._view.nodes
         stops_s = np.full(len(ends_s), np.inf) if stops_s is None else stops_s
         placed, ends_s = np.isneginf(stops_s), np.minimum(ends_s, stops_s)
-        ends_s = np.where(np.isfinite(ends_s) | placed, np.maximum(ends_s, self._soonest_s), np.inf)
+        ends_s = np.where(np.isfinite(ends_s) | placed, np.maximum(ends_s, self.soonest_s), np.inf)
         moments, which = _thinned(ends_s)
-        moments = moments if len(ends_s) else np.array([self._soonest_s])
+        moments = moments if len(ends_s) else np.array([self.soonest_s])
         back = np.zeros((len(have), len(moments) + 1), dtype=np.int64)
         jobs, nodes, gpus = self._in_use
         ending = which[jobs] < len(moments)

@@ -17,6 +17,9 @@ NO_ROOM = "there are not enough GPUs in time beside what was promised before"
 TOO_LONG = "its planned runtime ends after that"
 KEPT_BACK = "the GPUs that are left are kept for smaller jobs, since jobs were refused for want of GPUs"
 
+SMALL = 0.1
+"""Size of a job, as a share of the largest ones in the terms, up to which nothing is kept back from it."""
+
 PLANNED = 12_000
 """Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
 
@@ -49,7 +52,7 @@ class Offer:
         if request.stoppable[0]:
             return self._earliest_in_leases(request)
         since_s = float(request.since_s[0]) if since_s is None else since_s
-        left = self._left_beside_leases()
+        left = self._beyond(self._left_beside_leases(), request)
         return left.earliest(request.rows[0], int(request.gpus[0]), float(request.needs_s[0]), since_s)
 
     def earliest_tenable(self, request: DeadlineRequests) -> float:
@@ -69,13 +72,12 @@ class Offer:
 
     def beside(self, request: DeadlineRequests) -> bool:
         """Promise *request* if it fits beside the present plan; return whether it does."""
-        share = self._kept_back(request)
         if request.stoppable[0]:
-            if not self._fits_in_leases(request, share):
+            if not self._fits_in_leases(request, self._kept_back(request)):
                 return False
             self._parts = self._parts.plus(request)
             return True
-        start_s = _latest(self._left.less(share, int(request.gpus[0])) if share else self._left, request)
+        start_s = _latest(self._beyond(self._left, request), request)
         if np.isnan(start_s):
             return False
         unreserved = self._unreserved().copy() if len(self._parts) else None
@@ -142,12 +144,21 @@ class Offer:
         self._refused_s = self._now_s
         return NO_ROOM
 
+    def _beyond(self, left: Room, request: DeadlineRequests) -> Room:
+        """Return the room *left* less what is kept back from a job that cannot be stopped; its own GPUs never are."""
+        share, gpus = self._kept_back(request), int(request.gpus[0])
+        if not share:
+            return left
+        most = self._schedule.room.free.max(axis=1, initial=0)
+        kept_back = np.minimum(np.ceil(share * most - 1e-9).astype(np.int64), np.maximum(most - gpus, 0))
+        return Room(left.begins_s, left.free - kept_back[:, None])
+
     def _kept_back(self, request: DeadlineRequests) -> float:
         """Return the share of the GPUs that is kept from this job for smaller ones that come later."""
-        if self._now_s - self._refused_s > self._terms.memory_s:
+        if not request.gpus[0] or self._now_s - self._refused_s > self._terms.memory_s:
             return 0.0
         size = float(request.needs_s[0] * request.gpus[0]) / self._terms.largest_s
-        return self._terms.kept_back * min(1.0, size)
+        return self._terms.kept_back * min(max(0.0, (size - SMALL) / (1 - SMALL)), 1.0)
 
     def _fits_now(self, request: DeadlineRequests) -> bool:
         """Return whether a job fits beside the present plan with nothing kept from it."""
@@ -168,16 +179,16 @@ class Offer:
     def _earliest_in_leases(self, request: DeadlineRequests) -> float:
         """Return the start from which a job that can be stopped could be promised its end; NaN for none in a year."""
         needs_s, tick_s, now_s = float(request.needs_s[0]), self._schedule.tick_s, self._now_s
-        low_s, high_s = 0.0, tick_s
-        if self._fits_in_leases(_by(request, now_s + needs_s), 0.0):
+        low_s, high_s, share = 0.0, tick_s, self._kept_back(request)
+        if self._fits_in_leases(_by(request, now_s + needs_s), share):
             return now_s
-        while not self._fits_in_leases(_by(request, now_s + needs_s + high_s), 0.0):
+        while not self._fits_in_leases(_by(request, now_s + needs_s + high_s), share):
             low_s, high_s = high_s, 2 * high_s
             if high_s > YEAR_S:
                 return np.nan
         while high_s - low_s > tick_s:
             middle_s = (low_s + high_s) / 2
-            fits = self._fits_in_leases(_by(request, now_s + needs_s + middle_s), 0.0)
+            fits = self._fits_in_leases(_by(request, now_s + needs_s + middle_s), share)
             low_s, high_s = (low_s, middle_s) if fits else (middle_s, high_s)
         return now_s + high_s
 

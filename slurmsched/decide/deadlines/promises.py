@@ -21,6 +21,7 @@ from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission
 from .gpu_availability import Footprint, GpuAvailability, PooledGpus
 from .leased_jobs import LeasedJobs
+from .long_jobs import LongJobs
 from .offers import Offer, last_refusal_s
 from .promise_risk import announced
 from .quotas import Quotas
@@ -205,8 +206,10 @@ def _in_leases(
     return LeasedJobs(view, table, rules, terms).announced() if table.open.any() else table
 
 
-def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntArray, BoolArray]:
+def blocking_jobs(view: View, promised: Promised, order: IntArray, rules: DeadlineRules) -> tuple[IntArray, BoolArray]:
     """Select pending rows in *order* that would block a promised job from its GPUs, and the jobs they endanger.
+
+    Long jobs without a promise block those that will be promised, once they hold their share of the GPUs.
 
     Jobs are placed one after the other, each at its earliest start beside those before it. That start may lie in the
     future, since running jobs may end sooner than planned.
@@ -223,7 +226,11 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntA
     columns = (rows, (view.pending.gpus * view.pending.tasks)[rows], availability.needs_s[rows])
     of_row = zip(*(column.tolist() for column in columns), availability.footprints(rows), strict=True)
     earlier: defaultdict[tuple[Footprint, int], _Starts] = defaultdict(_Starts)
+    long_jobs = LongJobs(view, promised.table, availability, rules)
     for row, gpus, needs_s, footprint in of_row:
+        if not long_jobs.may_start(gpus, needs_s):
+            blocking.append(row)
+            continue
         # Room only becomes less: a job starts no sooner than one before it that took as much for no longer.
         alike = earlier[footprint, gpus]
         since_s = alike.bound(needs_s, view.now_s)
@@ -239,6 +246,8 @@ def blocking_jobs(view: View, promised: Promised, order: IntArray) -> tuple[IntA
                 blocking.append(row)
                 endangered[waiting[theirs]] = True
                 continue
+        if start_s <= availability.soonest_s:
+            long_jobs.start(gpus, needs_s)
         left.lose(taken, start_s, start_s + needs_s)
         room.lose(taken, start_s, start_s + needs_s)
     return np.array(blocking, dtype=np.int64), endangered
@@ -265,11 +274,11 @@ def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseT
     """Withdraw promises to jobs that a user or an admin has excluded from our order."""
     places = np.flatnonzero(table.open)
     rows = _rows_of(view.pending, table.job_id[places])
-    standing_of = standings[rows[rows >= 0]].tolist()
-    whys = zip(places[rows >= 0].tolist(), (_TAKEN_AWAY.get(Standing(value)) for value in standing_of), strict=True)
-    withdrawn = {place: why for place, why in whys if why is not None}
-    if not withdrawn:
+    taken_away = (rows >= 0) & np.isin(standings[rows], list(_TAKEN_AWAY)) if len(standings) else rows >= 0
+    if not taken_away.any():
         return table
+    standing_of = map(Standing, standings[rows[taken_away]].tolist())
+    withdrawn = dict(zip(places[taken_away].tolist(), map(_TAKEN_AWAY.__getitem__, standing_of), strict=True))
     states, settled_s, reasons = table.state.copy(), table.settled_s.copy(), list(table.reason)
     for place, why in withdrawn.items():
         states[place], settled_s[place], reasons[place] = PromiseState.WITHDRAWN, view.now_s, why

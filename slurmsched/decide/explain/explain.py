@@ -18,6 +18,7 @@ from ..ordering.greedy_fit import free_gpus
 from ..ordering.ranking import base_priority, waited_s
 from ..phrasing import spell
 from .deadlines import promise_words
+from .eta import delayed_jobs
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,9 @@ def _room(view: View, plan: Plan, row: int, ahead: IntArray, may_use: BoolArray)
     if plan.jobs.runs[row]:
         return [f"{free_words} and it fits behind those ahead: Slurm should start it at its next pass."]
     sentences = [f"{free_words} now."]
+    if delayed_jobs(view, plan)[row]:
+        so_far = f", {spell(float(view.pending.delayed_s[row]))} so far" if view.pending.delayed_s[row] else ""
+        return [*sentences, f"We delay its start for promised jobs, by deadline.hold_most_s at most{so_far}."]
     first_s = _room_for(view, gpus, free, may_use)
     if gpus > int(view.nodes.gpus[may_use].sum()):
         sentences.append("More GPUs than the nodes that are up have: it cannot start before nodes come back.")
