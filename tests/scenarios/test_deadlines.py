@@ -30,7 +30,7 @@ def burst(site: Site, saver: int) -> Burst:
     others = [submit(site) for _ in range(2)]
     at_s = time.time()
     strict, soft = (submit(site, f"slurmsched:deadline={text}") for text in ("+75s", "+5s,50@+130s"))
-    never = submit(site, "slurmsched:deadline=+2s")
+    never = submit(site, "slurmsched:deadline=+2s", "-t20", "--wrap=sleep 900")  # there whenever somebody asks
     return Burst(saver, others, strict, soft, never, {strict: at_s + 75, soft: at_s + 130})
 
 
