@@ -27,16 +27,11 @@ from slurmsched.policies.contract import (
     SELECTIONS,
     SHARINGS,
 )
-from slurmsched.policies.sharing import expected_left_s, pair_gain_s
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
 from slurmsched.simulator.fast.reserved_backfill import run_reserving
-from slurmsched.simulator.lucid.profiler import profiled
-from slurmsched.simulator.machine.sharing import expected_left_s as machine_left_s
-from slurmsched.simulator.machine.sharing import gain_s as machine_gain_s
-from slurmsched.simulator.machine.sharing import share
 from slurmsched.simulator.pair_rules import pair_rules
 from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
 
@@ -98,14 +93,15 @@ def decisions() -> Iterator[Decision]:
         ).rules
         chosen = PREEMPTIONS.find(rules.deadlines.preemption if rules.deadlines else "").function
         yield Decision("preemption", name, chosen, None, chosen, None)
-    yield Decision("sharing", "pairs", packing.paired, run_set.paired, packing.paired, share)
-    yield Decision("sharing", "gain of a pair", pair_gain_s, pair_gain_s, pair_gain_s, machine_gain_s.py_func)
-    left = expected_left_s
-    yield Decision("sharing", "remaining time of a host", left, left, left, machine_left_s.py_func)
+    yield Decision("sharing", "pairs", packing.paired, run_set.paired, packing.paired, None)
     for name in PROFILINGS:
-        part = PROFILINGS.find(profiling_rules(Settings(policy=PolicySettings(profiling=name))).part)
-        yield Decision("profiling", name, part.function, None, part.function, profiled)
-        yield Decision("profiling", f"{name}: nodes", part.lend, None, part.lend, None)
+        rules = profiling_rules(Settings(policy=PolicySettings(profiling=name)))
+        part = PROFILINGS.find(rules.part)
+        setup = Setup.of("lucid")
+        shown = composed(setup.ordering, setup.composition, None, rules).rules.profiling
+        ideal = PROFILINGS.find(shown.part if shown is not None else "")
+        yield Decision("profiling", name, part.function, ideal.function, part.function, None)
+        yield Decision("profiling", f"{name}: nodes", part.lend, ideal.lend, part.lend, None)
     for name in SCALINGS:
         yield Decision("scaling", name, None, None, None, shares_of(name))
 

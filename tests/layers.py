@@ -29,9 +29,6 @@ FILE_NAMES = {"slurmsched.db", "slurmsched.sock", "slurmsched.toml"}
 NOT_IMPORTED = {"cli/command_table.py"}
 """Files whose strings are no imports of theirs: a command is imported by its caller, which knows every part."""
 
-KNOWN_CYCLES = {"simulator": {"lucid", "run"}}
-"""Units that import each other until Lucid's simulation is replaced: it replays by ``run``, which uses its packing."""
-
 STARTED = ("cli/__init__", "__main__", "job", "prolog", "db/upgrades")
 """Modules and folders that the world starts: commands, the helper of jobs, the programs of nodes, alembic's files."""
 
@@ -39,8 +36,6 @@ UNREACHED = {
     "cli/reference.py": "makes two pages of docs",
     "config/example.py": "makes the settings file of contrib",
     "slurm/adapters/fake.py": "the Slurm in memory on which plug-ins and commands are tried",
-    "simulator/lucid/modes.py": "a study of Lucid's simulation, which will go",
-    "simulator/lucid/truth.py": "the same",
     "policies/deadlines/gpu_blocks.py": "placement of leases, which no selection uses yet",
     "policies/deadlines/local_search.py": "the same",
     "policies/deadlines/lease_admission.py": "the solver, which no command uses yet",
@@ -145,12 +140,6 @@ def cycle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def without_known_cycles(package: tuple[str, ...], graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """*graph* with the imports among the units of a known cycle left out."""
-    known = KNOWN_CYCLES.get("/".join(package), set())
-    return {unit: found - known if unit in known else found for unit, found in graph.items()}
-
-
 def tree() -> Iterator[str]:
     """Lines about each package: its name, its docstring's first line, and its modules in order."""
     sources = modules()
@@ -158,7 +147,7 @@ def tree() -> Iterator[str]:
         if last == "__init__":
             docstring = ast.get_docstring(ast.parse(sources[*package, last])) or ""
             yield f"{'.'.join(['slurmsched', *package])}: {docstring.partition(chr(10))[0]}"
-            steps = order(without_known_cycles(tuple(package), units(tuple(package), sources)))
+            steps = order(units(tuple(package), sources))
             if steps:
                 yield "    " + " < ".join(" ".join(step) for step in steps)
 

@@ -10,13 +10,11 @@ PAGE = Path(__file__).parent.parent / "docs" / "design.md"
 
 TWICE = {
     ("admission", "load"),
-    ("profiling", "new-jobs"),
     ("selection", "backfill"),
     ("selection", "conservative"),
     ("selection", "easy"),
     ("selection", "preemptive"),
     ("selection", "strict"),
-    ("sharing", "pairs"),
 }
 """The selections and the bound on the load have fast loops that tests/simulator/test_decided.py holds equal."""
 

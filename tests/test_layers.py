@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from layers import KNOWN_CYCLES, STARTED, UNREACHED, cycle, imports, modules, reached, units, without_known_cycles
+from layers import STARTED, UNREACHED, cycle, imports, modules, reached, units
 
 LEVELS = (
     {"errors"},
@@ -46,13 +46,7 @@ PACKAGES = sorted(module[:-1] for module in modules() if module[-1] == "__init__
 
 @pytest.mark.parametrize("package", PACKAGES, ids="/".join)
 def test_the_modules_of_a_package_import_each_other_without_a_cycle(package):
-    assert cycle(without_known_cycles(package, units(package, modules()))) == []
-
-
-def test_every_known_cycle_is_still_there():
-    sources = modules()
-    found = {package: set(cycle(units(tuple(package.split("/")), sources))) for package in KNOWN_CYCLES}
-    assert found == KNOWN_CYCLES
+    assert cycle(units(package, modules())) == []
 
 
 def test_every_module_is_reached_from_a_command_the_daemon_a_node_or_a_job():

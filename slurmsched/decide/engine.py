@@ -98,7 +98,7 @@ def _plan(
         runs[wanted] = fill(jobs, wanted, view.nodes)
     else:
         sharing = rules.sharing if "share" in rules.powers else None
-        runs, starts = start_wishes(view, wanted, ordering, rules.composition, sharing)
+        runs, starts = start_wishes(view, wanted, ordering, rules.composition, sharing, rules.profiling)
     points, capped = np.zeros(len(jobs), dtype=np.int64), _nobody(jobs)
     if rules.composition is None and (not ordering.native or due.any()):
         points, capped = _points(jobs, ranked, tier, base, rules, ordering.native)

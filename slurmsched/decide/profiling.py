@@ -13,8 +13,9 @@ from enum import IntEnum
 import numpy as np
 
 from ..cluster.actions import Action, MovePartition, Requeue
-from ..cluster.columns import BoolArray, IntArray
+from ..cluster.columns import BoolArray, IntArray, Labels
 from ..cluster.jobs import JobState, JobTable
+from ..cluster.nodes import NodeTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
 from ..policies.contract import PROFILINGS
@@ -105,8 +106,28 @@ def overtime(view: View, rules: ProfilingRules) -> IntArray:
     rows = np.flatnonzero(here & (jobs.state == JobState.RUNNING))
     if not len(rows):
         return rows
-    ran_s = view.now_s - jobs.started_s[rows]
-    return rows[ran_s >= np.array(limits_s(jobs.take(rows), rules))]
+    late: IntArray = rows[view.now_s >= jobs.started_s[rows] + np.array(limits_s(jobs.take(rows), rules))]
+    return late
+
+
+def at_home(view: View, rules: ProfilingRules) -> View:
+    """Return *view* with the jobs that are moved on in their own partitions alone, as ``profiling_wishes`` has them."""
+    jobs = view.pending
+    rows = _leaving(view, rules)
+    if not len(rows):
+        return view
+    homes = Labels.of(home_of(names, rules.partition) for names in jobs.partition.names)
+    codes = jobs.partition.codes.copy()
+    codes[rows] = homes.codes[codes[rows]] + len(jobs.partition.names)
+    partition = Labels(codes, (*jobs.partition.names, *homes.names))
+    return replace(view, pending=replace(jobs, partition=partition.renamed(partition.names)))
+
+
+def profiling_nodes(nodes: NodeTable, rules: ProfilingRules) -> BoolArray:
+    """Select the nodes of the profiling partition."""
+    lists = nodes.partitions
+    here: BoolArray = lists.map([rules.partition in names.split(",") for names in lists.names], np.bool_)
+    return here
 
 
 def waiting_gpus(view: View, rules: ProfilingRules, standings: IntArray) -> int:
@@ -122,12 +143,18 @@ def profiling_wishes(view: View, rules: ProfilingRules, standings: IntArray) -> 
     A requeued job requests both partitions again, and is then moved to its own one since it has run.
     """
     jobs = view.pending
-    ours = ~(jobs.off | jobs.interactive | (jobs.het_job_id > 0) | jobs.shares)
-    rows = np.flatnonzero(ours & (why_home(view, rules) != Home.STAYS)).tolist()
     moves: list[Action] = [
-        MovePartition(int(jobs.job_id[row]), home_of(jobs.partition[row], rules.partition)) for row in rows
+        MovePartition(int(jobs.job_id[row]), home_of(jobs.partition[row], rules.partition))
+        for row in _leaving(view, rules).tolist()
     ]
     return [*moves, *_requeues(view, rules, waiting_gpus(view, rules, standings))]
+
+
+def _leaving(view: View, rules: ProfilingRules) -> IntArray:
+    """Return the rows of pending jobs that leave the profiling queue."""
+    jobs = view.pending
+    ours = ~(jobs.off | jobs.interactive | (jobs.het_job_id > 0) | jobs.shares)
+    return np.flatnonzero(ours & (why_home(view, rules) != Home.STAYS))
 
 
 def _requeues(view: View, rules: ProfilingRules, wanted: int) -> Iterator[Action]:
@@ -136,7 +163,7 @@ def _requeues(view: View, rules: ProfilingRules, wanted: int) -> Iterator[Action
     Without waiting jobs a requeue would only cost the owner time. A job that was requeued once is not requeued again.
     """
     jobs, nodes = view.running, view.nodes
-    here = nodes.partitions.map([rules.partition in names.split(",") for names in nodes.partitions.names], np.bool_)
+    here = profiling_nodes(nodes, rules)
     wanted -= int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[here & nodes.usable].sum())
     rows = overtime(view, rules)
     willing = jobs.ckpt & jobs.requeueable & ~jobs.off & ~jobs.interactive & (jobs.restarts == 0) & (jobs.gpus > 0)

@@ -16,7 +16,8 @@ from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering
 from ..policies.selection.free_nodes import FreeNodes
 from ..policies.selection.resources import FreeResources, ResourceRequests
 from .ordering.ranking import base_priority
-from .rules import Composition, SharingRules
+from .profiling import at_home, profiling_nodes, to_profile
+from .rules import Composition, ProfilingRules, SharingRules
 from .sharing.pairing import Hosts, Join, paired
 
 _NONE: IntArray = np.zeros(0, dtype=np.int64)
@@ -31,15 +32,23 @@ def admitted(view: View, composition: Composition | None) -> BoolArray:
 
 
 def start_wishes(
-    view: View, ranked: IntArray, ordering: Ordering, composition: Composition, sharing: SharingRules | None
+    view: View,
+    ranked: IntArray,
+    ordering: Ordering,
+    composition: Composition,
+    sharing: SharingRules | None,
+    profiling: ProfilingRules | None = None,
 ) -> tuple[BoolArray, list[Action]]:
     """Choose among *ranked* pending rows, and among the running jobs if the selection preempts.
 
     Return a mask of the pending jobs that start, and the actions that carry it out: first the jobs that yield, then
     those that join a running job, then those that start on GPUs of their own.
     """
+    view = view if profiling is None else at_home(view, profiling)
     nodes, runs = FreeNodes(view, PLACEMENTS.find(composition.placement)), np.zeros(len(view.pending), dtype=np.bool_)
-    joins = _joins(view, ranked, nodes, sharing)
+    if profiling is not None and not SELECTIONS.find(composition.selection).preempts:
+        runs[_measured_first(view, ranked, nodes, profiling)] = True
+    joins = _joins(view, ranked, ~runs, nodes, sharing)
     runs[[join.row for join in joins]] = True
     _select(view, ranked[~runs[ranked]], ordering, composition.selection, nodes)
     chosen = nodes.run_set()
@@ -58,11 +67,26 @@ def _select(view: View, ranked: IntArray, ordering: Ordering, line: str, nodes: 
     selection(view, numbers, nodes)
 
 
-def _joins(view: View, ranked: IntArray, nodes: FreeNodes, sharing: SharingRules | None) -> Sequence[Join]:
-    """Return the jobs that join running ones, before any start on GPUs of their own (Lucid, Algorithm 2)."""
+def _measured_first(view: View, ranked: IntArray, nodes: FreeNodes, profiling: ProfilingRules) -> list[int]:
+    """Start jobs to be measured on the profiling nodes; return their rows (Lucid, Algorithm 1)."""
+    here, started = profiling_nodes(view.nodes, profiling), []
+    left = int(nodes.jobs.resources.free.gpus[here & view.nodes.usable].sum())
+    for row in ranked[to_profile(view, profiling)[ranked]].tolist():
+        gpus = int(view.pending.gpus[row])
+        if gpus > left:
+            break
+        if nodes.start(len(view.running) + row, ~here):
+            started.append(row)
+            left -= gpus
+    return started
+
+
+def _joins(
+    view: View, ranked: IntArray, able: BoolArray, nodes: FreeNodes, sharing: SharingRules | None
+) -> Sequence[Join]:
+    """Return the *able* jobs that join running ones, before others start on GPUs of their own (Lucid, Algorithm 2)."""
     if sharing is None or not sharing.makes_pairs:
         return ()
-    able = np.ones(len(view.pending), dtype=np.bool_)
     return paired(view, ranked, able, Hosts.on_whole_gpus(view, NodeRoom(nodes), sharing), sharing).joins
 
 

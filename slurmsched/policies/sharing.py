@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
 from ..cluster.columns import BoolArray, FloatArray, IntArray, Labels
 from .contract import sharing
 from .sharing_candidates import APATHETIC, OFF, PackingLimits, Pair, Sharers
-
-Number = Any
-"""A float where compiled loops call, an array of them elsewhere."""
 
 _PAIRS_AT_ONCE = 200_000  # bounds the memory of a batch
 
@@ -145,22 +141,22 @@ def _gains_s(
             speed,
             speed,
             np.maximum(0.0, running.speed[columns] - speed),
-            waiting.gpus[rows] * packing.demand,
-            running.gpus[columns] * packing.demand,
+            np.asarray(waiting.gpus[rows] * packing.demand, np.float64),
+            np.asarray(running.gpus[columns] * packing.demand, np.float64),
         )
     return np.where(np.isfinite(gain_s), gain_s, -np.inf)
 
 
 def pair_gain_s(
-    wait_s: Number,
-    guest_s: Number,
-    host_s: Number,
-    guest_speed: Number,
-    host_speed: Number,
-    slowed: Number,
-    guest_demand: Number,
-    host_demand: Number,
-) -> Number:
+    wait_s: FloatArray,
+    guest_s: FloatArray,
+    host_s: FloatArray,
+    guest_speed: FloatArray,
+    host_speed: FloatArray,
+    slowed: FloatArray,
+    guest_demand: FloatArray,
+    host_demand: FloatArray,
+) -> FloatArray:
     """Return the seconds by which a pair shortens the sum of completion times; negative if sharing harms.
 
     Apart, the guest waits and then runs alone. Together, both run at reduced speed until the shorter one ends, and the
@@ -174,7 +170,7 @@ def pair_gain_s(
     return wait_s - together_s * (1.0 - guest_speed + slowed - freed)
 
 
-def expected_left_s(runtime_s: Number, ran_s: Number) -> Number:
+def expected_left_s(runtime_s: FloatArray, ran_s: FloatArray) -> FloatArray:
     """Return the seconds until a running job ends by its forecast; one that exceeded it runs as long again."""
     return np.maximum(runtime_s - ran_s, 0.0) + ran_s * (runtime_s <= ran_s)
 

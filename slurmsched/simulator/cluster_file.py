@@ -95,10 +95,9 @@ def _sharing(path: str | Path, entries: dict[str, Any] | None) -> Sharing | None
     """Read pairs of job names with the speed of each beside the other, from the file that the table names."""
     if entries is None:
         return None
-    table = checked(f"{path}: [sharing]", entries, {"pairs": str, "least": float, "partition": str})
-    least = table.get("least", 0.85)
-    if "pairs" not in table or not 0 < least <= 1:
-        raise ConfigError(f"{path}: [sharing] must have pairs, the name of a CSV file; least is above 0 up to 1")
+    table = checked(f"{path}: [sharing]", entries, {"pairs": str, "partition": str})
+    if "pairs" not in table:
+        raise ConfigError(f"{path}: [sharing] must have pairs, the name of a CSV file")
     pairs = Path(path).parent / table["pairs"]
     try:
         rows = list(csv.DictReader(pairs.read_text(encoding="utf-8").splitlines()))
@@ -115,7 +114,7 @@ def _sharing(path: str | Path, entries: dict[str, Any] | None) -> Sharing | None
             raise ConfigError(f"{pairs}, line {line}: accepted are columns {', '.join(_PAIR)}") from error
     if not ((speeds >= 0) & (speeds <= 1)).all():
         raise ConfigError(f"{pairs}: speeds are 0 to 1, what a job keeps of its speed alone")
-    return Sharing(names, speeds, least)
+    return Sharing(names, speeds)
 
 
 def _speeds(path: str | Path, entries: dict[str, Any]) -> tuple[float, ...]:

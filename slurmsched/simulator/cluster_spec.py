@@ -29,32 +29,8 @@ class Failures:
 class Sharing:
     """The jobs that may share GPUs in pairs: ``speeds[i, j]`` is that of *names[i]* beside *names[j]*, 1 alone."""
 
-    names: tuple[str, ...]  #: of programs, or of jobs in a trace without these; jobs of other names never share
-    speeds: FloatArray  #: 0 where the pair was not measured: it never shares
-    least: float = 0.85  #: least speed of both, for a policy that knows all speeds
-
-
-@dataclass(frozen=True)
-class Mode:
-    """Packing parameters from a moment on (Lucid section 3.3, dynamic strategy)."""
-
-    from_s: float
-    least: float  #: least expected speed of the slower of two; above 1 for no sharing
-    first: bool = True
-    coming: float = 0.0  #: jobs expected in the queue soon, where pairs are weighed
-
-
-@dataclass(frozen=True)
-class PackingSetup:
-    """The packing parameters and the knowledge of a policy that does not know all speeds (Lucid section 3.3)."""
-
-    believed: FloatArray  #: [names, names] expected speed of the first beside the second; 0 for never
-    profiled_s: FloatArray  #: per job of the workload: its time to a known profile; 0 if known at its submission
-    least: float  #: least expected speed of the slower of two, to pack
-    first: bool = True  #: join a running job while GPUs are free too, as Algorithm 2 does; else only when none are
-    told_s: FloatArray | None = None  #: forecast runtimes; with them pairs are weighed against the wait that they save
-    modes: tuple[Mode, ...] = ()  #: by time, the first from -inf on; in place of *least* and *first*
-    uneven: bool = False  #: a job may also join on some of the GPUs of one that has more; it holds up all of that one
+    names: tuple[str, ...]  #: of programs, or of jobs in a trace without these
+    speeds: FloatArray  #: 0 where the pair was not measured
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,16 @@ from functools import cache
 import numpy as np
 
 from ..clock import ManualClock
+from ..cluster.actions import MoveNodes, MovePartition, Requeue
 from ..cluster.state import ClusterState
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.memory import Memory
 from ..db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from ..db.store import Store
+from ..db.tracking.node_moves import STEP_S
 from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
-from ..decide.rules import Composition, DeadlineRules, Rules, SharingRules
+from ..decide.rules import Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
 from ..models.port import Model
 from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
@@ -38,6 +40,9 @@ EVERY_S = 30.0
 IDLE_CYCLES = 100
 """Cycles in a row without any change, with no event ahead, after which the run ends."""
 
+MEASURING = frozenset({"profile", MovePartition.power, Requeue.power, MoveNodes.power})
+"""The powers that measure new jobs on nodes of their own."""
+
 Watch = Callable[[CycleReport], None]
 
 
@@ -46,12 +51,23 @@ def whole_queue(ordering: Ordering) -> Policy:
     return Policy(ordering, Rules(powers=frozenset({"order"}), scope="queue"))
 
 
-def composed(ordering: Ordering, composition: Composition, sharing: SharingRules | None = None) -> Policy:
-    """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are."""
+def composed(
+    ordering: Ordering,
+    composition: Composition,
+    sharing: SharingRules | None = None,
+    profiling: ProfilingRules | None = None,
+    measuring: frozenset[str] = MEASURING,
+) -> Policy:
+    """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are.
+
+    *measuring* are the powers of *profiling*.
+    """
     selection = SELECTIONS.find(composition.selection)
     powers = selection.powers
     if sharing is not None:
         powers |= SHARINGS.find(sharing.rule).powers
+    if profiling is not None:
+        powers |= measuring
     leases = selection.function.terms if isinstance(selection.function, Leases) else None
     deadlines = None if leases is None else DeadlineRules(reserve=leases.reserve, lead_s=0.0, leases=leases)
     rules = Rules(
@@ -60,6 +76,7 @@ def composed(ordering: Ordering, composition: Composition, sharing: SharingRules
         starvation_s=math.inf,
         composition=composition,
         sharing=sharing,
+        profiling=profiling,
         deadlines=deadlines,
     )
     return Policy(ordering, rules)
@@ -84,6 +101,7 @@ class CycleDriver:
     _delivered_s: float = field(init=False, default=-math.inf)  #: until when nodes delivered first profiles
     _ended_s: float = field(init=False, default=-math.inf)  #: when runs ended last
     _change_s: float = field(init=False, default=-math.inf)  #: when the next decision may differ by time alone
+    _next_move_s: float = field(init=False, default=-math.inf)  #: when nodes may move again after the last move
     _store: Store = field(init=False)
     _name: str = field(init=False)
 
@@ -136,6 +154,10 @@ class CycleDriver:
             self._delivered_s = now_s
         report = run_cycle(self.world, self._cycles, now_s, "act")
         self._change_s = next_change_s(report.view, report.plan, self.policy.rules)
+        if any(isinstance(action, MoveNodes) for action in report.plan.actions):
+            self._next_move_s = now_s + STEP_S
+        if self._next_move_s > now_s:
+            self._change_s = min(self._change_s, self._next_move_s)
         if self._reads_profiles:
             self._store.add_profiles(self._name, self.cluster.profiles(report.ended))
             self._change_s = min(self._change_s, self._next_profiles_s(report))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..cluster.actions import Action, Preempt, Start, job_of
+from ..cluster.actions import Action, MoveNodes, Preempt, Requeue, Start, job_of
 from ..cluster.columns import Labels
 from ..cluster.jobs import JobTable
 from ..cluster.nodes import AccountTable
@@ -20,11 +20,10 @@ from .engine.job_state import ALONE, PENDING, RUNNING, alone
 from .fast.loops import Keys
 from .gpu_profiles import MeasuredRun
 from .machine.controller import controller
-from .machine.event_loop import advance, begin_on, preempt
+from .machine.event_loop import advance, begin_on, join, preempt
 from .machine.observation import AT_LIMIT, ran_s
 from .machine.pair_speeds import with_pairs
 from .machine.run_log import RunLog
-from .machine.sharing import join
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import MAIN_DUE, MAIN_LAST, NOW, Controller
@@ -42,6 +41,7 @@ class IdealCluster(SimulatedCluster):
     log: RunLog | None = None  #: gets every run
     _number: dict[str, int] = field(init=False, repr=False)
     _paired: set[tuple[int, int]] = field(init=False, repr=False)  #: runs that shared GPUs, by row and restarts
+    _undecided: bool = field(init=False, default=False)  #: GPUs came free, or nodes moved, by the last decision
 
     def __post_init__(self) -> None:
         # A job that does not say on how many nodes it runs has 0 here, and its placement decides.
@@ -65,7 +65,8 @@ class IdealCluster(SimulatedCluster):
             self.log.note(model)
         beats = model.rules.poll_s > 0 and model.rules.repacking
         beat_s = now_s + model.rules.poll_s if beats and model.queue.many[0] else NEVER
-        due_s = min(again_s if again_s > now_s else NEVER, beat_s)
+        due_s = now_s if self._undecided else min(again_s if again_s > now_s else NEVER, beat_s)
+        self._undecided = False
         model.clock[MAIN_DUE], model.clock[MAIN_LAST] = due_s, now_s
 
     def observe(self) -> ClusterState:
@@ -105,7 +106,9 @@ class IdealCluster(SimulatedCluster):
         conf = SlurmConf(rules, launch_s=self.conf.launch_s, release_s=self.conf.release_s)
         keys = Keys(np.zeros((len(self.steps) + 1, len(self.jobs))), np.zeros(len(self.jobs)), np.array(self.steps))
         pace = with_pairs(self.pace or alone(self.jobs), self.jobs, self.fleet.sharing, self.unmeasured)
-        return controller(self.jobs, self.fleet, conf, outages=self.outages, pace=pace, given=keys)
+        model = controller(self.jobs, self.fleet, conf, outages=self.outages, pace=pace, given=keys)
+        model.stage.life.keeps_work[:] = self._table.ckpt
+        return model
 
     def _do(self, action: Action) -> str | None:
         row = self._rows.get(job_of(action), [-1])[0]
@@ -121,7 +124,9 @@ class IdealCluster(SimulatedCluster):
             case Start() | Preempt():
                 return f"Job is in another state for job {job_of(action)}"
             case _:
-                return super()._do(action)
+                refused = super()._do(action)
+                self._undecided |= refused is None and isinstance(action, Requeue | MoveNodes)
+                return refused
         return None
 
     def _join(self, row: int, job_id: int) -> str | None:
@@ -132,6 +137,12 @@ class IdealCluster(SimulatedCluster):
         join(self.model, row, host, float(self.model.clock[NOW]))
         self._paired |= {(one, int(stage.life.restarts[one])) for one in (row, host)}
         return None
+
+    def _rewrite(self) -> None:
+        """Carry out the gathered changes of partitions, which bind nobody but decisions here."""
+        if self._edits:
+            self._table = self._edits.apply(self._table)
+            self.jobs = replace(self.jobs, partition=self._table.partition)
 
     def _may_join(self, row: int, host: int) -> bool:
         """Return True if *host* runs on GPUs of its own on one node, enough of them without a second job."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..cluster.columns import FloatArray
@@ -22,17 +24,16 @@ def pair_rules(rule: str, *, wide: bool = False, curve: SpeedCurve | None = None
     Jobs of all users share, on any node, and at once; any two but two Jumbos. The speed *curve* is that of the pairs
     measured on the cluster, if any.
     """
-    rules = SharingRules(
-        partition="",
-        capacity=EAGER,
-        memory_mib=MEMORY_SHARE * GPU_MIB,
-        other_users=True,
-        wait_s=0.0,
-        rule=rule,
-        wide=wide,
-        curve=SharingRules.curve if curve is None else curve.knots(),
-    )
-    return rules if rules.makes_pairs else None
+    memory_mib = MEMORY_SHARE * GPU_MIB
+    rules = SharingRules(capacity=EAGER, memory_mib=memory_mib, other_users=True, rule=rule, wide=wide)
+    return everywhere(rules, curve)
+
+
+def everywhere(rules: SharingRules | None, curve: SpeedCurve | None) -> SharingRules | None:
+    """Return *rules* for pairs on any node, made at once; None where they make no pairs."""
+    if rules is None or not rules.makes_pairs:
+        return None
+    return replace(rules, partition="", wait_s=0.0, curve=rules.curve if curve is None else curve.knots())
 
 
 def use_of(jobs: Workload, names: tuple[str, ...]) -> GpuUse:

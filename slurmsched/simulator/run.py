@@ -14,8 +14,8 @@ from ..db.store import Store
 from ..decide.rules import SharingRules
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Placement
-from .cluster_spec import ClusterSpec, PackingSetup
-from .cycle_driver import EVERY_S, CycleDriver, IdealDriver, composed, whole_queue
+from .cluster_spec import ClusterSpec
+from .cycle_driver import EVERY_S, MEASURING, CycleDriver, IdealDriver, composed, whole_queue
 from .decisions import FAST, DecisionFigures, DecisionWatch
 from .fast.allocations import PoolNodes, Segments, closed, no_segments
 from .fast.context import PoolContext, PoolTrace, stage
@@ -26,12 +26,12 @@ from .fast.queue import validate as validate_queue
 from .fast.reserved_backfill import run_reserving
 from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
-from .lucid.packing import pack
 from .machine.controller import UnfitJob, misfits
-from .machine.direct import outages_of, pace_of, rules_of, run_direct, sharing_of
+from .machine.direct import outages_of, pace_of, rules_of, run_direct
 from .machine.run_log import RunLog
 from .ordering_keys import key_source, keys_of
-from .pair_rules import curve_of, pair_rules, use_of
+from .pair_rules import curve_of, everywhere, pair_rules, use_of
+from .profiling_nodes import with_profiling
 from .setup import FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
@@ -66,16 +66,13 @@ def simulate(
     *,
     learnt: Forecast | None = None,
     segments: bool = False,
-    packing: PackingSetup | None = None,
     check: bool = False,
 ) -> Replay:
     """Replay *jobs* on *fleet*, with compiled event loops where there are any.
 
     *learnt* has the forecasts for a setup with one of LEARNT. With *segments* the replay has every run
     with its GPUs, at up to twice the cost; the executor slurm, and clusters that are more than one pool, have none.
-    *packing* is the policy's knowledge of jobs that share GPUs, where the cluster allows it; by default the ordering
-    ``lucid`` has that of ``lucid.packing``, and any other knows all true speeds. With *check*, AssertionError names
-    what is broken in the simulator's own state.
+    With *check*, AssertionError names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
     for misfit in _too_large(jobs, fleet):
@@ -84,11 +81,12 @@ def simulate(
         return _on_slurm(jobs, fleet, setup, learnt, check)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
-    if setup.selection not in FAST_SELECTIONS or (setup.sharing and fleet.sharing is not None):
+    fast = setup.selection in FAST_SELECTIONS and fleet.sharing is None and setup.site is None
+    if not fast or setup.profile_nodes:
         return decided(jobs, fleet, setup, learnt, segments=segments, check=check)
     forecast = forecast_of(jobs, setup, learnt)
     if not fleet.equal or setup.ordering.changes == "with_time":
-        return _on_machine(jobs, fleet, setup, forecast, packing, segments, check)
+        return _on_machine(jobs, fleet, setup, forecast, segments, check)
     log = no_segments()
     if segments:  # once without, to know how much room they take
         before = simulate(jobs, fleet, setup, learnt=learnt)
@@ -165,7 +163,6 @@ def _on_machine(
     fleet: ClusterSpec,
     setup: Setup,
     forecast: Forecast,
-    packing: PackingSetup | None,
     segments: bool,
     check: bool,
 ) -> Replay:
@@ -181,17 +178,8 @@ def _on_machine(
         rules = rules._replace(admission=setup.admission * fleet.total * (1 + 1e-12))
     if setup.selection in RESERVING:
         _reserve_by(jobs, setup)
-    if fleet.sharing is not None:
-        if packing is None and setup.ordering.name == "lucid":
-            packing = pack(jobs, fleet.sharing, forecast.runtime_s, uneven=setup.wide_hosts)
-        if setup.selection == "preemptive":
-            raise ConfigError(NO_PREEMPTION)
-        if packing is not None:
-            rules = rules._replace(uneven=packing.uneven, weighing=packing.told_s is not None)
-        rules = rules._replace(sharing=True)
     how = np.where(jobs.sensitive, *ways(setup.placement))
-    pace = sharing_of(jobs, fleet, pace_of(jobs, fleet), packing)
-    failures = outages_of(jobs, fleet)
+    failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     log = RunLog() if segments and fleet.equal and source is not None else None
     work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
     model = run_direct(
@@ -229,6 +217,8 @@ def decided(
     """
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
+    if setup.site is not None and setup.site.rules.deadlines is not None:
+        raise ConfigError("a site's promises are made beside slurmctld: leave out the executor direct, or [deadline]")
     sharing, preempts = _pair_rules(jobs, fleet, setup), SELECTIONS.find(setup.selection).preempts
     if sharing is not None and preempts:
         raise ConfigError(NO_PREEMPTION)
@@ -242,8 +232,12 @@ def decided(
     named = _with_own_ids(jobs)
     work, machine = _gpus_alone(named, fleet, setup) if fleet.equal else (named, fleet)
     machine = replace(machine, shared="")  # pairs need no slots here
+    profiling = None if setup.site is None else setup.site.rules.profiling
+    powers = MEASURING if setup.site is None else MEASURING & setup.site.rules.powers
+    if setup.profile_nodes:
+        work, machine, profiling = with_profiling(work, machine, setup)
     cluster = IdealCluster(work, machine, conf, outages=failures, pace=pace, checked=check, steps=steps, log=log)
-    policy, decisions = composed(setup.ordering, setup.composition, sharing), DecisionWatch()
+    policy, decisions = composed(setup.ordering, setup.composition, sharing, profiling, powers), DecisionWatch()
     IdealDriver(
         cluster,
         policy,
@@ -263,10 +257,12 @@ def _with_own_ids(jobs: Workload) -> Workload:
 
 
 def _pair_rules(jobs: Workload, fleet: ClusterSpec, setup: Setup) -> SharingRules | None:
-    """Return the rules of pairs, by default those of ``indolent``; None where the cluster lets no jobs share."""
+    """Return the rules of pairs: a site's, else by default ``indolent``; None where the cluster lets no jobs share."""
     if fleet.sharing is None:
         return None
     curve = curve_of(fleet.sharing, use_of(jobs, fleet.sharing.names))
+    if setup.site is not None:
+        return everywhere(setup.site.rules.sharing, curve)
     return pair_rules(setup.sharing or "indolent", wide=setup.wide_hosts, curve=curve)
 
 

@@ -38,13 +38,13 @@ class Setup:
     beat_s: float = 0.0  #: interval of decisions; 0 means at every event
     depth: int = 1000  #: waiting jobs that a reserving selection considers (Slurm's bf_max_job_test)
     executor: str = "direct"  #: direct: plans are carried out exactly; slurm: a model of slurmctld gets our writes
-    sharing: str = ""  #: who shares GPUs with whom; where empty, the loops' own rule on a cluster that lets jobs share
+    sharing: str = ""  #: who shares GPUs with whom; where empty, ``indolent`` on a cluster that lets jobs share
     name: str = ""  #: label in comparisons; the ordering's where empty
-    wide_hosts: bool = True  #: ``lucid`` lets a job join on some of the GPUs of one that has more
-    profile_nodes: int = 0  #: of the last nodes, reserved for jobs that ``lucid`` has no profile of
-    profile_gpus: int = 8  #: most GPUs of a job that goes there
-    profile_s: float = 100.0  #: time after which it returns to the queue and begins anew
-    site: Policy | None = None  #: the whole policy of a site's settings, for the executor slurm
+    wide_hosts: bool = True  #: a job may share some of the GPUs of one that has more
+    profile_nodes: int = 0  #: of the last nodes, the profiling partition: jobs that were not measured start there first
+    profile_gpus: int = 8  #: most GPUs of a job that starts there
+    profile_s: float = 100.0  #: time after which a job that saves its work makes room there for the next one
+    site: Policy | None = None  #: the whole policy of a site's settings
 
     def __post_init__(self) -> None:
         for part, fits, accepted in (
@@ -94,6 +94,8 @@ class Setup:
             )
         if self.placement != "consolidate" or np.isfinite(self.admission):
             raise ConfigError("slurmctld places and admits by itself: executor slurm takes neither of the two")
+        if self.profile_nodes:
+            raise ConfigError("profile_nodes: on slurmctld [profile] of a site's settings says how (--config)")
         if self.sharing not in ("", "none"):
             raise ConfigError(
                 f"sharing {self.sharing!r}: on slurmctld [share] of a site's settings says how (--config)"
@@ -101,9 +103,14 @@ class Setup:
 
     @classmethod
     def of_site(cls, policy: Policy, every_s: float, name: str, **details: str | float) -> Setup:
-        """Return the set-up of a daemon with this policy and *every_s* seconds between its cycles."""
-        parts = {"executor": "slurm", "beat_s": every_s, **details, "name": name}
-        return replace(cls(policy.ordering, "conservative"), site=policy, **parts)  # type: ignore[arg-type]
+        """Return the set-up of a daemon with this policy and *every_s* seconds between its cycles.
+
+        Under the executor direct its pairs and its profiling decide at each event, and whatever fits starts.
+        """
+        parts = {"executor": "slurm", **details, "name": name}
+        if parts["executor"] == "direct":
+            return replace(cls(policy.ordering, "backfill"), site=policy, **parts)  # type: ignore[arg-type]
+        return replace(cls(policy.ordering, "conservative", beat_s=every_s), site=policy, **parts)  # type: ignore[arg-type]
 
     @property
     def composition(self) -> Composition:

@@ -11,7 +11,6 @@ from ..cluster.text.plural import count
 from ..errors import ConfigError, SlurmschedError
 from .case import Case
 from .cluster_spec import ClusterSpec
-from .lucid.staged import profiled_first
 from .report.feasibility import impossible
 from .report.metrics import Summary, summary, violations
 from .run import Replay, simulate
@@ -83,10 +82,7 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
             )
         forecast = cell.setup.forecast
         learnt = cell.case.foresight(forecast) if forecast in LEARNT else None
-        if cell.setup.profile_nodes:
-            replay = profiled_first(jobs, fleet, cell.setup, learnt=learnt)
-        else:
-            replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool, check=check)
+        replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool, check=check)
         if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")
         return CellResult(cell, summary(replay), replace(replay, segments=None))

@@ -1,8 +1,8 @@
-"""``python -m tests.bench.lucid [PART]...``, of PARTS: Lucid against what it has to beat.
+"""``python -m tests.bench.lucid [PART]... [ROW]...``, of PARTS and ROWS: Lucid against what it has to beat.
 
 The semi-synthetic Philly trace on 48 nodes of 8 GPUs, forecasts and models from what was submitted before the week;
-all but ``slurm``, ``weeks`` and ``decided`` without a name. ``slurm`` is the modelled slurmctld, ``decided`` has the
-daemon's own decisions; each takes many minutes.
+``main`` and ``ablation`` without a name. Each row of Lucid takes minutes: the daemon's own decisions are made at each
+event. ``slurm`` is the modelled slurmctld. With names of ROWS, ``ablation`` and ``weeks`` run these alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -22,20 +23,13 @@ from slurmsched.db.pending_writes import PendingWrites
 from slurmsched.db.records.gpu_usage import MOST
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
-from slurmsched.models.arrivals import Arrivals
 from slurmsched.models.runtime.estimator import Estimator
-from slurmsched.models.sharing.sharing_model import SharingModel
-from slurmsched.models.throughput import ThroughputModel
 from slurmsched.policies.contract import Ordering, find_ordering
 from slurmsched.policies.ordering.static import FAR_S
 from slurmsched.policies.sharing_candidates import EAGER
-from slurmsched.simulator.cluster_spec import ClusterSpec, Mode, Sharing, nodes_of, partition_of
+from slurmsched.simulator.cluster_spec import ClusterSpec, Sharing, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import EVERY_S
 from slurmsched.simulator.gpu_profiles import T_PROF_S, ended_runs, profiles_of, true_use
-from slurmsched.simulator.lucid.modes import modes
-from slurmsched.simulator.lucid.packing import pack
-from slurmsched.simulator.lucid.staged import Profiler, staged
-from slurmsched.simulator.lucid.truth import completed
 from slurmsched.simulator.pair_rules import GPU_MIB, MEMORY_SHARE
 from slurmsched.simulator.run import Replay, decided, simulate
 from slurmsched.simulator.setup import Setup
@@ -43,7 +37,7 @@ from slurmsched.simulator.traces import read
 from slurmsched.simulator.volatile_store import VolatileStore
 from slurmsched.simulator.workload.workload import Workload, as_submitted
 
-from .lucid_models import DATA, measured, rows_of, trained
+from .lucid_models import DATA, measured, rows_of
 from .lucid_runtime import outcomes
 
 FIRST_S, WEEK_S = 2294959.0, 604800.0  # October begins, in the trace's own seconds
@@ -55,10 +49,11 @@ THRESHOLDS = (  # GPU-seconds of attained service between Tiresias' queues
     (36000.0, 360000.0),
     (1200.0, 29000.0, 750000.0),
 )
-PARTS = ("main", "ablation", "levels", "weeks", "slurm", "decided")
+PARTS = ("main", "ablation", "levels", "weeks", "slurm")
 SHIFT = 0.5  # share of the jobs whose configuration is exchanged for a lighter or heavier one
 DEBUG_S = 60.0
-PROFILER = Profiler()
+NEAREST = 5  # measured pairs that stand for one that was not
+LUCID = Setup.of("lucid", forecast="history", sharing="indolent", profile_nodes=1, profile_s=100.0, restart_s=RESTART_S)
 SHARED = 12  #: nodes with slots, where Slurm starts the jobs
 LIMITS = {"capacity": EAGER, "memory_mib": MEMORY_SHARE * GPU_MIB, "wait_s": 2 * EVERY_S}  #: as the ideal cluster's
 
@@ -70,16 +65,14 @@ class Week:
     jobs: Workload
     history: Workload
     told: Forecast
-    modes: tuple[Mode, ...]
-    eager: tuple[Mode, ...]  # where all that is forecast for the next hour counts as waiting
 
 
 def main() -> None:
     """The parts that were named."""
-    asked = sys.argv[1:] or ["main", "ablation", "levels"]
-    if unknown := set(asked) - set(PARTS):
-        raise SystemExit(f"{', '.join(sorted(unknown))} is not known; there are: {', '.join(PARTS)}")
-    for part, run in zip(PARTS, (against, ablation, levels, weeks, on_slurm, by_decide), strict=True):
+    asked = sys.argv[1:] or ["main", "ablation"]
+    if unknown := set(asked) - set(PARTS) - set(ROWS):
+        raise SystemExit(f"{', '.join(sorted(unknown))} is not known; there are: {', '.join((*PARTS, *ROWS))}")
+    for part, run in zip(PARTS, (against, ablation, levels, weeks, on_slurm), strict=True):
         if part in asked:
             run()
 
@@ -110,10 +103,20 @@ def fleet() -> ClusterSpec:
     return replace(ClusterSpec.of(NODES, GPUS), sharing=completed(pairs(), measured().use.gpu_util))
 
 
-@cache
-def scores() -> SharingModel:
-    data = measured()
-    return trained(data, data.label, np.ones(len(data.use), np.bool_), np.ones(len(data.first), np.bool_))
+def completed(sharing: Sharing, gpu_util: FloatArray) -> Sharing:
+    """The same table without gaps: a pair that was not measured runs at the mean speeds of the NEAREST measured ones.
+
+    Near is who has the least sum of differences of the two *gpu_util* (0..1, one for each name); ties go to the first
+    in the table. An assumption, which lets a simulation go on.
+    """
+    speeds = sharing.speeds.copy()
+    known = (speeds > 0) & (speeds.T > 0)
+    firsts, seconds = np.nonzero(known)
+    for one, other in np.argwhere(~known).tolist():
+        far = np.abs(gpu_util[firsts] - gpu_util[one]) + np.abs(gpu_util[seconds] - gpu_util[other])
+        near = np.argsort(far, kind="stable")[:NEAREST]
+        speeds[one, other] = sharing.speeds[firsts[near], seconds[near]].mean()
+    return replace(sharing, speeds=speeds)
 
 
 @cache
@@ -122,8 +125,7 @@ def week(number: int) -> Week:
     inside = (jobs.submit_s >= from_s) & (jobs.submit_s < from_s + WEEK_S)
     now, before = jobs.take(inside), jobs.take(jobs.submit_s < from_s)
     told = Estimator.fit(outcomes(before), until_s=from_s).forecast(as_submitted(now))
-    model = ThroughputModel.fit(Arrivals.of(before.submit_s, before.gpus, from_s), seed=1)
-    return Week(now, before, told, modes(model, now, before), modes(model, now, before, eager=True))
+    return Week(now, before, told)
 
 
 def head(text: str) -> None:
@@ -153,35 +155,15 @@ def tiresias(thresholds: tuple[float, ...]) -> Setup:
     return Setup(Ordering("tiresias", key, "", "while_running", thresholds), "preemptive", restart_s=RESTART_S)
 
 
-def lucid(
-    of: Week,
-    *,
-    told_s: FloatArray | None = None,
-    pairing: bool = True,
-    veto: bool = True,
-    uneven: bool = True,
-    profiler: Profiler | None = PROFILER,
-) -> Replay:
-    """Lucid on a week; *told_s* in place of its forecasts, without *veto* two Jumbos may share.
+def lucid(of: Week, *, told_s: FloatArray | None = None, ckpt: bool = True, past: bool = True, **parts: Any) -> Replay:
+    """Lucid on a week, by ``decide()``; *told_s* in place of its forecasts, and *parts* of its set-up changed.
 
-    Without *profiler* jobs are profiled where they run, and unless *uneven* they share with jobs of as many GPUs only.
+    Unless *ckpt*, no job may begin anew after its time on the profiling nodes. With *past* the profiles of earlier runs
+    are known.
     """
     told = of.told if told_s is None else replace(of.told, runtime_s=told_s, floor_s=np.zeros(len(told_s)))
-    packing = pack(
-        of.jobs,
-        pairs(),
-        told.runtime_s,
-        history=of.history,
-        scores=scores() if veto else None,
-        modes=of.modes,
-        uneven=uneven,
-    )
-    setup = Setup.of("lucid", forecast="history")
-    if not pairing:
-        return simulate(of.jobs, ClusterSpec.of(NODES, GPUS), setup, learnt=told)
-    if profiler is None:
-        return simulate(of.jobs, fleet(), setup, learnt=told, packing=packing)
-    return staged(of.jobs, fleet(), setup, told, packing, profiler)
+    jobs = replace(of.jobs, ckpt=np.full(len(of.jobs), ckpt))
+    return decided(jobs, fleet(), replace(LUCID, **parts), told, store=profiles_before(of) if past else None)
 
 
 def preemptive(of: Week) -> float:
@@ -213,23 +195,39 @@ def against() -> None:
     print(f"lucid: {best / ours:.2f} times as fast as the best tiresias, {fifo / ours:.2f} times as fast as fifo")
 
 
+def usual_s(of: Week) -> FloatArray:
+    """The mean runtime of earlier jobs with as many GPUs, in place of forecasts."""
+    usual = {int(gpus): float(of.history.runtime_s[of.history.gpus == gpus].mean()) for gpus in np.unique(of.jobs.gpus)}
+    return np.array([usual[int(gpus)] for gpus in of.jobs.gpus])
+
+
+ROWS: dict[str, Callable[[Week], Replay]] = {
+    "lucid": lucid,
+    "nobody-saves-work": partial(lucid, ckpt=False),
+    "exact-forecasts": lambda of: lucid(of, told_s=of.jobs.runtime_s),
+    "no-sharing": partial(lucid, sharing="none"),
+    "equal-widths": partial(lucid, wide_hosts=False),
+    "no-profiler": partial(lucid, profile_nodes=0),
+    "neither": partial(lucid, wide_hosts=False, profile_nodes=0),
+    "no-estimator": lambda of: lucid(of, told_s=usual_s(of)),
+    "no-earlier-profiles": partial(lucid, past=False),
+    "profiled-200-s": partial(lucid, profile_s=200.0),
+    "two-profiling-nodes": partial(lucid, profile_nodes=2),
+}
+"""Lucid with parts left out or changed; without the profiler each job is profiled where it runs."""
+
+
+def some_rows(of: Week) -> None:
+    """The rows that were named, or all."""
+    for name, run in ROWS.items():
+        if name in sys.argv or not set(ROWS) & set(sys.argv):
+            row(name, partial(run, of))
+
+
 def ablation() -> None:
     """Parts of Lucid left out, as in figure 11."""
-    of = week(1)
-    usual = {int(gpus): float(of.history.runtime_s[of.history.gpus == gpus].mean()) for gpus in np.unique(of.jobs.gpus)}
-    blind_s = np.array([usual[int(gpus)] for gpus in of.jobs.gpus])
     head("week 1, parts of Lucid left out")
-    row("lucid", lambda: lucid(of))
-    row("exact forecasts", lambda: lucid(of, told_s=of.jobs.runtime_s))
-    row("no sharing", lambda: lucid(of, pairing=False))
-    row("only with as many GPUs", lambda: lucid(of, uneven=False))
-    row("no profiler", lambda: lucid(of, profiler=None))
-    row("neither", lambda: lucid(of, uneven=False, profiler=None))
-    row("no estimator (mean by GPUs)", lambda: lucid(of, told_s=blind_s))
-    row("two Jumbos may share", lambda: lucid(of, veto=False))
-    row("and eager", lambda: lucid(replace(of, modes=of.eager), veto=False))
-    row("no throughput forecast", lambda: lucid(replace(of, modes=())))
-    row("no history of profiles", lambda: lucid(replace(of, history=of.history.take(slice(0, 0)))))
+    some_rows(week(1))
 
 
 def levels() -> None:
@@ -277,13 +275,9 @@ def weeks() -> None:
     for number in (2, 3):
         of = week(number)
         head(f"week {number}, {len(of.jobs):,} jobs (mean runtime {of.jobs.runtime_s.mean():.0f} s)")
-        best = preemptive(of)
+        preemptive(of)
         row("srsf, exact, preemption for nothing", lambda of=of: bound(of))  # type: ignore[misc]
-        print(f"lucid: {best / row('lucid', lambda of=of: lucid(of)):.2f} times as fast as the best tiresias")  # type: ignore[misc]
-        row("only with as many GPUs", lambda of=of: lucid(of, uneven=False))  # type: ignore[misc]
-        row("no profiler", lambda of=of: lucid(of, profiler=None))  # type: ignore[misc]
-        row("profiled for 200 s", lambda of=of: lucid(of, profiler=Profiler(limit_s=200.0)))  # type: ignore[misc]
-        row("two nodes that profile", lambda of=of: lucid(of, profiler=Profiler(nodes=2)))  # type: ignore[misc]
+        some_rows(of)
 
 
 def on_slurm() -> None:
@@ -309,17 +303,6 @@ def on_slots(of: Week, rules: SharingRules, shared: int = SHARED) -> Replay:
     jobs = replace(of.jobs, partition=Labels.of(["gpu"] * len(of.jobs)))
     policy = Policy(find_ordering("lucid"), Rules(powers=frozenset({"order", "share"}), scope="queue", sharing=rules))
     return simulate(jobs, site, Setup.of("lucid", executor="slurm", forecast="history", site=policy), learnt=of.told)
-
-
-def by_decide() -> None:
-    """What ``decide()`` makes of week 1 on a cluster that carries plans out as they are; jobs are profiled in place."""
-    of = week(1)
-    exact = replace(Setup.of("lucid"), sharing="indolent")
-    forecast = replace(exact, forecast="history")
-    head("week 1, the daemon's own decisions, executor direct")
-    row("exact forecasts", lambda: decided(of.jobs, fleet(), exact))
-    row("learnt forecasts", lambda: decided(of.jobs, fleet(), forecast, of.told))
-    row("and profiles of earlier runs", lambda: decided(of.jobs, fleet(), forecast, of.told, store=profiles_before(of)))
 
 
 def profiles_before(of: Week) -> VolatileStore:

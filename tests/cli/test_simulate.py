@@ -322,7 +322,7 @@ def test_options_that_do_not_go_together_are_wrong_usage(trace, words, said):
 def shared(tmp_path: Path, nodes: int) -> tuple[str, ...]:
     """Jobs of one user on nodes of one GPU, where two jobs called "a" keep all their speed beside each other."""
     trace, cluster = tmp_path / "jobs.csv", tmp_path / "cluster.toml"
-    rows = [(1, 0, 1000, 1), (2, 10, 50, 1), (3, 20, 500, 1)]
+    rows = [(1, 0, 1000, 1), (2, 10, 500, 1), (3, 20, 50, 1)]
     trace.write_text(
         "job_id,submit_s,runtime_s,gpus,user,name\n"
         + "".join(f"{job},{at},{runs},{gpus},u,a\n" for job, at, runs, gpus in rows)
@@ -332,20 +332,20 @@ def shared(tmp_path: Path, nodes: int) -> tuple[str, ...]:
     return str(trace), "--cluster", str(cluster), "--no-baseline", "--check"
 
 
-def test_lucid_profiles_new_jobs_first_where_a_policy_sets_nodes_apart(tmp_path):
-    words = shared(tmp_path, 2)
-    policy = tmp_path / "staged.toml"
-    policy.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 1\nprofile_s = 100\nrestart_s = 60\n")
-    rows = told(*words, "--policy-file", str(policy))["policies"]
-    assert rows[0]["preemptions"] == 2, "two of three last longer than they are profiled"
-    without = told(*words, "--policy", "lucid")["policies"]
-    assert without[0]["preemptions"] == 0
-    policy.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 2\n")
+def test_new_jobs_are_measured_first_where_a_policy_sets_nodes_apart(tmp_path):
+    words = (*shared(tmp_path, 2), "--ckpt", "all")
+    policy = tmp_path / "profiler.toml"
+    text = "[policy]\npreset = 'lucid'\nprofile_nodes = {}\nprofile_s = 100\nrestart_s = 60\n"
+    policy.write_text(text.format(1))
+    (row,) = told(*words, "--policy-file", str(policy))["policies"]
+    assert (row["preemptions"], row["decided_by"]) == (1, "decide"), "the first makes room for the third"
+    policy.write_text(text.format(0))
+    assert told(*words, "--policy-file", str(policy))["policies"][0]["preemptions"] == 0
+    policy.write_text(text.format(2))
     assert "leave 0 GPUs to the queue" in simulate(*words, "--policy-file", str(policy), status=1)
-    policy.write_text("[policy]\nordering = 'lucid'\nprofile_nodes = 1\nsharing = 'indolent'\n")
-    assert "leave out sharing" in simulate(*words, "--policy-file", str(policy), status=1)
-    policy.write_text("[policy]\nordering = 'sjf'\nprofile_nodes = 1\n")
-    assert "are for the ordering lucid" in simulate(*words, "--policy-file", str(policy), status=1)
+    policy.write_text(text.format(1) + "executor = 'slurm'\n")
+    refused = simulate(*words, "--policy-file", str(policy), status=1)
+    assert "[profile] of a site's settings" in " ".join(refused.split())
 
 
 def test_jobs_share_by_the_rule_of_pairs_that_the_daemon_has(tmp_path):
@@ -372,11 +372,9 @@ def test_jobs_share_by_the_rule_of_pairs_that_the_daemon_has(tmp_path):
     assert "[share] of a site's settings says how (--config)" in refused
 
 
-def test_people_are_told_where_lucid_shares_nothing_and_where_others_know_too_much(trace, tmp_path):
+def test_people_are_told_where_lucid_shares_nothing(trace, tmp_path):
     assert "note: lucid: the order alone" in simulate(trace, *ONE_NODE, "--policy", "lucid")
-    text = simulate(*shared(tmp_path, 2), "--policy", "lucid", "--policy", "sjf", "--policy", "qssf")
-    assert "note: sjf, qssf: jobs share GPUs under these too" in text
-    assert "lucid: the order alone" not in text
+    assert "the order alone" not in simulate(*shared(tmp_path, 2), "--policy", "lucid")
 
 
 def test_a_job_that_is_too_large_is_named(trace):

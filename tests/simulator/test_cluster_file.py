@@ -91,11 +91,10 @@ def test_failures_and_speeds_come_along(file):
 
 def test_pairs_that_may_share_come_from_a_file_beside_it(file):
     file.with_name("pairs.csv").write_text("first,second,first_speed,second_speed\nbert,gan,0.9,0.8\n")
-    file.write_text("[[nodes]]\ngpus = 8\n[sharing]\npairs = 'pairs.csv'\nleast = 0.8\n")
+    file.write_text("[[nodes]]\ngpus = 8\n[sharing]\npairs = 'pairs.csv'\n")
     sharing = read_cluster(file).sharing
     assert sharing.names == ("bert", "gan")
     assert sharing.speeds.tolist() == [[0, 0.9], [0.8, 0]]
-    assert sharing.least == 0.8
 
 
 def test_the_nodes_of_one_partition_have_slots_of_their_gpus(file):

@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.worlds import simulate, trace
 
-from slurmsched.cluster.columns import Labels
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SELECTIONS, Ordering
 from slurmsched.policies.presets import PRESETS
-from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, PackingSetup, Sharing, nodes_of, partition_of
+from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of, partition_of
 from slurmsched.simulator.machine.outages import outages
 from slurmsched.simulator.report.metrics import violations
-from slurmsched.simulator.run import Replay
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.workload.workload import Workload
 
@@ -189,138 +187,3 @@ def test_a_policy_of_its_own_sees_how_long_jobs_have_run():
     watching = Setup(Ordering("watching", key, "", "with_time"), "preemptive")
     simulate(jobs_of((0, 10, 4), (4, 10, 4), partition=["a", "a"]), fleet_of(["a"]), watching)
     assert {1: 4.0, 2: 0.0} in seen
-
-
-def sharing(gpus: int, pairs: dict[tuple[str, str], float], nodes: int = 1, least: float = 0.5) -> ClusterSpec:
-    """Nodes on which named jobs may share, with the speed of the first of each pair beside the second."""
-    names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
-    speeds = np.zeros((len(names), len(names)))
-    for (first, second), speed in pairs.items():
-        speeds[names.index(first), names.index(second)] = speed
-    return replace(ClusterSpec.of(nodes, gpus), sharing=Sharing(names, speeds, least))
-
-
-def test_two_jobs_on_the_same_gpus_run_at_the_speed_of_their_pair_until_one_ends():
-    fleet = sharing(1, {("bert", "gan"): 0.8, ("gan", "bert"): 0.9})
-    replay = simulate(jobs_of((0, 100, 1), (0, 100, 1), name=["bert", "gan"]), fleet, Setup.of("fifo"))
-    assert replay.start_s.tolist() == [0, 0]
-    assert replay.end_s[1] == pytest.approx(100 / 0.9)
-    assert replay.end_s[0] == pytest.approx(100 / 0.9 + 100 - 0.8 * 100 / 0.9)
-    assert violations(replay) == []
-
-
-def test_who_stays_keeps_the_gpus_when_the_first_leaves():
-    fleet = sharing(1, {("a", "b"): 0.9, ("b", "a"): 0.9, ("c", "b"): 0.2, ("b", "c"): 0.2})
-    jobs = jobs_of((0, 9, 1), (0, 90, 1), (5, 10, 1), name=["a", "b", "c"])
-    replay = simulate(jobs, fleet, Setup.of("fifo"))
-    assert replay.end_s.tolist() == pytest.approx([10, 91, 101]), "the third may not join, so it waits for the second"
-
-
-def test_a_pair_that_would_slow_one_too_much_is_not_made():
-    fleet = sharing(1, {("a", "b"): 0.9, ("b", "a"): 0.6}, least=0.85)
-    assert starts(jobs_of((0, 10, 1), (0, 10, 1), name=["a", "b"]), fleet, "fifo") == [0, 10]
-
-
-def test_jobs_join_where_the_slower_of_the_two_is_fastest():
-    pairs = {("a", "c"): 0.9, ("c", "a"): 0.6, ("b", "c"): 0.8, ("c", "b"): 0.8}
-    jobs = jobs_of((0, 100, 1), (0, 100, 1), (0, 8, 1), name=["a", "b", "c"])
-    assert simulate(jobs, sharing(1, pairs, nodes=2), Setup.of("fifo")).end_s[2] == pytest.approx(10)
-
-
-def test_never_more_than_two_and_only_with_as_many_gpus_on_one_node():
-    pairs = {("a", "a"): 1.0}
-    three = jobs_of((0, 10, 1), (0, 10, 1), (0, 10, 1), name=["a"] * 3)
-    assert starts(three, sharing(1, pairs), "fifo") == [0, 0, 10]
-    uneven = jobs_of((0, 10, 2), (0, 10, 1), name=["a"] * 2)
-    assert starts(uneven, sharing(2, pairs), "fifo") == [0, 10]
-    wide = jobs_of((0, 10, 4), (0, 10, 4), name=["a"] * 2)
-    assert starts(wide, sharing(2, pairs, nodes=2), "fifo") == [0, 10]
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    data=st.data(),
-    selection=st.sampled_from(["strict", "backfill", "easy", "conservative"]),
-    uneven=st.booleans(),
-)
-def test_sharing_loses_no_job_and_no_gpu(data, selection, uneven):
-    jobs = data.draw(some_jobs(4))
-    names = data.draw(st.lists(st.sampled_from("abx"), min_size=len(jobs), max_size=len(jobs)))
-    pairs = {("a", "a"): 0.6, ("a", "b"): 0.9, ("b", "a"): 0.8, ("b", "b"): 0.5}
-    fleet, jobs = sharing(4, pairs), replace(jobs, name=Labels.of(names))
-    jobs = jobs.joined(jobs_of((1e6, 1, 4), name=["x"]))
-    packing = PackingSetup(fleet.sharing.speeds, np.zeros(len(jobs)), 0.5, uneven=uneven)
-    replay = simulate(jobs, fleet, Setup.of("fifo", selection), packing=packing)
-    assert violations(replay) == []
-    assert (replay.end_s - replay.start_s <= jobs.runtime_s / 0.5 + 1e-6).all()
-    assert replay.start_s[-1] == 1e6, "all GPUs are free again"
-    for now_s in replay.start_s:
-        runs = (replay.start_s <= now_s) & (replay.end_s > now_s)
-        assert jobs.gpus[runs].sum() <= 8, "two on each GPU at most"
-        assert jobs.gpus[runs & (np.array([*jobs.name]) == "x")].sum() <= 4
-
-
-def believing(
-    fleet: ClusterSpec,
-    jobs: Workload,
-    believed: float,
-    profiled_s: tuple[float, ...],
-    first: bool,
-    uneven: bool = False,
-) -> Replay:
-    """What becomes of jobs under a policy that believes the same of every pair."""
-    many = len(fleet.sharing.names)
-    packing = PackingSetup(np.full((many, many), believed), np.array(profiled_s), 0.7, first, uneven=uneven)
-    return simulate(jobs, fleet, Setup.of("fifo"), packing=packing)
-
-
-def test_who_shares_is_what_the_policy_believes_and_how_fast_they_run_is_the_truth():
-    fleet = sharing(1, {("a", "a"): 0.5}, least=0.9)
-    jobs = jobs_of((0, 10, 1), (0, 10, 1), name=["a", "a"])
-    assert believing(fleet, jobs, 0.8, (0.0, 0.0), False).end_s.tolist() == pytest.approx([20, 20])
-    assert believing(fleet, jobs, 0.6, (0.0, 0.0), False).start_s.tolist() == [0, 10]
-
-
-def test_a_pair_that_was_never_measured_is_not_made_whatever_is_believed():
-    fleet = sharing(1, {("a", "a"): 0.9, ("b", "b"): 0.9})
-    assert believing(fleet, jobs_of((0, 9, 1), (0, 9, 1), name=["a", "b"]), 1.0, (0.0, 0.0), False).start_s[1] == 9
-
-
-def test_a_job_is_nobodys_partner_until_its_profile_is_known():
-    fleet = sharing(1, {("a", "a"): 1.0})
-    jobs = jobs_of((0, 100, 1), (0, 10, 1), (50, 10, 1), name=["a"] * 3)
-    # The first is known after 30 s; the second is not before it has run itself.
-    assert believing(fleet, jobs, 1.0, (30.0, 30.0, 0.0), False).start_s.tolist() == [0, 100, 50]
-
-
-def test_where_sharing_comes_first_free_gpus_are_kept_for_jobs_that_cannot_share():
-    fleet = sharing(2, {("a", "a"): 1.0})
-    both = jobs_of((0, 10, 1), (1, 10, 1), (2, 10, 1), name=["a", "a", "x"])
-    packed = believing(fleet, both, 1.0, (0.0,) * 3, True)
-    assert packed.start_s[2] == 2
-    assert violations(packed) == []
-    assert believing(fleet, both, 1.0, (0.0,) * 3, False).start_s[2] == 10
-
-
-def test_a_wide_job_with_guests_is_as_slow_as_the_slowest_of_its_gpus():
-    fleet = sharing(3, {("w", "a"): 0.8, ("a", "w"): 0.9, ("w", "b"): 0.5, ("b", "w"): 1.0})
-    jobs = jobs_of((0, 100, 3), (0, 90, 1), (0, 10, 2), (0, 5, 1), name=["w", "a", "b", "a"])
-    replay = believing(fleet, jobs, 1.0, (0.0,) * 4, False, uneven=True)
-    # The first two guests take all three GPUs; the last waits for one of them.
-    assert replay.start_s.tolist() == [0, 0, 0, 10]
-    assert replay.end_s[[2, 3]] == pytest.approx([10, 10 + 5 / 0.9])
-    assert replay.end_s[1] == pytest.approx(100)
-    assert replay.end_s[0] == pytest.approx(100 + (100 - 0.5 * 10 - 0.8 * 90))
-
-
-def test_guests_keep_their_gpus_when_a_wide_job_leaves_and_the_others_come_free():
-    fleet = sharing(3, {("w", "a"): 1.0, ("a", "w"): 0.5})
-    jobs = jobs_of((0, 10, 3), (0, 100, 1), (0, 5, 2), (0, 5, 3), name=["w", "a", "x", "x"])
-    replay = believing(fleet, jobs, 1.0, (0.0,) * 4, False, uneven=True)
-    assert replay.start_s.tolist() == [0, 0, 10, 105]
-    assert replay.end_s[1] == pytest.approx(10 + 100 - 5)
-
-
-def test_preemption_and_sharing_do_not_go_together_yet():
-    with pytest.raises(ConfigError, match="cannot be preempted yet"):
-        simulate(jobs_of((0, 1, 1)), sharing(1, {("a", "a"): 1.0}), Setup.of("srtf"))

@@ -31,12 +31,12 @@ from slurmsched.policies.contract import SHARINGS, find_ordering, sharing
 from slurmsched.policies.sharing import pairs
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, Sharing, nodes_of, partition_of
 from slurmsched.simulator.cycle_driver import CycleDriver, IdealDriver, composed
-from slurmsched.simulator.engine.job_state import COMPLETED
+from slurmsched.simulator.engine.job_state import COMPLETED, Life
 from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.gpu_profiles import T_PROF_S
 from slurmsched.simulator.ideal_cluster import IdealCluster
 from slurmsched.simulator.machine.direct import outages_of, rules_of
-from slurmsched.simulator.pair_rules import pair_rules
+from slurmsched.simulator.pair_rules import pair_rules, use_of
 from slurmsched.simulator.run import forecast_of
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
@@ -114,6 +114,39 @@ def test_jobs_join_a_wider_one_until_its_gpus_are_full_and_keep_them_when_it_end
     assert equal.start_s[3] == equal.end_s[2] == 600
 
 
+def joined(speeds: list[list[float]], jobs: Workload, starts: list[Start]) -> Life:
+    """The state of *jobs* at the end, of which those in *starts* start at once, on a node of three GPUs."""
+    world = replace(ClusterSpec.of(1, 3), sharing=Sharing(("w", "a", "b"), np.array(speeds)))
+    cluster = IdealCluster(jobs, world, SlurmConf(rules_of("strict", 0.0, 10)), checked=True)
+    assert cluster.advance_to_decision()
+    assert [answer.refused for answer in cluster.act(starts)] == [None] * len(starts)
+    cluster.decided()
+    while cluster.advance_to_decision():
+        cluster.decided()
+    return cluster.model.stage.life
+
+
+def test_a_wide_job_with_guests_is_as_slow_as_the_slowest_of_its_gpus():
+    jobs = jobs_of((0, 100, 3, "w"), (0, 90, 1, "a"), (0, 10, 2, "b"), partition=[""] * 3)
+    starts = [Start(1, "n1:3"), Start(2, "n1:1", 1), Start(3, "n1:2", 1)]
+    ended_s = joined([[1.0, 0.8, 0.5], [0.9, 1.0, 1.0], [1.0, 1.0, 1.0]], jobs, starts).ended_s
+    assert ended_s[[1, 2]] == pytest.approx([100, 10])
+    assert ended_s[0] == pytest.approx(100 + (100 - 0.5 * 10 - 0.8 * 90))
+
+
+def test_a_guest_keeps_its_gpus_and_is_faster_when_its_wide_host_leaves():
+    jobs = jobs_of((0, 10, 3, "w"), (0, 100, 1, "a"), partition=[""] * 2)
+    life = joined([[1.0, 1.0, 1.0], [0.5, 1.0, 1.0], [1.0, 1.0, 1.0]], jobs, [Start(1, "n1:3"), Start(2, "n1:1", 1)])
+    assert life.ended_s == pytest.approx([10, 10 + 100 - 5])
+
+
+def test_gpu_use_of_a_program_is_the_mean_over_its_measured_jobs():
+    rows = [(0.0, 1.0, 1, "x")] * 3
+    use = use_of(jobs_of(*rows, work=["x", "x", "y"], gpu_util=np.array([0.2, 0.4, np.nan])), ("x", "y", "z"))
+    assert use.gpu_util[0] == pytest.approx(0.3)
+    assert np.isnan(use.gpu_util[1:]).all()
+
+
 def test_nothing_of_a_run_that_shared_is_measured():
     jobs = jobs_of((0, 50, 1, "light"), (100, 400, 1, "light"), (200, 400, 1, "light"))
     driven = driver(jobs, fleet(1, 1), Setup.of("fifo", sharing="indolent"))
@@ -158,9 +191,11 @@ def test_jobs_that_share_are_not_preempted_yet():
         decided(loaded(1), fleet(2, 2), Setup.of("srtf", sharing="indolent"))
 
 
-def test_a_replay_calls_decide_where_the_policy_names_a_rule_of_pairs_and_the_cluster_lets_jobs_share():
+def test_a_replay_calls_decide_where_the_cluster_lets_jobs_share_and_no_policy_forbids_it():
     jobs = loaded(1)
-    assert simulate(jobs, fleet(2, 2), Setup.of("sjf", sharing="indolent")).decisions.decided_by == "decide"
+    shared, same = (simulate(jobs, fleet(2, 2), Setup.of("sjf", sharing=rule)) for rule in ("indolent", ""))
+    assert shared.decisions.decided_by == "decide"
+    assert shared.end_s.tolist() == same.end_s.tolist(), "indolent where the policy names no rule"
     assert simulate(jobs, ClusterSpec.of(2, 2), Setup.of("sjf", sharing="indolent")).decisions.decided_by == "fast"
     nobody, plain = (
         simulate(jobs, world, Setup.of("sjf", sharing="none")) for world in (fleet(2, 2), ClusterSpec.of(2, 2))

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from simulator.worlds import simulate, trace
 
 from slurmsched.cluster.columns import Labels
@@ -17,7 +15,6 @@ from slurmsched.config.settings import PolicySettings, PowerSettings, ShareSetti
 from slurmsched.daemon.policy_settings import policy_of
 from slurmsched.errors import ConfigError
 from slurmsched.simulator.cluster_spec import ClusterSpec
-from slurmsched.simulator.lucid.profiler import profiled
 from slurmsched.simulator.setup import Setup
 from slurmsched.simulator.studies.tuning.knobs import Knobs, KnobSpace
 from slurmsched.simulator.studies.tuning.search import DAY_S, gain, tuned
@@ -54,39 +51,6 @@ def month(days: int = 15, seed: int = 0) -> Workload:
 
 def site_of(jobs: Workload, nodes: int, gpus: int, share_nodes: int = 0, settings: Settings = ACTING) -> TuningSite:
     return TuningSite(jobs, learnt(jobs), ClusterSpec.of(nodes, gpus), settings, policy_of, share_nodes)
-
-
-def test_least_gpus_are_profiled_first_and_nobody_for_longer_than_the_limit():
-    jobs = trace((0, 50, 1), (1, 1000, 2), (2, 30, 1), (3, 10, 4))
-    found = profiled(jobs, 1, widest=2, limit_s=40, patience_s=np.inf)
-    assert found.left_s[:1] == 40
-    assert found.left_s[2] == 70, "after the first"
-    assert found.ran.tolist() == [True, False, True, False]
-    assert found.done.tolist() == [False, False, True, False]
-    assert np.isnan(found.left_s[[1, 3]]).all(), "wider than the partition, or than is profiled"
-
-
-def test_who_waits_too_long_is_not_profiled():
-    found = profiled(trace((0, 100, 1), (1, 100, 1)), 1, widest=1, limit_s=100, patience_s=20)
-    assert found.left_s.tolist() == [100, 21]
-    assert found.ran.tolist() == [True, False]
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200), st.integers(1, 4)), max_size=30), st.integers(1, 6))
-def test_the_partition_is_never_overfull_and_nobody_is_lost(rows, gpus):
-    if not rows:
-        return
-    jobs = trace(*sorted(rows))
-    found = profiled(jobs, gpus, widest=3, limit_s=50, patience_s=60)
-    asked = jobs.gpus <= min(3, gpus)
-    assert np.array_equal(np.isfinite(found.left_s), asked)
-    start_s = found.left_s - np.minimum(jobs.runtime_s, 50)
-    assert (start_s[found.ran] >= jobs.submit_s[found.ran]).all()
-    assert (start_s[found.ran] <= jobs.submit_s[found.ran] + 60).all()
-    for now_s in start_s[found.ran]:
-        inside = found.ran & (start_s <= now_s) & (found.left_s > now_s)
-        assert jobs.gpus[inside].sum() <= gpus
 
 
 def test_a_trial_is_the_replay_of_the_sites_settings_by_the_daemons_cycles():

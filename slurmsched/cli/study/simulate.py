@@ -186,23 +186,16 @@ def _trace_facts(case: Case, left_out: Sequence[dict[str, Any]]) -> dict[str, An
 
 def _notes_on_setups(setups: Sequence[Setup], fleet: ClusterSpec) -> list[str]:
     """Return notes on these policies and this cluster for the user."""
-    alone, knowing = [], []
+    alone = []
     for setup in setups:
         shares = fleet.sharing is not None and setup.executor == "direct"
-        if setup.sharing:  # it is as it says
-            continue
-        if setup.ordering.name == "lucid" and not shares:
+        if setup.ordering.name == "lucid" and not setup.sharing and not shares:
             alone.append(setup.label)
-        elif setup.ordering.name != "lucid" and shares:
-            knowing.append(setup.label)
-    notes = {
+    text = (
         "the order alone, which is that of qssf; jobs share GPUs under the executor direct, where the file of "
-        "--cluster has a [sharing] table of measured pairs": alone,
-        "jobs share GPUs under these too, in pairs chosen by their true GPU use; without [sharing] no jobs share": (
-            knowing
-        ),
-    }
-    return [f"{', '.join(dict.fromkeys(labels))}: {text}" for text, labels in notes.items() if labels]
+        "--cluster has a [sharing] table of measured pairs"
+    )
+    return [f"{', '.join(dict.fromkeys(alone))}: {text}"] if alone else []
 
 
 def _head(trace: dict[str, Any], fleet: ClusterSpec) -> str:

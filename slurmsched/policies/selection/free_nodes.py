@@ -83,9 +83,10 @@ class FreeNodes:
             len(self.view.nodes), min(2 * reservations + self.jobs_running + 6, MOST_STEPS), self.count
         )
 
-    def start(self, number: int) -> bool:
-        """Start a pending job where its placement finds room; return True if it started."""
-        return bool(start_one(self.jobs, number, self.no_node, self.view.now_s, self.started))
+    def start(self, number: int, barred: BoolArray | None = None) -> bool:
+        """Start a pending job where its placement finds room on nodes not *barred*; return True if it started."""
+        barred = self.no_node if barred is None else barred
+        return bool(start_one(self.jobs, number, barred, self.view.now_s, self.started))
 
     def stop(self, number: int) -> None:
         """Let a running job yield; its GPUs are free for other jobs at once."""

@@ -51,18 +51,6 @@ class Life(NamedTuple):
     joined: IntArray  #: runs that began on GPUs on which another job ran
 
 
-class Packs(NamedTuple):
-    """The packing parameters and expectations of a policy; the last four have a row for each step of time."""
-
-    believed: FloatArray  #: expected speed of one beside the other, by their profiles; below 0 for never
-    known_s: FloatArray  #: per job: time it runs until its profile is known; 0 if known at its submission
-    told_s: FloatArray  #: per job: its forecast runtime, where pairs are weighed
-    from_s: FloatArray  #: start of each step, rising
-    least: FloatArray  #: least expected speed of the slower of two
-    first: BoolArray  #: join running jobs while GPUs are free too
-    coming: FloatArray  #: jobs expected in the queue soon
-
-
 class JobSpeed(NamedTuple):
     """The speeds of jobs: ``by_nodes[kind[row], n - 1]`` on *n* nodes, the last column for more.
 
@@ -74,7 +62,6 @@ class JobSpeed(NamedTuple):
     by_nodes: FloatArray
     profile: IntArray
     beside: FloatArray
-    packs: Packs
 
 
 class MachineContext(NamedTuple):
@@ -127,9 +114,7 @@ def unborn(submit_s: FloatArray, runtime_s: FloatArray, plan_s: FloatArray) -> L
 def alone(jobs: Sized) -> JobSpeed:
     """Return constant speed 1 for every job on any nodes, without sharing."""
     nobody = np.zeros(len(jobs), dtype=np.int64)
-    zeros, step = np.zeros(len(jobs)), np.zeros(1)
-    packs = Packs(np.zeros((1, 1)), zeros, zeros.copy(), np.full(1, -np.inf), step, step > 0, step.copy())
-    return JobSpeed(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)), packs)
+    return JobSpeed(nobody, np.ones((1, 1)), nobody.copy(), np.zeros((1, 1)))
 
 
 @compiled

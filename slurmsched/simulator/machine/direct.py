@@ -8,16 +8,15 @@ with an ordering's keys instead of priorities and a decision after each event.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.selection.resources import number_forms
-from ..cluster_spec import ClusterSpec, Mode, PackingSetup
+from ..cluster_spec import ClusterSpec
 from ..engine.calendar import NEVER
-from ..engine.job_state import JobSpeed, Packs, alone
+from ..engine.job_state import JobSpeed, alone
 from ..fast.loops import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
 from ..slurmctld.slurmctld import NOW, Controller, Outages, SlurmctldConfig, put_in_order, validate
@@ -26,7 +25,6 @@ from .controller import controller
 from .event_loop import advance, decide
 from .observation import ran_s
 from .outages import no_outages, outages
-from .pair_speeds import framed, profiles_of
 from .run_log import RunLog
 
 RanS = Callable[[IntArray], FloatArray]
@@ -82,9 +80,9 @@ def run_direct(
     the machine.
     """
     conf = SlurmConf(rules._replace(asked_each_time=key_source is not None))
-    fleet = replace(fleet, shared="")  # pairs need no slots here
     model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
     model.stage.requests.how[:] = how
+    model.stage.life.keeps_work[:] = jobs.ckpt
     number_forms(model.stage.requests)
     while advance(model, NEVER):
         assert key_source is not None
@@ -112,32 +110,6 @@ def _present(model: Controller) -> tuple[IntArray, IntArray]:
     if model.rules.repacking:
         return np.sort(np.concatenate([waiting, running])), running[:0]
     return waiting, running
-
-
-def sharing_of(jobs: Workload, fleet: ClusterSpec, pace: JobSpeed, packing: PackingSetup | None) -> JobSpeed:
-    """Add the speeds of GPU sharing to *pace* where the cluster allows it: by program, or else by job name."""
-    if fleet.sharing is None:
-        return pace
-    beside = framed(fleet.sharing.speeds)
-    measured = (beside > 0) & (beside.T > 0)
-    packs = pace.packs._replace(least=np.full(1, fleet.sharing.least)) if packing is None else _packs(packing)
-    believed = beside if packing is None else framed(packing.believed)
-    packs = packs._replace(believed=np.where(measured, believed, -1.0))
-    return pace._replace(profile=profiles_of(jobs, fleet.sharing), beside=beside, packs=packs)
-
-
-def _packs(packing: PackingSetup) -> Packs:
-    modes = packing.modes or (Mode(-np.inf, packing.least, packing.first),)
-    told_s = packing.profiled_s if packing.told_s is None else packing.told_s
-    return Packs(
-        packing.believed,
-        packing.profiled_s.copy(),
-        told_s.copy(),
-        np.array([mode.from_s for mode in modes], dtype=np.float64),
-        np.array([mode.least for mode in modes], dtype=np.float64),
-        np.array([mode.first for mode in modes], dtype=np.bool_),
-        np.array([mode.coming for mode in modes], dtype=np.float64),
-    )
 
 
 def pace_of(jobs: Workload, fleet: ClusterSpec) -> JobSpeed:

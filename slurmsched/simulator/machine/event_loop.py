@@ -6,9 +6,20 @@ At one instant ends come first, then arrivals, then decisions.
 from __future__ import annotations
 
 from ...policies.compiled import compiled, inner
-from ...policies.selection.resources import is_on
+from ...policies.selection.resources import NODE, is_on, link
 from ..engine.calendar import BEGIN, END, FREE, NEVER, SAVED, STEP, first, next_s, strike
-from ..engine.job_state import COMPLETED, PENDING, RUNNING, end, release, save, send_back, stop
+from ..engine.job_state import (
+    COMPLETED,
+    PENDING,
+    RUNNING,
+    change_speed,
+    end,
+    release,
+    save,
+    send_back,
+    set_out,
+    stop,
+)
 from ..slurmctld.slurmctld import (
     ACTIVE,
     ARRIVED,
@@ -24,6 +35,7 @@ from ..slurmctld.slurmctld import (
     backfill_loop,
     begin,
     calculate,
+    drop_from_queue,
     main_loop,
     note_step,
     put_in_order,
@@ -32,7 +44,6 @@ from ..slurmctld.slurmctld import (
     wait,
 )
 from .repack import repack, restart_cost
-from .sharing import share, step_of
 
 
 @compiled
@@ -65,20 +76,13 @@ def decide(c: Controller, now_s: float) -> None:
     """Run the loops that are due."""
     if c.clock[ORDER_STALE]:
         put_in_order(c)
-    due = c.clock[MAIN_DUE] <= now_s
-    shares = c.rules.sharing and due
-    first = shares and c.stage.pace.packs.first[step_of(c, now_s)]
-    if first and c.queue.many[0]:
-        share(c, now_s)
-    if due:
+    if c.clock[MAIN_DUE] <= now_s:
         if c.rules.repacking:
             repack(c, now_s)
         else:
             main_loop(c, now_s)
     if c.clock[BACKFILL_DUE] <= now_s:
         backfill_loop(c, now_s)
-    if shares and not first and c.queue.many[0]:
-        share(c, now_s)
 
 
 @inner
@@ -233,6 +237,22 @@ def _arrive(c: Controller, row: int, now_s: float) -> None:
 def begin_on(c: Controller, row: int, count: int, now_s: float) -> None:
     """Start a waiting job on the *count* nodes in the first lines of ``resources.room``, with the GPUs beside them."""
     begin(c, row, count, now_s)
+
+
+@compiled
+def join(c: Controller, row: int, host: int, now_s: float) -> None:
+    """Start a job on the GPUs of another; both run at the speed of the pair."""
+    stage, pace, life = c.stage, c.stage.pace, c.stage.life
+    node = stage.held.links[NODE, stage.held.first[host]]
+    link(stage.resources.free, stage.held, row, node, 0, stage.requests.cpus[row])
+    stage.resources.free.memory_mib[node] -= stage.requests.memory_mib[row]
+    life.partner[row] = host
+    life.guests[host] += stage.requests.gpus[row]
+    life.spread[row] = max(life.spread[row], 1)
+    life.speed[row] = pace.beside[pace.profile[row], pace.profile[host]]
+    set_out(stage, row, now_s)
+    drop_from_queue(c, row)
+    change_speed(stage, host, now_s)
 
 
 @compiled

@@ -63,9 +63,6 @@ class SlurmctldConfig(NamedTuple):
     blocking: bool = True  #: no job passes one of its partition that does not fit
     backfilling: bool = True
     repacking: bool = False  #: at each decision the best jobs run, whatever ran before
-    sharing: bool = False  #: two jobs may run on the same GPUs
-    uneven: bool = False  #: also a job on some of the GPUs of a wider one
-    weighing: bool = False  #: only where sharing costs the two less time than it saves waiting jobs
 
 
 class JobAdjustments(NamedTuple):

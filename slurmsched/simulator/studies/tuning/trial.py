@@ -11,13 +11,12 @@ import numpy as np
 from ....cluster.columns import BoolArray, FloatArray, Labels
 from ....cluster.forecast import Forecast
 from ....cluster.gpu_usage import Use
-from ....cluster.nodes import PartitionTable
-from ....cluster.text.hostlist import fold
 from ....cluster.text.plural import count
 from ....config import Settings
 from ....decide.policy import Policy
 from ....errors import ConfigError
-from ...cluster_spec import ClusterSpec, Sharing, partition_of
+from ...cluster_spec import ClusterSpec, Sharing
+from ...profiling_nodes import MAIN, divided, routed
 from ...run import simulate
 from ...setup import Setup
 from ...workload.workload import Workload
@@ -25,7 +24,6 @@ from .knobs import Knobs
 
 SAME_S = 60.0  #: accepted difference of clocks
 UTIL_STEP, MEMORY_STEP_MIB = 0.05, 2048.0  #: jobs whose use differs by less count as alike
-MAIN = "main"  #: the partition of all other nodes, where the cluster has none of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,24 +121,12 @@ def _partitioned(site: TuningSite, knobs: Knobs) -> tuple[Workload, ClusterSpec]
     sharing = site.share_nodes if site.plain else 0
     if not (knobs.profile_nodes or sharing):
         return jobs, fleet
-    nodes, main, profile = fleet.nodes, settings.profile.home or MAIN, settings.profile.partition
-    numbers = [len(nodes) - knobs.profile_nodes - sharing, sharing, knobs.profile_nodes]
-    codes = np.repeat(np.arange(3), numbers)
-    names = (main, settings.share.partition, profile)
-    partitions = _no_partitions()
-    for code, name in enumerate(names):
-        if numbers[code]:
-            hosts = fold(nodes.name.take(np.flatnonzero(codes == code)))
-            partitions = partitions.joined(partition_of(name, hosts, tier=[2 if name == profile else 1]))
-    fleet = replace(fleet, nodes=replace(nodes, partitions=Labels(codes, names)), partitions=partitions)
-    most = min(knobs.profile_gpus, int(nodes.gpus[codes == 2].sum()))
-    measured = (jobs.gpus > 0) & (jobs.gpus <= most)
-    home = Labels(measured.astype(np.int64), (main, f"{profile},{main}"))
-    return replace(jobs, partition=home), replace(fleet, shared=settings.share.partition if sharing else "")
-
-
-def _no_partitions() -> PartitionTable:
-    return ClusterSpec.of(0, 0).partitions
+    main, profile, shared = settings.profile.home or MAIN, settings.profile.partition, settings.share.partition
+    others = len(fleet.nodes) - knobs.profile_nodes - sharing
+    none_yet = replace(fleet, partitions=ClusterSpec.of(0, 0).partitions)
+    fleet = divided(none_yet, {main: others, shared: sharing, profile: knobs.profile_nodes}, profile)
+    jobs = routed(jobs, fleet, main, profile, knobs.profile_gpus)
+    return jobs, replace(fleet, shared=shared if sharing else "")
 
 
 def _with_pairs(site: TuningSite, jobs: Workload, fleet: ClusterSpec) -> tuple[Workload, ClusterSpec]:

@@ -1,1 +1,0 @@
-"""Lucid (ASPLOS'23) in the simulator: what is known of jobs' GPU use, who shares GPUs, and when."""
