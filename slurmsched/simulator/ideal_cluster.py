@@ -20,9 +20,10 @@ from .engine.job_state import ALONE, PENDING, RUNNING, alone
 from .fast.loops import Keys
 from .gpu_profiles import MeasuredRun
 from .machine.controller import controller
-from .machine.event_loop import advance, begin_on, join, preempt
+from .machine.event_loop import advance, begin_on, join
 from .machine.observation import AT_LIMIT, ran_s
 from .machine.pair_speeds import with_pairs
+from .machine.repack import preempt
 from .machine.run_log import RunLog
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf

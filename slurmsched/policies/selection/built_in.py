@@ -37,7 +37,7 @@ def preemptive(view: View, order: IntArray, nodes: FreeNodes) -> None:
 def run_in_order(order: IntArray, nodes: FreeNodes) -> None:
     """Let jobs run in *order*, whatever ran before, and the others yield."""
     claims = no_claims(len(nodes.view.nodes))
-    run_best(nodes.jobs, order, nodes.jobs_running, claims, nodes.no_node, nodes.yields, nodes.started)
+    run_best(nodes.jobs, order, nodes.runs, claims, nodes.no_node, nodes.yields, nodes.started)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,11 @@ class FreeNodes:
         """The nodes that each job may use."""
         return self._places
 
+    @property
+    def runs(self) -> BoolArray:
+        """A mask of the running jobs."""
+        return np.arange(self.count) < self.jobs_running
+
     @cached_property
     def no_node(self) -> BoolArray:
         """A mask that bars no node."""

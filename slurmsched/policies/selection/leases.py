@@ -60,7 +60,7 @@ class Leases:
         claims = lease_claims(view, nodes.present, self.terms)
         ranked = that_keep_promises(view.now_s, by_claims(order, claims), nodes.present, claims)
         scratch = no_claims(len(view.nodes))
-        run_best(nodes.jobs, ranked, nodes.jobs_running, scratch, nodes.no_node, nodes.yields, nodes.started)
+        run_best(nodes.jobs, ranked, nodes.runs, scratch, nodes.no_node, nodes.yields, nodes.started)
 
 
 def by_claims(order: IntArray, claims: LeaseClaims) -> IntArray:

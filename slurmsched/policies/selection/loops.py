@@ -1,6 +1,7 @@
 """The loops of the built-in selections, which compile.
 
-The event loops of the simulator do the same on their own state, and are held equal by tests.
+The event loops of the simulator do the same on their own state, and are held equal by tests. On nodes of any kind they
+call ``run_best`` itself.
 """
 
 from __future__ import annotations
@@ -194,9 +195,15 @@ def start_beside_reservations(
 
 @compiled
 def run_best(
-    jobs: DecisionJobs, order: IntArray, running: int, claims: Claims, barred: BoolArray, yields: BoolArray, to: Started
+    jobs: DecisionJobs,
+    order: IntArray,
+    runs: BoolArray,
+    claims: Claims,
+    barred: BoolArray,
+    yields: BoolArray,
+    to: Started,
 ) -> None:
-    """Choose the jobs that run from now on, in *order*; the first *running* numbers are those of running jobs.
+    """Choose the jobs that run from now on, in *order*; *runs* selects the running ones.
 
     A running job keeps its nodes if no better one has claimed them; a waiting one takes free nodes, or else nodes of
     jobs that come after it; whatever fits is filled in. *yields* marks the running jobs that were not chosen.
@@ -207,7 +214,7 @@ def run_best(
     used[:] = 0  # the limits count the jobs that run from now on
     for row in order:
         gpus = jobs.requests.gpus[row]
-        if row < running:
+        if runs[row]:
             yields[row] = not _can_stay(claims.claimed, jobs, row)
             _move(claims.calm if yields[row] else claims.claimed, jobs, row, 1 if yields[row] else -1)
             left -= 0 if yields[row] else gpus

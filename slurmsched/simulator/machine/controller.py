@@ -12,6 +12,7 @@ from ...cluster.text.plural import count
 from ...errors import ConfigError
 from ...policies.placement import CONSOLIDATE
 from ...policies.selection.allowed_nodes import AllowedNodes, allowed_nodes
+from ...policies.selection.loops import no_claims, nothing_started
 from ...policies.selection.planned_room import MOST_STEPS, YEAR_S, blank_outlook
 from ...policies.selection.resources import (
     FreeResources,
@@ -90,7 +91,7 @@ def controller(
         outages=failures,
         outlook=blank_outlook(nodes, _steps(conf, size, len(stage.running.rows)), size),
         given=given or Keys(np.zeros((1, size)), np.zeros(size), np.zeros(0)),
-        scratch=_scratch(fleet, len(stage.running.rows), most_links, len(jobs.account.names)),
+        scratch=_scratch(fleet, size, len(stage.running.rows), most_links, len(jobs.account.names)),
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
         reserved=_zeros(len(parts.tier)),
         barred=np.zeros(nodes, dtype=np.bool_),
@@ -109,16 +110,12 @@ def _zeros(size: int) -> IntArray:
     return np.zeros(size, dtype=np.int64)
 
 
-def _scratch(fleet: ClusterSpec, running: int, links: int, accounts: int) -> Scratch:
+def _scratch(fleet: ClusterSpec, jobs: int, running: int, links: int, accounts: int) -> Scratch:
     nodes = len(fleet.nodes)
-    most = min(links, fleet.total + nodes) + nodes
-
-    def free() -> FreeResources:
-        return records(FreeResources(_zeros(nodes), _zeros(nodes), np.zeros(nodes)))
-
-    fresh = np.zeros((4, most), dtype=np.int64)
-    stays = np.zeros(running, dtype=np.bool_)
-    return Scratch(free(), free(), _zeros(max(1, accounts)), _zeros(running), np.zeros(running), stays, fresh)
+    started = nothing_started(running, min(links, fleet.total + nodes) + nodes)
+    runs = np.zeros(jobs, dtype=np.bool_)
+    order, keys = _zeros(running), np.zeros(running)
+    return Scratch(no_claims(nodes), _zeros(max(1, accounts)), order, keys, runs, runs.copy(), started)
 
 
 def _places(jobs: Workload, fleet: ClusterSpec, required: Labels | None) -> AllowedNodes:

@@ -18,7 +18,6 @@ from ..engine.job_state import (
     save,
     send_back,
     set_out,
-    stop,
 )
 from ..slurmctld.slurmctld import (
     ACTIVE,
@@ -253,14 +252,6 @@ def join(c: Controller, row: int, host: int, now_s: float) -> None:
     set_out(stage, row, now_s)
     drop_from_queue(c, row)
     change_speed(stage, host, now_s)
-
-
-@compiled
-def preempt(c: Controller, row: int, now_s: float) -> None:
-    """Stop a running job at once and queue it again; it keeps its work."""
-    stop(c.stage, row, now_s, restart_cost(c, row))
-    c.caps.used[c.caps.account[row]] -= c.stage.requests.gpus[row]
-    wait(c, row, now_s)
 
 
 @compiled

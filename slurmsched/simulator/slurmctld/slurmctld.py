@@ -16,6 +16,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled, inner
 from ...policies.selection import sorted_rows
 from ...policies.selection.allowed_nodes import PartitionSets
+from ...policies.selection.loops import Claims, Started
 from ...policies.selection.planned_room import (
     FOUND,
     BackfillPlan,
@@ -26,7 +27,7 @@ from ...policies.selection.planned_room import (
     reserve,
     started,
 )
-from ...policies.selection.resources import CHOSEN, FreeResources, find
+from ...policies.selection.resources import CHOSEN, find
 from ...policies.selection.sorted_rows import Line, drop_out
 from ..engine import job_state
 from ..engine.calendar import BEGIN, NEVER, STEP
@@ -93,13 +94,13 @@ class Outages(NamedTuple):
 class Scratch(NamedTuple):
     """The working arrays of a repacking decision."""
 
-    claimed: FreeResources  #: free of better jobs, per node
-    calm: FreeResources  #: free also of running jobs not processed yet
+    claims: Claims
     cap: IntArray  #: GPUs claimed per account
     order: IntArray  #: running jobs by key
     keys: FloatArray
-    stays: BoolArray
-    fresh: IntArray  #: lines: row, node, GPUs, nodes of the row
+    runs: BoolArray  #: per job
+    yields: BoolArray  #: per job
+    started: Started
 
 
 class Controller(NamedTuple):
