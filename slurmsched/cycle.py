@@ -14,6 +14,7 @@ from .cluster.actions import Action, spelling
 from .cluster.plan import Plan
 from .cluster.records.outcomes import OutcomeTable
 from .cluster.records.promises import SAME_S, PromiseTable
+from .cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from .cluster.state import ClusterState, View
 from .db.memory import Memory
 from .db.tracking.decisions import DecisionRecord
@@ -46,6 +47,11 @@ def _as_it_is(state: ClusterState) -> ClusterState:
     return state
 
 
+def _nothing_solved() -> SolvedStarts:
+    """Return no starts; the default without a solver."""
+    return NO_SOLVED_STARTS
+
+
 @dataclass
 class CycleContext:
     """The dependencies of a cycle, built once by ``cli`` or by the simulator."""
@@ -61,6 +67,7 @@ class CycleContext:
     entering: Callable[[str], None] = _nothing  #: called with each phase as it begins
     observed: Callable[[ClusterState], object] = _nothing  #: called with Slurm's state before anything else
     scored: Callable[[ClusterState], ClusterState] = _as_it_is  #: fills in the share scores of jobs
+    solved: Callable[[], SolvedStarts] = _nothing_solved  #: the latest answer of the solver
     late: Timer = field(init=False)  #: until the next accounting query about lost promises
 
     def __post_init__(self) -> None:
@@ -154,6 +161,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
     state = context.scored(state)
     forecast = context.model.forecast(state.pending, now_s).in_whole_seconds()
     forecast_running = context.model.forecast(state.running, now_s).in_whole_seconds()
+    solved = context.solved()
     return View(
         now_s,
         state.pending,
@@ -165,6 +173,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         forecast_running,
         promises,
         state.accounts,
+        solved.take(np.isin(solved.job_id, state.pending.job_id)),
     )
 
 
@@ -217,6 +226,8 @@ def _sentence(
     parts = [f"{mode}: {len(view.pending)} pending, {len(view.running)} running"]
     order = f"{ranked} in {policy.ordering.name} order"
     parts.append(order + (f", {len(view.pending) - ranked} left alone" if ranked < len(view.pending) else ""))
+    if plan.solved:
+        parts.append("promises by the solver's plan")
     if mode == "act":
         refused = sum(answer.refused is not None for answer in answers)
         parts.append(

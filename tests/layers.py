@@ -38,11 +38,6 @@ UNREACHED = {
     "slurm/adapters/fake.py": "the Slurm in memory on which plug-ins and commands are tried",
     "policies/deadlines/gpu_blocks.py": "placement of leases, which no selection uses yet",
     "policies/deadlines/local_search.py": "the same",
-    "policies/deadlines/lease_admission.py": "the solver, which no command uses yet",
-    "policies/deadlines/lease_milp.py": "the same",
-    "policies/deadlines/lease_plan.py": "the same",
-    "policies/deadlines/milp_solver.py": "the same",
-    "policies/deadlines/plan_check.py": "the same",
 }
 """Files that no command, daemon, node program or job reaches, and why they are here."""
 

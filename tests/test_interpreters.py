@@ -229,11 +229,11 @@ PARENTS = {
         "except PredictionFailed:\n    pass\n"
     ),
     "the solver": (
-        "import operator\n"
-        "from slurmsched.policies.deadlines.milp_solver import Guarded, Question\n"
-        "if __name__ == '__main__':\n"
-        "    with Guarded(operator.attrgetter('limit_s')) as solver:\n"
-        "        assert solver.solve(Question(None, None, 120.0, 0.0)) is not None\n"
+        "from slurmsched.child_process import ChildFailed\n"
+        "from slurmsched.policies.deadlines.lease_solver import LeaseSolver\n"
+        "from types import SimpleNamespace\n"
+        "try:\n    LeaseSolver().solve(SimpleNamespace(problem=None, first=None), 1.0)\n"
+        "except ChildFailed:\n    pass\n"
     ),
     "the processes of a sweep": (
         "import os\n"

@@ -12,7 +12,7 @@ from layers import STARTED, UNREACHED, cycle, imports, modules, reached, units
 LEVELS = (
     {"errors"},
     {"clock", "config", "interpreter"},
-    {"cluster"},
+    {"child_process", "cluster"},
     {"slurm", "db", "models", "policies", "lab"},
     {"decide"},
     {"cycle"},

@@ -50,3 +50,4 @@ class Plan:
     actions: tuple[Action, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     promises: PromiseTable = NO_PROMISES  #: those of the view and of this decision
+    solved: bool = False  #: promised jobs start as the solver planned, since other plans lose a promise

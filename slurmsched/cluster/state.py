@@ -11,6 +11,7 @@ from .forecast import Forecast
 from .jobs import JobTable
 from .nodes import NO_ACCOUNTS, AccountTable, NodeTable, PartitionTable, QosTable
 from .records.promises import NO_PROMISES, PromiseTable
+from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class View:
     forecast_running: Forecast  #: of the running jobs, row by row
     promises: PromiseTable = NO_PROMISES  #: earlier requests for deadlines, with their answers
     accounts: AccountTable = NO_ACCOUNTS
+    solved: SolvedStarts = NO_SOLVED_STARTS
 
     def first_submit_s(self, job_id: int) -> float | None:
         """Return the first submit time of the job with this id now; None if no such job waits or runs."""

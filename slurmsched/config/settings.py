@@ -198,6 +198,12 @@ class DeadlineSettings:
     again_s: float = setting(
         600.0, "seconds after which a refused job is asked again by itself; 0 for never", least=0, most=864000
     )
+    solver_s: float = setting(
+        0.0,
+        "seconds for the solver after a cycle, which seeks a place for refused jobs beside all promises; 0 for none",
+        least=0,
+        most=3600,
+    )
 
 
 @dataclass(frozen=True)

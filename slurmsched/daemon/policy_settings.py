@@ -10,6 +10,7 @@ from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
+from ..policies.deadlines.milp_solver import check_installed
 from ..policies.presets import preset_of
 from ..policies.sharing_candidates import OFF
 from ..slurm.checkup import powers
@@ -78,6 +79,8 @@ def _line(settings: Settings) -> str:
 
 def _deadline_rules(settings: Settings) -> DeadlineRules:
     section = settings.deadline
+    if section.solver_s:
+        check_installed()
     return DeadlineRules(
         margin=section.margin,
         reserve=section.reserve,
@@ -105,6 +108,7 @@ def _deadline_rules(settings: Settings) -> DeadlineRules:
         slack_s=section.slack_s,
         restart_s=section.restart_s,
         again_s=section.again_s,
+        solver_s=section.solver_s,
     )
 
 

@@ -28,8 +28,11 @@ from .metrics import Metrics
 from .notify import Notifier
 from .predictions.prediction_service import PredictionService
 from .profiles.profile_receiver import ProfileReceiver
+from .solver_service import SolverService
 
 logger = logging.getLogger(__name__)
+
+_Listener = MetricsServer | QueryServer | ProfileReceiver | PredictionService | SolverService | Inspector
 
 LEAST_S = 20.0
 """The least time for giving jobs back, where a stop is requested during a long cycle."""
@@ -115,6 +118,7 @@ class ServiceParts:
     release_budget_s: float = 60.0  #: from the request to stop; TimeoutStopSec of the unit is much longer
     collector: Callable[[], ProfileReceiver] | None = None  #: opens it; None where no node delivers
     predictions: PredictionService | None = None  #: None where predictions are off
+    solver: SolverService | None = None  #: of lease problems
     inspector: Inspector | None = None  #: None where the database is not inspected
     restraint: Callable[[], str] = str  #: why nothing may be written, despite the settings; empty if it may
 
@@ -232,10 +236,9 @@ class Service:
         hindered = self._allowed_mode.hindered
         return self._health.problem() or (hindered and f"it only observes: {hindered}")
 
-    def _listeners(self) -> list[MetricsServer | QueryServer | ProfileReceiver | PredictionService | Inspector]:
+    def _listeners(self) -> list[_Listener]:
         address = parse_listen(self._parts.listen)
-        listeners: list[MetricsServer | QueryServer | ProfileReceiver | PredictionService | Inspector]
-        listeners = [QueryServer(Path(self._settings.run_dir), self.questions)]
+        listeners: list[_Listener] = [QueryServer(Path(self._settings.run_dir), self.questions)]
         try:
             if address:
                 listeners.append(MetricsServer(address, self._parts.metrics.registry, self.problem, self._degraded))
@@ -243,6 +246,8 @@ class Service:
                 listeners.append(self._parts.collector())
             if self._parts.predictions:
                 listeners.append(self._parts.predictions)
+            if self._parts.solver:
+                listeners.append(self._parts.solver)
             if self._parts.inspector:
                 listeners.append(self._parts.inspector)
         except SlurmschedError:
@@ -264,6 +269,8 @@ class Service:
             self.questions.observe(turn.report)
             if self._parts.predictions:
                 self._parts.predictions.observe(turn.report)
+            if self._parts.solver:
+                self._parts.solver.observe(turn.report)
         allowed, bug = self._allowed_mode, self._loop.bug
         self._parts.notifier.status(self._line(turn))
         self._parts.metrics.turn(turn)

@@ -119,7 +119,8 @@ def _plan(
     wishes = [*releases, *stop_requests, *moves, *lending, *ranks, *turns, *starts]
     actions, refusals = judge(wishes, view, rules)
     placing = Placing(standings, rank, starving, runs, points, capped)
-    return Plan(placing, tuple(actions), tuple(refusals), view.promises)
+    solved = promised is not None and promised.solved
+    return Plan(placing, tuple(actions), tuple(refusals), view.promises, solved)
 
 
 def _ranked(

@@ -49,6 +49,7 @@ class DeadlineRules:
     slack_s: float = 0.0  #: promised jobs run so as to end this long before their time where they can
     restart_s: float = 0.0  #: planned cost of resuming a job after a stop
     again_s: float = 0.0  #: a refused request is answered again after each such time; 0 for never
+    solver_s: float = 0.0  #: seconds for the solver after a cycle; 0 for none
     leases: LeaseTerms | None = None  #: of a cluster without Slurm, where leases end at once
 
     @property
@@ -56,7 +57,7 @@ class DeadlineRules:
         """The terms of plans; on Slurm they count in leases of jobs without a promise."""
         if self.leases is not None:
             return self.leases
-        lengths = {"beat_s": self.lease_s, "lease_s": self.lease_s, "slack_s": self.slack_s}
+        lengths = {"beat_s": self.lease_s, "lease_s": self.lease_s, "slack_s": self.slack_s, "solver_s": self.solver_s}
         return LeaseTerms(reserve=self.reserve, kept_back=self.kept_back, restart_s=self.restart_s, **lengths)
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
 
+from ..child_process import ChildFailed
 from ..clock import ManualClock
 from ..cluster.actions import MoveNodes, MovePartition, Requeue
+from ..cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from ..cluster.state import ClusterState
 from ..cycle import CycleContext, CycleReport, run_cycle
 from ..db.memory import Memory
 from ..db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from ..db.store import Store
 from ..db.tracking.node_moves import STEP_S
+from ..decide.deadlines.solving import problem_after, solver_limit_s
 from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
 from ..decide.rules import Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
@@ -25,6 +30,8 @@ from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
 from ..models.sharing.sharing_model import SharingModel
 from ..policies.contract import SELECTIONS, SHARINGS, Ordering
+from ..policies.deadlines.lease_solver import LeaseSolver
+from ..policies.deadlines.milp_solver import check_installed
 from ..policies.selection.leases import Leases
 from ..slurm.write.budget import Budget
 from ..slurm.write.writer import Writer
@@ -35,7 +42,11 @@ from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmctld import ARRIVED, BACKFILL_DUE, CALC_DUE, MAIN_DUE
 from .volatile_store import VolatileStore
 
+logger = logging.getLogger(__name__)
+
 EVERY_S = 30.0
+
+ANSWER_S = 1.0  #: virtual time until an answer of the solver arrives
 
 IDLE_CYCLES = 100
 """Cycles in a row without any change, with no event ahead, after which the run ends."""
@@ -102,10 +113,14 @@ class CycleDriver:
     _ended_s: float = field(init=False, default=-math.inf)  #: when runs ended last
     _change_s: float = field(init=False, default=-math.inf)  #: when the next decision may differ by time alone
     _next_move_s: float = field(init=False, default=-math.inf)  #: when nodes may move again after the last move
+    _solver: LeaseSolver = field(init=False, default_factory=LeaseSolver)
+    _solved: SolvedStarts = field(init=False, default=NO_SOLVED_STARTS)
     _store: Store = field(init=False)
     _name: str = field(init=False)
 
     def __post_init__(self) -> None:
+        if solver_limit_s(self.policy.rules):
+            check_installed()
         facts = self.cluster.facts()
         self._store, self._name = self.store or VolatileStore.blank(), facts.cluster
         self.world = CycleContext(
@@ -119,6 +134,7 @@ class CycleDriver:
             site=facts.config,
             entering=self.entering,
             scored=self._scored,
+            solved=lambda: self._solved,
         )
 
     def budget(self) -> Budget:
@@ -131,6 +147,10 @@ class CycleDriver:
         Cycles are skipped while nothing changed since the last one, that had nothing left to write, and no decision
         changes by time alone.
         """
+        with closing(self._solver):
+            self._run()
+
+    def _run(self) -> None:
         observed, quiet, idle, again_s = (-1, -1, -1), False, 0, -np.inf
         while not self.cluster.drained and idle < IDLE_CYCLES:
             now_s = self._next_s(quiet)
@@ -158,11 +178,26 @@ class CycleDriver:
             self._next_move_s = now_s + STEP_S
         if self._next_move_s > now_s:
             self._change_s = min(self._change_s, self._next_move_s)
+        self._solve(report)
         if self._reads_profiles:
             self._store.add_profiles(self._name, self.cluster.profiles(report.ended))
             self._change_s = min(self._change_s, self._next_profiles_s(report))
         self.watch(report)
         return report
+
+    def _solve(self, report: CycleReport) -> None:
+        """Solve the problem that a cycle leaves, for the cycles after it; without an answer the last one stays."""
+        request = problem_after(report.view, report.plan, self.policy.rules)
+        if request is None:
+            return
+        try:
+            solved = self._solver.solve(request, solver_limit_s(self.policy.rules))
+        except ChildFailed as error:
+            logger.warning("the solver gave no answer: %s", error)
+            return
+        if not np.isin(solved.job_id, self._solved.job_id).all():
+            self._change_s = min(self._change_s, report.now_s + ANSWER_S)
+        self._solved = solved
 
     def _next_profiles_s(self, report: CycleReport) -> float:
         """Return the time by which waiting jobs may know more: from runs that ended, or from unknown running jobs."""
@@ -239,8 +274,7 @@ class IdealDriver(CycleDriver):
         """Return a budget that bounds nothing."""
         return Budget(1e9, 10**9)
 
-    def run(self) -> None:
-        """Run to the end of all jobs, or until nothing more can happen."""
+    def _run(self) -> None:
         while self.cluster.advance_to_decision():
             self.cycle(self.cluster.now_s)
             self.cluster.decided(self._change_s)

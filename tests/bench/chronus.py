@@ -13,7 +13,7 @@ from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_problem import LeaseProblem
-from slurmsched.policies.deadlines.milp_solver import Guarded
+from slurmsched.policies.deadlines.milp_solver import highs
 from slurmsched.policies.deadlines.plan_check import violations
 from slurmsched.simulator.cluster_spec import ClusterSpec
 from slurmsched.simulator.report.deadlines import Deadlines
@@ -42,8 +42,7 @@ def main() -> None:
     drawn()
     nodes_and_consent()
     fortnight()
-    with Guarded() as solver:
-        planning(solver)
+    planning()
 
 
 def first_day(mix: str) -> Workload:
@@ -197,7 +196,7 @@ def tell(
     print(f"  {title:<32}{figures}  {promises}", flush=True)
 
 
-def planning(solver: Guarded) -> None:
+def planning() -> None:
     """How long planning takes and how good plans are: runtimes and GPUs of mix2, deadlines as in section 4.1."""
     print(f"planning, 80 % of jobs contiguous, limit {LIMIT_S:g} s: seconds (median, p99), gap (median, largest)")
     trace = whole("mix2")
@@ -207,7 +206,7 @@ def planning(solver: Guarded) -> None:
             for seed in range(20):
                 asked = crowd(trace, count, demand, seed)
                 began_s = time.perf_counter()
-                plan = solve(asked, LIMIT_S, solver)
+                plan = solve(asked, LIMIT_S, highs)
                 took.append(time.perf_counter() - began_s)
                 gaps.append(plan.gap)
                 solved += plan.origin == "milp"

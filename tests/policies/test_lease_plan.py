@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,29 +10,13 @@ from lease_worlds import best_of_all, problem, problems
 from slurmsched.policies.deadlines.greedy_plan import greedy
 from slurmsched.policies.deadlines.lease_plan import solve
 from slurmsched.policies.deadlines.lease_problem import plan_of
-from slurmsched.policies.deadlines.milp_solver import Guarded, Solution
+from slurmsched.policies.deadlines.milp_solver import Solution, highs
 from slurmsched.policies.deadlines.plan_check import violations
 from slurmsched.policies.deadlines.slot_prices import improved
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PuLP warns of its next version
+
 EXACTLY = 1e-6
-
-
-@pytest.fixture(scope="module")
-def milp():
-    with Guarded() as solver:
-        yield solver
-
-
-def crashing(question):
-    os._exit(3)
-
-
-def hanging(question):
-    time.sleep(600)
-
-
-def killed(question):
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def lying(question):
@@ -45,8 +25,8 @@ def lying(question):
 
 @settings(max_examples=30, deadline=None)
 @given(problems())
-def test_the_solver_finds_the_best_plan_of_all(milp, asked):
-    plan, best = solve(asked, 30.0, milp, gap=EXACTLY), best_of_all(asked)
+def test_the_solver_finds_the_best_plan_of_all(asked):
+    plan, best = solve(asked, 30.0, highs, gap=EXACTLY), best_of_all(asked)
     assert plan.rank == pytest.approx(best.rank)
     assert violations(asked, plan) == []
 
@@ -62,20 +42,20 @@ def test_a_bound_is_never_below_what_is_possible(asked):
         assert plan.bound >= best.value - 1e-6
 
 
-def test_a_promise_comes_before_any_reward(milp):
+def test_a_promise_comes_before_any_reward():
     asked = problem((4, 2, [(2, 1)], "promised"), (4, 1, [(1, 10)]), (4, 1, [(2, 10)]))
-    plan = solve(asked, 10.0, milp)
+    plan = solve(asked, 10.0, highs)
     assert (plan.kept, plan.value) == (1, 1.0)
 
 
-def test_a_job_with_a_later_step_waits_for_it(milp):
+def test_a_job_with_a_later_step_waits_for_it():
     asked = problem((4, 1, [(1, 10), (2, 8)]), (4, 1, [(1, 10)]))
-    assert solve(asked, 10.0, milp).step.tolist() == [1, 0]
+    assert solve(asked, 10.0, highs).step.tolist() == [1, 0]
 
 
-def test_a_contiguous_job_is_not_interrupted(milp):
+def test_a_contiguous_job_is_not_interrupted():
     asked = problem((4, 3, [(4, 9)], "contiguous"), (4, 1, [(2, 5)]), horizon=4)
-    plan = solve(asked, 10.0, milp)
+    plan = solve(asked, 10.0, highs)
     assert plan.grants.tolist() == [[False, True, True, True], [True, False, False, False]]
 
 
@@ -84,32 +64,19 @@ def test_a_job_that_runs_on_lost_nodes_keeps_what_it_holds_and_others_wait():
     assert solve(asked, 1.0).grants.tolist() == [[True, True, False], [False, False, True]]
 
 
-def test_a_job_of_four_does_not_fit_where_only_pairs_are_free(milp):
+def test_a_job_of_four_does_not_fit_where_only_pairs_are_free():
     asked = problem((4, 1, [(1, 5)]), (2, 1, [(1, 3)]), (2, 1, [(1, 3)]), capacity=[[4], [4], [0]])
-    assert solve(asked, 10.0, milp).step.tolist() == [-1, 0, 0]
+    assert solve(asked, 10.0, highs).step.tolist() == [-1, 0, 0]
 
 
-def test_a_hopeless_promise_does_not_cost_the_others_theirs(milp):
+def test_a_hopeless_promise_does_not_cost_the_others_theirs():
     asked = problem((1, 3, [(2, 9)], "promised"), (4, 2, [(2, 5)], "promised"))
-    assert solve(asked, 10.0, milp).step.tolist() == [-1, 0]
-
-
-@pytest.mark.parametrize("solver", [crashing, killed, hanging])
-def test_a_solver_that_fails_costs_its_limit_at_most_and_leaves_the_greedy_plan(solver):
-    asked = problem((3, 1, [(1, 5)]), (3, 1, [(1, 5)]))
-    with Guarded(solver) as guarded:
-        for _ in range(2):
-            began_s = time.monotonic()
-            plan = solve(asked, 0.8, guarded, gap=EXACTLY)
-            assert time.monotonic() - began_s < 60.0, "a hanging one would take ten minutes"
-            assert (plan.origin, plan.value) == ("greedy", 5.0)
-            assert plan.bound > 5.0
+    assert solve(asked, 10.0, highs).step.tolist() == [-1, 0]
 
 
 def test_an_impossible_answer_is_not_believed():
     asked = problem((3, 1, [(1, 5)]), (3, 1, [(1, 5)]))
-    with Guarded(lying) as guarded:
-        plan = solve(asked, 10.0, guarded, gap=EXACTLY)
+    plan = solve(asked, 10.0, lying, gap=EXACTLY)
     assert (plan.origin, plan.value) == ("greedy", 5.0)
 
 

@@ -60,6 +60,8 @@ def differences(recorded: Plan, again: Plan, jobs: JobTable) -> Iterator[str]:
             yield f"job {jobs.job_id[row]}: {column.name} {before[row]} on record, {now[row]} now"
     if not recorded.promises.equals(again.promises):
         yield f"promises: {len(recorded.promises)} on record, {len(again.promises)} now, and not the same"
+    if recorded.solved != again.solved:
+        yield f"promises start as the solver planned: {recorded.solved} on record, {again.solved} now"
     for noun, before, now in (
         ("action", recorded.actions, again.actions),
         ("refusal", recorded.refusals, again.refusals),

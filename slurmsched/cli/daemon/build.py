@@ -29,6 +29,7 @@ from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, parse
 from ...daemon.profiling.profiling_controller import ProfilingController
 from ...daemon.service import Service, ServiceParts
 from ...daemon.sharing_context import SharingContext
+from ...daemon.solver_service import SolverService
 from ...daemon.validation import demand_valid
 from ...db.leader import Leadership, leadership
 from ...db.memory import Memory
@@ -37,6 +38,7 @@ from ...decide.policy import Policy
 from ...errors import MemoryUnavailable
 from ...models.runtime.active import ActiveModel, drift_of, overrunners_of
 from ...models.runtime.baseline import RuntimeModel
+from ...policies.deadlines.lease_solver import LeaseSolver
 from ...slurm.read.node_addresses import NodeAddresses
 from ...slurm.write.budget import Budget
 from ...slurm.write.writer import Writer
@@ -122,7 +124,9 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     )
     controller = DaemonController(parts)
     predictions = None if dry else _predictions(app, world, facts, store, metrics)
-    service = _service(app, parts, controller, metrics, predictions)
+    solver = SolverService(lambda: world.policy, LeaseSolver())
+    world.solved = solver.latest
+    service = _service(app, parts, controller, metrics, predictions, solver)
     return Daemon(controller, service, world, leads, store)
 
 
@@ -142,6 +146,7 @@ def _service(
     controller: DaemonController,
     metrics: Metrics,
     predictions: PredictionService | None,
+    solver: SolverService,
 ) -> Service:
     """Build the service that runs the controller's cycles and answers queries."""
     settings, world, facts, store = parts.settings, parts.world, parts.facts, parts.store
@@ -172,6 +177,7 @@ def _service(
             restraint=controller.restraint,
             collector=_collector(app, settings, facts, world, parts.whereabouts, store, metrics),
             predictions=predictions,
+            solver=solver,
             inspector=Inspector(store, app.clock),
         )
     )

@@ -21,6 +21,7 @@ from ...cluster.jobs import JobTable
 from ...cluster.nodes import AccountTable, NodeTable, PartitionTable, QosTable
 from ...cluster.plan import Placing, Plan
 from ...cluster.records.promises import NO_PROMISES, PromiseTable
+from ...cluster.records.solved_starts import SolvedStarts
 from ...cluster.state import View
 from ...cluster.table_delta import normal
 from ...errors import SchemaMismatch
@@ -45,6 +46,7 @@ TABLES: dict[str, type[Table]] = _VIEW | {
     "promises": PromiseTable,
     "promised": PromiseTable,
     "accounts": AccountTable,
+    "solver": SolvedStarts,
 }
 
 #: The key of the probe, in place of a digest.
@@ -70,11 +72,12 @@ def layers_of(record: DecisionRecord) -> RecordParts:
     plan = record.plan
     tables: dict[str, Table] = {name: getattr(record.view, name) for name in _VIEW}
     tables |= {"placing": plan.jobs, "promises": record.view.promises, "promised": plan.promises}
-    tables["accounts"] = record.view.accounts
+    tables |= {"accounts": record.view.accounts, "solver": record.view.solved}
     texts = {
         "actions": _lines(_action_row(action) for action in plan.actions),
         "refusals": _lines([_action_row(r.action), r.rule, r.detail] for r in plan.refusals),
         "settings": _lines([record.settings_json]),
+        "solved": _lines([plan.solved]),
     }
     return RecordParts({name: normal(table) for name, table in tables.items()}, texts)
 
@@ -83,10 +86,12 @@ def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> Decisio
     """Return the record that ``layers_of`` split into *parts*; ``ValueError`` for other content."""
     try:
         tables: Any = parts.tables
-        view = View(now_s=now_s, **{name: tables[name] for name in (*_VIEW, "promises", "accounts")})
+        stored = {name: tables[name] for name in (*_VIEW, "promises", "accounts")}
+        view = View(now_s=now_s, **stored, solved=tables["solver"])
         actions = tuple(_action(row) for row in _rows(parts.texts["actions"]))
         refusals = tuple(Refusal(_action(row), *rest) for row, *rest in _rows(parts.texts["refusals"]))
-        plan = Plan(tables["placing"], actions, refusals, tables["promised"])
+        (solved,) = _rows(parts.texts["solved"])
+        plan = Plan(tables["placing"], actions, refusals, tables["promised"], solved)
         (settings,) = _rows(parts.texts["settings"])
         return DecisionRecord(now_s=now_s, view=view, plan=plan, settings_json=settings, **rest)
     except (KeyError, TypeError) as error:

@@ -138,6 +138,7 @@ class GpuAvailability:
             due_s=due_s,
             rows=np.array([self._held(shape) for shape in shapes], dtype=np.bool_).reshape(len(rows), len(self._rows)),
             stoppable=self.stoppable[rows],
+            job_id=self._jobs.job_id[rows],
         )
 
     def wide(self, requests: DeadlineRequests) -> BoolArray:

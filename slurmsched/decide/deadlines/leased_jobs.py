@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...cluster.columns import FloatArray, IntArray
 from ...cluster.records.promises import PromiseTable
 from ...cluster.state import View
 from ...policies.deadlines.lateness import in_doubt
@@ -22,17 +23,23 @@ class LeasedJobs:
 
     def __init__(self, view: View, promises: PromiseTable, rules: DeadlineRules, terms: LeaseTerms) -> None:
         self.now_s, self.terms, self.promises = view.now_s, terms, promises
-        self.jobs = view.running.joined(view.pending)
+        self.jobs, self._waiting = view.running.joined(view.pending), len(view.pending)
         forecast, restart_s = view.forecast_running.joined(view.forecast), terms.restart_costs_s(self.jobs.gpus)
         self.work: RemainingWork = remaining_work(self.jobs, forecast, view.now_s, restart_s)
         self.ends_s = promised_ends(view.now_s, self.jobs, self.work, promises, terms, rules.soft_steps)
         room = steady_room(view, self.work.left_s[: len(view.running)], terms.beat_s)
-        self.schedule = LeaseSchedule(view.now_s, terms.beat_s, room)
+        self.schedule = LeaseSchedule(view.now_s, terms.beat_s, room, view.solved)
 
     def held(self) -> DeadlineRequests:
         """Return the requests of the jobs with a promise that the schedule places."""
         every = lease_requests(self.jobs, self.work, self.now_s, self.ends_s)
         return every.take(np.isfinite(self.ends_s) & placed_by_plans(self.jobs))
+
+    def pending(self, rows: IntArray, due_s: FloatArray) -> DeadlineRequests:
+        """Return the requests of pending *rows* to end by *due_s*."""
+        places = len(self.jobs) - self._waiting + rows
+        every = lease_requests(self.jobs, self.work, self.now_s, np.full(len(self.jobs), np.inf))
+        return replace(every.take(places), due_s=due_s)
 
     def announced(self) -> PromiseTable:
         """Return the promises with ``announced_s``: since when the present forecast endangers each of them."""

@@ -38,7 +38,7 @@ class Offer:
         self._schedule, self._terms, self._refused_s = schedule, terms, refused_s
         self._room, self._now_s = schedule.room.less(terms.reserve), schedule.now_s
         self._held, self._parts = held.take(~held.stoppable), held.take(held.stoppable)
-        self._starts_s, self._left = schedule.reserved(self._held, 0.0, self._room)
+        self._starts_s, self._left, _ = schedule.reserved(self._held, 0.0, self._room)
         self._open: Room | None = None  #: the room beside reservations, for jobs in leases; None before it is needed
         self._late = self._late_parts(self._unreserved(), self._parts) if len(self._parts) else 0
         self._earlier, self._earlier_starts_s, self._planned_jobs = self._held, self._starts_s, 0
@@ -122,7 +122,7 @@ class Offer:
         tenable = list(whole)
         for attempt in range(len(whole)):
             held = [replace(requests[place], since_s=np.array([self._now_s])) for place in tenable]
-            starts_s = self._schedule.reserved(together([self._earlier, *held]), 0.0, self._schedule.room)[0]
+            starts_s = self._schedule.reserved(together([self._earlier, *held]), 0.0, self._schedule.room).starts_s
             before_s, new_s = np.split(starts_s, [len(self._earlier)])
             lost = not np.isfinite(before_s[np.isfinite(self._earlier_starts_s)]).all()
             if not lost and np.isfinite(new_s).all():
@@ -195,7 +195,7 @@ class Offer:
     def _unreserved(self) -> Room:
         """Return the room beside reservations alone, without a share kept free."""
         if self._open is None:
-            self._open = self._schedule.reserved(self._held, 0.0, self._schedule.room)[1]
+            self._open = self._schedule.reserved(self._held, 0.0, self._schedule.room).left
         return self._open
 
     def _late_parts(self, left: Room, parts: DeadlineRequests) -> int:
@@ -216,8 +216,8 @@ class Offer:
         """Promise *requests* that fit into a new plan; return one flag each, or None if an earlier promise is lost."""
         self._planned_jobs += len(self._held) + len(requests)
         every = together([self._held, *requests])
-        starts_s, left = self._schedule.reserved(every, 0.0, self._room)
-        unreserved = self._schedule.reserved(every, 0.0, self._schedule.room)[1] if len(self._parts) else None
+        starts_s, left, _ = self._schedule.reserved(every, 0.0, self._room)
+        unreserved = self._schedule.reserved(every, 0.0, self._schedule.room).left if len(self._parts) else None
         before_s, new_s = np.split(starts_s, [len(self._held)])
         lost = not np.isfinite(before_s[np.isfinite(self._starts_s)]).all()
         if lost or (unreserved is not None and self._late_parts(unreserved, self._parts) > self._late):

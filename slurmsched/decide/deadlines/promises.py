@@ -17,12 +17,14 @@ from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import LeaseSchedule, SchedulePlan
 from ...policies.deadlines.lease_terms import LeaseTerms
 from ...policies.deadlines.reservations import DeadlineRequests, Room
+from ...policies.deadlines.solver_request import SolverRequest, request_of
+from ...policies.deadlines.value_steps import steps_of
 from ..rules import DeadlineRules
 from .deadline_admission import PromiseAdmission
 from .gpu_availability import Footprint, GpuAvailability, PooledGpus
 from .leased_jobs import LeasedJobs
 from .long_jobs import LongJobs
-from .offers import Offer, last_refusal_s
+from .offers import NO_ROOM, Offer, last_refusal_s
 from .promise_risk import announced
 from .quotas import Quotas
 from .stops import Stops
@@ -32,6 +34,9 @@ MOST = 256
 
 REPEATED = 16
 """Maximum number of refused requests that one decision answers again."""
+
+SOLVED = 256
+"""Maximum number of refused jobs in one problem for the solver."""
 
 _TAKEN_AWAY = {
     Standing.OWNER_SAID_OFF: "its owner said slurmsched:off",
@@ -56,6 +61,7 @@ class Promised:
     room: Room | None = None  #: GPUs left free by running jobs
     left: Room | None = None  #: GPUs left free by the latest plan
     schedule: PromiseSchedule | None = None
+    solved: bool = False  #: the plan follows the solver
 
     def breaks(self, rows: IntArray, rules: DeadlineRules) -> bool:
         """Return whether a promise may be broken if these running *rows* stopped now; without a promise none is."""
@@ -101,13 +107,14 @@ def promise(
     table = _withdrawn(view, standings, view.promises)
     new, first = _asking(view, standings, table, rules)
     if rules.leases is not None:
-        return _of(_in_leases(view, table, new, first, rules, rules.leases, steers), view)
+        table = _in_leases(view, table, new, first, rules, rules.leases, steers)
+        return replace(_of(table, view), solved=_follows_solver(view, table, rules, rules.leases))
     if not len(new) and not table.open.any():
         return _of(table, view)
     availability = _availability(view, rules, stopping)
     placed, rows = _placed_rows(view, table, stopping), _pending_rows(view, table)
     room = availability.open(np.concatenate([placed, new]))
-    schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room)
+    schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved)
     if len(new):
         held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
         offer = Offer(schedule, rules.terms, held, last_refusal_s(table))
@@ -149,7 +156,8 @@ def _planned(
     table = announced(view, table, rows, starts_s[waits], held.take(waits), left, rules.lead_s)
     table = _started_by(view, table, laxity_s)
     room, due_s = leases.room, held.due_s[waits]
-    return Promised(table, due, laxity_s, rows, due_s, needs_gpus, spare, availability, room, left, schedule)
+    more = (availability, room, left, schedule, plan.solved)
+    return Promised(table, due, laxity_s, rows, due_s, needs_gpus, spare, *more)
 
 
 def _needed(leases: LeaseSchedule, held: DeadlineRequests, plan: SchedulePlan, rules: DeadlineRules) -> BoolArray:
@@ -204,6 +212,48 @@ def _in_leases(
         answers = PromiseAdmission(view, rules, availability, offer, quotas).answers(new, steers)[0]
         table = table.joined(_news(view, answers, new[first]))
     return LeasedJobs(view, table, rules, terms).announced() if table.open.any() else table
+
+
+def _follows_solver(view: View, table: PromiseTable, rules: DeadlineRules, terms: LeaseTerms) -> bool:
+    """Return True if the lease schedule of all promises follows the solver."""
+    if not len(view.solved) or not table.open.any():
+        return False
+    leased = LeasedJobs(view, table, rules, terms)
+    held = leased.held()
+    return leased.schedule.reserved(held.take(~held.stoppable), 0.0, leased.schedule.room).solved
+
+
+def solver_request(view: View, rules: DeadlineRules, stopping: Stops | None) -> SolverRequest | None:
+    """Return the promises of a view and its refused jobs that cannot be stopped as a problem for the solver.
+
+    None where every promise has a place and no such job was refused for want of GPUs.
+    """
+    table, rows = view.promises, _refused_rows(view, view.promises)
+    steps = [steps_of(view.pending, row, rules.soft_steps) for row in rows.tolist()]
+    due_s = np.array([max(moment_s for moment_s, _ in one) for one in steps], dtype=np.float64)
+    if rules.leases is not None:
+        leased = LeasedJobs(view, table, rules, rules.leases)
+        schedule, held, refused = leased.schedule, leased.held(), leased.pending(rows, due_s)
+    elif not len(rows) and not table.open.any():
+        return None
+    else:
+        availability, placed = _availability(view, rules, stopping), _placed_rows(view, table, stopping)
+        room = availability.open(np.concatenate([placed, rows]))
+        schedule = LeaseSchedule(view.now_s, rules.terms.beat_s, room, view.solved)
+        held = availability.requests(placed, _due_s(view, table, placed), view.now_s)
+        refused = availability.requests(rows, due_s, view.now_s)
+    whole = ~refused.stoppable
+    schedule = replace(schedule, room=schedule.room.less(rules.terms.reserve))
+    wanted = [one for one, fits in zip(steps, whole.tolist(), strict=True) if fits]
+    return request_of(schedule, held, refused.take(whole), wanted, rules.lead_s + rules.hold_s)
+
+
+def _refused_rows(view: View, table: PromiseTable) -> IntArray:
+    """Return the pending rows of at most SOLVED jobs that were refused for want of GPUs, the first ones that asked."""
+    wanted = table.reason.map([reason == NO_ROOM for reason in table.reason.names], np.bool_)
+    refused = table.job_id[(table.state == PromiseState.REFUSED) & wanted]
+    rows = np.flatnonzero(np.isin(view.pending.job_id, refused) & (view.pending.deadline_s > view.now_s))
+    return np.setdiff1d(rows, _pending_rows(view, table))[:SOLVED]
 
 
 def blocking_jobs(view: View, promised: Promised, order: IntArray, rules: DeadlineRules) -> tuple[IntArray, BoolArray]:
@@ -288,14 +338,14 @@ def _withdrawn(view: View, standings: IntArray, table: PromiseTable) -> PromiseT
 def _asking(view: View, standings: IntArray, table: PromiseTable, rules: DeadlineRules) -> tuple[IntArray, BoolArray]:
     """Return pending rows whose request is answered now, and which of them ask for the first time.
 
-    The others were refused, and are answered again every ``again_s``.
+    The others were refused, and are answered again every ``again_s``, or while the solver has a start for them.
     """
     jobs = view.pending
     rows = np.flatnonzero(np.isfinite(jobs.deadline_s) & (standings == Standing.RANKED))
     counts = table.state != PromiseState.WITHDRAWN
     columns = (table.job_id, np.rint(table.deadline_s), table.gpus)
     requests = zip(*(column[counts].tolist() for column in columns), strict=True)
-    answered = dict(zip(requests, np.where(_again(table, view.now_s, rules), 1, 0)[counts].tolist(), strict=True))
+    answered = dict(zip(requests, np.where(_again(table, view, rules), 1, 0)[counts].tolist(), strict=True))
     mine = zip(*(c[rows].tolist() for c in (jobs.job_id, np.rint(jobs.deadline_s), jobs.gpus)), strict=True)
     again = np.array([answered.get(request, -1) for request in mine], dtype=np.int64)
     first, repeated = rows[again < 0], rows[again > 0]
@@ -304,14 +354,16 @@ def _asking(view: View, standings: IntArray, table: PromiseTable, rules: Deadlin
     return every, np.arange(len(every)) < len(first)
 
 
-def _again(table: PromiseTable, now_s: float, rules: DeadlineRules) -> BoolArray:
-    """Select refused requests that are answered again now: for ``hold_s``, two cycles, after each ``again_s``."""
-    if not rules.again_s:
-        return np.zeros(len(table), dtype=np.bool_)
-    waited_s = now_s - table.asked_s
-    late_s = waited_s % rules.again_s
-    refused = (table.state == PromiseState.REFUSED) & (waited_s >= rules.again_s)
-    return np.asarray(refused & (late_s < max(rules.hold_s, 1.0)))
+def _again(table: PromiseTable, view: View, rules: DeadlineRules) -> BoolArray:
+    """Select refused requests that are answered again now: for ``hold_s``, two cycles, after each ``again_s``.
+
+    So are those for which the solver has a start.
+    """
+    refused, waited_s = table.state == PromiseState.REFUSED, view.now_s - table.asked_s
+    due: BoolArray = np.isin(table.job_id, view.solved.job_id)
+    if rules.again_s:
+        due |= (waited_s >= rules.again_s) & (waited_s % rules.again_s < max(rules.hold_s, 1.0))
+    return np.asarray(refused & due)
 
 
 def _news(view: View, answers: PromiseTable, first: IntArray) -> PromiseTable:

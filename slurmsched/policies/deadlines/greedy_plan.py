@@ -75,6 +75,23 @@ def _planned(problem: LeaseProblem, order: IntArray) -> LeasePlan:
     return plan_of(problem, grants, "greedy")
 
 
+def completed(problem: LeaseProblem, begin: IntArray) -> LeasePlan:
+    """Return the plan in which contiguous jobs begin in the slots *begin*, and the others are placed beside them.
+
+    A negative slot stands for a job that is not planned yet. The plan may be impossible.
+    """
+    grants, free = np.zeros((len(problem), problem.horizon), np.bool_), problem.free.copy()
+    set_jobs = problem.contiguous & (begin >= 0) & (begin + problem.leases <= problem.last)
+    for job in np.flatnonzero(set_jobs).tolist():
+        until = begin[job] + problem.leases[job]
+        grants[job, begin[job] : until] = True
+        free[: problem.level[job] + 1, begin[job] : until] -= problem.gpus[job]
+    order = _order(problem, _deadline(problem))
+    columns = (problem.gpus, problem.leases, problem.contiguous, problem.level, problem.last)
+    place(order[~set_jobs[order]], *columns, free, grants)
+    return plan_of(problem, grants, "greedy")
+
+
 @compiled
 def place(
     order: IntArray,

@@ -9,25 +9,30 @@ import numpy as np
 from .greedy_plan import perfect
 from .lease_milp import VariableColumns, columns_of, grants_of, model_of, start_of
 from .lease_problem import LeasePlan, LeaseProblem, plan_of
-from .milp_solver import Guarded, Question
+from .milp_solver import Question, Solver
 from .plan_check import violations
 from .slot_prices import fixed_value, planned
 
 GAP = 0.01
 """Relative gap to the bound at which a plan is good enough."""
 
-SPARE_S = 0.2
-"""Seconds of the limit reserved for ending a solver that does not answer."""
 
-
-def solve(problem: LeaseProblem, limit_s: float, solver: Guarded | None = None, gap: float = GAP) -> LeasePlan:
+def solve(
+    problem: LeaseProblem,
+    limit_s: float,
+    solver: Solver | None = None,
+    gap: float = GAP,
+    first: LeasePlan | None = None,
+) -> LeasePlan:
     """Return the plan that keeps most promises and, among those, is worth most, within *limit_s* seconds.
 
-    Without a *solver*, or if it crashes, hangs or finds nothing better, it is the greedy plan. Its ``bound`` holds for
-    all plans, so ``gap`` limits the loss.
+    The search begins at the *first* plan, if given and feasible, or at the greedy one. Without a *solver*, or if it
+    finds nothing better, one of these is returned. Its ``bound`` holds for all plans, so ``gap`` limits the loss.
     """
-    until_s = time.monotonic() + limit_s - SPARE_S
+    until_s = time.monotonic() + limit_s
     best = planned(problem, gap)
+    if first is not None and first.rank > best.rank and not violations(problem, first):
+        best = plan_of(problem, first.grants, first.origin, best.bound)
     if solver is None or perfect(problem, best, gap):
         return best
     columns = columns_of(problem, best)
@@ -43,7 +48,7 @@ def _better(
     problem: LeaseProblem,
     columns: VariableColumns,
     best: LeasePlan,
-    solver: Guarded,
+    solver: Solver,
     must_keep: int | None,
     until_s: float,
     gap: float,
@@ -53,9 +58,7 @@ def _better(
     left_s = until_s - time.monotonic()
     if left_s <= 0:
         return best
-    answer = solver.solve(Question(model, start_of(problem, columns, best), left_s, gap))
-    if answer is None:
-        return best
+    answer = solver(Question(model, start_of(problem, columns, best), left_s, gap))
     bound = best.bound
     if must_keep is not None and columns.complete:
         bound = min(bound, answer.bound + fixed_value(problem))

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...cluster.jobs import JobState, JobTable
+from ...cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from ...cluster.state import View
 from .latest_leases import Latest, latest, stretches
 from .remaining_work import RemainingWork
@@ -29,6 +30,7 @@ class SchedulePlan(NamedTuple):
     beside_reservations: Room
     bounds_s: FloatArray  #: of the stretches in which jobs run in leases
     used: IntArray  #: most GPUs of these jobs, row of room x stretch
+    solved: bool  #: reservations follow the solver
 
     def left(self) -> Room:
         """Return the GPUs that the plan leaves free."""
@@ -38,6 +40,14 @@ class SchedulePlan(NamedTuple):
         return room
 
 
+class Reservations(NamedTuple):
+    """Reservations of jobs that cannot be stopped."""
+
+    starts_s: FloatArray
+    left: Room
+    solved: bool  #: they follow the solver
+
+
 @dataclass(frozen=True, eq=False)
 class LeaseSchedule:
     """Plans in ticks of *tick_s* from now on, in the rows of a *room*."""
@@ -45,6 +55,7 @@ class LeaseSchedule:
     now_s: float
     tick_s: float
     room: Room
+    solved: SolvedStarts = NO_SOLVED_STARTS
 
     def latest(self, jobs: DeadlineRequests, slack_s: float = 0.0, share: float = 0.0) -> SchedulePlan:
         """Return the latest plan by which *jobs* end *slack_s* before their time, with a *share* of the GPUs left over.
@@ -55,25 +66,33 @@ class LeaseSchedule:
         room = self.room.less(share, int(jobs.gpus.max(initial=0)))
         first, late, hopeless = np.zeros((3, len(jobs)), dtype=np.int64)
         whole, parts = np.flatnonzero(~jobs.stoppable), np.flatnonzero(jobs.stoppable)
-        starts_s = np.full(len(jobs), np.inf)
+        starts_s, solved = np.full(len(jobs), np.inf), False
         if len(whole):
-            starts_s[whole], room = self.reserved(jobs.take(whole), slack_s, room)
+            starts_s[whole], room, solved = self.reserved(jobs.take(whole), slack_s, room)
             hopeless[whole], late[whole] = starts_s[whole] == -np.inf, np.isnan(starts_s[whole])
             first[whole] = starts_s[whole] < self.now_s + self.tick_s
         bounds_s, plan = self.in_leases(jobs.take(parts), room, slack_s)
         first[parts], late[parts], hopeless[parts] = plan.first, plan.late, plan.hopeless
-        return SchedulePlan(first, late, hopeless, starts_s, room, bounds_s, plan.used)
+        return SchedulePlan(first, late, hopeless, starts_s, room, bounds_s, plan.used, solved)
 
-    def reserved(self, jobs: DeadlineRequests, slack_s: float, room: Room) -> tuple[FloatArray, Room]:
+    def reserved(self, jobs: DeadlineRequests, slack_s: float, room: Room) -> Reservations:
         """Return the latest start of each job that cannot be stopped, and the room left.
 
         It is NaN where GPUs are taken, and minus infinity for a job that is late even if it starts now: it takes none.
+        Where some find no place, jobs begin no later than the solver planned, if more of them have a place then.
         """
         able = jobs.due_s - jobs.needs_s >= self.now_s
         some, starts_s = jobs.take(able), np.full(len(jobs), -np.inf)
         due_s = np.maximum(some.due_s - slack_s, np.minimum(some.due_s, self.now_s + some.needs_s))
         starts_s[able], left = latest_plan(room, replace(some, due_s=due_s))
-        return starts_s, left
+        lost, solved_s = np.isnan(starts_s[able]), self.solved.of(some.job_id)
+        if lost.any() and np.isfinite(solved_s).any():
+            by_s = np.fmin(due_s, np.maximum(solved_s, some.since_s) + some.needs_s)
+            again_s, left_again = latest_plan(room, replace(some, due_s=by_s))
+            if np.isnan(again_s).sum() < lost.sum():
+                starts_s[able] = again_s
+                return Reservations(starts_s, left_again, True)
+        return Reservations(starts_s, left, False)
 
     def in_leases(self, jobs: DeadlineRequests, room: Room, slack_s: float = 0.0) -> tuple[FloatArray, Latest]:
         """Plan jobs that can be stopped in *room*; return the bounds of its stretches too."""
@@ -115,4 +134,4 @@ def steady_room(view: View, work_s: FloatArray, tick_s: float) -> Room:
 def lease_requests(jobs: JobTable, work: RemainingWork, now_s: float, ends_s: FloatArray) -> DeadlineRequests:
     """Return the requests of *jobs* to end by *ends_s*, on one pool of GPUs."""
     since_s, everywhere = np.full(len(jobs), now_s), np.ones((len(jobs), 1), dtype=np.bool_)
-    return DeadlineRequests(work.gpus, work.left_s, since_s, ends_s, everywhere, can_be_stopped(jobs))
+    return DeadlineRequests(work.gpus, work.left_s, since_s, ends_s, everywhere, can_be_stopped(jobs), jobs.job_id)

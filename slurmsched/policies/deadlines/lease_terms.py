@@ -61,6 +61,9 @@ class LeaseTerms:
     lost: float = 0.9
     """Probability of breaking a promise above which it no longer stands before others."""
 
+    solver_s: float = 0.0
+    """Seconds for the solver after a decision, on promises without a place and refused jobs; 0 for none."""
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value, share = getattr(self, field.name), field.name in _SHARES

@@ -1,22 +1,15 @@
-"""Solver of models: PuLP builds them, HiGHS solves them, in a separate process that may crash or hang safely.
-
-The only part of planning with a clock: after a limit in seconds the caller goes on without an answer.
-"""
+"""Solver of models: PuLP builds them, HiGHS solves them, within a limit in seconds."""
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...cluster.columns import FloatArray
 from ...errors import MissingExtra
-from ...interpreter import safe_children
 from .lease_milp import MilpModel
 
 
@@ -94,82 +87,6 @@ def _program(model: MilpModel) -> Any:
             sense, right = pulp.LpConstraintGE, lower
         program.addConstraint(pulp.LpConstraint(left, sense, f"r{row}", right))
     return program
-
-
-def _serve(solver: Solver, line: Connection) -> None:
-    """Answer questions until the connection closes, after a first message that the solver is ready."""
-    if solver is highs:
-        import highspy  # noqa: F401
-        import pulp  # noqa: F401
-    try:
-        line.send(None)
-        while True:
-            line.send(solver(line.recv()))
-    except (EOFError, BrokenPipeError):
-        pass
-
-
-class Guarded:
-    """A solver in a separate process, which is killed if it does not answer in time. Release it with ``close``.
-
-    A process that crashed or was killed is replaced at the next question. ConfigError if a dependency is missing.
-    """
-
-    def __init__(self, solver: Solver = highs) -> None:
-        if solver is highs:
-            check_installed()
-        self._solver = solver
-        self._process: multiprocessing.process.BaseProcess | None = None
-        self._line: Connection | None = None
-        self._ready = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def solve(self, question: Question) -> Solution | None:
-        """Return the answer, or None if there is none within ``limit_s`` seconds."""
-        until_s = time.monotonic() + question.limit_s
-        line = self._started()
-        try:
-            # A question exceeds the pipe's buffer: sending it before the process reads would block.
-            if not self._ready and not line.poll(question.limit_s):
-                return None
-            if not self._ready:
-                self._ready = line.recv() is None
-            left_s = max(0.0, until_s - time.monotonic())
-            line.send(question._replace(limit_s=0.8 * left_s))
-            if line.poll(max(0.0, until_s - time.monotonic())):
-                answer: Solution = line.recv()
-                return answer
-        except (EOFError, OSError):
-            pass
-        self.close()
-        return None
-
-    def close(self) -> None:
-        """Kill the process, if any."""
-        if self._process is not None and self._line is not None:
-            self._line.close()
-            self._process.kill()
-            self._process.join()
-            self._process.close()
-        self._process = self._line = None
-        self._ready = False
-
-    def _started(self) -> Connection:
-        if self._line is None:
-            context = multiprocessing.get_context("spawn")
-            self._line, theirs = context.Pipe()
-            with safe_children():
-                self._process = context.Process(target=_serve, args=(self._solver, theirs), daemon=True)
-                self._process.start()
-            theirs.close()
-        return self._line
 
 
 def check_installed() -> None:

@@ -166,6 +166,7 @@ class DeadlineRequests:
     due_s: FloatArray
     rows: BoolArray  #: job x row of room: the rows in which each counts
     stoppable: BoolArray  #: it can be stopped between leases
+    job_id: IntArray
 
     def __len__(self) -> int:
         return len(self.gpus)

@@ -85,7 +85,7 @@ def lease_claims(view: View, jobs: JobTable, terms: LeaseTerms) -> LeaseClaims:
     if len(placed):
         requests = lease_requests(jobs, work, now_s, ends_s).take(placed)
         room = steady_room(view, work.left_s[: len(view.running)], terms.beat_s)
-        schedule = LeaseSchedule(now_s, terms.beat_s, room)
+        schedule = LeaseSchedule(now_s, terms.beat_s, room, view.solved)
         plan = schedule.latest(requests, terms.slack_s)
         urgent[placed] |= needed_now(plan, hopeless=True)
         starts_s[placed] = plan.starts_s

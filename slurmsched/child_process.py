@@ -1,0 +1,86 @@
+"""A module of ours in a process of its own, which answers requests one after the other."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from multiprocessing.connection import Connection
+from threading import Lock
+from typing import Any
+
+from . import interpreter
+from .errors import SlurmschedError
+
+PATIENCE_S = 5.0
+"""The longest wait for the request before: the daemon's clients give up after ten seconds."""
+
+
+class ChildFailed(SlurmschedError):
+    """A process that gave no answer; the text says why."""
+
+
+class ChildProcess:
+    """The process that runs *module*, started when it is first needed; it makes a *product*, a noun for messages.
+
+    It reads requests from the socket whose number is its argument, and answers each. A process that died, or took too
+    long, is replaced at the next request.
+    """
+
+    def __init__(self, module: str, product: str, patience_s: float = PATIENCE_S) -> None:
+        self._module, self._product, self._patience_s = module, product, patience_s
+        self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
+        self._lock, self._closed = Lock(), False
+
+    def ask(self, request: Any, timeout_s: float) -> Any:
+        """Return the answer to *request*; ChildFailed where there is none within *timeout_s*."""
+        if not self._lock.acquire(timeout=self._patience_s):
+            raise ChildFailed(
+                f"another {self._product} has been running for {self._patience_s:g} s; ask again in a moment"
+            )
+        try:
+            if self._closed:
+                raise ChildFailed("the daemon is stopping")
+            connection = (self._child or self._started())[1]
+            try:
+                connection.send(request)
+                if connection.poll(timeout_s):
+                    return connection.recv()
+            except (OSError, EOFError) as trouble:
+                self._end()
+                raise ChildFailed(f"the process that makes a {self._product} has died") from trouble
+            self._end()
+            raise ChildFailed(f"a {self._product} took longer than {timeout_s:g} s")
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Stop the process, also in the middle of an answer."""
+        self._closed = True
+        child = self._child
+        if child is not None:
+            child[0].kill()
+        with self._lock:
+            self._end()
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(
+                interpreter.command(self._module, str(theirs.fileno())),
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=interpreter.environment(os.environ),
+                cwd=interpreter.DIRECTORY,
+                start_new_session=True,  # signals of a terminal are for the daemon
+            )
+        self._child = process, Connection(ours.detach())
+        return self._child
+
+    def _end(self) -> None:
+        if self._child is not None:
+            process, connection = self._child
+            connection.close()
+            process.kill()
+            process.wait()
+            self._child = None
