@@ -36,8 +36,6 @@ UNREACHED = {
     "cli/reference.py": "makes two pages of docs",
     "config/example.py": "makes the settings file of contrib",
     "slurm/adapters/fake.py": "the Slurm in memory on which plug-ins and commands are tried",
-    "policies/deadlines/gpu_blocks.py": "placement of leases, which no selection uses yet",
-    "policies/deadlines/local_search.py": "the same",
 }
 """Files that no command, daemon, node program or job reaches, and why they are here."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..cluster.columns import IntArray
-from .compiled import compiled
+from .compiled import compiled, inner
 from .contract import PLACEMENTS, Placement
 
-POOL, FIRST_FREE, CONSOLIDATE = 0, 1, 2
+POOL, FIRST_FREE, CONSOLIDATE, QUASI = 0, 1, 2, 3
 
 
 @compiled
@@ -19,6 +21,9 @@ def place(how: int, free: IntArray, size: int, gpus: int, nodes: IntArray, taken
     if how == CONSOLIDATE:
         return _consolidate(free, size, gpus, nodes, taken)
     found = 0
+    if how == QUASI:
+        found = _consolidate(free, size, gpus, nodes, taken)
+        return found if found else _emptiest(free, gpus, nodes, taken)
     for node in range(len(free)):
         if free[node] > 0:
             nodes[found] = node
@@ -64,10 +69,31 @@ def _consolidate(free: IntArray, size: int, gpus: int, nodes: IntArray, taken: I
     return found + 1
 
 
+@inner
+def _emptiest(free: IntArray, gpus: int, nodes: IntArray, taken: IntArray) -> int:
+    """Take the nodes with most free GPUs in turn."""
+    found, left = 0, free.copy()
+    while gpus > 0:
+        node = np.argmax(left)
+        if left[node] == 0:
+            return 0
+        nodes[found], taken[found] = node, min(left[node], gpus)
+        gpus -= taken[found]
+        left[node] = 0
+        found += 1
+    return found
+
+
 for _name, _summary, _sensitive, _other in (
     ("pool", "Node boundaries do not count.", POOL, POOL),
     ("first-free", "Any free GPUs, the lowest node first.", FIRST_FREE, FIRST_FREE),
     ("consolidate", "The fewest nodes, the best fit for the rest.", CONSOLIDATE, CONSOLIDATE),
+    (
+        "quasi-consolidate",
+        "Consolidate jobs that spreading slows down; others as far as there is room (Chronus).",
+        CONSOLIDATE,
+        QUASI,
+    ),
     (
         "tiresias-skew",
         "Consolidate only jobs that spreading slows down (Gu et al., NSDI'19).",

@@ -1,7 +1,7 @@
 """Reservations for jobs that run to their end: GPUs over time, and plans of latest starts.
 
-A row of room is a set of nodes, in blocks of some size. A job fits if every row in which it counts has enough GPUs (see
-``deadlines/gpu_blocks.py`` for when that is exact).
+A row of room is a set of nodes, in blocks of some size. A job fits if every row in which it counts has enough GPUs.
+That is exact where each size divides the next larger one, such as powers of two; else a plan may count GPUs in pieces.
 """
 
 from __future__ import annotations
