@@ -88,6 +88,12 @@ class Metrics:
         self._profiles = Counter("slurmsched_profile_records", "Records of nodes, by result.", ["result"], registry=to)
 
     def _declare_cluster(self, to: CollectorRegistry) -> None:
+        self._solver = Counter(
+            "slurmsched_solver_answers",
+            "Cycles with an answer of the solver, followed or dropped, and problems without an answer (none).",
+            ["result"],
+            registry=to,
+        )
         self._pending = Gauge("slurmsched_pending_jobs", "Pending jobs; an array counts once.", registry=to)
         self._running = Gauge("slurmsched_running_jobs", "Jobs that have started and not ended.", registry=to)
         self._ranked = Gauge("slurmsched_ranked_jobs", "Pending jobs that we order.", registry=to)
@@ -209,7 +215,13 @@ class Metrics:
         """Count one delivery of a node: ok, or the reason for its refusal."""
         self._profiles.labels(result).inc()
 
+    def no_solver_answer(self) -> None:
+        """Count one problem that the solver did not answer."""
+        self._solver.labels("none").inc()
+
     def _report(self, report: CycleReport) -> None:
+        if len(report.view.solved):
+            self._solver.labels("followed" if report.plan.solved else "dropped").inc()
         for phase, took_s in report.phases_s.items():
             self._phase_s.labels(phase).observe(took_s)
         for action, count in report.actions.items():

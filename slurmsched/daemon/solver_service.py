@@ -19,11 +19,13 @@ logger = logging.getLogger(__name__)
 class SolverService:
     """Hands the problem of the latest cycle to *solver*; no cycle ever waits for it.
 
-    Where there is no answer the last one stays, which decisions check against what they see.
+    Where there is no answer the last one stays, which decisions check against what they see, and *no_answer* is called.
     """
 
-    def __init__(self, policy: Callable[[], Policy], solver: LeaseSolver) -> None:
-        self._policy, self._solver, self._latest = policy, solver, NO_SOLVED_STARTS
+    def __init__(
+        self, policy: Callable[[], Policy], solver: LeaseSolver, no_answer: Callable[[], None] = lambda: None
+    ) -> None:
+        self._policy, self._solver, self._latest, self._no_answer = policy, solver, NO_SOLVED_STARTS, no_answer
         self._news, self._stopping = Condition(), False
         self._report: CycleReport | None = None
         self._thread = Thread(target=self._run, name="solver", daemon=True)
@@ -64,6 +66,7 @@ class SolverService:
             except ChildFailed as error:
                 if not self._stopping:
                     logger.warning("the solver gave no answer: %s", error)
+                    self._no_answer()
             except Exception:  # a bug here must not cost more than the solver
                 logger.exception("a bug in the solver, please report it; it ends here")
                 return

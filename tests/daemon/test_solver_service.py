@@ -25,9 +25,9 @@ def report(mode="act"):
 def service():
     made = []
 
-    def make(solver_s=5.0, **details):
+    def make(solver_s=5.0, no_answer=lambda: None, **details):
         policy = Policy(SJF, rules(solver_s=solver_s))
-        made.append(SolverService(lambda: policy, LeaseSolver(**details)))
+        made.append(SolverService(lambda: policy, LeaseSolver(**details), no_answer))
         made[-1].start()
         return made[-1]
 
@@ -53,14 +53,15 @@ def test_the_answer_to_a_cycle_is_there_for_a_later_one(service):
 
 
 @pytest.mark.parametrize("worker", ["tests.policies.hanging_solver", "tests.policies.dying_solver"])
-def test_a_solver_that_fails_is_logged_and_costs_no_cycle_anything(service, worker, caplog):
-    solver = service(solver_s=0.5, worker=worker, startup_s=0.5)
-    for _ in range(2):
-        caplog.clear()
+def test_a_solver_that_fails_is_logged_and_counted_and_costs_no_cycle_anything(service, worker, caplog):
+    missing = []
+    solver = service(0.5, lambda: missing.append(worker), worker=worker, startup_s=0.5)
+    for count in (1, 2):
         began_s = time.monotonic()
         solver.observe(report())
         assert time.monotonic() - began_s < 30.0, "a hanging one never answers"
-        assert until(lambda: "the solver gave no answer" in caplog.text)
+        assert until(lambda expected=count: len(missing) == expected)
+    assert caplog.text.count("the solver gave no answer") == 2
     assert len(solver.latest()) == 0
 
 

@@ -124,7 +124,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     )
     controller = DaemonController(parts)
     predictions = None if dry else _predictions(app, world, facts, store, metrics)
-    solver = SolverService(lambda: world.policy, LeaseSolver())
+    solver = SolverService(lambda: world.policy, LeaseSolver(), metrics.no_solver_answer)
     world.solved = solver.latest
     service = _service(app, parts, controller, metrics, predictions, solver)
     return Daemon(controller, service, world, leads, store)

@@ -87,7 +87,14 @@ def check(view: View, plan: Plan, job: JobTable, forecast: Forecast, rules: Rule
 def promise_words(view: View, plan: Plan, job_id: int) -> tuple[str, ...]:
     """Return the sentences of ``why`` and ``explain`` about the promise of a job; empty if it has no answer."""
     place = plan.promises.last_of(job_id, view.first_submit_s(job_id))
-    return () if place is None else tuple(_sentences(plan.promises, place, view.now_s))
+    return () if place is None else (*_sentences(plan.promises, place, view.now_s), *_solver_words(view, plan, place))
+
+
+def _solver_words(view: View, plan: Plan, place: int) -> Iterator[str]:
+    """Yield a sentence about a promise whose place the solver found; none while the schedule needs no solver."""
+    start_s = float(view.solved.of(plan.promises.job_id[[place]])[0])
+    if plan.solved and plan.promises.open[place] and math.isfinite(start_s):
+        yield f"Beside the other promises it has a place by the solver's plan, from {_when(start_s, view.now_s)}."
 
 
 def _answered(table: PromiseTable, place: int, now_s: float) -> DeadlineAnswer:
