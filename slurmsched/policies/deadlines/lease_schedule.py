@@ -79,7 +79,8 @@ class LeaseSchedule:
         """Return the latest start of each job that cannot be stopped, and the room left.
 
         It is NaN where GPUs are taken, and minus infinity for a job that is late even if it starts now: it takes none.
-        Where some find no place, jobs begin no later than the solver planned, if more of them have a place then.
+        Where some find no place, jobs begin no later than the solver planned, if some of these have a place then and no
+        other job loses its own.
         """
         able = jobs.due_s - jobs.needs_s >= self.now_s
         some, starts_s = jobs.take(able), np.full(len(jobs), -np.inf)
@@ -89,7 +90,8 @@ class LeaseSchedule:
         if lost.any() and np.isfinite(solved_s).any():
             by_s = np.fmin(due_s, np.maximum(solved_s, some.since_s) + some.needs_s)
             again_s, left_again = latest_plan(room, replace(some, due_s=by_s))
-            if np.isnan(again_s).sum() < lost.sum():
+            lost_again = np.isnan(again_s)
+            if lost_again.sum() < lost.sum() and not (lost_again & ~lost).any():
                 starts_s[able] = again_s
                 return Reservations(starts_s, left_again, True)
         return Reservations(starts_s, left, False)
