@@ -23,7 +23,7 @@ HEAVY = ("numpy", "sqlalchemy", "rich", "alembic", "prometheus_client")
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
 
 
 def imported_by(code: str) -> list[str]:
@@ -48,7 +48,7 @@ def test_help_is_there_within_200_ms():
     took_s = []
     for _ in range(5):
         before_s = _children_s()
-        subprocess.run([script, "--help"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+        subprocess.run([script, "--help"], check=True, stdout=subprocess.DEVNULL, timeout=300)
         took_s.append(_children_s() - before_s)
     assert min(took_s) <= 0.2
 
@@ -86,7 +86,9 @@ def test_the_version_is_told():
 
 
 def test_python_dash_m_runs_it():
-    done = subprocess.run([sys.executable, "-m", "slurmsched", "--version"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "slurmsched", "--version"], capture_output=True, text=True, timeout=300
+    )
     assert done.stdout.startswith("slurmsched, version ")
 
 
@@ -130,7 +132,7 @@ def test_a_limit_of_open_files_that_is_too_low_is_one_line_that_names_it(tmp_pat
     (tmp_path / "slurmsched.toml").write_text(f"[daemon]\nstate_dir = '{tmp_path}'\nrun_dir = '{tmp_path}'\n")
     words = [sys.executable, "-m", "slurmsched", "--config", str(tmp_path / "slurmsched.toml"), "run"]
     limited = ["sh", "-c", 'ulimit -n 16; exec "$@"', "sh", *words]
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert done.stderr == (
         "slurmsched: the daemon needs 256 open files; the limit of this process is 16"
@@ -161,6 +163,6 @@ def test_completion_knows_the_commands():
     environ = os.environ | {"_SLURMSCHED_COMPLETE": "bash_complete", "COMP_WORDS": "slurmsched re", "COMP_CWORD": "1"}
     done = subprocess.run(
         [sys.executable, "-c", "from slurmsched.cli import main; main(prog_name='slurmsched')"],
-        env=environ, capture_output=True, text=True, timeout=60,
+        env=environ, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert {line.partition(",")[2] for line in done.stdout.split()} == {"replay", "resume", "release-all"}

@@ -70,7 +70,7 @@ def on_a_terminal(code: str, **environ: str) -> str:
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         variables = {"PATH": os.environ["PATH"], "TERM": "xterm", "COLUMNS": "80"} | environ
-        subprocess.run([sys.executable, "-c", code], stdout=theirs, env=variables, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", code], stdout=theirs, env=variables, check=True, timeout=300)
         os.close(theirs)
         chunks = []
         while True:
@@ -109,7 +109,7 @@ def test_a_dumb_terminal_gets_plain_text():
 def test_a_c_locale_prints_every_name():
     code = "import sys; from slurmsched.cli import main; main(['config', 'show'], prog_name='slurmsched')"
     environ = {"PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"]}
-    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

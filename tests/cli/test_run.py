@@ -39,7 +39,7 @@ class Shop:
         return [sys.executable, "-m", "slurmsched", "--config", str(self.file), *words]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.argv(*words), env=self.lab.env(), capture_output=True, text=True, timeout=60)
+        return subprocess.run(self.argv(*words), env=self.lab.env(), capture_output=True, text=True, timeout=300)
 
     def said(self, *words: str) -> dict:
         return json.loads(self.run(*words, "--json").stdout)

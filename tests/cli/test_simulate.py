@@ -258,7 +258,7 @@ def test_a_database_without_runs_says_what_to_do(tmp_path):
 def test_a_bar_is_drawn_only_where_people_watch(trace):
     def drawn(stderr: int) -> None:
         words = [sys.executable, "-m", "slurmsched", "simulate", trace, *ONE_NODE]
-        subprocess.run(words, stderr=stderr, stdout=subprocess.DEVNULL, check=True, timeout=60)
+        subprocess.run(words, stderr=stderr, stdout=subprocess.DEVNULL, check=True, timeout=300)
 
     master, terminal = pty.openpty()
     drawn(terminal)

@@ -81,7 +81,7 @@ def test_scontrol_agrees(text: str, tmp_path: Path):
 
     def says(what: str, of: str) -> list[str]:
         argv = ["scontrol", "show", what, of]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=20, env=environment).stdout.split()
+        return subprocess.run(argv, capture_output=True, text=True, timeout=300, env=environment).stdout.split()
 
     assert list(expand(text)) == says("hostnames", text)
     assert [fold(expand(text))] == says("hostlist", ",".join(expand(text)))

@@ -91,7 +91,7 @@ def ask_lua(comments: Iterable[str], *, entry: str = "submit", uid: int = 0, scr
     asked = "".join(f"{entry} {uid} {comment.encode(errors='surrogateescape').hex()}\n" for comment in comments)
     done = subprocess.run(
         [str(LUA), str(HERE / "slurm_stub.lua"), str(script), str(int(NOW.timestamp()))],
-        input=asked, capture_output=True, text=True, timeout=60, env={**os.environ, "TZ": "Europe/Berlin"},
+        input=asked, capture_output=True, text=True, timeout=300, env={**os.environ, "TZ": "Europe/Berlin"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "fault" not in done.stderr
@@ -254,7 +254,7 @@ def test_a_fault_of_our_own_lets_the_job_through(tmp_path):
     broken.write_text(SCRIPT.read_text().replace("said[key] = value", "said[key] = nil .. value"))
     asked = f"submit 1000 {b'slurmsched:ckpt'.hex()}\n"
     command = [str(LUA), str(HERE / "slurm_stub.lua"), str(broken), "1"]
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["yes"]
     assert "a fault in job_submit.lua" in done.stderr
 

@@ -53,7 +53,7 @@ def submitted(tmp_path):
                 job=", ".join(f"{key} = {lua(value)}" for key, value in (JOB | job).items()),
             )
         )
-        done = subprocess.run([LUA, harness, script], capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run([LUA, harness, script], capture_output=True, text=True, timeout=300, check=True)
         assert done.stderr == ""
         answer, partition, limit = done.stdout.split()
         assert answer == "0"

@@ -41,7 +41,7 @@ def said(tmp_path):
         (tmp_path / "job_submit.lua").write_text(script)
         (tmp_path / "ask.lua").write_text(ASK.format(job=job, record=record, uid=uid))
         command = [str(LUA), "ask.lua", "job_submit.lua", "passwd"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
         assert done.stderr == ""
         return done.stdout
 

@@ -116,7 +116,7 @@ def test_what_root_makes_the_daemons_user_can_open(tmp_path_factory):
         )
         done = subprocess.run(
             ["/usr/bin/python3", "-c", program, f"{home}/a.db"],
-            user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=30,
+            user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=300,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert len(store.history("c")) == 2

@@ -26,9 +26,9 @@ def small_disk(tmp_path):
         pytest.skip("mounting needs root")
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk], check=True, timeout=60)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk], check=True, timeout=300)
     yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True, timeout=60)
+    subprocess.run(["umount", "--lazy", disk], check=True, timeout=300)
 
 
 def fill(path):

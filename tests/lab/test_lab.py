@@ -179,7 +179,7 @@ def as_games(*argv):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
     except PermissionError:
         return None

@@ -34,7 +34,7 @@ def test_a_lab_lives_and_dies_by_the_command(lab_directory):
         "shell",
     ]
     inside = [*shell, "sinfo", "-h", "-o", "%D %G"]
-    assert subprocess.run(inside, capture_output=True, text=True, timeout=30).stdout == "2 gpu:1\n"
+    assert subprocess.run(inside, capture_output=True, text=True, timeout=300).stdout == "2 gpu:1\n"
     again = call(lab_directory, "up", "--no-accounting")
     assert again.exit_code == 1
     assert "there is a lab at" in again.output
@@ -71,7 +71,7 @@ def test_the_controller_restarts_and_the_shell_keeps_our_settings(lab_directory)
     assert {name for name in before if before[name] != after[name]} == {"slurmctld"}
     shell = [sys.executable, "-m", "slurmsched", "lab", "--dir", str(lab_directory), "shell", "printenv"]
     environment = os.environ | {"SLURMSCHED_CONFIG": "/tmp/s.toml", "SLURM_CLUSTERS": "other"}
-    done = subprocess.run([*shell, "SLURMSCHED_CONFIG"], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*shell, "SLURMSCHED_CONFIG"], env=environment, capture_output=True, text=True, timeout=300)
     assert done.stdout == "/tmp/s.toml\n"
-    done = subprocess.run([*shell, "SLURM_CLUSTERS"], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*shell, "SLURM_CLUSTERS"], env=environment, capture_output=True, text=True, timeout=300)
     assert done.stdout == ""

@@ -96,7 +96,7 @@ def run(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

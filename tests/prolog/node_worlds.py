@@ -139,7 +139,7 @@ class Node:
         )
         try:
             # Until nobody holds the pipe any more, as slurmd does, and only then it kills.
-            assert done.communicate(timeout=60.0)[0] == b"", "it spoke"
+            assert done.communicate(timeout=300)[0] == b"", "it spoke"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(done.pid, signal.SIGKILL)

@@ -178,9 +178,9 @@ def test_the_database_is_away_and_comes_back(site, trouble):
 def small_disk() -> Iterator[Path]:
     """A file system of 24 MB that the operator may write to."""
     disk = Path(mkdtemp(prefix="slurmsched-disk-", dir="/tmp"))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=1777", "tmpfs", disk], check=True, timeout=60)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=1777", "tmpfs", disk], check=True, timeout=300)
     yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True, timeout=60)
+    subprocess.run(["umount", "--lazy", disk], check=True, timeout=300)
     disk.rmdir()
 
 

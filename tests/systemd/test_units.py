@@ -27,7 +27,7 @@ def tool(name: str) -> str:
 
 
 def run(*argv: str | Path) -> str:
-    done = subprocess.run([str(arg) for arg in argv], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(arg) for arg in argv], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
