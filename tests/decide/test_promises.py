@@ -499,6 +499,22 @@ def test_an_owner_is_told_of_a_running_job_that_may_be_late_while_notice_is_left
     assert bool(np.isfinite(planned(then).promises.announced_s[0])) == in_doubt
 
 
+@pytest.mark.parametrize(("ran_h", "left_h", "in_doubt"), [(2.5, 0.9, True), (2.5, 9.0, False), (1.9, 2.0, False)])
+def test_an_owner_is_told_of_a_job_that_outlasted_its_forecast_while_notice_is_left(ran_h, left_h, in_doubt):
+    """A forecast of 1 h with an upper decile of 2 h that does not know how long the job has run."""
+    what = seen(wanted(1))
+    now_s = NOW_S + (10.0 - left_h) * HOUR_S
+    running = running_jobs(1, job_id=[1], started_s=[now_s - ran_h * HOUR_S], time_limit_s=[40 * HOUR_S])
+    hours = np.array([HOUR_S])
+    then = replace(
+        seen(wanted(0), running=running),
+        promises=planned(what).promises,
+        now_s=now_s,
+        forecast_running=Forecast(hours, hours, 2 * hours, Labels.of(["fixed"])),
+    )
+    assert bool(np.isfinite(planned(then).promises.announced_s[0])) == in_doubt
+
+
 def test_why_explain_and_the_list_tell_of_the_promise():
     what = seen(wanted(1))
     plan = planned(what)
