@@ -74,5 +74,6 @@ class SolverService:
     def _solve(self, report: CycleReport) -> None:
         rules = self._policy().rules
         request = problem_after(report.view, report.plan, rules)
-        if request is not None:
-            self._latest = self._solver.solve(request, solver_limit_s(rules))
+        solved = None if request is None else self._solver.solve(request, solver_limit_s(rules))
+        if solved is not None:
+            self._latest = solved

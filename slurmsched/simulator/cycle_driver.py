@@ -195,6 +195,8 @@ class CycleDriver:
         except ChildFailed as error:
             logger.warning("the solver gave no answer: %s", error)
             return
+        if solved is None:
+            return
         if not np.isin(solved.job_id, self._solved.job_id).all():
             self._change_s = min(self._change_s, report.now_s + ANSWER_S)
         self._solved = solved

@@ -160,6 +160,17 @@ def test_a_decision_with_an_answer_is_the_same_from_its_record(tmp_path):
     store.close()
 
 
+def test_the_same_jobs_are_a_new_problem_after_ten_minutes_and_others_at_once():
+    what = crowd([1, 2, 4], [1, 2, 2], [4, 2, 4])
+    request = problem_after(what, decide(what, SJF, rules()), rules())
+    solver = LeaseSolver()
+    assert solver.solve(request, 5.0) is not None
+    assert solver.solve(replace(request, now_s=NOW_S + 599.0), 5.0) is None
+    assert request.is_news_after(replace(request, job_id=request.job_id + 1))
+    assert solver.solve(replace(request, now_s=NOW_S + 600.0), 5.0) is not None
+    solver.close()
+
+
 @pytest.mark.parametrize("worker", ["tests.policies.hanging_solver", "tests.policies.dying_solver", "tests.no_solver"])
 def test_a_solver_that_hangs_or_dies_gives_no_answer_and_another_one_is_started(worker):
     what = crowd([1, 2, 4], [1, 2, 2], [4, 2, 4])

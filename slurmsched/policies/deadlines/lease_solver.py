@@ -17,11 +17,18 @@ class LeaseSolver:
 
     def __init__(self, worker: str = solver_worker.__name__, startup_s: float = STARTUP_S) -> None:
         self._process, self._startup_s = ChildProcess(worker, "lease plan"), startup_s
+        self._answered: SolverRequest | None = None
 
-    def solve(self, request: SolverRequest, limit_s: float) -> SolvedStarts:
-        """Return the starts of the best plan found within *limit_s*; ChildFailed where there is no answer."""
+    def solve(self, request: SolverRequest, limit_s: float) -> SolvedStarts | None:
+        """Return the starts of the best plan found within *limit_s*; None where the last answer still holds.
+
+        ChildFailed where there is no answer.
+        """
+        if not request.is_news_after(self._answered):
+            return None
         question = (request.problem, limit_s, request.first)
         plan: LeasePlan = self._process.ask(question, limit_s + self._startup_s)
+        self._answered = request
         return request.starts(plan)
 
     def close(self) -> None:

@@ -17,6 +17,10 @@ MOST_SLOTS = 2_016
 """The horizon of a problem: a week of slots of five minutes."""
 
 
+AGAIN_S = 600.0
+"""Seconds after which the same jobs are a new problem, since others may have ended sooner than planned."""
+
+
 @dataclass(frozen=True, eq=False)
 class SolverRequest:
     """A lease problem about jobs of a view of *now_s*, in slots of *tick_s* from *begin_s* on."""
@@ -27,6 +31,12 @@ class SolverRequest:
     begin_s: float
     tick_s: float
     first: LeasePlan  #: the plan that the search begins at
+
+    def is_news_after(self, last: SolverRequest | None) -> bool:
+        """Return True if it is about other jobs than the *last* one, or AGAIN_S later."""
+        if last is None or self.now_s - last.now_s >= AGAIN_S:
+            return True
+        return not np.array_equal(np.sort(self.job_id), np.sort(last.job_id))
 
     def starts(self, plan: LeasePlan) -> SolvedStarts:
         """Return the starts in *plan* of the jobs that it serves and that cannot be stopped."""
