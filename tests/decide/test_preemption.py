@@ -95,6 +95,13 @@ def test_nobody_is_asked_while_another_job_ends_in_time():
     assert asked(plan) == []
 
 
+@pytest.mark.parametrize("lease_s", [300.0, 10.0])
+def test_leases_shorter_than_a_start_takes_are_no_reason_to_ask_nobody(lease_s):
+    """The job with the promise runs in leases too, and its start takes a minute."""
+    what = seen(full(4, 4), ahead_s=2 * HOUR_S + 160.0, ckpt=np.ones(1, dtype=bool))
+    assert asked(planned(what, lease_s=lease_s)) == [902]
+
+
 def test_as_few_as_are_needed_are_asked():
     running = full(1, 3, 4, node_list=["n1", "n1", "n2"], started_s=NOW_S - np.array([600.0, 1e5, HOUR_S]))
     assert asked(planned(seen(running))) == [903], "the small one alone would not do, and is left alone"

@@ -6,6 +6,8 @@ itself again, or is requeued after its time to save. Best-effort jobs have lease
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...cluster.actions import Action, AskToStop, Requeue
@@ -51,10 +53,14 @@ class _Yielding:
         self._view, self._rules, self._stopping = view, rules, stopping
         self._availability, now_s = promised.availability, view.now_s
         waiting, due_s = promised.rows[urgent], promised.due_s[urgent]
-        soonest_s = now_s + max(rules.lead_s, 1.0) + self._availability.needs_s[waiting] + 1.0
-        leased = self._availability.stoppable[waiting]
-        due_s = np.where(leased, np.minimum(due_s, soonest_s + rules.terms.beat_s), due_s)
-        self._requests = self._availability.requests(waiting, np.maximum(due_s, soonest_s), now_s)
+        start_s = now_s + max(rules.lead_s, 1.0) + 1.0
+        leased, within_s = (
+            self._availability.stoppable[waiting],
+            self._availability.needs_s[waiting] + rules.terms.beat_s,
+        )
+        due_s = np.where(leased, np.minimum(due_s, start_s + within_s), due_s)
+        requests = self._availability.requests(waiting, due_s, now_s)
+        self._requests = replace(requests, due_s=np.maximum(due_s, start_s + requests.needs_s))
         self._promised, self._lost_gpu_s = promised, view.running.gpus * (now_s - view.running.started_s)
         self._can = (stopping.may | stopping.awaited) & self._availability.holding(waiting)
 
