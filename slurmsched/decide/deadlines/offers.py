@@ -18,7 +18,7 @@ TOO_LONG = "its planned runtime ends after that"
 KEPT_BACK = "the GPUs that are left are kept for smaller jobs, since jobs were refused for want of GPUs"
 
 SMALL = 0.1
-"""Size of a job, as a share of the largest ones in the terms, up to which nothing is kept back from it."""
+"""Size of a job that cannot be stopped, as a share of the largest ones, up to which nothing is kept back from it."""
 
 PLANNED = 12_000
 """Maximum number of jobs planned in one decision; after that, new promises must fit beside the last plan."""
@@ -158,7 +158,9 @@ class Offer:
         if not request.gpus[0] or self._now_s - self._refused_s > self._terms.memory_s:
             return 0.0
         size = float(request.needs_s[0] * request.gpus[0]) / self._terms.largest_s
-        return self._terms.kept_back * min(max(0.0, (size - SMALL) / (1 - SMALL)), 1.0)
+        if not request.stoppable[0]:
+            size = (size - SMALL) / (1 - SMALL)
+        return self._terms.kept_back * min(max(0.0, size), 1.0)
 
     def _fits_now(self, request: DeadlineRequests) -> bool:
         """Return whether a job fits beside the present plan with nothing kept from it."""
