@@ -18,6 +18,7 @@ from ..cluster.jobs import JobState, JobTable
 from ..cluster.nodes import NodeTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
+from ..cluster.text.hostlist import expand
 from ..policies.contract import PROFILINGS
 from .ordering.ranking import waited_s
 from .rules import ProfilingRules
@@ -161,13 +162,15 @@ def _requeues(view: View, rules: ProfilingRules, wanted: int) -> Iterator[Action
     """Requeue as many jobs past T_prof as free the *wanted* GPUs, the longest-running first.
 
     Without waiting jobs a requeue would only cost the owner time. A job that was requeued once is not requeued again.
+    Nor is one whose nodes have left the partition with it.
     """
     jobs, nodes = view.running, view.nodes
     here = profiling_nodes(nodes, rules)
     wanted -= int(np.maximum(nodes.gpus - nodes.gpus_used, 0)[here & nodes.usable].sum())
-    rows = overtime(view, rules)
+    rows, gone = overtime(view, rules), {*nodes.name.take(~here)}
+    useful = jobs.node_list.map([gone.isdisjoint(expand(names)) for names in jobs.node_list.names], np.bool_)
     willing = jobs.ckpt & jobs.requeueable & ~jobs.off & ~jobs.interactive & (jobs.restarts == 0) & (jobs.gpus > 0)
-    rows = rows[willing[rows]]
+    rows = rows[(willing & useful)[rows]]
     for row in rows[np.lexsort((jobs.job_id[rows], jobs.started_s[rows]))].tolist():
         if wanted <= 0:
             return

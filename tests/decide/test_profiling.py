@@ -146,6 +146,14 @@ def test_a_job_elsewhere_or_below_the_limit_is_never_requeued():
         assert requeued(view(jobs(3, partition=[BOTH] * 3), running=them, room=room)) == []
 
 
+def test_a_job_whose_node_has_left_the_partition_makes_no_room_there_and_goes_on():
+    running, room = profiling_since(400.0, 300.0, ckpt=[True] * 2, node_list=["n1", "n2"])
+    waiting = jobs(1, partition=[BOTH])
+    assert requeued(view(waiting, running=running, room=room)) == [901]
+    lent = replace(room, partitions=Labels.of(["gpu", "profile"]))
+    assert requeued(view(waiting, running=running, room=lent)) == [902]
+
+
 def test_nothing_is_requeued_for_jobs_that_wait_for_something_else_or_while_there_is_room():
     running, room = profiling_since(250.0, ckpt=[True])
     held = jobs(1, partition=[BOTH], reason=["JobHeldUser"])
