@@ -17,8 +17,8 @@ from slurmsched.lab import Lab, LabSpec, programs
 # Who runs tests in the background may have Ctrl-C ignored for them, and so for all that they start; some send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes is the machine's business. A change is judged by the same examples everywhere, and soak draws
-# new ones.
+# How long an example takes is the machine's business.
+# Every machine judges a change by the same examples; soak draws more.
 settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", settings.get_profile("any machine"), derandomize=False, print_blob=True)
 settings.load_profile("any machine")
