@@ -123,7 +123,7 @@ class DeadlineSettings:
     reserve: float = setting(0.05, "share of the GPUs that new promises leave free", least=0, most=0.9)
     kept_back: float = setting(
         0.0,
-        "further share that promises to the largest jobs leave free, for a day after a refusal for want of GPUs",
+        "further share that promises to the largest jobs without ckpt leave free, for a day after a want of GPUs",
         least=0,
         most=1,
     )

@@ -25,7 +25,7 @@ class DeadlineRules:
 
     margin: float = 0.9  #: the share of such runs that end within the planned runtime
     reserve: float = 0.05  #: share of the GPUs left out of new promises
-    kept_back: float = 0.0  #: further share left out of promises to the largest jobs, after a refusal
+    kept_back: float = 0.0  #: further share left out of promises to the largest jobs without ckpt, after a refusal
     long_s: float = 14_400.0  #: planned runtime above which a job is long
     long_share: float = 1.0  #: largest share of the GPUs of long jobs without a promise while promised ones wait
     lead_s: float = 120.0  #: planned time from first place in the order to the start
@@ -58,7 +58,9 @@ class DeadlineRules:
         if self.leases is not None:
             return self.leases
         lengths = {"beat_s": self.lease_s, "lease_s": self.lease_s, "slack_s": self.slack_s, "solver_s": self.solver_s}
-        return LeaseTerms(reserve=self.reserve, kept_back=self.kept_back, restart_s=self.restart_s, **lengths)
+        return LeaseTerms(
+            reserve=self.reserve, kept_back=0.0, kept_whole=self.kept_back, restart_s=self.restart_s, **lengths
+        )
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class Offer:
         tried = [
             place
             for place, request in enumerate(requests)
-            if not request.stoppable[0] and not self._kept_back(request) and np.isfinite(_latest(self._room, request))
+            if not request.stoppable[0] and self._may_replan(request) and np.isfinite(_latest(self._room, request))
         ]
         while tried and self._planned_jobs < PLANNED:
             fits = self._planned([requests[place] for place in tried])
@@ -153,14 +153,23 @@ class Offer:
         kept_back = np.minimum(np.ceil(share * most - 1e-9).astype(np.int64), np.maximum(most - gpus, 0))
         return Room(left.begins_s, left.free - kept_back[:, None])
 
+    def _may_replan(self, request: DeadlineRequests) -> bool:
+        """Return whether all promises may be planned anew for the sake of this one."""
+        return not self._kept_back(request) and not (self._wary and self._terms.kept_back)
+
+    @property
+    def _wary(self) -> bool:
+        """True for some time after a refusal for want of GPUs."""
+        return self._now_s - self._refused_s <= self._terms.memory_s
+
     def _kept_back(self, request: DeadlineRequests) -> float:
         """Return the share of the GPUs that is kept from this job for smaller ones that come later."""
-        if not request.gpus[0] or self._now_s - self._refused_s > self._terms.memory_s:
+        if not request.gpus[0] or not self._wary:
             return 0.0
         size = float(request.needs_s[0] * request.gpus[0]) / self._terms.largest_s
-        if not request.stoppable[0]:
-            size = (size - SMALL) / (1 - SMALL)
-        return self._terms.kept_back * min(max(0.0, size), 1.0)
+        if request.stoppable[0]:
+            return self._terms.kept_back * min(1.0, size)
+        return self._terms.kept_whole * min(max(0.0, (size - SMALL) / (1 - SMALL)), 1.0)
 
     def _fits_now(self, request: DeadlineRequests) -> bool:
         """Return whether a job fits beside the present plan with nothing kept from it."""

@@ -10,7 +10,7 @@ from ...cluster.columns import FloatArray, IntArray
 from ...errors import ConfigError
 from .lateness import DOUBT
 
-_SHARES = ("reserve", "kept_back", "doubt", "lost")
+_SHARES = ("reserve", "kept_back", "kept_whole", "doubt", "lost")
 _LENGTHS = ("lease_s", "beat_s", "largest_s")
 
 YEAR_S = 365 * 86_400.0
@@ -48,6 +48,9 @@ class LeaseTerms:
 
     It counts only after a refusal for want of GPUs: without it a few large jobs that came first would have many small
     ones refused (trunk reservation)."""
+
+    kept_whole: float = 0.0
+    """The same from jobs that cannot be stopped, which hold their GPUs to their end."""
 
     largest_s: float = 86_400.0
     """GPU-seconds of the largest jobs in this sense; for smaller ones the share is proportionally smaller."""
