@@ -232,7 +232,8 @@ PARENTS = {
         "from slurmsched.child_process import ChildFailed\n"
         "from slurmsched.policies.deadlines.lease_solver import LeaseSolver\n"
         "from types import SimpleNamespace\n"
-        "try:\n    LeaseSolver().solve(SimpleNamespace(problem=None, first=None), 1.0)\n"
+        "question = SimpleNamespace(problem=None, first=None, is_news_after=lambda last: True)\n"
+        "try:\n    LeaseSolver().solve(question, 1.0)\n"
         "except ChildFailed:\n    pass\n"
     ),
     "the processes of a sweep": (
