@@ -31,9 +31,9 @@ from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
-from slurmsched.simulator.fast.reserved_backfill import run_reserving
 from slurmsched.simulator.pair_rules import pair_rules
 from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
+from slurmsched.simulator.slurmctld.slurmctld import backfill_loop
 
 Function = Callable[..., Any]
 
@@ -72,7 +72,7 @@ def decisions() -> Iterator[Decision]:
         line = {"load": "load:1.2"}.get(name, name)
         fast = find_admission(line).function if name == "accept-all" else come_in
         yield Decision("admission", name, None, find_admission(line).function, None, fast)
-    loops = {"easy": run_reserving, "conservative": run_reserving, "preemptive": run_preemptively}
+    loops = {"easy": backfill_loop, "conservative": backfill_loop, "preemptive": run_preemptively}
     for name in SELECTIONS:
         ideal = SELECTIONS.find(Setup.of("fifo", name).composition.selection).function
         fast = loops.get(name, run_to_end) if name in FAST_SELECTIONS else None

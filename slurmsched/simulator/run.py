@@ -23,7 +23,6 @@ from .fast.context import validate as validate_pool
 from .fast.loops import Keys, run_preemptively, run_to_end
 from .fast.queue import nobody
 from .fast.queue import validate as validate_queue
-from .fast.reserved_backfill import run_reserving
 from .fixed_forecast import FixedForecast
 from .ideal_cluster import IdealCluster
 from .machine.controller import UnfitJob, misfits
@@ -85,7 +84,7 @@ def simulate(
     if not fast or setup.profile_nodes:
         return decided(jobs, fleet, setup, learnt, segments=segments, check=check)
     forecast = forecast_of(jobs, setup, learnt)
-    if not fleet.equal or setup.ordering.changes == "with_time":
+    if not fleet.equal or setup.ordering.changes == "with_time" or setup.selection in RESERVING:
         return _on_machine(jobs, fleet, setup, forecast, segments, check)
     log = no_segments()
     if segments:  # once without, to know how much room they take
@@ -166,10 +165,14 @@ def _on_machine(
     segments: bool,
     check: bool,
 ) -> Replay:
-    """Replay with the direct executor where more than the number of GPUs counts, or keys change with time."""
+    """Replay with the direct executor where more than free GPUs counts, or keys change with time.
+
+    *segments* are kept on equal nodes; each decision then asks the ordering.
+    """
     source, steps = None, setup.ordering.steps if setup.selection == "preemptive" else ()
+    keeps = segments and fleet.equal
     keys = Keys(np.zeros((len(steps) + 1, len(jobs))), np.zeros(len(jobs)), np.array(steps))
-    if setup.ordering.changes == "with_time":
+    if setup.ordering.changes == "with_time" or keeps:
         source = key_source(jobs, fleet, setup.ordering, forecast)
     elif len(jobs):
         keys = keys_of(jobs, setup.ordering, forecast)
@@ -180,7 +183,7 @@ def _on_machine(
         _reserve_by(jobs, setup)
     how = np.where(jobs.sensitive, *ways(setup.placement))
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    log = RunLog() if segments and fleet.equal and source is not None else None
+    log = RunLog() if keeps else None
     work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
     model = run_direct(
         work, machine, rules, keys, how, key_source=source, outages=failures, pace=pace, log=log, check=check
@@ -320,16 +323,14 @@ def _compiled(jobs: Workload, setup: Setup, forecast: Forecast, empty: PoolConte
     keys, queue = keys_of(jobs, setup.ordering, forecast), nobody(jobs.gpus, empty.site.how)
     if setup.selection == "preemptive":
         run_preemptively(empty, keys, queue)
-    elif setup.selection in RESERVING:
-        run_reserving(empty, _reserve_by(jobs, setup), keys.at[0], RESERVING[setup.selection], setup.depth)
     else:
         run_to_end(empty, keys.at[0], queue, setup.selection == "strict")
     if check:
         validate_queue(queue)
 
 
-def _reserve_by(jobs: Workload, setup: Setup) -> FloatArray:
-    return _time_limits(jobs, f"reserve by with {setup.selection} backfill")
+def _reserve_by(jobs: Workload, setup: Setup) -> None:
+    _time_limits(jobs, f"reserve by with {setup.selection} backfill")
 
 
 def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments) -> PoolContext:

@@ -11,9 +11,8 @@ from ..decide.rules import Composition
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.presets import PRESETS
-from .fast.reserved_backfill import CONSERVATIVE, EASY
 
-RESERVING = {"easy": EASY, "conservative": CONSERVATIVE}  #: by name, as ``fast.reserved_backfill`` takes them
+RESERVING = ("easy", "conservative")
 FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
 """The selections with compiled event loops; with any other, decide() is called at each event."""
 
