@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from threading import Lock
 from typing import Any
@@ -14,6 +16,10 @@ from .errors import SlurmschedError
 
 PATIENCE_S = 5.0
 """The longest wait for the request before: the daemon's clients give up after ten seconds."""
+
+
+NICE = 10
+"""The niceness of such a process: the daemon's cycles come first."""
 
 
 class ChildFailed(SlurmschedError):
@@ -84,3 +90,18 @@ class ChildProcess:
             process.kill()
             process.wait()
             self._child = None
+
+
+def serve(answer: Callable[[Any], Any]) -> None:
+    """Answer the requests of the parent, in the process that ``ChildProcess`` started, until the parent ends."""
+    os.nice(NICE)
+    parent = Connection(int(sys.argv[1]))
+    while True:
+        try:
+            request = parent.recv()
+        except EOFError:
+            return
+        try:
+            parent.send(answer(request))
+        except BrokenPipeError:
+            return

@@ -126,16 +126,16 @@ def _cut(jobs: Workload, load: float) -> tuple[Workload, Workload]:
     return Workload(**before), Workload(**columns)
 
 
-def covered(past: Workload, jobs: Workload, ordering: str, foretelling: PredictionService) -> None:
-    """Let *foretelling* follow a replay of *jobs*."""
+def covered(past: Workload, jobs: Workload, ordering: str, predictions: PredictionService) -> None:
+    """Let *predictions* follow a replay of *jobs*."""
     known: set[int] = set()
 
     def watch(report: CycleReport) -> None:
-        foretelling.observe(report)
+        predictions.observe(report)
         ids = set(report.view.pending.job_id.tolist())
         if ids - known:
             known.update(ids)
-            foretelling.once()
+            predictions.once()
 
     cluster = SimulatedCluster(jobs, ClusterSpec.of(NODES, GPUS), SlurmConf.of(CONFIG), CONFIG)
     model = RuntimeModel.fit(as_outcomes(past))
@@ -144,7 +144,7 @@ def covered(past: Workload, jobs: Workload, ordering: str, foretelling: Predicti
     )
     steering.run()
     steering.cycle(cluster.now_s + EVERY_S)
-    foretelling.once()
+    predictions.once()
 
 
 def run(workload: tuple[Workload, Workload], ordering: str) -> tuple[float, ...]:

@@ -70,78 +70,78 @@ def report(now_s: float, *job_ids: int, holds: tuple[int, ...] = (), ended=None)
 
 
 @pytest.fixture
-def foretelling():
+def predictions():
     made = PredictionService(Always(), Book(), ManualClock(), 60.0, (0.85, 0.95))
     made.predictor, made.book = made._predictor, made._log
     return made
 
 
-def test_before_the_first_cycle_there_is_nothing_and_a_reason(foretelling):
-    foretelling.once()
-    assert foretelling.latest().table is None
-    assert "ask again" in foretelling.latest().trouble
+def test_before_the_first_cycle_there_is_nothing_and_a_reason(predictions):
+    predictions.once()
+    assert predictions.latest().table is None
+    assert "ask again" in predictions.latest().trouble
 
 
-def test_each_job_is_foretold_and_kept_once(foretelling):
+def test_each_job_is_foretold_and_kept_once(predictions):
     for now_s in (NOW_S, NOW_S + 60):
-        foretelling.observe(report(now_s, 1, 2))
-        foretelling.once()
-    table = foretelling.latest().table
+        predictions.observe(report(now_s, 1, 2))
+        predictions.once()
+    table = predictions.latest().table
     assert table is not None
     assert table.job_id.tolist() == [1, 2]
-    assert [kept.job_id.tolist() for kept in foretelling.book.rows] == [[1, 2], []]
+    assert [kept.job_id.tolist() for kept in predictions.book.rows] == [[1, 2], []]
 
 
-def test_how_far_to_trust_predictions_is_told_of_those_made_in_times_like_these(foretelling):
-    foretelling.observe(report(NOW_S, 1))
-    foretelling.once()
-    foretelling.observe(report(NOW_S + 60, 1, 2, holds=(1,)))
-    foretelling.once()
+def test_how_far_to_trust_predictions_is_told_of_those_made_in_times_like_these(predictions):
+    predictions.observe(report(NOW_S, 1))
+    predictions.once()
+    predictions.observe(report(NOW_S + 60, 1, 2, holds=(1,)))
+    predictions.once()
     assert "while jobs were delayed for promises, as now, has come true" in coverage_words(
-        foretelling.latest().coverage
+        predictions.latest().coverage
     )
     job = JobRecord(1, 0, -1, 1, "n", "u", "a", "q", "p", 1, 1, 1, 3600.0, NOW_S, NOW_S, NOW_S + 600, 0, NOW_S)
     late = replace(job, job_id=2)
     ends = outcomes_of(
         [EndedRun(job, NOW_S + 1100, JobState.COMPLETED), EndedRun(late, NOW_S + 9000, JobState.COMPLETED)]
     )
-    foretelling.observe(report(NOW_S + 9060, ended=ends))
-    foretelling.once()
-    assert foretelling.latest().coverage == Coverage(30.0, 1, 1.0, 1, 1.0)
-    foretelling.observe(report(NOW_S + 9120, 3, holds=(3,)))
-    foretelling.once()
-    assert foretelling.latest().coverage == Coverage(30.0, 1, 0.0, 1, 1.0, delays=True)
+    predictions.observe(report(NOW_S + 9060, ended=ends))
+    predictions.once()
+    assert predictions.latest().coverage == Coverage(30.0, 1, 1.0, 1, 1.0)
+    predictions.observe(report(NOW_S + 9120, 3, holds=(3,)))
+    predictions.once()
+    assert predictions.latest().coverage == Coverage(30.0, 1, 0.0, 1, 1.0, delays=True)
 
 
-def test_what_could_not_be_saved_is_saved_later(foretelling):
-    foretelling.book.away = True
-    foretelling.observe(report(NOW_S, 1))
-    foretelling.once()
-    foretelling.book.away = False
-    foretelling.observe(report(NOW_S + 60, 1, 2))
-    foretelling.once()
-    assert foretelling.book.rows[0].job_id.tolist() == [1, 2]
+def test_what_could_not_be_saved_is_saved_later(predictions):
+    predictions.book.away = True
+    predictions.observe(report(NOW_S, 1))
+    predictions.once()
+    predictions.book.away = False
+    predictions.observe(report(NOW_S + 60, 1, 2))
+    predictions.once()
+    assert predictions.book.rows[0].job_id.tolist() == [1, 2]
 
 
-def test_where_nothing_can_be_said_the_last_predictions_stay(foretelling):
-    foretelling.observe(report(NOW_S, 1))
-    foretelling.once()
-    foretelling.predictor.trouble = "no"
-    foretelling.observe(report(NOW_S + 60, 2))
+def test_where_nothing_can_be_said_the_last_predictions_stay(predictions):
+    predictions.observe(report(NOW_S, 1))
+    predictions.once()
+    predictions.predictor.trouble = "no"
+    predictions.observe(report(NOW_S + 60, 2))
     with pytest.raises(SlurmschedError, match="no"):
-        foretelling.once()
-    assert foretelling.latest().table.job_id.tolist() == [1]
+        predictions.once()
+    assert predictions.latest().table.job_id.tolist() == [1]
 
 
-def test_a_thread_predicts_for_the_cycles_it_is_told_of(foretelling):
-    foretelling.observe(report(NOW_S, 7))
-    foretelling.start()
+def test_a_thread_predicts_for_the_cycles_it_is_told_of(predictions):
+    predictions.observe(report(NOW_S, 7))
+    predictions.start()
     for _ in range(500):
-        if foretelling.latest().table is not None:
+        if predictions.latest().table is not None:
             break
-        foretelling._thread.join(0.01)
-    foretelling.close()
-    assert foretelling.latest().table.job_id.tolist() == [7]
+        predictions._thread.join(0.01)
+    predictions.close()
+    assert predictions.latest().table.job_id.tolist() == [7]
 
 
 class Killed(Always):
@@ -162,10 +162,10 @@ class Killed(Always):
 
 def test_an_ordered_stop_in_the_middle_of_a_prediction_is_no_trouble(caplog):
     predictor = Killed()
-    foretelling = PredictionService(predictor, Book(), ManualClock(), 60.0, (0.85, 0.95))
-    foretelling.observe(report(NOW_S, 7))
-    foretelling.start()
+    predictions = PredictionService(predictor, Book(), ManualClock(), 60.0, (0.85, 0.95))
+    predictions.observe(report(NOW_S, 7))
+    predictions.start()
     assert predictor.busy.wait(60.0)
-    foretelling.close()
-    assert "foretelling" not in [thread.name for thread in threading.enumerate()]
+    predictions.close()
+    assert "predictions" not in [thread.name for thread in threading.enumerate()]
     assert caplog.text == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Condition, Thread
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +22,7 @@ from ...errors import SlurmschedError
 from ...models.completion.completion_calibration import Calibration
 from ...models.completion.prediction_accuracy import accuracy
 from ...models.completion.prediction_log import OLDEST_S, met, recent, with_new, without_lost
+from ..cycle_follower import CycleFollower
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class PredictionLog(Protocol):
         ...
 
 
-class PredictionService:
-    """Predicts for the latest cycle, at most every *every_s* seconds; no cycle ever waits for it.
+class PredictionService(CycleFollower):
+    """Predicts for the latest cycle, at most every *every_s* seconds.
 
     *band* is the accepted range for the share of jobs that end by their predicted time; *covered* is called with the
     coverage, and whether the finishes left the band. Where no prediction is possible the last table stays, with the
@@ -71,37 +71,14 @@ class PredictionService:
         band: tuple[float, float],
         covered: Callable[[Coverage, bool], None] = lambda coverage, alarm: None,
     ) -> None:
+        super().__init__("predictions")
         self._predictor, self._log, self._clock = predictor, keeper, clock
         self._every_s, self._band, self._covered = every_s, band, covered
-        self._news = Condition()
-        self._report: CycleReport | None = None
         self._ended: list[OutcomeTable] = []
-        self._stopping, self._made_s = False, -np.inf
+        self._made_s = -np.inf
         self._records: PredictionRecords | None = None
         self._dirty: BoolArray = np.zeros(0, dtype=np.bool_)
         self._calibration, self._latest, self._alarm = Calibration.of(NO_RECORDS), LivePredictions(), False
-        self._thread = Thread(target=self._run, name="foretelling", daemon=True)
-
-    def start(self) -> None:
-        """Start to follow cycles."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Make no more predictions; one under way is abandoned."""
-        with self._news:
-            self._stopping = True
-            self._news.notify()
-        self._predictor.close()
-        if self._thread.is_alive():
-            self._thread.join(5.0)
-
-    def observe(self, report: CycleReport) -> None:
-        """Note a cycle; return at once."""
-        with self._news:
-            self._report = report
-            if len(report.ended):
-                self._ended.append(report.ended)
-            self._news.notify()
 
     def latest(self) -> LivePredictions:
         """Return the latest predictions."""
@@ -175,31 +152,26 @@ class PredictionService:
         self._records = recent(self._records, made_s)
         self._dirty = np.zeros(len(self._records), dtype=np.bool_)
 
-    def _run(self) -> None:
-        done: CycleReport | None = None
-        while True:
-            with self._news:
-                while not self._stopping and (self._report is done or self._report is None or self._early()):
-                    self._news.wait()
-                if self._stopping:
-                    return
-                done = self._report
-            try:
-                self.once()
-            except SlurmschedError as error:
-                self._failed(error)
-            except Exception:  # a bug here must not leave users without a reason
-                logger.exception("a bug in the predictions, please report it; they end here")
-                self._latest = replace(self._latest, trouble="a bug has ended the predictions; see the log")
-                return
+    def _note(self, report: CycleReport) -> bool:
+        if len(report.ended):
+            self._ended.append(report.ended)
+        return True
+
+    def _due(self) -> bool:
+        return self._clock.monotonic() >= self._made_s + self._every_s
+
+    def _work(self) -> None:
+        self.once()
 
     def _failed(self, error: SlurmschedError) -> None:
-        if not self._stopping:  # which ends what is being made
-            logger.warning("nothing was predicted: %s", error)
+        logger.warning("nothing was predicted: %s", error)
         self._latest = replace(self._latest, trouble=str(error))
 
-    def _early(self) -> bool:
-        return self._clock.monotonic() < self._made_s + self._every_s
+    def _broken(self) -> None:  # users get the reason
+        self._latest = replace(self._latest, trouble="a bug has ended the predictions; see the log")
+
+    def _abandon(self) -> None:
+        self._predictor.close()
 
 
 def _coverage(records: PredictionRecords, now_s: float, delays: bool = False) -> Coverage | None:
