@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .clock import Clock, Timer
-from .cluster.actions import Action, spelling
+from .cluster.actions import Action, End, spelling
 from .cluster.plan import Plan
 from .cluster.records.outcomes import OutcomeTable
+from .cluster.records.progress import NO_PROGRESS, ProgressTable
 from .cluster.records.promises import SAME_S, PromiseTable
 from .cluster.records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 from .cluster.state import ClusterState, View
@@ -47,6 +48,11 @@ def _as_it_is(state: ClusterState) -> ClusterState:
     return state
 
 
+def _no_progress() -> ProgressTable:
+    """Return no progress; the default where no job reports."""
+    return NO_PROGRESS
+
+
 def _nothing_solved() -> SolvedStarts:
     """Return no starts; the default without a solver."""
     return NO_SOLVED_STARTS
@@ -68,6 +74,8 @@ class CycleContext:
     observed: Callable[[ClusterState], object] = _nothing  #: called with Slurm's state before anything else
     scored: Callable[[ClusterState], ClusterState] = _as_it_is  #: fills in the share scores of jobs
     solved: Callable[[], SolvedStarts] = _nothing_solved  #: the latest answer of the solver
+    progress: Callable[[], ProgressTable] = _no_progress  #: the progress of running jobs
+    let_end: Callable[[Sequence[int]], None] = _nothing  #: called with the jobs to answer with a stop
     late: Timer = field(init=False)  #: until the next accounting query about lost promises
 
     def __post_init__(self) -> None:
@@ -161,7 +169,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
     state = context.scored(state)
     forecast = context.model.forecast(state.pending, now_s).in_whole_seconds()
     forecast_running = context.model.forecast(state.running, now_s).in_whole_seconds()
-    solved = context.solved()
+    solved, progress = context.solved(), context.progress()
     return View(
         now_s,
         state.pending,
@@ -174,6 +182,7 @@ def _predicted(context: CycleContext, state: ClusterState, promises: PromiseTabl
         promises,
         state.accounts,
         solved.take(np.isin(solved.job_id, state.pending.job_id)),
+        progress.take(np.isin(progress.job_id, state.running.job_id)),
     )
 
 
@@ -198,17 +207,23 @@ def _act(
     context: CycleContext, watch: _Stopwatch, number: int, plan: Plan, now_s: float
 ) -> tuple[tuple[ActionResult, ...], int]:
     """Send the writes that the budget allows. Intents are stored first, since the process may be killed in between."""
+    ends = [action for action in plan.actions if isinstance(action, End)]
+    if ends:  # answers to the jobs' own reports, and no writes
+        context.memory.intend(number, ends, now_s)
+        context.let_end([action.job_id for action in ends])
+        context.memory.answered(number, [(action, None) for action in ends], now_s)
+    writes = [action for action in plan.actions if not isinstance(action, End)]
     refused = context.memory.recently_refused(now_s)
-    sending = context.writer.affordable(plan.actions, refused, context.clock.monotonic())
+    sending = context.writer.affordable(writes, refused, context.clock.monotonic())
     if not sending:
-        return (), len(plan.actions)
+        return (), len(writes)
     sending = context.memory.intend(number, sending, now_s)
     watch.enter("send")
     answers = context.writer.send(sending)
     watch.enter("answer")
     results: list[tuple[Action, str | None]] = [(answer.action, answer.refused) for answer in answers]
     context.memory.answered(number, results, now_s)
-    return answers, len(plan.actions) - len(sending)
+    return answers, len(writes) - len(sending)
 
 
 def _sentence(

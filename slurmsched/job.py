@@ -12,20 +12,29 @@ It uses only the standard library and nothing of slurmsched: the file may be cop
             lease.checkpoint_done(step + 1)
             if lease.give_way():
                 break
+        elif lease.report(step, loss=loss):
+            save(step + 1)
+            break
+
+A report goes to slurmsched in a thread, at most every half minute. It is answered with a stop if the job's comment has
+``slurmsched:stop=`` and the training has what this asks for. ``report(step, loss=loss)`` does the same without a Lease.
 
 In a shell: ``python -m slurmsched.job run --dir checkpoints -- ./train.sh`` starts a command in its own process group,
 forwards stop signals to the whole group, and exits with the command's status; if the command saved its work first, the
 job is queued again. The exit status of ``python -m slurmsched.job stopping --dir checkpoints`` says whether to stop
 (0 yes, 1 no), and ``python -m slurmsched.job done --dir checkpoints --iteration N`` records that the work is saved.
+``python -m slurmsched.job report --iteration N --loss X`` reports progress; its exit status is 0 if the job is to end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -52,6 +61,16 @@ AGAIN_S = 600.0
 """Minimum interval between reports; a new one is made only if the time has changed by more than ``MOVED``."""
 
 MOVED = 0.25
+
+REPORT_S = 30.0
+"""Minimum interval between reports of progress."""
+
+UNREACHED_S = 300.0
+"""The interval after a report that nobody received, or that was refused."""
+
+ANSWER_S = 20.0
+
+NODE_CONF = "/etc/slurmsched/node.conf"
 
 Agree = Callable[[bool], bool]
 """A logical OR over ranks of "this rank was asked to stop"; all ranks call it after the same iteration."""
@@ -85,7 +104,7 @@ class Lease:
         self._agree, self._margin = agree, margin
         self._ranks = int(os.environ.get("SLURM_NTASKS", "1")) if ranks is None else ranks
         self._run = _run_name()
-        self._stop_requested = self._ends = False
+        self._stop_requested = self._ends = self._finishes = False
         self._saved: int | None = None  # the iteration at which the saved work resumes
         self._first: int | None = None  # the first iteration of this run
         self._meter = Meter(measure_s) if _speaks_for_the_job() else None
@@ -106,14 +125,29 @@ class Lease:
         stop_requested = self._stop_requested or (self.directory / f"stop.{self._run}").exists()
         if self._agree is not None:
             return self._agree(stop_requested)
-        if self._ranks <= 1:
-            return stop_requested
-        last = self._last_iteration()
-        if last is None and stop_requested:
+        return stop_requested if self._ranks <= 1 else self._agreed("last", stop_requested, iteration)
+
+    def _agreed(self, name: str, wanted: bool, iteration: int) -> bool:
+        """Return whether all ranks stop after *iteration*, by a file that the first rank to want it writes."""
+        last = self._last_iteration(name)
+        if last is None and wanted:
             # The first rank to link wins; all others read what it wrote.
-            _link_once(self.directory / f"last.{self._run}", str(iteration + self._margin))
-            last = self._last_iteration()
+            _link_once(self.directory / f"{name}.{self._run}", str(iteration + self._margin))
+            last = self._last_iteration(name)
         return last is not None and iteration >= last
+
+    def report(self, iteration: int, loss: float | None = None, accuracy: float | None = None) -> bool:
+        """Report progress; return whether to save and end for good after *iteration*, the same on every rank.
+
+        Call it on all ranks, once per iteration; the first rank's values count. ``give_way`` then queues nothing.
+        """
+        finished = report(iteration, loss, accuracy)
+        if self._agree is not None:
+            finished = self._agree(finished)
+        elif self._ranks > 1:
+            finished = self._agreed("finished", finished, iteration)
+        self._finishes = self._finishes or finished
+        return finished
 
     def checkpoint_done(self, iteration: int) -> None:
         """Record that the work is saved and resumes at *iteration*; one rank is enough."""
@@ -126,7 +160,7 @@ class Lease:
         Return True if the run ends now: exit. Return False if nothing ended it within *patience_s*: go on with the next
         iteration. Outside Slurm, return True at once.
         """
-        if "SLURM_JOB_ID" not in os.environ:
+        if "SLURM_JOB_ID" not in os.environ or self._finishes:
             return True
         if self._saved is not None:
             _say_progress(None, self._saved)
@@ -154,9 +188,9 @@ class Lease:
         self._first = at if self._first is None else self._first
         return at
 
-    def _last_iteration(self) -> int | None:
+    def _last_iteration(self, name: str) -> int | None:
         try:
-            return int((self.directory / f"last.{self._run}").read_text())
+            return int((self.directory / f"{name}.{self._run}").read_text())
         except FileNotFoundError:
             return None
 
@@ -189,6 +223,96 @@ def _speaks_for_the_job() -> bool:
 def _has_own_id() -> bool:
     """Return whether this job has its own id, unlike an array, whose id stands for all its tasks."""
     return "SLURM_JOB_ID" in os.environ and "SLURM_ARRAY_JOB_ID" not in os.environ
+
+
+class Reporter:
+    """Sends the latest progress of this job to slurmsched, from a thread: training never waits for it."""
+
+    def __init__(self, send: Callable[[int, float | None, float | None], str]) -> None:
+        self._send = send
+        self._news = threading.Event()
+        self._next_s, self._started, self._finished = -float("inf"), False, False
+        self._latest: tuple[int, float | None, float | None] = 0, None, None
+
+    def report(self, iteration: int, loss: float | None, accuracy: float | None) -> bool:
+        """Hand the progress to the thread if a report is due; return whether an answer asked the job to end."""
+        if time.monotonic() >= self._next_s and not self._finished:
+            self._next_s = float("inf")  # until there is an answer
+            self._latest = iteration, loss, accuracy
+            self._news.set()
+            if not self._started:
+                self._started = True
+                threading.Thread(target=self._run, name="progress", daemon=True).start()
+        return self._finished
+
+    def _run(self) -> None:
+        while True:
+            self._news.wait()
+            self._news.clear()
+            answer = ""
+            with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+                answer = self._send(*self._latest)
+            self._finished = answer.startswith("stop:")
+            wait_s = {"ok": REPORT_S, "later": REPORT_S}.get(answer.partition(":")[0], UNREACHED_S)
+            with contextlib.suppress(ValueError):
+                wait_s = max(wait_s, float(answer.partition("later: ")[2]))
+            self._next_s = time.monotonic() + wait_s
+
+
+def report(iteration: int, loss: float | None = None, accuracy: float | None = None) -> bool:
+    """Report progress; return whether to save the work and end for good. Only the first rank's reports are sent.
+
+    It takes microseconds. Without slurmsched, or where no report reaches it, it returns False.
+    """
+    return _leads_the_job() and _REPORTER.report(iteration, loss, accuracy)
+
+
+def _leads_the_job() -> bool:
+    """Return whether this is the first rank of a job."""
+    return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0" and "SLURM_JOB_ID" in os.environ
+
+
+def _send_report(iteration: int, loss: float | None, accuracy: float | None) -> str:
+    """Send a report as a credential of this user; return the answer, empty where no collector is set."""
+    settings = _node_settings()
+    host, _, port = settings.get("COLLECTOR", "").rpartition(":")
+    if not port:
+        return ""
+    values = {"progress": int(iteration), "loss": _plain(loss), "accuracy": _plain(accuracy)}
+    about = {
+        "version": 1,
+        "job_id": int(os.environ["SLURM_JOB_ID"]),
+        "restart": int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        "node": os.environ.get("SLURMD_NODENAME", os.uname().nodename.partition(".")[0]),
+    }
+    munge = [settings.get("MUNGE", "munge"), "--restrict-uid=" + settings.get("COLLECTOR_USER", "slurmsched")]
+    if settings.get("MUNGE_SOCKET"):
+        munge.append("--socket=" + settings["MUNGE_SOCKET"])
+    payload = json.dumps(about | values, allow_nan=False).encode()
+    made = subprocess.run(munge, input=payload, timeout=ANSWER_S, check=True, capture_output=True, cwd="/")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S) as stream:
+        stream.sendall(made.stdout.strip() + b"\n")
+        return stream.makefile("rb").readline(1000).decode("ascii", "replace").strip()
+
+
+_REPORTER = Reporter(_send_report)
+
+
+def _plain(value: float | None) -> float | None:
+    """Return a number, also of an array of one; None where there is none, or one that is not finite."""
+    number = None if value is None else float(value)
+    return number if number is None or number - number == 0 else None
+
+
+def _node_settings() -> dict[str, str]:
+    """Return the settings of this node's node.conf; none where it cannot be read."""
+    settings: dict[str, str] = {}
+    with contextlib.suppress(OSError, UnicodeError), open(os.environ.get("SLURMSCHED_NODE_CONF", NODE_CONF)) as file:
+        for line in file:
+            name, equals, value = line.rstrip("\n").partition("=")
+            if equals:
+                settings.setdefault(name, value)
+    return settings
 
 
 class Meter:
@@ -365,20 +489,34 @@ def run(directory: Path, command: Sequence[str], patience_s: float = PATIENCE_S)
         _say_progress(None, began)
 
 
+def _report_once(iteration: int, loss: float | None, accuracy: float | None) -> int:
+    """Send one report and write the answer to stderr; return 0 if the job is to end, else 1."""
+    try:
+        answer = _send_report(iteration, loss, accuracy) if "SLURM_JOB_ID" in os.environ else "not in a job"
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        answer = f"no report was sent: {error}"
+    sys.stderr.write((answer or f"no COLLECTOR in {NODE_CONF}") + "\n")
+    return 0 if answer.startswith("stop:") else 1
+
+
 def main(words: Sequence[str]) -> int:
-    """Run the command line: ``run [--dir DIR] -- COMMAND...``, ``stopping`` or ``done --iteration N``."""
+    """Run the command line: ``run [--dir DIR] -- COMMAND...``, ``stopping``, ``done`` or ``report --iteration N``."""
     from argparse import ArgumentParser
 
     parser = ArgumentParser(prog="python -m slurmsched.job", description="Stop a job in good order.")
-    parser.add_argument("what", choices=("run", "stopping", "done"))
+    parser.add_argument("what", choices=("run", "stopping", "done", "report"))
     parser.add_argument("--dir", type=Path, default=Path("."), help="directory shared by all ranks")
     parser.add_argument("--iteration", type=int, default=0, help="where the work goes on, written to DIR/resume")
+    parser.add_argument("--loss", type=float, help="for report: the loss after this iteration")
+    parser.add_argument("--accuracy", type=float, help="for report: the accuracy after this iteration, 0 to 1")
     at = words.index("--") if "--" in words else len(words)
     options, command = parser.parse_args(words[:at]), words[at + 1 :]
     if options.what == "run":
         if not command:
             parser.error("say what to run after --")
         return run(options.dir, command)
+    if options.what == "report":
+        return _report_once(options.iteration, options.loss, options.accuracy)
     stop_requested = (options.dir / f"stop.{_run_name()}").exists()
     if options.what == "done":
         _say_saved(options.dir, options.iteration)

@@ -26,6 +26,7 @@ from slurmsched.policies.contract import (
     SCALINGS,
     SELECTIONS,
     SHARINGS,
+    STOPPINGS,
 )
 from slurmsched.simulator.cycle_driver import composed, whole_queue
 from slurmsched.simulator.elastic.experiment import shares_of
@@ -102,6 +103,10 @@ def decisions() -> Iterator[Decision]:
         ideal = PROFILINGS.find(shown.part if shown is not None else "")
         yield Decision("profiling", name, part.function, ideal.function, part.function, None)
         yield Decision("profiling", f"{name}: nodes", part.lend, ideal.lend, part.lend, None)
+    for name in STOPPINGS:
+        rules = policy_of(Settings(policy=PolicySettings(stopping=name))).rules
+        part = STOPPINGS.find(rules.stopping).function
+        yield Decision("stopping", name, part, None, part, None)
     for name in SCALINGS:
         yield Decision("scaling", name, None, None, None, shares_of(name))
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slurmsched.cluster.text.comment import parse
-from slurmsched.job import AGAIN_S, SIGNALS, Lease, Meter, with_progress
+from slurmsched.job import AGAIN_S, REPORT_S, SIGNALS, Lease, Meter, Reporter, with_progress
 
 FILE = Path(__file__).parent.parent / "slurmsched/job.py"
 
@@ -441,3 +445,141 @@ def test_the_shell_form_passes_the_signal_on_and_says_that_it_came(alone):
     assert running.communicate(timeout=90)[0] == "asked\n"
     assert running.returncode == 3
     assert subprocess.run(stopping, timeout=90, check=False).returncode == 0
+
+
+class Collector:
+    """What reports are sent to: the answers in turn, the last one for all others."""
+
+    def __init__(self, *answers: str | Exception) -> None:
+        self.sent: list[tuple[int, float | None, float | None]] = []
+        self._answers, self.answered = list(answers), threading.Event()
+
+    def __call__(self, *report: Any) -> str:
+        self.sent.append(report)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        self.answered.set()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def until_true(condition):
+    until_s = time.monotonic() + 120.0
+    while not condition():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+
+
+def test_a_report_goes_out_once_in_half_a_minute_and_a_stop_is_for_good():
+    collector = Collector("ok")
+    reporter = Reporter(collector)
+    assert reporter.report(1, 0.5, None) is False
+    until_true(lambda: reporter._next_s < float("inf"))
+    assert REPORT_S - 20 < reporter._next_s - time.monotonic() <= REPORT_S
+    assert reporter.report(2, 0.4, None) is False
+    assert collector.sent == [(1, 0.5, None)]
+    ends = Reporter(Collector("stop: enough"))
+    until_true(lambda: ends.report(3, None, 0.9))
+    assert ends.report(4, None, 0.1) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "wait_s"),
+    [("later: 900", 900), ("refused: no", 300), ("", 300), ("noise", 300), (OSError("away"), 300), ("later: x", 30)],
+)
+def test_training_goes_on_where_no_report_counts(answer, wait_s):
+    reporter = Reporter(Collector(answer))
+    assert reporter.report(1, None, None) is False
+    until_true(lambda: reporter._next_s < float("inf"))
+    assert wait_s - 20 < reporter._next_s - time.monotonic() <= wait_s
+    assert reporter.report(2, None, None) is False
+
+
+def test_a_report_costs_the_training_loop_microseconds():
+    reporter = Reporter(Collector("ok"))
+    took_s = []
+    for step in range(2000):
+        began = time.perf_counter()
+        reporter.report(step, 0.5, 0.5)
+        took_s.append(time.perf_counter() - began)
+    assert sorted(took_s)[len(took_s) // 2] < 50e-6
+
+
+def test_outside_a_job_and_on_other_ranks_nothing_is_sent(alone, inside):
+    code = (
+        "import job; sent = []; job._REPORTER = job.Reporter(lambda *report: sent.append(report) or 'ok')\n"
+        "import time; print(job.report(1)); time.sleep(0.5); print(len(sent))"
+    )
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    for environment, sent in ((outside, 0), (inside | {"SLURM_PROCID": "1"}, 0), (inside, 1)):
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=alone, env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == ["False", str(sent)]
+
+
+RANKS = """
+import os, job
+job._REPORTER = job.Reporter(lambda *report: "ok")
+ends = {0: [], 1: []}
+leases = [job.Lease("saved", ranks=2) for _ in range(2)]
+for step in range(10):
+    job._REPORTER._finished = step >= 3
+    for rank, lease in enumerate(leases):
+        os.environ["SLURM_PROCID"] = str(rank)
+        ends[rank] += [step] if lease.report(step) else []
+print(ends[0][0], ends[1][0], *(lease.give_way() for lease in leases))
+"""
+
+
+def test_all_ranks_end_after_the_same_iteration_and_queue_nothing(alone, inside):
+    done = subprocess.run(
+        [sys.executable, "-c", RANKS],
+        cwd=alone,
+        env=inside,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["5", "5", "True", "True"], "the margin is two iterations"
+    assert not (alone / "asked").exists(), "no requeue"
+
+
+def test_a_script_reports_with_one_command(alone, inside, tmp_path):
+    seen = tmp_path / "seen"
+    (alone / "bin/munge").write_text(f'#!/bin/sh\necho "$@" > {seen}.words\ncat > {seen}; echo MUNGE:x:\n')
+    (alone / "bin/munge").chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        conf = alone / "node.conf"
+        port = server.getsockname()[1]
+        conf.write_text(f"COLLECTOR=127.0.0.1:{port}\nCOLLECTOR_USER=sched\nMUNGE_SOCKET=/run/m\n")
+        child = subprocess.Popen(
+            [sys.executable, "job.py", "report", "--iteration", "12", "--loss", "0.5"],
+            cwd=alone,
+            env=inside | {"SLURMSCHED_NODE_CONF": str(conf), "SLURMD_NODENAME": "n3"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        server.settimeout(300.0)
+        stream, _ = server.accept()
+        with stream:
+            assert stream.makefile("rb").readline() == b"MUNGE:x:\n"
+            stream.sendall(b"stop: enough\n")
+        assert child.communicate(timeout=300)[1] == "stop: enough\n"
+    assert child.returncode == 0
+    assert json.loads(seen.read_text()) == {
+        "version": 1, "job_id": 77, "restart": 0, "node": "n3", "progress": 12, "loss": 0.5, "accuracy": None,
+    }  # fmt: skip
+    assert Path(f"{seen}.words").read_text() == "--restrict-uid=sched --socket=/run/m\n"
+
+
+def test_a_script_is_told_why_no_report_was_sent(alone, inside):
+    done = subprocess.run(
+        [sys.executable, "job.py", "report"],
+        cwd=alone,
+        env=inside | {"SLURMSCHED_NODE_CONF": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "no COLLECTOR in /etc/slurmsched/node.conf\n")

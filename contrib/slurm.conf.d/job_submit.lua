@@ -17,7 +17,7 @@ local PROFILE_PARTITION = "" -- where new jobs may start to be measured (docs/pr
 local PROFILE_GPUS = 8 -- most GPUs of such a job; profile.n_max of slurmsched.toml or more
 
 local ACCEPTED = "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, "
-  .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X, off"
+  .. "urgency=0..10, iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, off"
 local TIME = "a time: 2026-12-01T18:00[:SS], with Z or an offset such as +01:00 if not local, or +6h, +90m, +1d12h"
 local NEAR = "is not read; write slurmsched: and what you ask for in small letters and without blanks"
 local FLAGS = { soft = true, ckpt = true, nopack = true, noprofile = true, amp = true, off = true }
@@ -115,6 +115,11 @@ end
 
 local function stop(text)
   if text == "never" or text == "opt" then return true end
+  local whole, decimals = text:match("^loss:([0-9]+)(.*)%%$")
+  if whole then
+    if #whole > 2 or #decimals > 4 or not (decimals == "" or decimals:match("^%.[0-9]+$")) then return false end
+    return (whole .. decimals):find("[1-9]") ~= nil
+  end
   local level = text:match("^acc:([01])$") or text:match("^acc:([01]%.[0-9]+)$")
   return level and #level <= 12 and tonumber(level) <= 1
 end
@@ -127,7 +132,7 @@ local VALUES = {
   iterations = { "a whole number, 1 to 999999999999", whole(1, 999999999999) },
   done = { "a whole number, 0 to 999999999999", whole(0, 999999999999) },
   pace = { "seconds above 0 and below 1000000, with up to six decimals such as 0.25", pace },
-  stop = { "never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", stop },
+  stop = { "never, opt, acc: and a fraction from 0 to 1 such as acc:0.93, or loss: and per cent such as loss:0.2%", stop },
 }
 
 -- How many letters to change, add or leave out to make one word of the other.

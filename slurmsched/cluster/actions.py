@@ -62,6 +62,13 @@ class AskToStop(JobAction):
 
 
 @dataclass(frozen=True)
+class End(JobAction):
+    """Answer the next report of a running job that asked for this (``stop=``) with a stop; it then saves and ends."""
+
+    power = "stop"
+
+
+@dataclass(frozen=True)
 class SetAdminComment(JobAction):
     """Write the answer to a job's deadline into its AdminComment."""
 
@@ -220,6 +227,7 @@ ACTIONS: dict[str, type[Action]] = {
     "Release": Release,
     "Requeue": Requeue,
     "AskToStop": AskToStop,
+    "End": End,
     "Suspend": Suspend,
     "Resume": Resume,
     "MovePartition": MovePartition,

@@ -16,6 +16,7 @@ _NUMBERS: dict[str, tuple[Any, Callable[[CommentOptions], float | None], float]]
     "iterations": (np.int64, lambda options: options.iterations, 0),
     "pace_s": (np.float64, lambda options: options.pace_s, np.nan),
     "done": (np.int64, lambda options: options.done, 0),
+    "stop_level": (np.float64, lambda options: options.stop.level if options.stop else None, np.nan),
     "deadline_at_s": (np.int64, lambda options: options.deadline.at_s if options.deadline else None, 0),
 }
 """Columns of numbers: their type, their value, and the value that stands for none."""
@@ -23,6 +24,7 @@ _NUMBERS: dict[str, tuple[Any, Callable[[CommentOptions], float | None], float]]
 _TEXTS: dict[str, Callable[[CommentOptions], str]] = {
     "share_token": lambda options: options.share or "",
     "steps": lambda options: ";".join(map(_step_text, options.steps)),
+    "stop": lambda options: options.stop.rule if options.stop else "",
     "deadline_since": lambda options: options.deadline.since if options.deadline else "",
 }
 

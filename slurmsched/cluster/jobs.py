@@ -133,8 +133,10 @@ class JobTable(Table):
     iterations: IntArray  #: planned training iterations; 0 where none were said
     pace_s: FloatArray  #: seconds per iteration; NaN where none were said
     done: IntArray  #: iterations done before the present run, or the next one of a job that waits
+    stop_level: FloatArray  #: the accuracy, or the fall of the loss, in its owner's rule; NaN without one
     deadline_at_s: IntArray  #: the deadline in seconds since the moment that ``deadline_since`` names
     deadline_since: Labels  #: submit, epoch or local (see ``Deadline``); empty where there is no deadline
+    stop: Labels  #: its owner's rule for an early end: never, opt, acc or loss; empty where none was said
     steps: Labels  #: its own steps after a soft deadline, as ``soft_steps`` reads them
     share_token: Labels  #: the GPUs that a share token names, ours or not; empty where there is none
     comment_problem: Labels  #: the first thing wrong with its tokens, in words for its owner
@@ -177,6 +179,7 @@ NEUTRAL: dict[str, Any] = {
     "gpu_memory_mib": np.nan,
     "share_score": 2,
     "pace_s": np.nan,
+    "stop_level": np.nan,
 }
 """The default values of columns; every other column is zero, false or empty."""
 

@@ -10,6 +10,7 @@ from .columns import IntArray, Rows
 from .forecast import Forecast
 from .jobs import JobTable
 from .nodes import NO_ACCOUNTS, AccountTable, NodeTable, PartitionTable, QosTable
+from .records.progress import NO_PROGRESS, ProgressTable
 from .records.promises import NO_PROMISES, PromiseTable
 from .records.solved_starts import NO_SOLVED_STARTS, SolvedStarts
 
@@ -44,6 +45,7 @@ class View:
     promises: PromiseTable = NO_PROMISES  #: earlier requests for deadlines, with their answers
     accounts: AccountTable = NO_ACCOUNTS
     solved: SolvedStarts = NO_SOLVED_STARTS
+    progress: ProgressTable = NO_PROGRESS  #: of running jobs that report it
 
     def first_submit_s(self, job_id: int) -> float | None:
         """Return the first submit time of the job with this id now; None if no such job waits or runs."""

@@ -55,6 +55,7 @@ class PowerSettings:
     order: bool = setting(False, "reorder pending jobs through SiteFactor")
     hold: bool = setting(False, "delay pending jobs through a StartTime that expires by itself")
     requeue: bool = setting(False, "requeue running jobs with slurmsched:ckpt in their comment")
+    stop: bool = setting(False, "let jobs with slurmsched:stop= end once their training has what this asks for")
     suspend: bool = setting(False, "suspend and resume running jobs")
     partition: bool = setting(False, "move pending jobs between partitions and set their node lists")
     comment: bool = setting(
@@ -79,6 +80,9 @@ class PolicySettings:
     placement: str = setting("slurm", "nodes of jobs; on a cluster Slurm chooses them: slurm")
     preemption: str = setting(
         "least-loss", "choice of the running jobs with ckpt that yield to promises, where deadline.yields allows it"
+    )
+    stopping: str = setting(
+        "as-asked", "who may end early, with power.stop: as-asked, by the rule in slurmsched:stop=; never"
     )
     profiling: str = setting(
         "new-jobs", "choice of the jobs that are measured first, and of the nodes for that, with power.profile"

@@ -21,6 +21,7 @@ from .cluster_facts import ClusterFacts
 from .job_placements import JobPlacements
 from .policy_settings import DAY_S, sharing_rules
 from .profiling.profiling_controller import ProfilingController
+from .progress.progress_book import ProgressBook
 from .release import give_back, give_nodes_back, lends
 from .retention import Retention
 from .sharing_context import SharingContext
@@ -45,6 +46,7 @@ class Components:
     flow: ProfilingController
     sharer: SharingContext
     whereabouts: JobPlacements
+    progress: ProgressBook
 
 
 class DaemonController:
@@ -58,6 +60,7 @@ class DaemonController:
         self._unknown_partitions: list[str] = []
         self._taught = False
         self._world.observed = self._observed
+        self._world.progress, self._world.let_end = components.progress.table, components.progress.let_end
         if restraint := self.restraint():
             logger.warning("nothing is written: %s", restraint)
 
@@ -165,6 +168,7 @@ class DaemonController:
         job_placements.observe(state.running)
         job_placements.observe(state.ended)
         job_placements.note_scan(self._parts.clock.now())
+        self._parts.progress.observe(state)
         self._warn_of_partitions(tuple(state.partitions.name))
 
     def _warn_of_partitions(self, partitions: tuple[str, ...]) -> None:

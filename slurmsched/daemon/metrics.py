@@ -86,6 +86,9 @@ class Metrics:
             buckets=CALL_S,
         )
         self._profiles = Counter("slurmsched_profile_records", "Records of nodes, by result.", ["result"], registry=to)
+        self._progress = Counter(
+            "slurmsched_progress_reports", "Reports of jobs about their training, by result.", ["result"], registry=to
+        )
 
     def _declare_cluster(self, to: CollectorRegistry) -> None:
         self._solver = Counter(
@@ -214,6 +217,10 @@ class Metrics:
     def profile_record(self, result: str) -> None:
         """Count one delivery of a node: ok, or the reason for its refusal."""
         self._profiles.labels(result).inc()
+
+    def progress_report(self, result: str) -> None:
+        """Count one report of a job: ok, stop, later, or the reason for its refusal."""
+        self._progress.labels(result).inc()
 
     def no_solver_answer(self) -> None:
         """Count one problem that the solver did not answer."""

@@ -9,7 +9,7 @@ from ..config.settings import PolicySettings
 from ..decide.policy import Policy
 from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.deadlines.milp_solver import check_installed
 from ..policies.presets import preset_of
 from ..policies.sharing_candidates import OFF
@@ -43,6 +43,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
         profiling=profiling_rules(settings) if settings.power.profile else None,
         sharing=sharing_rules(settings),
+        stopping=STOPPINGS.find(settings.policy.stopping).line,
     )
     return Policy(ordering_of(settings, line), rules)
 

@@ -18,6 +18,7 @@ from .deadlines.deadline_comment import answer_wishes
 from .deadlines.preemption import stop_wishes
 from .deadlines.promises import Promised, blocking_jobs, promise
 from .deadlines.stops import stops
+from .ending import end_wishes
 from .ordering.eligibility import standing
 from .ordering.greedy_fit import fill
 from .ordering.priority_points import MOST_POINTS, label
@@ -116,7 +117,7 @@ def _plan(
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
     lending = node_wishes(view, rules, standings)
     ranks = _rank_wishes(jobs, tier, rank, points, moves)
-    wishes = [*releases, *stop_requests, *moves, *lending, *ranks, *turns, *starts]
+    wishes = [*releases, *stop_requests, *end_wishes(view, rules), *moves, *lending, *ranks, *turns, *starts]
     actions, refusals = judge(wishes, view, rules)
     placing = Placing(standings, rank, starving, runs, points, capped)
     solved = promised is not None and promised.solved

@@ -9,6 +9,7 @@ import numpy as np
 from ..cluster.actions import (
     Action,
     AskToStop,
+    End,
     Hold,
     MoveNodes,
     MovePartition,
@@ -73,6 +74,12 @@ def owner_consented(action: Action, jobs: JobTable, row: int, rules: Rules) -> s
     if not jobs.ckpt[row]:
         return "its owner did not say slurmsched:ckpt"
     return None if jobs.requeueable[row] else "it was submitted with --no-requeue"
+
+
+def owner_wants_an_early_end(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
+    """Refuse to end a job whose owner did not say when (``slurmsched:stop=``)."""
+    rule = jobs.stop[row]
+    return None if rule not in ("", "never") else "its owner did not say slurmsched:stop= with a rule"
 
 
 def not_asked_too_often(action: Action, jobs: JobTable, row: int, rules: Rules) -> str | None:
@@ -251,6 +258,7 @@ RULES: dict[type[Action], tuple[Rule, ...]] = {
         owner_consented,
         not_asked_too_often,
     ),
+    End: (power_is_on, job_is_running, owner_did_not_opt_out, owner_wants_an_early_end),
     SetAdminComment: (power_is_on, owner_did_not_opt_out),
     Suspend: (power_is_on, job_is_running, owner_did_not_opt_out, nobody_sits_in_front),
     Resume: (power_is_on, job_is_suspended),
@@ -295,6 +303,7 @@ SPELLINGS: dict[Rule | PairRule | MoveRule, str] = {
     owner_did_not_opt_out: "owner_did_not_opt_out",
     nobody_sits_in_front: "nobody_sits_in_front",
     owner_consented: "owner_consented",
+    owner_wants_an_early_end: "owner_wants_an_early_end",
     not_asked_too_often: "not_asked_too_often",
     job_is_pending: "job_is_pending",
     job_is_running: "job_is_running",

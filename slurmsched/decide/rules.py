@@ -142,6 +142,7 @@ class Rules:
     deadlines: DeadlineRules | None = None  #: None if nothing is promised
     sharing: SharingRules | None = None  #: new pairs need power.share; finishing or undoing a change does not
     profiling: ProfilingRules | None = None  #: None if no job is measured first
+    stopping: str = "never"  #: the part of the policy that lets jobs with ``stop=`` end early
     composition: Composition | None = None  #: None where Slurm starts the jobs
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
 

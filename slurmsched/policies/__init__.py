@@ -1,6 +1,6 @@
 """Policies: pure functions over a view."""
 
-from . import admission, placement, preemption, sharing
+from . import admission, placement, preemption, sharing, stopping
 from .ordering import attained_service, baselines, deadline, fair_queueing, hope, static
 from .scaling import built_in as scaling
 from .selection import built_in, capacity, leases, three_sigma
@@ -20,5 +20,6 @@ __all__ = [
     "scaling",
     "sharing",
     "static",
+    "stopping",
     "three_sigma",
-]  # imported so that the built-in parts are registered
+]

@@ -69,6 +69,10 @@ Reasons are numbers of ``decide.profiling.Home``; 0 stands for none.
 """
 
 
+MayEnd = Callable[[View], BoolArray]
+"""A function that selects the running jobs that may end now, of those whose owners said ``stop=``."""
+
+
 @dataclass(frozen=True)
 class Ordering(Part[Key]):
     """A named order of pending jobs."""
@@ -121,6 +125,11 @@ class Preemption(Part[Preempt]):
 
 
 @dataclass(frozen=True)
+class Stopping(Part[MayEnd]):
+    """A named rule about the running jobs that may end before their time."""
+
+
+@dataclass(frozen=True)
 class Profiling(Part[MeasureFirst]):
     """A named rule about the jobs that are measured in a profiling partition first, and about its nodes."""
 
@@ -151,6 +160,7 @@ PREEMPTIONS: Registry[Preemption] = Registry("preemption")
 PROFILINGS: Registry[Profiling] = Registry("profiling")
 SCALINGS: Registry[Scaling] = Registry("scaling")
 SHARINGS: Registry[Sharing] = Registry("sharing")
+STOPPINGS: Registry[Stopping] = Registry("stopping")
 
 
 def ordering(
@@ -193,6 +203,16 @@ def preemption(name: str) -> Callable[[Preempt], Preempt]:
     def register(chosen: Preempt) -> Preempt:
         PREEMPTIONS.add(Preemption(name, chosen, summary_of(chosen), powers=frozenset({"requeue"})))
         return chosen
+
+    return register
+
+
+def stopping(name: str, *, powers: Sequence[str] = ("stop",)) -> Callable[[MayEnd], MayEnd]:
+    """Register the decorated function as a stopping under *name*; its docstring's first line is its summary."""
+
+    def register(may_end: MayEnd) -> MayEnd:
+        STOPPINGS.add(Stopping(name, may_end, summary_of(may_end), powers=frozenset(powers)))
+        return may_end
 
     return register
 

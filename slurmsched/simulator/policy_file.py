@@ -9,23 +9,27 @@ from typing import Any, get_type_hints
 
 from ..errors import ConfigError
 from ..policies.admission import LoadBound, accept_all, find_admission
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, Ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering
 from ..policies.presets import preset_of
 from ..policies.registry import Registry
 from .setup import Setup
 from .toml_file import checked, read_toml
 
-_ON_CLUSTERS: dict[str, Registry[Any]] = {"preemption": PREEMPTIONS, "profiling": PROFILINGS}
-"""Parts that decide about promises and profiling, which a policy file does not have."""
+_ON_CLUSTERS: dict[str, Registry[Any]] = {
+    "preemption": PREEMPTIONS,
+    "profiling": PROFILINGS,
+    "stopping": STOPPINGS,
+}
+"""Parts that decide about promises, profiling and reports of jobs, which a policy file does not have."""
 
 
 def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     """Read the ``[policy]`` of a file: any part of a Setup; missing parts come from *otherwise*, or from the preset.
 
     The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
-    executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``preemption`` and
-    ``profiling`` count on a cluster alone. An ``ordering`` or a ``preset`` is required. Without a ``name`` the policy
-    is named after the file.
+    executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``preemption``,
+    ``profiling`` and ``stopping`` count on a cluster alone. An ``ordering`` or a ``preset`` is required. Without a
+    ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
     section = read_toml(path, {"policy": dict}).get("policy")

@@ -17,6 +17,7 @@ STORED = {
     "Release": actions.Release,
     "Requeue": actions.Requeue,
     "AskToStop": actions.AskToStop,
+    "End": actions.End,
     "Suspend": actions.Suspend,
     "Resume": actions.Resume,
     "MovePartition": actions.MovePartition,

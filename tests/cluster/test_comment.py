@@ -61,6 +61,8 @@ GOOD = {
     "slurmsched:stop=opt": CommentOptions(stop=Stop("opt")),
     "slurmsched:stop=acc:0.93": CommentOptions(stop=Stop("acc", 0.93)),
     "slurmsched:stop=acc:1": CommentOptions(stop=Stop("acc", 1.0)),
+    "slurmsched:stop=loss:0.2%": CommentOptions(stop=Stop("loss", 0.002)),
+    "slurmsched:stop=loss:12%": CommentOptions(stop=Stop("loss", 0.12)),
     "slurmsched:off": CommentOptions(off=True),
 }
 
@@ -115,6 +117,9 @@ BAD = {
     "slurmsched:pace=1e1": "seconds above 0",
     "slurmsched:stop=acc:93": "acc:0.93",
     "slurmsched:stop=acc:1.01": "acc:0.93",
+    "slurmsched:stop=loss:0.2": "loss:0.2%",
+    "slurmsched:stop=loss:0%": "loss:0.2%",
+    "slurmsched:stop=loss:100%": "loss:0.2%",
     "slurmsched:stop=later": "never, opt",
     'slurmsched:ckpt"': "not known",
     "slurmsched:ckpt\x1b[31m": "'ckpt\\x1b[31m'",
@@ -142,6 +147,7 @@ def wishes(draw: st.DrawFn) -> CommentOptions:
         )
     iterations = draw(st.none() | st.integers(1, 10**12 - 1))
     fewest, more = draw(st.tuples(st.integers(1, 99), st.integers(0, 99)))
+    losses = st.integers(1, 99_999).map(lambda thousandths: Stop("loss", thousandths / 1000 / 100))
     accuracies = st.integers(0, 10**10).map(lambda tens: Stop("acc", tens / 10**10))
     return CommentOptions(
         deadline=deadline,
@@ -154,7 +160,7 @@ def wishes(draw: st.DrawFn) -> CommentOptions:
         iterations=iterations,
         done=draw(st.none() | st.integers(0, iterations or 10**12 - 1)),
         pace_s=draw(st.none() | st.integers(1, 10**12 - 1).map(lambda millionths: millionths / 10**6)),
-        stop=draw(st.none() | st.sampled_from([Stop("never"), Stop("opt")]) | accuracies),
+        stop=draw(st.none() | st.sampled_from([Stop("never"), Stop("opt")]) | accuracies | losses),
         share=draw(st.none() | st.from_regex(r"[A-Za-z0-9_.:+-]{1,64}", fullmatch=True)),
     )
 

@@ -66,6 +66,9 @@ slurmsched:done=0|slurmsched:done=999999999999|slurmsched:done=1000000000000|slu
 slurmsched:iterations=9,done=9|slurmsched:done=10,iterations=9|slurmsched:done=9,done=9|slurmsched:done=|slurmsched:done
 slurmsched:stop=never|slurmsched:stop=opt|slurmsched:stop=acc:0.93|slurmsched:stop=acc:1|slurmsched:stop=acc:0
 slurmsched:stop=acc:93|slurmsched:stop=acc:1.01|slurmsched:stop=acc:1.0000000000|slurmsched:stop=acc:0.00000000001
+slurmsched:stop=loss:0.2%|slurmsched:stop=loss:12%|slurmsched:stop=loss:0.005%|slurmsched:stop=loss:99.999%
+slurmsched:stop=loss:0.0005%|slurmsched:stop=loss:0%|slurmsched:stop=loss:0.000%|slurmsched:stop=loss:100%|slurmsched:stop=loss:.2%
+slurmsched:stop=loss:1|slurmsched:stop=loss:1.%|slurmsched:stop=loss:%|slurmsched:stop=loss:2%%|slurmsched:stop=loss:1.2.3%
 slurmsched:stop=acc:.9|slurmsched:stop=acc:0.|slurmsched:stop=acc:|slurmsched:stop=acc|slurmsched:stop=later
 slurmsched:share=|slurmsched:share=1+2|slurmsched:share=a/b|slurmsched:share|slurmsched:off,amp,noprofile|plain text|
 Slurmsched:ckpt|SLURMSCHED:ckpt|sLurmsched:|slurmsched :ckpt|slurmsched\t:x|slurmsched ckpt|Slurmsched  Ckpt;

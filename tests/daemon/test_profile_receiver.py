@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pwd
+import re
 import shutil
 import socket
 import subprocess
@@ -26,7 +28,7 @@ from slurmsched.cluster.jobs import JobState, job_table
 from slurmsched.cluster.records.faults import Fault, Instability
 from slurmsched.cluster.records.profiles import NodeProfile
 from slurmsched.daemon.job_placements import JobPlacements
-from slurmsched.daemon.profiles.fault_record import read_delivery
+from slurmsched.daemon.profiles.fault_record import delivery_of
 from slurmsched.daemon.profiles.profile_receiver import (
     CONVERSATIONS,
     CREDENTIAL_B,
@@ -35,7 +37,8 @@ from slurmsched.daemon.profiles.profile_receiver import (
     Receiver,
     parse_listen,
 )
-from slurmsched.daemon.profiles.profile_record import BadRecord
+from slurmsched.daemon.profiles.profile_record import BadRecord, opened
+from slurmsched.daemon.profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused
 from slurmsched.errors import ConfigError, MemoryUnavailable
 
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
@@ -113,11 +116,20 @@ class Desk:
     counted: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     unstable: list[Instability] = field(default_factory=list)
+    reports: list[tuple[ProgressReport, int]] = field(default_factory=list)
+    answer: bool | Exception = False  #: to a report
+    counted_reports: list[str] = field(default_factory=list)
 
     def keep(self, profile: NodeProfile) -> None:
         if self.trouble:
             raise self.trouble
         self.kept.append(profile)
+
+    def report(self, report: ProgressReport, uid: int) -> bool:
+        self.reports.append((report, uid))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
     def receiver(self) -> Receiver:
         return Receiver(
@@ -128,6 +140,8 @@ class Desk:
             keep_fault=self.faults.append,
             save_unstable=self.unstable.append,
             counted=self.counted.append,
+            report=self.report,
+            counted_report=self.counted_reports.append,
         )
 
 
@@ -190,7 +204,7 @@ def test_a_fault_of_a_pair_is_kept_apart_from_profiles(munge, desk, collector):
 )
 def test_an_absurd_fault_is_no_record(absurd):
     with pytest.raises(BadRecord):
-        read_delivery(json.dumps(FAULT | absurd).encode(), NOW_S)
+        delivery_of(opened(json.dumps(FAULT | absurd).encode()), NOW_S)
 
 
 WORD = {name: value for name, value in FAULT.items() if name != "fault"} | {
@@ -227,7 +241,7 @@ def test_forged_word_of_an_unstable_pair_is_refused(munge, desk, collector):
 )
 def test_absurd_word_of_an_unstable_pair_is_no_record(absurd):
     with pytest.raises(BadRecord):
-        read_delivery(json.dumps(WORD | absurd).encode(), NOW_S)
+        delivery_of(opened(json.dumps(WORD | absurd).encode()), NOW_S)
 
 
 def test_a_record_for_this_user_alone_is_opened(munge, desk, collector):
@@ -421,3 +435,56 @@ def test_only_the_latest_jobs_are_remembered():
     for job_id in (1, 2, 3):
         seen.observe(job_table(1, job_id=[job_id], node_list=Labels.of(["n1"])))
     assert [seen.ran(job_id, "n1") for job_id in (1, 2, 3)] == [None, True, True]
+
+
+PROGRESS = {"version": 1, "job_id": 7, "restart": 0, "node": "n1", "progress": 120, "loss": 0.25, "accuracy": None}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "result"),
+    [
+        (False, "ok", "ok"),
+        (True, "stop: the training has what stop= asks for", "stop"),
+        (ReportedEarly(7.2), "later: 8", "later"),
+        (ReportRefused("user", "job 7 is not of user 65534"), "refused: job 7 is not of user 65534", "user"),
+    ],
+)
+def test_a_report_of_a_user_is_answered_with_what_the_job_is_to_do(munge, desk, collector, answer, said, result):
+    desk.answer = answer
+    assert deliver(collector, munge.credential(json.dumps(PROGRESS).encode(), user="nobody")) == said
+    ((report, uid),) = desk.reports
+    assert uid == pwd.getpwnam("nobody").pw_uid
+    assert (report.job_id, report.iteration, report.loss) == (7, 120, 0.25)
+    assert math.isnan(report.accuracy)
+    assert desk.counted_reports == [result]
+    assert desk.counted == desk.kept == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "result"),
+    [
+        ({"node": "n2"}, "refused: .* is not known as an address of node n2", "host"),
+        ({"accuracy": 2}, r"refused: accuracy = 2.0; accepted: 0 to 1", "record"),
+        ({"progress": "all"}, "refused: progress = 'all'; accepted: 0 to 1000000000000", "record"),
+    ],
+)
+def test_a_report_from_elsewhere_or_of_nonsense_reaches_nobody(munge, desk, collector, changes, said, result):
+    answer = deliver(collector, munge.credential(json.dumps(PROGRESS | changes).encode(), user="nobody"))
+    assert re.fullmatch(said, answer)
+    assert desk.reports == []
+    assert desk.counted_reports == [result]
+
+
+def test_a_user_delivers_no_record_of_a_node_in_the_clothes_of_a_report(munge, desk, collector):
+    large = json.dumps(PROGRESS | {"more": "x" * 2000}).encode()
+    for payload in (told(), large):
+        answer = deliver(collector, munge.credential(payload, user="nobody"))
+        assert answer.startswith("refused: user 65534 made the credential")
+    assert desk.reports == desk.kept == []
+
+
+def test_a_report_is_not_counted_twice(munge, desk, collector):
+    line = munge.credential(json.dumps(PROGRESS).encode(), user="nobody")
+    assert deliver(collector, line) == "ok"
+    assert deliver(collector, line) == "later: Replayed credential (17)"
+    assert len(desk.reports) == 1

@@ -224,6 +224,7 @@ def test_every_rule_has_the_stored_spelling_that_records_metrics_and_scripts_kno
         "not_asked_too_often",
         "owner_consented",
         "owner_did_not_opt_out",
+        "owner_wants_an_early_end",
         "owners_let_share",
         "partition_is_known",
         "partition_keeps_nodes",

@@ -16,7 +16,7 @@ from slurmsched.cluster.nodes import NodeTable, PartitionTable, QosTable
 from slurmsched.cluster.state import View
 
 NOW_S = 1_000_000.0
-ALL_POWERS = frozenset({"order", "hold", "requeue", "suspend", "partition", "comment", "share", "nodes"})
+ALL_POWERS = frozenset({"order", "hold", "requeue", "suspend", "stop", "partition", "comment", "share", "nodes"})
 TIERS = {"gpu": 1, "fast": 5, "closed": 1}
 QOS = {"low": 10, "normal": 50, "high": 100}
 

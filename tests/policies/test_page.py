@@ -16,6 +16,7 @@ from slurmsched.policies.contract import (
     SCALINGS,
     SELECTIONS,
     SHARINGS,
+    STOPPINGS,
 )
 from slurmsched.policies.presets import PRESETS
 
@@ -31,7 +32,7 @@ def test_every_ordering_has_its_heading():
 
 
 def test_every_part_of_a_policy_and_every_preset_is_in_a_table():
-    registries = (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SCALINGS, SHARINGS)
+    registries = (ADMISSIONS, SELECTIONS, PLACEMENTS, PREEMPTIONS, PROFILINGS, SCALINGS, SHARINGS, STOPPINGS)
     hooks = {parts.hook: parts for parts in registries}
     rows = dict(re.findall(rf"^\| ({'|'.join(hooks)})[^|]*\| (.*) \|$", section("The parts of a policy"), re.M))
     for hook, parts in hooks.items():

@@ -19,6 +19,7 @@ from slurmsched.policies.contract import (
     SCALINGS,
     SELECTIONS,
     SHARINGS,
+    STOPPINGS,
     find_ordering,
     selection,
 )
@@ -41,7 +42,7 @@ def one_at_a_time() -> Iterator[str]:
     del SELECTIONS._parts["one-at-a-time"]
 
 
-HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS, SCALINGS, SHARINGS]
+HOOKS = [SELECTIONS, PLACEMENTS, ADMISSIONS, PREEMPTIONS, PROFILINGS, SCALINGS, SHARINGS, STOPPINGS]
 
 
 @pytest.mark.parametrize("registry", HOOKS, ids=lambda one: one.hook)

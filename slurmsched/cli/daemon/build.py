@@ -27,6 +27,7 @@ from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
 from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, parse_listen
 from ...daemon.profiling.profiling_controller import ProfilingController
+from ...daemon.progress.progress_book import ProgressBook
 from ...daemon.service import Service, ServiceParts
 from ...daemon.sharing_context import SharingContext
 from ...daemon.solver_service import SolverService
@@ -121,6 +122,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         flow=flow,
         sharer=sharer,
         whereabouts=job_placements,
+        progress=ProgressBook(monotonic),
     )
     controller = DaemonController(parts)
     predictions = None if dry else _predictions(app, world, facts, store, metrics)
@@ -175,7 +177,7 @@ def _service(
             reload=controller.reload,
             release_all=give_back,
             restraint=controller.restraint,
-            collector=_collector(app, settings, facts, world, parts.whereabouts, store, metrics),
+            collector=_collector(app, settings, parts, metrics),
             predictions=predictions,
             solver=solver,
             inspector=Inspector(store, app.clock),
@@ -195,14 +197,12 @@ def _predictions(
 def _collector(
     app: App,
     settings: Settings,
-    facts: ClusterFacts,
-    world: CycleContext,
-    job_placements: JobPlacements,
-    store: Store,
+    parts: Components,
     metrics: Metrics,
 ) -> Callable[[], ProfileReceiver] | None:
     """Return the constructor of the profile receiver; ConfigError where ``profile.listen`` is not an address."""
     address = parse_listen(settings.profile.listen)
+    facts, world, store, job_placements = parts.facts, parts.world, parts.store, parts.whereabouts
     if address is None:
         return None
     name = facts.latest.cluster
@@ -219,6 +219,8 @@ def _collector(
         keep_fault=lambda fault: store.add_faults(name, [fault]),
         save_unstable=keep_unstable,
         counted=metrics.profile_record,
+        report=parts.progress.take,
+        counted_report=metrics.progress_report,
     )
     socket = re.search(r"\bsocket=([^,]+)", facts.latest.config.get("AuthInfo", ""))  # munged may be elsewhere
     unmunge = ["unmunge", *([f"--socket={socket[1]}"] if socket else [])]

@@ -121,6 +121,7 @@ _SENTENCES = {
     "failed together": "it and its partners ({partners}) failed together on their GPUs: {fault}",
     "unstable together": "its load and that of its partners ({partners}) on the same GPUs is unstable: {why}",
     "told": "we wrote {value} into its AdminComment",
+    "may end": "it has what its owner's stop= asks for: we tell it so at its next report",
     "asked to stop": "we asked it to save its work and stop (signal {value})",
     "requeue asked": "we asked Slurm to requeue it",
     "suspended": "we suspended it",

@@ -28,7 +28,7 @@ PREFIX = f"{NAME}:"
 #: The list for messages and pages, without ``share``, which no user may write.
 ACCEPTED = (
     "deadline=TIME, soft, PERCENT@TIME, gpus=MIN-MAX, ckpt, nopack, noprofile, coldstart=SECONDS, amp, urgency=0..10,"
-    " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X, off"
+    " iterations=N, pace=SECONDS, done=N, stop=never|opt|acc:X|loss:P%, off"
 )
 
 _EPOCH = datetime(1970, 1, 1)
@@ -88,10 +88,13 @@ class ValueStep:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The owner's rule for an early end of training: never, at convergence, or at an accuracy (0..1)."""
+    """The owner's rule for an early end of training: never, at convergence, at an accuracy, or once the loss settles.
 
-    rule: Literal["never", "opt", "acc"]
-    accuracy: float | None = None
+    *level* is the accuracy (0..1), or the relative fall of the loss below which it has settled.
+    """
+
+    rule: Literal["never", "opt", "acc", "loss"]
+    level: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +172,14 @@ def render(wishes: CommentOptions) -> str:
         items += [f"{key}={value}"] if value is not None else []
     items += [f"pace={wishes.pace_s:.6f}"] if wishes.pace_s is not None else []
     if wishes.stop:
-        level = "" if wishes.stop.accuracy is None else f":{wishes.stop.accuracy:.10f}"
-        items.append(f"stop={wishes.stop.rule}{level}")
+        items.append(f"stop={_stop_text(wishes.stop)}")
     return PREFIX + ",".join(items) if items else ""
+
+
+def _stop_text(stop: Stop) -> str:
+    if stop.level is None:
+        return stop.rule
+    return f"{stop.rule}:{100 * stop.level:.3f}%" if stop.rule == "loss" else f"{stop.rule}:{stop.level:.10f}"
 
 
 def is_plain(comment: str) -> bool:
@@ -213,6 +221,7 @@ _DATE = re.compile(
     r"(?:(?P<utc>Z)|(?P<sign>[+-])(?P<east_h>0[0-9]|1[0-4]):(?P<east_m>[0-5][0-9]))?"
 )
 _GPUS = re.compile(r"([1-9][0-9]{0,4})(?:-([1-9][0-9]{0,4}))?")
+_LOSS = re.compile(r"loss:([0-9]{1,2}(?:\.[0-9]{1,3})?)%")
 _ACCURACY = re.compile(r"acc:([01](?:\.[0-9]{1,10})?)")
 _PACE = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;=+@%/-]*")
@@ -324,6 +333,8 @@ def _read_stop(text: str) -> Stop | None:
         return Stop("never")
     if text == "opt":
         return Stop("opt")
+    if match := _LOSS.fullmatch(text):
+        return Stop("loss", float(match[1]) / 100) if float(match[1]) > 0 else None
     match = _ACCURACY.fullmatch(text)
     return Stop("acc", float(match[1])) if match and float(match[1]) <= 1 else None
 
@@ -343,7 +354,10 @@ _TAKES: dict[str, tuple[str, Callable[[str], object]]] = {
     "iterations": ("a whole number, 1 to 999999999999", _whole(1, 999_999_999_999)),
     "done": ("a whole number, 0 to 999999999999", _whole(0, 999_999_999_999)),
     "pace": ("seconds above 0 and below 1000000, with up to six decimals such as 0.25", _read_pace),
-    "stop": ("never, opt, or acc: and a fraction from 0 to 1 such as acc:0.93", _read_stop),
+    "stop": (
+        "never, opt, acc: and a fraction from 0 to 1 such as acc:0.93, or loss: and per cent such as loss:0.2%",
+        _read_stop,
+    ),
     "share": ("a name of letters, digits and _.:+-; only slurmsched writes it", _read_share),
 }
 _NOT_READ = "is not read; write slurmsched: and what you ask for in small letters and without blanks"

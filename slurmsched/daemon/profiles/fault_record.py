@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from ...cluster.records.faults import Fault, Instability
 from ...cluster.records.profiles import NodeProfile
-from .profile_record import AGE_S, CLOCK_S, GPUS_MOST, ID_MOST, NODE, BadRecord, Record, opened, profile_of, whole
+from .profile_record import AGE_S, CLOCK_S, GPUS_MOST, ID_MOST, NODE, BadRecord, Record, profile_of, whole
 
 TEXT_MOST = 200  #: characters
 
 
-def read_delivery(payload: bytes, now_s: float) -> NodeProfile | Fault | Instability:
-    """Parse *payload*; BadRecord where it is malformed, of another version, or implausible."""
-    record = opened(payload)
+def delivery_of(record: Record, now_s: float) -> NodeProfile | Fault | Instability:
+    """Parse what a node delivered from *record*; BadRecord where it is malformed or implausible."""
     if "unstable" in record:
         return instability_of(record, now_s)
     return fault_of(record, now_s) if "fault" in record else profile_of(record, now_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import math
 import re
 import socket
 import subprocess
@@ -18,8 +19,9 @@ from ...cluster.records.faults import Fault, Instability
 from ...cluster.records.profiles import NodeProfile
 from ...errors import ConfigError, SlurmschedError
 from ..api.listener import BACKLOG, Listener, Peer, Turns
-from .fault_record import read_delivery
-from .profile_record import BadRecord
+from .fault_record import delivery_of
+from .profile_record import BadRecord, Record, opened
+from .progress_report import REPORT_B, ProgressReport, ReportedEarly, ReportRefused, report_of
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,10 @@ class Receiver:
     )  #: and of jobs whose load together is unstable
     gone: Callable[[int, float], bool] = lambda job_id, end_s: False  #: whether an ended job's nodes will stay unknown
     counted: Callable[[str], None] = lambda result: None  #: called with the result of each delivery
+    report: Callable[[ProgressReport, int], bool] | None = None
+    """Takes a report of a job's progress, made by that user; True where the job should end. None refuses all."""
+
+    counted_report: Callable[[str], None] = lambda result: None  #: called with the result of each report
 
 
 def parse_listen(text: str) -> tuple[str, int] | None:
@@ -78,7 +84,9 @@ class ProfileReceiver:
     """Receives records on TCP at *address*, checks them and hands them on; ConfigError if the address is in use.
 
     A record counts only if root of a node of the cluster sent it, about a job that ran on that very node. Answers are
-    ``ok``, ``refused: WHY`` (never again) and ``later: WHY``. *unmunge* is the command that opens credentials.
+    ``ok``, ``refused: WHY`` (never again) and ``later: WHY``. A report of progress counts if the job's owner made it on
+    a node where the job runs; its answers are ``ok``, ``stop: WHY``, ``refused: WHY`` and ``later: SECONDS``.
+    *unmunge* is the command that opens credentials.
     """
 
     def __init__(
@@ -128,7 +136,10 @@ class ProfileReceiver:
 
     def _answer(self, line: bytes, peer: IpAddress) -> bytes:
         try:
-            self._take(line, peer)
+            record, uid, host = self._read(line, peer)
+            if "progress" in record:
+                return _line(self._report(record, uid, host))
+            self._take(record, uid, host)
             result, answer = "ok", "ok"
         except Refused as refusal:
             result, answer = refusal.result, f"{'refused' if refusal.final else 'later'}: {refusal}"
@@ -140,21 +151,50 @@ class ProfileReceiver:
         self._count(result)
         if result != "ok":
             logger.warning("a record from %s was not accepted: %s", peer, answer)
-        return " ".join(answer.split()).encode("ascii", "backslashreplace") + b"\n"
+        return _line(answer)
 
-    def _take(self, line: bytes, peer: IpAddress) -> None:
+    def _read(self, line: bytes, peer: IpAddress) -> tuple[Record, int, IpAddress]:
+        """Return the record, its maker and the maker's host."""
         payload, uid, origin = self._open(line)
-        if uid != 0:
-            raise Refused("user", f"user {uid} made the credential; only root of a node may", final=True)
         try:
-            record = read_delivery(payload, self._clock.now())
+            record = opened(payload)
         except BadRecord as error:
             raise Refused("record", str(error), final=True) from error
+        if uid != 0 and ("progress" not in record or len(payload) > REPORT_B):
+            raise Refused("user", f"user {uid} made the credential; only root of a node may", final=True)
         # On a node whose name resolves to 127.0.1.1 on itself, munged reports only that address.
-        host = peer if origin.is_loopback or origin.is_unspecified else origin
-        addresses = {_address(text) for text in self._receiver.addresses(record.node)}
-        if host not in addresses:
-            raise Refused("host", f"{host} is not known as an address of node {record.node}")
+        return record, uid, peer if origin.is_loopback or origin.is_unspecified else origin
+
+    def _report(self, record: Record, uid: int, host: IpAddress) -> str:
+        """Take a job's report and return the answer to it."""
+        try:
+            if self._receiver.report is None:
+                raise ReportRefused("off", "no reports are read here")
+            report = report_of(record)
+            self._check_host(host, report.node)
+            stop = self._receiver.report(report, uid)
+            result, answer = ("stop", "stop: the training has what stop= asks for") if stop else ("ok", "ok")
+        except ReportedEarly as early:
+            result, answer = "later", f"later: {math.ceil(early.wait_s)}"
+        except ReportRefused as refusal:
+            result, answer = refusal.result, f"refused: {refusal}"
+        except BadRecord as bad:
+            result, answer = "record", f"refused: {bad}"
+        except Refused as refusal:
+            result, answer = refusal.result, f"refused: {refusal}"
+        self._receiver.counted_report(result)
+        return answer
+
+    def _check_host(self, host: IpAddress, node: str) -> None:
+        if host not in {_address(text) for text in self._receiver.addresses(node)}:
+            raise Refused("host", f"{host} is not known as an address of node {node}")
+
+    def _take(self, found: Record, uid: int, host: IpAddress) -> None:
+        try:
+            record = delivery_of(found, self._clock.now())
+        except BadRecord as error:
+            raise Refused("record", str(error), final=True) from error
+        self._check_host(host, record.node)
         ran = self._receiver.ran(record.job_id, record.node)
         if not ran:
             why = f"job {record.job_id} was not seen" + (f" on node {record.node}" if ran is False else "")
@@ -194,6 +234,10 @@ class ProfileReceiver:
         with self._counting:
             self._results[result] += 1
         self._receiver.counted(result)
+
+
+def _line(answer: str) -> bytes:
+    return " ".join(answer.split()).encode("ascii", "backslashreplace") + b"\n"
 
 
 def _address(text: str) -> IpAddress:

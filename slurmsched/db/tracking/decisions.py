@@ -20,6 +20,7 @@ from ...cluster.forecast import Forecast
 from ...cluster.jobs import JobTable
 from ...cluster.nodes import AccountTable, NodeTable, PartitionTable, QosTable
 from ...cluster.plan import Placing, Plan
+from ...cluster.records.progress import ProgressTable
 from ...cluster.records.promises import NO_PROMISES, PromiseTable
 from ...cluster.records.solved_starts import SolvedStarts
 from ...cluster.state import View
@@ -47,6 +48,7 @@ TABLES: dict[str, type[Table]] = _VIEW | {
     "promised": PromiseTable,
     "accounts": AccountTable,
     "solver": SolvedStarts,
+    "progress": ProgressTable,
 }
 
 #: The key of the probe, in place of a digest.
@@ -72,7 +74,7 @@ def layers_of(record: DecisionRecord) -> RecordParts:
     plan = record.plan
     tables: dict[str, Table] = {name: getattr(record.view, name) for name in _VIEW}
     tables |= {"placing": plan.jobs, "promises": record.view.promises, "promised": plan.promises}
-    tables |= {"accounts": record.view.accounts, "solver": record.view.solved}
+    tables |= {"accounts": record.view.accounts, "solver": record.view.solved, "progress": record.view.progress}
     texts = {
         "actions": _lines(_action_row(action) for action in plan.actions),
         "refusals": _lines([_action_row(r.action), r.rule, r.detail] for r in plan.refusals),
@@ -86,7 +88,7 @@ def record_of_parts(parts: RecordParts, *, now_s: float, **rest: Any) -> Decisio
     """Return the record that ``layers_of`` split into *parts*; ``ValueError`` for other content."""
     try:
         tables: Any = parts.tables
-        stored = {name: tables[name] for name in (*_VIEW, "promises", "accounts")}
+        stored = {name: tables[name] for name in (*_VIEW, "promises", "accounts", "progress")}
         view = View(now_s=now_s, **stored, solved=tables["solver"])
         actions = tuple(_action(row) for row in _rows(parts.texts["actions"]))
         refusals = tuple(Refusal(_action(row), *rest) for row, *rest in _rows(parts.texts["refusals"]))

@@ -55,6 +55,8 @@ class IntentEffects:
     def _is_visible(self, intent: Intent) -> bool:
         if intent.kind in QUEUES_AGAIN:
             return intent.job_id in self._requeued
+        if intent.kind == "End":  # visible in the job's end alone
+            return False
         if intent.kind == "Tell":
             return intent.answered_s is not None and intent.refused is None
         if intent.kind in ("Start", "Preempt"):

@@ -1,0 +1,1 @@
+"""Progress that running jobs report of themselves, and the answers to them."""

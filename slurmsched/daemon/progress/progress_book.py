@@ -1,0 +1,136 @@
+"""The progress that running jobs report, and the answers to their reports."""
+
+from __future__ import annotations
+
+import pwd
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...cluster.jobs import JobState
+from ...cluster.records.progress import ProgressTable
+from ...cluster.state import ClusterState
+from ...cluster.text.hostlist import expand
+from ..profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused
+from .learning_curve import LearningCurve
+
+EVERY_S = 20.0  #: minimum time between two reports of a job
+USER_PER_S = 10.0  #: reports per second from all jobs of one user
+USER_BURST = 100.0
+
+
+@dataclass
+class _Run:
+    """A running job: the facts that its reports are checked against, and what it reported."""
+
+    user: str
+    nodes: str
+    restart: int
+    iterations: int
+    curve: LearningCurve = field(default_factory=LearningCurve)
+    reported_s: float = -np.inf
+    reported_restart: int = -1
+    may_end: bool = False
+
+
+class ProgressBook:
+    """The progress of running jobs, in memory; safe to call from any thread.
+
+    A restart of the daemon forgets it: a rule about the fall of the loss then needs new reports.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], user_of: Callable[[int], str] | None = None) -> None:
+        self._monotonic, self._user_of = monotonic, user_of or _user_name
+        self._runs: dict[int, _Run] = {}
+        self._quota: dict[str, tuple[float, float]] = {}  # reports left of each user, and since when
+        self._lock = threading.Lock()
+
+    def observe(self, state: ClusterState) -> None:
+        """Note the running jobs; what others reported is forgotten once they neither wait nor run."""
+        jobs = state.running
+        columns = (jobs.job_id, jobs.state, jobs.restarts, jobs.iterations)
+        rows = zip(*(column.tolist() for column in columns), jobs.user, jobs.node_list, strict=True)
+        waiting = set(state.pending.job_id.tolist())
+        with self._lock:
+            before, self._runs = self._runs, {}
+            for job_id, job_state, restart, iterations, user, nodes in rows:
+                if job_state != JobState.RUNNING:
+                    continue
+                run = before.get(job_id)
+                if run is None or run.user != user:
+                    run = _Run(user, nodes, restart, iterations)
+                run.nodes, run.restart, run.iterations = nodes, restart, iterations
+                self._runs[job_id] = run
+            self._runs |= {job_id: run for job_id, run in before.items() if job_id in waiting}
+
+    def take(self, report: ProgressReport, uid: int) -> bool:
+        """Count a report that user *uid* made; return True if the job should save its work and end for good.
+
+        ReportRefused where it is not theirs, or implausible; ReportedEarly before its time.
+        """
+        now_s, user = self._monotonic(), self._user_of(uid)
+        with self._lock:
+            run = self._checked(report, user, uid)
+            if (wait_s := run.reported_s + EVERY_S - now_s) > 0 and run.reported_restart == report.restart:
+                raise ReportedEarly(wait_s)
+            self._spend(user, now_s)
+            if run.reported_restart != report.restart:
+                run.curve.return_to(report.iteration)
+                run.may_end = False
+            elif report.iteration < run.curve.iteration:
+                raise ReportRefused("iteration", f"iteration {report.iteration} is before {run.curve.iteration}")
+            run.curve.add(report.iteration, report.loss, report.accuracy)
+            run.reported_s, run.reported_restart = now_s, report.restart
+            return run.may_end
+
+    def _checked(self, report: ProgressReport, user: str, uid: int) -> _Run:
+        """Return the run that *report* is about, if it is the owner's, from there and about now."""
+        run = self._runs.get(report.job_id)
+        if run is None or not run.nodes:
+            raise ReportRefused("job", f"job {report.job_id} is not running")
+        if not user or run.user != user:
+            raise ReportRefused("user", f"job {report.job_id} is not of user {uid}")
+        if report.node not in expand(run.nodes):
+            raise ReportRefused("host", f"job {report.job_id} does not run on {report.node}")
+        if run.restart != report.restart:
+            raise ReportRefused("restart", f"restart {report.restart} of job {report.job_id} is not the present one")
+        if run.iterations and report.iteration > run.iterations:
+            raise ReportRefused("iteration", f"iteration {report.iteration} of {run.iterations}")
+        return run
+
+    def _spend(self, user: str, now_s: float) -> None:
+        left, since_s = self._quota.get(user, (USER_BURST, now_s))
+        left = min(USER_BURST, left + (now_s - since_s) * USER_PER_S)
+        if left < 1:
+            raise ReportedEarly((1 - left) / USER_PER_S + 1)
+        self._quota[user] = left - 1, now_s
+
+    def let_end(self, job_ids: Sequence[int]) -> None:
+        """Answer the next reports of these jobs with a stop."""
+        with self._lock:
+            for job_id in job_ids:
+                if job_id in self._runs:
+                    self._runs[job_id].may_end = True
+
+    def table(self) -> ProgressTable:
+        """Return the progress of the jobs that reported any in their present run."""
+        with self._lock:
+            runs = {job_id: run for job_id, run in self._runs.items() if run.reported_restart == run.restart}
+            curves = [run.curve for run in runs.values()]
+            return ProgressTable(
+                np.array(list(runs), dtype=np.int64),
+                np.array([curve.iteration for curve in curves], dtype=np.int64),
+                np.array([curve.accuracy for curve in curves], dtype=np.float64),
+                np.array([curve.loss_fall for curve in curves], dtype=np.float64),
+                np.array([run.may_end for run in runs.values()], dtype=np.bool_),
+            )
+
+
+def _user_name(uid: int) -> str:
+    """Return the name of user *uid*, empty for an unknown one."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""

@@ -1,0 +1,190 @@
+"""Reports of running jobs: whose count, what they say together, and who is told to end."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from decide.views import jobs, running_jobs, view
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurmsched.clock import ManualClock
+from slurmsched.cluster.state import ClusterState
+from slurmsched.daemon.profiles.profile_record import BadRecord, opened
+from slurmsched.daemon.profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused, report_of
+from slurmsched.daemon.progress.learning_curve import LEAST_POINTS, POINTS_MOST, LearningCurve
+from slurmsched.daemon.progress.progress_book import EVERY_S, USER_BURST, ProgressBook
+
+ALICE, BOB = 1001, 1002
+JOB = 11
+
+
+def seen(**columns):
+    one = {"job_id": [JOB], "user": ["alice"], "node_list": ["n1"], "restarts": [0]} | columns
+    world = view(jobs(0), running=running_jobs(len(one["job_id"]), **one))
+    return ClusterState(world.pending, world.running, jobs(0), world.nodes, world.partitions, world.qos)
+
+
+def report(iteration=1, **changes):
+    words = {"job_id": JOB, "restart": 0, "node": "n1", "loss": math.nan, "accuracy": math.nan} | changes
+    return ProgressReport(iteration=iteration, **words)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def book(clock):
+    made = ProgressBook(clock.monotonic, {ALICE: "alice", BOB: "bob", 9: ""}.__getitem__)
+    made.observe(seen(iterations=[1000]))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("changes", "uid", "result"),
+    [
+        ({}, BOB, "user"),
+        ({}, 9, "user"),
+        ({"node": "n2"}, ALICE, "host"),
+        ({"restart": 1}, ALICE, "restart"),
+        ({"job_id": 12}, ALICE, "job"),
+        ({"iteration": 1001}, ALICE, "iteration"),
+    ],
+)
+def test_a_report_counts_only_from_the_owner_there_and_about_this_run(book, changes, uid, result):
+    with pytest.raises(ReportRefused) as refusal:
+        book.take(report(**changes), uid)
+    assert refusal.value.result == result
+    assert len(book.table()) == 0
+
+
+def test_an_iteration_never_falls_within_a_run(book, clock):
+    assert book.take(report(30), ALICE) is False
+    clock.now_s += EVERY_S
+    with pytest.raises(ReportRefused, match="iteration 29 is before 30"):
+        book.take(report(29), ALICE)
+
+
+def test_a_job_reports_at_its_pace_and_a_user_at_theirs(clock):
+    count = int(USER_BURST) + 5
+    book = ProgressBook(clock.monotonic, lambda uid: "alice")
+    book.observe(seen(job_id=np.arange(1, count + 1), user=["alice"] * count, node_list=["n1"] * count,
+                      restarts=[0] * count))  # fmt: skip
+    book.take(report(job_id=1), ALICE)
+    with pytest.raises(ReportedEarly) as early:
+        book.take(report(2, job_id=1), ALICE)
+    assert early.value.wait_s == EVERY_S
+    refused = []
+    for job in range(2, count + 1):
+        try:
+            book.take(report(job_id=job), ALICE)
+        except ReportedEarly:
+            refused.append(job)
+    assert len(refused) == 5
+    clock.now_s += 1.0
+    assert all(book.take(report(job_id=job), ALICE) is False for job in refused)
+
+
+def test_a_job_is_told_to_end_once_the_plan_says_so_and_not_in_its_next_run(book, clock):
+    book.take(report(10, accuracy=0.5), ALICE)
+    book.let_end([JOB, 999])
+    assert book.table().may_end.tolist() == [True]
+    clock.now_s += EVERY_S
+    assert book.take(report(11), ALICE) is True
+    book.observe(seen(restarts=[1]))
+    assert len(book.table()) == 0, "nothing was reported in this run"
+    assert book.take(report(8, restart=1), ALICE) is False
+    assert book.table().accuracy.tolist() == [0.5]
+
+
+def test_a_job_that_waits_again_keeps_its_curve_and_one_that_ended_does_not(book, clock):
+    book.take(report(10, accuracy=0.5), ALICE)
+    waiting = view(jobs(1, job_id=[JOB]))
+    book.observe(
+        ClusterState(waiting.pending, waiting.running, jobs(0), waiting.nodes, waiting.partitions, waiting.qos)
+    )
+    book.observe(seen(restarts=[1]))
+    clock.now_s += EVERY_S
+    book.take(report(10, restart=1), ALICE)
+    assert book.table().accuracy.tolist() == [0.5]
+    empty = view(jobs(0))
+    book.observe(ClusterState(empty.pending, empty.running, jobs(0), empty.nodes, empty.partitions, empty.qos))
+    assert len(book.table()) == 0
+
+
+def test_a_reused_job_id_begins_without_the_former_owners_curve(book, clock):
+    book.take(report(10, accuracy=0.9), ALICE)
+    book.observe(seen(user=["bob"]))
+    clock.now_s += EVERY_S
+    book.take(report(1), BOB)
+    assert np.isnan(book.table().accuracy).all()
+
+
+def curve_of(losses, every=1):
+    curve = LearningCurve()
+    for at, loss in enumerate(losses):
+        curve.add(at * every, loss, math.nan)
+    return curve
+
+
+def test_a_loss_that_falls_all_the_time_has_a_fall_and_a_settled_one_has_none():
+    falling = curve_of([1.0 - 0.01 * at for at in range(40)])
+    assert falling.loss_fall == pytest.approx(0.10 / 0.71)
+    settled = curve_of([1.0 / (1 + at) for at in range(10)] + [0.1] * 50)
+    assert settled.loss_fall == 0
+    assert math.isnan(curve_of([0.5] * (LEAST_POINTS - 1)).loss_fall)
+
+
+def test_noise_about_a_settled_loss_is_no_fall_beyond_the_noise():
+    random = np.random.default_rng(0)
+    assert curve_of((0.5 + 0.001 * random.random(200)).tolist()).loss_fall <= 0.002
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=900))
+def test_a_curve_of_any_losses_is_short_and_knows_its_fall(losses):
+    curve = curve_of(losses)
+    assert len(curve._points) <= POINTS_MOST
+    assert min(loss for _, loss in curve._points) == min(losses)
+    assert [at for at, _ in curve._points] == sorted({at for at, _ in curve._points})
+    assert math.isnan(curve.loss_fall) == (len(losses) < LEAST_POINTS)
+    assert not curve.loss_fall < 0
+
+
+def test_a_run_that_goes_on_from_earlier_work_drops_what_was_lost():
+    curve = curve_of([1.0] * 20 + [0.1] * 20)
+    curve.return_to(19)
+    assert curve.iteration == 19
+    curve.add(20, 0.9, math.nan)
+    assert curve.loss_fall == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("progress", -1),
+        ("progress", 1.5),
+        ("loss", "low"),
+        ("loss", True),
+        ("loss", 10**400),
+        ("accuracy", 1.01),
+        ("accuracy", -0.1),
+        ("node", "../n1"),
+        ("job_id", 0),
+        ("restart", None),
+    ],
+)
+def test_what_no_training_reports_is_refused_by_name(field, value):
+    record = {"version": 1, "job_id": 1, "restart": 0, "node": "n1", "progress": 1}
+    assert report_of(opened(json.dumps(record).encode())).iteration == 1
+    with pytest.raises(BadRecord, match=field):
+        report_of(opened(json.dumps(record | {field: value}).encode()))
+
+
+def test_a_number_that_is_none_is_no_record():
+    with pytest.raises(BadRecord):
+        opened(b'{"version":1,"job_id":1,"restart":0,"node":"n1","progress":1,"loss":NaN}')

@@ -1,0 +1,96 @@
+"""A training job with ``stop=`` reports its progress on a real Slurm, is told to end, and is COMPLETED."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from lab_site import Site
+from node_programs import node_settings
+
+import slurmsched.job
+from slurmsched.lab.users import nobody_gid, uid_of
+
+pytestmark = pytest.mark.lab
+
+TRAIN = """
+import os, sys, time
+import job
+job.REPORT_S = job.UNREACHED_S = 1.0
+told = False
+while not told:
+    time.sleep(0.05)
+    told = job.report({iteration}, accuracy=0.95)
+    open("told." + os.environ["SLURM_JOB_ID"], "w").write(str(job._REPORTER._next_s < float("inf")))
+print("saved", file=open("saved." + os.environ["SLURM_JOB_ID"], "w"))
+"""
+
+
+def training(site: Site, home: Path, user: str, comment: str) -> int:
+    return site.lab.submit(
+        "--gres=gpu:1", "-t60", f"-D{home}", "-oout.%j", f"--comment={comment}",
+        f"--wrap=export SLURMSCHED_NODE_CONF={site.directory}/node.conf; exec python3 train.py", user=user,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def home(site_of_reports):
+    made = site_of_reports.lab.layout.work / f"training-{site_of_reports.names[0]}"
+    made.mkdir()
+    shutil.copy(slurmsched.job.__file__, made / "job.py")
+    (made / "train.py").write_text(TRAIN.format(iteration=7))
+    shutil.chown(made, uid_of(site_of_reports.lab.user("alice")), nobody_gid())
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def site_of_reports(new_site):
+    site = new_site(power="order = true\nstop = true")
+    operator = site.lab.user(site.user) if site.user else "root"
+    address = node_settings(site.lab, site.directory, 1.0, operator)
+    site.write(profile=f"listen = '{address}'")
+    return site
+
+
+def test_a_job_that_asked_for_it_is_told_to_end_and_one_that_did_not_never_is(site_of_reports, home):
+    site = site_of_reports
+    with site.daemon():
+        willing = training(site, home, "alice", "slurmsched:stop=acc:0.9")
+        silent = training(site, home, "alice", "")
+        site.until(lambda: site.states().get(willing) == "COMPLETED", "the end by consent", 300.0)
+        assert (home / f"saved.{willing}").read_text() == "saved\n"
+        site.until(lambda: "may end" in kinds(site, willing), "the permission in the story")
+        assert site.states()[silent] == "RUNNING"
+        counted = site.http("/metrics")
+        assert 'slurmsched_progress_reports_total{result="stop"} 1.0' in counted
+        assert 'slurmsched_progress_reports_total{result="ok"}' in counted
+        site.lab.ask(["scontrol", "update", f"jobid={silent}", "comment=slurmsched:stop=acc:0.9"])
+        site.until(lambda: site.states().get(silent) == "COMPLETED", "the end by a later consent", 300.0)
+    for (cycle,) in site.sql("SELECT cycle FROM intents WHERE kind = 'End'"):
+        assert site.run("replay", str(cycle)).returncode == 0
+
+
+def test_a_report_about_a_job_of_somebody_else_is_refused(site_of_reports, home):
+    site = site_of_reports
+    with site.daemon():
+        job = site.lab.submit("--gres=gpu:1", "-t60", "-o/dev/null", "--wrap=sleep 3000", user="alice")
+        site.until(lambda: site.states()[job] == "RUNNING", "a running job")
+        node = site.lab.ask(["squeue", "-h", "-j", str(job), "-o", "%N"]).strip()
+        facts = [f"SLURM_JOB_ID={job}", f"SLURMD_NODENAME={node}", f"SLURMSCHED_NODE_CONF={site.directory}/node.conf"]
+        report = ["env", *facts, "/usr/bin/python3", f"{home}/job.py", "report", "--iteration", "1", "--accuracy", "1"]
+
+        def answer(user: str) -> str:
+            command = site.lab.command(report, user=user)
+            done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=300, check=False)
+            return done.stderr.strip()
+
+        site.until(lambda: answer("alice") == "ok" or answer("alice").startswith("later"), "a report of its owner")
+        assert answer("bob") == f"refused: job {job} is not of user {uid_of(site.lab.user('bob'))}"
+        site.lab.ask(["scancel", str(job)])
+
+
+def kinds(site: Site, job: int) -> list[str]:
+    return [event["kind"] for event in site.said("story", str(job)).get("story", [])]
