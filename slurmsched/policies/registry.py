@@ -11,6 +11,8 @@ from ..errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PACKAGE = __name__.partition(".")[0]
+
 PLUGINS = "slurmsched.policies"
 """The entry-point group of plug-ins; each entry names a module that registers its parts when loaded."""
 
@@ -33,6 +35,11 @@ class Part(Generic[F]):
     def line(self) -> str:
         """The part with its parameters, as ``Registry.find`` takes it."""
         return f"{self.name} {self.parameters}".rstrip()
+
+    @property
+    def built_in(self) -> bool:
+        """True for a part that comes with slurmsched, false for one of a plug-in."""
+        return str(getattr(self.function, "__module__", "")).partition(".")[0] == PACKAGE
 
     @property
     def settings(self) -> dict[str, str]:
@@ -85,8 +92,8 @@ class Registry(Mapping[str, P]):
         ConfigError lists the existing parts, or describes the invalid parameter.
         """
         name, *words = line.split() or [line]
-        if name not in self._parts:
-            load_plugins()
+        if name not in self._parts and (broken := load_plugins()) and name not in self._parts:
+            raise ConfigError("; ".join(broken))
         try:
             found = self._parts[name]
         except KeyError:
@@ -95,13 +102,15 @@ class Registry(Mapping[str, P]):
         return found.tuned_by(self.hook, words) if words else found
 
 
-def load_plugins() -> None:
-    """Load every plug-in; ConfigError names one that cannot be loaded."""
+def load_plugins() -> list[str]:
+    """Load every plug-in; return a sentence about each that cannot be loaded, which prevents no other."""
+    broken = []
     for entry in entry_points(group=PLUGINS):
         try:
             entry.load()
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ConfigError(f"cannot load plug-in {entry.name!r} ({entry.value}): {error}") from error
+        except Exception as error:  # code of strangers may raise anything
+            broken.append(f"cannot load plug-in {entry.name!r} ({entry.value}): {type(error).__name__}: {error}")
+    return broken
 
 
 def summary_of(function: Callable[..., Any]) -> str:

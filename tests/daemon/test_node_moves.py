@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 
 import pytest
 
-from slurmsched.cli.admin.replay import differences
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import NO_JOB, MoveNodes
 from slurmsched.cluster.job_record import outcomes_of
@@ -18,6 +17,7 @@ from slurmsched.db.store import Store
 from slurmsched.db.tracking.intents import BACK_OFF_S, Intents
 from slurmsched.db.tracking.node_moves import STEP_S
 from slurmsched.decide.engine import decide
+from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.errors import MemoryUnavailable

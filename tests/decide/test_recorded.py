@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmsched.cli.admin.replay import differences
 from slurmsched.db.tracking.decision_layers import read_layers
 from slurmsched.db.tracking.decisions import TABLES, layers_of, restored
 from slurmsched.decide.engine import decide
+from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.referee import SPELLINGS
 

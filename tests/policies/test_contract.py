@@ -156,3 +156,11 @@ def test_a_plug_in_that_does_not_load_is_a_mistake_in_the_settings(tmp_path, sou
     )
     assert "cannot load plug-in 'broken' (broken)" in done.stdout, done.stderr
     assert complaint in done.stdout
+
+
+def test_a_plug_in_that_does_not_load_prevents_no_other(tmp_path):
+    install(tmp_path, "broken", "raise RuntimeError('not today')")
+    install(tmp_path, "fewest", example())
+    found = "from slurmsched.policies.contract import find_ordering\nprint(find_ordering('fewest').built_in)\n"
+    done = run(tmp_path, found)
+    assert done.stdout == "False\n", done.stderr

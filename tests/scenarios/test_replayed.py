@@ -8,7 +8,7 @@ import subprocess
 
 DECIDE_AGAIN = """
 import json, sys
-from slurmsched.cli.admin.replay import differences
+from slurmsched.decide.plan_differences import differences
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
 from slurmsched.decide.policy import Policy

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from simulator.test_direct import fleet_of, jobs_of, some_jobs
 from simulator.worlds import decided, simulate
 
-from slurmsched.cli.admin.replay import differences
 from slurmsched.cluster.actions import Start
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.state import View
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
+from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.policies.contract import ORDERINGS, PLACEMENTS, SELECTIONS, Ordering, find_ordering
 from slurmsched.simulator.cluster_spec import ClusterSpec, Failures, nodes_of

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from simulator.test_cycle_driver import fleet_of, jobs_of
 from simulator.worlds import decided, simulate
 
-from slurmsched.cli.admin.replay import differences
 from slurmsched.cluster.actions import Preempt, Start
 from slurmsched.cluster.jobs import JobTable
 from slurmsched.config import Settings
@@ -22,6 +21,7 @@ from slurmsched.db.records.gpu_usage import EVERY_S as PROFILES_EVERY_S
 from slurmsched.db.store import Store
 from slurmsched.decide import run_set
 from slurmsched.decide.engine import decide
+from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import Rules, SharingRules
 from slurmsched.decide.sharing import packing, pairing

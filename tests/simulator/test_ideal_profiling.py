@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from simulator.test_cycle_driver import jobs_of
 from simulator.worlds import decided, simulate, worlds
 
-from slurmsched.cli.admin.replay import differences
 from slurmsched.cluster.actions import MoveNodes, MovePartition, Requeue, Start
 from slurmsched.cluster.columns import Labels
 from slurmsched.config import Settings
@@ -21,6 +20,7 @@ from slurmsched.cycle import CycleReport
 from slurmsched.daemon.policy_settings import policy_of, profiling_rules
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
+from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ProfilingRules
 from slurmsched.errors import ConfigError

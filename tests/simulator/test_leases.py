@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator.worlds import decided, misjudged
 
-from slurmsched.cli.admin.replay import differences
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.forecast import Forecast
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
+from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import SELECTIONS, find_ordering

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from simulator.worlds import trace
 
-from slurmsched.cli.admin.replay import differences
 from slurmsched.cluster.actions import MoveNodes
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.job_record import outcomes_of
 from slurmsched.cluster.records.node_loans import members
 from slurmsched.db.store import Store
 from slurmsched.decide.engine import decide
+from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import ProfilingRules, Rules
 from slurmsched.models.runtime.baseline import RuntimeModel

@@ -15,13 +15,13 @@ from simulator.test_leases import jobs
 from simulator.worlds import decided
 
 from slurmsched.child_process import ChildFailed
-from slurmsched.cli.admin.replay import differences
 from slurmsched.cluster.columns import Labels
 from slurmsched.cluster.records.promises import PromiseState
 from slurmsched.db.store import Store
 from slurmsched.decide.deadlines.solving import problem_after
 from slurmsched.decide.engine import decide
 from slurmsched.decide.explain.explain import why
+from slurmsched.decide.plan_differences import differences
 from slurmsched.decide.policy import Policy
 from slurmsched.decide.rules import DeadlineRules, Rules
 from slurmsched.policies.contract import find_ordering

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import fields
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,10 +10,6 @@ from ..app import App
 from ..failure import NotFound
 from ..output import emit, json_option
 from ..time_format import moment
-
-if TYPE_CHECKING:
-    from ...cluster.jobs import JobTable
-    from ...cluster.plan import Plan
 
 SHOWN = 20
 
@@ -31,6 +24,7 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
     Exit status 1 if the plan differs in any bit, 3 if the cycle is not on record (any more).
     """
     from ...decide.engine import decide
+    from ...decide.plan_differences import differences
     from ...decide.policy import Policy
 
     record = app.decision(cycle)
@@ -45,29 +39,3 @@ def replay(app: App, cycle: int, as_json: bool) -> None:
     verdict = f"{what}: {len(differing)} differences" if differing else f"{what}: identical"
     emit(facts, verdict, *differing[:SHOWN], as_json=as_json)
     sys.exit(1 if differing else 0)
-
-
-def differences(recorded: Plan, again: Plan, jobs: JobTable) -> Iterator[str]:
-    """Yield one line per difference between two plans for *jobs*."""
-    import numpy as np
-
-    for column in fields(recorded.jobs):
-        before, now = getattr(recorded.jobs, column.name), getattr(again.jobs, column.name)
-        if before.dtype != now.dtype or before.shape != now.shape:
-            yield f"{column.name}: {before.dtype}{before.shape} on record, {now.dtype}{now.shape} now"
-            continue
-        for row in np.flatnonzero(before != now):
-            yield f"job {jobs.job_id[row]}: {column.name} {before[row]} on record, {now[row]} now"
-    if not recorded.promises.equals(again.promises):
-        yield f"promises: {len(recorded.promises)} on record, {len(again.promises)} now, and not the same"
-    if recorded.solved != again.solved:
-        yield f"promises start as the solver planned: {recorded.solved} on record, {again.solved} now"
-    for noun, before, now in (
-        ("action", recorded.actions, again.actions),
-        ("refusal", recorded.refusals, again.refusals),
-    ):
-        if len(before) != len(now):
-            yield f"{noun}s: {len(before)} on record, {len(now)} now"
-        for place, (old, new) in enumerate(zip(before, now, strict=False), start=1):
-            if old != new:
-                yield f"{noun} {place}: {old} on record, {new} now"

@@ -1,0 +1,91 @@
+"""The check of parts of policies, in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from ....child_process import ChildFailed, ChildProcess
+from ....errors import ConfigError
+from . import worker
+from .demands import VIEWS, demands_on
+from .judgement import Found, Judge, PartsWanted
+
+LIMIT_S = 30.0
+"""The time of a demand in seconds, after which its process is ended."""
+
+FIRST_S = 120.0
+"""Seconds more for what a process may have to do first: start, import, and compile where nothing is stored."""
+
+SLOW = ("day",)
+"""Demands that may have to compile."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The judgement on a part by one demand."""
+
+    hook: str
+    part: str
+    demand: str
+    passed: bool
+    detail: str
+
+
+@dataclass
+class Check:
+    """The check of parts; two processes judge, so that results can be compared."""
+
+    count: int = VIEWS  #: random inputs
+    limit_s: float = LIMIT_S
+    _one: ChildProcess = field(init=False, repr=False)
+    _other: ChildProcess = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        name = worker.__name__
+        self._one, self._other = ChildProcess(name, "judgement"), ChildProcess(name, "judgement")
+
+    def close(self) -> None:
+        """Stop both processes."""
+        self._one.close()
+        self._other.close()
+
+    def find(self, hooks: tuple[str, ...], line: str) -> Found:
+        """Find the parts to check: those that *line* names, or those of all plug-ins; ConfigError if there are none."""
+        try:
+            found: Found = self._one.ask(PartsWanted(hooks, line), self.limit_s + FIRST_S)
+        except ChildFailed as error:
+            raise ConfigError(f"loading the plug-ins: {error}") from error
+        if line and not found.parts:
+            raise ConfigError("; ".join(found.troubles))
+        return found
+
+    def findings(self, hook: str, part: str) -> Iterator[Finding]:
+        """Judge a part by each demand."""
+        for demand in demands_on(hook):
+            passed, detail = self.judge(Judge(hook, part, demand, self.count))
+            yield Finding(hook, part, demand, passed, detail)
+
+    def judge(self, request: Judge) -> tuple[bool, str]:
+        """Return whether a part meets a demand, with a remark; a process that hangs or dies does not."""
+        limit_s = self.limit_s + FIRST_S * (request.demand in SLOW)
+        try:
+            one: tuple[bool, str] = self._one.ask(request, limit_s)
+            if request.demand != "processes" or not one[0]:
+                return one
+            other: tuple[bool, str] = self._other.ask(request, limit_s + FIRST_S)
+        except ChildFailed as error:
+            return False, str(error)
+        same = one == other
+        return same, "equal in two processes" if same else "another process gives another result for the same input"
+
+
+def check(hooks: tuple[str, ...], line: str, count: int = VIEWS) -> Iterator[Finding]:
+    """Check the parts that *line* names, or those of all plug-ins; ConfigError if *line* names none."""
+    with closing(Check(count)) as checking:
+        found = checking.find(hooks, line)
+        for trouble in found.troubles:
+            yield Finding("", "", "loading", False, trouble)
+        for hook, part in found.parts:
+            yield from checking.findings(hook, part)
