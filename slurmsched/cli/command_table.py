@@ -51,7 +51,7 @@ COMMANDS = {
     "pause": CommandEntry("slurmsched.cli.daemon.pause", "pause", "Make the daemon observe only."),
     "resume": CommandEntry("slurmsched.cli.daemon.pause", "resume", "End a pause."),
     "policy": CommandEntry(
-        "slurmsched.cli.admin.policy", "policy", "Show or set the ordering in force; check parts of policies."
+        "slurmsched.cli.admin.policy", "policy", "Show or set the ordering in force; check or begin parts of policies."
     ),
     "config": CommandEntry("slurmsched.cli.admin.config", "config", "Check or show the settings."),
     "history": CommandEntry("slurmsched.cli.admin.history", "history", "Import past jobs, or summarize them."),

@@ -186,6 +186,16 @@ def ordering(
     return register
 
 
+def admission(name: str) -> Callable[[Admit], Admit]:
+    """Register the decorated function as an admission under *name*; its docstring's first line is its summary."""
+
+    def register(admit: Admit) -> Admit:
+        ADMISSIONS.add(Admission(name, admit, summary_of(admit), powers=frozenset({"hold"})))
+        return admit
+
+    return register
+
+
 def selection(name: str, *, preempts: bool = False, reserves: bool = False) -> Callable[[Select], Select]:
     """Register the decorated function as a selection under *name*; its docstring's first line is its summary."""
 

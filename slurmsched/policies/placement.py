@@ -84,6 +84,11 @@ def _emptiest(free: IntArray, gpus: int, nodes: IntArray, taken: IntArray) -> in
     return found
 
 
+def placement(name: str, summary: str, sensitive: int, other: int) -> Placement:
+    """Register a placement under *name*: the way for jobs that spreading slows down, and that for all others."""
+    return PLACEMENTS.add(Placement(name, place, summary, sensitive, other))
+
+
 for _name, _summary, _sensitive, _other in (
     ("pool", "Node boundaries do not count.", POOL, POOL),
     ("first-free", "Any free GPUs, the lowest node first.", FIRST_FREE, FIRST_FREE),
@@ -101,4 +106,4 @@ for _name, _summary, _sensitive, _other in (
         FIRST_FREE,
     ),
 ):
-    PLACEMENTS.add(Placement(_name, place, _summary, _sensitive, _other))
+    placement(_name, _summary, _sensitive, _other)

@@ -11,10 +11,11 @@ from ..errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PACKAGE = __name__.partition(".")[0]
-
 PLUGINS = "slurmsched.policies"
 """The entry-point group of plug-ins; each entry names a module that registers its parts when loaded."""
+
+
+_loading = False  #: plug-ins are being loaded
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,12 @@ class Part(Generic[F]):
     parameters: str = field(default="", kw_only=True)  #: configured parameters, likewise
     bare: str = field(default="", kw_only=True)  #: the parameter that words without a name belong to
     powers: frozenset[str] = field(default=frozenset(), kw_only=True)  #: needed to carry out its decisions
+    built_in: bool = field(default=True, kw_only=True)  #: false for a part of a plug-in; set by the registry
 
     @property
     def line(self) -> str:
         """The part with its parameters, as ``Registry.find`` takes it."""
         return f"{self.name} {self.parameters}".rstrip()
-
-    @property
-    def built_in(self) -> bool:
-        """True for a part that comes with slurmsched, false for one of a plug-in."""
-        return str(getattr(self.function, "__module__", "")).partition(".")[0] == PACKAGE
 
     @property
     def settings(self) -> dict[str, str]:
@@ -83,8 +80,8 @@ class Registry(Mapping[str, P]):
         if part.name in self._parts:
             functions = f"{self._parts[part.name].function} and {part.function}"
             raise ValueError(f"{self.hook} {part.name!r} is registered twice: {functions}")
-        self._parts[part.name] = part
-        return part
+        self._parts[part.name] = replace(part, built_in=not _loading)
+        return self._parts[part.name]
 
     def find(self, line: str) -> P:
         """Return the part that *line* names, built-in or from a plug-in, with the parameters after the name.
@@ -104,12 +101,16 @@ class Registry(Mapping[str, P]):
 
 def load_plugins() -> list[str]:
     """Load every plug-in; return a sentence about each that cannot be loaded, which prevents no other."""
+    global _loading  # parts register themselves when their module is imported, without a word about whose they are
     broken = []
     for entry in entry_points(group=PLUGINS):
+        _loading = True
         try:
             entry.load()
         except Exception as error:  # code of strangers may raise anything
             broken.append(f"cannot load plug-in {entry.name!r} ({entry.value}): {type(error).__name__}: {error}")
+        finally:
+            _loading = False
     return broken
 
 

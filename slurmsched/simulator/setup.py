@@ -11,6 +11,7 @@ from ..decide.rules import Composition
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.presets import PRESETS
+from ..policies.registry import load_plugins
 
 RESERVING = ("easy", "conservative")
 FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
@@ -72,6 +73,8 @@ class Setup:
         selection = selection or ("easy" if on_slurm else preset.selection if preset else "backfill")
         setup = replace(cls(ordering, selection), **details)  # type: ignore[arg-type]
         SELECTIONS.find(setup.selection)
+        if setup.placement not in PLACEMENTS:
+            load_plugins()
         for part, accepted in (
             ("placement", tuple(PLACEMENTS)),
             ("forecast", FORECASTS),

@@ -13,7 +13,7 @@ from ..app import App
 from ..failure import NotFound, wrong_usage
 from ..output import Cell, TextTable, emit, json_option, table_options
 from ..time_format import moment
-from .policy_parts import check
+from .policy_parts import check, new
 
 DAY_S = 86400.0
 REASON_MOST = 200
@@ -21,10 +21,11 @@ REASON_MOST = 200
 
 @click.group()
 def policy() -> None:
-    """Show or set the ordering in force; check parts of policies."""
+    """Show or set the ordering in force; check or begin parts of policies."""
 
 
 policy.add_command(check)
+policy.add_command(new)
 
 
 @policy.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import click
 
 from ...cluster.text.plural import count
 from ..failure import wrong_usage
-from ..output import Cell, TextTable, emit, table_options
+from ..output import Cell, TextTable, emit, json_option, table_options
 
 if TYPE_CHECKING:
     from ...simulator.studies.conformance.check import Finding
@@ -77,3 +78,25 @@ def _demands(findings: Sequence[Finding], hook: str, part: str) -> dict[str, Any
         for finding in findings
         if (finding.hook, finding.part) == (hook, part)
     }
+
+
+@click.command()
+@click.argument("name")
+@click.option("--hook", type=click.Choice(CHECKED), default="ordering", show_default=True, help="The kind of part.")
+@json_option
+def new(name: str, hook: str, as_json: bool) -> None:
+    """Write a package with a part of policies into the new directory NAME.
+
+    It has a function to begin with, an entry point, tests and a README, and passes the check once it is installed:
+
+    \b
+        slurmsched policy new mylas
+        pip install ./mylas
+        slurmsched policy check mylas
+    """
+    from .policy_package import write_package
+
+    with wrong_usage():
+        directory = write_package(hook, name, Path.cwd())
+    facts = {"directory": str(directory), "hook": hook, "files": sorted(file.name for file in directory.iterdir())}
+    emit(facts, f"{directory} has the {hook} {name}; next: pip install ./{name}", as_json=as_json)

@@ -1,0 +1,103 @@
+"""``slurmsched policy new`` writes packages that pass the check as soon as they are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slurmsched.cli.admin.policy_package import HOOKS, package_files, write_package
+from slurmsched.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(*words: str, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    places = [str(place) for place in (path, ROOT) if place is not None]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places), "SLURMSCHED_CONFIG": ""}
+    return subprocess.run(
+        [sys.executable, "-P", *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600
+    )
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory) -> Path:
+    """A directory with a new package for each hook; the one of the ordering is written by the command."""
+    directory = tmp_path_factory.mktemp("packages")
+    done = python("-m", "slurmsched", "policy", "new", "my-ordering", "--json", cwd=directory)
+    assert done.returncode == 0, done.stderr
+    files = json.loads(done.stdout)["files"]
+    assert files == ["README.md", "my_ordering.py", "pyproject.toml", "test_my_ordering.py"]
+    for hook in set(HOOKS) - {"ordering"}:
+        write_package(hook, f"my-{hook}", directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def installed(packages, tmp_path_factory) -> Path:
+    """The packages as pip installs them, without a network."""
+    target = tmp_path_factory.mktemp("installed")
+    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)]
+    done = python("-m", "pip", "install", *options, *(f"./my-{hook}" for hook in HOOKS), cwd=packages)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+def test_the_packages_of_all_hooks_pass_the_check_as_they_are(packages, installed):
+    done = python("-m", "slurmsched", "policy", "check", "--views", "20", "--json", cwd=packages, path=installed)
+    document = json.loads(done.stdout)
+    assert document["failed"] == []
+    assert {(part["hook"], part["part"]) for part in document["parts"]} == {(hook, f"my-{hook}") for hook in HOOKS}
+    assert done.returncode == 0
+
+
+def test_the_tests_of_a_package_pass_and_its_readme_says_how_it_is_used(packages, installed):
+    own = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "my-ordering/test_my_ordering.py"]
+    done = python(*own, "-k", "submitted_first", cwd=packages, path=installed)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    use = {hook: package_files(hook, "mine")["README.md"].splitlines()[6].strip() for hook in HOOKS}
+    assert use["placement"].endswith("--placement mine")
+    words = [word.replace("mine", "my-placement").replace("2000", "50") for word in use["placement"].split()[1:]]
+    assert python("-m", "slurmsched", *words, cwd=packages, path=installed).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("My", "is no name for a package"),
+        ("../up", "is no name for a package"),
+        ("a--b", "is no name for a package"),
+        ("2fast", "is no name for a package"),
+        ("a" * 41, "is no name for a package"),
+        ("lambda", "is no name for a package"),
+        ("numpy", "there is a Python module 'numpy' already"),
+        ("las", "there is the ordering 'las' already"),
+        ("there", "exists already"),
+    ],
+)
+def test_a_name_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, name, complaint):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(ConfigError, match=complaint):
+        write_package("ordering", name, tmp_path)
+    assert [*tmp_path.rglob("*")] == [tmp_path / "there"]
+
+
+def test_a_package_that_cannot_be_written_whole_leaves_nothing(tmp_path):
+    command = f"ulimit -f 0; exec {sys.executable} -P -m slurmsched policy new mine"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLURMSCHED_CONFIG": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "cannot write" in done.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_hook_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
+    done = python("-m", "slurmsched", "policy", "new", "mine", "--hook", "stopping", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "'stopping' is not one of 'ordering', 'admission', 'selection'" in done.stderr
+    assert [*tmp_path.iterdir()] == []
