@@ -20,7 +20,7 @@ from .cluster.state import ClusterState, View
 from .db.memory import Memory
 from .db.tracking.decisions import DecisionRecord
 from .decide.deadlines.promise_outcomes import JobEnds, settle
-from .decide.engine import decide
+from .decide.decision import Decider, decide_here
 from .decide.policy import Policy
 from .errors import SlurmError, SlurmUnavailable
 from .models.port import Model
@@ -76,6 +76,7 @@ class CycleContext:
     solved: Callable[[], SolvedStarts] = _nothing_solved  #: the latest answer of the solver
     progress: Callable[[], ProgressTable] = _no_progress  #: the progress of running jobs
     let_end: Callable[[Sequence[int]], None] = _nothing  #: called with the jobs to answer with a stop
+    decider: Decider = decide_here
     late: Timer = field(init=False)  #: until the next accounting query about lost promises
 
     def __post_init__(self) -> None:
@@ -101,6 +102,7 @@ class CycleReport:
     order_lag_s: float  #: the longest time that a job has waited for its points
     window: int  #: number of jobs ordered, from the top
     fallbacks: tuple[str, ...]  #: parts that work in a degraded mode
+    plugin_trouble: str  #: what happened to the plug-ins of the policy; empty if nothing did
     view: View
     plan: Plan
     ended: OutcomeTable
@@ -129,13 +131,14 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     window = context.writer.lag.window(context.policy.rules.window)
     loans = context.memory.loans(state, acting=mode == "act")
     policy = context.policy.capped_for(view.qos, context.site).over(window).lending(loans)
-    plan = decide(view, policy.ordering, policy.rules)
+    decision = context.decider(view, policy)
+    plan, policy = decision.plan, decision.policy
     # In observe mode no new promise can be met, so none is stored.
     context.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
     watch.enter("act")
     answers, deferred = _act(context, watch, number, plan, now_s) if mode == "act" else ((), 0)
     watch.enter("record")
-    fallbacks = () if context.memory.available else ("database",)
+    fallbacks = (*decision.failed, *(() if context.memory.available else ("database",)))
     lag_s = context.writer.lag.lag_s(context.clock.monotonic())
     sentence = _sentence(view, plan, policy, mode, answers, deferred, lag_s, fallbacks)
     context.memory.save_decision(
@@ -158,6 +161,7 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
         order_lag_s=lag_s,
         window=policy.rules.window,
         fallbacks=fallbacks,
+        plugin_trouble=decision.trouble,
         view=view,
         plan=plan,
         ended=remembered.ended,

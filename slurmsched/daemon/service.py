@@ -218,6 +218,7 @@ class Service:
             body["cycle"] = {name: getattr(report, name) for name in names + order} | {
                 "actions": dict(report.actions),
                 "fallbacks": list(report.fallbacks),
+                "plugin_trouble": report.plugin_trouble,
                 "phases_s": dict(report.phases_s),
                 "promises": report.plan.promises.counts(),
             }
@@ -225,9 +226,10 @@ class Service:
 
     def _degraded(self) -> str:
         """Describe failures beside the cycles, which go on; empty where there are none."""
-        made = self._parts.predictions
+        made, report = self._parts.predictions, self._report
         trouble = made.latest().trouble if made else ""
-        return f"no new predictions: {trouble}" if trouble else ""
+        sentences = [f"no new predictions: {trouble}"] if trouble else []
+        return "; ".join([report.plugin_trouble, *sentences] if report and report.plugin_trouble else sentences)
 
     def problem(self) -> str:
         """Describe in one sentence why the daemon does not do its work; empty if it does, or is not meant to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..cluster.text.hostlist import expand, fold
-from ..policies.contract import SHARINGS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
 from .rules import Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
@@ -63,6 +63,35 @@ class Policy:
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         return cls(find_ordering(stored["ordering"]), Rules(**rules))
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The parts that come from plug-ins, in words."""
+        return tuple(f"{hook} {name!r}" for hook, name, built_in in self._exchangeable() if not built_in)
+
+    def without_plugins(self) -> Policy:
+        """Return this policy without the parts of plug-ins: jobs stay in the order that they have.
+
+        Nobody is asked to stop by a part of a plug-in, and no jobs begin to share by one.
+        """
+        parts = {hook: built_in for hook, _, built_in in self._exchangeable()}
+        ordering = self.ordering if parts["ordering"] else find_ordering("unchanged")
+        deadlines, sharing = self.rules.deadlines, self.rules.sharing
+        if deadlines is not None and not parts["preemption"]:
+            deadlines = replace(deadlines, yields=False, preemption=DeadlineRules.preemption)
+        if sharing is not None and not parts["sharing"]:
+            sharing = replace(sharing, rule="none")
+        return Policy(ordering, replace(self.rules, deadlines=deadlines, sharing=sharing))
+
+    def _exchangeable(self) -> Iterator[tuple[str, str, bool]]:
+        """Yield the hook, the name and the origin of each part that a plug-in may provide on a cluster."""
+        yield "ordering", self.ordering.name, self.ordering.built_in
+        if self.rules.deadlines is not None:
+            preemption = PREEMPTIONS.find(self.rules.deadlines.preemption)
+            yield "preemption", preemption.name, preemption.built_in
+        if self.rules.sharing is not None:
+            sharing = SHARINGS.find(self.rules.sharing.rule)
+            yield "sharing", sharing.name, sharing.built_in
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:
         """Return this policy with the site's natural cap if the admin set none (``max_points`` = 0)."""

@@ -40,6 +40,7 @@ def report(number: int = 1, **known: Any) -> CycleReport:
         "window": 500,
         "starving": 0,
         "fallbacks": (),
+        "plugin_trouble": "",
         "view": view(),
         "plan": plan(2),
         "ended": ended(),

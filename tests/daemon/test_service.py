@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from daemon_worlds import ask, seen, wait_until
@@ -70,6 +70,7 @@ class World:
     def __init__(self, tmp_path, clock=None, **known):
         self.tmp_path, self.clock = tmp_path, clock or ManualClock(1000.0)
         self.memory, self.leadership, self.modes, self.trouble = Memory(), Leadership(), [], None
+        self.shown: dict[str, object] = {}  #: what the reports of its cycles say instead
         self.metrics = Metrics(lambda: "sjf", lambda: 0.0)
         settings = DaemonSettings(mode="act", every_s=1800.0, state_dir=str(tmp_path), run_dir=str(tmp_path))
         self.parts = ServiceParts(
@@ -93,7 +94,7 @@ class World:
         self.modes.append(mode)
         if self.trouble:
             raise self.trouble
-        return seen(len(self.modes))
+        return replace(seen(len(self.modes)), **self.shown)
 
     def value(self, name, **labels):
         return self.metrics.registry.get_sample_value(name, labels)
@@ -300,6 +301,22 @@ def test_predictions_that_fail_show_in_the_status_and_in_the_health(tmp_path):
         assert (status["degraded"], status["problem"]) == (degraded, "")
         answer = http(tmp_path / "m.sock", "/healthz").splitlines()
         assert (answer[0], answer[-1]) == (b"HTTP/1.1 200 OK", f"ok; {degraded}".encode())
+
+    running.lived(steps)
+
+
+def test_a_plug_in_that_failed_shows_by_name_in_the_status_and_in_the_health(tmp_path):
+    trouble = "ordering 'mylas' failed, since it raised KeyError: jobs stay in the order that they have"
+    running = Running(tmp_path)
+    running.world.shown = {"fallbacks": ("ordering 'mylas'",), "plugin_trouble": trouble}
+
+    def steps():
+        wait_until(lambda: ask(tmp_path / "slurmsched.sock", {"ask": "status"}).get("cycle"))
+        status = ask(tmp_path / "slurmsched.sock", {"ask": "status"})
+        assert (status["degraded"], status["problem"]) == (trouble, "")
+        assert status["cycle"]["fallbacks"] == ["ordering 'mylas'"]
+        answer = http(tmp_path / "m.sock", "/healthz").splitlines()
+        assert (answer[0], answer[-1]) == (b"HTTP/1.1 200 OK", f"ok; {trouble}".encode())
 
     running.lived(steps)
 

@@ -21,6 +21,7 @@ from ...daemon.database_inspector import Inspector
 from ...daemon.job_placements import JobPlacements
 from ...daemon.metrics import Metrics
 from ...daemon.notify import Notifier
+from ...daemon.plugin_decider import PluginDecider
 from ...daemon.policy_settings import policy_of
 from ...daemon.predictions.play_forward import Forward, PredictionStore, prediction_service
 from ...daemon.predictions.prediction_process import PredictionWorker
@@ -61,6 +62,7 @@ class Daemon:
     world: CycleContext
     leadership: Leadership
     store: Store
+    decider: PluginDecider
 
     @property
     def policy(self) -> Policy:
@@ -72,7 +74,8 @@ class Daemon:
         return self.controller.dry_run(now_s)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, and stop the process of plug-ins."""
+        self.decider.close()
         self.store.close()
 
 
@@ -97,6 +100,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     flow = ProfilingController(artifacts)
     memory = Memory(store, cluster=name, monotonic=monotonic, leads=leads.held)
     sharer = SharingContext(artifacts, memory.mismatches, flow.outlooks)
+    decider = PluginDecider()
     world = CycleContext(
         cluster=cluster,
         memory=memory,
@@ -108,6 +112,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
         site=facts.latest.config,
         entering=lambda phase: service.progressed(),
         scored=sharer.scored,
+        decider=decider,
     )
     parts = Components(
         settings=settings,
@@ -129,7 +134,7 @@ def build(app: App, *, patience_s: float = 0.0, dry: bool = False) -> Daemon:
     solver = SolverService(lambda: world.policy, LeaseSolver(), metrics.no_solver_answer)
     world.solved = solver.latest
     service = _service(app, parts, controller, metrics, predictions, solver)
-    return Daemon(controller, service, world, leads, store)
+    return Daemon(controller, service, world, leads, store, decider)
 
 
 def _metrics(chosen: ActivePolicy, world: Callable[[], CycleContext]) -> Metrics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...db.store import Store
 from ...decide.explain import queries
 from ...decide.explain.deadlines import DeadlineAnswer, check
 from ...decide.explain.eta import Eta
-from ...decide.explain.explain import Explanation
+from ...decide.explain.explain import Explanation, Why
 from ...decide.explain.slurm_place import order_is_off
 from ...decide.rules import Rules
 from ...models.runtime.active import ActiveModel, overrunners_of
@@ -52,7 +52,7 @@ class LiveAnswers:
             status=lambda: (
                 status() | {"model": self.serving.described(self.world.model), "policy": self.chosen.status()}
             ),
-            why=self._about_job("why"),
+            why=lambda view, plan, job_id: self._why(view, plan, job_id, status()),
             explain=self._explanation,
             queue=self._about_queue("queue"),
             advice=self._about_queue("advice"),
@@ -74,6 +74,12 @@ class LiveAnswers:
     @property
     def _rules(self) -> Rules:
         return self.world.policy.rules
+
+    def _why(self, view: View, plan: Plan, job_id: int, status: Mapping[str, Any]) -> Why:
+        """Explain why a job waits, and what became of a plug-in that should order it."""
+        answer = queries.why(view, plan, self._rules, job_id)
+        trouble = status.get("cycle", {}).get("plugin_trouble", "")
+        return replace(answer, sentences=(*answer.sentences, f"In the last cycle {trouble}.")) if trouble else answer
 
     def _about_job(self, query: str) -> Callable[[View, Plan, int], Any]:
         return lambda view, plan, job_id: queries.ANSWERS[query](view, plan, self._rules, job_id)
@@ -101,7 +107,7 @@ class LiveAnswers:
 
     def _eta_check(self, view: View, plan: Plan, options: str, user: str) -> Eta:
         """Predict the start and finish of a job of *user* with these sbatch *options*."""
-        policy = self.world.policy
+        policy = self.world.policy.without_plugins()  # whose code may hang
         return try_out(
             view,
             self.world.model,

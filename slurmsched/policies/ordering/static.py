@@ -18,6 +18,12 @@ def fifo(view: View) -> FloatArray:
     return np.zeros(len(view.pending))
 
 
+@ordering("unchanged")
+def unchanged(view: View) -> FloatArray:
+    """The order that jobs have: by their priority in Slurm, with the points that they got before."""
+    return -view.pending.priority.astype(np.float64)
+
+
 @ordering("sjf", changes="never")
 def sjf(view: View) -> FloatArray:
     """Shortest job first, by forecast runtime."""

@@ -1,0 +1,149 @@
+"""A plug-in that raises, hangs or dies costs the order of one cycle, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from decide.test_engine_promises import world
+from decide.views import jobs, view
+
+from slurmsched.cluster.plan import Plan
+from slurmsched.cycle import run_cycle
+from slurmsched.daemon.plugin_decider import PluginDecider
+from slurmsched.db.memory import Memory
+from slurmsched.db.store import Store
+from slurmsched.decide.decision import Decision, decide_here
+from slurmsched.decide.engine import decide
+from slurmsched.decide.plan_differences import differences
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
+from slurmsched.policies.contract import Ordering, find_ordering
+from slurmsched.slurm.adapters.fake import FakeSlurm
+
+RULES = Rules(powers=frozenset({"order"}), scope="queue")
+
+SOURCE = """
+import os
+from slurmsched.policies.contract import ordering
+
+@ordering('moody')
+def moody(view):
+    'Widest jobs first, where it works; what it does instead depends on the number of jobs.'
+    count = len(view.pending)
+    if count == 3:
+        raise KeyError('a name that is nobody else\\'s business')
+    while count == 4:
+        pass
+    if count == 5:
+        os._exit(1)
+    if count == 6:
+        view.pending.gpus[:] = 7
+    return -1.0 * view.pending.gpus
+"""
+
+
+def unknown_here(seen):
+    raise AssertionError("the plug-in runs in the process of the daemon")
+
+
+MOODY = Policy(Ordering("moody", unknown_here, "Moody.", built_in=False), RULES)
+"""The policy as the daemon has it: its process only knows the name."""
+
+
+@pytest.fixture
+def decider(tmp_path, monkeypatch) -> Iterator[PluginDecider]:
+    """A decider whose process finds the plug-in."""
+    (tmp_path / "moody.py").write_text(SOURCE)
+    metadata = tmp_path / "moody-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: moody\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[slurmsched.policies]\nmoody = moody\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with closing(PluginDecider(limit_s=5.0, startup_s=120.0)) as made:
+        yield made
+
+
+def queue(count: int):
+    return view(jobs(count, gpus=np.arange(1, count + 1), priority=1000 + np.arange(count)))
+
+
+def order(decision: Decision) -> list[int]:
+    return decision.plan.jobs.rank.tolist()
+
+
+TROUBLE = {3: "it raised KeyError", 4: "a decision took longer than 5 s", 5: "has died", 6: "it raised ValueError"}
+
+
+@pytest.mark.parametrize("count", TROUBLE)
+def test_a_plug_in_that_fails_costs_the_order_of_one_decision(decider, count):
+    assert order(decider(queue(2), MOODY)) == [1, 0]
+    failed = decider(queue(count), MOODY)
+    assert failed.failed == ("ordering 'moody'",)
+    assert failed.trouble.startswith("ordering 'moody' failed, since ")
+    assert TROUBLE[count] in failed.trouble
+    assert "business" not in failed.trouble
+    assert failed.trouble.endswith(": jobs stay in the order that they have")
+    assert order(failed) == list(range(count))[::-1], "by the priority that they have"
+    assert failed.policy.ordering.name == "unchanged"
+    again = decider(queue(2), MOODY)
+    assert (order(again), again.failed, again.trouble, again.policy) == ([1, 0], (), "", MOODY)
+
+
+def test_a_policy_without_plug_ins_is_decided_in_the_process_itself():
+    policy, seen = Policy(find_ordering("sjf"), RULES), queue(3)
+    with closing(PluginDecider(startup_s=0.0)) as made:  # no process would start in no time
+        decided = made(seen, policy)
+    assert list(differences(decided.plan, decide_here(seen, policy).plan, seen.pending)) == []
+    assert policy.plugins == ()
+
+
+def test_a_plug_in_that_cannot_be_loaded_any_more_costs_the_order_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with closing(PluginDecider(startup_s=120.0)) as made:
+        assert "it raised ConfigError" in made(queue(2), MOODY).trouble
+
+
+def test_the_record_of_a_cycle_without_the_plug_in_replays_and_a_later_cycle_has_its_order_again(decider):
+    cluster = FakeSlurm(nodes=1)
+    here, store = world(cluster), Store("sqlite://")
+    store.upgrade()
+    here.policy, here.decider, here.memory = MOODY, decider, Memory(store, cluster="fake")
+    cluster.submit(600.0, gpus=4)
+    cluster.advance(1.0)
+    for gpus in (1, 2, 3):
+        cluster.submit(600.0, gpus=gpus)
+    report = run_cycle(here, 1, cluster.now_s, "act")
+    assert report.fallbacks == ("ordering 'moody'",)
+    assert "ordering 'moody' away" in report.sentence
+    assert "it raised KeyError" in report.plugin_trouble
+    record = store.decision(1)
+    assert record is not None
+    stored = Policy.from_json(record.settings_json)
+    assert stored.ordering.name == "unchanged"
+    again: Plan = decide(record.view, stored.ordering, stored.rules)
+    assert list(differences(record.plan, again, record.view.pending)) == []
+    for _ in range(4):
+        cluster.submit(600.0, gpus=4)
+    report = run_cycle(here, 2, cluster.now_s, "act")
+    assert (report.fallbacks, report.plugin_trouble) == ((), "")
+    assert report.view.pending.gpus[report.plan.jobs.rank == 0].tolist() == [4]
+
+
+def test_the_unchanged_order_costs_no_write():
+    seen = queue(6)
+    points = np.array([50, 40, 30, 20, 10, 0])
+    pending = replace(seen.pending, site_points=points, priority=1000 + points)
+    plan = decide(replace(seen, pending=pending), find_ordering("unchanged"), RULES)
+    assert plan.actions == ()
+
+
+def test_without_its_plug_ins_a_policy_asks_nobody_to_stop_and_makes_no_pairs():
+    rules = replace(RULES, deadlines=DeadlineRules(yields=True), sharing=SharingRules())
+    kept = Policy(MOODY.ordering, rules).without_plugins()
+    assert kept.rules == rules
+    assert kept.ordering.name == "unchanged"
+    assert Policy(find_ordering("sjf"), rules).without_plugins() == Policy(find_ordering("sjf"), rules)
