@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from slurmsched.cli.admin.policy_package import HOOKS, package_files, write_package
+from slurmsched.cluster.forecast import Forecast
+from slurmsched.cluster.jobs import JobTable
+from slurmsched.cluster.nodes import NodeTable
+from slurmsched.cluster.state import View
 from slurmsched.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -24,9 +30,20 @@ def python(*words: str, cwd: Path, path: Path | None = None) -> subprocess.Compl
     )
 
 
+PAGE = (ROOT / "docs/policies.md").read_text().partition("## From nothing to an ordering of your own")[2]
+WALK, _, VIEW = PAGE.partition("## What a view has")
+BLOCKS = re.findall(r"```python\n(.*?)```", WALK, re.DOTALL)
+
+
+def command(name: str) -> list[str]:
+    """The words of the command of the walk that begins with *name*."""
+    (line,) = re.findall(rf"^    ({re.escape(name)}.*)$", WALK, re.MULTILINE)
+    return str(line).split()
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory) -> Path:
-    """A directory with a new package for each hook; the one of the ordering is written by the command."""
+    """A directory with a new package for each hook, and the one of the walk, both orderings written by the command."""
     directory = tmp_path_factory.mktemp("packages")
     done = python("-m", "slurmsched", "policy", "new", "my-ordering", "--json", cwd=directory)
     assert done.returncode == 0, done.stderr
@@ -34,6 +51,11 @@ def packages(tmp_path_factory) -> Path:
     assert files == ["README.md", "my_ordering.py", "pyproject.toml", "test_my_ordering.py"]
     for hook in set(HOOKS) - {"ordering"}:
         write_package(hook, f"my-{hook}", directory)
+    assert python("-m", *command("slurmsched policy new"), cwd=directory).returncode == 0
+    module, test = (directory / "mylas" / name for name in ("mylas.py", "test_mylas.py"))
+    module.write_text(BLOCKS[0])
+    first, _ = re.findall(r"^def test_.*?(?=^def |\Z)", test.read_text(), re.MULTILINE | re.DOTALL)
+    test.write_text(test.read_text().replace(first, f"{BLOCKS[1]}\n\n"))
     return directory
 
 
@@ -42,7 +64,8 @@ def installed(packages, tmp_path_factory) -> Path:
     """The packages as pip installs them, without a network."""
     target = tmp_path_factory.mktemp("installed")
     options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)]
-    done = python("-m", "pip", "install", *options, *(f"./my-{hook}" for hook in HOOKS), cwd=packages)
+    words = command("pip install")
+    done = python("-m", *words, *options, *(f"./my-{hook}" for hook in HOOKS), cwd=packages)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
 
@@ -51,7 +74,8 @@ def test_the_packages_of_all_hooks_pass_the_check_as_they_are(packages, installe
     done = python("-m", "slurmsched", "policy", "check", "--views", "20", "--json", cwd=packages, path=installed)
     document = json.loads(done.stdout)
     assert document["failed"] == []
-    assert {(part["hook"], part["part"]) for part in document["parts"]} == {(hook, f"my-{hook}") for hook in HOOKS}
+    parts = {(part["hook"], part["part"]) for part in document["parts"]}
+    assert parts == {*((hook, f"my-{hook}") for hook in HOOKS), ("ordering", "mylas")}
     assert done.returncode == 0
 
 
@@ -101,3 +125,26 @@ def test_a_hook_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
     assert done.returncode == 2
     assert "'stopping' is not one of 'ordering', 'admission', 'selection'" in done.stderr
     assert [*tmp_path.iterdir()] == []
+
+
+def test_the_walk_of_the_page_ends_with_an_ordering_that_is_las(packages, installed):
+    assert len([line for line in BLOCKS[0].splitlines() if line]) <= 10
+    assert command("slurmsched policy check") == ["slurmsched", "policy", "check", "mylas"]
+    pytest_words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "least_service", "mylas"]
+    own = python(*pytest_words, cwd=packages, path=installed)
+    assert "1 passed" in own.stdout, own.stdout
+    words = [word.replace("2000", "200") for word in command("slurmsched simulate")]
+    replayed = python("-m", *words, "--json", cwd=packages, path=installed)
+    rows = {row["policy"]: row for row in json.loads(replayed.stdout)["policies"]}
+    assert rows["mylas"]["jct_s"] == rows["las"]["jct_s"]
+    assert rows["mylas"]["preemptions"] == rows["las"]["preemptions"] > 0
+
+
+def test_the_page_names_columns_that_a_view_has():
+    table = VIEW.partition("\n## ")[0]
+    parts = {"pending": JobTable, "running": JobTable, "forecast": Forecast, "nodes": NodeTable}
+    columns = {column.name for kind in parts.values() for column in fields(kind)}
+    named = re.findall(r"`\.([a-z_]+)`", table)
+    assert len(named) > 25
+    assert set(named) - columns == set()
+    assert set(re.findall(r"`view\.([a-z_]+)`", table)) <= {column.name for column in fields(View)}

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +29,7 @@ from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
 from slurmsched.policies.contract import Ordering, find_ordering
 from slurmsched.slurm.adapters.fake import FakeSlurm
 
+ROOT = Path(__file__).parents[2]
 RULES = Rules(powers=frozenset({"order"}), scope="queue")
 
 SOURCE = """
@@ -55,14 +61,20 @@ MOODY = Policy(Ordering("moody", unknown_here, "Moody.", built_in=False), RULES)
 
 
 @pytest.fixture
-def decider(tmp_path, monkeypatch) -> Iterator[PluginDecider]:
-    """A decider whose process finds the plug-in."""
+def installed(tmp_path) -> Path:
+    """A directory with the plug-in, as pip leaves it."""
     (tmp_path / "moody.py").write_text(SOURCE)
     metadata = tmp_path / "moody-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: moody\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[slurmsched.policies]\nmoody = moody\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def decider(installed, monkeypatch) -> Iterator[PluginDecider]:
+    """A decider whose process finds the plug-in."""
+    monkeypatch.setenv("PYTHONPATH", str(installed))
     with closing(PluginDecider(limit_s=5.0, startup_s=120.0)) as made:
         yield made
 
@@ -147,3 +159,42 @@ def test_without_its_plug_ins_a_policy_asks_nobody_to_stop_and_makes_no_pairs():
     assert kept.rules == rules
     assert kept.ordering.name == "unchanged"
     assert Policy(find_ordering("sjf"), rules).without_plugins() == Policy(find_ordering("sjf"), rules)
+
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from cli.fake_site import ORDERS, FakeSite
+from slurmsched.cli.daemon.build import build
+
+site = FakeSite(Path(sys.argv[1]), ORDERS.replace("sjf", "moody"))
+site.slurm.submit(5000.0, gpus=16)
+site.slurm.advance(1.0)
+jobs = [site.slurm.submit(600.0, gpus=gpus) for gpus in (1, 2, 3)]
+daemon = build(site)
+turn = daemon.service.once()
+why = daemon.service.questions.answer({"ask": "why", "job_id": jobs[0]}, 0)["why"]["sentences"]
+status = daemon.service.status()
+site.slurm.submit(600.0, gpus=4)
+for number in range(3):
+    site.slurm.submit(600.0, gpus=1)
+later = daemon.service.once()
+now = daemon.service.status()
+print(json.dumps([turn.ok, turn.bug, why, status["degraded"], status["mode"], later.ok, now["degraded"]]))
+daemon.close()
+"""
+
+
+def test_a_daemon_goes_on_acting_and_says_by_name_what_failed(installed):
+    path = os.pathsep.join([str(installed), str(ROOT), str(ROOT / "tests")])
+    program = [sys.executable, "-c", PROGRAM, str(installed)]
+    done = subprocess.run(program, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    ok, bug, why, degraded, mode, later_ok, later = json.loads(done.stdout)
+    trouble = "ordering 'moody' failed, since it raised KeyError: jobs stay in the order that they have"
+    assert (ok, bug, mode) == (True, False, "act")
+    assert degraded.startswith(trouble)
+    assert why[-1] == f"In the last cycle {trouble}."
+    assert later_ok
+    assert "moody" not in later
+    assert "a name that is nobody else's business" in done.stderr, "the log has the whole error"
