@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from node_worlds import PROGRAMS, Node, patient_path, wait_until
 
-from slurmsched.daemon.profiles.fault_record import read_delivery
+from slurmsched.daemon.profiles.fault_record import delivery_of
+from slurmsched.daemon.profiles.profile_record import opened
 from slurmsched.prolog.sampler import BLOCK
 from slurmsched.prolog.watch import BLOCKS_MOST, FULL, SETTLING, SharedLoad
 
@@ -59,7 +60,7 @@ def test_a_load_that_jumps_is_told_once_by_who_came_later(shared):
     wait_until(lambda: shared.samplers() == [], "the watcher to end")
     word = json.loads(path.read_text())
     assert path.name == f"8.n1.{word['start_s']}.unstable"
-    told = read_delivery(path.read_bytes(), time.time())
+    told = delivery_of(opened(path.read_bytes()), time.time())
     assert (told.job_id, told.restart, told.node, told.gpus) == (8, 0, "n1", (0, 1))
     assert (told.partners, told.partner_restarts) == ((7,), (2,))
     assert "utilisation of GPU-0: " in told.why
