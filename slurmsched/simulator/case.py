@@ -12,6 +12,7 @@ from .trace_forecasts import learnt, trained
 from .traces.partitions import mapped
 from .traces.source import Source
 from .traces.trace import Trace, TraceError
+from .workload.workload import EVERY_JOB
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Case:
     train: str | None = None  #: train forecasts on the jobs a:b too; None for all before *span*
     partitions: tuple[tuple[str, str], ...] = ()  #: partitions of the trace, each with the partition of the cluster
     ckpt: float | None = None  #: share of the jobs that save their work, drawn by seed; None for what the trace says
+    measure: str | None = None  #: the jobs a:b of those replayed that count in figures about jobs; None for all
+    until_measured: bool = False  #: stop once those ended
     left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
 
     def __str__(self) -> str:
@@ -35,6 +38,16 @@ class Case:
     def trace(self) -> Trace:
         """Return the jobs to replay; TraceError where there are none."""
         return _trace(self)
+
+    def measured(self) -> slice:
+        """Return the rows of ``trace()`` that count in figures about jobs; TraceError where there are none."""
+        if self.measure is None:
+            return EVERY_JOB
+        first, stop = _trace(replace(self, left_out=())).rows(self.measure)
+        measured = slice(*(row - sum(out < row for out in self.left_out) for row in (first, stop)))
+        if measured.start == measured.stop:
+            raise TraceError(f"no job of {self.measure} could ever run on this cluster")
+        return measured
 
     def foresight(self, forecast: str = "history") -> Forecast:
         """Forecast each job's runtime as at its submission: by ``learnt``, or by ``trained`` for *forecast* "model"."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from .setup import FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
-from .workload.workload import Workload
+from .workload.workload import EVERY_JOB, Workload
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
 
@@ -56,6 +56,7 @@ class Replay:
     fragmented_gpu_s: float = np.nan  #: those of them free while a waiting, admitted job asked for no more than were
     segments: Segments | None = None  #: every run with its GPUs, if requested
     decisions: DecisionFigures = FAST
+    measured: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs that count in figures about jobs
 
 
 def simulate(
@@ -66,9 +67,11 @@ def simulate(
     learnt: Forecast | None = None,
     segments: bool = False,
     check: bool = False,
+    awaited: slice = EVERY_JOB,
 ) -> Replay:
     """Replay *jobs* on *fleet*, with compiled event loops where there are any.
 
+    The replay ends with the last of the *awaited* jobs; others may go on then, with NaN for what did not happen.
     *learnt* has the forecasts for a setup with one of LEARNT. With *segments* the replay has every run
     with its GPUs, at up to twice the cost; the executor slurm, and clusters that are more than one pool, have none.
     With *check*, AssertionError names what is broken in the simulator's own state.
@@ -77,20 +80,20 @@ def simulate(
     for misfit in _too_large(jobs, fleet):
         raise ConfigError(f"job {jobs.job_id[misfit.row]} {misfit.why}")
     if setup.executor == "slurm":
-        return _on_slurm(jobs, fleet, setup, learnt, check)
+        return _on_slurm(jobs, fleet, setup, learnt, check, awaited)
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     fast = setup.selection in FAST_SELECTIONS and fleet.sharing is None and setup.site is None
     if not fast or setup.profile_nodes:
-        return decided(jobs, fleet, setup, learnt, segments=segments, check=check)
+        return decided(jobs, fleet, setup, learnt, segments=segments, check=check, awaited=awaited)
     forecast = forecast_of(jobs, setup, learnt)
     if not fleet.equal or setup.ordering.changes == "with_time" or setup.selection in RESERVING:
-        return _on_machine(jobs, fleet, setup, forecast, segments, check)
+        return _on_machine(jobs, fleet, setup, forecast, segments, check, awaited)
     log = no_segments()
     if segments:  # once without, to know how much room they take
         before = simulate(jobs, fleet, setup, learnt=learnt)
         log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
-    empty = _stage(jobs, fleet, setup, log)
+    empty = _stage(jobs, fleet, setup, log, awaited)
     if len(jobs):
         _compiled(jobs, setup, forecast, empty, check)
     if check:
@@ -135,12 +138,14 @@ def restart_costs(jobs: Workload, setup: Setup) -> FloatArray:
     return setup.restart_s + setup.restart_doubling_s * np.log2(np.maximum(jobs.gpus, 1))
 
 
-def _on_slurm(jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None, check: bool) -> Replay:
+def _on_slurm(
+    jobs: Workload, fleet: ClusterSpec, setup: Setup, learnt: Forecast | None, check: bool, awaited: slice
+) -> Replay:
     """Replay on a modelled slurmctld; an ordering of ours acts through our cycle."""
     conf = SlurmConf.easy() if setup.selection == "easy" else SlurmConf()
     conf = replace(conf, rules=_restarting(conf.rules, setup))
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    cluster = SimulatedCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check)
+    cluster = SimulatedCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check, awaited=awaited)
     if setup.site is None and setup.ordering.native:
         cluster.advance(np.inf)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
@@ -164,6 +169,7 @@ def _on_machine(
     forecast: Forecast,
     segments: bool,
     check: bool,
+    awaited: slice,
 ) -> Replay:
     """Replay with the direct executor where more than free GPUs counts, or keys change with time.
 
@@ -186,7 +192,17 @@ def _on_machine(
     log = RunLog() if keeps else None
     work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
     model = run_direct(
-        work, machine, rules, keys, how, key_source=source, outages=failures, pace=pace, log=log, check=check
+        work,
+        machine,
+        rules,
+        keys,
+        how,
+        key_source=source,
+        outages=failures,
+        pace=pace,
+        log=log,
+        awaited=awaited,
+        check=check,
     )
     return _modelled(model, jobs, fleet, setup, forecast, log)
 
@@ -210,6 +226,7 @@ def decided(
     store: Store | None = None,
     segments: bool = False,
     check: bool = False,
+    awaited: slice = EVERY_JOB,
 ) -> Replay:
     """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
 
@@ -239,7 +256,9 @@ def decided(
     powers = MEASURING if setup.site is None else MEASURING & setup.site.rules.powers
     if setup.profile_nodes:
         work, machine, profiling = with_profiling(work, machine, setup)
-    cluster = IdealCluster(work, machine, conf, outages=failures, pace=pace, checked=check, steps=steps, log=log)
+    cluster = IdealCluster(
+        work, machine, conf, outages=failures, pace=pace, checked=check, awaited=awaited, steps=steps, log=log
+    )
     policy, decisions = composed(setup.ordering, setup.composition, sharing, profiling, powers), DecisionWatch()
     IdealDriver(
         cluster,
@@ -333,13 +352,13 @@ def _reserve_by(jobs: Workload, setup: Setup) -> None:
     _time_limits(jobs, f"reserve by with {setup.selection} backfill")
 
 
-def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments) -> PoolContext:
+def _stage(jobs: Workload, fleet: ClusterSpec, setup: Setup, log: Segments, awaited: slice) -> PoolContext:
     free = _pool(fleet, setup)
     site = PoolNodes(free, int(free.max(initial=0)), np.where(jobs.sensitive, *ways(setup.placement)))
     # a bound that is a whole number of GPUs except for rounding is that number
     most = setup.admission * fleet.total * (1 + 1e-12)
     trace = PoolTrace(jobs.submit_s, jobs.runtime_s, jobs.gpus, restart_costs(jobs, setup))
-    return stage(trace, site, most, setup.beat_s, log)
+    return stage(trace, site, most, setup.beat_s, log, awaited)
 
 
 def _pool(fleet: ClusterSpec, setup: Setup) -> IntArray:

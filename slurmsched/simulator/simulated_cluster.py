@@ -52,14 +52,14 @@ from .engine.job_state import (
     pause,
 )
 from .gpu_profiles import MeasuredRun, ended_runs, first_profile_s, profiles_of, true_use
-from .machine.controller import controller, extended, places_changed, request_slots
+from .machine.controller import await_only, controller, extended, places_changed, request_slots
 from .machine.event_loop import advance, ask_to_stop, reordered, requeue
 from .machine.observation import nodes_of, observed_jobs, one_row_per_array, partition_of_run
 from .machine.pair_speeds import UNMEASURED, with_pairs
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import ACTIVE, NOW, Controller, Outages, begin_at, validate
 from .text_edits import TextEdits
-from .workload.workload import Workload, as_submitted
+from .workload.workload import EVERY_JOB, Workload, as_submitted
 
 RELEASE = (22, 5, 8)
 """The modelled release of Slurm."""
@@ -85,6 +85,7 @@ class SimulatedCluster:
     pace: JobSpeed | None = None  #: speeds of jobs; 1 by default
     checked: bool = False  #: validate the state after each step; AssertionError names what is broken
     unmeasured: float = UNMEASURED  #: the speed of one job beside another where their pair was not measured
+    awaited: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs whose ends end the simulation
     away: bool = False  #: do not answer, like a stopped slurmctld
     admin_comments: dict[int, str] = field(default_factory=dict)  #: AdminComments by job
     model: Controller = field(init=False, repr=False)
@@ -94,6 +95,8 @@ class SimulatedCluster:
         self._table = as_submitted(self.jobs) if self.submitted is None else self.submitted
         self._edits, self._ran_in = TextEdits(), {}
         self.model = self._made()
+        if self.awaited != EVERY_JOB:
+            await_only(self.model, self.awaited)
         self._index()
 
     @property
@@ -103,8 +106,8 @@ class SimulatedCluster:
 
     @property
     def drained(self) -> bool:
-        """True if every job has ended."""
-        return bool((self.model.stage.life.state == COMPLETED).all())
+        """True if every awaited job has ended."""
+        return bool((self.model.stage.life.state[self.awaited] == COMPLETED).all())
 
     def advance(self, until_s: float) -> None:
         """Advance time to *until_s*; with infinity, until nothing is left to happen."""

@@ -16,7 +16,7 @@ from .report.metrics import Summary, summary, violations
 from .run import Replay, simulate
 from .setup import LEARNT, Setup
 from .worker_pool import RunFailed, Workers, crew
-from .workload.workload import workload
+from .workload.workload import EVERY_JOB, workload
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,10 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
             )
         forecast = cell.setup.forecast
         learnt = cell.case.foresight(forecast) if forecast in LEARNT else None
-        replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool, check=check)
+        measured = cell.case.measured()
+        awaited = measured if cell.case.until_measured else EVERY_JOB
+        replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool, check=check, awaited=awaited)
+        replay = replace(replay, measured=measured)
         if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")
         return CellResult(cell, summary(replay), replace(replay, segments=None))

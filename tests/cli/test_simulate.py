@@ -493,3 +493,21 @@ def test_on_nodes_of_several_kinds_too(tmp_path):
     assert "of type h100" in why[2]
     assert "its account may have 2" in why[3]
     assert "has a limit of 9999 s" in why[4]
+
+
+def test_only_some_jobs_may_count_while_the_others_run_on(trace):
+    options = (*ONE_NODE, "--policy", "fifo", "--policy", "sjf")
+    answer = told(trace, *options, "--measure", "1:2")
+    assert [(row["jobs"], row["jct_s"]["mean"], row["response_s"]["mean"]) for row in answer["policies"]] == [
+        (1, 140.0, 90.0),
+        (1, 150.0, 100.0),
+    ]
+    assert [row["makespan_s"] for row in answer["policies"]] == [160, 160]
+    assert answer["traces"][0]["notes"] == ["figures about jobs are those of jobs 1:2; the others run beside them"]
+    early = told(trace, *options, "--measure", "1:2", "--until-measured")["policies"]
+    assert [(row["jct_s"]["mean"], row["makespan_s"]) for row in early] == [(140.0, 150), (150.0, 160)]
+    assert "RESPONSE" in header(simulate(trace, *options))
+    assert "goes with --measure" in simulate(trace, *options, "--until-measured", status=2)
+    words = (trace, *options, "--measure", "1:2", "--until-measured", "--check")
+    assert "goes without --check and --html" in simulate(*words, status=2)
+    assert "no such jobs, only 0:3" in simulate(trace, *options, "--measure", "7:", status=1)

@@ -26,11 +26,24 @@ COLUMNS = (
     "P90",
     "P99",
     "MEAN QUEUE",
+    "RESPONSE",
     "MAKESPAN",
     "GPUS BUSY",
     "PREEMPTED",
 )
-ORDER = ("TRACE", "LOAD", "SEED", "POLICY", "MEAN JCT", "MEAN QUEUE", "USERS WORSE", "P90", "MAKESPAN", "GPUS BUSY")
+ORDER = (
+    "TRACE",
+    "LOAD",
+    "SEED",
+    "POLICY",
+    "MEAN JCT",
+    "MEAN QUEUE",
+    "RESPONSE",
+    "USERS WORSE",
+    "P90",
+    "MAKESPAN",
+    "GPUS BUSY",
+)
 
 
 @dataclass(frozen=True)
@@ -115,6 +128,7 @@ def _figures(row: ComparisonRow) -> list[Cell]:
         summary.selection,
         *(span(value) for value in (summary.jct_s.mean, summary.jct_s.median, summary.jct_s.p90, summary.jct_s.p99)),
         span(summary.queue_s.mean),
+        span(summary.response_s.mean),
         span(summary.makespan_s),
         f"{100 * summary.utilisation:.1f} %",
         summary.preemptions,

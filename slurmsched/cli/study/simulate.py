@@ -78,6 +78,8 @@ FILE = click.Path(exists=True, dir_okay=False)
 )
 @click.option("--beat", "beat_s", type=click.FloatRange(0), help="Seconds between decisions; 0: at each event.")
 @click.option("--jobs", "taken", type=RowsType(), help="Only these jobs, in order of submission from 0, B left out.")
+@click.option("--measure", type=RowsType(), help="Only these of the replayed jobs count in the figures about jobs.")
+@click.option("--until-measured", is_flag=True, help="Stop once the jobs of --measure have ended.")
 @click.option("--scale-load", "loads", type=ABOVE_0, multiple=True, help="Factor on the arrival rate of jobs.")
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, help="Seed of all random choices; repeatable.")
 @click.option("--habits", is_flag=True, help="Attach made-up users, names and time limits to the jobs of files.")
@@ -112,6 +114,8 @@ def simulate(app: App, /, check: bool, page_path: str | None, csv_wanted: bool, 
     chosen = SimulateOptions(**options)
     fleet, workers = chosen.fleet(), chosen.who()
     setups = chosen.setups()
+    if chosen.until_measured and (check or page_path):
+        raise click.UsageError("--until-measured goes without --check and --html, which need the end of every job.")
     cases, left_out = _that_fit(chosen.cases(app, fleet), fleet, [] if chosen.strict else setups)
     if page_path and len(cases) > 1:
         raise click.UsageError("--html makes one page of one trace, load and seed: say each of them once.")
@@ -179,9 +183,15 @@ def _trace_facts(case: Case, left_out: Sequence[dict[str, Any]]) -> dict[str, An
         "jobs": len(trace),
         "load": case.load,
         "seed": case.seed,
-        "notes": [str(note) for note in trace.notes],
+        "notes": [*map(str, trace.notes), *_notes_on_figures(case)],
         "left_out": left_out,
     }
+
+
+def _notes_on_figures(case: Case) -> Iterator[str]:
+    """Describe the jobs that count."""
+    if case.measure is not None:
+        yield f"figures about jobs are those of jobs {case.measure}; the others run beside them"
 
 
 def _notes_on_setups(setups: Sequence[Setup], fleet: ClusterSpec) -> list[str]:

@@ -119,6 +119,8 @@ class SimulateOptions:
     restart_doubling_s: float | None
     beat_s: float | None
     taken: str | None
+    measure: str | None
+    until_measured: bool
     train: str | None
     loads: tuple[float, ...]
     seeds: tuple[int, ...]
@@ -149,6 +151,8 @@ class SimulateOptions:
         """Return every trace with every seed at every load."""
         from ...simulator.case import Case
 
+        if self.until_measured and self.measure is None:
+            raise click.UsageError("--until-measured goes with --measure A:B, the jobs that it waits for.")
         sources, mapping = list(self._sources(app, fleet)), self._mapping(fleet)
         drawn = self.ckpt is not None and 0 < self.ckpt < 1
         if self.seeds and not drawn and all(source.seed is None for source in sources):
@@ -157,7 +161,7 @@ class SimulateOptions:
                 " workload in a TOML file, with --habits, and with --ckpt FRACTION."
             )
         return [
-            Case(source, seed, load, self.taken, self.train, mapping, self.ckpt)
+            Case(source, seed, load, self.taken, self.train, mapping, self.ckpt, self.measure, self.until_measured)
             for source in sources
             for seed in ((self.seeds or (source.seed,)) if source.seed is not None or drawn else (None,))
             for load in self.loads or (1.0,)

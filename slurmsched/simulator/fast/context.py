@@ -8,6 +8,7 @@ import numpy as np
 
 from ...cluster.columns import FloatArray, IntArray
 from ...policies.compiled import compiled
+from ..workload.workload import EVERY_JOB
 from . import allocations
 from .allocations import Allocations, PoolNodes, Segments, no_grants
 from .queue import NEVER, Gate, gate
@@ -32,6 +33,13 @@ class PoolResult(NamedTuple):
     idle: FloatArray  #: GPU-seconds free while any job waited, and while an admitted one asked for no more than were
 
 
+class AwaitedJobs(NamedTuple):
+    """The rows whose ends end a replay."""
+
+    first: IntArray  #: of one: the first of them that goes on
+    stop: int  #: the row after the last
+
+
 class PoolContext(NamedTuple):
     """All that a loop reads and writes, whatever its rule of decision."""
 
@@ -42,10 +50,21 @@ class PoolContext(NamedTuple):
     beat_s: float
     result: PoolResult
     log: Segments
+    awaited: AwaitedJobs
 
 
-def stage(trace: PoolTrace, site: PoolNodes, most: float, beat_s: float, log: Segments) -> PoolContext:
-    """Return the context before the first event; *most* bounds the GPUs that admitted jobs request together."""
+def stage(
+    trace: PoolTrace,
+    site: PoolNodes,
+    most: float,
+    beat_s: float,
+    log: Segments,
+    awaited: slice = EVERY_JOB,
+) -> PoolContext:
+    """Return the context before the first event.
+
+    *most* bounds the GPUs that admitted jobs request together. The replay ends with the last of the *awaited* rows.
+    """
     count = len(trace.submit_s)
     books = no_grants(count, site.free)
     nothing = PoolResult(
@@ -55,7 +74,17 @@ def stage(trace: PoolTrace, site: PoolNodes, most: float, beat_s: float, log: Se
         np.zeros(count, np.int64),
         np.zeros(2),
     )
-    return PoolContext(trace, site, books, gate(most), beat_s, nothing, log)
+    first, stop, _ = awaited.indices(count)
+    wanted = AwaitedJobs(np.full(1, first), stop)
+    return PoolContext(trace, site, books, gate(most), beat_s, nothing, log, wanted)
+
+
+@compiled
+def awaited_ended(awaited: AwaitedJobs, end_s: FloatArray) -> bool:
+    """Return True once every awaited job has ended."""
+    while awaited.first[0] < awaited.stop and not np.isnan(end_s[awaited.first[0]]):
+        awaited.first[0] += 1
+    return bool(awaited.first[0] >= awaited.stop)
 
 
 @compiled

@@ -14,7 +14,7 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ...policies.compiled import compiled
 from ..engine.heaps import pop, push
 from .allocations import Allocations, PoolNodes, Segments, give_back, grant, note
-from .context import PoolContext, PoolResult, PoolTrace, count_idle, decision_due
+from .context import PoolContext, PoolResult, PoolTrace, awaited_ended, count_idle, decision_due
 from .queue import (
     NEVER,
     Gate,
@@ -48,14 +48,14 @@ def run_to_end(stage: PoolContext, key: FloatArray, waiting: PoolQueue, strict: 
 
     With *strict*, no job passes one that does not fit; otherwise whatever fits starts, best key first.
     """
-    trace, site, books, gate, beat_s, result, log = stage
+    trace, site, books, gate, beat_s, result, log, awaited = stage
     ends, rows, running = np.empty(len(key)), np.empty(len(key), np.int64), 0
     queued, last_s, decide_s = 0, 0.0, NEVER
     while True:
         now_s = min(decide_s, next_arrival(gate, trace.submit_s))
         if running and ends[0] < now_s:
             now_s = ends[0]
-        if now_s == NEVER:
+        if now_s == NEVER or awaited_ended(awaited, result.end_s):
             break
         free = books.unused[0]
         if free and (queued or someone_outside(gate)):
@@ -151,13 +151,13 @@ def run_preemptively(stage: PoolContext, keys: Keys, waiting: PoolQueue) -> None
 
     Events are arrivals, ends and steps.
     """
-    trace, site, books, gate, beat_s, result, log = stage
+    trace, site, books, gate, beat_s, result, log, awaited = stage
     total, first_key = books.unused[0], keys.at[0]
     running = _nothing_runs(trace, total, len(keys.steps))
     queued, last_s, decide_s = 0, 0.0, NEVER
     while True:
         now_s = min(decide_s, min(_next_due(running), next_arrival(gate, trace.submit_s)))
-        if now_s == NEVER:
+        if now_s == NEVER or awaited_ended(awaited, result.end_s):
             break
         free = books.unused[0]
         if free and (queued or someone_outside(gate)):

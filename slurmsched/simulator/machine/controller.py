@@ -32,7 +32,7 @@ from ..engine.job_state import JobSpeed, MachineContext, alone, unborn
 from ..fast.loops import Keys
 from ..slurmctld.multifactor import Factors, share_out, unused
 from ..slurmctld.slurmconf import SlurmConf
-from ..slurmctld.slurmctld import Caps, Controller, JobAdjustments, Outages, Scratch
+from ..slurmctld.slurmctld import AWAITED, AWAITED_STOP, Caps, Controller, JobAdjustments, Outages, Scratch
 from ..workload.workload import Workload
 from .outages import no_outages
 
@@ -95,7 +95,7 @@ def controller(
         blocked=np.zeros(len(parts.tier), dtype=np.bool_),
         reserved=_zeros(len(parts.tier)),
         barred=np.zeros(nodes, dtype=np.bool_),
-        clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0, 0.0]),
+        clock=np.array([-np.inf, 0.0, NEVER, -np.inf, NEVER, -np.inf, NEVER, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NEVER]),
     )
 
 
@@ -247,6 +247,11 @@ def request_slots(requests: ResourceRequests, rows: Sequence[int], gpus: Sequenc
     """Let jobs request a slot of each of *gpus*; or, without any, *whole* GPUs."""
     requests.slots[rows] = sum(1 << gpu for gpu in gpus)
     requests.gpus[rows] = 0 if gpus else whole
+
+
+def await_only(model: Controller, rows: slice) -> None:
+    """Let the simulation end with the last of these jobs."""
+    model.clock[AWAITED], model.clock[AWAITED_STOP], _ = rows.indices(len(model.base))
 
 
 def extended(model: Controller, fresh: Controller) -> Controller:

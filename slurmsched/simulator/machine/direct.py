@@ -20,8 +20,8 @@ from ..engine.job_state import JobSpeed, alone
 from ..fast.loops import Keys
 from ..slurmctld.slurmconf import ALL, SlurmConf
 from ..slurmctld.slurmctld import NOW, Controller, Outages, SlurmctldConfig, put_in_order, validate
-from ..workload.workload import Workload
-from .controller import controller
+from ..workload.workload import EVERY_JOB, Workload
+from .controller import await_only, controller
 from .event_loop import advance, decide
 from .observation import ran_s
 from .outages import no_outages, outages
@@ -72,9 +72,12 @@ def run_direct(
     outages: Outages | None = None,
     pace: JobSpeed | None = None,
     log: RunLog | None = None,
+    awaited: slice = EVERY_JOB,
     check: bool = False,
 ) -> Controller:
-    """Run all jobs to their end; *how* is each job's placement, *key_source* gives keys that change with time.
+    """Run to the end of the *awaited* jobs.
+
+    *how* is each job's placement, *key_source* gives keys that change with time.
 
     *log* gets every run where keys change with time. With *check*, AssertionError names what is broken in the state of
     the machine.
@@ -84,6 +87,8 @@ def run_direct(
     model.stage.requests.how[:] = how
     model.stage.life.keeps_work[:] = jobs.ckpt
     number_forms(model.stage.requests)
+    if awaited != EVERY_JOB:
+        await_only(model, awaited)
     while advance(model, NEVER):
         assert key_source is not None
         now_s = float(model.clock[NOW])

@@ -22,6 +22,8 @@ from ..engine.job_state import (
 from ..slurmctld.slurmctld import (
     ACTIVE,
     ARRIVED,
+    AWAITED,
+    AWAITED_STOP,
     BACKFILL_DUE,
     CALC_DUE,
     FRAGMENTED,
@@ -86,11 +88,24 @@ def decide(c: Controller, now_s: float) -> None:
 
 @inner
 def _next_s(c: Controller) -> float:
-    """Return the time of the next event; NEVER where only priority calculations are left."""
+    """Return the time of the next event; NEVER where only priority calculations or jobs not awaited are left."""
+    if _awaited_ended(c):
+        return NEVER
     at_s = min(next_s(c.stage.calendar), c.clock[MAIN_DUE], c.clock[BACKFILL_DUE], _next_arrival_s(c))
     if at_s == NEVER:
         return NEVER
     return float(max(min(at_s, c.clock[CALC_DUE]), c.clock[NOW]))
+
+
+@inner
+def _awaited_ended(c: Controller) -> bool:
+    """Return True once the awaited jobs have ended, where only some are awaited."""
+    stop, state = c.clock[AWAITED_STOP], c.stage.life.state
+    if stop == NEVER:
+        return False
+    while c.clock[AWAITED] < stop and state[int(c.clock[AWAITED])] == COMPLETED:
+        c.clock[AWAITED] += 1
+    return bool(c.clock[AWAITED] >= stop)
 
 
 @inner

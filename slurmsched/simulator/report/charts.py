@@ -121,15 +121,15 @@ def smoothed(replay: Replay) -> float:
 
 
 def _jct_s(replay: Replay) -> FloatArray:
-    return np.asarray(replay.end_s - replay.workload.submit_s)
+    return np.asarray(replay.end_s - replay.workload.submit_s)[replay.measured]
 
 
 def _queue_s(replay: Replay) -> FloatArray:
-    return np.asarray(_jct_s(replay) - replay.workload.runtime_s)
+    return np.asarray(_jct_s(replay) - replay.workload.runtime_s[replay.measured])
 
 
 def _wait_s(replay: Replay) -> FloatArray:
-    return np.asarray(replay.start_s - replay.workload.submit_s)
+    return np.asarray(replay.start_s - replay.workload.submit_s)[replay.measured]
 
 
 def _spans(
@@ -156,7 +156,8 @@ def _spans(
 
 def _rho(replays: Sequence[Replay], labels: Sequence[str]) -> Chart:
     traces = [
-        _curve(at, label, rho(replay), "ratio") for at, (replay, label) in enumerate(zip(replays, labels, strict=True))
+        _curve(at, label, rho(replay)[replay.measured], "ratio")
+        for at, (replay, label) in enumerate(zip(replays, labels, strict=True))
     ]
     ticks = [step * 10.0**power for power in range(-3, 7) for step in (1, 3)]
     axis: Figure = {

@@ -24,7 +24,8 @@ class Deadlines:
     @classmethod
     def of(cls, replay: Replay) -> Self:
         """Compute the figures of *replay*; ValueError where ``rewards`` cannot be read."""
-        rows = np.flatnonzero(np.isfinite(replay.workload.deadline_s))
+        rows = np.arange(len(replay.workload))[replay.measured]
+        rows = rows[np.isfinite(replay.workload.deadline_s[rows])]
         if not len(rows):
             return cls(np.nan, np.nan)
         missed = ~(replay.end_s[rows] <= replay.workload.deadline_s[rows] + _NOISE_S)

@@ -23,7 +23,7 @@ class Fairness:
     @classmethod
     def of(cls, replay: Replay) -> Self:
         """Compute the figures of the jobs of *replay* that have a rho."""
-        values = rho(replay)
+        values = rho(replay)[replay.measured]
         values = values[np.isfinite(values)]
         if not len(values):
             return cls(np.nan, np.nan, np.nan)
@@ -41,7 +41,14 @@ def rho(replay: Replay) -> FloatArray:
     found = np.full(len(jobs), np.nan)
     rows = np.flatnonzero((jobs.runtime_s > 0) & np.isfinite(replay.end_s))
     submit_s, end_s = jobs.submit_s[rows], replay.end_s[rows]
-    active = np.maximum(Timeline.of(submit_s, end_s).mean(submit_s, end_s), 1.0)
+    active = np.maximum(_present(replay).mean(submit_s, end_s), 1.0)
     fair_s = jobs.runtime_s[rows] * np.maximum(1.0, jobs.gpus[rows] * active / max(replay.fleet.total, 1))
     found[rows] = (end_s - submit_s) / fair_s
     return found
+
+
+def _present(replay: Replay) -> Timeline:
+    """Return the number of jobs with a runtime in the system; jobs that go on are there to the last end."""
+    last_s = float(np.nanmax(replay.end_s, initial=-np.inf))
+    rows = np.flatnonzero((replay.workload.runtime_s > 0) & (replay.workload.submit_s <= last_s))
+    return Timeline.of(replay.workload.submit_s[rows], np.nan_to_num(replay.end_s[rows], nan=last_s))

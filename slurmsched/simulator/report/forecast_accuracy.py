@@ -24,12 +24,13 @@ class ForecastAccuracy:
         """Compute the figures of *replay*; jobs without runtime are left out of the errors."""
         if replay.setup.forecast == "exact" or not len(replay.workload):
             return cls(np.nan, np.nan, np.nan, np.nan)
-        has_forecast = np.isfinite(replay.forecast_s)
+        forecast_s, runtime_s = replay.forecast_s[replay.measured], replay.workload.runtime_s[replay.measured]
+        has_forecast = np.isfinite(forecast_s)
         unforecast = float(1 - has_forecast.mean())
-        rows = np.flatnonzero(has_forecast & (replay.workload.runtime_s > 0) & (replay.forecast_s > 0))
+        rows = np.flatnonzero(has_forecast & (runtime_s > 0) & (forecast_s > 0))
         if not len(rows):
             return cls(np.nan, np.nan, np.nan, unforecast)
-        said_s, true_s = replay.forecast_s[rows], replay.workload.runtime_s[rows]
+        said_s, true_s = forecast_s[rows], runtime_s[rows]
         error = np.abs(said_s - true_s) / true_s
         true = np.log(true_s)
         around_mean = float(((true - true.mean()) ** 2).sum())

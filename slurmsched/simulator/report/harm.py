@@ -80,7 +80,8 @@ def harm(replay: Replay, baseline: Replay) -> Harm:
         raise ConfigError(
             f"{replay.setup.label} and {baseline.setup.label} cannot be compared: they replayed different jobs"
         )
-    before_s, after_s = baseline.end_s - baseline.workload.submit_s, replay.end_s - jobs.submit_s
+    before_s, after_s = (one.end_s[one.measured] - jobs.submit_s[one.measured] for one in (baseline, replay))
+    jobs = jobs.take(replay.measured)
     return Harm(
         baseline.setup.label,
         GroupChanges.of(jobs.user, before_s, after_s),

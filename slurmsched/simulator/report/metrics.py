@@ -68,12 +68,13 @@ class Summary:
 
 
 def summary(replay: Replay) -> Summary:
-    """Compute the figures of *replay*."""
-    jobs, setup = replay.workload, replay.setup
-    jct_s = replay.end_s - jobs.submit_s
-    makespan_s = float(replay.end_s.max() - jobs.submit_s.min()) if len(jobs) else 0.0
-    work = float((jobs.runtime_s * jobs.gpus).sum())
+    """Compute the figures of *replay*: about jobs of the measured ones, about the cluster of all that happened."""
+    setup, counted = replay.setup, replay.measured
+    jobs = replay.workload.take(counted)
+    jct_s = (replay.end_s - replay.workload.submit_s)[counted]
+    makespan_s, work = _extent(replay)
     capacity = makespan_s * replay.fleet.total
+    stops, spread = replay.stops[counted], replay.spread[counted]
     needed = np.maximum(-(-jobs.gpus // max(replay.fleet.size, 1)), 1)
     deadlines = Deadlines.of(replay)
     return Summary(
@@ -84,14 +85,14 @@ def summary(replay: Replay) -> Summary:
         jobs=len(jobs),
         jct_s=Distribution.of(jct_s),
         queue_s=Distribution.of(jct_s - jobs.runtime_s),
-        response_s=Distribution.of(replay.start_s - jobs.submit_s),
+        response_s=Distribution.of(replay.start_s[counted] - jobs.submit_s),
         makespan_s=makespan_s,
         utilisation=work / capacity if capacity else 0.0,
         idle_while_waiting=replay.idle_gpu_s / capacity if capacity else np.nan,
         fragmentation=replay.fragmented_gpu_s / capacity if capacity else np.nan,
-        preemptions=int(replay.stops.sum()),
-        lost_gpu_hours=float((replay.stops * jobs.gpus * restart_costs(jobs, setup)).sum() / 3600),
-        spread_jobs=int((replay.spread > needed).sum()) if setup.placement != "pool" else 0,
+        preemptions=int(stops.sum()),
+        lost_gpu_hours=float((stops * jobs.gpus * restart_costs(jobs, setup)).sum() / 3600),
+        spread_jobs=int((spread > needed).sum()) if setup.placement != "pool" else 0,
         fairness=Fairness.of(replay),
         deadline_miss_rate=deadlines.missed,
         weighted_deadline_miss_rate=deadlines.unearned,
@@ -100,9 +101,18 @@ def summary(replay: Replay) -> Summary:
     )
 
 
+def _extent(replay: Replay) -> tuple[float, float]:
+    """Return the time from the first submission to the last end, and the GPU-seconds of work in it, NaN if unknown."""
+    if not len(replay.workload):
+        return 0.0, 0.0
+    jobs, go_on = replay.workload, np.isnan(replay.end_s).any()
+    makespan_s = float(np.nanmax(replay.end_s) - jobs.submit_s.min())
+    return makespan_s, np.nan if go_on else float((jobs.runtime_s * jobs.gpus).sum())
+
+
 def _of_decisions(replay: Replay, deadlines: Deadlines, jct_s: FloatArray) -> dict[str, Any]:
     """Return the figures about decisions, and about deadlines and the other jobs."""
-    made, best_effort = replay.decisions, ~np.isfinite(replay.workload.deadline_s)
+    made, best_effort = replay.decisions, ~np.isfinite(replay.workload.deadline_s[replay.measured])
     counts = {name: getattr(made, name) for name in ("promised", "refused", "broken", "warned", "alarms")}
     return {
         "decided_by": made.decided_by,

@@ -36,8 +36,11 @@ from ..fast.loops import Keys
 from .multifactor import Factors, UserUsage, Weights, accrue, base_priority
 
 NOW, ARRIVED, MAIN_DUE, MAIN_LAST, BACKFILL_DUE, BACKFILL_LAST, CALC_DUE, ORDER_STALE = 0, 1, 2, 3, 4, 5, 6, 7
-ACTIVE, IDLE, FRAGMENTED, SUBMITTED = 8, 9, 10, 11
-"""Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait, rows."""
+ACTIVE, IDLE, FRAGMENTED, SUBMITTED, AWAITED, AWAITED_STOP = 8, 9, 10, 11, 12, 13
+"""Places in ``Controller.clock``: times, GPUs of admitted jobs that go on, GPU-seconds free while jobs wait, rows.
+
+The jobs from row AWAITED up to AWAITED_STOP, which is NEVER by default, are those whose ends end the simulation.
+"""
 
 MOST_PRIORITY = 2.0**33
 

@@ -11,6 +11,8 @@ from ...cluster.columns import BoolArray, FloatArray, IntArray, Labels, Table, t
 from ...cluster.jobs import JobTable, job_table
 from .rewards import steps_of
 
+EVERY_JOB = slice(None)
+
 
 @dataclass(frozen=True, eq=False)
 class Workload(Table):
