@@ -9,6 +9,7 @@ import numpy as np
 
 from ..cluster.forecast import Forecast
 from .trace_forecasts import learnt, trained
+from .traces.convergence import stopped_at_convergence
 from .traces.partitions import mapped
 from .traces.source import Source
 from .traces.trace import Trace, TraceError
@@ -26,6 +27,7 @@ class Case:
     train: str | None = None  #: train forecasts on the jobs a:b too; None for all before *span*
     partitions: tuple[tuple[str, str], ...] = ()  #: partitions of the trace, each with the partition of the cluster
     ckpt: float | None = None  #: share of the jobs that save their work, drawn by seed; None for what the trace says
+    stops: str | None = None  #: a file with the part of the work after which jobs converge, and stop
     measure: str | None = None  #: the jobs a:b of those replayed that count in figures about jobs; None for all
     until_measured: bool = False  #: stop once those ended
     left_out: tuple[int, ...] = ()  #: rows of what is replayed that could never run on the cluster
@@ -64,6 +66,8 @@ def _whole(source: Source, seed: int | None, partitions: tuple[tuple[str, str], 
 def _trace(case: Case) -> Trace:
     whole = _whole(case.source, case.seed, case.partitions)
     trace = (whole if case.span is None else whole.jobs(case.span)).scaled(case.load)
+    if case.stops is not None:
+        trace = stopped_at_convergence(trace, case.stops)
     if case.ckpt is not None:
         drawn = np.random.default_rng(case.seed or 0).random(len(trace)) < case.ckpt
         trace = replace(trace, workload=replace(trace.workload, ckpt=drawn))

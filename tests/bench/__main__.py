@@ -31,6 +31,7 @@ from slurmsched.slurm.adapters.command_runner import CommandRunner
 from slurmsched.slurm.write.budget import Budget
 from slurmsched.slurm.write.writer import Writer
 
+from .composition import main as bench_composition
 from .fidelity import bench_fidelity
 from .flows import main as bench_flows
 from .predictions import main as bench_predictions
@@ -54,6 +55,7 @@ def main() -> None:
     print()
     bench_command_line()
     bench_simulator()
+    bench_composition([])
     bench_predictions()
     try:
         for pending in (1_000, 10_000):

@@ -511,3 +511,16 @@ def test_only_some_jobs_may_count_while_the_others_run_on(trace):
     words = (trace, *options, "--measure", "1:2", "--until-measured", "--check")
     assert "goes without --check and --html" in simulate(*words, status=2)
     assert "no such jobs, only 0:3" in simulate(trace, *options, "--measure", "7:", status=1)
+
+
+def test_jobs_stop_at_the_part_of_their_work_after_which_they_have_converged(trace, tmp_path):
+    stops = tmp_path / "stops.csv"
+    stops.write_text("job_id,converged_at\n1,0.4\n3,1\n9,0.5\n")
+    options = (trace, *ONE_NODE, "--policy", "fifo", "--stops", str(stops))
+    answer = told(*options)
+    assert answer["policies"][0]["jct_s"]["mean"] == pytest.approx((40 + 80 + 80) / 3)
+    assert answer["traces"][0]["notes"] == [f"1 of 3 jobs stop where {stops} says that they have converged"]
+    for line, problem in (("3,1.5", "2, column converged_at: 1.5 is no part of a job"), ("7,1", "none of these jobs")):
+        wrong = tmp_path / f"{line}.csv"
+        wrong.write_text(f"job_id,converged_at\n{line}\n")
+        assert problem in simulate(trace, *ONE_NODE, "--stops", str(wrong), status=1)

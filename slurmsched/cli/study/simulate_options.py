@@ -119,6 +119,7 @@ class SimulateOptions:
     restart_doubling_s: float | None
     beat_s: float | None
     taken: str | None
+    stops: str | None
     measure: str | None
     until_measured: bool
     train: str | None
@@ -160,8 +161,9 @@ class SimulateOptions:
                 "--seed changes nothing here: nothing of these traces is made up. Accepted with synthetic:JOBS, with a"
                 " workload in a TOML file, with --habits, and with --ckpt FRACTION."
             )
+        figures = self.measure, self.until_measured
         return [
-            Case(source, seed, load, self.taken, self.train, mapping, self.ckpt, self.measure, self.until_measured)
+            Case(source, seed, load, self.taken, self.train, mapping, self.ckpt, self.stops, *figures)
             for source in sources
             for seed in ((self.seeds or (source.seed,)) if source.seed is not None or drawn else (None,))
             for load in self.loads or (1.0,)
