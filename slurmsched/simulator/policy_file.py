@@ -23,6 +23,9 @@ _ON_CLUSTERS: dict[str, Registry[Any]] = {
 """Parts that decide about promises, profiling and reports of jobs, which a policy file does not have."""
 
 
+_NO_KEYS = ("site", "synthesis")  #: parts of a Setup that a text does not have
+
+
 def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     """Read the ``[policy]`` of a file: any part of a Setup; missing parts come from *otherwise*, or from the preset.
 
@@ -36,7 +39,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     if section is None:
         raise ConfigError(f"{path}: there is no [policy]")
     hints = get_type_hints(Setup)
-    kinds = {f.name: str if hints[f.name] is Ordering else hints[f.name] for f in fields(Setup) if f.name != "site"}
+    names = [f.name for f in fields(Setup) if f.name not in _NO_KEYS]
+    kinds = {name: str if hints[name] is Ordering else hints[name] for name in names}
     daemons = {"admission": str, "preset": str, "starvation_s": float} | dict.fromkeys(_ON_CLUSTERS, str)
     parts = checked(f"{path}: [policy]", section, kinds | daemons)
     for key, value in parts.items():

@@ -12,6 +12,7 @@ from ..cluster.forecast import Forecast, no_forecast
 from ..cluster.text.plural import count
 from ..db.store import Store
 from ..decide.rules import SharingRules
+from ..decide.synthesis import AUTO
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Placement
 from .cluster_spec import ClusterSpec
@@ -35,6 +36,7 @@ from .setup import FAST_SELECTIONS, LEARNT, RESERVING, Setup
 from .simulated_cluster import SimulatedCluster
 from .slurmctld.slurmconf import SlurmConf
 from .slurmctld.slurmctld import FRAGMENTED, IDLE, Controller, SlurmctldConfig
+from .synthesizer import SynthesisFigures, Synthesizer
 from .workload.workload import EVERY_JOB, Workload
 
 NO_PREEMPTION = "jobs that share GPUs cannot be preempted yet; accepted on this cluster: other selections"
@@ -56,6 +58,7 @@ class Replay:
     fragmented_gpu_s: float = np.nan  #: those of them free while a waiting, admitted job asked for no more than were
     segments: Segments | None = None  #: every run with its GPUs, if requested
     decisions: DecisionFigures = FAST
+    synthesis: SynthesisFigures | None = None
     measured: slice = field(default_factory=lambda: EVERY_JOB)  #: the jobs that count in figures about jobs
 
 
@@ -84,6 +87,8 @@ def simulate(
     if setup.sharing and not SHARINGS.find(setup.sharing).pairs_jobs:
         fleet = replace(fleet, sharing=None)
     fast = setup.selection in FAST_SELECTIONS and fleet.sharing is None and setup.site is None
+    if setup.synthesis is not None and not (fast and fleet.equal and not setup.profile_nodes):
+        raise ConfigError(f"{AUTO} plays forward on one pool of equal nodes: accepted is --nodes")
     if not fast or setup.profile_nodes:
         return decided(jobs, fleet, setup, learnt, segments=segments, check=check, awaited=awaited)
     forecast = forecast_of(jobs, setup, learnt)
@@ -93,8 +98,10 @@ def simulate(
     if segments:  # once without, to know how much room they take
         before = simulate(jobs, fleet, setup, learnt=learnt)
         log = no_segments(int((before.stops + 1).sum()), int(((before.stops + 1) * before.spread).sum()))
-    empty = _stage(jobs, fleet, setup, log, awaited)
-    if len(jobs):
+    empty, synthesis = _stage(jobs, fleet, setup, log, awaited), None
+    if len(jobs) and setup.synthesis is not None:
+        synthesis = Synthesizer(jobs, forecast, setup.synthesis, empty).run()
+    elif len(jobs):
         _compiled(jobs, setup, forecast, empty, check)
     if check:
         validate_pool(empty, _pool(fleet, setup))
@@ -111,6 +118,7 @@ def simulate(
         idle_gpu_s=float(result.idle[0]),
         fragmented_gpu_s=float(result.idle[1]),
         segments=closed(log) if segments else None,
+        synthesis=synthesis,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..decide.policy import Policy
 from ..decide.rules import Composition
+from ..decide.synthesis import AUTO, SynthesisRules
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.presets import PRESETS
@@ -20,6 +22,7 @@ FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
 LEARNT = ("history", "model")  #: forecasts trained on runs: of the baseline, of the model trained daily
 FORECASTS = ("exact", "limit", *LEARNT)
 EXECUTORS = ("direct", "slurm")
+ROUND_S = 300.0  #: the interval of decisions where ordering and admission are chosen, by default (Blox)
 STOCK = "slurm"
 """The reference of every comparison: stock Slurm, multifactor priorities and backfill."""
 
@@ -45,6 +48,7 @@ class Setup:
     profile_gpus: int = 8  #: most GPUs of a job that starts there
     profile_s: float = 100.0  #: time after which a job that saves its work makes room there for the next one
     site: Policy | None = None  #: the whole policy of a site's settings
+    synthesis: SynthesisRules | None = None  #: ordering and admission are chosen anew every few rounds
 
     def __post_init__(self) -> None:
         for part, fits, accepted in (
@@ -63,6 +67,8 @@ class Setup:
     @classmethod
     def of(cls, name: str, /, selection: str | None = None, **details: str | float) -> Setup:
         """Return the preset *name* with the given parts overridden."""
+        if name.partition(" ")[0] == AUTO:
+            return cls._synthesised(name, selection, details)
         if name == STOCK:
             details = {"executor": "slurm", "name": STOCK, **details}
         preset = PRESETS.get(name.partition(" ")[0])
@@ -87,6 +93,20 @@ class Setup:
         if setup.executor == "slurm":
             setup.check_slurm()
         return setup
+
+    @classmethod
+    def _synthesised(cls, line: str, selection: str | None, details: Mapping[str, str | float]) -> Setup:
+        """Return the set-up whose ordering and admission are chosen as *line* says; a running job may yield to any."""
+        rules = SynthesisRules.of(line)
+        setup = cls.of(rules.orderings[0], selection or "preemptive", **{"name": line, **details})
+        if setup.selection != "preemptive":
+            raise ConfigError(f"{AUTO} lets running jobs yield: accepted is selection preemptive")
+        for name in rules.orderings:
+            if find_ordering(name).changes == "with_time":
+                raise ConfigError(f"{AUTO}: {name}: accepted are orderings whose keys do not change with time alone")
+        if np.isfinite(setup.admission):
+            raise ConfigError(f"{AUTO} chooses the admission itself: its parameter loads=all,1.2 has the bounds")
+        return replace(setup, synthesis=rules, beat_s=setup.beat_s or ROUND_S)
 
     def check_slurm(self) -> None:
         """Raise ConfigError for a part that Slurm cannot do."""

@@ -524,3 +524,14 @@ def test_jobs_stop_at_the_part_of_their_work_after_which_they_have_converged(tra
         wrong = tmp_path / f"{line}.csv"
         wrong.write_text(f"job_id,converged_at\n{line}\n")
         assert problem in simulate(trace, *ONE_NODE, "--stops", str(wrong), status=1)
+
+
+def test_a_synthesised_policy_says_what_it_decided(trace):
+    options = (*ONE_NODE, "--policy", "auto orderings=fifo,srtf loads=all,1.5", "--policy", "fifo", "--beat", "5")
+    first, second = told(trace, *options)["policies"]
+    assert first["policy"] == "auto orderings=fifo,srtf loads=all,1.5"
+    assert set(first["auto"]) == {"decisions", "switches", "max_decision_s", "changes"}
+    assert first["auto"]["switches"] == len(first["auto"]["changes"])
+    assert first["auto"]["decisions"] >= 1
+    assert second["auto"] is None
+    assert "accepted are orderings=, loads=" in simulate(trace, *ONE_NODE, "--policy", "auto loud=yes", status=2)

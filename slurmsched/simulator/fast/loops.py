@@ -126,7 +126,8 @@ class RunningJobs(NamedTuple):
 
 
 @compiled
-def _nothing_runs(trace: PoolTrace, total: int, steps: int) -> RunningJobs:
+def nothing_runs(trace: PoolTrace, total: int, steps: int) -> RunningJobs:
+    """Return the state before the first start, on *total* GPUs, with orderings of up to *steps* steps."""
     count = len(trace.submit_s)
     return RunningJobs(
         np.empty(total + 1, np.int64),
@@ -145,19 +146,43 @@ def _nothing_runs(trace: PoolTrace, total: int, steps: int) -> RunningJobs:
     )
 
 
+class Progress(NamedTuple):
+    """Times of a replay that can be interrupted; each is an array of one."""
+
+    last_s: FloatArray  #: of the last event
+    decide_s: FloatArray  #: of the next decision; NEVER while none is needed
+
+
+def no_progress() -> Progress:
+    """Return the progress before the first event."""
+    return Progress(np.zeros(1), np.full(1, NEVER))
+
+
 @compiled
 def run_preemptively(stage: PoolContext, keys: Keys, waiting: PoolQueue) -> None:
     """Replay with preemption: at each decision the best jobs run, whatever ran before, and smaller ones fill in.
 
     Events are arrivals, ends and steps.
     """
+    running = nothing_runs(stage.trace, stage.books.unused[0], len(keys.steps))
+    run_on(stage, keys, waiting, running, Progress(np.zeros(1), np.full(1, NEVER)), NEVER)
+
+
+@compiled
+def run_on(
+    stage: PoolContext, keys: Keys, waiting: PoolQueue, running: RunningJobs, progress: Progress, until_s: float
+) -> bool:
+    """Continue a replay with preemption up to the events at *until_s*; return False once there are no more events."""
     trace, site, books, gate, beat_s, result, log, awaited = stage
-    total, first_key = books.unused[0], keys.at[0]
-    running = _nothing_runs(trace, total, len(keys.steps))
-    queued, last_s, decide_s = 0, 0.0, NEVER
+    total, first_key = len(running.rows) - 1, keys.at[0]
+    queued, last_s, decide_s = int(waiting.length.sum()), progress.last_s[0], progress.decide_s[0]
+    more = True
     while True:
         now_s = min(decide_s, min(_next_due(running), next_arrival(gate, trace.submit_s)))
         if now_s == NEVER or awaited_ended(awaited, result.end_s):
+            more = False
+            break
+        if now_s >= until_s:
             break
         free = books.unused[0]
         if free and (queued or someone_outside(gate)):
@@ -166,6 +191,7 @@ def run_preemptively(stage: PoolContext, keys: Keys, waiting: PoolQueue) -> None
         _end_and_step(trace, keys, site, books, gate, running, now_s, result, log)
         queued += _let_in(trace, gate, waiting, first_key, now_s)
         if not queued:
+            decide_s = NEVER
             continue
         decide_s = decision_due(decide_s, now_s, beat_s)
         if now_s < decide_s:
@@ -174,6 +200,60 @@ def run_preemptively(stage: PoolContext, keys: Keys, waiting: PoolQueue) -> None
         queued += _yield(trace, site, books, waiting, running, now_s, result, log) - new
         queued += _start(trace, keys, site, books, waiting, running, new, now_s, result)
         decide_s = now_s + beat_s if beat_s > 0 and queued else NEVER
+    progress.last_s[0], progress.decide_s[0] = last_s, decide_s
+    return more
+
+
+@compiled
+def admit_and_seat(
+    stage: PoolContext, keys: Keys, waiting: PoolQueue, running: RunningJobs, inside: int, runs: BoolArray, now_s: float
+) -> None:
+    """Put the first *inside* jobs of an empty replay into it: those in *runs* on GPUs, the others in the queue.
+
+    Their time run and their time left are those in *running*.
+    """
+    gate = stage.gate
+    arrive(gate, stage.trace.submit_s, now_s)
+    gate.inside[0] = inside
+    for row in range(inside):
+        gate.requested_gpus[0] += stage.trace.gpus[row]
+        running.level[row] = _level(keys, running.ran_s[row] * stage.trace.gpus[row])
+        if runs[row] and grant(stage.site, stage.books, row, stage.trace.gpus[row]):
+            running.since_s[row] = now_s
+            running.rows[running.many[0]] = row
+            running.many[0] += 1
+            _plan_due(stage.trace, keys, running, row)
+        else:
+            wait(waiting, row, keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row])
+
+
+@compiled
+def reorder(stage: PoolContext, keys: Keys, waiting: PoolQueue, running: RunningJobs, now_s: float) -> None:
+    """Order running and waiting jobs by other *keys* from now on."""
+    gpus = stage.trace.gpus
+    for at in range(running.many[0]):
+        row = running.rows[at]
+        ran_s = now_s - running.since_s[row]
+        running.ran_s[row] += ran_s
+        running.left_s[row] -= ran_s
+        running.since_s[row] = now_s
+        running.level[row] = _level(keys, running.ran_s[row] * gpus[row])
+        _plan_due(stage.trace, keys, running, row)
+    for kind in range(len(waiting.base)):
+        rows = waiting.rows[waiting.base[kind] : waiting.base[kind] + waiting.length[kind]].copy()
+        waiting.length[kind] = 0
+        for row in rows:
+            running.level[row] = _level(keys, running.ran_s[row] * gpus[row])
+            wait(waiting, row, keys.at[running.level[row], row] + keys.slope[row] * running.ran_s[row])
+
+
+@compiled
+def _level(keys: Keys, service: float) -> int:
+    """Return the number of steps that a job with this attained service, in GPU-seconds, has passed."""
+    level = 0
+    while level < len(keys.steps) and keys.steps[level] <= service:
+        level += 1
+    return level
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,7 @@ class Summary:
     deadlines: dict[str, float]  #: missed, unearned (shares), promised, refused, broken, warned, alarms (jobs)
     best_effort_jct_s: float  #: mean JCT of jobs without a deadline
     pairs: int  #: changes of jobs to shared GPUs
+    auto: dict[str, Any] | None  #: decisions, switches, max_decision_s, changes; None where the composition is fixed
     yields: int  #: running jobs that were requeued or asked to stop for others
 
 
@@ -121,6 +122,7 @@ def _of_decisions(replay: Replay, deadlines: Deadlines, jct_s: FloatArray) -> di
         "deadlines": {"missed": deadlines.missed, "unearned": deadlines.unearned, **counts},
         "best_effort_jct_s": float(jct_s[best_effort].mean()) if best_effort.any() else np.nan,
         "pairs": made.pairs,
+        "auto": None if replay.synthesis is None else asdict(replay.synthesis),
         "yields": made.yields,
     }
 

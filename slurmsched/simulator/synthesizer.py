@@ -1,0 +1,189 @@
+"""Replays in which the composition of ordering and admission is chosen anew every few rounds, by playing forward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from time import process_time
+
+import numpy as np
+
+from ..cluster.columns import FloatArray, IntArray
+from ..cluster.forecast import Forecast
+from ..decide.synthesis import (
+    ActiveComposition,
+    Candidate,
+    Outlook,
+    SynthesisDecision,
+    SynthesisRules,
+    choose,
+    expected_arrivals,
+)
+from ..policies.admission import ROUNDING, LoadBound, find_admission
+from ..policies.contract import find_ordering
+from .fast.allocations import PoolNodes, no_segments
+from .fast.context import PoolContext, PoolTrace, stage
+from .fast.loops import Keys, Progress, RunningJobs, admit_and_seat, no_progress, nothing_runs, reorder, run_on
+from .fast.queue import NEVER, PoolQueue, nobody
+from .ordering_keys import keys_of
+from .workload.workload import Workload
+
+UNKNOWN_S = 3600.0  #: runtime of jobs without a forecast, where none has one
+LEAST_LEFT_S = 1.0  #: time left of jobs that ran longer than forecast
+
+
+@dataclass(frozen=True)
+class CompositionSwitch:
+    """A change of the composition, and the reason."""
+
+    at_s: float
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SynthesisFigures:
+    """The decisions of a replay; those with GPUs for every job need none."""
+
+    decisions: int
+    switches: int
+    max_decision_s: float  #: processor time
+    changes: tuple[CompositionSwitch, ...]
+
+
+@dataclass
+class Synthesizer:
+    """A preemptive replay on one pool of equal nodes, under one composition at a time."""
+
+    jobs: Workload
+    forecast: Forecast
+    rules: SynthesisRules
+    context: PoolContext  #: before the first event
+    active: ActiveComposition = field(init=False)
+    _waiting: PoolQueue = field(init=False)
+    _running: RunningJobs = field(init=False)
+    _progress: Progress = field(init=False, default_factory=no_progress)
+    _took_s: list[float] = field(init=False, default_factory=list)
+    _changes: list[CompositionSwitch] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.active = ActiveComposition(self.rules.candidates[0], -np.inf)
+        self._waiting = nobody(self.jobs.gpus, self.context.site.how)
+        steps = max(len(keys.steps) for keys in self._keys.values())
+        self._running = nothing_runs(self.context.trace, self.context.books.unused[0], steps)
+        self.context = self._under(self.active.candidate)
+
+    def run(self) -> SynthesisFigures:
+        """Run to the end of the awaited jobs."""
+        every_s = self.rules.rounds * self.context.beat_s
+        now_s = float(np.ceil(self.jobs.submit_s[0] / every_s)) * every_s
+        while self.advance(now_s):
+            if self._contended:
+                if not self._took_s:
+                    self.outlooks(now_s)  # compiles, which is no part of a decision's time
+                began_s = process_time()
+                decision = choose(now_s, self.outlooks(now_s), self.active, self.rules)
+                self._took_s.append(process_time() - began_s)
+                self._carry_out(decision)
+                self._progress.decide_s[0] = now_s
+            now_s += every_s
+        return SynthesisFigures(
+            len(self._took_s), len(self._changes), max(self._took_s, default=0.0), tuple(self._changes)
+        )
+
+    def advance(self, until_s: float) -> bool:
+        """Continue up to the events at *until_s* under the composition in force; return False once there are none."""
+        more: bool = run_on(self.context, self._now_keys, self._waiting, self._running, self._progress, until_s)
+        return more
+
+    def outlooks(self, now_s: float) -> Mapping[Candidate, Outlook]:
+        """Play the present state forward under each composition, on forecasts, with the expected arrivals."""
+        rows, arrived = self._present, int(self.context.gate.arrived[0])
+        again, comes_s = expected_arrivals(self.jobs.submit_s[:arrived], now_s, self.rules.arrivals_s)
+        return {candidate: self._outlook(candidate, now_s, rows, again, comes_s) for candidate in self.rules.candidates}
+
+    def _outlook(
+        self, candidate: Candidate, now_s: float, rows: IntArray, again: IntArray, comes_s: FloatArray
+    ) -> Outlook:
+        """Play forward under *candidate*: the present jobs *rows*, and those like *again* that come."""
+        every, here, context = np.concatenate([rows, again]), len(rows), self.context
+        keys = self._keys[candidate.ordering]
+        keys = Keys(keys.at[:, every], keys.slope[every], keys.steps)
+        ran_s, left_s = self._believed(now_s, rows, again)
+        come_s = np.concatenate([np.full(here, now_s), comes_s])
+        trace = PoolTrace(come_s, left_s, context.trace.gpus[every], context.trace.restart_s[every])
+        total = len(self._running.rows) - 1
+        pool = PoolNodes(np.array([total]), total, np.zeros(len(every), dtype=np.int64))
+        ahead = stage(trace, pool, _most(candidate, total), context.beat_s, no_segments())
+        ahead.result.start_s[:here] = context.result.start_s[rows]
+        waiting, running = nobody(trace.gpus, pool.how), nothing_runs(trace, total, len(keys.steps))
+        running.ran_s[:] = ran_s
+        progress = no_progress()
+        progress.decide_s[0] = now_s
+        inside = int((rows < context.gate.inside[0]).sum())
+        admit_and_seat(ahead, keys, waiting, running, inside, np.isin(rows, self._on_gpus), now_s)
+        run_on(ahead, keys, waiting, running, progress, NEVER)
+        submit_s = np.concatenate([self.jobs.submit_s[rows], comes_s])
+        return Outlook(submit_s, ahead.result.start_s, ahead.result.end_s)
+
+    def _believed(self, now_s: float, rows: IntArray, again: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the time run and the forecast time left of the jobs to play; of jobs that ended, the known runtime."""
+        running, ran_s = self._running, self._running.ran_s[rows]
+        on = np.isin(rows, self._on_gpus)
+        ran_s = ran_s + np.where(on, now_s - running.since_s[rows], 0.0)
+        left_s = np.maximum(self._runtime_s[rows] - ran_s, LEAST_LEFT_S)
+        ended = ~np.isnan(self.context.result.end_s[again])
+        whole_s = np.where(ended, self.jobs.runtime_s[again], self._runtime_s[again])
+        return np.concatenate([ran_s, np.zeros(len(again))]), np.concatenate([left_s, whole_s])
+
+    def _carry_out(self, decision: SynthesisDecision) -> None:
+        if not decision.switched:
+            return
+        names = str(self.active.candidate), str(decision.active.candidate)
+        self._changes.append(CompositionSwitch(decision.now_s, *names, decision.reason))
+        self.active = decision.active
+        self.context = self._under(self.active.candidate)
+        reorder(self.context, self._now_keys, self._waiting, self._running, decision.now_s)
+
+    def _under(self, candidate: Candidate) -> PoolContext:
+        """Return the context under the bound of *candidate*; jobs inside stay inside."""
+        most = _most(candidate, len(self._running.rows) - 1)
+        return self.context._replace(gate=self.context.gate._replace(most=most))
+
+    @property
+    def _now_keys(self) -> Keys:
+        return self._keys[self.active.candidate.ordering]
+
+    @property
+    def _contended(self) -> bool:
+        """True if the present jobs ask for more GPUs than there are."""
+        return bool(self.jobs.gpus[self._present].sum() >= len(self._running.rows))
+
+    @property
+    def _present(self) -> IntArray:
+        """The jobs that have arrived and not ended."""
+        arrived = int(self.context.gate.arrived[0])
+        return np.flatnonzero(np.isnan(self.context.result.end_s[:arrived]))
+
+    @property
+    def _on_gpus(self) -> IntArray:
+        return self._running.rows[: self._running.many[0]]
+
+    @cached_property
+    def _runtime_s(self) -> FloatArray:
+        """The forecast runtimes; that of a job without one is the mean of the others."""
+        known = self.forecast.rank_s[np.isfinite(self.forecast.rank_s)]
+        return np.nan_to_num(self.forecast.rank_s, nan=float(known.mean()) if len(known) else UNKNOWN_S)
+
+    @cached_property
+    def _keys(self) -> Mapping[str, Keys]:
+        """The keys of all jobs under each ordering."""
+        return {name: keys_of(self.jobs, find_ordering(name), self.forecast) for name in self.rules.orderings}
+
+
+def _most(candidate: Candidate, total: int) -> float:
+    """Return the GPUs that admitted jobs may ask for together."""
+    rule = find_admission(candidate.admission).function
+    return rule.load * total * ROUNDING if isinstance(rule, LoadBound) else np.inf
