@@ -41,7 +41,7 @@ class SynthesisRules:
     metric: str = "jct"  #: mean job completion time, mean time to the first start (response), or both added up
     weight: float = 1.0  #: of the response, where both count
     rounds: int = 10  #: between two decisions
-    gain: float = 0.01  #: least gain of a switch, as a share of the present composition's score
+    gain: float = 0.02  #: least gain of a switch, as a share of the delay that the present composition would cause
     dwell_s: float = 3600.0  #: least time between two switches
     arrivals_s: float = 86400.0  #: span of past arrivals that are played in as arrivals to come; 0 for none
 
@@ -129,17 +129,23 @@ class SynthesisDecision:
 
 
 def choose(
-    now_s: float, outlooks: Mapping[Candidate, Outlook], active: ActiveComposition, rules: SynthesisRules
+    now_s: float,
+    outlooks: Mapping[Candidate, Outlook],
+    undelayed: Outlook,
+    active: ActiveComposition,
+    rules: SynthesisRules,
 ) -> SynthesisDecision:
     """Choose the composition of *outlooks* with the least score, unless the gain is too small or comes too soon.
 
-    The composition in force must be one of them. All outlooks have the same jobs.
+    *undelayed* is the outcome if from now on each job had GPUs at once, which no composition changes. The composition
+    in force must be one of *outlooks*. All have the same jobs.
     """
     scores = {candidate: _score(outlook, rules) for candidate, outlook in outlooks.items()}
     present = active.candidate
     best = min(scores, key=lambda candidate: (scores[candidate], candidate != present))
-    gain = 1 - scores[best] / scores[present] if scores[present] > 0 else 0.0
-    forecast = f"{best} would take {scores[best]:,.0f} s, {100 * gain:.1f} % less than {present}"
+    delay_s, saved_s = scores[present] - _score(undelayed, rules), scores[present] - scores[best]
+    gain = 1.0 if delay_s == np.inf else saved_s / delay_s if delay_s > 0 else 0.0
+    forecast = f"{best} would take {scores[best]:,.0f} s and save {100 * gain:.1f} % of the delay under {present}"
     if best == present or gain <= 0:
         return SynthesisDecision(now_s, active, scores, False, f"{present} is the best of {len(scores)} forecasts")
     if gain < rules.gain:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import process_time
+from typing import NamedTuple
 
 import numpy as np
 
-from ..cluster.columns import FloatArray, IntArray
+from ..cluster.columns import BoolArray, FloatArray, IntArray
 from ..cluster.forecast import Forecast
 from ..decide.synthesis import (
     ActiveComposition,
@@ -53,6 +54,18 @@ class SynthesisFigures:
     changes: tuple[CompositionSwitch, ...]
 
 
+class ExpectedJobs(NamedTuple):
+    """The jobs that are there, in order of submission, then those expected to come."""
+
+    rows: IntArray  #: of the trace; of a job to come, one like it
+    runs: BoolArray  #: of those that are there
+    submit_s: FloatArray
+    come_s: FloatArray  #: now, for those that are there
+    start_s: FloatArray  #: first start; NaN where there was none
+    ran_s: FloatArray
+    left_s: FloatArray
+
+
 @dataclass
 class Synthesizer:
     """A preemptive replay on one pool of equal nodes, under one composition at a time."""
@@ -84,7 +97,7 @@ class Synthesizer:
                 if not self._took_s:
                     self.outlooks(now_s)  # compiles, which is no part of a decision's time
                 began_s = process_time()
-                decision = choose(now_s, self.outlooks(now_s), self.active, self.rules)
+                decision = choose(now_s, *self.outlooks(now_s), self.active, self.rules)
                 self._took_s.append(process_time() - began_s)
                 self._carry_out(decision)
                 self._progress.decide_s[0] = now_s
@@ -98,45 +111,53 @@ class Synthesizer:
         more: bool = run_on(self.context, self._now_keys, self._waiting, self._running, self._progress, until_s)
         return more
 
-    def outlooks(self, now_s: float) -> Mapping[Candidate, Outlook]:
-        """Play the present state forward under each composition, on forecasts, with the expected arrivals."""
-        rows, arrived = self._present, int(self.context.gate.arrived[0])
+    def outlooks(self, now_s: float) -> tuple[Mapping[Candidate, Outlook], Outlook]:
+        """Play the present state forward under each composition, on forecasts, with the expected arrivals.
+
+        The second is the outcome without any delay from now on.
+        """
+        future = self._future(now_s)
+        outlooks = {candidate: self._outlook(candidate, now_s, future) for candidate in self.rules.candidates}
+        start_s = np.where(np.isnan(future.start_s), future.come_s, future.start_s)
+        return outlooks, Outlook(future.submit_s, start_s, future.come_s + future.left_s)
+
+    def _future(self, now_s: float) -> ExpectedJobs:
+        """Return the present jobs, and those that are expected to come; of jobs that ended the runtime is known."""
+        rows, arrived, on = self._present, int(self.context.gate.arrived[0]), self._on_gpus
         again, comes_s = expected_arrivals(self.jobs.submit_s[:arrived], now_s, self.rules.arrivals_s)
-        return {candidate: self._outlook(candidate, now_s, rows, again, comes_s) for candidate in self.rules.candidates}
-
-    def _outlook(
-        self, candidate: Candidate, now_s: float, rows: IntArray, again: IntArray, comes_s: FloatArray
-    ) -> Outlook:
-        """Play forward under *candidate*: the present jobs *rows*, and those like *again* that come."""
-        every, here, context = np.concatenate([rows, again]), len(rows), self.context
-        keys = self._keys[candidate.ordering]
-        keys = Keys(keys.at[:, every], keys.slope[every], keys.steps)
-        ran_s, left_s = self._believed(now_s, rows, again)
-        come_s = np.concatenate([np.full(here, now_s), comes_s])
-        trace = PoolTrace(come_s, left_s, context.trace.gpus[every], context.trace.restart_s[every])
-        total = len(self._running.rows) - 1
-        pool = PoolNodes(np.array([total]), total, np.zeros(len(every), dtype=np.int64))
-        ahead = stage(trace, pool, _most(candidate, total), context.beat_s, no_segments())
-        ahead.result.start_s[:here] = context.result.start_s[rows]
-        waiting, running = nobody(trace.gpus, pool.how), nothing_runs(trace, total, len(keys.steps))
-        running.ran_s[:] = ran_s
-        progress = no_progress()
-        progress.decide_s[0] = now_s
-        inside = int((rows < context.gate.inside[0]).sum())
-        admit_and_seat(ahead, keys, waiting, running, inside, np.isin(rows, self._on_gpus), now_s)
-        run_on(ahead, keys, waiting, running, progress, NEVER)
-        submit_s = np.concatenate([self.jobs.submit_s[rows], comes_s])
-        return Outlook(submit_s, ahead.result.start_s, ahead.result.end_s)
-
-    def _believed(self, now_s: float, rows: IntArray, again: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the time run and the forecast time left of the jobs to play; of jobs that ended, the known runtime."""
-        running, ran_s = self._running, self._running.ran_s[rows]
-        on = np.isin(rows, self._on_gpus)
-        ran_s = ran_s + np.where(on, now_s - running.since_s[rows], 0.0)
-        left_s = np.maximum(self._runtime_s[rows] - ran_s, LEAST_LEFT_S)
+        none, start_s = np.zeros(len(again)), self.context.result.start_s
+        ran_s = self._running.ran_s[rows] + np.where(np.isin(rows, on), now_s - self._running.since_s[rows], 0.0)
         ended = ~np.isnan(self.context.result.end_s[again])
         whole_s = np.where(ended, self.jobs.runtime_s[again], self._runtime_s[again])
-        return np.concatenate([ran_s, np.zeros(len(again))]), np.concatenate([left_s, whole_s])
+        left_s = np.maximum(self._runtime_s[rows] - ran_s, LEAST_LEFT_S)
+        return ExpectedJobs(
+            rows=np.concatenate([rows, again]),
+            runs=np.isin(rows, on),
+            submit_s=np.concatenate([self.jobs.submit_s[rows], comes_s]),
+            come_s=np.concatenate([np.full(len(rows), now_s), comes_s]),
+            start_s=np.concatenate([start_s[rows], np.full(len(again), np.nan)]),
+            ran_s=np.concatenate([ran_s, none]),
+            left_s=np.concatenate([left_s, whole_s]),
+        )
+
+    def _outlook(self, candidate: Candidate, now_s: float, future: ExpectedJobs) -> Outlook:
+        """Play forward under *candidate*."""
+        keys, context = self._keys[candidate.ordering], self.context
+        keys = Keys(keys.at[:, future.rows], keys.slope[future.rows], keys.steps)
+        restart_s = context.trace.restart_s[future.rows]
+        trace = PoolTrace(future.come_s, future.left_s, context.trace.gpus[future.rows], restart_s)
+        total = len(self._running.rows) - 1
+        pool = PoolNodes(np.array([total]), total, np.zeros(len(future.rows), dtype=np.int64))
+        ahead = stage(trace, pool, _most(candidate, total), context.beat_s, no_segments())
+        ahead.result.start_s[:] = future.start_s
+        waiting, running = nobody(trace.gpus, pool.how), nothing_runs(trace, total, len(keys.steps))
+        running.ran_s[:] = future.ran_s
+        progress = no_progress()
+        progress.decide_s[0] = now_s
+        inside = int((self._present < context.gate.inside[0]).sum())
+        admit_and_seat(ahead, keys, waiting, running, inside, future.runs, now_s)
+        run_on(ahead, keys, waiting, running, progress, NEVER)
+        return Outlook(future.submit_s, ahead.result.start_s, ahead.result.end_s)
 
     def _carry_out(self, decision: SynthesisDecision) -> None:
         if not decision.switched:

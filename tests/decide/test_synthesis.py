@@ -29,7 +29,7 @@ def outlook(jct_s: float, response_s: float = 0.0) -> Outlook:
 
 
 def chosen(fifo: Outlook, las: Outlook, *, since_s: float = -math.inf, rules: SynthesisRules) -> SynthesisDecision:
-    return choose(HOUR_S, {FIFO: fifo, LAS: las}, ActiveComposition(FIFO, since_s), rules)
+    return choose(HOUR_S, {FIFO: fifo, LAS: las}, outlook(500), ActiveComposition(FIFO, since_s), rules)
 
 
 def test_the_composition_with_the_least_mean_job_completion_time_is_taken():
@@ -37,7 +37,7 @@ def test_the_composition_with_the_least_mean_job_completion_time_is_taken():
     assert decision.switched
     assert decision.active == (LAS, HOUR_S)
     assert decision.scores == {FIFO: 1000, LAS: 900}
-    assert decision.reason == "las, load:1.2 would take 900 s, 10.0 % less than fifo"
+    assert decision.reason == "las, load:1.2 would take 900 s and save 20.0 % of the delay under fifo"
 
 
 @pytest.mark.parametrize(("metric", "active"), [("jct", LAS), ("response", FIFO), ("both", FIFO)])
@@ -47,9 +47,10 @@ def test_responses_count_where_the_metric_says_so(metric, active):
 
 
 def test_the_present_composition_stays_where_the_gain_is_small_or_comes_soon_after_a_switch():
-    small = chosen(outlook(1000), outlook(995), rules=SynthesisRules(gain=0.01))
+    small = chosen(outlook(1000), outlook(995), rules=SynthesisRules(gain=0.011))
     assert (small.switched, small.active.candidate) == (False, FIFO)
     assert small.reason.endswith("too little for a switch")
+    assert chosen(outlook(1000), outlook(995), rules=SynthesisRules(gain=0.009)).switched, "1 % of the delay"
     soon = chosen(outlook(1000), outlook(500), since_s=HOUR_S - 60, rules=SynthesisRules(dwell_s=120))
     assert (soon.switched, soon.reason[-30:]) == (False, "too soon after the last switch")
     assert chosen(outlook(1000), outlook(500), since_s=HOUR_S - 120, rules=SynthesisRules(dwell_s=120)).switched
@@ -57,7 +58,9 @@ def test_the_present_composition_stays_where_the_gain_is_small_or_comes_soon_aft
 
 def test_equal_forecasts_change_nothing_even_without_hysteresis():
     rules = SynthesisRules(gain=0.0, dwell_s=0.0)
-    decision = choose(0.0, {FIFO: outlook(500), LAS: outlook(500)}, ActiveComposition(LAS, -math.inf), rules)
+    decision = choose(
+        0.0, {FIFO: outlook(500), LAS: outlook(500)}, outlook(9), ActiveComposition(LAS, -math.inf), rules
+    )
     assert (decision.switched, decision.active.candidate) == (False, LAS)
 
 
