@@ -117,6 +117,7 @@ class Placement(Part[Callable[..., int]]):
 
     sensitive: int = 0  #: the way of ``placement.place`` for jobs that slow down when spread
     other: int = 0  #: that for all other jobs
+    links: bool = False  #: it chooses the GPUs of a node by the links between them; otherwise the lowest are taken
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from ..cluster.columns import IntArray
 from .compiled import compiled, inner
 from .contract import PLACEMENTS, Placement
 
-POOL, FIRST_FREE, CONSOLIDATE, QUASI = 0, 1, 2, 3
+POOL, FIRST_FREE, CONSOLIDATE, QUASI, ROOMIEST = 0, 1, 2, 3, 4
 
 
 @compiled
@@ -18,11 +18,11 @@ def place(how: int, free: IntArray, size: int, gpus: int, nodes: IntArray, taken
     Write the chosen nodes and the GPUs on each into *nodes* and *taken*, and return the number of nodes; 0 if there is
     no room. *free* is not changed. A job is placed whole or not at all.
     """
-    if how == CONSOLIDATE:
-        return _consolidate(free, size, gpus, nodes, taken)
+    if how in (CONSOLIDATE, ROOMIEST):
+        return _consolidate(free, size, gpus, nodes, taken, how == ROOMIEST and gpus > 1)
     found = 0
     if how == QUASI:
-        found = _consolidate(free, size, gpus, nodes, taken)
+        found = _consolidate(free, size, gpus, nodes, taken, False)
         return found if found else _emptiest(free, gpus, nodes, taken)
     for node in range(len(free)):
         if free[node] > 0:
@@ -36,8 +36,8 @@ def place(how: int, free: IntArray, size: int, gpus: int, nodes: IntArray, taken
 
 
 @compiled
-def _consolidate(free: IntArray, size: int, gpus: int, nodes: IntArray, taken: IntArray) -> int:
-    """Take wholly free nodes first, then the fullest node that still holds the rest."""
+def _consolidate(free: IntArray, size: int, gpus: int, nodes: IntArray, taken: IntArray, emptiest: bool) -> int:
+    """Take wholly free nodes first, then the fullest node that still holds the rest, or else the *emptiest*."""
     whole, rest = gpus // size, gpus % size
     found = 0
     if whole > 0:
@@ -52,7 +52,8 @@ def _consolidate(free: IntArray, size: int, gpus: int, nodes: IntArray, taken: I
         return found
     best = -1
     for node in range(len(free)):
-        if free[node] >= rest and (best < 0 or free[node] < free[best]):
+        better = best < 0 or (free[node] > free[best] if emptiest else free[node] < free[best])
+        if free[node] >= rest and better:
             used = False
             for at in range(found):
                 if nodes[at] == node:
@@ -60,7 +61,7 @@ def _consolidate(free: IntArray, size: int, gpus: int, nodes: IntArray, taken: I
                     break
             if not used:
                 best = node
-                if free[node] == rest:
+                if free[node] == (size if emptiest else rest):
                     break
     if best < 0:
         return 0
@@ -88,6 +89,11 @@ def placement(name: str, summary: str, sensitive: int, other: int) -> Placement:
     """Register a placement under *name*: the way for jobs that spreading slows down, and that for all others."""
     return PLACEMENTS.add(Placement(name, place, summary, sensitive, other))
 
+
+LINKS = "The fewest nodes, the best fit for the rest; on a node the free GPUs with most bandwidth between them."
+PLACEMENTS.add(Placement("links", place, LINKS, CONSOLIDATE, CONSOLIDATE, links=True))
+LINKS_ROOMIEST = "As links, but several GPUs on one node are of the node with most free ones."
+PLACEMENTS.add(Placement("links-roomiest", place, LINKS_ROOMIEST, ROOMIEST, ROOMIEST, links=True))
 
 for _name, _summary, _sensitive, _other in (
     ("pool", "Node boundaries do not count.", POOL, POOL),

@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import numpy as np
 from ..cluster.columns import Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.text.hostlist import fold
+from ..cluster.text.links import link_counts
 from ..cluster.text.tres import seconds
 from ..errors import ConfigError
+from ..policies.links import GpuLinks
 from .cluster_spec import PLENTY, ClusterSpec, Failures, Sharing, nodes_of
 from .toml_file import checked, read_toml
 
@@ -29,7 +32,9 @@ _NODES = {
     "memory_gib": float,
     "features": list,
     "partitions": list,
+    "links": dict,
 }
+_LINKS = {"counts": list, "link_gbps": float, "other_gbps": float}
 _PARTITION = {"name": str, "tier": int, "max_time": str}
 _QOS = {"name": str, "priority": int}
 _ACCOUNT = {"name": str, "gpus": int}
@@ -40,8 +45,8 @@ _FAILURES = {"mtbf": str, "repair": str, "seed": int}
 def read_cluster(path: str | Path) -> ClusterSpec:
     """Read a cluster file.
 
-    It has ``[[nodes]]``, and optionally ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``, ``[failures]``, ``[spread]``
-    and ``[sharing]``.
+    It has ``[[nodes]]``, with ``[nodes.links]`` where the links between their GPUs are known, and optionally
+    ``[[partitions]]``, ``[[qos]]``, ``[[accounts]]``, ``[failures]``, ``[spread]`` and ``[sharing]``.
 
     A kind of nodes is in the partitions that it names, or else in all. CPUs and memory that are not given are
     unlimited. ConfigError names the file, the table, the key and what is accepted.
@@ -65,11 +70,13 @@ def read_cluster(path: str | Path) -> ClusterSpec:
             raise ConfigError(f"{path}: [[accounts]] {name}: gpus must be there, a whole number from 0 on")
     for number, kind in enumerate(kinds, start=1):
         _check_kind(f"{path}: [[nodes]] {number}", kind, partitions)
-    if not 0 < sum(kind.get("count", 1) for kind in kinds) <= _MOST:
+    counts = [kind.get("count", 1) for kind in kinds]
+    if not 0 < sum(counts) <= _MOST:
         raise ConfigError(f"{path}: [[nodes]] make no nodes, or more than {_MOST}")
     nodes = _nodes(kinds, list(partitions))
     if not nodes.gpus.any():
         raise ConfigError(f"{path}: no [[nodes]] have gpus")
+    links = [_links(f"{path}: [[nodes]] {number}", kind) for number, kind in enumerate(kinds, start=1)]
     most = {name: account["gpus"] for name, account in accounts.items()}
     return ClusterSpec(
         nodes,
@@ -78,9 +85,30 @@ def read_cluster(path: str | Path) -> ClusterSpec:
         most,
         speeds=_speeds(path, document.get("spread", {})),
         failures=_failures(path, document.get("failures")),
+        links=tuple(chain.from_iterable(map(repeat, links, counts))) if any(links) else (),
         sharing=_sharing(path, document.get("sharing")),
         shared=_shared(path, document.get("sharing", {}), partitions),
     )
+
+
+def _links(where: str, kind: dict[str, Any]) -> GpuLinks | None:
+    """Return the links between the GPUs of a kind of nodes; None where the file has none."""
+    if "links" not in kind:
+        return None
+    where, gpus = f"{where}: [nodes.links]", kind.get("gpus", 0)
+    table = checked(where, kind["links"], _LINKS)
+    try:
+        counts = link_counts(table["counts"])
+        link_gbps, other_gbps = table["link_gbps"], table["other_gbps"]
+    except KeyError as error:
+        raise ConfigError(f"{where} must have counts, link_gbps and other_gbps; {error} is missing") from error
+    except ValueError as error:
+        raise ConfigError(f"{where} counts: {error}") from error
+    if len(counts) != gpus:
+        raise ConfigError(f"{where} counts: {len(counts)} lines for {gpus} GPUs")
+    if not (0 < link_gbps < math.inf and 0 < other_gbps < math.inf):
+        raise ConfigError(f"{where} link_gbps and other_gbps must be above 0 and finite")
+    return GpuLinks.of_counts(counts, link_gbps, other_gbps)
 
 
 def _shared(path: str | Path, entries: dict[str, Any], partitions: Collection[str]) -> str:

@@ -11,6 +11,7 @@ from ..cluster.columns import FloatArray, IntArray, Labels, table_of
 from ..cluster.nodes import NodeTable, PartitionTable, QosTable
 from ..cluster.records.node_loans import SetNodes
 from ..cluster.text.hostlist import expand
+from ..policies.links import GpuLinks
 
 MOST_SHARED = 62  #: GPUs of a node with slots: numbers of bits
 PLENTY = 1_000_000  #: CPUs of a node for which only the GPUs are given
@@ -44,6 +45,7 @@ class ClusterSpec:
     speeds: tuple[float, ...] = (1.0,)  #: of a sensitive job on 0, 1, ... nodes more than it needs; the last for more
     failures: Failures | None = None
     sharing: Sharing | None = None
+    links: tuple[GpuLinks | None, ...] = ()  #: of each node; empty where none are known
     shared: str = ""  #: the partition whose nodes have two slots of each GPU; none of them is handed out whole
 
     @property

@@ -76,7 +76,7 @@ def simulate(
 
     The replay ends with the last of the *awaited* jobs; others may go on then, with NaN for what did not happen.
     *learnt* has the forecasts for a setup with one of LEARNT. With *segments* the replay has every run
-    with its GPUs, at up to twice the cost; the executor slurm, and clusters that are more than one pool, have none.
+    with its GPUs, at up to twice the cost; the executor slurm, and clusters whose jobs share GPUs, have none.
     With *check*, AssertionError names what is broken in the simulator's own state.
     ConfigError names a job that can never run.
     """
@@ -179,14 +179,10 @@ def _on_machine(
     check: bool,
     awaited: slice,
 ) -> Replay:
-    """Replay with the direct executor where more than free GPUs counts, or keys change with time.
-
-    *segments* are kept on equal nodes; each decision then asks the ordering.
-    """
+    """Replay with the direct executor where more than free GPUs counts, or keys change with time."""
     source, steps = None, setup.ordering.steps if setup.selection == "preemptive" else ()
-    keeps = segments and fleet.equal
     keys = Keys(np.zeros((len(steps) + 1, len(jobs))), np.zeros(len(jobs)), np.array(steps))
-    if setup.ordering.changes == "with_time" or keeps:
+    if setup.ordering.changes == "with_time":
         source = key_source(jobs, fleet, setup.ordering, forecast)
     elif len(jobs):
         keys = keys_of(jobs, setup.ordering, forecast)
@@ -197,7 +193,7 @@ def _on_machine(
         _reserve_by(jobs, setup)
     how = np.where(jobs.sensitive, *ways(setup.placement))
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    log = RunLog() if keeps else None
+    log = RunLog() if segments else None
     work, machine = _gpus_alone(jobs, fleet, setup) if fleet.equal else (jobs, fleet)
     model = run_direct(
         work,
@@ -239,7 +235,7 @@ def decided(
     """Replay *jobs* through the daemon's own cycle and decide(), on a cluster that carries plans out as they are.
 
     Where the cluster lets jobs share GPUs, the rule of the set-up pairs them, by default ``indolent``. ConfigError for
-    preemption of jobs that share. With *segments* the replay has every run with its GPUs, on a pool of equal nodes.
+    preemption of jobs that share. With *segments* the replay has every run with its GPUs, unless jobs share these.
     With *check*, AssertionError names what is broken in the state of the cluster. *store* has the profiles of earlier
     runs, by default none.
     """
@@ -256,7 +252,7 @@ def decided(
     conf = SlurmConf(_restarting(rules_of("preemptive" if preempts else "strict", setup.beat_s, setup.depth), setup))
     steps = setup.ordering.steps if preempts else ()
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
-    log = RunLog() if segments and fleet.equal else None
+    log = RunLog() if segments and fleet.sharing is None else None
     named = _with_own_ids(jobs)
     work, machine = _gpus_alone(named, fleet, setup) if fleet.equal else (named, fleet)
     machine = replace(machine, shared="")  # pairs need no slots here

@@ -84,7 +84,9 @@ def _run(cell: Cell, fleet: ClusterSpec, check: bool) -> CellResult:
         learnt = cell.case.foresight(forecast) if forecast in LEARNT else None
         measured = cell.case.measured()
         awaited = measured if cell.case.until_measured else EVERY_JOB
-        replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=check and pool, check=check, awaited=awaited)
+        linked = cell.setup.executor == "direct" and bool(fleet.links) and cell.setup.placement != "pool"
+        segments = (check and pool) or linked
+        replay = simulate(jobs, fleet, cell.setup, learnt=learnt, segments=segments, check=check, awaited=awaited)
         replay = replace(replay, measured=measured)
         if check and (found := violations(replay) + (impossible(replay) if pool else [])):
             raise RunFailed(f"this cannot have happened: {'; '.join(found)}")

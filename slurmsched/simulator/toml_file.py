@@ -20,6 +20,7 @@ _WORDS = {
     bool: "true or false",
     list: "a list of texts",
     tuple: "a list of numbers",
+    dict: "a table",
 }
 
 

@@ -56,7 +56,7 @@ FILE = click.Path(exists=True, dir_okay=False)
     help="strict: nothing passes a job that does not fit; backfill: whatever fits; easy, conservative: what delays no "
     "reservation; preemptive: the best jobs run; also leases, yarn-cs, 3sigma. Default: what belongs to the ordering.",
 )
-@click.option("--placement", help="pool, first-free, consolidate and others.  [default: consolidate]")
+@click.option("--placement", help="pool, first-free, consolidate, links and others.  [default: consolidate]")
 @click.option("--sharing", help="none, indolent and others: who shares GPUs with whom, where the cluster allows it.")
 @click.option(
     "--forecast",
@@ -202,11 +202,21 @@ def _notes_on_setups(setups: Sequence[Setup], fleet: ClusterSpec) -> list[str]:
         shares = fleet.sharing is not None and setup.executor == "direct"
         if setup.ordering.name == "lucid" and not setup.sharing and not shares:
             alone.append(setup.label)
+    unlinked = [f"placement {name}" for name in _by_links(setups)] if not fleet.links else []
     text = (
         "the order alone, which is that of qssf; jobs share GPUs under the executor direct, where the file of "
         "--cluster has a [sharing] table of measured pairs"
     )
-    return [f"{', '.join(dict.fromkeys(alone))}: {text}"] if alone else []
+    no_links = "the cluster has no [nodes.links]; any free GPU of a node serves"
+    notes = ((alone, text), (unlinked, no_links))
+    return [f"{', '.join(dict.fromkeys(names))}: {text}" for names, text in notes if names]
+
+
+def _by_links(setups: Sequence[Setup]) -> list[str]:
+    """Return the placements of *setups* that choose GPUs by links."""
+    from ...policies.contract import PLACEMENTS
+
+    return [setup.placement for setup in setups if PLACEMENTS[setup.placement].links]
 
 
 def _head(trace: dict[str, Any], fleet: ClusterSpec) -> str:

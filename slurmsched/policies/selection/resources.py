@@ -8,7 +8,7 @@ import numpy as np
 
 from ...cluster.columns import BoolArray, FloatArray, IntArray
 from ..compiled import compiled, inner
-from ..placement import CONSOLIDATE, FIRST_FREE, place
+from ..placement import CONSOLIDATE, FIRST_FREE, ROOMIEST, place
 
 NONE = -1
 NODE, GPUS, CPUS, NEXT = 0, 1, 2, 3
@@ -125,9 +125,10 @@ def find(resources: NodeResources, requests: ResourceRequests, row: int, free: F
         return 0
     if requests.nodes[row] or not gpus:
         return _on_so_many(room, max(requests.nodes[row], 1), gpus)
-    if requests.how[row] != CONSOLIDATE or len(resources.sizes) == 1:
-        return int(place(requests.how[row], room[OPEN], resources.sizes[0], gpus, room[CHOSEN], room[TAKEN]))
-    return _on_one_size(resources, allowed, gpus)
+    how = requests.how[row]
+    if how not in (CONSOLIDATE, ROOMIEST) or len(resources.sizes) == 1:
+        return int(place(how, room[OPEN], resources.sizes[0], gpus, room[CHOSEN], room[TAKEN]))
+    return _on_one_size(how, resources, allowed, gpus)
 
 
 @inner
@@ -145,7 +146,7 @@ def _on_so_many(room: IntArray, nodes: int, gpus: int) -> int:
 
 
 @inner
-def _on_one_size(resources: NodeResources, allowed: BoolArray, gpus: int) -> int:
+def _on_one_size(how: int, resources: NodeResources, allowed: BoolArray, gpus: int) -> int:
     """Find nodes of one size, the largest first; mix sizes only where no single size could ever hold the job."""
     room, most = resources.room, 0
     for size in resources.sizes:
@@ -154,7 +155,7 @@ def _on_one_size(resources: NodeResources, allowed: BoolArray, gpus: int) -> int
             alike = resources.has.gpus[node] == size
             room[ALIKE, node] = room[OPEN, node] if alike else 0
             whole += size if alike and allowed[node] else 0
-        count = int(place(CONSOLIDATE, room[ALIKE], size, gpus, room[CHOSEN], room[TAKEN])) if size else 0
+        count = int(place(how, room[ALIKE], size, gpus, room[CHOSEN], room[TAKEN])) if size else 0
         if count:
             return count
         most = max(most, whole)

@@ -79,10 +79,10 @@ def run_direct(
 
     *how* is each job's placement, *key_source* gives keys that change with time.
 
-    *log* gets every run where keys change with time. With *check*, AssertionError names what is broken in the state of
+    *log* gets every run. With *check*, AssertionError names what is broken in the state of
     the machine.
     """
-    conf = SlurmConf(rules._replace(asked_each_time=key_source is not None))
+    conf = SlurmConf(rules._replace(asked_each_time=key_source is not None or log is not None))
     model = controller(jobs, fleet, conf, outages=outages, pace=pace, given=keys)
     model.stage.requests.how[:] = how
     model.stage.life.keeps_work[:] = jobs.ckpt
@@ -90,10 +90,9 @@ def run_direct(
     if awaited != EVERY_JOB:
         await_only(model, awaited)
     while advance(model, NEVER):
-        assert key_source is not None
         now_s = float(model.clock[NOW])
         rows, beside = _present(model)
-        if len(rows):
+        if len(rows) and key_source is not None:
             keys.at[:, rows] = key_source(now_s, rows, beside, partial(ran_s, model))
             put_in_order(model)
         decide(model, now_s)

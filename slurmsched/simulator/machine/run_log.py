@@ -16,18 +16,20 @@ Pair = tuple[int, int]
 class RunLog:
     """A log of every run and its GPUs, for machines whose runs end by themselves or at a decision."""
 
-    _begun: dict[int, tuple[float, list[Pair]]] = field(default_factory=dict)
+    _begun: dict[tuple[int, int], tuple[float, list[Pair]]] = field(default_factory=dict)  #: by job and restarts
     _ended: list[tuple[float, int, float, list[Pair]]] = field(default_factory=list)
 
     def note(self, model: Controller) -> None:
         """Note the runs that have ended since the last call, and those that have begun; call it after each decision."""
         life, line = model.stage.life, model.stage.running
-        running = set(line.rows[: line.many[0]].tolist())
-        for row in [row for row in self._begun if row not in running]:
+        rows = line.rows[: line.many[0]]
+        running = set(zip(rows.tolist(), life.restarts[rows].tolist(), strict=True))
+        for run in [run for run in self._begun if run not in running]:
+            row = run[0]
             ended_s = life.ended_s[row] if life.state[row] == COMPLETED else model.clock[NOW]
-            self._ended.append((float(ended_s), row, *self._begun.pop(row)))
-        for row in running - set(self._begun):
-            self._begun[row] = (float(model.clock[NOW]), _pairs(model, row))
+            self._ended.append((float(ended_s), row, *self._begun.pop(run)))
+        for run in running - set(self._begun):
+            self._begun[run] = (float(life.started_s[run[0]]), _pairs(model, run[0]))
 
     def segments(self) -> Segments:
         """Return the runs in the order of their ends."""

@@ -13,6 +13,7 @@ from ..run import Replay, restart_costs
 from .deadlines import Deadlines
 from .fairness import Fairness
 from .forecast_accuracy import ForecastAccuracy
+from .link_bandwidth import LinkBandwidth
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
@@ -66,6 +67,7 @@ class Summary:
     pairs: int  #: changes of jobs to shared GPUs
     auto: dict[str, Any] | None  #: decisions, switches, max_decision_s, changes; None where the composition is fixed
     yields: int  #: running jobs that were requeued or asked to stop for others
+    links: LinkBandwidth
 
 
 def summary(replay: Replay) -> Summary:
@@ -98,6 +100,7 @@ def summary(replay: Replay) -> Summary:
         deadline_miss_rate=deadlines.missed,
         weighted_deadline_miss_rate=deadlines.unearned,
         accuracy=ForecastAccuracy.of(replay),
+        links=LinkBandwidth.of(replay),
         **_of_decisions(replay, deadlines, jct_s),
     )
 
