@@ -226,6 +226,10 @@ class ShareSettings:
         most=3,
     )
     other_users: bool = setting(False, "let jobs of different users share too; these take turns on the GPU")
+    links: tuple[str, ...] = setting(
+        (),
+        "links between the GPUs of a node there, a text for each GPU as Links= of gres.conf; none: unknown",
+    )
     evict: bool = setting(
         True, "requeue one of two jobs with an unstable joint load, if it has slurmsched:ckpt; needs power.requeue"
     )

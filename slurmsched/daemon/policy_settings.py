@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from ..cluster.text.links import link_counts
 from ..config import Settings
 from ..config.settings import PolicySettings
 from ..decide.policy import Policy
@@ -11,6 +13,7 @@ from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, r
 from ..errors import ConfigError
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.deadlines.milp_solver import check_installed
+from ..policies.links import GpuLinks
 from ..policies.presets import preset_of
 from ..policies.sharing_candidates import OFF
 from ..slurm.checkup import powers
@@ -126,6 +129,14 @@ def profiling_rules(settings: Settings) -> ProfilingRules:
     return ProfilingRules(**{name: getattr(section, name) for name in names}, part=part)
 
 
+def _links(lines: Sequence[str]) -> GpuLinks:
+    """Parse ``share.links``; ConfigError names the line that is wrong."""
+    try:
+        return GpuLinks.of_counts(link_counts(lines))
+    except ValueError as error:
+        raise ConfigError(f"share.links: {error}") from error
+
+
 def sharing_rules(settings: Settings) -> SharingRules:
     """Return the rules of ``[share]``; no job begins to share without power.share. ConfigError for a conflict.
 
@@ -149,5 +160,6 @@ def sharing_rules(settings: Settings) -> SharingRules:
         wait_s=wait_s,
         patience_s=max(SharingRules.patience_s, 5 * wait_s),
         evict=section.evict,
+        links=_links(section.links).gbps,
         rule=SHARINGS.find(settings.policy.sharing).line,
     )

@@ -53,6 +53,7 @@ class Policy:
         if section := rules.get("sharing"):
             pairs = {"failed": tuple(map(tuple, section["failed"])), "unstable": _unstable(section.get("unstable", ()))}
             pairs["curve"] = tuple(map(tuple, section.get("curve", SharingRules.curve)))
+            pairs["links"] = tuple(map(tuple, section.get("links", ())))
             pairs["wide"] = section.get("wide", False)
             rules["sharing"] = SharingRules(**(section | pairs))
             SHARINGS.find(rules["sharing"].rule)

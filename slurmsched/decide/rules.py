@@ -100,6 +100,7 @@ class SharingRules:
     unstable: tuple[Instability, ...] = ()  #: the latest such pairs, newest first
     rule: str = "indolent"  #: who joins whom: a name in ``SHARINGS``, with its parameters
     wide: bool = True  #: a job may join on some of the GPUs of a wider one
+    links: tuple[tuple[float, ...], ...] = ()  #: GB/s between the GPUs of a node of the partition; empty if unknown
     curve: tuple[tuple[float, float], ...] = PackingLimits.curve  #: speed of two jobs by the sum of their utilisations
 
     @property

@@ -12,6 +12,10 @@ MOST_SETS = 2000
 """Sets of GPUs that are compared; where there are more, one set grows from each GPU."""
 
 
+LINK_GBPS, OTHER_GBPS = 25.0, 12.0
+"""Bandwidth of one NVLink (V100, A100, H100) and of a pair without one, in GB/s one way."""
+
+
 @dataclass(frozen=True)
 class GpuLinks:
     """The bandwidth between the GPUs of one node, in GB/s one way; row and column are their numbers."""
@@ -19,7 +23,9 @@ class GpuLinks:
     gbps: tuple[tuple[float, ...], ...]
 
     @classmethod
-    def of_counts(cls, counts: Sequence[Sequence[int]], link_gbps: float, other_gbps: float) -> GpuLinks:
+    def of_counts(
+        cls, counts: Sequence[Sequence[int]], link_gbps: float = LINK_GBPS, other_gbps: float = OTHER_GBPS
+    ) -> GpuLinks:
         """Return the bandwidth of pairs by their numbers of links; *other_gbps* is that of a pair without one."""
         return cls(tuple(tuple(links * link_gbps if links > 0 else other_gbps for links in row) for row in counts))
 

@@ -85,15 +85,18 @@ def _emptiest(free: IntArray, gpus: int, nodes: IntArray, taken: IntArray) -> in
     return found
 
 
-def placement(name: str, summary: str, sensitive: int, other: int) -> Placement:
-    """Register a placement under *name*: the way for jobs that spreading slows down, and that for all others."""
-    return PLACEMENTS.add(Placement(name, place, summary, sensitive, other))
+def placement(name: str, summary: str, sensitive: int, other: int, *, links: bool = False) -> Placement:
+    """Register a placement under *name*: the way for jobs that spreading slows down, and that for all others.
+
+    With *links* GPUs of a node are chosen by the links between them.
+    """
+    return PLACEMENTS.add(Placement(name, place, summary, sensitive, other, links=links))
 
 
-LINKS = "The fewest nodes, the best fit for the rest; on a node the free GPUs with most bandwidth between them."
-PLACEMENTS.add(Placement("links", place, LINKS, CONSOLIDATE, CONSOLIDATE, links=True))
-LINKS_ROOMIEST = "As links, but several GPUs on one node are of the node with most free ones."
-PLACEMENTS.add(Placement("links-roomiest", place, LINKS_ROOMIEST, ROOMIEST, ROOMIEST, links=True))
+_LINKS = "The fewest nodes, the best fit for the rest; on a node the free GPUs with most bandwidth between them."
+placement("links", _LINKS, CONSOLIDATE, CONSOLIDATE, links=True)
+_ROOMIEST = "As links, but several GPUs on one node are of the node with most free ones."
+placement("links-roomiest", _ROOMIEST, ROOMIEST, ROOMIEST, links=True)
 
 for _name, _summary, _sensitive, _other in (
     ("pool", "Node boundaries do not count.", POOL, POOL),

@@ -6,7 +6,7 @@ import pytest
 
 from slurmsched.config import Settings
 from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings, ShareSettings
-from slurmsched.daemon.policy_settings import policy_of
+from slurmsched.daemon.policy_settings import policy_of, sharing_rules
 from slurmsched.errors import ConfigError
 
 
@@ -41,6 +41,14 @@ def test_a_preset_brings_its_ordering():
 def test_what_slurm_does_itself_is_refused_with_what_to_use_instead(values, words):
     with pytest.raises(ConfigError, match=words):
         policy(**values)
+
+
+def test_links_between_the_gpus_of_sharing_nodes_are_read_as_gres_conf_has_them():
+    rules = sharing_rules(Settings(share=ShareSettings(links=("-1,2", "2,-1"))))
+    assert rules.links == ((12.0, 50.0), (50.0, 12.0))
+    assert sharing_rules(Settings()).links == ()
+    with pytest.raises(ConfigError, match=r"share.links: '-1,x' for GPU 0: accepted are 2 numbers of links"):
+        sharing_rules(Settings(share=ShareSettings(links=("-1,x", "2,-1"))))
 
 
 def test_jobs_share_by_the_indolent_rule_where_the_power_is_on_unless_the_policy_says_none():

@@ -127,6 +127,23 @@ def test_jobs_join_a_wider_one_on_gpus_that_it_has_alone_until_each_has_two_jobs
     assert [share.token for share in shares(seen(waiting().joined(coming), wide))] == ["1"]
 
 
+LINKED = replace(RULES, links=((12, 25, 25, 50), (25, 12, 50, 25), (25, 50, 12, 50), (50, 25, 50, 12)))
+
+
+def test_a_job_of_several_gpus_gets_the_free_ones_with_most_bandwidth_between_them():
+    two = waiting(gpus=[2])
+    assert [share.token for share in shares(seen(two), LINKED)] == ["0+3"]
+    alone = sharing("3", interactive=[True])
+    assert [share.token for share in shares(seen(two, alone), LINKED)] == ["1+2"]
+    assert [share.token for share in shares(seen(two, alone))] == ["0+1"]
+    assert [share.token for share in shares(seen(two, room=site(8)), LINKED)] == ["0+1"], "nodes of another kind"
+
+
+def test_a_job_joins_a_wider_one_on_the_gpus_with_most_bandwidth_between_them():
+    looked = seen(waiting(gpus=[2]), sharing("0+1+2+3"), room=site(4))
+    assert [share.token for share in shares(looked, LINKED)] == ["0+3"]
+
+
 def test_without_wide_hosts_only_jobs_with_the_same_number_of_gpus_share():
     equal = replace(RULES, wide=False)
     looked = seen(waiting(3, gpus=[1, 2, 4]), sharing("0+1+2+3"))
@@ -150,7 +167,7 @@ def test_a_second_guest_is_not_charged_for_the_speed_that_a_wide_host_has_lost_a
     wide, guest = sharing("0+1+2+3"), sharing("3", job_id=[912])
     for there, speed, open_gpus in (((wide,), 1.0, 4), ((wide, guest), 0.8, 3)):
         looked = seen(waiting(), *there)
-        hosts = Hosts.on_slots(looked, shared_nodes(looked, "shared"), rules).jobs
+        hosts = Hosts.on_slots(looked, shared_nodes(looked, rules), rules).jobs
         assert (hosts.job_id.tolist(), hosts.speed.tolist(), hosts.open_gpus.tolist()) == ([911], [speed], [open_gpus])
 
 
@@ -412,7 +429,11 @@ def test_after_a_refusal_why_tells_it_and_the_gpus_are_for_others():
 
 def test_rules_of_sharing_come_back_from_the_record():
     unstable = Instability(7, 0, "n1", 10, 20, (0, 1), (8,), (2,), "it jumps")
-    rules = Rules(sharing=replace(RULES, failed=(("a/x", "b/y"), ("c/z",)), unstable=(unstable,), capacity=1))
+    rules = Rules(
+        sharing=replace(
+            RULES, failed=(("a/x", "b/y"), ("c/z",)), unstable=(unstable,), capacity=1, links=((12, 50), (50, 12))
+        )
+    )
     policy = Policy(find_ordering("fifo"), rules)
     assert Policy.from_json(policy.to_json()).rules == rules
 

@@ -71,7 +71,7 @@ def _running_words(view: View, row: int) -> tuple[str, ...]:
 
 
 def _pending_words(view: View, plan: Plan, rules: SharingRules, row: int) -> str:
-    jobs, nodes = view.pending, shared_nodes(view, rules.partition)
+    jobs, nodes = view.pending, shared_nodes(view, rules)
     here = (
         each for each in plan.actions if isinstance(each, Share | Unmark | Unshare) and each.job_id == jobs.job_id[row]
     )

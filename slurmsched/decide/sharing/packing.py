@@ -32,7 +32,7 @@ def packing_wishes(
     """
     if not (view.pending.shares.any() or (joins and rules.makes_pairs)):
         return []
-    nodes = shared_nodes(view, rules.partition)
+    nodes = shared_nodes(view, rules)
     wishes = _onward(view, nodes, rules, joins)
     if not joins or not rules.makes_pairs or not len(nodes):
         return wishes

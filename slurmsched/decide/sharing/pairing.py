@@ -137,6 +137,13 @@ class Hosts:
         fits: BoolArray = self.room.can_hold(jobs, row)[self.place]
         return fits
 
+    def gpus_for(self, at: int, host_gpus: Sequence[int], gpus: int) -> tuple[int, ...]:
+        """Return *gpus* of the GPUs of a host on which it is alone, by links; empty where GPUs have no slots."""
+        if self.slots is None:
+            return ()
+        place = int(self.place[at])
+        return self.slots.best(place, self.slots.open_gpus(place, host_gpus), gpus)
+
 
 def _host_left_s(view: View) -> FloatArray:
     """Return the seconds until each running job ends, for the weighing of pairs."""
@@ -302,8 +309,7 @@ def _joins(
             return None
         running = running.with_guest(at, waiting, guests[pair.guest], packing)
         free[at] = packing.wide and running.open_gpus[at] > 0
-        gpus = hosts.slots.open_gpus(place, gpus_of(view.running, host)) if hosts.slots is not None else ()
-        join = Join(row, host, gpus[: jobs.gpus[row]])
+        join = Join(row, host, hosts.gpus_for(at, gpus_of(view.running, host), int(jobs.gpus[row])))
         room.take(place, jobs, row, join.gpus)
         return join
 

@@ -15,7 +15,9 @@ from ...cluster.jobs import JobTable
 from ...cluster.state import View
 from ...cluster.text.hostlist import expand
 from ...cluster.text.tres import requests_in, slots_in
+from ...policies.links import GpuLinks, lowest
 from ...policies.sharing_slots import Token
+from ..rules import SharingRules
 
 SLOTS = 2  #: of each GPU
 
@@ -31,6 +33,8 @@ class SharedNodes:
     memory_left_mib: FloatArray
     taken: IntArray  #: shape (node, GPU number): slots in use or on their way; SLOTS for a GPU that does not exist
     free: IntArray  #: free GPUs per node
+    gpus: IntArray  #: GPUs per node
+    links: GpuLinks | None = None  #: between the GPUs of each node that has as many; None where they are unknown
 
     def __len__(self) -> int:
         return len(self.names)
@@ -59,8 +63,14 @@ class SharedNodes:
         self.memory_left_mib[place] -= _memory_mib(jobs, row)
 
     def whole(self, place: int, gpus: int) -> tuple[int, ...]:
-        """Return the first *gpus* free GPUs of node *place*, by number."""
-        return tuple(np.flatnonzero(self.taken[place] == 0)[:gpus].tolist())
+        """Return the *gpus* free GPUs of node *place* with the best links between them."""
+        return self.best(place, np.flatnonzero(self.taken[place] == 0).tolist(), gpus)
+
+    def best(self, place: int, among: Sequence[int], gpus: int) -> tuple[int, ...]:
+        """Return *gpus* of those *among* which a job on node *place* may choose: by links, else the lowest."""
+        if self.links is None or len(self.links.gbps) != self.gpus[place]:
+            return lowest(among, gpus)
+        return self.links.best(among, gpus)
 
     def open_gpus(self, place: int, gpus: Sequence[int]) -> tuple[int, ...]:
         """Return those of the *gpus* of a job on node *place* on which it is alone, rising."""
@@ -76,11 +86,12 @@ class SharedNodes:
         return np.bincount(of[self.taken[places[of], gpus] == 1], minlength=len(places))
 
 
-def shared_nodes(view: View, partition: str) -> SharedNodes:
-    """Return the usable GPU nodes of the sharing *partition*, with jobs there or on their way counted.
+def shared_nodes(view: View, rules: SharingRules) -> SharedNodes:
+    """Return the usable GPU nodes of the sharing partition, with jobs there or on their way counted.
 
     There are no nodes while the partition is not up: a job sent there would not start.
     """
+    partition = rules.partition
     nodes, up = view.nodes, dict(zip(view.partitions.name, view.partitions.up.tolist(), strict=True))
     here = nodes.partitions.map([partition in names.split(",") for names in nodes.partitions.names], np.bool_)
     some = np.flatnonzero(here & nodes.usable & (nodes.gpus > 0) & up.get(partition, False))
@@ -94,7 +105,9 @@ def shared_nodes(view: View, partition: str) -> SharedNodes:
         (nodes.cpus - nodes.cpus_used)[rows],
         (nodes.memory_mib - nodes.memory_used_mib)[rows],
         np.where(numbers < gpus[:, None], 0, SLOTS),
+        gpus.copy(),
         gpus,
+        GpuLinks(rules.links) if rules.links else None,
     )
     _count_running(counted, view.running)
     _count_coming(counted, view.pending)
