@@ -11,7 +11,7 @@ from ..cluster.records.faults import Fault, Instability, Mismatches
 from ..cluster.records.node_loans import LentNodes
 from ..cluster.records.outcomes import OutcomeTable
 from ..cluster.records.prediction_records import PredictionRecords
-from ..cluster.records.profiles import NodeProfile, ProfileTable
+from ..cluster.records.profiles import LinkUse, NodeProfile, ProfileTable
 from ..cluster.records.promises import PromiseTable
 from . import integrity, pending_writes, retention, schema
 from .database import Database
@@ -122,6 +122,11 @@ class Store:
         """Write profiles of nodes; one that covers more time replaces an earlier one of the same run."""
         with self.database.transaction("saving profiles", write=True) as connection:
             profiles.add_profiles(connection, cluster, news)
+
+    def link_use(self, cluster: str, since_s: float) -> list[LinkUse]:
+        """Return the use of links between GPUs by runs whose profile ended since then."""
+        with self.database.transaction("reading the use of links") as connection:
+            return profiles.link_use(connection, cluster, since_s)
 
     def profiles(self, cluster: str, since_s: float | None = None, until_s: float | None = None) -> ProfileTable:
         """Return the GPU profiles of runs that ended in [since_s, until_s), oldest end first."""

@@ -145,7 +145,7 @@ profiles = Table(
         Column(name, Seconds)  # also for shares, MiB and W, which may be NaN
         for name in (
             *("measured_s", "process_share", "gpu_util", "gpu_util_sd", "memory_util"),
-            *("memory_mib", "power_w", "unstable"),
+            *("memory_mib", "power_w", "unstable", "link_gbps", "best_link_gbps"),
         )
     ),
     Index("profiles_by_end", "cluster", "end_s"),

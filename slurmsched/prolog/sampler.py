@@ -233,6 +233,54 @@ def find_gpus(nvml: Any, job_gpus: str, visible: str) -> List[Gpu]:
     return found
 
 
+def links_of_node(nvml: Any) -> Tuple[List[Any], List[List[int]]]:
+    """Return the whole GPUs of this node, and the number of NVLinks of each to each, -1 to itself.
+
+    Links to anything else count for no pair: where GPUs are joined by switches, all pairs are alike.
+    """
+    handles = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        handle = value_of(nvml, functools.partial(nvml.nvmlDeviceGetHandleByIndex, index), None)
+        if handle is not None and not value_of(nvml, functools.partial(nvml.nvmlDeviceGetMigMode, handle), (0, 0))[0]:
+            handles.append(handle)
+    buses = [value_of(nvml, functools.partial(bus_of, nvml.nvmlDeviceGetPciInfo, handle), "") for handle in handles]
+    counts = [[-int(row == column) for column in range(len(handles))] for row in range(len(handles))]
+    for row, handle in enumerate(handles):
+        for bus in far_ends(nvml, handle):
+            if bus in buses and buses.index(bus) != row:
+                counts[row][buses.index(bus)] += 1
+    return handles, counts
+
+
+def far_ends(nvml: Any, handle: Any) -> List[str]:
+    """Return the bus address at the other end of each active NVLink of a GPU."""
+    found = []
+    for link in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18)):
+        try:
+            if nvml.nvmlDeviceGetNvLinkState(handle, link):
+                found.append(bus_of(nvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link))
+        except (nvml.NVMLError, AttributeError):  # no more links, or an old release of pynvml
+            break
+    return found
+
+
+def bus_of(call: Callable[..., Any], *arguments: Any) -> str:
+    """Return the bus address in an answer of NVML."""
+    bus = call(*arguments).busId
+    return str(bus.decode("ascii", "replace") if isinstance(bus, bytes) else bus).lower()
+
+
+def links_between(nvml: Any, uuids: List[str]) -> Optional[Dict[str, Any]]:
+    """Return the NVLinks of the node, and the rows of the GPUs with these *uuids*; None without any link or pair."""
+    if len(uuids) < 2:
+        return None
+    handles, counts = links_of_node(nvml)
+    names = [value_of(nvml, functools.partial(nvml.nvmlDeviceGetUUID, handle), "") for handle in handles]
+    if not any(links > 0 for row in counts for links in row) or not set(uuids) <= set(names):
+        return None
+    return {"counts": counts, "gpus": sorted(names.index(uuid) for uuid in uuids)}
+
+
 def serves_mps(pid: int) -> bool:
     """Report whether this process is a server of MPS."""
     try:
@@ -261,6 +309,7 @@ class GpuSampler(threading.Thread):
         self._resting = False
         self._lock = threading.Lock()
         self.gpus: List[Gpu] = []
+        self.links: Optional[Dict[str, Any]] = None  #: of the node, with the rows of the job's GPUs
         self.trouble = ""
 
     def run(self) -> None:
@@ -269,6 +318,8 @@ class GpuSampler(threading.Thread):
             nvml = importlib.import_module("pynvml")
             nvml.nvmlInit()
             self.gpus = find_gpus(nvml, *self._wanted)
+            with contextlib.suppress(nvml.NVMLError):  # a profile without links is one too
+                self.links = links_between(nvml, [gpu.uuid for gpu in self.gpus])
             self._measure()
         except Exception as error:  # a profile may fail in any way; the reason goes to syslog
             self.trouble = f"{type(error).__name__}: {error}"
@@ -431,7 +482,10 @@ def measure() -> str:
         if not any(gpu["samples"] for gpu in gpus):
             return meter.trouble or ("NVML hangs" if hung else "none of its GPUs could be measured")
         end_s = start_s + int(time.monotonic() - began_s)  # the wall clock may have been set
-        body = json.dumps({**run, "end_s": end_s, "hung": hung, "gpus": gpus}).encode("ascii")
+        record = {**run, "end_s": end_s, "hung": hung, "gpus": gpus}
+        if meter.links:
+            record["links"] = meter.links
+        body = json.dumps(record).encode("ascii")
         put_down(f"{job_id}.{node}.{start_s}.{end}", body, most_b, keep_s)
         return ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmsched.cli.jobs.advice import BEYOND, beyond_sheet
+from slurmsched.cli.jobs.advice import BEYOND, LINKS, beyond_sheet, links_sheet
 from slurmsched.cli.output import plain
 
 
@@ -11,3 +11,10 @@ def test_users_whose_runs_go_far_beyond_their_forecasts_are_a_table_of_their_own
     head, row = plain(beyond_sheet([user])).splitlines()
     assert head.split("  ")[0] == BEYOND[0]
     assert row.split() == ["mallory", "9", "900", "3h00m00s", "93%"]
+
+
+def test_the_share_of_link_bandwidth_that_runs_lost_is_a_table_of_its_own():
+    row = {"gpus": 2, "runs": 40, "gbps": 37.24, "best_gbps": 50.0, "lost": 0.2552}
+    head, line = plain(links_sheet([row])).splitlines()
+    assert head.split("  ")[0] == LINKS[0]
+    assert line.split() == ["2", "40", "37.2", "50.0", "26%"]

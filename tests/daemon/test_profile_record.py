@@ -42,6 +42,46 @@ def test_a_gpu_that_was_never_read_does_not_dilute_the_others():
     assert (profile.gpus, profile.gpu_util, profile.process_share) == (2, 0.4, 0.9)
 
 
+FOUR = [[-1, 1, 1, 2], [1, -1, 2, 1], [1, 2, -1, 2], [2, 1, 2, -1]]
+
+
+def links(counts=FOUR, gpus=(0, 1)):
+    return {"counts": [list(row) for row in counts], "gpus": list(gpus)}
+
+
+def test_the_links_between_the_gpus_of_a_run_stand_beside_the_best_of_its_node():
+    profile = read(gpus=[gpu(), gpu()], links=links())
+    assert (profile.link_gbps, profile.best_link_gbps) == (25.0, 50.0)
+    best = read(gpus=[gpu(), gpu()], links=links(gpus=[0, 3]))
+    assert (best.link_gbps, best.best_link_gbps) == (50.0, 50.0)
+    older = read(gpus=[gpu(), gpu()])
+    assert math.isnan(older.link_gbps)
+    assert math.isnan(older.best_link_gbps)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ("many", "no table of whole numbers"),
+        (links() | {"gpus": None}, "no table of whole numbers"),
+        ({"gpus": [0, 1]}, "no table of whole numbers"),
+        (links(counts=[[-1, 1.5], [1.5, -1]]), "no table of whole numbers"),
+        (links(gpus=[0, True]), "no table of whole numbers"),
+        (links(gpus=[0, 0]), "GPUs [0, 0] of 2"),
+        (links(gpus=[0, 4]), "4 rows, at most 32, and GPUs [0, 4] of 2"),
+        (links(gpus=[0, 1, 2]), "GPUs [0, 1, 2] of 2"),
+        (links(counts=[[-1, 1], [2, -1]]), "GPU 0 has 1 links to 1"),
+        (links(counts=[[-1, 99], [99, -1]]), "accepted are 2 numbers"),
+        (links(counts=[[-1, 1, 1], [1, -1, 1]]), "accepted are 2 numbers"),
+        (links(counts=[[0] * 33] * 33), "33 rows, at most 32"),
+    ],
+)
+def test_impossible_links_are_refused(found, why):
+    with pytest.raises(BadRecord) as refused:
+        read(gpus=[gpu(), gpu()], links=found)
+    assert why in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

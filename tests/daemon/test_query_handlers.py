@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmsched.cluster.records.predictions import prediction_table
+from slurmsched.cluster.records.profiles import LinkUse
 from slurmsched.cluster.records.promises import promise_table
 from slurmsched.daemon.api.privacy import HIDDEN
 from slurmsched.daemon.api.query_arguments import AnswerRefused
 from slurmsched.daemon.api.query_handlers import OVERRUNNERS_MOST, QueryHandlers, Sources, plain
 from slurmsched.decide.explain.deadlines import deadline
 from slurmsched.decide.explain.eta import LivePredictions
+from slurmsched.errors import MemoryUnavailable
 from slurmsched.models.runtime.overruns import Overrunner
 
 ALICE = pwd.getpwnam("nobody").pw_uid  # any user of the machine; the worlds below call her by that name
@@ -259,6 +261,17 @@ def test_who_chose_an_ordering_and_why_is_for_operators():
     status = QueryHandlers(sources, trusted=(0,))
     assert status.answer({"ask": "status"}, 0)["policy"]["by"] == "carol"
     assert "carol" not in json.dumps(status.answer({"ask": "status"}, ALICE))
+
+
+def test_advice_says_what_share_of_link_bandwidth_runs_lost_and_does_without_where_the_database_is_away():
+    rows = [LinkUse(2, 40, 37.5, 50.0, 0.25)]
+    answer = questions(seen(), links=lambda: rows).answer({"ask": "advice"}, uid=0)
+    assert answer["links"] == [{"gpus": 2, "runs": 40, "gbps": 37.5, "best_gbps": 50.0, "lost": 0.25}]
+
+    def away():
+        raise MemoryUnavailable("no database")
+
+    assert questions(seen(), links=away).answer({"ask": "advice"}, uid=0)["links"] == []
 
 
 def test_advice_names_whose_runs_go_far_beyond_their_forecasts_to_those_who_see_all_jobs():

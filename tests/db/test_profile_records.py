@@ -26,6 +26,8 @@ PROFILE = NodeProfile(
     memory_mib=8192.0,
     power_w=500.0,
     unstable=0.0,
+    link_gbps=25.0,
+    best_link_gbps=50.0,
 )
 
 
@@ -133,3 +135,20 @@ def test_profiles_are_cut_by_their_end_and_by_cluster(add, load):
     add(PROFILE, cluster="other")
     assert load(since_s=1101, until_s=1103).job_id.tolist() == [1, 2]
     assert load("other").job_id.tolist() == [7]
+
+
+def test_the_use_of_links_is_weighted_by_gpu_seconds_and_leaves_out_runs_without_any(add, store):
+    pair = {"link_gbps": 25.0, "best_link_gbps": 50.0}
+    add(
+        replace(PROFILE, link_gbps=NAN, best_link_gbps=NAN),
+        replace(PROFILE, job_id=8, **pair),
+        replace(PROFILE, job_id=9, measured_s=300.0, **pair | {"link_gbps": 50.0}),
+        replace(PROFILE, job_id=10, gpus=4, link_gbps=37.5, best_link_gbps=37.5),
+        replace(PROFILE, job_id=11, end_s=1001, **pair),
+        replace(PROFILE, job_id=12, measured_s=0.0, **pair),
+    )
+    two, four = store.link_use("c", 1050.5)
+    assert (two.gpus, two.runs, two.gbps, two.best_gbps) == (2, 2, 43.75, 50.0)
+    assert two.lost == pytest.approx(0.125)
+    assert (four.gpus, four.runs, four.lost) == (4, 1, 0.0)
+    assert store.link_use("c", 2000.0) == store.link_use("other", 0.0) == []

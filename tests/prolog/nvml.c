@@ -13,6 +13,8 @@
  *   0 0 mode 3          compute mode
  *   0 0 minor 3         the number of its device file; else its index
  *   0 0 mig 1           cut into slices
+ *   0 0 link1 3         its NVLink 1 leads to GPU 3; `link1 99` to a switch
+ *   0 0 affinity 3      the CPUs beside it, one bit each
  *   5 1 util error:15   lost after five seconds
  *   #5 1 util error:15  lost after it was asked for its load five times
  * nvmlInit leaves a file with `.began` behind the script's name; each question to a GPU adds a byte to the one with
@@ -32,6 +34,7 @@ struct line { double from; char unit; int gpu; char call[16]; char kind; double 
 struct counter { int gpu; char call[16]; double count; };
 struct gpu { int index; };
 struct memory { unsigned long long total, free, used; };
+struct pci { char legacy[16]; unsigned int domain, bus, device, id, subsystem; char bus_id[32]; };
 struct utilization { unsigned int gpu, memory; };
 struct process { unsigned int pid; unsigned long long used; unsigned int gi, ci; };
 struct load { unsigned int pid; unsigned long long at; unsigned int gpu, memory, encoder, decoder; };
@@ -171,6 +174,45 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, struct gpu **into) {
 int nvmlDeviceGetMinorNumber(struct gpu *gpu, unsigned int *into) {
     ASK(gpu->index, "minor");
     *into = (unsigned int)said->a;
+    return SUCCESS;
+}
+
+static int tell_bus(int number, struct pci *into) {
+    memset(into, 0, sizeof *into);
+    into->bus = (unsigned int)number;
+    snprintf(into->bus_id, sizeof into->bus_id, "00000000:%02X:00.0", number);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPciInfo_v3(struct gpu *gpu, struct pci *into) { return tell_bus(gpu->index, into); }
+
+/* Where LINK of a GPU leads; no question to the GPU is counted, since nothing about its load is asked. */
+static int far_end(struct gpu *gpu, unsigned int link, int *into) {
+    char call[16];
+    snprintf(call, sizeof call, "link%u", link);
+    for (int i = 0; i < count; i++)
+        if ((lines[i].gpu == gpu->index || lines[i].gpu == -1) && !strcmp(lines[i].call, call)) {
+            *into = (int)lines[i].a;
+            return SUCCESS;
+        }
+    return NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetNvLinkState(struct gpu *gpu, unsigned int link, unsigned int *into) {
+    int other, trouble = far_end(gpu, link, &other);
+    *into = !trouble;
+    return trouble;
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct gpu *gpu, unsigned int link, struct pci *into) {
+    int other, trouble = far_end(gpu, link, &other);
+    return trouble ? trouble : tell_bus(other, into);
+}
+
+int nvmlDeviceGetCpuAffinity(struct gpu *gpu, unsigned int words, unsigned long *into) {
+    ASK(gpu->index, "affinity");
+    memset(into, 0, words * sizeof *into);
+    into[0] = (unsigned long)said->a;
     return SUCCESS;
 }
 

@@ -105,6 +105,41 @@ def test_only_the_gpus_of_the_job_are_measured_found_by_their_device_files(node)
     assert [gpu["uuid"] for gpu in record["gpus"]] == ["GPU-0"]
 
 
+def linked(*ends: str) -> str:
+    """The script of four GPUs, the first two of them at work; `0-3` is an NVLink between two, `0-99` to a switch."""
+    script, used = "0 * gpus 4\n0 * util 40/10\n0 * processes 1\n", [0] * 100
+    for one, other in (map(int, end.split("-")) for end in ends):
+        for gpu, far in ((one, other), (other, one)):
+            script += f"0 {gpu} link{used[gpu]} {far}\n"
+            used[gpu] += 1
+    return script
+
+
+V100 = ("0-1", "0-2", "0-3", "0-3", "1-2", "1-2", "1-3", "2-3", "2-3")
+
+
+def test_the_links_of_the_node_are_recorded_with_the_gpus_that_the_job_has_of_it(node):
+    node.script(linked(*V100))
+    record = node.measure(SLURM_JOB_GPUS="0,1")
+    assert record["links"] == {
+        "counts": [[-1, 1, 1, 2], [1, -1, 2, 1], [1, 2, -1, 2], [2, 1, 2, -1]],
+        "gpus": [0, 1],
+    }
+    (name,) = node.files()
+    profile = read_record((node.spool / name).read_bytes(), time.time())
+    assert (profile.link_gbps, profile.best_link_gbps) == (25.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "gpus"),
+    [((), "0,1"), (("0-99", "1-99", "2-99", "3-99"), "0,1"), (V100, "2")],
+    ids=["no link", "switches", "one GPU"],
+)
+def test_there_are_no_links_to_record_where_all_pairs_are_alike_or_there_is_no_pair(node, ends, gpus):
+    node.script(linked(*ends))
+    assert "links" not in node.measure(SLURM_JOB_GPUS=gpus)
+
+
 def test_zero_percent_no_process_and_not_measured_are_three_values(node):
     node.script("0 * gpus 3\n0 * processes 1\n0 0 util 0/0\n0 1 util 0/0\n0 1 processes 0\n")
     zero, nobody, unknown = node.measure(SLURM_JOB_GPUS="0,1,2")["gpus"]
@@ -224,6 +259,7 @@ def test_the_daemon_believes_the_record(node):
 
 
 def test_the_page_describes_every_field(node):
+    node.script(linked(*V100))
     record = node.measure()
     page = (PROGRAMS.parents[1] / "docs/profiling.md").read_text()
     for name in {*record, *record["gpus"][0], *record["gpus"][0]["gpu_util"]}:

@@ -13,6 +13,7 @@ from ..query import print_reply
 from ..time_format import span
 
 BEYOND = ("FAR BEYOND FORECAST", "RUNS", "TIMES", "TYPICALLY", "RAISED")
+LINKS = ("GPUS ON A NODE", "RUNS", "GB/S", "AT BEST", "LOST")
 COLUMNS = ("WHO GAINS", "NAME", "JOBS", "SOONER", "LATER", "CHANGE")
 
 
@@ -29,11 +30,17 @@ def advice(app: App, as_json: bool) -> None:
     RUNS counts those that lasted at least 16 times as long as forecast (8 times with a trained model), TIMES is their
     average ratio, TYPICALLY their typical runtime. RAISED is how far the runtimes that rank this user's jobs are raised
     towards it.
+
+    The third one, which needs a daemon too, shows the bandwidth between the GPUs of runs that had several on a node in
+    the last 30 days, where pairs of GPUs have NVLinks of their own. AT BEST is that of as many GPUs of an empty node,
+    LOST the share of it that the runs did not have. Slurm chooses GPUs by Links= and Cores= of gres.conf.
     """
     reply = app.answers().query("advice")
     parts = [sheet(reply["advice"])]
     if beyond := reply.get("overrunners"):
         parts.append(beyond_sheet(beyond))
+    if links := reply.get("links"):
+        parts.append(links_sheet(links))
     print_reply(reply, *parts, now_s=app.clock.now(), as_json=as_json)
 
 
@@ -47,3 +54,9 @@ def beyond_sheet(users: Iterable[Mapping[str, Any]]) -> TextTable:
     """Return the users as rows, in the order given."""
     rows = [(u["user"], u["runs"], round(u["times"]), span(u["length_s"]), f"{u['raised']:.0%}") for u in users]
     return TextTable(BEYOND, rows)
+
+
+def links_sheet(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Return the use of links as rows, by number of GPUs."""
+    cells = [(r["gpus"], r["runs"], f"{r['gbps']:.1f}", f"{r['best_gbps']:.1f}", f"{r['lost']:.0%}") for r in rows]
+    return TextTable(LINKS, cells)

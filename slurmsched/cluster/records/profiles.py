@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..columns import FloatArray, IntArray, Table
@@ -29,6 +30,19 @@ class NodeProfile:
     memory_mib: float  #: largest use, summed over the GPUs
     power_w: float  #: mean, summed over the GPUs
     unstable: float  #: 1 for unsteady utilisation, 0 for steady
+    link_gbps: float = math.nan  #: mean bandwidth between its GPUs, of a pair one way; NaN where pairs are alike
+    best_link_gbps: float = math.nan  #: that of as many GPUs of the node at best
+
+
+@dataclass(frozen=True)
+class LinkUse:
+    """The bandwidth between the GPUs of runs with so many of them on a node, weighted by GPU-seconds."""
+
+    gpus: int
+    runs: int  #: on nodes whose pairs of GPUs have links of their own
+    gbps: float  #: mean per pair, one way
+    best_gbps: float  #: of as many GPUs of their nodes at best
+    lost: float  #: share of the latter that they did not have
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,3 +63,5 @@ class ProfileTable(Table):
     memory_mib: FloatArray
     power_w: FloatArray
     unstable: FloatArray
+    link_gbps: FloatArray
+    best_link_gbps: FloatArray

@@ -57,6 +57,7 @@ class LiveAnswers:
             queue=self._about_queue("queue"),
             advice=self._about_queue("advice"),
             overrunners=lambda: overrunners_of(self.world.model),
+            links=lambda: self.figures.answer("links")["rows"],
             deadline=self._about_job("deadline"),
             deadlines=self._about_queue("deadlines"),
             claims=self._about_queue("claims"),

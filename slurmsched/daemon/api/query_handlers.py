@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pwd
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
@@ -20,6 +21,7 @@ from ...cycle import CycleReport
 from ...decide.explain.eta import Eta, LivePredictions, coverage_words, etas, unknown, unpredicted
 from ...decide.explain.explain import Explanation, Why
 from ...decide.explain.slurm_place import with_slurm_place
+from ...errors import MemoryUnavailable
 from .privacy import narrow, owns, veil
 from .query_arguments import (
     QUEUE_MOST,
@@ -60,6 +62,7 @@ class Sources:
     story: Callable[[int, float | None], Sequence[Any]]  #: of the job of that id and first submission, or the last one
     advice: Callable[[View, Plan], Any] = lambda view, plan: ()
     overrunners: Callable[[], Sequence[Any]] = tuple  #: users whose runs went far beyond their forecasts
+    links: Callable[[], Sequence[Any]] = tuple  #: use of the links between GPUs, by number of GPUs
     deadline: Explainer = lambda view, plan, job_id: None
     deadlines: Callable[[View, Plan], Any] = lambda view, plan: ()
     claims: Callable[[View, Plan], Any] = lambda view, plan: ()
@@ -201,7 +204,11 @@ class QueryHandlers:
         report = self._report()
         shares = self._sources.advice(report.view, report.plan)
         beyond = plain(self._sources.overrunners()[:OVERRUNNERS_MOST])
-        return {"as_of_s": report.now_s, "cycle": report.number, "advice": plain(shares), "overrunners": beyond}
+        links: Sequence[Any] = ()
+        with suppress(MemoryUnavailable):  # the rest needs no database
+            links = self._sources.links()
+        reply = {"advice": plain(shares), "overrunners": beyond, "links": plain(links)}
+        return {"as_of_s": report.now_s, "cycle": report.number} | reply
 
     def _deadlines(self, asker: Asker) -> dict[str, Any]:
         report = self._report()

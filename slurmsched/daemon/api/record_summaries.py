@@ -13,6 +13,7 @@ import numpy as np
 from ...clock import Clock
 from ...cluster.records.outcomes import OutcomeTable
 from ...cluster.records.prediction_records import PredictionRecords
+from ...cluster.records.profiles import LinkUse
 from ...db.records.policy_choices import PolicyChoice
 from ...errors import ModelUnusable
 from ...models.artifact import Artifact
@@ -36,6 +37,10 @@ class Records(Protocol):
 
     def history(self, cluster: str, since_s: float | None = None) -> OutcomeTable:
         """Return the runs that ended since then."""
+        ...
+
+    def link_use(self, cluster: str, since_s: float) -> list[LinkUse]:
+        """Return the use of links between GPUs by runs measured since then."""
         ...
 
     def choices(self, cluster: str) -> list[PolicyChoice]:
@@ -74,6 +79,10 @@ class FigureQueries:
         predicted = self._records().predictions(self._cluster(), now_s - days * DAY_S - BEFORE_S)
         rows = [row for row in accuracy(predicted, now_s, (days,)) if only is None or not (row.partition or row.size)]
         return {"days": days, "rows": [asdict(row) for row in rows]}
+
+    def _links(self, days: float | None, only: str | None) -> dict[str, Any]:
+        since_s = self._clock.now() - (days or 30.0) * DAY_S
+        return {"rows": [asdict(row) for row in self._records().link_use(self._cluster(), since_s)]}
 
     def _history(self, days: float | None, only: str | None) -> dict[str, Any]:
         since_s = None if days is None else self._clock.now() - days * DAY_S

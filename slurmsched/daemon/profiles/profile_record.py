@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ...cluster.records.profiles import NodeProfile
+from ...cluster.text.links import link_counts, links_line
+from ...policies.links import GpuLinks
 
 VERSION = 1
 RECORD_B = 64 * 1024
 GPUS_MOST = 64
+LINKED_MOST = 32  #: GPUs of a node with links of their own between pairs
 CLOCK_S = 600  #: by which the clocks of a node and of ours may differ
 AGE_S = 400 * 86400  #: longer than any spool holds a record
 
@@ -91,7 +94,31 @@ def profile_of(record: Record, now_s: float) -> NodeProfile:
         gpus=len(gpus),
         measured_s=max(gpu.samples for gpu in gpus) * every_s,
         **_reduced(gpus),
+        **_links(record.get("links"), len(gpus)),
     )
+
+
+def _links(record: object, gpus: int) -> dict[str, float]:
+    """Return the bandwidth between a job's GPUs, and between as many of its node at best; nothing without links."""
+    if record is None:
+        return {}
+    rows = record.get("counts") if isinstance(record, dict) else None
+    mine = record.get("gpus") if isinstance(record, dict) else None
+    if not isinstance(rows, list) or not _are_whole(mine) or not all(map(_are_whole, rows)):
+        raise BadRecord("links is no table of whole numbers with the rows of the job's GPUs")
+    assert isinstance(mine, list)
+    if len(rows) > LINKED_MOST or len(set(mine)) != gpus or not set(mine) <= set(range(len(rows))):
+        raise BadRecord(f"links has {len(rows)} rows, at most {LINKED_MOST}, and GPUs {_shown(mine)} of {gpus}")
+    try:
+        links = GpuLinks.of_counts(link_counts([links_line(row) for row in rows]))
+    except ValueError as error:
+        raise BadRecord(f"links: {error}") from error
+    best = links.best(range(len(rows)), len(mine))
+    return {"link_gbps": links.mean_gbps(sorted(mine)), "best_link_gbps": links.mean_gbps(best)}
+
+
+def _are_whole(values: object) -> bool:
+    return isinstance(values, list) and all(type(value) is int for value in values)
 
 
 def _gpu(record: object, samples_most: float) -> _Gpu:

@@ -8,15 +8,15 @@ from dataclasses import asdict, fields
 from itertools import groupby
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from ...cluster.columns import FloatArray, IntArray
-from ...cluster.records.profiles import NodeProfile, ProfileTable
+from ...cluster.records.profiles import LinkUse, NodeProfile, ProfileTable
 from ..database import insert_or
 from ..tables import profiles
 
 _NAMES = tuple(f.name for f in fields(NodeProfile))
-_MEANS = ("process_share", "gpu_util", "gpu_util_sd", "memory_util")
+_MEANS = ("process_share", "gpu_util", "gpu_util_sd", "memory_util", "link_gbps", "best_link_gbps")
 _SUMS = ("memory_mib", "power_w")
 
 
@@ -44,6 +44,21 @@ def load_profiles(
     runs = [run for _, same in groupby(rows, lambda row: (row.job_id, row.restart)) for run in _runs(list(same))]
     runs.sort(key=lambda run: (max(row.end_s for row in run), run[0].job_id, run[0].restart))
     return _table(runs)
+
+
+def link_use(connection: Connection, cluster: str, since_s: float) -> list[LinkUse]:
+    """Return the use of links by runs whose profile ended since then, by their number of GPUs on a node."""
+    table = profiles.c
+    gpu_s = table.gpus * table.measured_s
+    means = (func.sum(gpu_s * each) / func.sum(gpu_s) for each in (table.link_gbps, table.best_link_gbps))
+    query = (
+        select(table.gpus, func.count(), *means)
+        .where(table.cluster == cluster, table.end_s >= int(since_s), table.best_link_gbps > 0, gpu_s > 0)
+        .group_by(table.gpus)
+        .order_by(table.gpus)
+    )
+    rows = connection.execute(query).all()
+    return [LinkUse(gpus, runs, gbps, best, 1.0 - gbps / best) for gpus, runs, gbps, best in rows]
 
 
 def _runs(rows: list[NodeProfile]) -> list[list[NodeProfile]]:
