@@ -5,6 +5,7 @@ beside it. Each command prints JSON, with ``trouble`` where it fails.
 
 ``gpus``           versions, GPUs and their processes
 ``answers``        seconds of one sample of each GPU
+``links``          NVLinks between the whole GPUs, and the cores beside each, as gres.conf numbers them
 ``processes UUID`` the processes of one GPU, by each list of NVML
 ``work SHAPE LOOPS`` a job that keeps one GPU busy, through the driver's libcuda.so.1 alone, by turns of so many loops,
                    or of 5 ms where LOOPS is 0: it prints ``loops``, then for each line SECONDS of its input the turns
@@ -22,13 +23,14 @@ import sys
 import time
 
 # ruff: noqa: UP006, UP035, UP045 - newer spellings do not run on Python 3.6
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 WHOLE_S = 600  #: limit, after which the kernel kills us
 READS = 20  #: samples of each GPU
 READING_S = 3.0  #: limit of these samples
 TURN_S = 0.005  #: time of one kernel that has the GPU alone
 LOOPS_MOST = 1 << 30
+CPUS = "/sys/devices/system/cpu"
 MULTIPROCESSORS = 16  #: number of CUDA's attribute
 
 KERNEL = b"""
@@ -192,6 +194,43 @@ def seconds_of_samples(gpu: Any) -> List[float]:
     return took_s
 
 
+def links() -> Dict[str, Any]:
+    """Return each whole GPU by its device number, with its NVLinks to each, -1 to itself, and the cores beside it."""
+    nvml, sampler = libraries()
+    handles, counts = sampler.links_of_node(nvml)
+    minors = [sampler.value_of(nvml, functools.partial(nvml.nvmlDeviceGetMinorNumber, each), None) for each in handles]
+    order = sorted((minor, at) for at, minor in enumerate(minors) if minor is not None)
+    numbers = core_numbers(CPUS)
+    words = max(numbers, default=0) // 64 + 1
+    found = []
+    for minor, row in order:
+        masks = sampler.value_of(nvml, functools.partial(nvml.nvmlDeviceGetCpuAffinity, handles[row], words), ())
+        cpus = [64 * word + bit for word, mask in enumerate(masks) for bit in range(64) if mask >> bit & 1]
+        cores = sorted({numbers[cpu] for cpu in cpus if cpu in numbers})
+        found.append({"minor": minor, "links": [counts[row][column] for _, column in order], "cores": cores})
+    return {"gpus": found}
+
+
+def core_numbers(directory: str) -> Dict[int, int]:
+    """Return the number of the core of each CPU, as Slurm counts them: socket by socket, each by its lowest CPU."""
+    place: Dict[int, Tuple[int, int]] = {}
+    for name in os.listdir(directory):
+        files = [os.path.join(directory, name, "topology", each) for each in ("physical_package_id", "core_id")]
+        if name[:3] == "cpu" and name[3:].isdigit() and all(map(os.path.exists, files)):
+            socket, core = (int(open_text(file)) for file in files)
+            place[int(name[3:])] = socket, core
+    cpus = sorted(place)
+    sockets = list(dict.fromkeys(place[cpu][0] for cpu in cpus))
+    cores = list(dict.fromkeys(place[cpu] for socket in sockets for cpu in cpus if place[cpu][0] == socket))
+    return {cpu: cores.index(place[cpu]) for cpu in cpus}
+
+
+def open_text(path: str) -> str:
+    """Return the content of a file."""
+    with open(path) as file:
+        return file.read()
+
+
 def processes(uuid: str) -> Dict[str, Any]:
     """Return the processes of one GPU by each list of NVML, and how many the sampler counts."""
     nvml, sampler = libraries()
@@ -235,6 +274,7 @@ def main(argv: List[str]) -> None:
             commands: Dict[str, Callable[..., Dict[str, Any]]] = {
                 "gpus": list_gpus,
                 "answers": answers,
+                "links": links,
                 "processes": processes,
             }
             say(commands[argv[0]](*argv[1:]))

@@ -28,11 +28,13 @@ from slurmsched.cli.admin.node_check.findings import (
     pair_finding,
     samples_finding,
 )
+from slurmsched.cli.admin.node_check.links import link_findings
 from slurmsched.cli.admin.node_check.programs import GpuNode, NodeTrouble
 from slurmsched.cli.app import App
+from slurmsched.cluster.text.gres_conf import gpus_of_node
 from slurmsched.models.registry import shipped
 from slurmsched.models.sharing.sharing_model import SharingModel
-from slurmsched.prolog.probe import KERNEL
+from slurmsched.prolog.probe import KERNEL, core_numbers
 
 HERE = Path(__file__).parent
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that any user may run
@@ -292,6 +294,79 @@ def test_uuids_that_the_prolog_does_not_find_cost_mps(node):
     shutil.rmtree(node.home / "gpus" / "1")
     found = node.check()
     assert found["UUIDs"] == (False, "the prolog does not find that of device 1: jobs that share it have no MPS")
+
+
+LINKED = f"""{IDLE}0 * gpus 3
+0 2 minor 2
+0 * processes 1/4711
+0 * affinity 1
+0 0 link0 1
+0 0 link1 1
+0 1 link0 0
+0 1 link1 0
+"""
+
+
+def test_gres_conf_is_compared_with_the_links_between_gpus_and_its_lines_are_printed(node):
+    node.script(LINKED)
+    (node.home / "gres.conf").write_text("Include ours.conf\nName=gpu Type=v100 File=/dev/nvidia1 Links=-1,2,0\n")
+    (node.home / "ours.conf").write_text("Name=gpu Type=v100 File=/dev/nvidia0 Cores=0\n")
+    found = node.check("--gres-conf", str(node.home / "gres.conf"))
+    assert found["links"] == (
+        None,
+        'a pair of GPUs has 0 to 2 NVLinks; for slots share.links = ["-1,2,0", "2,-1,0", "0,0,-1"]',
+    )
+    assert found["links of /dev/nvidia0"] == (None, "gres.conf has no Links= for it")
+    assert found["links of /dev/nvidia1"] == (False, "gres.conf has Links=-1,2,0, and NVML 2,-1,0")
+    assert found["links of /dev/nvidia2"] == (None, "gres.conf has no line for it")
+    lines = {each["name"]: each["remedy"] for each in node.printed["findings"]}
+    assert lines["links of /dev/nvidia0"] == "Name=gpu Type=v100 File=/dev/nvidia0 Cores=0 Links=-1,2,0"
+    assert lines["links of /dev/nvidia1"] == "Name=gpu Type=v100 File=/dev/nvidia1 Cores=0 Links=2,-1,0"
+    (node.home / "gres.conf").write_text("".join(f"{lines[f'links of /dev/nvidia{gpu}']}\n" for gpu in range(3)))
+    found = node.check("--gres-conf", str(node.home / "gres.conf"))
+    assert [name for name in found if name.startswith("links")] == ["links"]
+    assert found["links"][0] is True
+
+
+def three_gpus(cores):
+    rows = enumerate([[-1, 2, 0], [2, -1, 0], [0, 0, -1]])
+    return [{"minor": minor, "links": links, "cores": cores} for minor, links in rows]
+
+
+@pytest.mark.parametrize(
+    ("line", "ok", "text"),
+    [
+        ("Name=gpu File=/dev/nvidia0 Links=-1,2,0", False, "Links= without Cores=, which Slurm 22.05 ignores"),
+        ("Name=gpu File=/dev/nvidia0 Cores=1-3 Links=-1,2,0", None, "gres.conf has Cores=1-3, and NVML 0-1"),
+        ("NodeName=other Name=gpu File=/dev/nvidia0", None, "gres.conf has no line for it"),
+    ],
+)
+def test_links_that_slurm_would_not_use_are_named(line, ok, text):
+    others = ["Name=gpu File=/dev/nvidia1 Cores=0-1 Links=2,-1,0", "Name=gpu File=/dev/nvidia2 Cores=0-1 Links=0,0,-1"]
+    summary, found = link_findings(three_gpus([0, 1]), gpus_of_node([line, *others], "n1"))
+    assert summary.remedy.endswith("restart slurmctld and the slurmd of this node")
+    assert (found.name, found.ok) == ("links of /dev/nvidia0", ok)
+    assert text in found.text
+    assert found.remedy == "Name=gpu File=/dev/nvidia0 Cores=0-1 Links=-1,2,0"
+
+
+def test_where_slurmd_reads_links_itself_or_all_pairs_are_alike_no_line_is_printed():
+    (detected,) = link_findings(three_gpus([]), gpus_of_node(["AutoDetect=nvml"], "n1"))
+    assert (detected.ok, detected.remedy) == (True, "")
+    alike = [{"minor": 0, "links": [-1, 0], "cores": []}, {"minor": 1, "links": [0, -1], "cores": []}]
+    (none,) = link_findings(alike, gpus_of_node([], "n1"))
+    assert (none.ok, none.text) == (True, "each pair of GPUs has no NVLinks of its own: any GPUs serve a job alike")
+
+
+def test_cores_are_numbered_socket_by_socket_as_slurm_does(tmp_path):
+    for cpu, (socket, core) in enumerate([(0, 4), (1, 4), (0, 9), (1, 9)] * 2):
+        topology = tmp_path / f"cpu{cpu}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "physical_package_id").write_text(f"{socket}\n")
+        (topology / "core_id").write_text(f"{core}\n")
+    (tmp_path / "cpufreq").mkdir()
+    (tmp_path / "cpu8").mkdir()  # offline
+    assert core_numbers(str(tmp_path)) == {0: 0, 2: 1, 1: 2, 3: 3, 4: 0, 6: 1, 5: 2, 7: 3}
 
 
 def test_a_slow_nvml_is_found(node):

@@ -33,7 +33,8 @@ def advice(app: App, as_json: bool) -> None:
 
     The third one, which needs a daemon too, shows the bandwidth between the GPUs of runs that had several on a node in
     the last 30 days, where pairs of GPUs have NVLinks of their own. AT BEST is that of as many GPUs of an empty node,
-    LOST the share of it that the runs did not have. Slurm chooses GPUs by Links= and Cores= of gres.conf.
+    LOST the share of it that the runs did not have. Slurm chooses GPUs by Links= and Cores= of gres.conf, for which
+    slurmsched node-check prints the lines.
     """
     reply = app.answers().query("advice")
     parts = [sheet(reply["advice"])]

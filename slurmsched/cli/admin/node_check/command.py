@@ -7,6 +7,7 @@ import pwd
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -24,22 +25,32 @@ from ..check import report
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 60.0), default=2.0, show_default=True, help="Length of each measurement."
 )
+@click.option(
+    "--gres-conf",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The gres.conf to compare NVLinks with.  [default: that of SLURM_CONF, /etc/slurm or /run/slurm/conf]",
+)
 @json_option
 @click.pass_obj
-def node_check(app: App, pairs: bool, anyway: bool, user: str | None, seconds: float, as_json: bool) -> None:
+def node_check(
+    app: App, pairs: bool, anyway: bool, user: str | None, seconds: float, gres_conf: Path | None, as_json: bool
+) -> None:
     """Try on this GPU node what the programs of the prolog need and do there.
 
     Run it on a drained node, best as root. It starts the sampler and MPS with the settings of node.conf, in a private
     directory that it removes, and small GPU jobs on the first idle GPU. It leaves GPUs alone on which a process runs.
+    It compares gres.conf with the NVLinks between GPUs and the cores beside them, and prints the lines.
     Exit status 1 if anything is wrong.
     """
+    from .links import find_gres_conf
     from .programs import GpuNode, private_directory
     from .trial import NodeTrial
 
     owner = _user(user)
     with _ended_by_signals(), private_directory() as home:
         node = GpuNode(home, owner, app.environ.get("SLURMSCHED_NODE_CONF"))
-        trial = NodeTrial(node, app.clock, seconds=seconds, pairs=pairs, anyway=anyway)
+        conf = gres_conf or find_gres_conf(app.environ)
+        trial = NodeTrial(node, app.clock, seconds=seconds, pairs=pairs, anyway=anyway, gres_conf=conf)
         try:
             findings = list(trial.findings())
         finally:

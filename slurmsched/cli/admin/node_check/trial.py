@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from ....clock import Clock
@@ -30,6 +32,7 @@ from .findings import (
     trial_finding,
     uuids_finding,
 )
+from .links import link_findings, read_gres_conf
 from .programs import GpuNode, GpuWork, NodeTrouble, TrialMps, TrialSampler
 
 ROUNDS = 6  #: of a job with and without the sampler
@@ -42,8 +45,10 @@ PAIRS = (("light", "light"), ("light", "heavy"), ("heavy", "heavy"))
 class NodeTrial:
     """All checks of one node, in order; *measured* has their figures by name."""
 
-    def __init__(self, node: GpuNode, clock: Clock, *, seconds: float, pairs: bool, anyway: bool) -> None:
-        self._node, self._clock = node, clock
+    def __init__(
+        self, node: GpuNode, clock: Clock, *, seconds: float, pairs: bool, anyway: bool, gres_conf: Path | None
+    ) -> None:
+        self._node, self._clock, self._gres_conf = node, clock, gres_conf
         self._seconds, self._pairs, self._anyway = seconds, pairs, anyway
         self._settle_s = min(SETTLE_S, seconds)
         self._gpus: list[Gpu] = []
@@ -59,6 +64,7 @@ class NodeTrial:
             return
         for name, step in (("UUIDs", self._uuids), ("time of a sample", self._samples), ("sampler", self._sampler)):
             yield _tried(name, step)
+        yield from self._links()
         gpu, why = self._idle()
         yield trial_finding(gpu, why)
         if gpu is None:
@@ -91,6 +97,13 @@ class NodeTrial:
     def _uuids(self) -> Finding:
         minors = {gpu["minor"]: gpu["uuid"] for gpu in self._whole()}
         return uuids_finding(minors, self._node.uuids(list(minors)))
+
+    def _links(self) -> list[Finding]:
+        try:
+            gpus = self.measured["links"] = self._node.probe("links")["gpus"]
+            return link_findings(gpus, read_gres_conf(self._gres_conf, gethostname().partition(".")[0]))
+        except (NodeTrouble, OSError, ValueError) as error:
+            return [Finding("links", None, f"not checked: {error}")]
 
     def _samples(self) -> Finding:
         found = self.measured["samples"] = self._node.probe("answers")["gpus"]
