@@ -268,6 +268,7 @@ profile = {{ listen = "127.0.0.1:{site.port}" }}
     store = Store(f"sqlite:///{tmp_path}/state/slurmsched.db")
     try:
         wait_until((tmp_path / "run/slurmsched.sock").exists, "the daemon")
+        site.script(f"{TWO_GPUS}0 0 link0 1\n0 1 link0 0\n")
         job_id = site.run("--gpus=2", "--nodes=1", rounds=2)
 
         def kept() -> ProfileTable:
@@ -279,6 +280,7 @@ profile = {{ listen = "127.0.0.1:{site.port}" }}
         wait_until(lambda: len(kept()) == 1 or not site.run("--gpus=1", **later), "the delivery", 120.0)
         mine = kept()
         assert (mine.gpu_util.tolist(), mine.gpus.tolist()) == ([pytest.approx(0.4)], [2])
+        assert (mine.link_gbps.tolist(), mine.best_link_gbps.tolist()) == ([25.0], [25.0])
     finally:
         store.close()
         daemon.terminate()
