@@ -13,7 +13,7 @@ from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..cluster.text.hostlist import expand, fold
-from ..policies.contract import PREEMPTIONS, SHARINGS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, Ordering, find_ordering
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
 from .rules import Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
@@ -73,16 +73,19 @@ class Policy:
     def without_plugins(self) -> Policy:
         """Return this policy without the parts of plug-ins: jobs stay in the order that they have.
 
-        Nobody is asked to stop by a part of a plug-in, and no jobs begin to share by one.
+        Nobody is asked to stop by a part of a plug-in, and no jobs begin to share by one. New jobs are measured by the
+        built-in rule.
         """
         parts = {hook: built_in for hook, _, built_in in self._exchangeable()}
         ordering = self.ordering if parts["ordering"] else find_ordering("unchanged")
-        deadlines, sharing = self.rules.deadlines, self.rules.sharing
+        deadlines, sharing, profiling = self.rules.deadlines, self.rules.sharing, self.rules.profiling
         if deadlines is not None and not parts["preemption"]:
             deadlines = replace(deadlines, yields=False, preemption=DeadlineRules.preemption)
         if sharing is not None and not parts["sharing"]:
             sharing = replace(sharing, rule="none")
-        return Policy(ordering, replace(self.rules, deadlines=deadlines, sharing=sharing))
+        if profiling is not None and not parts["profiling"]:
+            profiling = replace(profiling, part=ProfilingRules.part)
+        return Policy(ordering, replace(self.rules, deadlines=deadlines, sharing=sharing, profiling=profiling))
 
     def _exchangeable(self) -> Iterator[tuple[str, str, bool]]:
         """Yield the hook, the name and the origin of each part that a plug-in may provide on a cluster."""
@@ -93,6 +96,9 @@ class Policy:
         if self.rules.sharing is not None:
             sharing = SHARINGS.find(self.rules.sharing.rule)
             yield "sharing", sharing.name, sharing.built_in
+        if self.rules.profiling is not None:
+            profiling = PROFILINGS.find(self.rules.profiling.part)
+            yield "profiling", profiling.name, profiling.built_in
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:
         """Return this policy with the site's natural cap if the admin set none (``max_points`` = 0)."""

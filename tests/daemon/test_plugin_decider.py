@@ -34,7 +34,17 @@ RULES = Rules(powers=frozenset({"order"}), scope="queue")
 
 SOURCE = """
 import os
-from slurmsched.policies.contract import ordering
+from slurmsched.policies.contract import ordering, preemption, sharing
+
+@preemption('moody-yields')
+def yields(jobs, late):
+    'Nobody yields.'
+    return late(())
+
+@sharing('moody-pairs')
+def pairs(waiting, wait_s, running, able, limits):
+    'Nobody joins.'
+    return ()
 
 @ordering('moody')
 def moody(view):
@@ -153,7 +163,7 @@ def test_the_unchanged_order_costs_no_write():
     assert plan.actions == ()
 
 
-def test_without_its_plug_ins_a_policy_asks_nobody_to_stop_and_makes_no_pairs():
+def test_a_decision_without_plug_ins_keeps_the_built_in_parts():
     rules = replace(RULES, deadlines=DeadlineRules(yields=True), sharing=SharingRules())
     kept = Policy(MOODY.ordering, rules).without_plugins()
     assert kept.rules == rules
@@ -185,11 +195,17 @@ daemon.close()
 """
 
 
-def test_a_daemon_goes_on_acting_and_says_by_name_what_failed(installed):
+def run(installed: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program that may load the plug-in, which stays for the life of a process."""
     path = os.pathsep.join([str(installed), str(ROOT), str(ROOT / "tests")])
-    program = [sys.executable, "-c", PROGRAM, str(installed)]
-    done = subprocess.run(program, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=300)
+    argv = [sys.executable, "-c", program, str(installed)]
+    done = subprocess.run(argv, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_daemon_goes_on_acting_and_says_by_name_what_failed(installed):
+    done = run(installed, PROGRAM)
     ok, bug, why, degraded, mode, later_ok, later = json.loads(done.stdout)
     trouble = "ordering 'moody' failed, since it raised KeyError: jobs stay in the order that they have"
     assert (ok, bug, mode) == (True, False, "act")
@@ -198,3 +214,24 @@ def test_a_daemon_goes_on_acting_and_says_by_name_what_failed(installed):
     assert later_ok
     assert "moody" not in later
     assert "a name that is nobody else's business" in done.stderr, "the log has the whole error"
+
+
+PARTS = """
+import json
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import DeadlineRules, Rules, SharingRules
+from slurmsched.policies.contract import find_ordering
+
+rules = Rules(
+    deadlines=DeadlineRules(yields=True, preemption="moody-yields"), sharing=SharingRules(rule="moody-pairs")
+)
+policy = Policy(find_ordering("moody"), rules)
+rest = policy.without_plugins()
+print(json.dumps([policy.plugins, rest.plugins, rest.rules.deadlines.yields, rest.rules.sharing.makes_pairs]))
+"""
+
+
+def test_a_decision_without_plug_ins_stops_nobody_and_makes_no_pairs_by_their_parts(installed):
+    wanted, rest, yields, pairs = json.loads(run(installed, PARTS).stdout)
+    assert wanted == ["ordering 'moody'", "preemption 'moody-yields'", "sharing 'moody-pairs'"]
+    assert (rest, yields, pairs) == ([], False, False)

@@ -12,13 +12,13 @@ from . import worker
 from .demands import VIEWS, demands_on
 from .judgement import Found, Judge, PartsWanted
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 """The time of a demand in seconds, after which its process is ended."""
 
 FIRST_S = 120.0
 """Seconds more for what a process may have to do first: start, import, and compile where nothing is stored."""
 
-SLOW = ("day",)
+SLOW = ("results", "day")
 """Demands that may have to compile."""
 
 
