@@ -11,7 +11,7 @@ import numpy as np
 
 from .clock import Clock, Timer
 from .cluster.actions import Action, End, spelling
-from .cluster.plan import Plan
+from .cluster.plan import Plan, Standing
 from .cluster.records.outcomes import OutcomeTable
 from .cluster.records.progress import NO_PROGRESS, ProgressTable
 from .cluster.records.promises import SAME_S, PromiseTable
@@ -243,8 +243,11 @@ def _sentence(
     """Return the one-line summary of the cycle for the log and ``status``."""
     ranked = int((plan.jobs.rank >= 0).sum())
     parts = [f"{mode}: {len(view.pending)} pending, {len(view.running)} running"]
+    outside = int((plan.jobs.standing == Standing.OUTSIDE).sum())
+    alone = len(view.pending) - ranked - outside
     order = f"{ranked} in {policy.ordering.name} order"
-    parts.append(order + (f", {len(view.pending) - ranked} left alone" if ranked < len(view.pending) else ""))
+    order += f", {outside} outside" if outside else ""
+    parts.append(order + (f", {alone} left alone" if alone else ""))
     if plan.solved:
         parts.append("promises by the solver's plan")
     if mode == "act":

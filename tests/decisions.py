@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurmsched.config import Settings
-from slurmsched.config.settings import DeadlineSettings, PolicySettings
+from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings
 from slurmsched.daemon.policy_settings import policy_of, profiling_rules
 from slurmsched.decide import run_set
 from slurmsched.decide.deadlines.promises import promise
+from slurmsched.decide.rules import Rules
 from slurmsched.decide.sharing import packing
 from slurmsched.policies.admission import find_admission
 from slurmsched.policies.contract import (
@@ -33,6 +34,7 @@ from slurmsched.simulator.elastic.experiment import shares_of
 from slurmsched.simulator.fast.loops import run_preemptively, run_to_end
 from slurmsched.simulator.fast.queue import come_in
 from slurmsched.simulator.pair_rules import pair_rules
+from slurmsched.simulator.policy_file import admission
 from slurmsched.simulator.setup import FAST_SELECTIONS, Setup
 from slurmsched.simulator.slurmctld.slurmctld import backfill_loop
 
@@ -52,9 +54,9 @@ class Decision:
 
     @property
     def once(self) -> bool:
-        """True if all that decide it call one object."""
+        """True if all that decide it call one object, or equal ones made of the same parameters."""
         functions = [f for f in (self.daemon, self.ideal, self.slurm, self.fast) if f is not None]
-        return all(function is functions[0] for function in functions)
+        return all(function == functions[0] for function in functions)
 
 
 def decisions() -> Iterator[Decision]:
@@ -72,7 +74,12 @@ def decisions() -> Iterator[Decision]:
     for name in ADMISSIONS:
         line = {"load": "load:1.2"}.get(name, name)
         fast = find_admission(line).function if name == "accept-all" else come_in
-        yield Decision("admission", name, None, find_admission(line).function, None, fast)
+        rules = policy_of(Settings(policy=PolicySettings(admission=line), power=PowerSettings(hold=True))).rules
+        setup = Setup.of("fifo", admission=admission(line))
+        ideal = composed(setup.ordering, setup.composition, admission=setup.admits).rules
+        slurm = whole_queue(setup.ordering, setup.admits).rules
+        daemons, directs, models = (_admits(one) for one in (rules, ideal, slurm))
+        yield Decision("admission", name, daemons, directs, models, fast)
     loops = {"easy": backfill_loop, "conservative": backfill_loop, "preemptive": run_preemptively}
     for name in SELECTIONS:
         ideal = SELECTIONS.find(Setup.of("fifo", name).composition.selection).function
@@ -111,6 +118,10 @@ def decisions() -> Iterator[Decision]:
         yield Decision("scaling", name, None, None, None, shares_of(name))
 
 
+def _admits(rules: Rules) -> Function:
+    return find_admission(rules.admission.part if rules.admission is not None else "accept-all").function
+
+
 def table() -> str:
     """Return the rows as a table of Markdown."""
     heads = ("hook", "part", "the daemon", "plans as they are", "beside slurmctld", "fast path", "decided")
@@ -119,7 +130,7 @@ def table() -> str:
         functions = (one.daemon, one.ideal, one.slurm, one.fast)
         first = next(function for function in functions if function is not None)
         place = functions.index(first)
-        cells = [_name(f) if at == place or f is not first else "the same" for at, f in enumerate(functions)]
+        cells = [_name(f) if at == place or f != first else "the same" for at, f in enumerate(functions)]
         lines.append(f"| {' | '.join([one.hook, one.part, *cells])} | {'once' if one.once else 'twice'} |")
     return "\n".join(lines)
 

@@ -26,7 +26,7 @@ def test_all_but_the_listed_parts_are_decided_by_one_object():
 def test_the_daemon_and_the_model_of_slurmctld_never_differ():
     rows = [one for one in decisions() if one.daemon is not None and one.slurm is not None]
     assert len(rows) > 10
-    assert all(one.daemon is one.slurm for one in rows)
+    assert all(one.daemon == one.slurm for one in rows)
 
 
 def test_the_page_has_the_table():

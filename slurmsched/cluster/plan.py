@@ -28,6 +28,7 @@ class Standing(IntEnum):
     PARTITION_CLOSED = 12
     CANNOT_RUN = 13
     SHARES = 14
+    OUTSIDE = 15
 
 
 @dataclass(frozen=True, eq=False)

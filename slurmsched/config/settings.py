@@ -75,7 +75,10 @@ class PolicySettings:
         "order of the queue: fifo (Slurm's own order), sjf, qssf, wfq, ... or a plug-in's name; parameters follow it",
     )
     preset: str = setting("", "a named composition in place of an ordering; empty for none")
-    admission: str = setting("accept-all", "jobs that are considered; on a cluster Slurm admits jobs: accept-all")
+    admission: str = setting(
+        "accept-all",
+        "jobs that are considered: accept-all, or load:X for X times the GPUs there are; needs power.hold",
+    )
     selection: str = setting("slurm", "jobs that start; on a cluster Slurm starts them: slurm")
     placement: str = setting("slurm", "nodes of jobs; on a cluster Slurm chooses them: slurm")
     preemption: str = setting(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..cluster.actions import Hold
 from ..cluster.text.links import link_counts
 from ..config import Settings
 from ..config.settings import PolicySettings
 from ..decide.policy import Policy
-from ..decide.rules import DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
+from ..decide.rules import AdmissionRules, DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
+from ..policies.admission import accept_all, find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.deadlines.milp_solver import check_installed
 from ..policies.links import GpuLinks
@@ -23,7 +25,6 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 _SLURMS_OWN = {
-    "admission": ("accept-all", "Slurm admits jobs itself: limit them with MaxSubmitJobs or GrpTRES (sacctmgr(1))"),
     "selection": ("slurm", "Slurm starts jobs itself: SchedulerParameters in slurm.conf(5) has its backfill"),
     "placement": ("slurm", "Slurm chooses the nodes itself: SelectTypeParameters in slurm.conf(5) says how"),
 }
@@ -47,6 +48,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         profiling=profiling_rules(settings) if settings.power.profile else None,
         sharing=sharing_rules(settings),
         stopping=STOPPINGS.find(settings.policy.stopping).line,
+        admission=admission_rules(settings),
     )
     return Policy(ordering_of(settings, line), rules)
 
@@ -61,6 +63,23 @@ def ordering_of(settings: Settings, line: str | None = None) -> Ordering:
                 f"slurmsched simulate --{part} shows what another would do"
             )
     return find_ordering(line or _line(settings))
+
+
+def admission_rules(settings: Settings) -> AdmissionRules | None:
+    """Return the rules of ``policy.admission``, None for ``accept-all``; ConfigError where no hold can do it."""
+    part = find_admission(settings.policy.admission)
+    if part.function is accept_all:
+        return None
+    if more := part.powers - {Hold.power}:
+        raise ConfigError(
+            f"policy.admission = {settings.policy.admission!r} needs to {min(more)} jobs, and a cluster only holds "
+            "them back: MaxSubmitJobs and GrpTRES of sacctmgr(1) refuse jobs, load:X lets them wait"
+        )
+    if not settings.power.hold:
+        raise ConfigError(
+            f"policy.admission = {settings.policy.admission!r} holds jobs back: it needs power.hold = true"
+        )
+    return AdmissionRules(settings.policy.admission, hold_s=2 * settings.daemon.every_s)
 
 
 def _line(settings: Settings) -> str:

@@ -14,6 +14,7 @@ from ..cluster.jobs import JobTable
 from ..cluster.plan import Placing, Plan, Standing
 from ..cluster.state import View
 from ..policies.contract import Ordering
+from .admission import hold_wishes, waiting_outside
 from .deadlines.deadline_comment import answer_wishes
 from .deadlines.preemption import stop_wishes
 from .deadlines.promises import Promised, blocking_jobs, promise
@@ -27,7 +28,7 @@ from .profiling import least_gpus_first, profiling_wishes, rank_profiling_last, 
 from .profiling_nodes import node_wishes
 from .referee import judge
 from .rules import DeadlineRules, Rules
-from .run_set import admitted, start_wishes
+from .run_set import start_wishes
 from .sharing.packing import packing_wishes
 from .sharing.pair_eviction import eviction_wishes, unsteady
 
@@ -48,8 +49,9 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     jobs = view.pending
     standings = standing(jobs, view.partitions, rules.only_partitions)
     starving = waited_s(jobs, view.now_s) > rules.starvation_s
-    rows = np.flatnonzero((standings == Standing.RANKED) & admitted(view, rules.composition))
     if rules.deadlines is None:
+        standings = waiting_outside(view, rules, standings, starving)
+        rows = np.flatnonzero(standings == Standing.RANKED)
         ranked = _ranked(view, ordering, rules, rows, starving, None, _nobody(jobs))
         stop_requests = eviction_wishes(view, rules, ())
         return _plan(view, ordering, rules, standings, starving, None, ranked, _nobody(jobs), rows[:0], stop_requests)
@@ -59,6 +61,8 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     view = replace(view, promises=promised.table)
     stop_requests = stop_wishes(view, promised, rules.deadlines, stopping)
     stop_requests += eviction_wishes(view, rules, {job_of(wish) for wish in stop_requests})
+    standings = waiting_outside(view, rules, standings, starving)
+    rows = np.flatnonzero(standings == Standing.RANKED)
     due = promised.due & (standings == Standing.RANKED)
     ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
     blocking, endangered = blocking_jobs(view, promised, ranked, rules.deadlines)
@@ -108,7 +112,8 @@ def _plan(
         busy = {*jobs.job_id[held].tolist(), *map(job_of, moves)}
         joins = "share" in rules.powers
         moves = [*moves, *packing_wishes(view, ranked, runs, rules.sharing, busy, joins=joins)]
-    releases = _release_wishes(jobs, view.now_s, held, rules)
+    outside = np.flatnonzero(standings == Standing.OUTSIDE)
+    releases = _release_wishes(jobs, view.now_s, np.union1d(held, outside), rules)
     holds: list[Action] = []
     if rules.deadlines is not None:
         holds = [Hold(job, view.now_s + rules.deadlines.hold_s) for job in jobs.job_id[held].tolist()]
@@ -117,7 +122,9 @@ def _plan(
     turns = [wish for pair in zip_longest(holds, answers) for wish in pair if wish is not None]
     lending = node_wishes(view, rules, standings)
     ranks = _rank_wishes(jobs, tier, rank, points, moves)
-    wishes = [*releases, *stop_requests, *end_wishes(view, rules), *moves, *lending, *ranks, *turns, *starts]
+    kept_out = hold_wishes(view, rules, outside)
+    ends = end_wishes(view, rules)
+    wishes = [*releases, *stop_requests, *ends, *moves, *lending, *ranks, *turns, *kept_out, *starts]
     actions, refusals = judge(wishes, view, rules)
     placing = Placing(standings, rank, starving, runs, points, capped)
     solved = promised is not None and promised.solved

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..cluster.columns import FloatArray
-from ..cluster.plan import Plan
+from ..cluster.plan import Plan, Standing
 from ..cluster.state import View
 from .profiling import both, limits_s
 from .rules import DeadlineRules, ProfilingRules, Rules
@@ -25,6 +25,9 @@ def next_change_s(view: View, plan: Plan, rules: Rules) -> float:
             times.append(rules.deadlines.leases.next_beat_s(view.now_s))
     elif rules.deadlines is not None:
         times += _promises(view, plan, rules.deadlines)
+    if rules.admission is not None and rules.composition is None:
+        ends_s = view.pending.eligible_s[plan.jobs.standing == Standing.OUTSIDE]
+        times.append(float(np.nanmin(ends_s, initial=np.inf)) - rules.admission.hold_s)
     if rules.profiling is not None:
         times += _profiling(view, rules.profiling)
     if rules.sharing is not None and view.pending.shares.any():

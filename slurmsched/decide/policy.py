@@ -13,10 +13,11 @@ from ..cluster.nodes import QosTable
 from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..cluster.text.hostlist import expand, fold
+from ..policies.admission import find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, Ordering, find_ordering
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
-from .rules import Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
+from .rules import AdmissionRules, Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
 
 NO_LIMIT_POINTS = 1_000_000
 
@@ -35,8 +36,9 @@ class Policy:
             "only_partitions": sorted(self.rules.only_partitions),
             "loans": _stored(self.rules.loans),
         }
-        if self.rules.composition is None:  # as records had it before there was one
-            del rules["composition"]
+        for part in ("composition", "admission"):
+            if rules[part] is None:  # as records had it before there was one
+                del rules[part]
         return json.dumps({"ordering": self.ordering.line, "rules": rules}, sort_keys=True)
 
     @classmethod
@@ -61,6 +63,9 @@ class Policy:
             rules["profiling"] = ProfilingRules(**section)
         if section := rules.get("composition"):
             rules["composition"] = Composition(**section)
+        if section := rules.get("admission"):
+            rules["admission"] = AdmissionRules(**section)
+            find_admission(rules["admission"].part)
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         return cls(find_ordering(stored["ordering"]), Rules(**rules))

@@ -122,12 +122,19 @@ class SharingRules:
 
 
 @dataclass(frozen=True)
+class AdmissionRules:
+    """Rules of the jobs that wait outside; on Slurm each does so under a hold that expires by itself."""
+
+    part: str  #: the part of the policy that admits jobs, as ``find_admission`` takes it
+    hold_s: float = 30.0  #: the hold of the first jobs in line; those farther back have longer ones
+
+
+@dataclass(frozen=True)
 class Composition:
     """The parts of a policy that choose the jobs to start, where no Slurm does; each by name, with its parameters."""
 
     selection: str
     placement: str = "consolidate"
-    admission: str = "accept-all"
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,7 @@ class Rules:
     profiling: ProfilingRules | None = None  #: None if no job is measured first
     stopping: str = "never"  #: the part of the policy that lets jobs with ``stop=`` end early
     composition: Composition | None = None  #: None where Slurm starts the jobs
+    admission: AdmissionRules | None = None  #: None if every job is considered
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
 
     def __post_init__(self) -> None:

@@ -11,7 +11,6 @@ from ..cluster.actions import Action, Preempt, Start
 from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
 from ..cluster.state import View
-from ..policies.admission import find_admission
 from ..policies.contract import PLACEMENTS, SELECTIONS, Ordering
 from ..policies.selection.free_nodes import FreeNodes
 from ..policies.selection.resources import FreeResources, ResourceRequests
@@ -21,14 +20,6 @@ from .rules import Composition, ProfilingRules, SharingRules
 from .sharing.pairing import Hosts, Join, paired
 
 _NONE: IntArray = np.zeros(0, dtype=np.int64)
-
-
-def admitted(view: View, composition: Composition | None) -> BoolArray:
-    """Select the pending jobs that are considered at all."""
-    if composition is None:
-        return np.ones(len(view.pending), dtype=np.bool_)
-    selected: BoolArray = find_admission(composition.admission)(view)
-    return selected
 
 
 def start_wishes(

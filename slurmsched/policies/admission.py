@@ -30,12 +30,14 @@ class LoadBound:
     def __call__(self, view: View) -> BoolArray:
         """Admit jobs in the order of submission while they fit the bound; one larger than the bound comes in alone.
 
-        Jobs that left have only made room since the others were admitted, so that no admitted job is ever sent out.
+        An array comes in once one of its tasks fits, and all of its tasks count for the jobs behind it. Jobs that left
+        have only made room since the others were admitted, so that no admitted job is ever sent out.
         """
         jobs = view.running.joined(view.pending)
         waits = np.arange(len(jobs)) >= len(view.running)
         order = np.lexsort((jobs.job_id, jobs.first_submit_s, waits))
-        used = np.cumsum((jobs.gpus * jobs.tasks)[order])
+        requested = (jobs.gpus * jobs.tasks)[order]
+        used = np.cumsum(requested) - requested + jobs.gpus[order]
         fits = used <= self.load * int(view.nodes.gpus.sum()) * ROUNDING
         fits[:1] = True
         admitted = np.zeros(len(jobs), dtype=np.bool_)
@@ -68,5 +70,6 @@ ADMISSIONS.add(
         tuned=_load,
         defaults="most=inf",
         bare="most",
+        powers=frozenset({"hold"}),
     )
 )

@@ -24,11 +24,12 @@ from ..db.tracking.node_moves import STEP_S
 from ..decide.deadlines.solving import problem_after, solver_limit_s
 from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
-from ..decide.rules import Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
+from ..decide.rules import AdmissionRules, Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
 from ..models.port import Model
 from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
 from ..models.sharing.sharing_model import SharingModel
+from ..policies.admission import find_admission
 from ..policies.contract import SELECTIONS, SHARINGS, Ordering
 from ..policies.deadlines.lease_solver import LeaseSolver
 from ..policies.deadlines.milp_solver import check_installed
@@ -57,9 +58,10 @@ MEASURING = frozenset({"profile", MovePartition.power, Requeue.power, MoveNodes.
 Watch = Callable[[CycleReport], None]
 
 
-def whole_queue(ordering: Ordering) -> Policy:
-    """Return a policy that applies *ordering* to the whole queue."""
-    return Policy(ordering, Rules(powers=frozenset({"order"}), scope="queue"))
+def whole_queue(ordering: Ordering, admission: AdmissionRules | None = None) -> Policy:
+    """Return a policy that applies *ordering* to the whole queue, and holds the jobs that *admission* keeps out."""
+    powers = {"order"} if admission is None else {"order", *find_admission(admission.part).powers}
+    return Policy(ordering, Rules(powers=frozenset(powers), scope="queue", admission=admission))
 
 
 def composed(
@@ -68,6 +70,7 @@ def composed(
     sharing: SharingRules | None = None,
     profiling: ProfilingRules | None = None,
     measuring: frozenset[str] = MEASURING,
+    admission: AdmissionRules | None = None,
 ) -> Policy:
     """Return a policy that starts jobs itself, in *ordering*, on a cluster that carries plans out as they are.
 
@@ -86,6 +89,7 @@ def composed(
         scope="queue",
         starvation_s=math.inf,
         composition=composition,
+        admission=admission,
         sharing=sharing,
         profiling=profiling,
         deadlines=deadlines,

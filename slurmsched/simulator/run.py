@@ -154,11 +154,11 @@ def _on_slurm(
     conf = replace(conf, rules=_restarting(conf.rules, setup))
     failures, pace = outages_of(jobs, fleet), pace_of(jobs, fleet)
     cluster = SimulatedCluster(jobs, fleet, conf, outages=failures, pace=pace, checked=check, awaited=awaited)
-    if setup.site is None and setup.ordering.native:
+    if setup.site is None and setup.ordering.native and setup.admits is None:
         cluster.advance(np.inf)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
     forecast, decisions = forecast_of(jobs, setup, learnt), DecisionWatch()
-    policy = setup.site or whole_queue(setup.ordering)
+    policy = setup.site or whole_queue(setup.ordering, setup.admits)
     CycleDriver(
         cluster,
         policy,
@@ -263,7 +263,8 @@ def decided(
     cluster = IdealCluster(
         work, machine, conf, outages=failures, pace=pace, checked=check, awaited=awaited, steps=steps, log=log
     )
-    policy, decisions = composed(setup.ordering, setup.composition, sharing, profiling, powers), DecisionWatch()
+    decisions = DecisionWatch()
+    policy = composed(setup.ordering, setup.composition, sharing, profiling, powers, setup.admits)
     IdealDriver(
         cluster,
         policy,

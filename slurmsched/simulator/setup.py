@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..decide.policy import Policy
-from ..decide.rules import Composition
+from ..decide.rules import AdmissionRules, Composition
 from ..decide.synthesis import AUTO, SynthesisRules
 from ..errors import ConfigError
 from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Ordering, find_ordering
 from ..policies.presets import PRESETS
 from ..policies.registry import load_plugins
+from .cycle_driver import EVERY_S
 
 RESERVING = ("easy", "conservative")
 FAST_SELECTIONS = ("strict", "backfill", "preemptive", *RESERVING)
@@ -114,8 +115,8 @@ class Setup:
             raise ConfigError(
                 f"selection {self.selection!r} is not what slurmctld does; on it there are: {', '.join(RESERVING)}"
             )
-        if self.placement != "consolidate" or np.isfinite(self.admission):
-            raise ConfigError("slurmctld places and admits by itself: executor slurm takes neither of the two")
+        if self.placement != "consolidate":
+            raise ConfigError("slurmctld places jobs by itself: executor slurm takes no placement")
         if self.profile_nodes:
             raise ConfigError("profile_nodes: on slurmctld [profile] of a site's settings says how (--config)")
         if self.sharing not in ("", "none"):
@@ -142,8 +143,14 @@ class Setup:
             selection = f"{selection} depth={self.depth}"
         elif {"restart_s", "restart_doubling_s"} <= set(settings):  # its plans include what a stop costs
             selection = f"{selection} restart_s={self.restart_s!r} restart_doubling_s={self.restart_doubling_s!r}"
-        admission = f"load:{self.admission!r}" if np.isfinite(self.admission) else "accept-all"
-        return Composition(selection, self.placement, admission)
+        return Composition(selection, self.placement)
+
+    @property
+    def admits(self) -> AdmissionRules | None:
+        """The rules of admission, as decide() takes them; None if every job is considered."""
+        if not np.isfinite(self.admission):
+            return None
+        return AdmissionRules(f"load:{self.admission!r}", hold_s=2 * (self.beat_s or EVERY_S))
 
     @property
     def label(self) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slurmsched.config import Settings
 from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings, ShareSettings
 from slurmsched.daemon.policy_settings import policy_of, sharing_rules
+from slurmsched.decide.rules import AdmissionRules
 from slurmsched.errors import ConfigError
+from slurmsched.policies.contract import ADMISSIONS
 
 
 def policy(**values: str):
@@ -28,7 +32,9 @@ def test_a_preset_brings_its_ordering():
             "policy.selection = 'backfill': accepted on a cluster is slurm",
         ),
         ({"placement": "consolidate"}, "Slurm chooses the nodes itself: SelectTypeParameters"),
-        ({"admission": "load:1.2"}, "accepted on a cluster is accept-all. .* simulate --admission shows"),
+        ({"admission": "load:1.2"}, "'load:1.2' holds jobs back: it needs power.hold = true"),
+        ({"admission": "few"}, "policy.admission = 'few' is not known; there are: accept-all, load"),
+        ({"admission": "load:0"}, "accepted is load:X with X above 0"),
         ({"preset": "srtf"}, "preempts running jobs, and on Slurm none is without consent: policy.ordering = 'srtf'"),
         ({"preset": "pcs", "ordering": "sjf"}, "has the ordering wfq, and policy.ordering = 'sjf'"),
         ({"sharing": "mine"}, "policy.sharing = 'mine' is not known; there are: indolent, none"),
@@ -49,6 +55,24 @@ def test_links_between_the_gpus_of_sharing_nodes_are_read_as_gres_conf_has_them(
     assert sharing_rules(Settings()).links == ()
     with pytest.raises(ConfigError, match=r"share.links: '-1,x' for GPU 0: accepted are 2 numbers of links"):
         sharing_rules(Settings(share=ShareSettings(links=("-1,x", "2,-1"))))
+
+
+def test_a_bound_on_the_load_holds_jobs_for_two_cycles_and_accept_all_none():
+    held = PowerSettings(order=True, hold=True)
+    rules = policy_of(Settings(policy=PolicySettings(admission="load:1.2"), power=held)).rules
+    assert rules.admission == AdmissionRules("load:1.2", hold_s=30.0)
+    assert policy_of(Settings(power=held)).rules.admission is None
+
+
+def test_an_admission_that_refuses_jobs_is_told_what_to_use_instead():
+    part = replace(ADMISSIONS["accept-all"], name="turn-away", function=lambda view: None, powers=frozenset({"refuse"}))
+    ADMISSIONS.add(part)
+    words = r"needs to refuse jobs.* MaxSubmitJobs and GrpTRES .* load:X lets them wait"
+    try:
+        with pytest.raises(ConfigError, match=words):
+            policy(admission="turn-away")
+    finally:
+        del ADMISSIONS._parts["turn-away"]
 
 
 def test_jobs_share_by_the_indolent_rule_where_the_power_is_on_unless_the_policy_says_none():

@@ -17,7 +17,7 @@ from slurmsched.cluster.state import View
 from slurmsched.decide.engine import decide
 from slurmsched.decide.ordering.greedy_fit import free_gpus
 from slurmsched.decide.ordering.ranking import base_priority, waited_s
-from slurmsched.decide.rules import Rules
+from slurmsched.decide.rules import AdmissionRules, Rules
 from slurmsched.policies.contract import Ordering, find_ordering
 
 FIFO, SJF = find_ordering("fifo"), find_ordering("sjf")
@@ -30,6 +30,7 @@ rules = st.builds(
     max_points=st.sampled_from([1, 10, 999, 1_000_000]),
     window=st.sampled_from([1, 5, 500]),
     only_partitions=st.sampled_from([frozenset(), frozenset({"gpu"})]),
+    admission=st.sampled_from([None, AdmissionRules("load:1.2")]),
 )
 orderings = st.sampled_from([FIFO, SJF, find_ordering("qssf")])
 

@@ -21,7 +21,7 @@ from slurmsched.simulator.cycle_driver import CycleDriver
 from slurmsched.simulator.engine.job_state import COMPLETED
 from slurmsched.simulator.fixed_forecast import FixedForecast
 from slurmsched.simulator.gpu_profiles import T_PROF_S
-from slurmsched.simulator.run import Setup, forecast_of
+from slurmsched.simulator.run import Setup, forecast_of, simulate
 from slurmsched.simulator.simulated_cluster import SimulatedCluster
 from slurmsched.simulator.slurmctld.slurmconf import SlurmConf
 from slurmsched.simulator.slurmctld.slurmctld import SlurmctldConfig
@@ -192,3 +192,22 @@ def test_a_deadline_stays_where_it_is_when_its_job_is_requeued():
     assert pending.restarts.tolist() == [1]
     assert pending.first_submit_s.tolist() == [0.0]
     assert pending.deadline_s.tolist() == [5000.0]
+
+
+def test_a_bound_on_the_load_beside_slurm_lets_jobs_in_as_they_came():
+    count = 12
+    jobs = workload(
+        count,
+        job_id=np.arange(1, count + 1),
+        submit_s=np.arange(count) * 40.0,
+        runtime_s=np.linspace(2400.0, 300.0, count),
+        gpus=np.full(count, 4),
+        time_limit_s=np.full(count, 3600.0),
+    )
+    starts_s = {}
+    for load in (np.inf, 1.0):
+        setup = Setup.of("sjf", "conservative", executor="slurm", admission=load)
+        starts_s[load] = simulate(jobs, ClusterSpec.of(2, 4), setup, check=True).start_s
+    assert (np.diff(starts_s[1.0]) >= 0).all(), "first come first served"
+    assert not (np.diff(starts_s[np.inf]) >= 0).all(), "without a bound the shortest job runs first"
+    assert starts_s[1.0].max() < 8000.0, "GPUs are idle for a cycle at a time: the work takes 8,100 s on two nodes"

@@ -118,3 +118,11 @@ def test_admission_is_a_bound():
 def test_an_admission_that_bounds_nothing_is_refused(said):
     with pytest.raises(ConfigError, match=r"load:X with X above 0|there are: accept-all, load"):
         admission(said)
+
+
+def test_the_bound_of_a_daemons_policy_counts_beside_slurm_too(file):
+    file.write_text("[policy]\nordering = 'sjf'\nselection = 'slurm'\nadmission = 'load:1.2'\n")
+    setup = read_policy(file)
+    assert (setup.executor, setup.admission) == ("slurm", 1.2)
+    assert setup.admits is not None
+    assert setup.admits.part == "load:1.2"

@@ -83,6 +83,7 @@ _STANDINGS = {
     "PARTITION_CLOSED": "waits for its partition, which takes no jobs",
     "CANNOT_RUN": "cannot run, says Slurm",
     "SHARES": "is on its way to GPUs that it shares",
+    "OUTSIDE": "waits outside: policy.admission lets other jobs in first",
 }
 
 _PROMISES = {

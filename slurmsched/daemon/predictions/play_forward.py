@@ -18,7 +18,7 @@ from ...cluster.state import View
 from ...config.settings import PredictSettings
 from ...db.store import Store
 from ...decide.engine import decide
-from ...decide.explain.eta import Eta, LivePredictions, delayed_jobs, etas
+from ...decide.explain.eta import Eta, LivePredictions, admitted_last, delayed_jobs, etas
 from ...decide.policy import Policy
 from ...errors import MissingExtra
 from ..metrics import Metrics
@@ -62,7 +62,8 @@ class Forward:
         delayed = delayed_jobs(view, plan)
         most_s = 0.0 if rules.deadlines is None else rules.deadlines.hold_most_s
         until_s = np.where(delayed, view.now_s + np.maximum(most_s - view.pending.delayed_s, 0.0), np.nan)
-        return self.player.predict(view, plan.jobs.rank, plan.jobs.standing, self.config(), until_s)
+        view, rank = admitted_last(view, plan)
+        return self.player.predict(view, rank, plan.jobs.standing, self.config(), until_s)
 
     def close(self) -> None:
         """Stop the process."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ...cluster.actions import Hold
-from ...cluster.columns import BoolArray, Labels
-from ...cluster.plan import Plan
+from ...cluster.columns import BoolArray, IntArray, Labels
+from ...cluster.plan import Plan, Standing
 from ...cluster.records.predictions import PredictionKind, PredictionTable
 from ...cluster.state import View
 from ...cluster.text.plural import count
+from ..admission import in_order
 from ..phrasing import spell
 
 SKEW_S = 30.0
@@ -139,7 +140,20 @@ def coverage_words(coverage: Coverage | None) -> str:
 
 def delayed_jobs(view: View, plan: Plan) -> BoolArray:
     """Select pending jobs that the plan delays for promises."""
-    return np.isin(view.pending.job_id, [wish.job_id for wish in plan.actions if isinstance(wish, Hold)])
+    held = np.isin(view.pending.job_id, [wish.job_id for wish in plan.actions if isinstance(wish, Hold)])
+    return np.asarray(held & (plan.jobs.standing != Standing.OUTSIDE))
+
+
+def admitted_last(view: View, plan: Plan) -> tuple[View, IntArray]:
+    """Return the view without the holds of jobs outside, and ranks that put these behind all others, in their order."""
+    jobs, rank = view.pending, plan.jobs.rank
+    outside = in_order(jobs, np.flatnonzero(plan.jobs.standing == Standing.OUTSIDE))
+    if not len(outside):
+        return view, rank
+    rank, eligible_s = rank.copy(), jobs.eligible_s.copy()
+    rank[outside] = rank.max(initial=-1) + 1 + np.arange(len(outside))
+    eligible_s[outside] = np.minimum(eligible_s[outside], view.now_s)
+    return replace(view, pending=replace(jobs, eligible_s=eligible_s)), rank
 
 
 def _eta(row: Row, now_s: float) -> Eta:

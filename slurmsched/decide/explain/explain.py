@@ -101,6 +101,7 @@ LEFT_ALONE = {
     Standing.PARTITION_CLOSED: "its partition ({partition}) takes no jobs now",
     Standing.CANNOT_RUN: "Slurm says it cannot run now: {reason}",
     Standing.SHARES: "it is on its way to GPUs that it shares with another job",
+    Standing.OUTSIDE: "it waits outside, under a hold that ends by itself, until policy.admission lets it in",
 }
 
 

@@ -11,6 +11,7 @@ from ...models.runtime.point_predictors import Reason
 from ..deadlines.deadline_usage import claims
 from ..rules import Rules
 from . import explain
+from .admission import with_admission
 from .deadlines import deadline, deadlines
 from .explain import Explanation, Why
 from .forecast import with_factors
@@ -21,8 +22,9 @@ from .sharing import with_eviction, with_score, with_sharing
 
 
 def why(view: View, plan: Plan, rules: Rules, job_id: int) -> Why:
-    """Explain why a job waits, including the roles of the profiling partition and of sharing."""
-    placed = with_profiling(explain.why(view, plan, job_id), view, rules.profiling)
+    """Explain why a job waits, including the roles of admission, of the profiling partition and of sharing."""
+    placed = with_admission(explain.why(view, plan, job_id), view, plan, rules)
+    placed = with_profiling(placed, view, rules.profiling)
     return with_sharing(placed, view, plan, rules)
 
 

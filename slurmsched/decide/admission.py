@@ -1,0 +1,137 @@
+"""Admission: the jobs that wait outside; on Slurm they do so under holds that expire. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..cluster.actions import Action, Hold
+from ..cluster.columns import BoolArray, IntArray, Labels
+from ..cluster.jobs import JobTable
+from ..cluster.nodes import NodeTable
+from ..cluster.plan import Standing
+from ..cluster.state import View
+from ..policies.admission import find_admission
+from .ordering.ranking import qos_classes, tiers
+from .rules import Rules
+
+HEAD = 20
+"""Number of jobs in line whose holds are equally long: those of each further group last ``hold_s`` longer."""
+
+HOLD_MOST_S = 1_800.0
+"""The longest hold of a job outside, in seconds; jobs at the end of a long line cost few writes."""
+
+_IN_LINE = (Standing.RANKED, Standing.NICE_SET, Standing.OUTSIDE)
+"""Standings of jobs that can wait outside: a nice value, which any owner may set, is no way in."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """The jobs in one line: those of a class of a pool of nodes, with what is inside already.
+
+    Jobs of a higher partition tier or QOS come in before those of a lower one, and are bounded without them.
+    Partitions that share nodes are one pool, so that a line for one set of nodes leaves no other set idle.
+    """
+
+    view: View  #: as the admission gets it: those in line are pending, all that is inside before them is running
+    rows: IntArray  #: those in line, as rows of the whole view's pending jobs
+    inside: BoolArray  #: those of *rows* that the admission lets in
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs of the pool."""
+        return int(self.view.nodes.gpus.sum())
+
+
+def waiting_outside(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -> IntArray:
+    """Return *standings* with OUTSIDE for the jobs that the policy's admission does not consider now."""
+    if rules.admission is None:
+        return standings
+    admit, outside = find_admission(rules.admission.part), np.zeros(len(view.pending), dtype=np.bool_)
+    if rules.composition is not None:
+        outside = ~admit(view) & (standings == Standing.RANKED)
+    else:
+        for scope in scopes(view, rules, standings, starving):
+            outside[scope.rows] = ~scope.inside
+    return np.where(outside, int(Standing.OUTSIDE), standings)
+
+
+def scopes(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -> Iterator[Scope]:
+    """Yield the lines of a cluster on which Slurm starts the jobs, those of higher classes first."""
+    jobs, above = view.pending, stands_above(view, starving)
+    admit = find_admission("accept-all" if rules.admission is None else rules.admission.part)
+    pools = _Pools(view.nodes)
+    pool, pool_running = pools.of(jobs.partition), pools.of(view.running.partition)
+    level, level_running = _class(jobs, view, rules), _class(view.running, view, rules)
+    in_line = np.isin(standings, _IN_LINE) & ~above & (pool >= 0)
+    counted = above & np.isin(standings, _IN_LINE)
+    for number in np.unique(pool[in_line]).tolist():
+        here, room = in_line & (pool == number), view.nodes.take(pools.of_nodes == number)
+        before = counted & (pool == number)
+        for least in np.unique(level[here])[::-1].tolist():
+            rows, first = np.flatnonzero(here & (level == least)), np.flatnonzero(before & (level >= least))
+            run = np.flatnonzero((pool_running == number) & (level_running >= least))
+            seen = replace(
+                view.take(rows),
+                nodes=room,
+                running=view.running.take(run).joined(jobs.take(first)),
+                forecast_running=view.forecast_running.take(run).joined(view.forecast.take(first)),
+            )
+            inside = np.asarray(admit(seen), dtype=np.bool_)
+            before[rows[inside]] = True
+            yield Scope(seen, rows, inside)
+
+
+def stands_above(view: View, starving: BoolArray) -> BoolArray:
+    """Select pending jobs that no admission keeps out: starving, promised, interactive, or without GPUs."""
+    jobs, promises = view.pending, view.promises
+    promised = np.isin(jobs.job_id, promises.job_id[promises.open])
+    return np.asarray(starving | promised | jobs.interactive | (jobs.gpus == 0))
+
+
+def hold_wishes(view: View, rules: Rules, outside: IntArray) -> list[Action]:
+    """Return the holds of the jobs *outside* that would end before the cycle after the next.
+
+    A hold is the longer the farther back its job stands in line: a long line costs few writes, and without the daemon
+    the jobs come free in their order.
+    """
+    if rules.admission is None or rules.composition is not None or not len(outside):
+        return []
+    jobs, now_s, least_s = view.pending, view.now_s, rules.admission.hold_s
+    rows = in_order(jobs, outside)
+    lasts_s = np.minimum(least_s * (1 + np.arange(len(rows)) // HEAD), max(HOLD_MOST_S, least_s))
+    left_s = np.where(jobs.held_by_us, np.nan_to_num(jobs.eligible_s - now_s), 0.0)[rows]
+    due = left_s < least_s
+    until_s = now_s + lasts_s[due]
+    return [Hold(job, end_s) for job, end_s in zip(jobs.job_id[rows[due]].tolist(), until_s.tolist(), strict=True)]
+
+
+def in_order(jobs: JobTable, rows: IntArray) -> IntArray:
+    """Return *rows* by first submission."""
+    return rows[np.lexsort((jobs.job_id[rows], jobs.first_submit_s[rows]))]
+
+
+def _class(jobs: JobTable, view: View, rules: Rules) -> IntArray:
+    """Return the class of each job: its partition tier, then its QOS unless our order goes across QOS."""
+    tier = tiers(jobs, view.partitions)
+    if rules.scope == "queue":
+        return tier
+    return tier * (int(view.qos.priority.max(initial=0)) + 1) + qos_classes(jobs, view.qos)
+
+
+class _Pools:
+    """Pools of nodes: partitions are of one pool if they have nodes in common."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._number: dict[str, int] = {}
+        for number, names in enumerate(text.split(",") for text in nodes.partitions.names):
+            joined = {self._number[name] for name in names if name in self._number}
+            self._number |= {name: number for name, old in self._number.items() if old in joined}
+            self._number |= dict.fromkeys(names, number)
+        self.of_nodes = self.of(nodes.partitions)  #: the pool of each node
+
+    def of(self, partitions: Labels) -> IntArray:
+        """Return the pool of the first of each partitions; -1 for a partition without nodes."""
+        return partitions.map([self._number.get(text.split(",")[0], -1) for text in partitions.names], np.int64)

@@ -1,0 +1,185 @@
+"""Admission on Slurm: who waits outside under our holds, for how long, and who never does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from decide.views import ALL_POWERS, NOW_S, jobs, nodes, running_jobs, view
+
+from slurmsched.cluster.actions import Hold, Release
+from slurmsched.cluster.columns import Labels
+from slurmsched.cluster.plan import Plan, Standing
+from slurmsched.cluster.records.promises import PromiseState, promise_table
+from slurmsched.cluster.state import View
+from slurmsched.decide.admission import HEAD, HOLD_MOST_S
+from slurmsched.decide.engine import decide
+from slurmsched.decide.explain.eta import admitted_last, delayed_jobs
+from slurmsched.decide.explain.explain import queue
+from slurmsched.decide.explain.queries import why
+from slurmsched.decide.next_change import next_change_s
+from slurmsched.decide.policy import Policy
+from slurmsched.decide.rules import AdmissionRules, DeadlineRules, Rules
+from slurmsched.policies.contract import find_ordering
+
+SJF = find_ordering("sjf")
+
+
+def rules(load: float = 1.0, **more: Any) -> Rules:
+    return Rules(powers=ALL_POWERS, scope="queue", admission=AdmissionRules(f"load:{load}"), **more)
+
+
+def outside(seen: View, by: Rules | None = None) -> list[int]:
+    placing = decide(seen, SJF, by or rules()).jobs
+    return seen.pending.job_id[placing.standing == Standing.OUTSIDE].tolist()
+
+
+def holds(plan: Plan) -> dict[int, float]:
+    return {wish.job_id: wish.until_s - NOW_S for wish in plan.actions if isinstance(wish, Hold)}
+
+
+def crowd(count: int, **columns: Any) -> View:
+    """Jobs of two GPUs, each submitted a second after the one before, on eight GPUs of which six are taken."""
+    submitted_s = NOW_S - 600.0 + np.arange(count)
+    known = {"gpus": np.full(count, 2), "first_submit_s": submitted_s, "submitted_s": submitted_s}
+    running = running_jobs(1, gpus=np.array([6]))
+    return view(jobs(count, **(known | {"eligible_s": submitted_s} | columns)), running=running)
+
+
+def test_jobs_beyond_the_bound_wait_outside_and_are_held_first_come_first_served():
+    seen = crowd(5, job_id=np.array([5, 4, 3, 2, 1]))
+    plan = decide(seen, SJF, rules(1.5))
+    assert outside(seen, rules(1.5)) == [2, 1], "12 GPUs may be asked for: the first three came first"
+    assert set(holds(plan)) == {1, 2}
+    assert [row.standing for row in queue(seen, plan)] == ["ranked"] * 3 + ["outside"] * 2
+    assert sorted(plan.jobs.rank.tolist()) == [-1, -1, 0, 1, 2]
+    assert not outside(seen, Rules(powers=ALL_POWERS, scope="queue"))
+
+
+def test_a_job_comes_in_as_soon_as_the_bound_has_room():
+    seen = crowd(3, held_by_us=np.array([False, True, True]), eligible_s=np.array([0.0, 600.0, 600.0]) + NOW_S)
+    ended = replace(seen, running=seen.running.take([]), forecast_running=seen.forecast_running.take([]))
+    assert outside(seen) == [2, 3]
+    assert [wish for wish in decide(seen, SJF, rules()).actions if isinstance(wish, Release)] == []
+    plan = decide(ended, SJF, rules(0.5))
+    assert outside(ended, rules(0.5)) == [3]
+    assert [wish for wish in plan.actions if isinstance(wish, Release)] == [Release(2)]
+
+
+def test_holds_are_renewed_when_they_are_about_to_end_and_last_longer_farther_back():
+    seen = crowd(HEAD * 100)
+    plan = decide(seen, SJF, rules())
+    assert [holds(plan)[job] for job in (2, HEAD + 1, HEAD + 2, 2 * HEAD + 2)] == [30.0, 30.0, 60.0, 90.0]
+    assert max(holds(plan).values()) == HOLD_MOST_S
+    count = len(seen.pending)
+    left_s = np.where(np.arange(count) < 500, 29.0, 31.0)
+    held = replace(seen.pending, held_by_us=np.ones(count, dtype=bool), eligible_s=NOW_S + left_s)
+    again = decide(replace(seen, pending=held), SJF, rules())
+    assert sorted(holds(again)) == list(range(2, 501)), "a hold that lasts costs no write"
+    assert next_change_s(replace(seen, pending=held), again, rules()) == NOW_S
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"qos": ["normal"] * 3 + ["high"]},
+        {"interactive": np.array([False] * 3 + [True])},
+        {"gpus": np.array([2, 2, 2, 0])},
+        {"partition": ["gpu"] * 3 + ["elsewhere"]},
+        {"eligible_s": NOW_S - np.array([600.0, 600.0, 600.0, 700_000.0])},
+    ],
+    ids=["higher QOS", "interactive", "without GPUs", "in a partition without nodes", "starving"],
+)
+def test_a_job_that_stands_above_the_bound_is_never_outside(columns):
+    by = replace(rules(), scope="points")
+    assert outside(crowd(4), by) == [2, 3, 4]
+    assert outside(crowd(4, **columns), by) in ([2, 3], [1, 2, 3]), "it may take the room of one that came before it"
+
+
+def test_a_higher_qos_is_bounded_by_its_own_jobs_and_counts_for_the_lower_ones():
+    seen = crowd(6, qos=["normal", "high"] * 3)
+    assert outside(seen, rules()) == [2, 3, 4, 5, 6], "one line, where our order goes across QOS"
+    by = replace(rules(), scope="qos")
+    assert outside(seen, by) == [1, 3, 5]
+    assert outside(crowd(12, qos=["normal", "high"] * 6), by) == [1, 3, 5, 7, 9, 10, 11, 12], "eight GPUs are the bound"
+
+
+def test_a_promised_job_is_never_outside():
+    seen = crowd(4)
+    promised = promise_table(
+        1,
+        job_id=[4],
+        first_submit_s=seen.pending.first_submit_s[3:],
+        state=[PromiseState.OPEN],
+        deadline_s=[NOW_S + 7200.0],
+        promised_s=[NOW_S + 7200.0],
+        needs_s=[600.0],
+        gpus=[2],
+        asked_s=[NOW_S - 60.0],
+        start_by_s=[NOW_S + 3600.0],
+    )
+    waiting = replace(seen.pending, deadline_s=np.array([np.nan] * 3 + [NOW_S + 7200.0]))
+    seen = replace(seen, pending=waiting, promises=promised)
+    assert 4 not in outside(seen, rules(deadlines=DeadlineRules(hold_most_s=0.0)))
+    assert outside(seen, rules(deadlines=DeadlineRules(hold_most_s=0.0))) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "left"),
+    [
+        ({"reason": ["JobHeldUser", "Dependency", "JobHeldAdmin", "Priority"]}, []),
+        ({"off": np.array([True, False, False, False])}, [3, 4]),
+        ({"reservation": ["maint", "", "", ""]}, [3, 4]),
+    ],
+)
+def test_jobs_that_slurm_does_not_start_or_that_we_leave_alone_neither_count_nor_wait_outside(columns, left):
+    assert outside(crowd(4, **columns)) == left
+
+
+def test_a_nice_value_is_no_way_in():
+    assert outside(crowd(4, nice=np.array([0, 0, 0, 5]))) == [2, 3, 4]
+
+
+def test_an_array_comes_in_with_its_first_task_and_all_of_its_tasks_count():
+    seen = crowd(3, tasks=np.array([40, 1, 1]), array_job_id=np.array([1, 0, 0]))
+    assert outside(seen) == [2, 3]
+
+
+def test_a_line_for_one_set_of_nodes_leaves_no_other_idle():
+    room = replace(nodes((4, 4)), partitions=Labels.of(["gpu", "fast"]))
+    partition = ["gpu"] * 4 + ["fast"] * 3
+    seen = view(crowd(7, partition=partition).pending, room=room)
+    assert outside(seen) == [3, 4, 7]
+    shared = replace(room, partitions=Labels.of(["gpu", "fast,gpu"]))
+    assert outside(replace(seen, nodes=shared), replace(rules(), scope="points")) == [2, 3, 4], (
+        "with nodes in common there is one bound, and the partition of the higher tier stands above"
+    )
+
+
+def test_why_has_the_figures_of_the_bound():
+    seen, by = crowd(5), rules(1.2)
+    plan = decide(seen, SJF, by)
+    (_, alone, bound) = why(seen, plan, by, 4).sentences
+    assert "it waits outside, under a hold that ends by itself" in alone
+    assert bound == "Outside: 8 of 8 x 1.2 GPUs are asked for; 2 jobs came before it."
+    assert why(seen, plan, by, 2).sentences[-1].endswith("it is the first in line.")
+    assert "Outside" not in " ".join(why(seen, plan, by, 1).sentences)
+
+
+def test_a_prediction_takes_jobs_outside_for_the_last_in_their_order_and_not_for_delayed_ones():
+    seen = crowd(
+        4, eligible_s=NOW_S + np.array([-600.0, 900.0, 900.0, 900.0]), held_by_us=np.array([False] + [True] * 3)
+    )
+    plan = decide(seen, SJF, rules())
+    told, rank = admitted_last(seen, plan)
+    assert rank.tolist() == [0, 1, 2, 3]
+    assert (told.pending.eligible_s <= NOW_S).all()
+    assert not delayed_jobs(seen, plan).any()
+
+
+def test_a_record_has_the_bound_and_one_without_is_as_before():
+    policy = Policy(SJF, rules(1.2))
+    assert Policy.from_json(policy.to_json()) == policy
+    assert "admission" not in Policy(SJF, Rules()).to_json()

@@ -1,0 +1,46 @@
+"""A bound on the load on a real Slurm: jobs come in one after the other, and a killed daemon leaves nothing behind."""
+
+from __future__ import annotations
+
+from lab_site import Site
+
+
+def standings(site: Site) -> dict[int, str]:
+    return {row["job_id"]: row["standing"] for row in site.said("queue")["queue"]}
+
+
+def starts(site: Site, jobs: list[int]) -> list[str]:
+    asked = ["squeue", "-h", "-t", "all", "-j", ",".join(map(str, jobs)), "-o", "%A %S"]
+    start_of = dict(line.split() for line in site.lab.ask(asked).splitlines())
+    return [start_of[str(job)] for job in jobs]
+
+
+def line_outside(site: Site, count: int) -> tuple[int, list[int]]:
+    """A full lab and *count* jobs that are held outside, the longest first."""
+    filler = site.fill()
+    jobs = site.queue(count)
+    site.until(lambda: set(jobs) <= set(site.begin_times()), "holds of all jobs outside")
+    return filler, jobs
+
+
+def test_jobs_come_in_as_they_came_and_start_by_themselves_after_the_daemon_was_killed(new_site):
+    site = new_site(
+        daemon="mode = 'act'\nevery_s = 5",
+        power="order = true\nhold = true",
+        policy="ordering = 'sjf'\nadmission = 'load:1'",
+    )
+    with site.daemon() as process:
+        filler, jobs = line_outside(site, 3)
+        site.until(lambda: standings(site) == dict.fromkeys(jobs, "outside"), "three jobs outside")
+        words = " ".join(site.said("why", str(jobs[2]))["why"]["sentences"])
+        assert "Outside: 16 of 16 x 1 GPUs are asked for; 2 jobs came before it." in words
+        site.lab.run(["scancel", str(filler)])
+        site.until(lambda: {site.states()[job] for job in jobs} == {"COMPLETED"}, "three jobs that ran")
+        assert starts(site, jobs) == sorted(starts(site, jobs)), "sjf alone would run the last one first"
+        filler, jobs = line_outside(site, 2)
+        process.kill()
+        process.wait(90.0)
+    site.until(lambda: site.begin_times() == {}, "holds that are over")
+    assert set(site.points().values()) <= {0}
+    site.lab.run(["scancel", str(filler)])
+    site.until(lambda: {site.states()[job] for job in jobs} == {"COMPLETED"}, "jobs that start by themselves")
