@@ -96,9 +96,9 @@ def decisions() -> Iterator[Decision]:
         yield Decision("sharing", name, pairing, ideal, pairing, None)
     yield Decision("admission", "promises", promise, promise, promise, None)
     for name in PREEMPTIONS:
-        rules = policy_of(
-            Settings(policy=PolicySettings(preemption=name), deadline=DeadlineSettings(enabled=True))
-        ).rules
+        powers, deadlines = PowerSettings(order=True, requeue=True), DeadlineSettings(enabled=True)
+        policy = policy_of(Settings(policy=PolicySettings(preemption=name), power=powers, deadline=deadlines))
+        rules = policy.rules
         chosen = PREEMPTIONS.find(rules.deadlines.preemption if rules.deadlines else "").function
         yield Decision("preemption", name, chosen, None, chosen, None)
     yield Decision("sharing", "pairs", packing.paired, run_set.paired, packing.paired, None)

@@ -82,7 +82,8 @@ class PolicySettings:
     selection: str = setting("slurm", "jobs that start; on a cluster Slurm starts them: slurm")
     placement: str = setting("slurm", "nodes of jobs; on a cluster Slurm chooses them: slurm")
     preemption: str = setting(
-        "least-loss", "choice of the running jobs with ckpt that yield to promises, where deadline.yields allows it"
+        "least-loss",
+        "jobs with ckpt that yield: least-loss to promises (deadline.yields), lease 20m to the order too, never",
     )
     stopping: str = setting(
         "as-asked", "who may end early, with power.stop: as-asked, by the rule in slurmsched:stop=; never"

@@ -10,12 +10,13 @@ from ..cluster.text.links import link_counts
 from ..config import Settings
 from ..config.settings import PolicySettings
 from ..decide.policy import Policy
-from ..decide.rules import AdmissionRules, DeadlineRules, ProfilingRules, Rules, SharingRules, read_steps
+from ..decide.rules import AdmissionRules, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules, read_steps
 from ..errors import ConfigError
 from ..policies.admission import accept_all, find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SELECTIONS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.deadlines.milp_solver import check_installed
 from ..policies.links import GpuLinks
+from ..policies.preemption import Lease
 from ..policies.presets import preset_of
 from ..policies.sharing_candidates import OFF
 from ..slurm.checkup import powers
@@ -49,6 +50,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         sharing=sharing_rules(settings),
         stopping=STOPPINGS.find(settings.policy.stopping).line,
         admission=admission_rules(settings),
+        lease=lease_rules(settings),
     )
     return Policy(ordering_of(settings, line), rules)
 
@@ -82,6 +84,24 @@ def admission_rules(settings: Settings) -> AdmissionRules | None:
     return AdmissionRules(settings.policy.admission, hold_s=2 * settings.daemon.every_s)
 
 
+def lease_rules(settings: Settings) -> LeaseRules | None:
+    """Return the rules of leases, None unless ``policy.preemption`` has one; ConfigError for a conflict.
+
+    A stop is as in ``[deadline]``, whether promises are made or not.
+    """
+    part, section = PREEMPTIONS.find(settings.policy.preemption), settings.deadline
+    if part.name == "never" and section.enabled and section.yields:
+        raise ConfigError("policy.preemption = 'never': then no job yields to promises, so deadline.yields is false")
+    if not isinstance(part.function, Lease):
+        return None
+    if missing := [name for name in sorted(part.powers) if name not in powers(settings)]:
+        raise ConfigError(
+            f"policy.preemption = {settings.policy.preemption!r} stops jobs: it needs power.{missing[0]} = true"
+        )
+    names = ("stop_s", "stop_signal", "asks_a_day", "lead_s", "restart_s")
+    return LeaseRules(part.line, part.function.lease_s, **{name: getattr(section, name) for name in names})
+
+
 def _line(settings: Settings) -> str:
     """Return the ordering of the settings, or of their preset; ConfigError for a preset that Slurm cannot carry out."""
     name, ordering = settings.policy.preset, settings.policy.ordering
@@ -92,10 +112,12 @@ def _line(settings: Settings) -> str:
         raise ConfigError(
             f"policy.preset = {name!r} has the ordering {preset.ordering}, and policy.ordering = {ordering!r}"
         )
-    if SELECTIONS[preset.selection].preempts:
+    leases = isinstance(PREEMPTIONS.find(settings.policy.preemption).function, Lease)
+    if SELECTIONS[preset.selection].preempts and not leases:
         raise ConfigError(
             f"policy.preset = {name!r} preempts running jobs, and on Slurm none is without consent: "
-            f"policy.ordering = {preset.ordering!r} orders pending ones; deadline.yields asks jobs with ckpt to stop"
+            f"policy.ordering = {preset.ordering!r} orders pending ones; policy.preemption = 'lease 20m' asks running "
+            "ones with ckpt to stop for them"
         )
     return preset.ordering
 

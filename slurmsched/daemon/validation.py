@@ -56,13 +56,14 @@ def _tests(settings: Settings) -> tuple[Callable[[], object], ...]:
     from ..db.database import Database, database_url
     from ..decide.rules import read_steps
     from .api import http_metrics
-    from .policy_settings import admission_rules, ordering_of, profiling_rules, sharing_rules
+    from .policy_settings import admission_rules, lease_rules, ordering_of, profiling_rules, sharing_rules
     from .profiles import profile_receiver
 
     url = database_url(settings.database.url, settings.daemon.state_dir)
     return (
         lambda: ordering_of(settings),
         lambda: admission_rules(settings),
+        lambda: lease_rules(settings),
         lambda: http_metrics.parse_listen(settings.metrics.listen),
         lambda: profile_receiver.parse_listen(settings.profile.listen),
         lambda: read_steps(settings.deadline.soft_steps),

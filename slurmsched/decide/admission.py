@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..cluster.actions import Action, Hold
-from ..cluster.columns import BoolArray, IntArray, Labels
+from ..cluster.columns import BoolArray, IntArray
 from ..cluster.jobs import JobTable
-from ..cluster.nodes import NodeTable
 from ..cluster.plan import Standing
 from ..cluster.state import View
 from ..policies.admission import find_admission
-from .ordering.ranking import qos_classes, tiers
+from .node_pools import NodePools
+from .ordering.ranking import classes
 from .rules import Rules
 
 HEAD = 20
@@ -62,9 +62,11 @@ def scopes(view: View, rules: Rules, standings: IntArray, starving: BoolArray) -
     """Yield the lines of a cluster on which Slurm starts the jobs, those of higher classes first."""
     jobs, above = view.pending, stands_above(view, starving)
     admit = find_admission("accept-all" if rules.admission is None else rules.admission.part)
-    pools = _Pools(view.nodes)
+    pools = NodePools(view.nodes)
     pool, pool_running = pools.of(jobs.partition), pools.of(view.running.partition)
-    level, level_running = _class(jobs, view, rules), _class(view.running, view, rules)
+    level, level_running = (
+        classes(table, view.partitions, view.qos, across_qos=rules.scope == "queue") for table in (jobs, view.running)
+    )
     in_line = np.isin(standings, _IN_LINE) & ~above & (pool >= 0)
     counted = above & np.isin(standings, _IN_LINE)
     for number in np.unique(pool[in_line]).tolist():
@@ -111,27 +113,3 @@ def hold_wishes(view: View, rules: Rules, outside: IntArray) -> list[Action]:
 def in_order(jobs: JobTable, rows: IntArray) -> IntArray:
     """Return *rows* by first submission."""
     return rows[np.lexsort((jobs.job_id[rows], jobs.first_submit_s[rows]))]
-
-
-def _class(jobs: JobTable, view: View, rules: Rules) -> IntArray:
-    """Return the class of each job: its partition tier, then its QOS unless our order goes across QOS."""
-    tier = tiers(jobs, view.partitions)
-    if rules.scope == "queue":
-        return tier
-    return tier * (int(view.qos.priority.max(initial=0)) + 1) + qos_classes(jobs, view.qos)
-
-
-class _Pools:
-    """Pools of nodes: partitions are of one pool if they have nodes in common."""
-
-    def __init__(self, nodes: NodeTable) -> None:
-        self._number: dict[str, int] = {}
-        for number, names in enumerate(text.split(",") for text in nodes.partitions.names):
-            joined = {self._number[name] for name in names if name in self._number}
-            self._number |= {name: number for name, old in self._number.items() if old in joined}
-            self._number |= dict.fromkeys(names, number)
-        self.of_nodes = self.of(nodes.partitions)  #: the pool of each node
-
-    def of(self, partitions: Labels) -> IntArray:
-        """Return the pool of the first of each partitions; -1 for a partition without nodes."""
-        return partitions.map([self._number.get(text.split(",")[0], -1) for text in partitions.names], np.int64)

@@ -16,6 +16,7 @@ from ..cluster.state import View
 from ..policies.contract import Ordering
 from .admission import hold_wishes, waiting_outside
 from .deadlines.deadline_comment import answer_wishes
+from .deadlines.order_leases import lease_wishes
 from .deadlines.preemption import stop_wishes
 from .deadlines.promises import Promised, blocking_jobs, promise
 from .deadlines.stops import stops
@@ -54,6 +55,7 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
         rows = np.flatnonzero(standings == Standing.RANKED)
         ranked = _ranked(view, ordering, rules, rows, starving, None, _nobody(jobs))
         stop_requests = eviction_wishes(view, rules, ())
+        stop_requests += lease_wishes(view, ordering, rules, ranked, starving, set(map(job_of, stop_requests)))
         return _plan(view, ordering, rules, standings, starving, None, ranked, _nobody(jobs), rows[:0], stop_requests)
     stopping = stops(view, rules)
     steers = "order" in rules.powers or rules.composition is not None
@@ -72,6 +74,8 @@ def decide(view: View, ordering: Ordering, rules: Rules) -> Plan:
     if (endangered & ~due).any():
         due |= endangered
         ranked = _ranked(view, ordering, rules, rows, starving, promised, due)
+    free = ranked[~np.isin(ranked, held)]
+    stop_requests += lease_wishes(view, ordering, rules, free, starving, set(map(job_of, stop_requests)))
     return _plan(view, ordering, rules, standings, starving, promised, ranked, due, held, stop_requests)
 
 

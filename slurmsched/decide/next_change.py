@@ -28,6 +28,8 @@ def next_change_s(view: View, plan: Plan, rules: Rules) -> float:
     if rules.admission is not None and rules.composition is None:
         ends_s = view.pending.eligible_s[plan.jobs.standing == Standing.OUTSIDE]
         times.append(float(np.nanmin(ends_s, initial=np.inf)) - rules.admission.hold_s)
+    if rules.lease is not None and len(view.pending) and view.running.ckpt.any():
+        times.append(view.now_s)  # keys of running jobs change while they run
     if rules.profiling is not None:
         times += _profiling(view, rules.profiling)
     if rules.sharing is not None and view.pending.shares.any():

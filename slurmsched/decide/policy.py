@@ -17,7 +17,7 @@ from ..policies.admission import find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, Ordering, find_ordering
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
-from .rules import AdmissionRules, Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
+from .rules import AdmissionRules, Composition, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
 
 NO_LIMIT_POINTS = 1_000_000
 
@@ -36,7 +36,7 @@ class Policy:
             "only_partitions": sorted(self.rules.only_partitions),
             "loans": _stored(self.rules.loans),
         }
-        for part in ("composition", "admission"):
+        for part in ("composition", "admission", "lease"):
             if rules[part] is None:  # as records had it before there was one
                 del rules[part]
         return json.dumps({"ordering": self.ordering.line, "rules": rules}, sort_keys=True)
@@ -66,6 +66,9 @@ class Policy:
         if section := rules.get("admission"):
             rules["admission"] = AdmissionRules(**section)
             find_admission(rules["admission"].part)
+        if section := rules.get("lease"):
+            rules["lease"] = LeaseRules(**section)
+            PREEMPTIONS.find(rules["lease"].part)
         if rules.get("loans") is not None:
             rules["loans"] = tuple(LentNodes(name, *map(expand, lists)) for name, *lists in rules["loans"])
         return cls(find_ordering(stored["ordering"]), Rules(**rules))

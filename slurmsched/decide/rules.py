@@ -64,6 +64,19 @@ class DeadlineRules:
 
 
 @dataclass(frozen=True)
+class LeaseRules:
+    """Rules of leases: a running job with ckpt that had its lease yields to jobs that come before it in the order."""
+
+    part: str  #: the part of the policy that chooses them, with the length of a lease
+    lease_s: float  #: minimum runtime before a stop request, and between two of them
+    stop_s: float = 120.0  #: as in ``DeadlineRules``, and so are the others
+    stop_signal: str = "URG"
+    asks_a_day: int = 4
+    lead_s: float = 120.0
+    restart_s: float = 60.0
+
+
+@dataclass(frozen=True)
 class ProfilingRules:
     """Rules of measuring new jobs in a profiling partition first (Lucid section 3.2)."""
 
@@ -153,7 +166,14 @@ class Rules:
     stopping: str = "never"  #: the part of the policy that lets jobs with ``stop=`` end early
     composition: Composition | None = None  #: None where Slurm starts the jobs
     admission: AdmissionRules | None = None  #: None if every job is considered
+    lease: LeaseRules | None = None  #: None if running jobs yield to promised ones alone
     loans: tuple[LentNodes, ...] | None = None  #: partitions whose nodes we changed; None while no node may move
+
+    @property
+    def asks_a_day(self) -> int:
+        """Most stop requests to a job within a day; 0 where none is sent."""
+        terms = self.deadlines or self.lease
+        return 0 if terms is None else terms.asks_a_day
 
     def __post_init__(self) -> None:
         unknown = self.powers - set(POWERS)

@@ -123,6 +123,18 @@ class NodeRoom:
 
 def _with_running(view: View, ranked: IntArray, ordering: Ordering) -> IntArray:
     """Return the numbers of running jobs and *ranked* pending ones by their keys, running ones first where equal."""
+    rows = order_with_running(view, ranked, ordering)
+    numbers = np.concatenate([np.arange(len(view.running)), ranked + len(view.running)])
+    return numbers[rows]
+
+
+def order_with_running(
+    view: View, ranked: IntArray, ordering: Ordering, before: Sequence[IntArray | BoolArray] = ()
+) -> IntArray:
+    """Sort the running jobs, then *ranked* pending ones, by their keys; return places among these.
+
+    Running jobs come first where equal. *before* are keys that count more, the last one most.
+    """
     waits = np.concatenate([np.zeros(len(view.running), dtype=np.int64), np.ones(len(ranked), dtype=np.int64)])
     pending = view.take(ranked)
     jobs = view.running.joined(pending.pending)
@@ -134,6 +146,4 @@ def _with_running(view: View, ranked: IntArray, ordering: Ordering) -> IntArray:
         forecast_running=view.forecast_running.take(_NONE),
     )
     key = ordering(every)
-    rows = np.lexsort((jobs.job_id, -base_priority(jobs), waits, np.where(np.isnan(key), np.inf, key)))
-    numbers = np.concatenate([np.arange(len(view.running)), ranked + len(view.running)])
-    return numbers[rows]
+    return np.lexsort((jobs.job_id, -base_priority(jobs), waits, np.where(np.isnan(key), np.inf, key), *before))

@@ -122,7 +122,7 @@ class Placement(Part[Callable[..., int]]):
 
 @dataclass(frozen=True)
 class Preemption(Part[Preempt]):
-    """A named rule about the running jobs that yield to promised ones."""
+    """A named rule about the running jobs that yield to other jobs."""
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from ..db.tracking.node_moves import STEP_S
 from ..decide.deadlines.solving import problem_after, solver_limit_s
 from ..decide.next_change import next_change_s
 from ..decide.policy import Policy
-from ..decide.rules import AdmissionRules, Composition, DeadlineRules, ProfilingRules, Rules, SharingRules
+from ..decide.rules import AdmissionRules, Composition, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
 from ..models.port import Model
 from ..models.registry import shipped
 from ..models.sharing.share_scores import scored
 from ..models.sharing.sharing_model import SharingModel
 from ..policies.admission import find_admission
-from ..policies.contract import SELECTIONS, SHARINGS, Ordering
+from ..policies.contract import PREEMPTIONS, SELECTIONS, SHARINGS, Ordering
 from ..policies.deadlines.lease_solver import LeaseSolver
 from ..policies.deadlines.milp_solver import check_installed
 from ..policies.selection.leases import Leases
@@ -58,10 +58,15 @@ MEASURING = frozenset({"profile", MovePartition.power, Requeue.power, MoveNodes.
 Watch = Callable[[CycleReport], None]
 
 
-def whole_queue(ordering: Ordering, admission: AdmissionRules | None = None) -> Policy:
-    """Return a policy that applies *ordering* to the whole queue, and holds the jobs that *admission* keeps out."""
+def whole_queue(ordering: Ordering, admission: AdmissionRules | None = None, lease: LeaseRules | None = None) -> Policy:
+    """Return a policy that applies *ordering* to the whole queue.
+
+    It holds the jobs that *admission* keeps out, and stops those that had their *lease*.
+    """
     powers = {"order"} if admission is None else {"order", *find_admission(admission.part).powers}
-    return Policy(ordering, Rules(powers=frozenset(powers), scope="queue", admission=admission))
+    if lease is not None:
+        powers |= PREEMPTIONS.find(lease.part).powers
+    return Policy(ordering, Rules(powers=frozenset(powers), scope="queue", admission=admission, lease=lease))
 
 
 def composed(

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from ..errors import ConfigError
 from ..policies.admission import LoadBound, accept_all, find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering
+from ..policies.preemption import Lease
 from ..policies.presets import preset_of
 from ..policies.registry import Registry
 from .setup import Setup
@@ -30,8 +31,8 @@ def read_policy(path: str | Path, **otherwise: Any) -> Setup:
     """Read the ``[policy]`` of a file: any part of a Setup; missing parts come from *otherwise*, or from the preset.
 
     The keys of a daemon's ``[policy]`` are accepted too: there ``slurm`` as a selection or placement stands for the
-    executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``preemption``,
-    ``profiling`` and ``stopping`` count on a cluster alone. An ``ordering`` or a ``preset`` is required. Without a
+    executor slurm, without ``sharing``, which needs a ``[share]`` too; ``starvation_s``, ``profiling``, ``stopping``,
+    and a ``preemption`` that is no lease count on a cluster alone. An ``ordering`` or a ``preset`` is required. Without a
     ``name`` the policy is named after the file.
     ConfigError names the file, the key and what is accepted.
     """
@@ -66,7 +67,9 @@ def _simulated(parts: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a daemon's ``[policy]`` as parts of a Setup; ConfigError for parts that do not exist."""
     for hook, registry in _ON_CLUSTERS.items():
         if hook in parts:
-            registry.find(parts.pop(hook))
+            part = registry.find(parts.pop(hook))
+            if isinstance(part.function, Lease):
+                parts[hook] = part.line
     for part in ("selection", "placement"):
         if parts.get(part) == "slurm":
             del parts[part]

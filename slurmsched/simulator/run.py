@@ -158,7 +158,7 @@ def _on_slurm(
         cluster.advance(np.inf)
         return _modelled(cluster.model, jobs, fleet, setup, no_forecast(len(jobs)))
     forecast, decisions = forecast_of(jobs, setup, learnt), DecisionWatch()
-    policy = setup.site or whole_queue(setup.ordering, setup.admits)
+    policy = setup.site or whole_queue(setup.ordering, setup.admits, setup.leases)
     CycleDriver(
         cluster,
         policy,

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..decide.policy import Policy
-from ..decide.rules import AdmissionRules, Composition
+from ..decide.rules import AdmissionRules, Composition, LeaseRules
 from ..decide.synthesis import AUTO, SynthesisRules
 from ..errors import ConfigError
-from ..policies.contract import PLACEMENTS, SELECTIONS, SHARINGS, Ordering, find_ordering
+from ..policies.contract import PLACEMENTS, PREEMPTIONS, SELECTIONS, SHARINGS, Ordering, find_ordering
+from ..policies.preemption import Lease
 from ..policies.presets import PRESETS
 from ..policies.registry import load_plugins
 from .cycle_driver import EVERY_S
@@ -48,6 +49,7 @@ class Setup:
     profile_nodes: int = 0  #: of the last nodes, the profiling partition: jobs that were not measured start there first
     profile_gpus: int = 8  #: most GPUs of a job that starts there
     profile_s: float = 100.0  #: time after which a job that saves its work makes room there for the next one
+    preemption: str = "least-loss"  #: who yields beside slurmctld; only leases do without promises
     site: Policy | None = None  #: the whole policy of a site's settings
     synthesis: SynthesisRules | None = None  #: ordering and admission are chosen anew every few rounds
 
@@ -93,6 +95,11 @@ class Setup:
             SHARINGS.find(setup.sharing)
         if setup.executor == "slurm":
             setup.check_slurm()
+        elif setup.leases is not None:
+            raise ConfigError(
+                f"preemption {setup.preemption!r} stops jobs beside slurmctld: on the executor direct it is the "
+                "selection preemptive, with a beat (beat_s) as long as the lease"
+            )
         return setup
 
     @classmethod
@@ -151,6 +158,14 @@ class Setup:
         if not np.isfinite(self.admission):
             return None
         return AdmissionRules(f"load:{self.admission!r}", hold_s=2 * (self.beat_s or EVERY_S))
+
+    @property
+    def leases(self) -> LeaseRules | None:
+        """The rules of leases, as decide() takes them; None if no running job yields to the order."""
+        part = PREEMPTIONS.find(self.preemption)
+        if not isinstance(part.function, Lease):
+            return None
+        return LeaseRules(part.line, part.function.lease_s, restart_s=self.restart_s)
 
     @property
     def label(self) -> str:

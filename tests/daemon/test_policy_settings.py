@@ -9,7 +9,7 @@ import pytest
 from slurmsched.config import Settings
 from slurmsched.config.settings import DeadlineSettings, PolicySettings, PowerSettings, ShareSettings
 from slurmsched.daemon.policy_settings import policy_of, sharing_rules
-from slurmsched.decide.rules import AdmissionRules
+from slurmsched.decide.rules import AdmissionRules, LeaseRules
 from slurmsched.errors import ConfigError
 from slurmsched.policies.contract import ADMISSIONS
 
@@ -36,11 +36,15 @@ def test_a_preset_brings_its_ordering():
         ({"admission": "few"}, "policy.admission = 'few' is not known; there are: accept-all, load"),
         ({"admission": "load:0"}, "accepted is load:X with X above 0"),
         ({"preset": "srtf"}, "preempts running jobs, and on Slurm none is without consent: policy.ordering = 'srtf'"),
+        ({"preset": "srtf"}, "policy.preemption = 'lease 20m' asks running ones with ckpt to stop"),
+        ({"preemption": "lease 20m"}, "'lease 20m' stops jobs: it needs power.requeue = true"),
+        ({"preemption": "lease soon"}, "accepted is lease TIME, a whole number with s, m, h or d such as lease 20m"),
+        ({"preemption": "lease 0m"}, "accepted is lease TIME"),
         ({"preset": "pcs", "ordering": "sjf"}, "has the ordering wfq, and policy.ordering = 'sjf'"),
         ({"sharing": "mine"}, "policy.sharing = 'mine' is not known; there are: indolent, none"),
         ({"sharing": "indolent 3"}, "sharing 'indolent' takes no parameters"),
         ({"preset": "mine"}, "preset 'mine' is not known; there are: 3sigma, afs-l"),
-        ({"preemption": "mine"}, "policy.preemption = 'mine' is not known; there are: least-loss"),
+        ({"preemption": "mine"}, "policy.preemption = 'mine' is not known; there are: lease, least-loss, never"),
         ({"profiling": "mine"}, "policy.profiling = 'mine' is not known; there are: new-jobs"),
     ],
 )
@@ -62,6 +66,28 @@ def test_a_bound_on_the_load_holds_jobs_for_two_cycles_and_accept_all_none():
     rules = policy_of(Settings(policy=PolicySettings(admission="load:1.2"), power=held)).rules
     assert rules.admission == AdmissionRules("load:1.2", hold_s=30.0)
     assert policy_of(Settings(power=held)).rules.admission is None
+
+
+def test_a_lease_has_its_time_and_the_stops_of_the_deadline_section_without_promises_too():
+    powers = PowerSettings(order=True, requeue=True)
+    section = DeadlineSettings(stop_s=30.0, asks_a_day=9, lead_s=20.0, restart_s=62.0)
+    times = {"lease 20m": "20m", "lease time=90s": "90s", "lease 45": "45"}
+    for line, lease_s in (("lease 20m", 1200.0), ("lease time=90s", 90.0), ("lease 45", 45.0)):
+        settings = Settings(policy=PolicySettings(preset="tiresias", preemption=line), power=powers, deadline=section)
+        policy = policy_of(settings)
+        assert policy.ordering.name == "tiresias"
+        assert policy.rules.lease == LeaseRules(f"lease time={times[line]}", lease_s, 30.0, "URG", 9, 20.0, 62.0)
+        assert policy.rules.deadlines is None
+
+
+def test_nobody_yields_to_the_order_by_default_and_never_says_so_to_promises_too():
+    powers = PowerSettings(order=True, requeue=True)
+    assert policy_of(Settings(power=powers)).rules.lease is None
+    never = PolicySettings(preemption="never")
+    assert policy_of(Settings(power=powers, policy=never)).rules.lease is None
+    yields = DeadlineSettings(enabled=True, yields=True)
+    with pytest.raises(ConfigError, match="then no job yields to promises"):
+        policy_of(Settings(power=powers, policy=never, deadline=yields))
 
 
 def test_an_admission_that_refuses_jobs_is_told_what_to_use_instead():

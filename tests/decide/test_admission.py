@@ -158,6 +158,11 @@ def test_a_line_for_one_set_of_nodes_leaves_no_other_idle():
     )
 
 
+def test_a_cluster_without_partitions_has_one_bound():
+    room = replace(nodes((4, 4)), partitions=Labels.of(["", ""]))
+    assert outside(view(crowd(6, partition=["one", "two"] * 3).pending, room=room)) == [5, 6]
+
+
 def test_why_has_the_figures_of_the_bound():
     seen, by = crowd(5), rules(1.2)
     plan = decide(seen, SJF, by)

@@ -211,3 +211,27 @@ def test_a_bound_on_the_load_beside_slurm_lets_jobs_in_as_they_came():
     assert (np.diff(starts_s[1.0]) >= 0).all(), "first come first served"
     assert not (np.diff(starts_s[np.inf]) >= 0).all(), "without a bound the shortest job runs first"
     assert starts_s[1.0].max() < 8000.0, "GPUs are idle for a cycle at a time: the work takes 8,100 s on two nodes"
+
+
+def test_leases_beside_slurm_let_short_jobs_pass_a_long_one_that_keeps_its_work():
+    count = 6
+    jobs = workload(
+        count,
+        job_id=np.arange(1, count + 1),
+        submit_s=np.append(0.0, 600.0 + 60.0 * np.arange(count - 1)),
+        runtime_s=np.append(36_000.0, np.full(count - 1, 900.0)),
+        gpus=np.full(count, 4),
+        time_limit_s=np.full(count, 86_400.0),
+        ckpt=np.ones(count, dtype=bool),
+    )
+    replays = {}
+    for part in ("least-loss", "lease 10m"):
+        setup = Setup.of("las", "conservative", executor="slurm", preemption=part, restart_s=60.0)
+        replays[part] = simulate(jobs, ClusterSpec.of(1, 4), setup, check=True)
+    whole, leased = replays["least-loss"], replays["lease 10m"]
+    assert whole.stops.tolist() == [0] * count
+    assert whole.end_s[1:].min() > 36_000.0, "without leases all wait for the long job"
+    assert 0 < leased.stops[0] <= 5, "at most asks_a_day stops of one job"
+    assert leased.end_s[1:].mean() < whole.end_s[1:].mean() / 2
+    work_s = jobs.runtime_s.sum() + 60.0 * leased.stops.sum()
+    assert work_s <= leased.end_s.max() < 1.1 * work_s, "what was done is kept, but for the restarts"

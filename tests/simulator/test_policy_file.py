@@ -126,3 +126,13 @@ def test_the_bound_of_a_daemons_policy_counts_beside_slurm_too(file):
     assert (setup.executor, setup.admission) == ("slurm", 1.2)
     assert setup.admits is not None
     assert setup.admits.part == "load:1.2"
+
+
+def test_a_lease_is_carried_out_beside_slurm_and_elsewhere_refused_with_what_to_use_instead(file):
+    file.write_text("[policy]\nordering = 'las'\nselection = 'slurm'\npreemption = 'lease 10m'\nrestart_s = 62\n")
+    leases = read_policy(file).leases
+    assert leases is not None
+    assert (leases.part, leases.lease_s, leases.restart_s) == ("lease time=10m", 600.0, 62.0)
+    file.write_text("[policy]\nordering = 'las'\npreemption = 'lease 10m'\n")
+    with pytest.raises(ConfigError, match=r"stops jobs beside slurmctld: .* the selection preemptive, with a beat"):
+        read_policy(file)

@@ -1,4 +1,4 @@
-"""Stops: the running jobs that can make room for promises, and the times by which they can."""
+"""Stops: the running jobs that can make room for other jobs, and the times by which they can."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...cluster.jobs import JobState, JobTable
 from ...cluster.state import View
 from ...policies.deadlines.lease_schedule import can_be_stopped
 from ..ordering.ranking import qos_classes, tiers
-from ..rules import Rules
+from ..rules import DeadlineRules, LeaseRules, Rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,31 +39,44 @@ def stops(view: View, rules: Rules) -> Stops | None:
     partitions that we do not order, and jobs that Slurm would restart before the promised one. A lease of a promised
     job is longer than that of others.
     """
-    deadline_rules = rules.deadlines
-    if deadline_rules is None or not deadline_rules.yields or "requeue" not in rules.powers:
+    terms = rules.deadlines
+    if terms is None or not terms.yields or "requeue" not in rules.powers:
         return None
+    return _stops(view, rules, terms, terms.promised_lease_s, _above(view, rules))
+
+
+def stops_for_order(view: View, rules: Rules) -> Stops | None:
+    """Return the running jobs that can make room for jobs earlier in the order; None if the rules allow none.
+
+    Those with a promise never do.
+    """
+    if rules.lease is None or not rules.powers >= {"order", "requeue"}:
+        return None
+    return _stops(view, rules, rules.lease, np.inf, np.zeros(len(view.running), dtype=np.bool_))
+
+
+def _stops(
+    view: View, rules: Rules, terms: DeadlineRules | LeaseRules, promised_lease_s: float, above: BoolArray
+) -> Stops:
+    """Return the running jobs that can make room by *terms*, without those *above* the jobs that need it."""
     jobs, now_s = view.running, view.now_s
     promised = np.isin(jobs.job_id, view.promises.job_id[view.promises.open])
-    agreed = _agreed(jobs, rules) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & ~_above(view, rules)
+    agreed = _agreed(jobs, rules) & (jobs.gpus > 0) & (jobs.state == JobState.RUNNING) & ~above
     waited_s = now_s - np.where(jobs.asked_s >= jobs.started_s, jobs.asked_s, -np.inf)
-    awaited = agreed & (waited_s < max(deadline_rules.lease_s, 2 * deadline_rules.stop_s))
-    askable = agreed & ~awaited & (jobs.asks < deadline_rules.asks_a_day)
-    lease_s = np.where(promised, deadline_rules.promised_lease_s, deadline_rules.lease_s)
+    awaited = agreed & (waited_s < max(terms.lease_s, 2 * terms.stop_s))
+    askable = agreed & ~awaited & (jobs.asks < terms.asks_a_day)
+    lease_s = np.where(promised, promised_lease_s, terms.lease_s)
     from_s = np.maximum(np.fmax(jobs.started_s, jobs.asked_s) + lease_s, now_s)
-    by_s = (
-        np.where(awaited, jobs.asked_s, np.where(askable, from_s, np.inf))
-        + deadline_rules.stop_s
-        + deadline_rules.lead_s
-    )
+    by_s = np.where(awaited, jobs.asked_s, np.where(askable, from_s, np.inf)) + terms.stop_s + terms.lead_s
     leaving = jobs.state == JobState.COMPLETING
     return Stops(
         by_s=np.where(leaving, now_s, by_s),
         may=askable & (from_s <= now_s),
         awaited=awaited,
-        overdue=awaited & (waited_s >= deadline_rules.stop_s),
+        overdue=awaited & (waited_s >= terms.stop_s),
         leaving=leaving,
         promised=promised,
-        pending=_agreed(view.pending, rules) & (view.pending.asks < deadline_rules.asks_a_day),
+        pending=_agreed(view.pending, rules) & (view.pending.asks < terms.asks_a_day),
     )
 
 

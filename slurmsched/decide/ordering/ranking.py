@@ -35,6 +35,15 @@ def qos_classes(jobs: JobTable, qos: QosTable) -> IntArray:
     return jobs.qos.map([priority.get(name, 0) for name in jobs.qos.names], np.int64)
 
 
+def classes(jobs: JobTable, partitions: PartitionTable, qos: QosTable, *, across_qos: bool) -> IntArray:
+    """Return the class of each job, in which our order goes: its partition tier, and its QOS unless *across_qos*.
+
+    Classes of several tables can be compared.
+    """
+    tier = tiers(jobs, partitions)
+    return tier if across_qos else tier * (int(qos.priority.max(initial=0)) + 1) + qos_classes(jobs, qos)
+
+
 def base_priority(jobs: JobTable) -> IntArray:
     """Return Slurm's own priority without our points."""
     return jobs.priority - jobs.site_points
