@@ -75,6 +75,9 @@ def decisions() -> Iterator[Decision]:
         line = {"load": "load:1.2"}.get(name, name)
         fast = find_admission(line).function if name == "accept-all" else come_in
         rules = policy_of(Settings(policy=PolicySettings(admission=line), power=PowerSettings(hold=True))).rules
+        if name == "unchanged":  # of decisions from which plug-ins are left out
+            yield Decision("admission", name, _admits(rules), None, _admits(rules), None)
+            continue
         setup = Setup.of("fifo", admission=admission(line))
         ideal = composed(setup.ordering, setup.composition, admission=setup.admits).rules
         slurm = whole_queue(setup.ordering, setup.admits).rules

@@ -14,7 +14,7 @@ from ..cluster.records.faults import Instability
 from ..cluster.records.node_loans import LentNodes
 from ..cluster.text.hostlist import expand, fold
 from ..policies.admission import find_admission
-from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, Ordering, find_ordering
+from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
 from .rules import AdmissionRules, Composition, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
@@ -79,25 +79,42 @@ class Policy:
         return tuple(f"{hook} {name!r}" for hook, name, built_in in self._exchangeable() if not built_in)
 
     def without_plugins(self) -> Policy:
-        """Return this policy without the parts of plug-ins: jobs stay in the order that they have.
+        """Return this policy without the parts of plug-ins: jobs stay in the order that they have, or outside.
 
-        Nobody is asked to stop by a part of a plug-in, and no jobs begin to share by one. New jobs are measured by the
-        built-in rule.
+        Nobody is asked to stop by a part of a plug-in, or told to end, and no jobs begin to share by one. New jobs are
+        measured by the built-in rule.
         """
         parts = {hook: built_in for hook, _, built_in in self._exchangeable()}
         ordering = self.ordering if parts["ordering"] else find_ordering("unchanged")
         deadlines, sharing, profiling = self.rules.deadlines, self.rules.sharing, self.rules.profiling
+        admission, lease = self.rules.admission, self.rules.lease
+        if admission is not None and not parts["admission"]:
+            admission = replace(admission, part="unchanged")
+        if lease is not None and not parts["lease"]:
+            lease = None
         if deadlines is not None and not parts["preemption"]:
             deadlines = replace(deadlines, yields=False, preemption=DeadlineRules.preemption)
         if sharing is not None and not parts["sharing"]:
             sharing = replace(sharing, rule="none")
         if profiling is not None and not parts["profiling"]:
             profiling = replace(profiling, part=ProfilingRules.part)
-        return Policy(ordering, replace(self.rules, deadlines=deadlines, sharing=sharing, profiling=profiling))
+        stopping = self.rules.stopping if parts["stopping"] else "never"
+        rules = replace(
+            self.rules, deadlines=deadlines, sharing=sharing, profiling=profiling, admission=admission, lease=lease
+        )
+        return Policy(ordering, replace(rules, stopping=stopping))
 
     def _exchangeable(self) -> Iterator[tuple[str, str, bool]]:
         """Yield the hook, the name and the origin of each part that a plug-in may provide on a cluster."""
         yield "ordering", self.ordering.name, self.ordering.built_in
+        stopping = STOPPINGS.find(self.rules.stopping)
+        yield "stopping", stopping.name, stopping.built_in
+        if self.rules.admission is not None:
+            admission = find_admission(self.rules.admission.part)
+            yield "admission", admission.name, admission.built_in
+        if self.rules.lease is not None:
+            lease = PREEMPTIONS.find(self.rules.lease.part)
+            yield "lease", lease.name, lease.built_in
         if self.rules.deadlines is not None:
             preemption = PREEMPTIONS.find(self.rules.deadlines.preemption)
             yield "preemption", preemption.name, preemption.built_in

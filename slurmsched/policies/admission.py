@@ -21,6 +21,11 @@ def accept_all(view: View) -> BoolArray:
     return np.ones(len(view.pending), dtype=np.bool_)
 
 
+def as_now(view: View) -> BoolArray:
+    """Consider every job that no hold of ours keeps out."""
+    return np.asarray(~view.pending.held_by_us)
+
+
 @dataclass(frozen=True)
 class LoadBound:
     """A bound on the GPUs that admitted jobs request together, over the GPUs of all nodes."""
@@ -62,6 +67,9 @@ def find_admission(text: str) -> Admission:
 
 
 ADMISSIONS.add(Admission("accept-all", accept_all, "Every job is considered."))
+ADMISSIONS.add(
+    Admission("unchanged", as_now, "Jobs that wait outside stay there.", powers=frozenset({"hold"})),
+)
 ADMISSIONS.add(
     Admission(
         "load",

@@ -97,7 +97,9 @@ def test_plans_carried_out_as_they_are_run_each_job_whole_and_do_its_work_once(
     steps = setup.ordering.steps if preempts else ()
     cluster = IdealCluster(jobs, ClusterSpec.of(nodes, gpus), conf, checked=True, steps=steps)
     model, ledger = FixedForecast(jobs.job_id, forecast_of(jobs, setup, None)), Ledger()
-    driver = IdealDriver(cluster, composed(setup.ordering, setup.composition), model, watch=ledger.watch)
+    driver = IdealDriver(
+        cluster, composed(setup.ordering, setup.composition, admission=setup.admits), model, watch=ledger.watch
+    )
     driver.run()
     driver.cycle(cluster.now_s)
     assert cluster.drained

@@ -147,7 +147,7 @@ def test_the_record_of_a_simulated_cycle_is_decided_again_bit_for_bit(tmp_path, 
     store.upgrade()
     cluster = IdealCluster(jobs, fleet, SlurmConf(rules_of(loops, 0.0, 10)))
     model = FixedForecast(jobs.job_id, forecast_of(jobs, setup, None))
-    IdealDriver(cluster, composed(setup.ordering, setup.composition), model, store=store).run()
+    IdealDriver(cluster, composed(setup.ordering, setup.composition, admission=setup.admits), model, store=store).run()
     numbers = store.decision_numbers()
     assert len(numbers) >= len(jobs)
     started = 0

@@ -241,7 +241,7 @@ def test_a_decision_with_leases_is_the_same_from_its_record(tmp_path):
     cluster = IdealCluster(asked, ClusterSpec.of(1, 4), SlurmConf(rules_of("preemptive", 0.0, setup.depth)))
     store = Store(f"sqlite:///{tmp_path}/records.db")
     store.upgrade()
-    IdealDriver(cluster, composed(setup.ordering, setup.composition), model, store=store).run()
+    IdealDriver(cluster, composed(setup.ordering, setup.composition, admission=setup.admits), model, store=store).run()
     records = [store.decision(number) for number in store.decision_numbers()]
     assert any(record.plan.promises.open.any() for record in records)
     for record in records:

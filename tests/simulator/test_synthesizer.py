@@ -75,10 +75,14 @@ def test_a_switch_is_what_decide_makes_of_the_other_ordering_from_then_on(data, 
     assert not run_on(context, keys[1], waiting, running, progress, NEVER)
 
     cluster = IdealCluster(jobs, POOL, SlurmConf(rules_of("preemptive", 0.0, 1000)))
-    driver = IdealDriver(cluster, composed(before.ordering, before.composition), FixedForecast(jobs.job_id, forecast))
+    driver = IdealDriver(
+        cluster,
+        composed(before.ordering, before.composition, admission=before.admits),
+        FixedForecast(jobs.job_id, forecast),
+    )
     while cluster.advance_to_decision():
         if cluster.now_s >= at_s:
-            driver.world.policy = composed(after.ordering, after.composition)
+            driver.world.policy = composed(after.ordering, after.composition, admission=after.admits)
         driver.cycle(cluster.now_s)
         cluster.decided()
     assert cluster.model.stage.life.first_s.tolist() == context.result.start_s.tolist()

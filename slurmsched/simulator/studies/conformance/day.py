@@ -11,7 +11,7 @@ from ....cycle import CycleReport
 from ....decide.engine import decide
 from ....decide.plan_differences import differences
 from ....decide.policy import Policy
-from ....decide.rules import Composition
+from ....decide.rules import AdmissionRules, Composition
 from ....policies.contract import Ordering, find_ordering
 from ....policies.registry import Part
 from ...cluster_spec import ClusterSpec
@@ -54,8 +54,9 @@ def run_day(hook: str, part: Part[Any]) -> str:
         _on_slurm(part, watch)
         _ideal(composed(part, Composition("preemptive")), watch)
     else:
-        parts = {"selection": "backfill", "placement": "consolidate", "admission": "accept-all"} | {hook: part.line}
-        _ideal(composed(find_ordering("fifo"), Composition(**parts)), watch)
+        parts = {"selection": "backfill", "placement": "consolidate"} | {hook: part.line}
+        admission = AdmissionRules(parts.pop("admission")) if hook == "admission" else None
+        _ideal(composed(find_ordering("fifo"), Composition(**parts), admission=admission), watch)
     return f"{JOBS} jobs ended, {watch.decisions} decisions"
 
 
