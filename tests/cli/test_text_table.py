@@ -133,7 +133,7 @@ LONG = {
     "accuracy": "TextTable(accuracy.COLUMNS, [['gpu-long', '5-8', *[123, '2d05h03m20s', '90%', '2d05h03m20s'], 123,"
     " '2d05h03m20s', '90%', '90%', '2d05h03m20s', 12, '2d05h03m20s', '2d05h03m20s']] * 3,"
     " accuracy.ORDER, accuracy.CUT)",
-    "comparison": "TextTable(comparison.COLUMNS, [['tiresias-promoting', 'preemptive', *['2d05h03m20s'] * 6, '99.9 %',"
+    "comparison": "TextTable(comparison.COLUMNS, [['tiresias-promoting', 'preemptive', *['2d05h03m20s'] * 7, '99.9 %',"
     " 12345]] * 3, comparison.ORDER[3:6])",
 }
 

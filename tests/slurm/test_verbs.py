@@ -13,6 +13,7 @@ import slurmsched
 from slurmsched.cluster.actions import (
     ACTIONS,
     AskToStop,
+    End,
     Hold,
     MoveNodes,
     MovePartition,
@@ -67,14 +68,14 @@ def test_every_line_is_one_of_the_few_we_may_send(action, multifactor):
         assert str(action.job_id) in line
 
 
-@pytest.mark.parametrize("action", [Start(3, "n1:4"), Preempt(3)], ids=repr)
-def test_nothing_starts_or_stops_a_job_of_a_real_slurm_in_its_place(action):
+@pytest.mark.parametrize("action", [Start(3, "n1:4"), Preempt(3), End(3)], ids=repr)
+def test_nothing_starts_stops_or_ends_a_job_of_a_real_slurm_in_its_place(action):
     for multifactor in (True, False):
-        with pytest.raises(ValueError, match="only a simulated cluster"):
+        with pytest.raises(ValueError, match="is no write to a real Slurm"):
             lines(action, multifactor=multifactor)
 
 
-OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, Preempt)]
+OF_SLURM = [kind for kind in ACTIONS.values() if kind not in (MoveNodes, Start, Preempt, End)]
 
 
 @pytest.mark.parametrize("kind", OF_SLURM, ids=lambda kind: kind.__name__)

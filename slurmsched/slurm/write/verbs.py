@@ -103,7 +103,7 @@ def lines(action: Action, *, multifactor: bool = True, request: Request | None =
     writer: Callable[[Any], tuple[str, ...]] | None
     writer = (_WRITERS if multifactor else _BASIC_WRITERS).get(type(action))
     if writer is None:
-        raise ValueError(f"{action!r}: only a simulated cluster does this")
+        raise ValueError(f"{action!r} is no write to a real Slurm")
     return writer(action)
 
 
