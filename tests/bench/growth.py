@@ -19,8 +19,8 @@ from slurmsched.simulator.workload.workload import Workload
 
 from .simulator import GPUS, setup_of
 
-POLICIES = ("sjf", "srtf", "slurm", "fifo easy")
-COLOURS = ("#1b6ca8", "#c8553d", "#2e7d4f", "#8a5aa8")
+POLICIES = ("sjf", "srtf", "slurm")
+COLOURS = ("#1b6ca8", "#c8553d", "#2e7d4f")
 WIDTH, HEIGHT = 560, 340
 LEFT, RIGHT, TOP, BOTTOM = 64, 110, 38, 48
 

@@ -168,7 +168,7 @@ class Site:
         until_s = time.monotonic() + 120.0
         while True:
             done = subprocess.run(
-                self.argv(*words), env=self.environment, cwd=self.directory, capture_output=True, text=True, timeout=120
+                self.argv(*words), env=self.environment, cwd=self.directory, capture_output=True, text=True, timeout=600
             )
             if not UNANSWERED.search(done.stdout + done.stderr) or time.monotonic() > until_s:
                 return done
