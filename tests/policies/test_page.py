@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import slurmsched.decide  # noqa: F401  # registers the parts of profiling
 from slurmsched.cluster.plan import Standing
 from slurmsched.config.settings import SCOPES
 from slurmsched.policies.contract import (
