@@ -114,7 +114,7 @@ def decisions() -> Iterator[Decision]:
         yield Decision("profiling", name, part.function, ideal.function, part.function, None)
         yield Decision("profiling", f"{name}: nodes", part.lend, ideal.lend, part.lend, None)
     for name in STOPPINGS:
-        rules = policy_of(Settings(policy=PolicySettings(stopping=name))).rules
+        rules = policy_of(Settings(policy=PolicySettings(stopping=name), power=PowerSettings(stop=True))).rules
         part = STOPPINGS.find(rules.stopping).function
         yield Decision("stopping", name, part, None, part, None)
     for name in SCALINGS:

@@ -37,7 +37,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
 
     So is a part that Slurm does not leave to anybody.
     """
-    order = settings.order
+    order, stopping = settings.order, STOPPINGS.find(settings.policy.stopping).line
     rules = Rules(
         powers=frozenset(powers(settings)),
         scope=order.scope,  # type: ignore[arg-type]  # the loader lets only scopes through
@@ -48,7 +48,7 @@ def policy_of(settings: Settings, line: str | None = None) -> Policy:
         deadlines=_deadline_rules(settings) if settings.deadline.enabled else None,
         profiling=profiling_rules(settings) if settings.power.profile else None,
         sharing=sharing_rules(settings),
-        stopping=STOPPINGS.find(settings.policy.stopping).line,
+        stopping=stopping if settings.power.stop else "never",
         admission=admission_rules(settings),
         lease=lease_rules(settings),
     )

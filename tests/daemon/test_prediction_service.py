@@ -13,6 +13,7 @@ from slurmsched.clock import ManualClock
 from slurmsched.cluster.actions import Hold
 from slurmsched.cluster.job_record import EndedRun, JobRecord, outcomes_of
 from slurmsched.cluster.jobs import JobState, job_table
+from slurmsched.cluster.plan import Standing
 from slurmsched.cluster.records.prediction_records import NO_RECORDS, PredictionRecords
 from slurmsched.cluster.records.predictions import PredictionTable, prediction_table
 from slurmsched.daemon.predictions.prediction_service import PredictionService
@@ -63,7 +64,8 @@ def report(now_s: float, *job_ids: int, holds: tuple[int, ...] = (), ended=None)
     """A cycle that saw these jobs wait, delayed those in *holds*, and saw runs end."""
     pending = job_table(len(job_ids), job_id=list(job_ids), first_submit_s=np.full(len(job_ids), NOW_S))
     view = SimpleNamespace(now_s=now_s, pending=pending, running=job_table(0))
-    plan = SimpleNamespace(actions=[Hold(job, now_s + 30.0) for job in holds])
+    standing = np.full(len(job_ids), int(Standing.RANKED))
+    plan = SimpleNamespace(actions=[Hold(job, now_s + 30.0) for job in holds], jobs=SimpleNamespace(standing=standing))
     return SimpleNamespace(
         view=view, plan=plan, mode="act", now_s=now_s, ended=outcomes_of(()) if ended is None else ended
     )

@@ -39,6 +39,7 @@ class Check:
 
     count: int = VIEWS  #: random inputs
     limit_s: float = LIMIT_S
+    first_s: float = FIRST_S
     _one: ChildProcess = field(init=False, repr=False)
     _other: ChildProcess = field(init=False, repr=False)
 
@@ -54,7 +55,7 @@ class Check:
     def find(self, hooks: tuple[str, ...], line: str) -> Found:
         """Find the parts to check: those that *line* names, or those of all plug-ins; ConfigError if there are none."""
         try:
-            found: Found = self._one.ask(PartsWanted(hooks, line), self.limit_s + FIRST_S)
+            found: Found = self._one.ask(PartsWanted(hooks, line), self.limit_s + self.first_s)
         except ChildFailed as error:
             raise ConfigError(f"loading the plug-ins: {error}") from error
         if line and not found.parts:
@@ -69,12 +70,12 @@ class Check:
 
     def judge(self, request: Judge) -> tuple[bool, str]:
         """Return whether a part meets a demand, with a remark; a process that hangs or dies does not."""
-        limit_s = self.limit_s + FIRST_S * (request.demand in SLOW)
+        limit_s = self.limit_s + self.first_s * (request.demand in SLOW)
         try:
             one: tuple[bool, str] = self._one.ask(request, limit_s)
             if request.demand != "processes" or not one[0]:
                 return one
-            other: tuple[bool, str] = self._other.ask(request, limit_s + FIRST_S)
+            other: tuple[bool, str] = self._other.ask(request, limit_s + self.first_s)
         except ChildFailed as error:
             return False, str(error)
         same = one == other
