@@ -86,7 +86,7 @@ class PolicySettings:
         "jobs with ckpt that yield: least-loss to promises (deadline.yields), lease 20m to the order too, never",
     )
     stopping: str = setting(
-        "as-asked", "who may end early, with power.stop: as-asked, by the rule in slurmsched:stop=; never"
+        "owner-rule", "who may end early, with power.stop: owner-rule, by the rule in slurmsched:stop=; never"
     )
     profiling: str = setting(
         "new-jobs", "choice of the jobs that are measured first, and of the nodes for that, with power.profile"

@@ -18,8 +18,8 @@ def never(view: View) -> BoolArray:
     return np.zeros(len(view.running), dtype=np.bool_)
 
 
-@stopping("as-asked")
-def as_asked(view: View) -> BoolArray:
+@stopping("owner-rule")
+def owner_rule(view: View) -> BoolArray:
     """Jobs stop where their owner's rule says: at an accuracy, or when the loss no longer falls."""
     jobs, progress = view.running, view.progress
     accuracy, loss_fall = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)

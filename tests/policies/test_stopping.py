@@ -15,7 +15,7 @@ from slurmsched.decide.rules import Rules
 from slurmsched.policies.contract import find_ordering
 
 FIFO = find_ordering("fifo")
-RULES = Rules(powers=frozenset({"stop"}), stopping="as-asked")
+RULES = Rules(powers=frozenset({"stop"}), stopping="owner-rule")
 
 
 def progress(*rows):
@@ -61,7 +61,7 @@ def test_reports_of_other_jobs_and_repeats_change_nothing():
 
 def test_without_the_power_or_under_never_nobody_ends():
     report = [(11, 1.0, NAN, False)]
-    asked, refusals = ends("slurmsched:stop=acc:0.9", reports=report, rules=Rules(stopping="as-asked"))
+    asked, refusals = ends("slurmsched:stop=acc:0.9", reports=report, rules=Rules(stopping="owner-rule"))
     assert asked == []
     assert [refusal.rule for refusal in refusals] == ["power_is_on"]
     assert ends("slurmsched:stop=acc:0.9", reports=report, rules=Rules(powers=frozenset({"stop"})))[0] == []
