@@ -75,7 +75,7 @@ class CycleContext:
     scored: Callable[[ClusterState], ClusterState] = _as_it_is  #: fills in the share scores of jobs
     solved: Callable[[], SolvedStarts] = _nothing_solved  #: the latest answer of the solver
     progress: Callable[[], ProgressTable] = _no_progress  #: the progress of running jobs
-    let_end: Callable[[Sequence[int]], None] = _nothing  #: called with the jobs to answer with a stop
+    let_end: Callable[[Sequence[int]], None] = _nothing  #: called with all jobs to answer with a stop
     decider: Decider = decide_here
     late: Timer = field(init=False)  #: until the next accounting query about lost promises
 
@@ -136,6 +136,7 @@ def run_cycle(context: CycleContext, number: int, now_s: float, mode: str) -> Cy
     # In observe mode no new promise can be met, so none is stored.
     context.memory.keep_promises(plan.promises if mode == "act" else promises, now_s)
     watch.enter("act")
+    _let_end(context, number, view, plan, mode)
     answers, deferred = _act(context, watch, number, plan, now_s) if mode == "act" else ((), 0)
     watch.enter("record")
     fallbacks = (*decision.failed, *(() if context.memory.available else ("database",)))
@@ -211,11 +212,6 @@ def _act(
     context: CycleContext, watch: _Stopwatch, number: int, plan: Plan, now_s: float
 ) -> tuple[tuple[ActionResult, ...], int]:
     """Send the writes that the budget allows. Intents are stored first, since the process may be killed in between."""
-    ends = [action for action in plan.actions if isinstance(action, End)]
-    if ends:  # answers to the jobs' own reports, and no writes
-        context.memory.intend(number, ends, now_s)
-        context.let_end([action.job_id for action in ends])
-        context.memory.answered(number, [(action, None) for action in ends], now_s)
     writes = [action for action in plan.actions if not isinstance(action, End)]
     refused = context.memory.recently_refused(now_s)
     sending = context.writer.affordable(writes, refused, context.clock.monotonic())
@@ -228,6 +224,16 @@ def _act(
     results: list[tuple[Action, str | None]] = [(answer.action, answer.refused) for answer in answers]
     context.memory.answered(number, results, now_s)
     return answers, len(writes) - len(sending)
+
+
+def _let_end(context: CycleContext, number: int, view: View, plan: Plan, mode: str) -> None:
+    """Let jobs end from now on, and no others: answers to their own reports, and no writes."""
+    ends = [action for action in plan.actions if isinstance(action, End)] if mode == "act" else []
+    context.let_end([action.job_id for action in ends])
+    before = set(view.progress.job_id[view.progress.may_end].tolist())
+    if news := [action for action in ends if action.job_id not in before]:
+        context.memory.intend(number, news, view.now_s)
+        context.memory.answered(number, [(action, None) for action in news], view.now_s)
 
 
 def _sentence(

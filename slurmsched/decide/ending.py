@@ -9,9 +9,7 @@ from .rules import Rules
 
 
 def end_wishes(view: View, rules: Rules) -> list[Action]:
-    """Return an End for each running job that may end, and was not told so yet."""
+    """Return an End for each running job that may end; its permission lasts until the next cycle."""
     if not len(view.progress):
         return []
-    may_end = view.running.job_id[STOPPINGS.find(rules.stopping)(view)]
-    past = set(view.progress.job_id[view.progress.may_end].tolist())
-    return [End(job) for job in may_end.tolist() if job not in past]
+    return [End(job) for job in view.running.job_id[STOPPINGS.find(rules.stopping)(view)].tolist()]

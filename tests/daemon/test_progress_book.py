@@ -102,6 +102,14 @@ def test_a_job_is_told_to_end_once_the_plan_says_so_and_not_in_its_next_run(book
     assert book.table().accuracy.tolist() == [0.5]
 
 
+def test_a_permission_to_end_is_gone_when_the_plan_no_longer_gives_it(book, clock):
+    book.take(report(10, accuracy=0.5), ALICE)
+    book.let_end([JOB])
+    book.let_end([])
+    clock.now_s += EVERY_S
+    assert book.take(report(11), ALICE) is False
+
+
 def test_a_job_that_waits_again_keeps_its_curve_and_one_that_ended_does_not(book, clock):
     book.take(report(10, accuracy=0.5), ALICE)
     waiting = view(jobs(1, job_id=[JOB]))

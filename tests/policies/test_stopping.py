@@ -54,9 +54,10 @@ def test_a_job_may_end_when_it_has_what_its_owner_asked_for(comment, accuracy, f
     assert (ends(comment, reports=[(11, accuracy, fall, False)])[0] == [11]) is ended
 
 
-def test_reports_of_other_jobs_and_repeats_change_nothing():
-    two = ["slurmsched:stop=acc:0.9"] * 3
-    assert ends(*two, reports=[(12, 1.0, NAN, False), (99, 1.0, NAN, False), (13, 1.0, NAN, True)])[0] == [12]
+def test_reports_of_other_jobs_change_nothing_and_a_permission_is_renewed_in_each_cycle():
+    three = ["slurmsched:stop=acc:0.9"] * 3
+    assert ends(*three, reports=[(12, 1.0, NAN, False), (99, 1.0, NAN, False), (13, 1.0, NAN, True)])[0] == [12, 13]
+    assert ends("slurmsched:stop=never", reports=[(11, 1.0, NAN, True)])[0] == []
 
 
 def test_without_the_power_or_under_never_nobody_ends():

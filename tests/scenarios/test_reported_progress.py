@@ -63,6 +63,7 @@ def test_a_job_that_asked_for_it_is_told_to_end_and_one_that_did_not_never_is(si
         site.until(lambda: site.states().get(willing) == "COMPLETED", "the end by consent", 300.0)
         assert (home / f"saved.{willing}").read_text() == "saved\n"
         site.until(lambda: "may end" in kinds(site, willing), "the permission in the story")
+        assert kinds(site, willing).count("may end") == 1
         assert site.states()[silent] == "RUNNING"
         counted = site.http("/metrics")
         assert 'slurmsched_progress_reports_total{result="stop"} 1.0' in counted

@@ -108,11 +108,11 @@ class ProgressBook:
         self._quota[user] = left - 1, now_s
 
     def let_end(self, job_ids: Sequence[int]) -> None:
-        """Answer the next reports of these jobs with a stop."""
+        """Answer reports of these jobs with a stop from now on, and of no others: consent may be withdrawn."""
+        may_end = set(job_ids)
         with self._lock:
-            for job_id in job_ids:
-                if job_id in self._runs:
-                    self._runs[job_id].may_end = True
+            for job_id, run in self._runs.items():
+                run.may_end = job_id in may_end and run.reported_restart == run.restart
 
     def table(self) -> ProgressTable:
         """Return the progress of the jobs that reported any in their present run."""
