@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,9 +17,50 @@ from ..policies.admission import find_admission
 from ..policies.contract import PREEMPTIONS, PROFILINGS, SHARINGS, STOPPINGS, Ordering, find_ordering
 from ..policies.deadlines.lease_terms import LeaseTerms
 from ..policies.deadlines.value_steps import SOFT_STEPS
+from ..policies.registry import Part
 from .rules import AdmissionRules, Composition, DeadlineRules, LeaseRules, ProfilingRules, Rules, SharingRules
 
 NO_LIMIT_POINTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class _PluginHook:
+    """A field of the rules that names a part which a plug-in may provide."""
+
+    name: str
+    find: Callable[[str], Part[Any]]
+    section: str  #: of the rules; empty for the rules themselves
+    field: str
+    harmless: Mapping[str, Any] | None  #: fields that make nothing of the part; None drops the section
+
+    def part(self, rules: Rules) -> Part[Any] | None:
+        """Return the part, or None if the rules have no such section."""
+        section = getattr(rules, self.section) if self.section else rules
+        return None if section is None else self.find(getattr(section, self.field))
+
+    def without(self, rules: Rules) -> Rules:
+        """Return *rules* without the effects of the part."""
+        if not self.section:
+            return replace(rules, **(self.harmless or {}))
+        section: Any = None if self.harmless is None else replace(getattr(rules, self.section), **self.harmless)
+        changes: dict[str, Any] = {self.section: section}
+        return replace(rules, **changes)
+
+
+_EXCHANGEABLE = (
+    _PluginHook("stopping", STOPPINGS.find, "", "stopping", {"stopping": "never"}),
+    _PluginHook("admission", find_admission, "admission", "part", {"part": "unchanged"}),
+    _PluginHook("lease", PREEMPTIONS.find, "lease", "part", None),
+    _PluginHook(
+        "preemption",
+        PREEMPTIONS.find,
+        "deadlines",
+        "preemption",
+        {"yields": False, "preemption": DeadlineRules.preemption},
+    ),
+    _PluginHook("sharing", SHARINGS.find, "sharing", "rule", {"rule": "none"}),
+    _PluginHook("profiling", PROFILINGS.find, "profiling", "part", {"part": ProfilingRules.part}),
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +117,7 @@ class Policy:
     @property
     def plugins(self) -> tuple[str, ...]:
         """The parts that come from plug-ins, in words."""
-        return tuple(f"{hook} {name!r}" for hook, name, built_in in self._exchangeable() if not built_in)
+        return tuple(f"{hook} {part.name!r}" for hook, part in self._exchangeable() if not part.built_in)
 
     def without_plugins(self) -> Policy:
         """Return this policy without the parts of plug-ins: jobs stay in the order that they have, or outside.
@@ -84,46 +125,18 @@ class Policy:
         Nobody is asked to stop by a part of a plug-in, or told to end, and no jobs begin to share by one. New jobs are
         measured by the built-in rule.
         """
-        parts = {hook: built_in for hook, _, built_in in self._exchangeable()}
-        ordering = self.ordering if parts["ordering"] else find_ordering("unchanged")
-        deadlines, sharing, profiling = self.rules.deadlines, self.rules.sharing, self.rules.profiling
-        admission, lease = self.rules.admission, self.rules.lease
-        if admission is not None and not parts["admission"]:
-            admission = replace(admission, part="unchanged")
-        if lease is not None and not parts["lease"]:
-            lease = None
-        if deadlines is not None and not parts["preemption"]:
-            deadlines = replace(deadlines, yields=False, preemption=DeadlineRules.preemption)
-        if sharing is not None and not parts["sharing"]:
-            sharing = replace(sharing, rule="none")
-        if profiling is not None and not parts["profiling"]:
-            profiling = replace(profiling, part=ProfilingRules.part)
-        stopping = self.rules.stopping if parts["stopping"] else "never"
-        rules = replace(
-            self.rules, deadlines=deadlines, sharing=sharing, profiling=profiling, admission=admission, lease=lease
-        )
-        return Policy(ordering, replace(rules, stopping=stopping))
+        rules = self.rules
+        for hook in _EXCHANGEABLE:
+            if (part := hook.part(self.rules)) is not None and not part.built_in:
+                rules = hook.without(rules)
+        return Policy(self.ordering if self.ordering.built_in else find_ordering("unchanged"), rules)
 
-    def _exchangeable(self) -> Iterator[tuple[str, str, bool]]:
-        """Yield the hook, the name and the origin of each part that a plug-in may provide on a cluster."""
-        yield "ordering", self.ordering.name, self.ordering.built_in
-        stopping = STOPPINGS.find(self.rules.stopping)
-        yield "stopping", stopping.name, stopping.built_in
-        if self.rules.admission is not None:
-            admission = find_admission(self.rules.admission.part)
-            yield "admission", admission.name, admission.built_in
-        if self.rules.lease is not None:
-            lease = PREEMPTIONS.find(self.rules.lease.part)
-            yield "lease", lease.name, lease.built_in
-        if self.rules.deadlines is not None:
-            preemption = PREEMPTIONS.find(self.rules.deadlines.preemption)
-            yield "preemption", preemption.name, preemption.built_in
-        if self.rules.sharing is not None:
-            sharing = SHARINGS.find(self.rules.sharing.rule)
-            yield "sharing", sharing.name, sharing.built_in
-        if self.rules.profiling is not None:
-            profiling = PROFILINGS.find(self.rules.profiling.part)
-            yield "profiling", profiling.name, profiling.built_in
+    def _exchangeable(self) -> Iterator[tuple[str, Part[Any]]]:
+        """Yield the hook and the part of each decision that a plug-in may make on a cluster."""
+        yield "ordering", self.ordering
+        for hook in _EXCHANGEABLE:
+            if (part := hook.part(self.rules)) is not None:
+                yield hook.name, part
 
     def capped_for(self, qos: QosTable, config: Mapping[str, str]) -> Policy:
         """Return this policy with the site's natural cap if the admin set none (``max_points`` = 0)."""
