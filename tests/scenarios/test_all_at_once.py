@@ -255,14 +255,16 @@ def test_what_if_and_a_replay_of_that_site_agree_with_what_came(whole_lab, capsy
         site.until(lambda: site.states()[first] == "RUNNING", "the whole GPUs to be taken")
         jobs = asked(site)
         site.more_cycles()
-        (forecast,), since_s = site.said("what-if")["rows"], time.time()
-        waiting = np.array([site.states()[job] == "PENDING" for job in jobs])
+        answered = site.said("what-if")
         end_s = np.array([ended(site, job) for job in [*jobs, first]])
         site.more_cycles(2)
     files = ("--cluster", str(site.directory / "cluster.toml"), "--config", str(site.file))
     words = site.run("simulate", "--from-db", "20m", *files, "--no-baseline", "--json").stdout
     replayed = json.loads(words)["policies"][0]["jct_s"]["mean"]
-    jct_s, left_s = (end_s - submit_times(lab, [*jobs, first])).mean(), (end_s[:-1][waiting] - since_s).mean()
+    runs, (forecast,), since_s = lab_runs(lab), answered["rows"], answered["as_of_s"]
+    submit_s = np.array([min(run[0] for run in runs[job]) for job in [*jobs, first]])
+    waiting = [not any(start_s <= since_s < last_s for _, start_s, last_s in runs[job]) for job in jobs]
+    jct_s, left_s = (end_s - submit_s).mean(), (end_s[:-1][waiting] - since_s).mean()
     with capsys.disabled():
         print(f"\nuntil the end: {left_s:.1f} s, by what-if {forecast['mean_end_s']:.1f} s ({forecast['starts']} jobs)")
         print(f"completion time: {jct_s:.1f} s, replayed {replayed:.1f} s ({len(end_s)} jobs)")
@@ -270,10 +272,11 @@ def test_what_if_and_a_replay_of_that_site_agree_with_what_came(whole_lab, capsy
     assert forecast["mean_end_s"] == pytest.approx(left_s, rel=0.25)
 
 
-def submit_times(lab: Lab, jobs: list[int]) -> np.ndarray:
-    """When jobs were first submitted."""
-    rows = lab.ask(["env", "SLURM_TIME_FORMAT=%s", "sacct", "-n", "-X", "-D", "-P", "-o", "jobid,submit"]).split()
-    first: dict[int, float] = {}
-    for job, at_s in (row.split("|") for row in rows):
-        first[int(job)] = min(first.get(int(job), np.inf), float(at_s))
-    return np.array([first[job] for job in jobs])
+def lab_runs(lab: Lab) -> dict[int, list[tuple[float, float, float]]]:
+    """The runs of each job: when it was submitted for this run, when it started, and when the run ended."""
+    words = ["env", "SLURM_TIME_FORMAT=%s", "sacct", "-n", "-X", "-D", "-P", "-o", "jobid,submit,start,end"]
+    runs: dict[int, list[tuple[float, float, float]]] = {}
+    for job, *times in (row.split("|") for row in lab.ask(words).split()):
+        submit_s, start_s, end_s = (float(time_s) if time_s.isdecimal() else np.inf for time_s in times)
+        runs.setdefault(int(job), []).append((submit_s, start_s, end_s))
+    return runs
