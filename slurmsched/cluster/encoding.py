@@ -14,6 +14,7 @@ from .columns import Labels, Table
 from .comment_columns import DERIVED, comment_columns
 from .forecast import Forecast
 from .jobs import JobTable
+from .records.progress import ProgressTable
 
 T = TypeVar("T", bound=Table)
 
@@ -34,6 +35,7 @@ ADDED: dict[type[Table], dict[str, float | bool | str]] = {
         "guest_gpus": 0,
     },
     Forecast: {"floor_s": 0.0},
+    ProgressTable: {"settled": False},
 }
 """Columns that stored tables of an earlier release lack, with the values to fill in."""
 

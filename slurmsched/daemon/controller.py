@@ -21,7 +21,7 @@ from .cluster_facts import ClusterFacts
 from .job_placements import JobPlacements
 from .policy_settings import DAY_S, sharing_rules
 from .profiling.profiling_controller import ProfilingController
-from .progress.progress_book import ProgressBook
+from .progress_book import ProgressBook
 from .release import give_back, give_nodes_back, lends
 from .retention import Retention
 from .sharing_context import SharingContext

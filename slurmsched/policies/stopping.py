@@ -1,6 +1,7 @@
 """Stopping: the running jobs that may end before their time, since their training has what its owner asked for. Pure.
 
-Loss-based termination follows Blox (EuroSys'24, section 5.3); the rule for a loss that has settled is ours.
+Loss-based termination follows Blox (EuroSys'24, section 5.3); the rules for a loss and a
+curve that have settled are ours.
 """
 
 from __future__ import annotations
@@ -20,17 +21,23 @@ def never(view: View) -> BoolArray:
 
 @stopping("owner-rule")
 def owner_rule(view: View) -> BoolArray:
-    """Jobs stop where their owner's rule says: at an accuracy, or when the loss no longer falls."""
+    """Jobs stop where their owner's rule says: at an accuracy, or when loss or accuracy hardly improve any more."""
     jobs, progress = view.running, view.progress
     accuracy, loss_fall = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
+    settled = np.zeros(len(jobs), dtype=np.bool_)
     order = np.argsort(progress.job_id, kind="stable")
     ids = progress.job_id[order]
     at = np.minimum(np.searchsorted(ids, jobs.job_id), max(len(ids) - 1, 0))
     known = ids[at] == jobs.job_id if len(ids) else np.zeros(len(jobs), dtype=np.bool_)
-    accuracy[known], loss_fall[known] = progress.accuracy[order][at[known]], progress.loss_fall[order][at[known]]
+    rows = order[at[known]]
+    accuracy[known], loss_fall[known], settled[known] = (
+        progress.accuracy[rows],
+        progress.loss_fall[rows],
+        progress.settled[rows],
+    )
     reached = _is(jobs.stop, "acc") & (accuracy >= jobs.stop_level)
-    settled = _is(jobs.stop, "loss") & (loss_fall <= jobs.stop_level)
-    return np.asarray(reached | settled)
+    level = _is(jobs.stop, "loss") & (loss_fall <= jobs.stop_level)
+    return np.asarray(reached | level | (_is(jobs.stop, "opt") & settled))
 
 
 def _is(column: Labels, text: str) -> BoolArray:

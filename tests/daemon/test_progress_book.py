@@ -8,15 +8,12 @@ import math
 import numpy as np
 import pytest
 from decide.views import jobs, running_jobs, view
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slurmsched.clock import ManualClock
 from slurmsched.cluster.state import ClusterState
 from slurmsched.daemon.profiles.profile_record import BadRecord, opened
 from slurmsched.daemon.profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused, report_of
-from slurmsched.daemon.progress.learning_curve import LEAST_POINTS, POINTS_MOST, LearningCurve
-from slurmsched.daemon.progress.progress_book import EVERY_S, USER_BURST, ProgressBook
+from slurmsched.daemon.progress_book import EVERY_S, USER_BURST, ProgressBook
 
 ALICE, BOB = 1001, 1002
 JOB = 11
@@ -133,42 +130,14 @@ def test_a_reused_job_id_begins_without_the_former_owners_curve(book, clock):
     assert np.isnan(book.table().accuracy).all()
 
 
-def curve_of(losses, every=1):
-    curve = LearningCurve()
-    for at, loss in enumerate(losses):
-        curve.add(at * every, loss, math.nan)
-    return curve
-
-
-def test_a_loss_that_falls_all_the_time_has_a_fall_and_a_settled_one_has_none():
-    falling = curve_of([1.0 - 0.01 * at for at in range(40)])
-    assert falling.loss_fall == pytest.approx(0.10 / 0.71)
-    settled = curve_of([1.0 / (1 + at) for at in range(10)] + [0.1] * 50)
-    assert settled.loss_fall == 0
-    assert math.isnan(curve_of([0.5] * (LEAST_POINTS - 1)).loss_fall)
-
-
-def test_noise_about_a_settled_loss_is_no_fall_beyond_the_noise():
-    random = np.random.default_rng(0)
-    assert curve_of((0.5 + 0.001 * random.random(200)).tolist()).loss_fall <= 0.002
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=900))
-def test_a_curve_of_any_losses_is_short_and_knows_its_fall(losses):
-    curve = curve_of(losses)
-    assert len(curve._points) <= POINTS_MOST
-    assert min(loss for _, loss in curve._points) == min(losses)
-    assert [at for at, _ in curve._points] == sorted({at for at, _ in curve._points})
-    assert math.isnan(curve.loss_fall) == (len(losses) < LEAST_POINTS)
-    assert not curve.loss_fall < 0
-
-
-def test_a_run_that_goes_on_from_earlier_work_drops_what_was_lost():
-    curve = curve_of([1.0] * 20 + [0.1] * 20)
-    curve.return_to(19)
-    assert curve.iteration == 19
-    curve.add(20, 0.9, math.nan)
-    assert curve.loss_fall == pytest.approx(0.1)
+def test_a_curve_settles_for_a_job_whose_owner_leaves_the_end_open_and_for_no_other(book, clock):
+    for comment, settled in (("slurmsched:stop=opt", True), ("slurmsched:stop=acc:0.9", False)):
+        book.observe(seen(job_id=[12], restarts=[0]))
+        book.observe(seen(iterations=[1000], comment=[comment]))
+        for at in range(60):
+            book.take(report(at, accuracy=min(0.02 * at, 0.4)), ALICE)
+            clock.now_s += EVERY_S
+        assert book.table().settled.tolist() == [settled]
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,10 @@ RULES = Rules(powers=frozenset({"stop"}), stopping="owner-rule")
 
 
 def progress(*rows):
-    """Rows of (job, accuracy, fall of the loss, told already)."""
-    job_id, accuracy, fall, told = zip(*rows, strict=True)
-    return ProgressTable(
-        np.array(job_id), np.full(len(rows), 5), np.array(accuracy), np.array(fall), np.array(told, dtype=np.bool_)
-    )
+    """Rows of (job, accuracy, fall of the loss, told already), and perhaps whether its curve has settled."""
+    job_id, accuracy, fall, told, settled = zip(*((*row, False)[:5] for row in rows), strict=True)
+    flags = (np.array(column, dtype=np.bool_) for column in (told, settled))
+    return ProgressTable(np.array(job_id), np.full(len(rows), 5), np.array(accuracy), np.array(fall), *flags)
 
 
 def ends(*comments, reports, rules=RULES, **columns):
@@ -52,6 +51,12 @@ NAN = float("nan")
 )
 def test_a_job_may_end_when_it_has_what_its_owner_asked_for(comment, accuracy, fall, ended):
     assert (ends(comment, reports=[(11, accuracy, fall, False)])[0] == [11]) is ended
+
+
+def test_a_job_may_end_when_its_curve_has_settled_if_its_owner_leaves_the_moment_open():
+    settled = [(11, 0.5, NAN, False, True), (12, 1.0, 0.0, False, False), (13, 0.5, NAN, False, True)]
+    comments = ("slurmsched:stop=opt", "slurmsched:stop=opt", "slurmsched:stop=acc:0.9")
+    assert ends(*comments, reports=settled)[0] == [11]
 
 
 def test_reports_of_other_jobs_change_nothing_and_a_permission_is_renewed_in_each_cycle():

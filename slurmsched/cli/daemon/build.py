@@ -28,7 +28,7 @@ from ...daemon.predictions.prediction_process import PredictionWorker
 from ...daemon.predictions.prediction_service import PredictionService
 from ...daemon.profiles.profile_receiver import ProfileReceiver, Receiver, parse_listen
 from ...daemon.profiling.profiling_controller import ProfilingController
-from ...daemon.progress.progress_book import ProgressBook
+from ...daemon.progress_book import ProgressBook
 from ...daemon.service import Service, ServiceParts
 from ...daemon.sharing_context import SharingContext
 from ...daemon.solver_service import SolverService

@@ -16,6 +16,7 @@ class ProgressTable(Table):
     accuracy: FloatArray  #: the highest one, 0 to 1; NaN where none was reported
     loss_fall: FloatArray  #: relative fall of the lowest loss in the last quarter of the iterations; NaN where unknown
     may_end: BoolArray  #: its next report is answered with a stop
+    settled: BoolArray  #: more training hardly helps, by the rule of ``stop=opt``; False for jobs without it
 
 
 NO_PROGRESS = table_of(ProgressTable, 0, {}, {})

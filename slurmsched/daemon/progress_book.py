@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...cluster.jobs import JobState
-from ...cluster.records.progress import ProgressTable
-from ...cluster.state import ClusterState
-from ...cluster.text.hostlist import expand
-from ..profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused
-from .learning_curve import LearningCurve
+from ..cluster.jobs import JobState
+from ..cluster.records.progress import ProgressTable
+from ..cluster.state import ClusterState
+from ..cluster.text.hostlist import expand
+from ..models.progress.learning_curve import LearningCurve
+from .profiles.progress_report import ProgressReport, ReportedEarly, ReportRefused
 
 EVERY_S = 20.0  #: minimum time between two reports of a job
 USER_PER_S = 10.0  #: reports per second from all jobs of one user
@@ -29,16 +29,18 @@ class _Run:
     nodes: str
     restart: int
     iterations: int
+    stop: str
     curve: LearningCurve = field(default_factory=LearningCurve)
     reported_s: float = -np.inf
     reported_restart: int = -1
+    settled: bool = False
     may_end: bool = False
 
 
 class ProgressBook:
     """The progress of running jobs, in memory; safe to call from any thread.
 
-    A restart of the daemon forgets it: a rule about the fall of the loss then needs new reports.
+    A restart of the daemon forgets it: a rule about the course of training then needs new reports.
     """
 
     def __init__(self, monotonic: Callable[[], float], user_of: Callable[[int], str] | None = None) -> None:
@@ -51,17 +53,17 @@ class ProgressBook:
         """Note the running jobs; what others reported is forgotten once they neither wait nor run."""
         jobs = state.running
         columns = (jobs.job_id, jobs.state, jobs.restarts, jobs.iterations)
-        rows = zip(*(column.tolist() for column in columns), jobs.user, jobs.node_list, strict=True)
+        rows = zip(*(column.tolist() for column in columns), jobs.user, jobs.node_list, jobs.stop, strict=True)
         waiting = set(state.pending.job_id.tolist())
         with self._lock:
             before, self._runs = self._runs, {}
-            for job_id, job_state, restart, iterations, user, nodes in rows:
+            for job_id, job_state, restart, iterations, user, nodes, stop in rows:
                 if job_state != JobState.RUNNING:
                     continue
                 run = before.get(job_id)
                 if run is None or run.user != user:
-                    run = _Run(user, nodes, restart, iterations)
-                run.nodes, run.restart, run.iterations = nodes, restart, iterations
+                    run = _Run(user, nodes, restart, iterations, stop)
+                run.nodes, run.restart, run.iterations, run.stop = nodes, restart, iterations, stop
                 self._runs[job_id] = run
             self._runs |= {job_id: run for job_id, run in before.items() if job_id in waiting}
 
@@ -82,6 +84,7 @@ class ProgressBook:
             elif report.iteration < run.curve.iteration:
                 raise ReportRefused("iteration", f"iteration {report.iteration} is before {run.curve.iteration}")
             run.curve.add(report.iteration, report.loss, report.accuracy)
+            run.settled = run.stop == "opt" and run.curve.settles(run.iterations)
             run.reported_s, run.reported_restart = now_s, report.restart
             return run.may_end
 
@@ -125,6 +128,7 @@ class ProgressBook:
                 np.array([curve.accuracy for curve in curves], dtype=np.float64),
                 np.array([curve.loss_fall for curve in curves], dtype=np.float64),
                 np.array([run.may_end for run in runs.values()], dtype=np.bool_),
+                np.array([run.settled for run in runs.values()], dtype=np.bool_),
             )
 
 

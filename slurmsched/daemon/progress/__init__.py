@@ -1,1 +1,0 @@
-"""Progress that running jobs report of themselves, and the answers to them."""
