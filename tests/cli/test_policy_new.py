@@ -26,7 +26,7 @@ def python(*words: str, cwd: Path, path: Path | None = None) -> subprocess.Compl
     places = [str(place) for place in (path, ROOT) if place is not None]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(places), "SLURMSCHED_CONFIG": ""}
     return subprocess.run(
-        [sys.executable, "-P", *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600
+        [sys.executable, "-P", *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=1800
     )
 
 
@@ -70,6 +70,16 @@ def installed(packages, tmp_path_factory) -> Path:
     return target
 
 
+def test_the_ordering_of_the_walk_passes_the_check(packages, installed):
+    done = python(
+        "-m", "slurmsched", "policy", "check", "mylas", "--views", "5", "--json", cwd=packages, path=installed
+    )
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["failed"]) == (0, []), done.stderr
+    assert [(part["hook"], part["part"]) for part in document["parts"]] == [("ordering", "mylas")]
+
+
+@pytest.mark.soak
 def test_the_packages_of_all_hooks_pass_the_check_as_they_are(packages, installed):
     done = python("-m", "slurmsched", "policy", "check", "--views", "20", "--json", cwd=packages, path=installed)
     document = json.loads(done.stdout)
