@@ -6,9 +6,11 @@ BIN := .venv/bin
 APT := slurm-wlm slurmdbd slurm-wlm-basic-plugins munge mariadb-server postgresql python3-venv lua5.1 systemd tzdata
 
 MACHINE := tests/simulator/test_predict_completion.py tests/simulator/test_direct.py -k 'not on_one_node or fifo'
+PACKAGED := deadlines learn postgres profile report sim
 POOL := tests/simulator/test_feasibility.py tests/simulator/test_elastic_replay.py tests/policies/test_latest_leases.py
 
-.PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool bench setup clean
+.PHONY: demo test test-lowest test-releases soak lint compile-machine compile-pool bench packages packages-test \
+	packages-lock setup clean
 
 setup: .venv/.ready
 .venv/.ready: setup.cfg pyproject.toml scripts/apt-install
@@ -22,8 +24,8 @@ demo: setup
 	$(BIN)/slurmsched demo --or-simulated
 
 lint: setup
-	$(BIN)/ruff check slurmsched tests examples
-	$(BIN)/ruff format --check slurmsched tests examples
+	$(BIN)/ruff check slurmsched tests examples packages
+	$(BIN)/ruff format --check slurmsched tests examples packages
 	$(BIN)/mypy
 
 # The first run of these compiles the simulator for all workers of all tests, which would each do so for themselves.
@@ -65,6 +67,26 @@ soak: setup
 bench: setup
 	$(BIN)/python -m tests.bench
 
+# To dist/: .deb for Debian 12 and 13, .rpm for EL9, and wheels to install without a network. The first time wheels are
+# downloaded, each with the hash of the lock. TARGETS names some: make packages TARGETS=deb12
+packages: build/packages/.ready
+	$(BIN)/python packages/build.py $(TARGETS)
+
+# As root: installs the packages for Debian in bare chroots without a network, upgrades them and takes them away again.
+packages-test: setup
+	$(BIN)/pytest -m soak tests/packages
+
+# Other versions of what the packages hold: the newest that setup.cfg allows.
+packages-lock: build/packages/.ready
+	for python in 3.11 3.13; do $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --upgrade \
+		--python-version $$python --python-platform x86_64-manylinux_2_28 $(addprefix --extra ,$(PACKAGED)) \
+		--output-file packages/wheels-$$python.txt setup.cfg; done
+
+build/packages/.ready: .venv/.ready
+	scripts/apt-install debhelper rpm debootstrap
+	$(BIN)/pip install --quiet --editable '.[packages]'
+	mkdir -p $(@D) && touch $@
+
 clean:
 	find slurmsched -name __pycache__ -prune -exec rm -rf {} +
-	rm -rf .venv .venv-lowest build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -314,6 +314,8 @@ class GpuSampler(threading.Thread):
 
     def run(self) -> None:
         """Measure while there is anything to measure; an error is stored as ``trouble`` and ends it."""
+        # -I keeps our own directory out of sys.path, where the package for nodes has pynvml.
+        sys.path.append(os.path.dirname(os.path.abspath(__file__)))
         try:
             nvml = importlib.import_module("pynvml")
             nvml.nvmlInit()

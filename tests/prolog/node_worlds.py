@@ -77,6 +77,7 @@ class Node:
     home: Path
     nvml: Path
     shell: str = "sh"
+    programs: Path = PROGRAMS
     job: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
 
@@ -130,7 +131,7 @@ class Node:
         Returns its exit status and the seconds for which it meant to wait, which do not depend on the machine.
         """
         done = subprocess.Popen(
-            [self.shell, str(PROGRAMS / program)],
+            [self.shell, str(self.programs / program)],
             env=self.environ | changes,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -202,7 +203,7 @@ class Node:
         """The record of the sampler alone, told to stop after the questions of so many rounds, or when it has ended."""
         self.began.unlink(missing_ok=True)
         program = subprocess.Popen(
-            [sys.executable, "-I", str(PROGRAMS / "sampler.py")],
+            [self.settings["PYTHON"], "-I", str(self.programs / "sampler.py")],
             env=self.environ
             | {"SLURMSCHED_SPOOL_DIR": str(self.spool), "SLURMSCHED_EVERY_S": self.settings["EVERY_S"]}
             | changes,

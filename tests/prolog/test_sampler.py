@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import os
 import shutil
 import stat
 import statistics
 import subprocess
+import sys
 import time
 
 import pytest
@@ -220,6 +223,17 @@ def test_where_nothing_can_be_measured_there_is_no_record(node, script):
 
 def test_without_the_library_there_is_no_record(node):
     assert node.measure(LD_LIBRARY_PATH="") == {}
+
+
+def test_pynvml_may_lie_beside_the_programs(node, tmp_path):
+    node.programs = shutil.copytree(PROGRAMS, tmp_path / "programs", ignore=shutil.ignore_patterns("__pycache__"))
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without any site's packages
+    bare.chmod(0o755)
+    node.settings["PYTHON"] = str(bare)
+    assert node.measure(0) == {}
+    shutil.copy(inspect.getfile(importlib.import_module("pynvml")), node.programs)
+    assert len(node.measure(2)["gpus"]) == 2
 
 
 @pytest.mark.parametrize("name", ["../n1", ".n1", "", "n/1"])

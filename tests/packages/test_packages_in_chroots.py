@@ -1,0 +1,172 @@
+"""The packages of dist/ on bare Debian systems without a network: installed, tried, upgraded and taken away again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chroots import ROOT, Chroot, NoChroot, tree
+
+from slurmsched import __version__
+
+pytestmark = pytest.mark.soak
+
+DIST = ROOT / "dist"
+SUITES = {"bookworm": "deb12", "trixie": "deb13"}
+APT = "apt-get -y --no-install-recommends --allow-downgrades"
+MODULES = "highspy interpret.glassbox lightgbm numba plotly psycopg pulp pynvml rapidfuzz scipy.optimize sklearn"
+LIBRARIES_OF_NOBODY = ("libtbb.so.12",)
+"""Of a part of Numba that it leaves alone where they are missing."""
+
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>/var/log/systemctl
+case $1 in list-units) cat /var/log/units ;; esac
+"""
+"""Writes down what it is told to do; /var/log/units are the units that run."""
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def suite(request) -> str:
+    """A Debian release for which there are packages."""
+    if len([*DIST.glob(f"slurmsched*~{SUITES[request.param]}_*.deb")]) != 2:
+        pytest.skip(f"dist has not the two packages of one build: make packages TARGETS={SUITES[request.param]}")
+    try:
+        tree(request.param)
+    except NoChroot as reason:
+        pytest.skip(str(reason))
+    return request.param
+
+
+@pytest.fixture
+def machine(suite, tmp_path) -> Iterator[Chroot]:
+    yield Chroot(suite, tmp_path / "layer", DIST)
+    shutil.rmtree(tmp_path / "layer")
+
+
+def package(suite: str, name: str = "slurmsched") -> str:
+    return f"/packages/{name}_*~{SUITES[suite]}_*.deb"
+
+
+def older(suite: str, directory: Path) -> Path:
+    """Make a package of version 0.1 whose program knows the tables of 0.1 and no later ones."""
+    (newest,) = DIST.glob(f"slurmsched_*~{SUITES[suite]}_*.deb")
+    subprocess.run(["dpkg-deb", "--raw-extract", newest, directory / "old"], check=True)
+    control = directory / "old/DEBIAN/control"
+    control.write_text(re.sub(r"(?m)^Version: .*$", f"Version: 0.1.0-1~{SUITES[suite]}", control.read_text()))
+    (versions,) = directory.glob("old/opt/slurmsched/lib/python3.*/site-packages/slurmsched/db/upgrades/versions")
+    later = [path for path in versions.glob("v*.py") if path.name[:5] > "v0010"]
+    assert later
+    for path in later:
+        path.unlink()
+    made = directory / "older"
+    made.mkdir()
+    subprocess.run(["dpkg-deb", "--build", "-Zzstd", "-z1", directory / "old", made / "older.deb"], check=True)
+    shutil.rmtree(directory / "old")
+    return made
+
+
+def missing_libraries(machine: Chroot) -> set[str]:
+    """The shared libraries that a wheel loads, and neither the system nor another wheel has."""
+    files = "find /opt/slurmsched -name '*.so*' -type f"
+    loaded = machine.sh(f"{files} | while read -r file; do ldd $file || true; done").splitlines()
+    bundled = machine.sh(f"{files} -printf '%f\\n'").split()
+    assert len(loaded) > 1000
+    return {line.split()[0] for line in loaded if "not found" in line} - {*bundled, *LIBRARIES_OF_NOBODY}
+
+
+def test_installed_it_works_and_purged_it_leaves_nothing(suite, machine):
+    before = machine.files()
+    machine.sh(f"{APT} install {package(suite)}")
+    assert machine.sh("slurmsched --version").split()[-1] == __version__
+    assert machine.sh("stat -c %U:%G:%a /etc/slurmsched /var/lib/slurmsched").split() == [
+        "root:slurmsched:750", "slurmsched:slurmsched:750",
+    ]  # fmt: skip
+    for user in ("", "runuser -u slurmsched --"):
+        checked = machine.run("sh", "-c", f"{user} slurmsched check")
+        assert checked.returncode == 1
+        assert "scontrol cannot be run" in checked.stdout
+        assert "ok       settings" in checked.stdout
+    system = "cd /usr/lib/systemd/system"
+    instances = "for unit in slurmsched*@.*; do ln -s $unit ${unit%@.*}@a.${unit##*.}; done"
+    units = "$(ls slurmsched* | grep -E '^slurmsched[^@]*(@a)?[.](service|timer|slice)$')"
+    assert machine.sh(f"{system} && {instances} && systemd-analyze verify {units}; rm slurmsched*@a.*") == ""
+    assert "average JCT" in machine.sh("slurmsched demo --simulated")
+    assert machine.sh("man slurmsched-what-if").startswith("SLURMSCHED-WHAT-IF(1)")
+    machine.sh("bash -c '. /usr/share/bash-completion/completions/slurmsched && complete -p slurmsched'")
+    machine.sh(f"/opt/slurmsched/bin/python -c 'import {MODULES.replace(' ', ', ')}'")
+    assert missing_libraries(machine) == set()
+    assert machine.sh("find /opt/slurmsched /usr/lib/systemd/system '(' -perm /022 -o ! -user root ')' ! -type l") == ""
+    machine.sh("su -s /bin/sh nobody -c 'slurmsched what-if --help'")
+
+    machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
+    machine.sh("apt-get -y remove slurmsched")
+    machine.sh("ls /etc/slurmsched/slurmsched.toml /var/lib/slurmsched/slurmsched.db")
+    assert machine.run("ls", "/opt/slurmsched").returncode != 0
+    machine.sh("apt-get -y purge slurmsched && rm -rf /var/cache/man/cat1")
+    assert machine.files() - before == set()
+    assert machine.run("getent", "passwd", "slurmsched").returncode == 2
+
+
+def test_an_upgrade_takes_the_database_and_what_ran_along_and_a_downgrade_the_copy(suite, machine, tmp_path):
+    machine = machine.beside(older(suite, tmp_path))
+    machine.sh(f"{APT} install /packages/older.deb")
+    machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
+    query = "select version_num from alembic_version"
+    reader = (
+        f'import sqlite3; print(*sqlite3.connect("/var/lib/slurmsched/slurmsched.db").execute("{query}").fetchone())'
+    )
+    tables = f"/opt/slurmsched/bin/python -c '{reader}'"
+    assert machine.sh(tables) == "0010\n"
+    machine.sh("echo '# of the site' >>/etc/slurmsched/slurmsched.toml")
+
+    machine = machine.beside(DIST)
+    systemctl = SYSTEMCTL.replace("'", "'\\''")
+    machine.sh(f"printf %s '{systemctl}' >/usr/bin/systemctl.new; chmod 755 /usr/bin/systemctl.new")
+    machine.sh("mkdir -p /run/systemd/system && mv /usr/bin/systemctl.new /usr/bin/systemctl")
+    machine.sh("printf '%s loaded active running x\\n' slurmsched.service slurmsched-train.timer >/var/log/units")
+    upgraded = machine.sh(f"{APT} install {package(suite)}")
+    assert "predictions and simulations are compiled" in upgraded
+    assert machine.sh("slurmsched --version").split()[-1] == __version__
+    assert machine.sh(tables) > "0010\n"
+    assert "of the site" in machine.sh("cat /etc/slurmsched/slurmsched.toml")
+    calls = [line for line in machine.sh("cat /var/log/systemctl").splitlines() if "slurmsched" in line]
+    running = "slurmsched.service slurmsched-train.timer"
+    assert [line for line in calls if "list-units" not in line] == [f"stop {running}", f"--no-block start {running}"]
+
+    machine = machine.beside(tmp_path / "older")
+    downgraded = machine.sh(f"{APT} install /packages/older.deb")
+    assert "install the newer slurmsched that wrote them, or restore the copy" in downgraded
+    copy = machine.sh("ls /var/lib/slurmsched/slurmsched.db.before-*").strip()
+    machine.sh(f"cd /var/lib/slurmsched && rm -f slurmsched.db slurmsched.db-* && mv {copy} slurmsched.db")
+    assert machine.sh(tables) == "0010\n"
+    assert "version 0010" in machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
+
+    machine.sh("apt-get -y purge slurmsched")
+    assert "start slurmsched-release.service\ndisable slurmsched.service" in machine.sh("cat /var/log/systemctl")
+
+
+def test_the_programs_of_nodes_measure_with_nothing_but_their_package(suite, machine):
+    before = machine.files()
+    machine.sh(f"{APT} install {package(suite, 'slurmsched-node')}")
+    gcc = shutil.which("gcc") or pytest.skip("there is no C compiler to make the scripted NVML with")
+    library = machine.path("opt/nvml/libnvidia-ml.so.1")
+    library.parent.mkdir(parents=True)
+    subprocess.run([gcc, "-shared", "-fPIC", "-o", library, ROOT / "tests/prolog/nvml.c"], check=True)
+    script = ("* gpus 1", "* memory 1000", "* limit 400", "0 util 40/10", "0 processes 1")
+    machine.path("opt/nvml/script").write_text("".join(f"0 {line}\n" for line in script))
+    job = "SLURM_JOB_ID=7 SLURMD_NODENAME=n1 SLURM_JOB_UID=1000 SLURM_JOB_GPUS=0 SLURMSCHED_EVERY_S=0.02"
+    nvml = "LD_LIBRARY_PATH=/opt/nvml FAKE_NVML_SCRIPT=/opt/nvml/script"
+    until = "for _ in $(seq 600); do [ -e {0} ] && break; sleep 0.1; done; [ -e {0} ]"
+    asked, record = "/opt/nvml/script.asked.7.n1", "/var/spool/slurmsched-node/*.json"
+    measured = machine.sh(
+        f"export {job} {nvml}; /usr/lib/slurmsched/prolog; {until.format(asked)}; "
+        f"/usr/lib/slurmsched/epilog; {until.format(record)}; cat {record}"
+    )
+    assert '"gpu_util"' in measured
+    machine.sh("rm -rf /opt/nvml")
+    machine.sh("apt-get -y purge slurmsched-node")
+    assert machine.files() - before == set()
