@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -170,3 +173,57 @@ def test_the_programs_of_nodes_measure_with_nothing_but_their_package(suite, mac
     machine.sh("rm -rf /opt/nvml")
     machine.sh("apt-get -y purge slurmsched-node")
     assert machine.files() - before == set()
+
+
+def test_the_rpm_asks_for_packages_of_el9_and_its_files_work_where_they_are_unpacked(tmp_path):
+    rpm, unpack = shutil.which("rpm"), shutil.which("rpm2archive")
+    if rpm is None or unpack is None:
+        pytest.skip("rpm is not installed")
+    built = [*DIST.glob("slurmsched-*.el9.*.rpm")]
+    if len(built) != 2:
+        pytest.skip("dist has not the two packages of one build: make packages TARGETS=el9")
+    node, main = sorted(built, key=lambda path: path.stat().st_size)
+    needs = {
+        package: {line.split()[0] for line in subprocess.check_output([rpm, "-qpR", package], text=True).splitlines()}
+        for package in built
+    }
+    own = {name for names in needs.values() for name in names if name.startswith(("rpmlib(", "config("))} | {"/bin/sh"}
+    assert needs[main] - own == {
+        "glibc", "libgomp", "libstdc++", "python3.11", "systemd", "util-linux", "zlib",
+    }  # fmt: skip
+    assert needs[node] - own == {"/usr/bin/python3"}
+    for package in built:
+        names = subprocess.check_output([rpm, "-qp", "--provides", package], text=True)
+        assert [line for line in names.splitlines() if not re.match(r"(config\()?slurmsched", line)] == []
+
+    try:
+        machine = Chroot("bookworm", tmp_path / "layer")  # the same version of Python
+    except NoChroot as reason:
+        pytest.skip(str(reason))
+    for package in built:
+        pipe = 'set -o pipefail; "$0" --nocompression - <"$1" | tar -x -C "$2"'
+        subprocess.run(["bash", "-c", pipe, unpack, package, machine.path("")], check=True)
+    machine.sh("systemd-sysusers && systemd-tmpfiles --create slurmsched.conf")
+    assert machine.sh("slurmsched --version").split()[-1] == __version__
+    assert "version 00" in machine.sh("runuser -u slurmsched -- slurmsched db upgrade")
+    assert machine.sh("stat -c %U:%G:%a /etc/slurmsched/slurmsched.toml /usr/lib/slurmsched/prolog").split() == [
+        "root:root:644", "root:root:755",
+    ]  # fmt: skip
+    shutil.rmtree(tmp_path / "layer")
+
+
+def test_the_archive_of_wheels_is_all_that_pip_needs(tmp_path):
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    archives = [*DIST.glob(f"slurmsched-*-wheels-python{python}-*.tar")]
+    if len(archives) != 1:
+        pytest.skip(f"dist has no archive of wheels for Python {python}: make packages TARGETS=wheelhouse")
+    subprocess.run(["tar", "-x", "-f", archives[0], "--strip-components=1", "-C", tmp_path], check=True)
+    (ours,) = tmp_path.glob("slurmsched-*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    pip = ["unshare", "--net", tmp_path / "venv/bin/pip", "install", "--quiet", "--no-compile", "--no-index"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    for what in (["--find-links=.", "--require-hashes", "--requirement=requirements.txt"], ["--no-deps", ours]):
+        subprocess.run([*pip, *what], cwd=tmp_path, env=environment, check=True)
+    for words in (["-m", "slurmsched", "--version"], ["-m", "pip", "check"]):
+        subprocess.run([tmp_path / "venv/bin/python", *words], env=environment, check=True)
+    shutil.rmtree(tmp_path / "venv")
