@@ -93,8 +93,14 @@ class Chroot:
 
     def files(self) -> set[str]:
         """Every path but those that any package changes: records of dpkg and apt, logs, copies of account files."""
-        found = self.sh(
-            "find / -xdev ! -path '/var/lib/dpkg*' ! -path '/var/log*' ! -path '/var/cache/apt*' ! -path '/var/lib/apt*' ! -path '/var/cache/debconf*' ! -path '/packages*'"
-        ).splitlines()
+        records = (
+            "/var/lib/dpkg*",
+            "/var/lib/apt*",
+            "/var/cache/apt*",
+            "/var/cache/debconf*",
+            "/var/log*",
+            "/packages*",
+        )
+        found = self.sh(f"find / -xdev {' '.join(f'! -path {pattern!r}' for pattern in records)}").splitlines()
         backups = {f"/etc/{name}{tail}" for name in ("passwd", "group", "shadow", "gshadow") for tail in ("-", ".lock")}
         return {*found} - backups - {"/etc/.pwd.lock", "/var/cache/ldconfig/aux-cache"}
